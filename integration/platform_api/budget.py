@@ -1,8 +1,9 @@
-"""Who may ask the platform now: slots for requests under way, a bucket of requests per minute.
+"""Request budget of the platform: slots for concurrent requests and a token bucket per minute.
 
-People come first. They never wait for the bucket, and the scheduler always leaves them a slot where there
-is more than one. The scheduler's rate halves whenever the platform complains (429, 5xx, malformed answers)
-and grows back with every good answer; where nothing works at all, it hardly asks (circuit.py).
+Requests for users take precedence. They take a token but never wait for one, and with more than one slot the
+scheduler leaves one slot free for them. The rate of the scheduler halves with each failure (429, 5xx,
+malformed or missing response) and grows with each success. The circuit breaker (circuit.py) stops the
+scheduler while no request succeeds.
 """
 
 from __future__ import annotations
@@ -22,17 +23,22 @@ INTERACTIVE: Priority = "people"
 BACKGROUND: Priority = "background"
 
 MIN_SHARE = 1 / 64
+"""Lowest rate of the scheduler, as a fraction of the full rate."""
 SHARE_GROWTH = 1 / 50
-"""Of the full rate, given back per good answer."""
+"""Growth of the rate per successful response, as a fraction of the full rate."""
 
 MAX_PAUSE_SECONDS = 3600.0
+"""Longest pause in seconds that a `Retry-After` of the platform can cause."""
 
 
 @dataclass(frozen=True, slots=True)
 class BudgetState:
-    """How freely the scheduler may ask: `per_minute` now and at best (`full`), `rest` seconds that the
-    platform asked it to wait, `open_since` (Unix seconds) if nothing works and `again` seconds until it is
-    tried."""
+    """State of the budget, as `/readyz` shows it.
+
+    `per_minute` is the current rate, `full` the configured rate. `rest` is the pause in seconds that the
+    platform requested. `open_since` is the Unix time since which no request succeeds, or None. `again` is the
+    number of seconds until the next attempt.
+    """
 
     per_minute: float
     full: float
@@ -42,7 +48,7 @@ class BudgetState:
 
 
 class Budget:
-    """`per_minute` requests of the scheduler, `slots` requests of all at once."""
+    """Rate of `per_minute` requests for the scheduler, `slots` concurrent requests in total."""
 
     def __init__(self, per_minute: int, slots: int) -> None:
         self._capacity = float(per_minute)
@@ -60,10 +66,11 @@ class Budget:
 
     @contextmanager
     def turn(self, priority: Priority, seconds: float) -> Iterator[None]:
-        """Wait for a slot (people: at most `seconds`; the scheduler: also for the bucket), hold it.
+        """Wait for a slot and hold it.
 
-        Raises PlatformUnreachable when no slot came free in time, or when closing; Resting for the scheduler
-        while nothing works.
+        A request for a user waits at most `seconds`. A request of the scheduler has no limit and also waits
+        for a token. Raises PlatformUnreachable without a free slot in time and after `close()`. Raises
+        CircuitOpen for the scheduler while the circuit is open.
         """
         with self._condition:
             if priority == INTERACTIVE:
@@ -86,7 +93,7 @@ class Budget:
         return self._active
 
     def record_failure(self, retry_after: float | None = None) -> None:
-        """The platform was in trouble: half the rate, nothing saved up, and the rest it asked for."""
+        """Record a failed request: halve the rate, drop saved tokens, pause for `retry_after` seconds."""
         with self._condition:
             self._refill()
             self._circuit.record_failure()
@@ -97,7 +104,7 @@ class Budget:
                 self._paused_until = max(self._paused_until, paused_until)
 
     def record_success(self) -> None:
-        """A good answer: a little of the rate comes back."""
+        """Record a successful request: raise the rate by SHARE_GROWTH."""
         with self._condition:
             self._refill()
             self._circuit.record_success()
@@ -105,7 +112,7 @@ class Budget:
 
     @property
     def per_minute(self) -> float:
-        """The scheduler's present rate."""
+        """Current rate of the scheduler in requests per minute."""
         return self._capacity * self._rate_share
 
     def state(self) -> BudgetState:
@@ -121,13 +128,13 @@ class Budget:
             )
 
     def close(self) -> None:
-        """Whoever waits is told that Switchroom is stopping."""
+        """Make all waiting and later requests fail with PlatformUnreachable."""
         with self._condition:
             self._is_closed = True
             self._condition.notify_all()
 
     def delay(self) -> float:
-        """Seconds until the bucket lets the scheduler ask again; 0 for now."""
+        """Return the seconds until a token is available to the scheduler; 0 if one is available now."""
         with self._condition:
             return self._compute_delay()
 

@@ -1,7 +1,8 @@
-"""Whether the platform's host answers at all: while nothing does, one request now and then finds out.
+"""Circuit breaker: stops background requests while no request to the platform succeeds.
 
-Each collection rests by itself when it fails (sync/collection_backoff.py); some forty of them would still
-knock on a closed door by turns. A short disturbance opens nothing.
+While the circuit is open, single probe requests test the platform. The back-off of each collection
+(sync/collection_backoff.py) is not enough: about forty collections would still send requests in turn. A short
+disturbance does not open the circuit.
 """
 
 from __future__ import annotations
@@ -12,22 +13,23 @@ from integration.core.errors import PlatformUnreachable
 from integration.platform_api.retry import JITTER
 
 MIN_FAILURES = 5
+"""Consecutive failures before the circuit opens."""
 MIN_FAILING_SECONDS = 30.0
-"""It opens after so many failures in a row over at least so long."""
+"""Seconds from the first of the consecutive failures before the circuit opens."""
 
 PROBE_GAPS = (10.0, 20.0, 40.0, 60.0)
-"""Seconds between requests that find out, growing."""
+"""Seconds between probe requests, growing."""
 
 PROBE_TIMEOUT_SECONDS = 120.0
-"""After so long without an outcome, a request that finds out counts as lost."""
+"""Seconds after which a probe request without a result counts as lost."""
 
 
 class CircuitOpen(PlatformUnreachable):
-    """The request was not made: nothing worked of late, and it is not yet time to ask again."""
+    """No request was sent: the circuit is open and the next probe is not due."""
 
 
 class Circuit:
-    """Not thread-safe: its owner's lock guards it (budget.py)."""
+    """State of the circuit breaker. Not thread-safe: the lock of its Budget guards it."""
 
     def __init__(self) -> None:
         self._failures = 0
@@ -35,17 +37,17 @@ class Circuit:
         self._probe_backoff = Backoff(PROBE_GAPS, jitter=JITTER)
         self._is_probing = False
         self.open_since: float | None = None
-        """Unix seconds; None while it is closed."""
+        """Unix time of the first failure in seconds; None while the circuit is closed."""
 
     def record_success(self) -> None:
-        """A good answer: all may ask again."""
+        """Record a successful request and close the circuit."""
         self._failures = 0
         self._probe_backoff.succeeded()
         self._is_probing = False
         self.open_since = None
 
     def record_failure(self) -> None:
-        """The platform was in trouble."""
+        """Record a failed request; open the circuit, or delay the next probe after a failed one."""
         if self._failures == 0:
             self._failing_since = clock.monotonic()
         self._failures += 1
@@ -55,24 +57,27 @@ class Circuit:
         if self.open_since is None:
             self.open_since = clock.unix() - failing_seconds
         elif not self._is_probing:
-            return  # It was under way when the circuit opened.
+            return  # This request started before the circuit opened, so it is not a probe.
         self._is_probing = False
         self._probe_backoff.failed()
 
     @property
     def seconds_until_probe(self) -> float:
-        """Until the next request that finds out; 0 while it is closed."""
+        """Seconds until the next probe is due; 0 while the circuit is closed."""
         return 0.0 if self.open_since is None else self._probe_backoff.seconds_left
 
     def admit(self) -> None:
-        """Let a request of the scheduler's pass, one at a time while it is open. Raises CircuitOpen."""
+        """Admit a request of the scheduler; while the circuit is open, only one probe when due.
+
+        Raises CircuitOpen for all other requests.
+        """
         if self.open_since is None:
             return
         remaining = self.seconds_until_probe
         if remaining > 0:
             raise CircuitOpen(
-                f"nothing has worked since {clock.utc_text(self.open_since)} UTC; "
-                f"asked again in {remaining:.0f} s"
+                f"no request to the platform has succeeded since {clock.utc_text(self.open_since)} UTC; "
+                f"next attempt in {remaining:.0f} s"
             )
         self._is_probing = True
         self._probe_backoff.pause(PROBE_TIMEOUT_SECONDS)

@@ -1,4 +1,4 @@
-"""Platform: the one way to ask the hosted platform for something."""
+"""Client of the hosted platform: all requests to it pass through `Platform`."""
 
 from __future__ import annotations
 
@@ -28,24 +28,34 @@ from integration.settings.model import Platform as PlatformSettings
 T = TypeVar("T")
 
 KEEP_ALIVE_SECONDS = 300.0
-"""The specification suggests a ping every 5 minutes; a token dies after 15 minutes of silence."""
+"""Seconds without a request before a ping.
+
+The specification suggests a ping every 5 minutes; a token expires after 15 minutes without a request.
+"""
 
 BACKGROUND_TRIES = 3
+"""Attempts of a read of the scheduler, the first included."""
 INTERACTIVE_TRIES = 2
+"""Attempts of a read for a user, the first included."""
 ERROR_BODY_LIMIT = 1024 * 1024
+"""Bytes read from the body of a failed download."""
 
 READ_SECONDS = 30.0
-"""A file may take minutes, but not that long (nor platform.timeout) without a byte."""
+"""Seconds that one read of a file may wait for a byte, or platform.timeout if that is longer.
+
+The entire file may take minutes.
+"""
 
 PASS_THROUGH_SECONDS = 600.0
-"""Total for a file that is only passed on. JSON has platform.timeout like all other."""
+"""Seconds for the entire transfer of a passed-through file. JSON is limited by platform.timeout."""
 
 
 class Platform:
     """The hosted platform over HTTP. Thread-safe.
 
-    `credentials` in every method: None for our own account; a Secret, or (user, secret, 'basic'|'token'), to
-    ask with a caller's. A caller's credentials are never renewed, and their 401 says nothing about ours.
+    `credentials` of each method: None for the configured account; or, to send a request for a client, that
+    client's Credentials or (user, secret, 'basic'|'token'). A client's credentials are never renewed, and a
+    401 for them does not affect the credentials of the configured account.
     """
 
     def __init__(
@@ -65,7 +75,7 @@ class Platform:
         self.credential_source = self._session.credential_source
         self._stopping = threading.Event()
 
-    # --- asking ------------------------------------------------------------------------------------
+    # --- requests ----------------------------------------------------------------------------------
 
     def get(
         self,
@@ -78,11 +88,11 @@ class Platform:
         check: bool = True,
         seconds: float | None = None,
     ) -> PlatformResponse:
-        """GET `path` (below the base URL). Repeated after failures that may pass, `tries` times in all.
+        """GET `path` (below the base URL), with at most `tries` attempts after retryable errors.
 
-        With `check`, statuses from 300 up raise the PlatformError tree; without, any status is an answer
-        (the facade passes it on), and only what is no HTTP answer at all raises. `seconds` is the total
-        for one try, body included (default: platform.timeout).
+        With `check`, a status of 300 or above raises a PlatformError. Without it any status is returned (the
+        facade passes it on) and only a missing or unusable HTTP response raises. `seconds` limits one
+        attempt with its body (default: platform.timeout).
         """
         client_credentials, target = _to_credentials(credentials), path + paging.format_query_string(params)
         return self._retry(
@@ -103,11 +113,12 @@ class Platform:
         check: bool = True,
         seconds: float | None = None,
     ) -> PlatformResponse:
-        """POST, PATCH or DELETE, sent once: a repeated POST /calls would ring a customer twice.
+        """Send a POST, PATCH or DELETE once: a repeated POST /calls would ring a customer twice.
 
-        Only a 401 for our own expired token is sent again after a login, since nothing was done. `body`:
-        bytes pass as they are, None sends none, anything else goes as JSON. With `check`, statuses from
-        400 up raise; 301 is the success of PATCH /calls/{id}.
+        The only repeat is after a 401 for an expired token of the configured account, since such a request
+        had no effect. Bytes as `body` are sent unchanged, None sends no body, any other value is sent as
+        JSON. With `check`, a status of 400 or above raises a PlatformError; 301 is the success of
+        PATCH /calls/{id}. `seconds` limits the exchange with its body (default: platform.timeout).
         """
         content = body if body is None or isinstance(body, bytes) else orjson.dumps(body)
         return self._session.request(
@@ -133,10 +144,10 @@ class Platform:
         tries: int | None = None,
         on_response: Callable[[PlatformResponse], None] | None = None,
     ) -> RecordPage:
-        """One page of a collection, named by its path with or without a leading slash.
+        """Fetch one page of a collection, given by its path with or without a leading slash.
 
-        `on_response(answer)` gets the answer itself, for its `date`. Raises PlatformBroken for what is no
-        page.
+        `on_response` receives the PlatformResponse, for its `date`. Raises PlatformBroken for a response that
+        is not a page.
         """
         params = paging.build_parameters(conditions=filter, sort=sort, direction=dir, page=page, limit=limit)
         target = f"/{collection.lstrip('/')}{paging.format_query_string(params)}"
@@ -151,7 +162,7 @@ class Platform:
         return self._retry(attempt, priority, tries)
 
     def item(self, path: str, *, priority: Priority = BACKGROUND, tries: int | None = None) -> JsonRecord:
-        """One record by its own path. A missing one is PlatformRefused with status 404."""
+        """Fetch one record by its own path. A missing record raises PlatformRefused with status 404."""
         return self._retry(
             lambda: self._parse(
                 self._session.request("GET", path, None, priority, None, True, None), read_item
@@ -170,11 +181,12 @@ class Platform:
         seconds: float | None = None,
         shared_download: SharedDownload | None = None,
     ) -> downloads.DownloadedFile:
-        """Fetch a file to `target_path`, which appears only when complete and as `expected` (see files.py).
-        One try, of two requests where nothing tells how long the file is. `shared_download` is told how far
-        it is.
+        """Download a file to `target_path`, which is created only when complete and as `expected`.
 
-        Raises PlatformBroken for a wrong file, OSError for a disk that can't take it.
+        See `downloads.store`. One attempt; a file of unknown length takes two requests. `shared_download`
+        receives the progress. `seconds` limits each request (default: by the expected size).
+
+        Raises PlatformBroken for a wrong file, OSError if the file cannot be stored.
         """
         total = seconds or max(self._timeout, downloads.compute_timeout(expected.size))
         try:
@@ -204,13 +216,13 @@ class Platform:
         ) as body:
             if body.status != 200:
                 raise build_error(path, body.status, body.headers, read_body(body, ERROR_BODY_LIMIT))
-            # The platform is there, whatever this one file turns out to be.
+            # The platform is reachable even if this file turns out to be wrong.
             self._session.record_success()
             try:
                 return downloads.store(body, target_path, expected, shared_download)
             except downloads.WrongFile as error:
                 wrong_file = error
-        # Out of the exchange, which would take it for the platform's trouble.
+        # Raised outside the exchange, which would record a failure of the platform.
         raise wrong_file
 
     def pass_through(
@@ -221,10 +233,12 @@ class Platform:
         folder: Path,
         credentials: Credentials | tuple[str, str, str] | None = None,
     ) -> PlatformResponse | PassThroughDownload:
-        """GET `path` for somebody of whom we only pass it on: JSON, and whatever is no 200, as an Answer;
-        any other body as it comes, by way of the disk that `folder` is on. Any status is an answer.
+        """GET `path` for a client, without mirroring the response.
 
-        Raises PlatformError for no answer, OSError for a disk that can't take it.
+        JSON and any status other than 200 are returned as a PlatformResponse. Any other body is returned as
+        it arrives, through an unnamed file on the disk of `folder`. No status raises.
+
+        Raises PlatformError without a usable response, OSError if the file cannot be stored.
         """
         client_credentials, target = _to_credentials(credentials), path + paging.format_query_string(params)
 
@@ -249,7 +263,11 @@ class Platform:
         return self._retry(attempt, INTERACTIVE, None)
 
     def keep_alive(self) -> bool:
-        """GET /ping if nothing was asked for five minutes. Returns whether it asked."""
+        """Send GET /ping if the last request is at least KEEP_ALIVE_SECONDS old.
+
+        Requests with a client's credentials do not count. Returns whether a ping was sent; none is sent while
+        the credentials are refused.
+        """
         if (
             clock.monotonic() - self._session.last_request_at < KEEP_ALIVE_SECONDS
             or self.credential_source.problem
@@ -260,27 +278,27 @@ class Platform:
 
     @property
     def unreachable_since(self) -> float | None:
-        """Unix seconds since when nothing answers as it should; None while the platform is there."""
+        """Unix time of the first failure since the last success; None while requests succeed."""
         return self._session.unreachable_since
 
     @property
     def problem(self) -> str | None:
-        """What keeps our own requests from being made at all, for people: refused or paused credentials."""
+        """Message about refused or paused credentials, which block all requests; None if there is none."""
         return self.credential_source.problem
 
     def close(self) -> None:
-        """Cut what is under way; every later request raises PlatformUnreachable."""
+        """Abort running requests. Every later request raises PlatformUnreachable."""
         self._stopping.set()
         self.budget.close()
         self._exchange.close()
 
-    # --- inside ------------------------------------------------------------------------------------
+    # --- internals ---------------------------------------------------------------------------------
 
     def _retry(self, attempt: Callable[[], T], priority: Priority, tries: int | None) -> T:
         if tries is None:
             tries = INTERACTIVE_TRIES if priority == INTERACTIVE else BACKGROUND_TRIES
         if self._session.unreachable_since is not None:
-            # Asking once is enough to see whether it is back.
+            # One attempt is enough to find out whether the platform is reachable.
             tries = 1
         return call_with_retries(attempt, tries=tries, wait=lambda gap: not self._stopping.wait(gap))
 
@@ -291,7 +309,7 @@ class Platform:
             self._session.record_failure(None)
             if response.body.lstrip()[:1] == b"<":
                 raise PlatformBroken(
-                    "the platform answered with a web page instead of data", status=response.status
+                    "the platform returned a web page instead of data", status=response.status
                 ) from error
             raise
 
@@ -299,13 +317,13 @@ class Platform:
 def _make_credential_source(
     settings: PlatformSettings, post: Callable[[str, Mapping[str, str]], PlatformResponse]
 ) -> CredentialSource:
-    """Whose name we ask in."""
+    """Make the credential source of the configured account: an API key or a login."""
     if settings.api_key and settings.user_id:
         return ApiKey(str(settings.user_id), settings.api_key)
     if settings.email and settings.password:
         return Login(settings.email, settings.password, post)
     raise ConfigurationError(
-        ["platform.user_id and platform.api_key, or platform.email and platform.password, are needed"]
+        ["platform.user_id and platform.api_key, or platform.email and platform.password, are required"]
     )
 
 
@@ -314,5 +332,5 @@ def _to_credentials(credentials: Credentials | tuple[str, str, str] | None) -> C
         return credentials
     user, secret, kind = credentials
     if kind not in ("basic", "token"):
-        raise ValueError(f"credentials of kind {kind!r}")
+        raise ValueError(f"invalid kind of credentials {kind!r}: use 'basic' or 'token'")
     return Credentials(user, secret, "basic" if kind == "basic" else "token")

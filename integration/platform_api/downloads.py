@@ -1,11 +1,10 @@
-"""Files from the platform: nothing stands under its final name that was not received whole and checked.
+"""Download files atomically: a file under its final name is complete and checked.
 
-`.part` in the same folder → size and sha256 counted while it streams → fsync of the file → checks →
-rename → fsync of the folder. Whatever goes wrong, and whenever the power goes, the final name holds the
-right file or none.
+Steps: write `.part` in the same folder, count size and sha256 while it streams, fsync the file, check it,
+rename it, fsync the folder. After any error or power failure the final name has the correct file or no file.
 
-Where the record tells no size the file's own end is looked at; where not even the answer tells how long it
-is, it is believed only if it comes twice the same.
+If the record has no size, the end of the file is checked. If the response has no length either, the file is
+accepted only after a second download with the same sha256.
 """
 
 from __future__ import annotations
@@ -22,19 +21,20 @@ from integration.platform_api.file_types import CheckEnd, CheckHead, accept_any_
 from integration.platform_api.shared_download import MAX_BYTES, SharedDownload
 
 MIN_BYTES_PER_SECOND = 64 * 1024
-"""Bytes per second below which a download is given up."""
+"""Bytes per second below which a download is aborted."""
 
 MIN_SECONDS = 120.0
+"""Shortest time limit of a download in seconds."""
 _HEAD_BYTES = 16
+"""Bytes at the start of a file by which its type is checked."""
 
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What is known of a file before it comes: its `size` in bytes or `limit` at most, how it must
-    `check_head`.
+    """Expected properties of a file: `size` and `limit` in bytes, and the check of its head.
 
-    Where the size is not known: how it should `check_end`, unless what is said against its end is
-    `accepted_problem`, the message of an earlier WrongFile; and its `sha256`, where it came before.
+    Without a size, `check_end` checks the end of the file. A problem equal to `accepted_problem`, the message
+    of an earlier WrongFile, is accepted. `sha256` is the hex digest of an earlier download, if there was one.
     """
 
     size: int | None = None
@@ -49,11 +49,14 @@ ANY_FILE = Expected()
 
 
 class WrongFile(PlatformBroken):
-    """What came whole is not the file. Says nothing of the platform, which answered."""
+    """The received content is not the expected file. The platform itself is reachable."""
 
 
 class UnknownLength(Exception):
-    """All that came is in order, but nobody told how long it is: it must come once more. `sha256` of it."""
+    """The received bytes are valid but the length is unknown: the file must be downloaded twice.
+
+    `sha256` is the hex digest of the first download.
+    """
 
     def __init__(self, sha256: str) -> None:
         super().__init__(sha256)
@@ -62,7 +65,7 @@ class UnknownLength(Exception):
 
 @dataclass(frozen=True, slots=True)
 class DownloadedFile:
-    """A file in its place: bytes, hex digest, and the type it was sent with."""
+    """Stored file: `size` in bytes, `sha256` as hex digest, `content_type` of the response."""
 
     size: int
     sha256: str
@@ -70,20 +73,18 @@ class DownloadedFile:
 
 
 def compute_timeout(size: int | None) -> float:
-    """The total time a file of `size` bytes may take."""
+    """Return the seconds that a download of `size` bytes may take."""
     return max(MIN_SECONDS, (size or 0) / MIN_BYTES_PER_SECOND)
 
 
 def store(
     body: ResponseBody, target_path: Path, expected: Expected, shared_download: SharedDownload | None = None
 ) -> DownloadedFile:
-    """Stream `body` (status 200) to `target_path`; see the head of this file. `shared_download` is told how
-    far it is.
+    """Stream `body` (status 200) to `target_path`, as described at the top of this module.
 
-    Raises WrongFile for anything that is not the file: JSON or HTML, no bytes, or not as `expected`.
-    Raises UnknownLength where nobody tells how long it is and it did not come before. Raises OSError where
-    the disk can't take it. In each case there is neither `target_path` nor `.part` afterwards, but for an
-    older `target_path`.
+    `shared_download` receives the progress. Raises WrongFile for JSON, HTML, an empty body or a file that is
+    not as `expected`; UnknownLength for the first download of a file of unknown length; OSError if the file
+    cannot be stored. After an error `.part` is deleted and `target_path` is unchanged.
     """
     content_type = body.headers.get("Content-Type", "").partition(";")[0].strip().lower()
     if content_type in ("application/json", "text/html"):
@@ -95,7 +96,7 @@ def store(
     changed_folders = _make_folder(target_path.parent)
     part_path = target_path.with_name(target_path.name + ".part")
     try:
-        # What is asked for twice is read along the second time.
+        # A file that is downloaded twice is shared with readers during the second download.
         published_download = None if is_length_unknown and expected.sha256 is None else shared_download
         head_check = _HeadCheck(
             part_path, expected.check_head, published_download, announced_size if size is None else size
@@ -108,7 +109,7 @@ def store(
         if is_length_unknown and expected.sha256 is None:
             raise UnknownLength(digest)
         if is_length_unknown and digest != expected.sha256:
-            raise WrongFile("the file came twice, and not the same", status=body.status)
+            raise WrongFile("two downloads of the file differ", status=body.status)
         os.replace(part_path, target_path)
     except BaseException:
         part_path.unlink(missing_ok=True)
@@ -119,18 +120,19 @@ def store(
 
 
 def _find_problem(part_path: Path, received: int, expected: Expected) -> str | None:
-    """What is wrong with all that came."""
+    """Return the problem of the received file, or None if it is as expected."""
     if received == 0:
         return "the platform sent an empty file"
     if expected.size is not None:
         return _describe_wrong_size(expected.size, received) if received != expected.size else None
     end_problem = expected.check_end(part_path)
+    # Compared with `media.last_error` of earlier versions too, so this text must not change.
     message = end_problem and f"the file seems to be cut: {end_problem}"
     return None if message == expected.accepted_problem else message
 
 
 def _make_folder(folder: Path) -> list[Path]:
-    """Create `folder` and what is missing above it. Returns every folder that gets a new name in it."""
+    """Create `folder` and its parents. Returns each folder that gets a new entry."""
     changed_folders = [folder]
     while not folder.is_dir():
         folder = folder.parent
@@ -140,7 +142,7 @@ def _make_folder(folder: Path) -> list[Path]:
 
 
 def _write_part(part_path: Path, body: ResponseBody, limit: int, head_check: _HeadCheck) -> tuple[int, str]:
-    # O_NOFOLLOW: nobody may lead the bytes elsewhere by a symbolic link of that name.
+    # O_NOFOLLOW: a symbolic link of that name must not redirect the bytes to another file.
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
     digest, received = hashlib.sha256(), 0
     with os.fdopen(os.open(part_path, flags, 0o600), "wb") as file:
@@ -151,14 +153,14 @@ def _write_part(part_path: Path, body: ResponseBody, limit: int, head_check: _He
             file.flush()
             head_check.add(chunk, received)
         if received:
-            # A file shorter than its head has not been judged yet.
+            # A file shorter than _HEAD_BYTES has not been checked yet.
             head_check.publish(received)
         os.fsync(file.fileno())
     return received, digest.hexdigest()
 
 
 class _HeadCheck:
-    """The head of a file is judged as soon as it is there: whoever reads along gets no byte before."""
+    """Checks the head of a file on arrival. Readers of a shared download get no byte before."""
 
     def __init__(
         self, part_path: Path, check: CheckHead, shared_download: SharedDownload | None, size: int | None
@@ -179,11 +181,11 @@ class _HeadCheck:
             self.publish(received)
 
     def publish(self, received: int) -> None:
-        """Raises WrongFile for what is not the file."""
+        """Check the head once, then report `received` bytes to readers. Raises WrongFile."""
         if not self._is_checked:
             problem = _check_head(self._head) or self._check(self._head)
             if problem:
-                raise WrongFile(f"what the platform sent is not the file: {problem}", status=200)
+                raise WrongFile(f"the platform did not send the file: {problem}", status=200)
             self._is_checked = True
             if self._shared_download is not None:
                 self._shared_download.mark_started(self._part_path, self._size)
@@ -192,17 +194,17 @@ class _HeadCheck:
 
 
 def _announced_size(body: ResponseBody) -> int | None:
-    """Bytes of the file by Content-Length; packed, it says something else."""
+    """Size of the file in bytes by Content-Length; None for compressed content, whose size differs."""
     return None if "Content-Encoding" in body.headers else body.length
 
 
 def _check_head(head: bytes) -> str | None:
-    """A web page or an error, whatever type it claims to be."""
+    """Return a problem for a web page or a JSON error, whatever its Content-Type."""
     start = head.lstrip()[:9].lower()
     if start.startswith((b"<!doctype", b"<html")):
         return "it is a web page"
     if start.startswith((b'{"', b"{ ", b"{\n")):
-        return "it is a JSON answer"
+        return "it is a JSON response"
     return None
 
 

@@ -1,4 +1,4 @@
-"""What the platform's refusals and failures mean (specification, Errors; docs/platform.md#5-errors)."""
+"""Errors from failed responses of the platform (specification, Errors; docs/platform.md#5-errors)."""
 
 from __future__ import annotations
 
@@ -18,8 +18,10 @@ from integration.platform_api.retry import parse_retry_after
 
 
 def build_error(target: str, status: int, headers: Mapping[str, str], body: bytes) -> PlatformError:
-    """What an answer with this status means, to be raised: the class says whether to ask again. `target` is
-    the path; its query is not told, since it may hold what people searched for."""
+    """Build the error for a response of `status`. The class decides whether to retry.
+
+    The message contains the path of `target` without its query, which may contain search terms of users.
+    """
     path = target.partition("?")[0]
     message, errors = _parse_error(body)
     text = f"{path}: {message}" if message else f"{path}: status {status}"
@@ -34,12 +36,12 @@ def build_error(target: str, status: int, headers: Mapping[str, str], body: byte
             text, status=status, errors=errors, retry_after=parse_retry_after(headers.get("Retry-After"))
         )
     if 300 <= status < 400:
-        text = f"{path}: the platform redirects elsewhere, which is not followed; check platform.base_url"
+        text = f"{path}: the platform redirects, and redirects are not followed; check platform.base_url"
     return PlatformRefused(text, status=status, errors=errors)
 
 
 def _parse_error(body: bytes) -> tuple[str, list[Any]]:
-    """`message` and `errors` of an error body, where it has them.
+    """Return the message, at most 300 characters, and `errors` of an error body; empty if absent.
 
     See specification, Errors; docs/platform.md#5-errors.
     """

@@ -1,12 +1,13 @@
-"""File types: first bytes, and whether a file ends as its type does.
+"""Checks of the first bytes and of the end of MP3 and PDF files.
 
-A file without an announced length may have been truncated on its way; its end shows it. A file that cannot be
-judged is accepted, because odd MP3s exist.
+A file without an announced length may have been truncated in transit, which the end of the file shows. A file
+that cannot be checked is accepted, because unusual MP3 files exist.
 
-The MP3 frames are walked here because no library does it. With 1 byte, 30 bytes or half of a file removed,
-mutagen 1.48 (GPL), tinytag 2.3, PyAV 18.1, miniaudio 1.71, soundfile 0.14 and pymp3 0.2 raise nothing; they
-report the old or a shorter duration. waxcut 0.3 (alpha) shows where the last frame ends, which finds the same
-truncated files as this walk, but also rejects complete ones with an APEv2 or Lyrics3 tag at their end.
+The MP3 frames are parsed here because no library detects truncation. With 1 byte, 30 bytes or half of a file
+removed, mutagen 1.48 (GPL), tinytag 2.3, PyAV 18.1, miniaudio 1.71, soundfile 0.14 and pymp3 0.2 raise no
+error; they report the old or a shorter duration. waxcut 0.3 (alpha) shows where the last frame ends, which
+finds the same truncated files as this module, but also rejects complete files with an APEv2 or Lyrics3 tag at
+their end.
 """
 
 from __future__ import annotations
@@ -16,16 +17,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 CheckHead = Callable[[bytes], str | None]
-"""Gets a file's first bytes; returns what is wrong with them, None where nothing is."""
+"""Function of the first bytes of a file; returns their problem, or None without one."""
 
 CheckEnd = Callable[[Path], str | None]
-"""Gets the whole file; returns what is doubtful about its end, None where nothing is."""
+"""Function of a complete file; returns a problem of its end, or None without one."""
 
 PDF_END_BYTES = 1024
-"""Readers look for `%%EOF` in so many last bytes (PDF Reference 1.7, Appendix H, note 18)."""
+"""Last bytes in which readers search for `%%EOF` (PDF Reference 1.7, Appendix H, note 18)."""
 
 _SAMPLE_RATES = {3: (44100, 48000, 32000), 2: (22050, 24000, 16000), 0: (11025, 12000, 8000)}
-"""Samples a second by the header's two bits of version (3: MPEG-1, 2: MPEG-2, 0: MPEG-2.5)."""
+"""Samples per second by the two version bits of the header (3: MPEG-1, 2: MPEG-2, 0: MPEG-2.5)."""
 
 _BIT_RATES = {
     (True, 3): (0, 32, 64, 96, 128, 160, 192, 224, 256, 288, 320, 352, 384, 416, 448),
@@ -35,33 +36,39 @@ _BIT_RATES = {
     (False, 2): (0, 8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160),
     (False, 1): (0, 8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160),
 }
-"""kbit/s by (MPEG-1 or later, the header's two bits of layer: 3 is I, 2 is II, 1 is III)."""
+"""kbit/s by (is MPEG-1, two layer bits of the header: 3 is I, 2 is II, 1 is III)."""
 
 
 def accept_any_head(_head: bytes) -> str | None:
-    """For files whose format nobody documents."""
+    """Accept the first bytes of any file, for undocumented formats."""
     return None
 
 
 def accept_any_end(_file: Path) -> str | None:
-    """The same of their ends."""
+    """Accept the end of any file, for undocumented formats."""
     return None
 
 
 def check_mp3_head(head: bytes) -> str | None:
-    """MP3 begins with an ID3 tag or with the eleven set bits of a frame header (ISO 11172-3 §2.4.1.3)."""
+    """Check that a file begins as an MP3: an ID3 tag, or a frame header.
+
+    A frame header begins with eleven set bits (ISO 11172-3 §2.4.1.3).
+    """
     if head.startswith(b"ID3") or (len(head) > 1 and head[0] == 0xFF and head[1] & 0xE0 == 0xE0):
         return None
     return "it does not begin like an MP3"
 
 
 def check_pdf_head(head: bytes) -> str | None:
-    """PDF begins with its version (ISO 32000-1 §7.5.2), which some writers put after a few odd bytes."""
+    """Check that a file begins with the PDF version (ISO 32000-1 §7.5.2).
+
+    Some programs write a few other bytes before the version.
+    """
     return None if b"%PDF-" in head[:1024] else "it does not begin like a PDF"
 
 
 def check_pdf_end(file: Path) -> str | None:
-    """PDF ends with `%%EOF` (ISO 32000-1 §7.5.5)."""
+    """Check that a PDF ends with `%%EOF` (ISO 32000-1 §7.5.5)."""
     with file.open("rb") as content:
         size = content.seek(0, 2)
         content.seek(max(0, size - PDF_END_BYTES))
@@ -69,7 +76,7 @@ def check_pdf_end(file: Path) -> str | None:
 
 
 def make_mp3_end_check(seconds: int | None) -> CheckEnd:
-    """For sound that should last `seconds`, None where nobody tells."""
+    """Make the end check of an MP3 that should last `seconds`; None if the duration is unknown."""
 
     def check_end(file: Path) -> str | None:
         with file.open("rb") as content, mmap.mmap(content.fileno(), 0, access=mmap.ACCESS_READ) as data:
@@ -79,7 +86,10 @@ def make_mp3_end_check(seconds: int | None) -> CheckEnd:
 
 
 def _check_mp3_frames(data: mmap.mmap, seconds: int | None) -> str | None:
-    """Frames are walked from header to header: each tells its own length and how long it sounds."""
+    """Add up the lengths and durations of the frames, which their headers contain.
+
+    Returns the problem, or None. The duration may be 10 % and 1 s shorter than `seconds`.
+    """
     offset, end, duration = _skip_id3_tag(data), len(data), 0.0
     if data[max(0, end - 128) : end - 125] == b"TAG":
         end -= 128
@@ -97,7 +107,10 @@ def _check_mp3_frames(data: mmap.mmap, seconds: int | None) -> str | None:
 
 
 def _skip_id3_tag(data: mmap.mmap) -> int:
-    """Where the sound begins: behind an ID3v2 tag, whose length has seven bits a byte (ID3v2.4 §3.1)."""
+    """Return the offset of the first frame, after an ID3v2 tag if there is one.
+
+    The length of the tag has seven bits per byte (ID3v2.4 §3.1).
+    """
     if data[:3] != b"ID3" or len(data) < 10:
         return 0
     size = 0
@@ -107,8 +120,10 @@ def _skip_id3_tag(data: mmap.mmap) -> int:
 
 
 def _parse_frame(header: bytes) -> tuple[int, float] | None:
-    """Bytes and seconds of the frame that begins with these four bytes (ISO 11172-3 §2.4.2.3, 13818-3);
-    None where it is none, or does not tell."""
+    """Return bytes and seconds of the frame with the four bytes `header` (ISO 11172-3 §2.4.2.3, 13818-3).
+
+    Returns None for other bytes, and for a header without bit rate or sample rate.
+    """
     if len(header) < 4 or header[0] != 0xFF or header[1] & 0xE0 != 0xE0:
         return None
     version, layer = header[1] >> 3 & 3, header[1] >> 1 & 3

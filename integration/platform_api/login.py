@@ -1,4 +1,4 @@
-"""Whose name we ask in: an API key, or a login whose token is renewed once, however many threads need it."""
+"""Platform authentication by API key or login. Concurrent threads share one token renewal."""
 
 from __future__ import annotations
 
@@ -18,26 +18,32 @@ from integration.outbound.exchange import PlatformResponse
 log = logging.getLogger(__name__)
 
 MAX_REFUSED_LOGINS = 3
-"""Refused logins until we stop: more could lock the account, and the password won't become right."""
+"""Refused logins before logins are paused. More attempts could lock the account and cannot succeed."""
 
 LOGIN_DELAYS = (2.0, 30.0, 300.0)
-"""Seconds between logins that failed."""
+"""Seconds between failed logins."""
 
 KEY_DELAYS = (5.0, 60.0, 300.0)
-"""Seconds for which a refused API key is not shown to the platform again."""
+"""Seconds for which a refused API key is not sent to the platform."""
 
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """What a request proves itself with. `kind` says in which header: both, as our own requests do, or only
-    the one that a caller of the facade used."""
+    """User and secret of a request. `kind` selects the headers.
+
+    Requests of the configured account send both headers; requests for a client of the facade send only the
+    header that the client used.
+    """
 
     user: str
     secret: str
     kind: Literal["both", "basic", "token"] = "both"
 
     def headers(self) -> dict[str, str]:
-        """Basic as specified, and X-Auth-Token, the real platform's main way (docs/platform.md#2-sign-in)."""
+        """Return `Authorization` (Basic, as specified), `X-Auth-Token`, or both.
+
+        The real platform mainly uses X-Auth-Token (docs/platform.md#2-sign-in).
+        """
         result = {}
         if self.kind != "token":
             pair = f"{self.user}:{self.secret}".encode()
@@ -47,28 +53,31 @@ class Credentials:
         return result
 
     def __repr__(self) -> str:
-        return f"Secret(user={self.user!r})"
+        return f"Credentials(user={self.user!r})"
 
 
 class CredentialSource(Protocol):
-    """Where our own requests get their credentials."""
+    """Source of the credentials of the configured account."""
 
     @property
     def problem(self) -> str | None:
-        """What is wrong with the credentials, for people; None while they are good."""
+        """Message about the problem with the credentials; None while they are accepted."""
 
     def current(self) -> Credentials:
-        """Credentials to send now. Raises PlatformError while there are none to be had."""
+        """Return credentials to send now. Raises PlatformError if there are none."""
 
     def renew(self, refused: Credentials) -> Credentials:
-        """Other credentials than `refused`, which got a 401. Raises PlatformError where there are none."""
+        """Return other credentials than `refused`, which got a 401. Raises PlatformError without any."""
 
     def mark_accepted(self) -> None:
-        """The platform took the credentials."""
+        """Record that the platform accepted the credentials."""
 
 
 class ApiKey:
-    """An API key: nothing to renew. A refused one rests, so that a bad key is not tried every second."""
+    """API key, which cannot be renewed.
+
+    A refused key is paused for KEY_DELAYS, so that a wrong key is not sent every second.
+    """
 
     def __init__(self, user: str, key: str) -> None:
         self._credentials = Credentials(user, key)
@@ -89,7 +98,7 @@ class ApiKey:
                 raise CredentialsRefused(self.problem or "", status=401)
         return self._credentials
 
-    def renew(self, refused: Credentials) -> Credentials:  # noqa: ARG002 – there is but one key
+    def renew(self, refused: Credentials) -> Credentials:  # noqa: ARG002 – there is only one key
         with self._lock:
             self._backoff.failed()
         raise CredentialsRefused(self.problem or "", status=401)
@@ -101,11 +110,11 @@ class ApiKey:
 
 
 class Login:
-    """E-mail and password. `post(path, body)` sends one POST without credentials and returns its Answer.
+    """Login with e-mail and password. `post(path, body)` sends one POST without credentials.
 
-    One login at a time: whoever meets a 401 while a login is under way waits for it and takes its token.
-    Every login may send somebody an e-mail, so none is repeated blindly: after `MAX_REFUSED_LOGINS` refusals,
-    or where a second factor is demanded, `problem` says so and no more is asked until the next start.
+    Logins do not run concurrently: a thread that gets a 401 during a login waits for it and uses its token.
+    Each login may send an e-mail to the user, so logins are paused until the next start after
+    MAX_REFUSED_LOGINS refusals, or if the platform requires a second factor. `problem` then has the reason.
     """
 
     def __init__(
@@ -150,13 +159,15 @@ class Login:
                 raise self._last_error
             try:
                 if is_unverified:
-                    # Else every request would log in, for ever.
-                    raise PlatformBroken("the platform refuses the token it has just given out", status=401)
+                    # Without this error every request would cause a login.
+                    raise PlatformBroken(
+                        "the platform refuses the token that its last login returned", status=401
+                    )
                 self._credentials = self._request_token()
             except PlatformError as error:
                 counted_error = self._count_failure(error)
                 if counted_error is error:
-                    # An error that is its own cause sends whoever follows causes round for ever.
+                    # `raise error from error` would make code that follows `__cause__` loop for ever.
                     raise
                 raise counted_error from error
             self._is_verified = False
@@ -170,7 +181,7 @@ class Login:
         body = _parse_fields(response)
         if response.status == 202 or ("nonce" in body and "user_token" not in body):
             self._pause_reason = (
-                "the platform demands a second factor for this login; make an API key in its panel and set "
+                "the platform requires a second factor for this login; make an API key in its panel and set "
                 "platform.user_id and platform.api_key"
             )
             raise CredentialsRefused(self._pause_reason, status=response.status)
@@ -181,12 +192,12 @@ class Login:
             or isinstance(user, bool)
             or not isinstance(user, int | str)
         ):
-            raise PlatformBroken("the platform's login answer has no user_token and user_id")
+            raise PlatformBroken("the login response of the platform has no valid user_token and user_id")
         log.info("logged in to the platform as user %s", user)
         return Credentials(str(user), token)
 
     def _count_failure(self, error: PlatformError) -> PlatformError:
-        """Count a failed login; returns the error to raise, here and for those who ask before the next."""
+        """Count a failed login and return the error to raise until the next attempt."""
         self._backoff.failed(at_least=error.retry_after or 0.0)
         self._last_error = error
         if isinstance(error, PlatformRefused | CredentialsRefused) and not self._pause_reason:
@@ -200,23 +211,25 @@ class Login:
             if self._refusals >= MAX_REFUSED_LOGINS:
                 self._pause_reason = (
                     f"the platform refused the login {MAX_REFUSED_LOGINS} times ({refusal}); "
-                    "logins are paused: set "
-                    "platform.email and platform.password right and start Switchroom again"
+                    "logins are paused: correct "
+                    "platform.email and platform.password and restart Switchroom"
                 )
         return self._last_error
 
 
 def _parse_fields(response: PlatformResponse) -> dict[str, object]:
-    """The login answer's fields; flat, or wrapped in `data` like other answers.
+    """Parse the fields of a login response, which are flat or inside `data`.
 
-    See docs/platform.md#2-sign-in.
+    See docs/platform.md#2-sign-in. Raises PlatformBroken for a body that is not a JSON object.
     """
     try:
         parsed = orjson.loads(response.body)
     except orjson.JSONDecodeError as error:
-        raise PlatformBroken("the platform's login answer is not JSON", status=response.status) from error
+        raise PlatformBroken(
+            "the login response of the platform is not JSON", status=response.status
+        ) from error
     if isinstance(parsed, dict) and isinstance(parsed.get("data"), dict):
         parsed = parsed["data"]
     if not isinstance(parsed, dict):
-        raise PlatformBroken("the platform's login answer is not an object", status=response.status)
+        raise PlatformBroken("the login response of the platform is not an object", status=response.status)
     return parsed

@@ -9,14 +9,14 @@ from urllib.parse import quote, urlencode
 import orjson
 
 MAX_PAGE_RECORDS = 5000
-"""Records that one page may hold."""
+"""Most records of one page."""
 
 Condition = tuple[str, str, Any]
 """(property, operator, value), such as ('live_id', 'in', [4278000101])."""
 
 
 def format_filter(conditions: Iterable[Condition]) -> str:
-    """`conditions` as the platform's filter: a compact JSON array whose entries AND together."""
+    """Format `conditions` as a filter of the platform: a compact JSON array, combined with AND."""
     return orjson.dumps(
         [{"property": name, "operator": operator, "value": value} for name, operator, value in conditions]
     ).decode()
@@ -30,7 +30,7 @@ def build_parameters(
     page: int = 1,
     limit: int = MAX_PAGE_RECORDS,
 ) -> dict[str, str]:
-    """The parameters of one page. No conditions means no `filter` at all."""
+    """Build the query parameters of one page. Without conditions there is no `filter`."""
     result = {"page": str(page), "limit": str(limit)}
     condition_list = list(conditions)
     if condition_list:
@@ -42,12 +42,15 @@ def build_parameters(
 
 
 def encode_path(path: str) -> str:
-    """A decoded path, encoded for the platform: nothing in it can become a query or another path."""
+    """Encode a decoded path, so that no part of it can become a query or another path."""
     return quote(path, safe="/,+:@")
 
 
 def format_query_string(params: Mapping[str, Any] | str | None) -> str:
-    """`?a=b&c=d`, or nothing. A string passes as it is: a caller's own query, already encoded."""
+    """Format `?a=b&c=d`, or an empty string without parameters.
+
+    A string is the encoded query of a client and is used unchanged.
+    """
     if not params:
         return ""
     if isinstance(params, str):

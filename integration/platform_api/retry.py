@@ -1,4 +1,4 @@
-"""When to ask again: growing gaps with jitter, and never sooner than the platform asked for."""
+"""Retries: growing delays with jitter, at least as long as `Retry-After`."""
 
 from __future__ import annotations
 
@@ -12,16 +12,23 @@ from integration.outbound.exchange import parse_http_date
 T = TypeVar("T")
 
 MAX_GAP = 20.0
+"""Longest delay between attempts in seconds; a longer Retry-After is not waited for."""
 GAPS: tuple[float, ...] = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, MAX_GAP)
-"""Seconds between the tries of one request."""
+"""Seconds between the attempts of one request."""
 JITTER = (0.5, 1.0)
-"""Range of the factor of a gap. Down to 0 a crowd of clients would repeat at once; without jitter they would
-keep in step."""
+"""Range of the random factor of a gap.
+
+With a lower bound of 0 many clients would retry at once. Without jitter they would retry at the same time.
+"""
 MAX_RETRY_AFTER = 3600.0
+"""Largest value in seconds that is accepted from a `Retry-After` header."""
 
 
 def parse_retry_after(value: str | None) -> float | None:
-    """Seconds that a `Retry-After` header asks to wait (a number or a date), at most an hour."""
+    """Parse a `Retry-After` header (a number or a date) into seconds, at most MAX_RETRY_AFTER.
+
+    Returns None for a missing or invalid header.
+    """
     if not value:
         return None
     text = value.strip()
@@ -34,10 +41,10 @@ def parse_retry_after(value: str | None) -> float | None:
 
 
 def call_with_retries(action: Callable[[], T], *, tries: int, wait: Callable[[float], bool]) -> T:
-    """`action()`, again after a failure that may pass, `tries` times at most.
+    """Call `action` until it succeeds, with at most `tries` attempts after retryable errors.
 
-    `wait(seconds)` waits and says False when there is no use in going on. A Retry-After longer than the
-    longest gap is the caller's business: the error is raised at once and carries it.
+    `wait(seconds)` waits and returns False to stop retrying. With a `Retry-After` longer than MAX_GAP the
+    error is raised at once; the caller reads the delay from its `retry_after`.
     """
     failures = 0
     while True:

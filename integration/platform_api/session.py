@@ -1,5 +1,7 @@
-"""The line to the platform: one request with its turn, our credentials and their renewal, and what came of it
-for those who ask next."""
+"""Single requests to the platform, with budget, credentials and their renewal.
+
+The result of each request is recorded for the rate and the circuit breaker.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +21,11 @@ from integration.platform_api.retry import parse_retry_after
 
 
 class Session:
-    """Thread-safe. `make_credential_source(post)` makes whose name we ask in; `post(path, body)` sends a
-    login."""
+    """Sends requests to the platform. Thread-safe.
+
+    `make_credential_source(post)` returns the source of credentials; `post(path, body)` sends a login.
+    `seconds` is the default time limit of a request.
+    """
 
     def __init__(
         self,
@@ -34,13 +39,13 @@ class Session:
         self.budget = budget
         self.last_request_at = clock.monotonic()
         self.unreachable_since: float | None = None
-        """Unix seconds since when nothing answers as it should; None while the platform is there."""
+        """Unix time of the first failure since the last success; None while requests succeed."""
         self.credential_source = make_credential_source(self._post_login)
         self._exchange = exchange
         self._timeout = seconds
 
     def _post_login(self, path: str, body: Mapping[str, str]) -> PlatformResponse:
-        """A login takes no slot: whoever waits for it may hold the last one."""
+        """Send a login without a slot, because requests that wait for it may hold all slots."""
         content = orjson.dumps(dict(body))
         with self._exchange.send(
             "POST", path, _build_headers(content), content, self._timeout
@@ -60,7 +65,10 @@ class Session:
         check: bool,
         seconds: float | None,
     ) -> PlatformResponse:
-        """One request and its whole answer; with `check` a refusal or failure raises a PlatformError."""
+        """Send one request and read its complete response.
+
+        With `check`, a GET status of 300 or above and any other status of 400 or above raise a PlatformError.
+        """
         with self.exchange(
             method, target, content, priority, client_credentials, seconds or self._timeout
         ) as body:
@@ -83,13 +91,15 @@ class Session:
         extra_headers: Mapping[str, str] | None = None,
         read_timeout: float | None = None,
     ) -> Iterator[ResponseBody]:
-        """One request with its turn in the budget, and one renewal of our credentials on a 401. `seconds` and
-        `read_timeout` are those of `Exchange.send`."""
+        """Send one request within the budget; on a 401 renew the credentials and send it once more.
+
+        Credentials of a client are not renewed. `seconds` and `read_timeout` are those of `Exchange.send`.
+        """
         with ExitStack() as stack:
 
             def send(credentials: Credentials) -> ResponseBody:
                 headers = {**_build_headers(content), **credentials.headers(), **(extra_headers or {})}
-                # A file may take its time, the wait for a slot not more than any request.
+                # A file may take longer than other requests; the wait for its slot may not.
                 stack.enter_context(self.budget.turn(priority, min(seconds, self._timeout)))
                 stack.enter_context(self._reporting_failures())
                 return stack.enter_context(
@@ -101,7 +111,7 @@ class Session:
             if client_credentials is None:
                 self.last_request_at = clock.monotonic()
                 if body.status == 401:
-                    # The slot is given back first: the login that follows may need it.
+                    # Release the slot before the login and the second request.
                     stack.close()
                     body = send(self.credential_source.renew(credentials))
             yield body
@@ -117,20 +127,24 @@ class Session:
     def record_status(
         self, status: int, headers: Mapping[str, str], client_credentials: Credentials | None
     ) -> None:
-        """What an answer says of the platform, and of our credentials where they were ours."""
+        """Record success or failure of the platform by the status of a response.
+
+        5xx and 429 are failures. Other statuses except 401 are successes, unless a client's credentials were
+        used.
+        """
         if status >= 500 or status == 429:
             self.record_failure(parse_retry_after(headers.get("Retry-After")))
         elif client_credentials is None and status != 401:
             self.record_success()
 
     def record_failure(self, seconds: float | None) -> None:
-        """The platform was in trouble, and asked for so many seconds of rest."""
+        """Record a failure of the platform. `seconds` is its `Retry-After`, or None."""
         self.budget.record_failure(seconds)
         if self.unreachable_since is None:
             self.unreachable_since = clock.unix()
 
     def record_success(self) -> None:
-        """A good answer to us."""
+        """Record a successful request with the credentials of the configured account."""
         self.budget.record_success()
         self.unreachable_since = None
         self.credential_source.mark_accepted()
@@ -148,16 +162,18 @@ def _build_headers(content: bytes | None) -> dict[str, str]:
 
 
 def read_response(body: ResponseBody, deadline: float = float("inf")) -> PlatformResponse:
-    """All of it, by `deadline` (of `clock.monotonic`) at the latest. Raises PlatformBroken beyond JSON_LIMIT
-    and at an early end, PlatformUnreachable for one that takes longer."""
+    """Read a complete response until `deadline`, in seconds of `clock.monotonic`.
+
+    Raises PlatformBroken for more than JSON_LIMIT bytes or an early end, PlatformUnreachable after `deadline`.
+    """
     return PlatformResponse(body.status, body.headers, read_body(body, JSON_LIMIT, deadline), body.date)
 
 
 def read_body(body: ResponseBody, limit: int, deadline: float = float("inf")) -> bytes:
-    """The body in one piece. Raises as `read_response`."""
+    """Read a complete body of at most `limit` bytes. Raises the errors of `read_response`."""
     chunks = []
     for chunk in body.chunks(limit, unbuffered=deadline < float("inf")):
         if clock.monotonic() > deadline:
-            raise PlatformUnreachable("the platform gave no answer in time", status=body.status)
+            raise PlatformUnreachable("the platform did not respond in time", status=body.status)
         chunks.append(chunk)
     return b"".join(chunks)

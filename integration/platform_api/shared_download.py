@@ -1,4 +1,4 @@
-"""Downloads that are read while they arrive."""
+"""Downloads whose bytes can be read while they arrive."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ from integration.outbound.exchange import ResponseBody
 MAX_BYTES = 2 * 1024**3
 """Largest download in bytes."""
 CHUNK_BYTES = 64 * 1024
+"""Most bytes of one read from the disk."""
 
 
 class _ArrivingFile(ABC):
-    """A file on disk that one thread writes. Readers wait for bytes that have not arrived."""
+    """File on disk that one thread writes. Readers wait for bytes that have not arrived."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -33,19 +34,19 @@ class _ArrivingFile(ABC):
         return self._is_over
 
     def mark_received(self, received: int) -> None:
-        """The first `received` bytes can be read."""
+        """Make the first `received` bytes readable."""
         with self._changed:
             self._received = received
             self._changed.notify_all()
 
     def mark_ended(self, error: BaseException | None) -> None:
-        """The file is complete, or `error` ended the download."""
+        """Record that the file is complete, or that `error` ended the download."""
         with self._changed:
             self._is_over, self._error = True, error
             self._changed.notify_all()
 
     def wait_for_end(self) -> None:
-        """Raises the error of the download."""
+        """Wait until the download has ended. Raises its error."""
         with self._changed:
             self._changed.wait_for(lambda: self._is_over)
             if self._error is not None:
@@ -67,7 +68,7 @@ class _ArrivingFile(ABC):
                     yield chunk
 
     def _wait_for_bytes(self, start: int) -> int:
-        """The number of bytes received, once it is above `start`."""
+        """Wait for bytes beyond `start` and return the number of bytes received."""
         with self._changed:
             self._changed.wait_for(lambda: self._received > start or self._is_over)
             if self._received <= start:
@@ -79,7 +80,7 @@ class _ArrivingFile(ABC):
 
 
 class SharedDownload(_ArrivingFile):
-    """One download to `target` for any number of readers.
+    """Download to `target` for any number of readers.
 
     The thread that downloads calls `mark_started`, `mark_received` and `mark_ended`. `size` is in bytes: None
     before the start, and where neither the record nor the platform states it.
@@ -92,25 +93,28 @@ class SharedDownload(_ArrivingFile):
         self._part_path: Path | None = None
 
     def mark_started(self, part_path: Path, size: int | None) -> None:
-        """The first bytes are in `part_path`, and their type is correct."""
+        """Record that `part_path` has the first bytes, and that their type is correct."""
         with self._changed:
             self._part_path, self.size = part_path, size
             self._changed.notify_all()
 
     def wait_for_start(self) -> None:
-        """Wait until `size` is set, if it will be. Raises the error of a download that did not start."""
+        """Wait until the download has started or ended; `size` is then final.
+
+        Raises the error of a download that did not start.
+        """
         with self._changed:
             self._changed.wait_for(lambda: self._part_path is not None or self._is_over)
             if self._part_path is None and self._error is not None:
                 raise self._error
 
     def wait(self) -> Path:
-        """The complete file. Raises the error of the download."""
+        """Wait for the complete file and return its path. Raises the error of the download."""
         self.wait_for_end()
         return self.target
 
     def _open_file(self) -> BinaryIO:
-        """The partial file, or the complete one if it was renamed in between."""
+        """Open the partial file, or the complete file after the rename."""
         try:
             return _open_no_follow(self._part_path or self.target)
         except FileNotFoundError:
@@ -118,17 +122,18 @@ class SharedDownload(_ArrivingFile):
 
 
 class PassThroughDownload(_ArrivingFile):
-    """The body of one response for one reader, through a file without a name.
+    """Response body for one reader, buffered in a file without a name.
 
-    A thread fetches the body, so a slow reader holds no request to the platform, and memory use is constant.
+    A thread fetches the body, so a slow reader does not occupy a slot, and memory use is constant.
     The reader calls `close()` at the end. `size` is in bytes: announced by the platform, else counted after
     the end, so that the reader always detects a truncated body.
     """
 
     def __init__(self, body: ResponseBody, exchange: ExitStack, folder: Path) -> None:
-        """Own `exchange` and close it after the last byte. The file is on the disk of `folder`.
+        """Take ownership of `exchange` and close it after the last byte. The file is on the disk of `folder`.
 
-        Raises OSError; PlatformError where the size is not announced and the body ends early.
+        Without an announced size, waits for the complete body. Raises OSError, and PlatformError if a body
+        without an announced size ends early.
         """
         super().__init__()
         self.status: int = body.status
@@ -136,7 +141,7 @@ class PassThroughDownload(_ArrivingFile):
         self._has_reader = True
         with ExitStack() as cleanup:
             cleanup.push(exchange)
-            # Not closed by `with`: the last of thread and reader closes it.
+            # Not closed by `with`: the thread or the reader closes it, whichever ends later.
             self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115
             threading.Thread(
                 target=self._fetch, args=(body, exchange), name="pass-through download", daemon=True
@@ -152,7 +157,7 @@ class PassThroughDownload(_ArrivingFile):
         self.size: int = self._received if announced_size is None else announced_size
 
     def close(self) -> None:
-        """Stop the download: there is no reader. Safe to call twice."""
+        """Stop the download because its reader ended. Safe to call twice."""
         with self._changed:
             self._has_reader = False
             if self._is_over:
@@ -176,7 +181,7 @@ class PassThroughDownload(_ArrivingFile):
                 self._file.close()
 
     def _open_file(self) -> BinaryIO:
-        # The reader has a descriptor of its own; `pread` does not move the position of the writer.
+        # A duplicate descriptor shares the file position, but `pread` does not move it.
         return os.fdopen(os.dup(self._file.fileno()), "rb")
 
 
