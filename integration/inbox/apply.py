@@ -1,7 +1,9 @@
-"""Stored webhooks → the mirror: claim, interpret, write the effects and the applied seq in one transaction.
+"""Apply stored webhooks to the mirror.
 
-`_applied` in mirror.db is the only truth about what was applied; a crash between the two commits is healed
-by claiming again at the next start. One event that can't be applied never holds up the next.
+The effects of webhooks and their seqs in table `_applied` are written in one transaction of mirror.db, so
+`_applied` is the authority on what was applied. The status in inbox.db is committed afterwards. After a crash
+between the two commits the next start applies the webhook again. An event that cannot be applied does not
+block the next.
 """
 
 from __future__ import annotations
@@ -28,18 +30,26 @@ from integration.sqlite.transaction import Transaction
 log = logging.getLogger(__name__)
 
 BATCH_SIZE = 256
+"""Most webhooks of one transaction."""
 
 BURST_WEBHOOKS = 8
-"""Webhooks received during a batch from which on they pour in, and acknowledging them goes first."""
+"""Webhooks received during a batch above which the applier pauses: acknowledgements take precedence."""
 PAUSE_FACTOR = 6.0
-"""While they do: rest this many times as long as the batch took. One interpreter does both."""
+"""Length of a pause as a multiple of the last batch's duration.
+
+Receiving and applying share one interpreter.
+"""
 MAX_PAUSE_SECONDS = 0.5
 END_EVENTS = frozenset({"call.hangup", "call.missed"})
+"""Events that report the end of a leg, after which its CDR is looked up."""
 
 
 @dataclass(frozen=True, slots=True)
 class _ParsedWebhook:
-    """A stored webhook, its body and its event. Without a record it is no JSON object."""
+    """Stored webhook with its parsed body and its event.
+
+    `record` is None if the body is not a JSON object. `problem` is the reason why there is no event.
+    """
 
     row: StoredWebhook
     record: JsonRecord | None = None
@@ -48,10 +58,10 @@ class _ParsedWebhook:
 
 
 class Applier:
-    """Applies what the inbox holds. `run()` does what there is to do; a watched thread calls it after each
-    commit of the inbox.
+    """Applies stored webhooks. A watched thread calls `run()` after each commit of the inbox.
 
-    `on_lookup_needed()` is called when something is to be fetched from the platform (a CDR, a recording).
+    `on_lookup_needed()` is called after call events and after events of recordings, whose CDRs and
+    recordings are requested from the platform.
     """
 
     def __init__(
@@ -71,11 +81,14 @@ class Applier:
         self._position = 0
 
     def stop(self) -> None:
-        """Have `run()` end after the batch at hand. What is left is claimed at the next start."""
+        """Make `run()` return after the current batch. The next start applies the remaining webhooks."""
         self._stop.set()
 
     def run(self) -> None:
-        """Apply everything stored so far. Raises StorageError; nothing is lost by it, only not done yet."""
+        """Apply all webhooks that are stored and not applied.
+
+        Raises StorageError; webhooks that are not applied then are applied by a later run.
+        """
         if not self._caught_up:
             self._catch_up()
             self._caught_up = True
@@ -87,7 +100,7 @@ class Applier:
                 self._stop.wait(min(PAUSE_FACTOR * (clock.monotonic() - started_at), MAX_PAUSE_SECONDS))
 
     def reapply(self, seqs: Sequence[int]) -> int:
-        """Apply these once more, whatever became of them (`replay`). Returns how many did not fail."""
+        """Apply the webhooks `seqs` again, whatever their status. Returns the number that did not fail."""
         applied = 0
         for start in range(0, len(seqs), BATCH_SIZE):
             statuses = self._apply_rows(self._inbox.load_rows(seqs[start : start + BATCH_SIZE]))
@@ -95,7 +108,7 @@ class Applier:
         return applied
 
     def _catch_up(self) -> None:
-        """What an earlier run stored and did not apply, wherever in the inbox it stands."""
+        """Apply the webhooks that earlier processes stored and did not apply, anywhere in the inbox."""
         pending = self._inbox.list_unapplied(self._mirror_db.path)
         for start in range(0, len(pending), BATCH_SIZE):
             if self._stop.is_set():
@@ -108,7 +121,7 @@ class Applier:
             return int(connection.execute("SELECT coalesce(max(seq), 0) FROM _applied").fetchone()[0])
 
     def _apply_rows(self, rows: Sequence[StoredWebhook]) -> list[Status]:
-        """All in one transaction; if one of them is at fault, each in a savepoint of its own."""
+        """Apply `rows` in one transaction; if that fails, each row in its own. Raises StorageError."""
         webhooks = [_parse_row(row) for row in rows]
         try:
             statuses = self._mirror_db.write(lambda tx: self._apply_effects(tx, webhooks))
@@ -132,14 +145,14 @@ class Applier:
         except StorageError:
             raise
         except Exception as error:
-            # Whatever an event's content does to us, its row says so and the next one goes on.
+            # An event may raise any error: record it in the row and continue with the next event.
             log.exception("webhook %s could not be applied", webhook.row.seq)
             self._mirror_db.write(lambda tx: _record_results(tx, [(webhook.row.seq, "failed")]))
             return webhook.row.seq, "failed", f"{type(error).__name__}: {error}"
         return webhook.row.seq, status, webhook.problem
 
     def _apply_effects(self, tx: Transaction, webhooks: Sequence[_ParsedWebhook]) -> list[Status]:
-        """What the events change in the mirror, and what is to be fetched because of them."""
+        """Write the effects of events to the mirror and enqueue the lookups that follow from them."""
         call_events = [webhook.event for webhook in webhooks if isinstance(webhook.event, CallEvent)]
         self._call_store.add_events(tx, call_events)
         for event in {event.leg_id: event for event in call_events}.values():
@@ -168,7 +181,7 @@ class Applier:
 
 
 def _record_results(tx: Transaction, results: Sequence[tuple[int, Status]]) -> None:
-    """In the transaction of the effects: the only truth about what was applied."""
+    """Record results in `_applied`, in the transaction of the effects."""
     tx.executemany("INSERT OR REPLACE INTO _applied (seq, result) VALUES (?, ?)", results)
 
 
@@ -188,6 +201,6 @@ def _parse_row(row: StoredWebhook) -> _ParsedWebhook:
     except ValueError as error:
         return _ParsedWebhook(row, record, problem=str(error))
     except Exception as error:
-        # As in `_apply_alone`: a body that raises must not block those that come after it.
-        log.exception("webhook %s could not be read", row.seq)
+        # As in `_apply_alone`: a body that raises an error must not block later webhooks.
+        log.exception("webhook %s could not be interpreted", row.seq)
         return _ParsedWebhook(row, record, problem=f"{type(error).__name__}: {error}")

@@ -1,7 +1,8 @@
-"""Stored webhooks → typed events. Tolerant of types, exact about values.
+"""Interpret stored webhooks as typed events.
 
-Both dialects of the SMS event are read (docs/platform.md#9-events). An event whose name is in the
-specification or in docs/platform.md is known; any other is `UnknownEvent` and only kept.
+Accepts unexpected types but does not change values. Reads both dialects of the SMS event
+(docs/platform.md#9-events). An event whose name is neither in the specification nor in docs/platform.md
+becomes an `UnknownEvent`, which has no effect.
 """
 
 from __future__ import annotations
@@ -22,7 +23,10 @@ from integration.mirror.page_queries.messages import SmsReceived
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """What the receiver needs of a body: whether it is a JSON object, and the keys it is filed under."""
+    """Fields of a body that the receiver stores as columns.
+
+    `is_readable` is False for a body that is not a JSON object.
+    """
 
     is_readable: bool
     event_id: str | None = None
@@ -32,7 +36,7 @@ class Envelope:
 
 @dataclass(frozen=True, slots=True)
 class RecordingReady:
-    """`monitor.audio_ready` (docs/platform.md#9-events): a recording's file can be fetched."""
+    """Event `monitor.audio_ready` (docs/platform.md#9-events): the file of a recording is available."""
 
     event_id: str
     event_time: str
@@ -42,7 +46,7 @@ class RecordingReady:
 
 @dataclass(frozen=True, slots=True)
 class UnknownEvent:
-    """An event of a name that neither the specification nor docs/platform.md has."""
+    """Event whose name is neither in the specification nor in docs/platform.md."""
 
     name: str | None
 
@@ -51,7 +55,7 @@ Event = CallEvent | SmsReceived | RecordingReady | UnknownEvent
 
 
 def read_envelope(body: bytes) -> Envelope:
-    """The keys of `body`; not readable when it is no JSON object."""
+    """Read the envelope of `body`."""
     record = parse_body(body)
     if record is None:
         return Envelope(is_readable=False)
@@ -66,13 +70,13 @@ def read_envelope(body: bytes) -> Envelope:
 
 
 def parse_body(body: bytes) -> JsonRecord | None:
-    """The record of `body`; None unless it is a JSON object."""
+    """Parse `body` as a record. Returns None unless it is a JSON object."""
     try:
         values = orjson.loads(body)
     except orjson.JSONDecodeError:
         values = None
     if isinstance(values, dict):
-        # The stored body is the exact record; this text only has to hold the same values.
+        # The stored body preserves the exact record; this text only needs the same values.
         try:
             return JsonRecord(orjson.dumps(values).decode(), values)
         except (TypeError, orjson.JSONEncodeError):
@@ -86,10 +90,10 @@ def parse_body(body: bytes) -> JsonRecord | None:
 
 
 def interpret(record: JsonRecord, received_at: str, event_id: str, name: str | None) -> Event:
-    """The event of a stored webhook: its body as `record`, the rest from the columns of its row.
+    """Make the event of a stored webhook from its body `record` and the columns of its row.
 
-    `received_at` replaces a missing or unreadable `event_time`. Raises ValueError for a call event without a
-    usable call_id.
+    `received_at` (UTC text) replaces a missing or invalid `event_time`. Raises ValueError for a call event
+    without a valid call_id.
     """
     values = record.values
     occurred_at = _to_utc_text(values.get("event_time")) or received_at
@@ -117,7 +121,7 @@ def _make_call_event(record: JsonRecord, name: str, event_id: str, occurred_at: 
     values = record.values
     leg_id = as_id(values.get("call_id"))
     if leg_id is None:
-        raise ValueError(f"{name} without a usable call_id: {values.get('call_id')!r:.60}")
+        raise ValueError(f"{name} has no valid call_id: {values.get('call_id')!r:.60}")
     server, micros = event_clock(event_id, occurred_at)
     return CallEvent(
         event_id=event_id,
@@ -153,7 +157,7 @@ def _first_value(values: dict[str, Any], *names: str) -> Any:
 
 
 def _to_text(value: Any) -> str | None:
-    """Text as it came; numbers as their digits, anything nested as JSON."""
+    """Return text unchanged, a number as its digits and a nested value as JSON text."""
     if value is None:
         return None
     if isinstance(value, float) and value.is_integer():
@@ -162,14 +166,17 @@ def _to_text(value: Any) -> str | None:
 
 
 def _to_bool(value: Any) -> bool | None:
-    """true, 1, "1", "true" and their opposites; None for anything else."""
+    """Convert true, 1, "1", "true" and their opposites; return None for any other value."""
     if isinstance(value, bool):
         return value
     return {"1": True, "true": True, "0": False, "false": False}.get(str(value).lower())
 
 
 def _to_utc_text(value: Any) -> str | None:
-    """UTC text; Unix seconds, which /calls uses for the same names, are turned into it."""
+    """Convert a time to UTC text; return None for an invalid time.
+
+    A number is Unix seconds, which /calls uses for fields of the same names.
+    """
     if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < 32503680000:
         return clock.utc_text(float(value))
     moment = clock.parse_utc(value)

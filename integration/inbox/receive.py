@@ -1,4 +1,4 @@
-"""The webhook receiver: check, store, answer. Nothing else happens before the answer."""
+"""Webhook receiver. It only checks and stores the event before it responds."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ if TYPE_CHECKING:
 PATH_PREFIX = "/webhooks/"
 
 BODY_LIMIT = 256 * 1024
-"""Bytes, inclusive."""
+"""Largest accepted body in bytes."""
 
 COMMIT_TIMEOUT_SECONDS = 4.5
-"""How long a sender waits for the commit before it is told to try again."""
+"""Seconds that a request waits for the commit before it gets 503 with Retry-After."""
 
 
 class Receiver:
-    """The WSGI application for `GET, HEAD, POST /webhooks/<secret>`.
+    """WSGI application for `GET, HEAD, POST /webhooks/<secret>`.
 
-    On Werkzeug, which Flask itself stands on, and not a Flask application: it has one route and no session,
-    and Flask's contexts, routing and signals cost twice what receiving does (`tests.benchmarks webhooks`).
+    Uses Werkzeug, on which Flask is built, instead of Flask: there is one route and no session, and the
+    contexts, routing and signals of Flask cost twice as much as receiving (`tests.benchmarks webhooks`).
     """
 
     def __init__(self, inbox: Inbox, settings: Webhooks, secrets: Sequence[str]) -> None:
@@ -51,7 +51,7 @@ class Receiver:
             self._inbox.refused_count += 1
         body = [] if environ["REQUEST_METHOD"] == "HEAD" else [response.get_data()]
         start_response(response.status, response.get_wsgi_headers(environ).to_wsgi_list())
-        # A list goes out at once; any other iterable is streamed, with hand-overs between threads.
+        # A list is sent in one step; any other iterable is streamed, with switches between threads.
         return body
 
     def _respond(self, request: Request) -> Response:
@@ -68,13 +68,13 @@ class Receiver:
         try:
             acknowledgement = self._inbox.receive(body).result(COMMIT_TIMEOUT_SECONDS)
         except (StorageError, FutureTimeout):
-            response = _error_response(503, "The event could not be stored; send it again")
+            response = _error_response(503, "The event could not be stored. Send it again in 5 seconds.")
             response.headers["Retry-After"] = "5"
             return response
         return _status_response(acknowledgement)
 
     def _reject(self, request: Request) -> Response | None:
-        """Why this request goes no further, decided before its body is read; None to go on."""
+        """Return the error response of a request that is refused, before its body is read; else None."""
         if request.method not in ("GET", "HEAD", "POST"):
             response = _error_response(405, "Method Not Allowed")
             response.headers["Allow"] = "GET, HEAD, POST"
@@ -88,14 +88,17 @@ class Receiver:
         if settings.username is not None:
             authorization = request.headers.get("Authorization", "")
             if not _is_basic_valid(authorization, settings.username, settings.password or ""):
-                response = _error_response(401, "Credentials are needed")
+                response = _error_response(401, "Credentials are required")
                 response.headers["WWW-Authenticate"] = 'Basic realm="webhooks"'
                 return response
         return None
 
 
 def is_known_secret(candidate: str, secrets: Sequence[str]) -> bool:
-    """Compared in constant time with every secret, so that neither match nor position shows."""
+    """Whether `candidate` is one of `secrets`.
+
+    Compares with each secret in constant time, so that the duration reveals neither match nor position.
+    """
     is_known = False
     for secret in secrets:
         is_known |= tokens.matches(candidate, tokens.digest(secret))
@@ -103,9 +106,9 @@ def is_known_secret(candidate: str, secrets: Sequence[str]) -> bool:
 
 
 def _read_body(request: Request) -> bytes | None:
-    """The request's body; None when it is larger than BODY_LIMIT. Reads at most one byte beyond.
+    """Read the body of the request. Returns None for more than BODY_LIMIT bytes; reads at most one more.
 
-    Raises ClientDisconnected for one that ends early: Granian hands it over as if it were whole.
+    Raises ClientDisconnected for a body that ends early: Granian passes it on as if it were complete.
     """
     length = request.content_length
     if length is not None and length > BODY_LIMIT:

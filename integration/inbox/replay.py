@@ -1,4 +1,7 @@
-"""`replay`: apply stored webhooks again. Applying is idempotent, so a replay is safe at any time."""
+"""Command `replay`: apply stored webhooks again.
+
+A replay is safe at any time because applying a webhook is idempotent.
+"""
 
 from __future__ import annotations
 
@@ -10,16 +13,16 @@ if TYPE_CHECKING:
     from integration.context import AppContext
 
 BATCH_SIZE = 500
-"""Webhooks between two reports of progress, and between two chances to end early."""
+"""Webhooks applied between two progress reports. The command can be interrupted at each report."""
 
 
 @command("webhooks.replay")
 def replay(context: AppContext, arguments: Arguments, progress: Progress) -> Result:
     """Apply stored webhooks again, in the order of their storage. Raises StorageError.
 
-    `failed` selects those that could not be applied, `since` those received at or after this UTC text. The
-    result has `applied` and `failed`, numbers of webhooks. `after`, `applied` and `refused` continue an
-    interrupted replay: its last seq and its numbers.
+    `failed` selects webhooks that could not be applied, `since` (UTC text) webhooks received at or after that
+    time. The result has `applied` and `failed`, numbers of webhooks. The arguments `after`, `applied` and
+    `refused` continue an interrupted replay with its last seq and its numbers.
     """
     seqs = context.inbox.list_seqs(
         failed=bool(arguments.get("failed")),

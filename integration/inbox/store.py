@@ -1,6 +1,6 @@
-"""inbox.db: every webhook as received; one commit serves all that queued up for it.
+"""Database inbox.db: all webhooks as received.
 
-Bodies never change, but for a number that a person wants erased.
+Webhooks that arrive during a commit share the next commit. Bodies change only through an erasure.
 """
 
 from __future__ import annotations
@@ -30,12 +30,13 @@ from integration.sqlite.transaction import Transaction
 Status = Literal["new", "done", "failed", "unknown", "unreadable"]
 
 Acknowledgement = Literal["stored", "duplicate", "unreadable"]
-"""What the sender is told."""
+"""`status` of the 200 response to the sender."""
 
 GROUP_SIZE = 512
-"""Most webhooks that one commit makes durable."""
+"""Most webhooks of one commit, and most rows of one deletion or rewrite."""
 
 MAX_PROBLEMS_SHOWN = 20
+"""Most problems in an InboxOverview."""
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS inbox (
@@ -59,7 +60,7 @@ CREATE INDEX IF NOT EXISTS inbox_troubled ON inbox (status) WHERE status <> 'don
 
 
 class _NewWebhook(NamedTuple):
-    """A webhook to be stored: the columns of its row that are known before it is looked up."""
+    """Webhook to be stored: columns of its row that need no query."""
 
     event_id: str
     received_at: str
@@ -72,7 +73,7 @@ class _NewWebhook(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StoredWebhook:
-    """One stored webhook, to be applied."""
+    """Columns of a stored webhook that are needed to apply it. `received_at` is UTC text."""
 
     seq: int
     event_id: str
@@ -86,9 +87,12 @@ _SELECT_WEBHOOK = f"SELECT {', '.join(field.name for field in fields(StoredWebho
 
 @dataclass(frozen=True, slots=True)
 class InboxOverview:
-    """`last_received_at` is text UTC or None; `total` counts stored webhooks; `by_status` those that are not
-    done; `problems` has the newest that failed, are unknown or unreadable: seq, event_name, received_at,
-    status, error."""
+    """Summary of the inbox for the System page.
+
+    `last_received_at` is UTC text or None. `total` is the number of stored webhooks, or slightly more after
+    deletions. `by_status` has the numbers of webhooks that are not done. `problems` has the newest webhooks
+    that failed, are unknown or unreadable: seq, event_name, received_at, status, error.
+    """
 
     last_received_at: str | None
     total: int
@@ -97,7 +101,7 @@ class InboxOverview:
 
 
 class Inbox:
-    """inbox.db. `on_stored()` is called after each commit that stored something new."""
+    """Access to inbox.db. `on_stored()` is called after each commit with a new webhook."""
 
     def __init__(
         self,
@@ -111,16 +115,18 @@ class Inbox:
         )
         self.on_stored = on_stored
         self.redact: Callable[[bytes], bytes] | None = None
-        """What of a body may be stored (`mirror.erased`); None: all of it."""
+        """Erasure gate: returns the body to store (`ErasureGate.filter_webhook`). None: store bodies unchanged."""
         self.received_count = 0
-        """Webhooks taken in since the start, whether durable yet or not."""
+        """Webhooks received since the start, durable or not."""
         self.refused_count = 0
-        """Requests to the receiver that a sender has to mend or repeat. Requests count side by side without a
-        lock: Python hands over between calls and loops, never within `+= 1`."""
+        """Requests to the receiver with a 4xx or 5xx response.
+
+        Threads count without a lock: Python switches threads between calls and loops, never within `+= 1`.
+        """
         self._acknowledgement_counts = Counter[str]()
 
     def receive(self, body: bytes) -> Future[Acknowledgement]:
-        """Queue `body` for the next commit; the future is done once it is durable."""
+        """Queue `body` for the next commit. The future is done when the body is durable."""
         self.received_count += 1
         if self.redact is not None:
             body = self.redact(body)
@@ -142,7 +148,7 @@ class Inbox:
         )
 
     def count_acknowledgements(self) -> dict[str, int]:
-        """What senders were told since the start: stored, duplicate, unreadable, refused."""
+        """Count the acknowledgements since the start: stored, duplicate, unreadable, refused."""
         counts = {
             acknowledgement: self._acknowledgement_counts[acknowledgement]
             for acknowledgement in get_args(Acknowledgement)
@@ -150,8 +156,11 @@ class Inbox:
         return {**counts, "refused": self.refused_count}
 
     def _store(self, tx: Transaction, webhooks: list[_NewWebhook]) -> list[Acknowledgement]:
-        """In at most three statements. The same body again is counted; another body under the same id is a
-        row of its own, flagged."""
+        """Store `webhooks` in at most three statements.
+
+        A repeated body increments `deliveries` of its row. Another body with the same id is a second, flagged
+        row.
+        """
         hashes_by_event = _load_hashes(tx, {webhook.event_id for webhook in webhooks})
         new_values: list[Any] = []
         duplicates: list[tuple[str, bytes]] = []
@@ -178,11 +187,11 @@ class Inbox:
         return acknowledgements
 
     def list_unapplied(self, mirror_path: Path) -> list[int]:
-        """Every seq that mirror.db does not say was applied, whatever its status here, and those whose status
-        does not say yet what became of them; oldest first.
+        """List the seqs that are not in `_applied` of mirror.db or have status 'new', oldest first.
 
-        After a power cut that rolled mirror.db back this finds what must be applied again (promise P2).
-        After a kill between the two commits the status is made good by applying once more.
+        After a power failure that rolled mirror.db back, the first condition finds the webhooks that must be
+        applied again, whatever their status (promise P2). After a crash between the two commits the second
+        condition finds webhooks without a final status, which a repetition sets.
         """
         with self.database.read() as connection:
             connection.execute("ROLLBACK")
@@ -197,13 +206,13 @@ class Inbox:
         return [int(row[0]) for row in rows]
 
     def list_after(self, seq: int, limit: int) -> list[StoredWebhook]:
-        """The next rows after `seq`, in the order they were stored."""
+        """Load at most `limit` webhooks with a seq above `seq`, in the order of their storage."""
         with self.database.read() as connection:
             rows = connection.execute(f"{_SELECT_WEBHOOK} WHERE seq > ? ORDER BY seq LIMIT ?", (seq, limit))
             return [StoredWebhook(*row) for row in rows]
 
     def load_rows(self, seqs: Sequence[int]) -> list[StoredWebhook]:
-        """The rows with these numbers, in order."""
+        """Load the webhooks `seqs`, ordered by seq."""
         with self.database.read() as connection:
             rows = connection.execute(
                 f"{_SELECT_WEBHOOK} WHERE seq IN (SELECT value FROM json_each(?)) ORDER BY seq",  # noqa: S608
@@ -212,8 +221,10 @@ class Inbox:
             return [StoredWebhook(*row) for row in rows]
 
     def list_seqs(self, *, failed: bool, since: str, after: int) -> list[int]:
-        """The numbers of rows received at or after `since` (UTC text) and above `after`, in order; with
-        `failed` only those that could not be applied."""
+        """List the seqs above `after` of webhooks received at or after `since` (UTC text), in order.
+
+        With `failed`, only webhooks that could not be applied.
+        """
         condition = "status = 'failed' AND" if failed else ""
         with self.database.read() as connection:
             rows = connection.execute(
@@ -227,7 +238,7 @@ class Inbox:
             newest = connection.execute("SELECT received_at FROM inbox ORDER BY seq DESC LIMIT 1").fetchone()
             return InboxOverview(
                 newest["received_at"] if newest else None,
-                # Few rows go from the middle, and counting a million takes longer than a page may.
+                # Few rows are deleted between others, and counting a million rows is too slow for a page.
                 connection.execute("SELECT coalesce(max(seq) - min(seq) + 1, 0) FROM inbox").fetchone()[0],
                 dict(
                     connection.execute(
@@ -242,7 +253,7 @@ class Inbox:
             )
 
     def find(self, seq: int) -> sqlite3.Row | None:
-        """A webhook with its body as received (bytes)."""
+        """Load a webhook with its body as received (bytes), or None."""
         with self.database.read() as connection:
             row: sqlite3.Row | None = connection.execute(
                 "SELECT seq, event_id, event_name, received_at, status, deliveries, error, applied_at,"
@@ -252,7 +263,7 @@ class Inbox:
         return row
 
     def record_results(self, results: Iterable[tuple[int, Status, str | None]]) -> None:
-        """Copy what became of rows into `status`, for people; `_applied` in mirror.db is the truth."""
+        """Store the results of applied webhooks for display; `_applied` of mirror.db is the authority."""
         applied_at = clock.utc_text()
         values = [(status, error, applied_at, seq) for seq, status, error in results]
         self.database.write(
@@ -262,13 +273,13 @@ class Inbox:
         )
 
     def list_before(self, before: str) -> list[tuple[int, object, bytes]]:
-        """Webhooks received before `before` (UTC text): seq, call_id, body."""
+        """List seq, call_id and body of the webhooks received before `before` (UTC text)."""
         with self.database.read(full_scan=True) as connection:
             rows = connection.execute("SELECT seq, call_id, body, received_at FROM inbox ORDER BY seq")
             return [(row[0], row[1], row[2]) for row in takewhile(lambda row: row[3] < before, rows)]
 
     def rewrite_bodies(self, seqs: Sequence[int], transform: Callable[[bytes], bytes]) -> None:
-        """Put `transform(body)` in the place of these bodies. One that becomes like another is that one."""
+        """Replace each body with `transform(body)`. Delete a row that becomes equal to another."""
 
         def work(tx: Transaction, batch: Sequence[int]) -> None:
             for seq in batch:
@@ -289,14 +300,16 @@ class Inbox:
             self.database.write(partial(work, batch=seqs[start : start + GROUP_SIZE]))
 
     def delete_before(self, before: str, protected_seqs: Iterable[int] = ()) -> int:
-        """Remove webhooks received before `before` (UTC text), up to a number that leaves room for others;
-        returns how many. From the old end only, but for the seqs `protected_seqs`, and none that still waits
-        to be applied."""
+        """Delete at most GROUP_SIZE of the oldest webhooks, received before `before` (UTC text).
+
+        Skips `protected_seqs` and stops at the first webhook that is not applied. Small batches let other
+        writes run in between. Returns the number of deleted webhooks.
+        """
         protected_json = id_list(protected_seqs)
         return self.database.write(
             lambda tx: (
                 tx.execute(
-                    # Python counts the rows of what begins with DELETE, and of no WITH.
+                    # sqlite3 sets `rowcount` for a statement that begins with DELETE, not with WITH.
                     "DELETE FROM inbox WHERE seq IN ("
                     "WITH oldest AS (SELECT seq, received_at, status FROM inbox"
                     " WHERE seq NOT IN (SELECT value FROM json_each(?)) ORDER BY seq LIMIT ?)"
@@ -314,7 +327,7 @@ class Inbox:
 def find_mentions(
     connection: sqlite3.Connection, matches: Callable[[str], bool], leg_ids: Set[int]
 ) -> list[int]:
-    """The seqs of webhooks whose body `matches` holds of, or that tell of one of these legs."""
+    """Find the seqs of webhooks whose body text `matches`, or whose call_id is one of `leg_ids`."""
     return [
         row[0]
         for row in connection.execute("SELECT seq, call_id, body FROM inbox ORDER BY seq")
@@ -331,8 +344,8 @@ def _create_tables(schema: Schema) -> None:
 
 
 def _load_hashes(tx: Transaction, event_ids: Set[str]) -> dict[str, set[bytes]]:
-    """The hashes of the bodies that are stored under each of these ids."""
-    # As one row, since each row would give up the interpreter: see `Database.submit_grouped`.
+    """Load the hashes of stored bodies for each of `event_ids`."""
+    # As one row, because each row would release the interpreter lock: see `Database.submit_grouped`.
     (hashes_json,) = tx.execute(
         "SELECT json_group_array(json_array(event_id, hex(body_hash))) FROM inbox"  # noqa: S608
         f" WHERE event_id IN ({','.join('?' * len(event_ids))})",
@@ -346,6 +359,6 @@ def _load_hashes(tx: Transaction, event_ids: Set[str]) -> dict[str, set[bytes]]:
 
 @cache
 def _insert_sql(row_count: int) -> str:
-    """One statement for so many rows of `_NewWebhook` and whether it is flagged."""
+    """Return the statement that inserts `row_count` rows: the fields of `_NewWebhook` and `flagged`."""
     columns = ",".join((*_NewWebhook._fields, "flagged"))
     return f"INSERT INTO inbox ({columns}) VALUES {','.join(['(?,?,?,?,?,?,?,?)'] * row_count)}"  # noqa: S608

@@ -164,7 +164,7 @@ def _build_headers(content: bytes | None) -> dict[str, str]:
 def read_response(body: ResponseBody, deadline: float = float("inf")) -> PlatformResponse:
     """Read a complete response until `deadline`, in seconds of `clock.monotonic`.
 
-    Raises PlatformBroken for more than JSON_LIMIT bytes or an early end, PlatformUnreachable after `deadline`.
+    Raises PlatformBroken for over JSON_LIMIT bytes or an early end, PlatformUnreachable after `deadline`.
     """
     return PlatformResponse(body.status, body.headers, read_body(body, JSON_LIMIT, deadline), body.date)
 

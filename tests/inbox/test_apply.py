@@ -114,7 +114,7 @@ def test_an_event_that_can_not_be_applied_is_failed_and_says_why(applied):
     applied.apply_webhooks()
     assert [status for _, status in applied.status()] == ["failed", "done"]
     with applied.context.inbox.database.read() as connection:
-        assert "without a usable call_id" in connection.execute("SELECT error FROM inbox").fetchone()[0]
+        assert "has no valid call_id" in connection.execute("SELECT error FROM inbox").fetchone()[0]
 
 
 def test_a_mistake_of_ours_fails_one_event_of_its_batch_and_replay_mends_it(applied, monkeypatch):

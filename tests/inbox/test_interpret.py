@@ -83,7 +83,7 @@ def test_a_call_id_may_come_as_number_or_text(call_id):
 
 @pytest.mark.parametrize("call_id", [None, "", "abc", 1.5, True, [1], 2**70, {}])
 def test_a_call_event_without_a_usable_call_id_is_refused_by_name(call_id):
-    with pytest.raises(ValueError, match=r"call\.ringing without a usable call_id"):
+    with pytest.raises(ValueError, match=r"call\.ringing has no valid call_id"):
         read({"event_name": "call.ringing", "call_id": call_id})
 
 

@@ -54,7 +54,7 @@ def check_events(product: LocalProduct, browser: requests.Session, trial: Trial)
     waiting = [row["event_name"] for row in rows if row["status"] == "new"]
     trial.verify(not waiting, f"every event is applied, not {waiting}")
     failed = {row["error"] for row in rows if row["status"] == "failed"}
-    unexpected = [error for error in failed if "without a usable call_id" not in (error or "")]
+    unexpected = [error for error in failed if "has no valid call_id" not in (error or "")]
     trial.verify(not unexpected, f"only events without a call fail, not {unexpected}")
     trial.verify(any(row["status"] == "unknown" for row in rows), "unknown events are counted")
     page = browser.get(f"{product.origin}/system").text
