@@ -115,7 +115,7 @@ class Inbox:
         )
         self.on_stored = on_stored
         self.redact: Callable[[bytes], bytes] | None = None
-        """Erasure gate: returns the body to store (`ErasureGate.filter_webhook`). None: store bodies unchanged."""
+        """Erasure gate: returns the body to store (`ErasureGate.filter_webhook`). None: unchanged."""
         self.received_count = 0
         """Webhooks received since the start, durable or not."""
         self.refused_count = 0

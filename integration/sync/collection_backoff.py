@@ -1,4 +1,4 @@
-"""Pauses of collections and jobs that fail, and the recovery of the platform."""
+"""Back-off of failing collections and jobs, and detection of the platform's recovery."""
 
 from __future__ import annotations
 
@@ -17,9 +17,13 @@ from integration.sync.reading.page_store import is_unavailable, store_failure
 
 MAX_PAUSE_SECONDS = 300.0
 PAUSE_SECONDS = (60.0, 120.0, 240.0, MAX_PAUSE_SECONDS)
-"""Seconds between requests for a collection that fails: at most one request a minute, and at most five
-minutes until the sync notices that the platform has recovered."""
+"""Seconds between attempts for a failing collection.
+
+The first limits the load to one attempt per minute. The last bounds the time until the sync detects that the
+platform has recovered to five minutes, before JITTER.
+"""
 JITTER = (1.0, 1.3)
+"""Range of the random factor of a pause."""
 
 OUTAGE_SECONDS = 90.0
 """Seconds without any success after which one success ends the pauses of all collections."""
@@ -29,11 +33,11 @@ UNAVAILABLE_PAUSE_SECONDS = 3600.0
 
 
 class CollectionBackoff:
-    """Run work on collections and let failing ones pause. Thread-safe; a pause affects no other collection.
+    """Runs work on collections and pauses the failing ones. Thread-safe.
 
-    Collections have the names of their paths, other jobs names of their own. `on_recovery()` is called at
-    the first success after an outage of the entire platform. Failures after `stopping` is set are raised and
-    not recorded.
+    A pause affects no other collection. A collection is named by its path, another job by its job name.
+    `on_recovery()` is called at the first success after an outage of the entire platform. Failures after
+    `stopping` is set are raised and not recorded.
     """
 
     def __init__(
@@ -72,7 +76,7 @@ class CollectionBackoff:
             self._record_failure(name, error)
             raise
         if not request_count:
-            # Nothing was due. That is no sign that the platform responds.
+            # No request was sent, so it is unknown whether the platform responds.
             return False
         self._record_success(name)
         return True
@@ -93,7 +97,7 @@ class CollectionBackoff:
                 self._outage_since = clock.utc_text()
 
     def _mark_unavailable(self, name: str) -> None:
-        """The platform refuses one collection: that is no outage."""
+        """Record that the platform refuses collection `name`, which is not an outage."""
         with self._lock:
             self._unavailable.add(name)
             self._pauses[name] = Backoff(PAUSE_SECONDS, jitter=JITTER)

@@ -1,4 +1,4 @@
-"""`sync` as a command: one pass now, over what was asked for, by whoever writes."""
+"""Commands `sync` and `sync undo-deletions`, as executed by the writer."""
 
 from __future__ import annotations
 
@@ -27,13 +27,18 @@ from integration.sync.reading.page_store import Interrupted, Tally, store_failur
 log = logging.getLogger(__name__)
 
 MAX_RETRY_WAIT_SECONDS = 15.0
-"""How long one pass waits for a file's next try; what takes longer is left to the scheduler."""
+"""Most seconds that a sync waits for the next attempt of a file; later attempts are left to the scheduler."""
 
 
 @dataclass(slots=True)
 class CollectionResult:
-    """What became of one collection. `complete`: every record of it has been read at least once. `gone`:
-    records that are no longer on the platform; `held`: so many that a person is asked first."""
+    """Result of the sync of one collection.
+
+    `rows` is the number of stored records, `read` that of the records received. `complete` is True if the
+    collection has been read completely at least once and this run did not fail. `gone` counts records that
+    this run marked as missing. `held` counts missing records above the deletion limit, which a user must
+    confirm.
+    """
 
     collection: str
     rows: int = 0
@@ -49,7 +54,11 @@ class CollectionResult:
 
 @dataclass(slots=True)
 class FilesResult:
-    """`fetched` by this pass, `have` in the archive, `waiting` for another try, `error` the last of them."""
+    """Result of the downloads of a sync.
+
+    `fetched` counts files that this sync downloaded, `have` files in the archive, `waiting` files without a
+    successful download. `error` is the last error of a file, or that of a full disk.
+    """
 
     fetched: int = 0
     have: int = 0
@@ -59,19 +68,24 @@ class FilesResult:
 
 @dataclass(slots=True)
 class SyncSummary:
+    """Results of a sync. `files` is None if no downloads were requested."""
+
     rows: list[CollectionResult] = field(default_factory=list)
     files: FilesResult | None = None
 
     @property
     def is_complete(self) -> bool:
-        """Whether all that was asked for is complete."""
+        """Whether all requested collections and files are complete."""
         collections_complete = all(row.complete and row.error is None for row in self.rows)
         return collections_complete and (self.files is None or not self.files.waiting)
 
 
 class SyncInterrupted(Exception):
-    """Ended early: `remaining` are the collections that are not done, the first of them begun.
-    `records_complete`: all records are, and only what follows from them is left."""
+    """The sync was cancelled.
+
+    `remaining` are the unfinished collections; the first may be partly read. With `records_complete` all
+    records are read, and only their calls or files are left.
+    """
 
     def __init__(
         self, remaining: Sequence[str], summary: SyncSummary, *, records_complete: bool = False
@@ -84,7 +98,11 @@ class SyncInterrupted(Exception):
 
 @command("collections.sync")
 def sync(context: SyncContext, arguments: Arguments, progress: Progress) -> Result:
-    """Sync {resources, full, files, accept}; `resumed` and `done` continue an interrupted sync."""
+    """Run a sync of `resources`.
+
+    `full` reads each collection completely. `files` downloads files too. `accept` accepts the deletions above
+    the deletion limit. `resumed` and `done` continue an interrupted sync.
+    """
     finished_rows = [CollectionResult(**row) for row in arguments.get("done", ())]
     if arguments.get("accept") and not arguments.get("resumed"):
         for name in arguments["resources"]:
@@ -110,15 +128,15 @@ def sync(context: SyncContext, arguments: Arguments, progress: Progress) -> Resu
 
 @command("deletions.undo")
 def undo_deletions(context: SyncContext, arguments: Arguments, _: Progress) -> Result:
-    """Restore the missing records of {resources}; `back` has their numbers by collection."""
+    """Restore the missing records of `resources`. The result `back` has their numbers by collection."""
     counts = {name: deletions.restore_deleted(context, PLAN[name]) for name in arguments["resources"]}
     return {"complete": True, "back": counts}
 
 
 def resolve_collections(requested_names: Sequence[str]) -> list[str]:
-    """Collections by name, path or table name, as paths; all of the plan where none is asked for.
+    """Resolve names, paths or table names to collection paths. Without names, return all of PLAN.
 
-    Raises ConfigurationError for what is unknown or not mirrored, all at once.
+    Raises one ConfigurationError for all names that are unknown or not mirrored.
     """
     collections, errors = list[str](), list[str]()
     for name in requested_names:
@@ -130,7 +148,7 @@ def resolve_collections(requested_names: Sequence[str]) -> list[str]:
         if collection in PLAN:
             collections.append(collection)
         else:
-            errors.append(f"{name} is not mirrored; these are: {', '.join(PLAN)}")
+            errors.append(f"{name} is not mirrored; use one of: {', '.join(PLAN)}")
     if errors:
         raise ConfigurationError(errors)
     return list(dict.fromkeys(collections)) or list(PLAN)
@@ -145,10 +163,11 @@ def run_sync(
     progress: Progress,
     resumed: bool = False,
 ) -> SyncSummary:
-    """One pass over `collections` (paths of the plan), then over their files.
+    """Sync `collections` (paths of PLAN), then compute calls and download files.
 
-    What was never read completely is walked, what was is looked back on; `full` walks all. `resumed`: the
-    first of them goes on where it was. Failures stand in the summary. Raises SyncInterrupted, StorageError.
+    A growing collection that has been read completely before gets an incremental sync, unless `full`. Any
+    other collection gets a full sync. With `resumed` the full sync of the first collection continues where it
+    was interrupted. Failures of the platform are part of the summary. Raises SyncInterrupted, StorageError.
     """
     summary = SyncSummary()
     for index, collection in enumerate(collections):
@@ -159,13 +178,15 @@ def run_sync(
             raise SyncInterrupted(collections[index:], summary) from interrupted
     call_collections = [name for name in collections if name in LEG_FIELDS]
     if call_collections and _assemble_calls(context, progress):
-        # Their records are read; a look-back on these few alone brings the rest of the calls.
+        # All records are read: the resumed run needs only an incremental sync of these collections, and then
+        # computes the remaining calls.
         raise SyncInterrupted(call_collections, summary, records_complete=True)
     kinds = [kind for collection, kind in FILES_OF.items() if collection in collections]
     if files and kinds:
         summary.files = _fetch_files(context, kinds, progress)
         if not progress.can_continue:
-            # Their records are read; a look-back on these two alone brings the rest of the files.
+            # All records are read: the resumed run needs only an incremental sync of these collections, and
+            # then downloads the remaining files.
             raise SyncInterrupted(
                 [name for name in collections if name in FILES_OF], summary, records_complete=True
             )
@@ -187,7 +208,7 @@ def _sync_collection(
         try:
             _read_collection(context, policy, tally, full, restart)
         except PlatformError as error:
-            # A request that we cut, since we end, is no failure.
+            # A request that was aborted by the cancellation is not a failure.
             tally.raise_if_cancelled()
             row.error = str(error)
             store_failure(context, policy, error)
@@ -214,7 +235,7 @@ def _read_collection(context: SyncContext, policy: Policy, tally: Tally, full: b
         return
     run_full_sync(context, policy, tally, restart=restart)
     if policy.kind == "grows":
-        # What came while the walk was on its way down from what was newest then.
+        # Read the records that were created during the full sync, above its first record.
         incremental_tally = run_incremental_sync(
             context, policy, Tally(should_continue=tally.should_continue)
         )
@@ -228,7 +249,7 @@ def _read_collection(context: SyncContext, policy: Policy, tally: Tally, full: b
 
 
 def _assemble_calls(context: SyncContext, progress: Progress) -> int:
-    """Returns how many legs are left, because the work is no longer wanted here."""
+    """Compute the calls of the backlog. Returns the number of legs left after a cancellation, else 0."""
 
     def send_progress(done: int, total: int | None) -> None:
         progress(collection=call_assembly.JOB_NAME, done=done, total=total)

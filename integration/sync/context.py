@@ -1,6 +1,6 @@
-"""SyncContext: the services that sync jobs use.
+"""Services that sync jobs use.
 
-`AppContext` has them, and so has `StandaloneSyncContext`, for jobs without the application.
+`AppContext` implements `SyncContext`. `StandaloneSyncContext` serves jobs without an application.
 """
 
 from __future__ import annotations

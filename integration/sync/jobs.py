@@ -1,4 +1,4 @@
-"""Sync jobs: their intervals, their executors and what is due in each run."""
+"""Sync jobs: intervals, executors and the work of each run."""
 
 from __future__ import annotations
 
@@ -45,21 +45,26 @@ from integration.sync.reading.page_store import Interrupted, Tally
 log = logging.getLogger(__name__)
 
 FULL_SYNC_CHECK_SECONDS = 15.0
+"""Seconds between checks for due full syncs."""
 REFRESH_CHECK_SECONDS = 60.0
+"""Seconds between checks for due refreshes."""
 VERIFY_INTERVAL_SECONDS = 300.0
+"""Seconds between checks for days whose counts are due for verification."""
 KEEP_ALIVE_CHECK_SECONDS = 30.0
+"""Seconds between checks whether the platform needs a ping."""
 ASSEMBLY_CHECK_SECONDS = 5.0
+"""Seconds between runs over the backlog of legs."""
 IDLE_SECONDS = 60.0
-"""Seconds between runs of lookups and downloads when nothing is due; a nudge starts them at once."""
+"""Seconds between runs of lookups and downloads while none is due; `SyncJobs.nudge` starts them at once."""
 
 LOOKUPS_JOB = "look-ups"
 DOWNLOADS_JOB = "downloads"
 IGNORED_ERRORS = (Interrupted, CircuitOpen)
-"""End a run without a result: the product stops, or no request was sent."""
+"""Errors that end a run without a result: the product stops, or no request was sent."""
 
 
 class SyncJobs:
-    """The jobs that keep the mirror equal to the platform; `schedule()` once."""
+    """Jobs that keep the mirror equal to the platform. Call `schedule()` once."""
 
     def __init__(
         self,
@@ -86,7 +91,7 @@ class SyncJobs:
         check_seconds = min(FULL_SYNC_CHECK_SECONDS, sync.full_interval)
         lists = [policy for policy in list_full_sync_policies() if policy.kind != "grows"]
         every("lists", check_seconds, self._run_due_full_syncs, lists, executor="sync")
-        # Apart: the initial sync of a long history takes minutes, and lists must not wait for it.
+        # A separate executor: the initial sync of a long history takes minutes and must not delay lists.
         every("walks", check_seconds, self._run_due_full_syncs, list_history_policies(), executor="full_sync")
         every("re-reads", REFRESH_CHECK_SECONDS, self._refresh_due_records, executor="full_sync")
         every("proofs", VERIFY_INTERVAL_SECONDS, self.verify_completeness, executor="full_sync")
@@ -101,7 +106,7 @@ class SyncJobs:
         self._scheduler.on_tick = self._report_budget
 
     def nudge(self) -> None:
-        """Run lookups and downloads at once. Quick; any thread."""
+        """Start lookups and downloads at once. Does not block; callable from any thread."""
         for name in (LOOKUPS_JOB, DOWNLOADS_JOB):
             self._scheduler.nudge(name)
 
@@ -118,7 +123,7 @@ class SyncJobs:
         )
 
     def verify_completeness(self) -> None:
-        """Compare the counts of due days with the platform's."""
+        """Compare the counts of due days with those of the platform."""
         for policy in list_history_policies():
             if self._should_continue():
                 self._run_due_requests(
@@ -127,8 +132,11 @@ class SyncJobs:
         day_counts.report_completeness(self.context)
 
     def _run_due_full_syncs(self, policies: Sequence[Policy]) -> None:
-        """Run the full syncs that are due. A collection that fails does not stop the next; raises the last
-        error."""
+        """Run the due full syncs of `policies`.
+
+        A failing collection does not stop the others, unless the platform is unreachable. Raises the last
+        error.
+        """
         failure: PlatformError | None = None
         for policy in policies:
             if not self._should_continue():
@@ -137,7 +145,7 @@ class SyncJobs:
                 if self._is_full_sync_due(policy):
                     self._run_collection(policy, partial(self._run_full_sync, policy))
             except PlatformUnreachable:
-                # Requests for the other collections would fail too, each after its own timeout.
+                # Requests for the other collections would fail too, each after its full timeout.
                 raise
             except PlatformError as error:
                 failure = error
@@ -145,7 +153,7 @@ class SyncJobs:
             raise failure
 
     def _refresh_due_records(self) -> None:
-        """Read recent records and subresources again: no webhook reports their changes."""
+        """Refresh recent records and subresources, because no webhook reports their changes."""
         for policy in list_history_policies():
             if policy.refresh is not None and self._should_continue():
                 seconds, days = policy.refresh
@@ -175,7 +183,7 @@ class SyncJobs:
         self._run_due_requests(policy, request)
 
     def _run_due_requests(self, policy: Policy, work: Callable[[], int]) -> None:
-        """Run `work`, which returns its number of requests; then download files that are new."""
+        """Run `work`, which returns its number of requests; then start downloads of new files."""
         if self.backoff.run(policy.collection, work) and policy.collection in FILES_OF:
             self._scheduler.nudge(DOWNLOADS_JOB)
 
@@ -201,7 +209,7 @@ class SyncJobs:
 
     def _run_lookups(self) -> float:
         self.backoff.run(LOOKUPS_JOB, lambda: lookups.run_due_lookups(self.context))
-        # The recordings found may have files.
+        # The lookups may have stored recordings whose files are due.
         self._scheduler.nudge(DOWNLOADS_JOB)
         with self.context.mirror_db.read() as connection:
             return self._next_run_at(LOOKUPS_JOB, lookup_queue.next_at(connection))
@@ -210,7 +218,7 @@ class SyncJobs:
         if not self._downloads_prepared:
             download.prepare_downloads(self.context)
             self._downloads_prepared = True
-        # A full disk raises, and no time is returned: the next run is IDLE_SECONDS away.
+        # A full disk raises StorageFull, so no time is returned and the next run starts in IDLE_SECONDS.
         self.backoff.run(
             DOWNLOADS_JOB, lambda: download.download_due_files(self.context, self._should_continue)
         )
@@ -219,7 +227,10 @@ class SyncJobs:
             return self._next_run_at(DOWNLOADS_JOB, media_files.next_at(connection, kinds))
 
     def _next_run_at(self, name: str, due_at: float | None) -> float:
-        """The sooner of `due_at` and IDLE_SECONDS from now, but not before the back-off of `name` ends."""
+        """Return the Unix time of the next run of `name`.
+
+        That is `due_at`, or IDLE_SECONDS from now if that is earlier, but not before the end of the back-off.
+        """
         now = clock.unix()
         idle_until = now + IDLE_SECONDS
         return max(
@@ -242,17 +253,17 @@ class SyncJobs:
         return not self._scheduler.stopping.is_set()
 
     def _on_recovery(self) -> None:
-        log.info("the platform is back")
+        log.info("the platform is reachable again; running all jobs now")
         self._scheduler.run_all_now()
 
     def _describe_outage(self) -> str | None:
-        """The health report's error during an outage."""
+        """Return the error of health check `platform` while the circuit is open, else None."""
         budget_state = self.context.platform.budget.state()
         if budget_state.open_since is None:
             return None
         return (
-            f"nothing has worked since {clock.utc_text(budget_state.open_since)} UTC; "
-            f"asked again in {budget_state.again:.0f} s"
+            f"no request to the platform has succeeded since {clock.utc_text(budget_state.open_since)} UTC; "
+            f"next attempt in {budget_state.again:.0f} s"
         )
 
     def _report_budget(self) -> None:

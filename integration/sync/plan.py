@@ -1,8 +1,8 @@
-"""OUR policy for each collection: how it is kept, how often it is read, how far back, at what cost. The facts
-are the catalogue's.
+"""Sync policy of each collection: how and how often it is read.
 
-Every path that a GET without parameters lists has an entry in PLAN, and every path below a record one in
-SUBRESOURCES: no collection is kept or left by accident.
+The catalogue has the properties of the platform; the policies are decisions of this product. Each path that a
+GET without parameters lists has an entry in PLAN, and each path below a record has one in SUBRESOURCES.
+Therefore no collection is mirrored or omitted by accident.
 """
 
 from __future__ import annotations
@@ -21,33 +21,49 @@ from integration.settings.model import Settings
 SyncKind = Literal["grows", "settings", "single", "live", "dictionary"]
 
 LIST_REFRESH_SECONDS = 240.0
-"""What the API lists is here within five minutes: lists without a look-back are read whole that often."""
+"""Seconds between full syncs of lists without an incremental sync.
+
+Every change on the platform is mirrored within five minutes.
+"""
 
 DICTIONARY_REFRESH_SECONDS = 3600.0
-"""Words for codes are the platform's own and change with its releases."""
+"""Seconds between reads of dictionaries, whose texts change only with releases of the platform."""
 
 KEYLESS_ROWS_PER_INTERVAL = 20_000
-"""A collection without keys can only be read and stored whole: beyond so many records so much more rarely."""
+"""Records of a collection without keys above which its interval grows.
+
+Such a collection is read and stored completely each time. Each further 20,000 records add one
+LIST_REFRESH_SECONDS to the interval.
+"""
 
 HOUR, DAY = 3600.0, 86400.0
+"""Seconds of an hour and of a day."""
 OLD_RECORD_DAYS = 35
-"""Records dated earlier change rarely, and they are many."""
+"""Age in days above which records count as old: they change rarely and are many."""
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """How one collection is kept.
+    """Sync policy of one collection.
 
-    `kind`: 'grows' – new records by look-backs, all by a walk every `sync.full_interval`; 'settings' – all of
-    it every LIST_REFRESH_SECONDS; 'single' – one record at the collection's path, as often; 'live' – polled
-    while calls are open, else as often as settings; 'dictionary' – whatever its path answers, every
-    DICTIONARY_REFRESH_SECONDS. `reads_by_key`: read in the order of its key, each page beginning after the
-    last key of the one before; False for keys that are text, whose order and comparison on the platform
-    nobody documents, and without keys. `interval_factor`: look-backs come every so many
-    `sync.recent_interval`s. `refresh`: (seconds, days): so often what is dated within so many days is read
-    again, since nothing tells when a transcript, a folder or a note was added. None: such records don't
-    change. `item_key`: the property that names the record in its own path, where that answers with more than
-    the list; read when a record is new or changed, and for all every `sync.full_interval`.
+    kind:
+        'grows': new records by incremental syncs, all records by a full sync every `sync.full_interval`.
+        'settings': a full sync every LIST_REFRESH_SECONDS.
+        'single': one record at the collection's path, read every LIST_REFRESH_SECONDS.
+        'live': polled while calls are open or webhooks are silent, otherwise every LIST_REFRESH_SECONDS.
+        'dictionary': the response of its path, of any form, read every DICTIONARY_REFRESH_SECONDS.
+    reads_by_key:
+        Read in the order of the key; each page begins after the last key of the previous page. False for
+        collections without keys, and for text keys, whose order and comparison on the platform are not
+        documented.
+    interval_factor:
+        Interval of incremental syncs as a multiple of `sync.recent_interval`.
+    refresh:
+        (seconds, days): every `seconds` the records dated within `days` are read again, because the platform
+        does not report when a transcript, a folder or a note is added. None: records do not change.
+    item_key:
+        Property that identifies a record in its own path, if that path returns more fields than the list. The
+        path is read when a record is new or changed, and for all records every `sync.full_interval`.
     """
 
     collection: str
@@ -63,16 +79,16 @@ class Policy:
 
     @property
     def reads_items(self) -> bool:
-        """Whether records are read by their own paths, too."""
+        """Whether records are also read by their own paths."""
         return self.item_key is not None
 
     @property
     def is_history(self) -> bool:
-        """History stays visible when the platform has it no longer; settings are hidden."""
+        """Whether records that are missing on the platform stay visible; missing settings are hidden."""
         return self.resource.history
 
     def full_sync_seconds(self, settings: Settings, record_count: int = 0) -> float:
-        """Seconds between complete readings of so many `record_count`."""
+        """Return the seconds between full syncs of a collection with `record_count` records."""
         full_interval = float(settings.sync.full_interval)
         if self.kind == "grows":
             return full_interval
@@ -84,7 +100,10 @@ class Policy:
         return min(full_interval, LIST_REFRESH_SECONDS * factor)
 
     def incremental_sync_seconds(self, settings: Settings) -> float:
-        """Seconds between look-backs: never more than LIST_REFRESH_SECONDS unless the settings say so."""
+        """Return the seconds between incremental syncs.
+
+        At most LIST_REFRESH_SECONDS, or `sync.recent_interval` if that is longer.
+        """
         recent_interval = float(settings.sync.recent_interval)
         return max(recent_interval, min(LIST_REFRESH_SECONDS, self.interval_factor * recent_interval))
 
@@ -92,7 +111,7 @@ class Policy:
 PLAN: dict[str, Policy] = {
     policy.collection: policy
     for policy in (
-        # What people look at first comes first.
+        # Syncs run in this order: the collections that users open first come first.
         Policy("calls", "live"),
         Policy("me", "single"),
         Policy("users", "settings", item_key="id"),
@@ -100,7 +119,7 @@ PLAN: dict[str, Policy] = {
         Policy("ringgroups", "settings", item_key="id"),
         Policy("ddis", "settings", reads_by_key=False, item_key="e164"),
         Policy("contacts", "settings"),
-        # One that comes late, behind higher ids, is attached within a quarter of an hour.
+        # Below 15 minutes: the refresh finds records that are listed late, with ids below the mark.
         Policy("cdrs", "grows", refresh=(HOUR / 5, 2)),
         Policy("monitors", "grows", refresh=(HOUR / 5, 2)),
         Policy("voicemessages", "grows", refresh=(HOUR / 4, 7)),
@@ -144,11 +163,12 @@ PLAN: dict[str, Policy] = {
 
 @dataclass(frozen=True, slots=True)
 class Subresource:
-    """A path below each record of a collection, such as '/cdrs/{id}/notes'.
+    """Path below each record of a collection, such as '/cdrs/{id}/notes'.
 
-    `interval_seconds`: so often it is read for every present record, `old_interval_seconds` for those dated
-    OLD_RECORD_DAYS ago or earlier; None: it is not kept, and `exclusion_reason` says why not. `count_field`
-    is a property that must be above 0 for a record to have any; only the records it is true of are read.
+    `interval_seconds` is the interval of reads for each present record, `old_interval_seconds` that for
+    records dated OLD_RECORD_DAYS ago or earlier. Without `interval_seconds` the path is not mirrored, for the
+    `exclusion_reason`. `count_field` is a property that is above 0 if the record has subresources; only such
+    records are read.
     """
 
     path: str
@@ -160,7 +180,7 @@ class Subresource:
 
     @property
     def name(self) -> str:
-        """'notes' of '/cdrs/{id}/notes'."""
+        """Last part of the path: 'notes' of '/cdrs/{id}/notes'."""
         return self.path.rpartition("}/")[2]
 
 
@@ -177,7 +197,7 @@ SUBRESOURCES: dict[str, Subresource] = {
         Subresource(
             "/calls/{id}/trace",
             "calls",
-            exclusion_reason="asked for while a call lasts; /cdrs/{id}.trace stays",
+            exclusion_reason="requested during a call only; /cdrs/{id}.trace remains available",
         ),
         Subresource(
             "/calls/{id}/monitors", "calls", exclusion_reason="the same recordings as /monitors lists"
@@ -193,13 +213,13 @@ SUBRESOURCES: dict[str, Subresource] = {
 
 
 FILES_OF: dict[str, MediaKind] = {"monitors": "recording", "voicemessages": "voicemail", "faxes": "fax"}
-"""Collections whose records have a file."""
+"""Collections whose records have a file, with the kind of the file."""
 
 
 def is_due(last_at: str | None, interval_seconds: float, now: datetime | None = None) -> bool:
-    """Whether a run at `last_at` (UTC text) is at least `interval_seconds` ago."""
+    """Whether the last run at `last_at` (UTC text) was at least `interval_seconds` ago, or never."""
     now = now or clock.now()
-    # A time in the future was written by a clock that was ahead.
+    # A time in the future was stored while the clock was ahead, so the work is due.
     return last_at is None or not (
         clock.utc_text(now - timedelta(seconds=interval_seconds)) < last_at <= clock.utc_text(now)
     )
@@ -210,5 +230,5 @@ def list_history_policies() -> list[Policy]:
 
 
 def list_full_sync_policies() -> list[Policy]:
-    """Everything that is read completely from time to time."""
+    """List the policies of collections that get full syncs."""
     return [policy for policy in PLAN.values() if policy.kind != "live"]

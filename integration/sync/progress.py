@@ -1,7 +1,7 @@
-"""What is being read now, and when it will be done: for the System page and /readyz.
+"""Progress and estimated duration of long syncs, for the System page and /readyz.
 
-A short reading is over before anybody could look; one that lasts stands among the facts of the health report
-as `reading <collection>`, and as null when it has ended.
+Only a sync of at least PUBLISH_AFTER_SECONDS is published, as fact `reading <collection>` of the health
+report. The fact is null after its end.
 """
 
 from __future__ import annotations
@@ -18,16 +18,21 @@ from integration.core.health import Health
 ShowProgress = Callable[[int, int | None], None]
 
 PUBLISH_AFTER_SECONDS = 2.0
+"""Seconds after which the progress of a sync is published."""
 RATE_STEPS = 30
-"""Steps that the present rate is taken from."""
+"""Last steps from which the current rate is computed."""
 
 FACT_PREFIX = "reading "
+"""Prefix of the names of progress facts, before the collection."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadProgress:
-    """`done` of `total` records (None: not known yet), so many `per_second` of late, `seconds_left` at that
-    rate."""
+    """Progress of a sync in records.
+
+    `total` is None until the platform has returned it. `per_second` is the rate of the last RATE_STEPS steps,
+    `seconds_left` the estimate at that rate, or None.
+    """
 
     done: int
     total: int | None
@@ -39,9 +44,9 @@ class ReadProgress:
 def track_progress(
     health: Health, fact_name: str, on_progress: ShowProgress | None = None
 ) -> Iterator[ShowProgress]:
-    """Yield a function that takes the progress of long work; publish it as `fact_name` while the work lasts.
+    """Yield a function that publishes progress as `fact_name` during long work.
 
-    `on_progress` is called with each progress.
+    The function accepts the records done and the total, and also passes them to `on_progress`.
     """
     started_at, is_published = clock.monotonic(), False
     steps: deque[tuple[float, int]] = deque(maxlen=RATE_STEPS)
@@ -63,7 +68,7 @@ def track_progress(
 
 
 def measure_progress(steps: deque[tuple[float, int]], total: int | None) -> ReadProgress:
-    """Where steps of (seconds, done) lead."""
+    """Compute the progress from `steps` of (monotonic seconds, records done)."""
     (first_at, done_before), (last_at, done) = steps[0], steps[-1]
     rate = (done - done_before) / (last_at - first_at) if last_at > first_at else 0.0
     seconds_left = (total - done) / rate if total is not None and rate > 0 else None
@@ -71,7 +76,7 @@ def measure_progress(steps: deque[tuple[float, int]], total: int | None) -> Read
 
 
 def list_active_reads(facts: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Collection → Reading, of the facts of a health report."""
+    """Map each collection to its ReadProgress as a dictionary, from the facts of a health report."""
     return {
         name.removeprefix(FACT_PREFIX): value
         for name, value in facts.items()

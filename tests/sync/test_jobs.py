@@ -284,7 +284,7 @@ def test_a_platform_that_does_not_answer_shows_in_the_health_report(simulated, m
     movable_clock.advance(MIN_FAILING_SECONDS + 1)
     for _ in range(MIN_FAILURES):
         simulated.context.platform.budget.record_failure()
-    assert "nothing has worked since" in check()
+    assert "no request to the platform has succeeded since" in check()
     simulated.context.platform.get("/ping", priority="people")
     assert check() is None
 

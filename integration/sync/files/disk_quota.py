@@ -1,4 +1,4 @@
-"""Room on the disk for what is being fetched."""
+"""Disk space for downloads: free space of the disk and the budget of the archive."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from integration.mirror.sync_state.media_files import MediaFile
 from integration.sync.context import SyncContext
 
 MIN_FREE_BYTES = 2 * 10**9
-"""Bytes that the archive never takes (`recordings.max_gb`)."""
+"""Bytes of the disk that the archive leaves free, in addition to `recordings.max_gb`."""
 
 ASSUMED_FILE_BYTES = 10 * 10**6
-"""Bytes to expect of a file whose record tells no size."""
+"""Bytes reserved for a file whose record has no size."""
 
 
 @contextmanager
 def reserve_space(context: SyncContext, file: MediaFile) -> Iterator[None]:
-    """Room for the file, kept until it stands in the table: others are being fetched at the same time.
+    """Reserve disk space for `file` until its download is recorded, because downloads run concurrently.
 
     Raises StorageFull.
     """
@@ -38,12 +38,14 @@ def reserve_space(context: SyncContext, file: MediaFile) -> Iterator[None]:
 
 
 def _check_space(context: SyncContext, file: MediaFile, size: int) -> None:
-    # The archive may lie on a disk of its own.
+    # The archive may be on a separate disk.
     folder = (context.settings.storage.data_dir / file.path).parent
     while not folder.exists():
         folder = folder.parent
     if shutil.disk_usage(folder).free - size < MIN_FREE_BYTES:
-        raise StorageFull(f"less than 2 GB are left in {folder}; no file is fetched until there is room")
+        raise StorageFull(
+            f"the disk of {folder} would have less than 2 GB free; downloads stop until space is freed"
+        )
     quota_bytes = context.settings.recordings.max_gb * 10**9
     if not quota_bytes:
         return
@@ -52,12 +54,11 @@ def _check_space(context: SyncContext, file: MediaFile, size: int) -> None:
     if stored_bytes + size > quota_bytes:
         raise StorageFull(
             f"the archive has reached recordings.max_gb ({context.settings.recordings.max_gb:g} GB); "
-            "raise it, "
-            "or no further file is fetched"
+            "downloads stop until recordings.max_gb is raised"
         )
 
 
 _reserved_bytes = 0
-"""Bytes of the files that are being fetched."""
+"""Bytes reserved for running downloads."""
 
 _reservation_lock = threading.Lock()

@@ -1,4 +1,4 @@
-"""The archive of recordings, voicemail and faxes: files fetched once, verified, kept."""
+"""Downloads of recordings, voicemail, faxes, traces and captures into the archive."""
 
 from __future__ import annotations
 
@@ -28,17 +28,19 @@ from integration.sync.files.disk_quota import reserve_space
 log = logging.getLogger(__name__)
 
 BATCH_SIZE = 40
+"""Due files of one query."""
 MAX_PARALLEL_DOWNLOADS = 3
+"""Most concurrent downloads of a run."""
 
 ACCEPT_AFTER_FAILURES = 6
-"""Failures after which a file that still comes the same is believed to be meant so: seven hours of them."""
+"""Failures after which a file with an unchanged problem is accepted, about seven hours after the first."""
 
 OUTAGE_FAILURES = 3
-"""Failures in a row that mean the platform is away, not that these files are bad."""
+"""Consecutive failures that indicate an unreachable platform instead of wrong files."""
 
 
 def list_enabled_kinds(settings: Settings) -> list[MediaKind]:
-    """The kinds of files that are downloaded by themselves."""
+    """List the kinds of files that the settings enable for automatic download."""
     kinds: list[MediaKind] = []
     if settings.recordings.download:
         kinds.append("recording")
@@ -50,10 +52,11 @@ def list_enabled_kinds(settings: Settings) -> list[MediaKind]:
 
 
 def fetch(context: SyncContext, kind: MediaKind, record_id: int, *, priority: Priority = INTERACTIVE) -> Path:
-    """The path of a recording's or voice message's file, fetched and verified if it is not there yet.
+    """Return the path of the file of a record, downloaded and checked if it is missing.
 
-    Whoever asks for a file that is being fetched waits for it. Raises PlatformRefused (404: no such record
-    is mirrored, or the platform has it no more), other PlatformErrors, StorageFull, OSError.
+    Waits for a running download of the file. Raises PlatformRefused (404: the record is not mirrored, is
+    erased or past its retention, or the platform has no such file), other PlatformErrors, StorageFull,
+    OSError.
     """
     file, shared_download, is_owner = _join_download(context, kind, record_id)
     if is_owner:
@@ -62,8 +65,11 @@ def fetch(context: SyncContext, kind: MediaKind, record_id: int, *, priority: Pr
 
 
 def open_file(context: SyncContext, kind: MediaKind, record_id: int) -> SharedDownload:
-    """As `fetch`, for whoever wants to read along: back as soon as the first bytes are there. The
-    download goes on whatever becomes of its readers. Raises the same for what fails before that."""
+    """Return the download of a file as soon as its first bytes can be read.
+
+    The download continues even if all readers disconnect. Raises the errors of `fetch` that occur before the
+    first bytes.
+    """
     file, shared_download, is_owner = _join_download(context, kind, record_id)
     if is_owner:
         thread = threading.Thread(
@@ -84,7 +90,10 @@ def open_file(context: SyncContext, kind: MediaKind, record_id: int) -> SharedDo
 def _join_download(
     context: SyncContext, kind: MediaKind, record_id: int
 ) -> tuple[MediaFile, SharedDownload, bool]:
-    """The file's one download, and whether it is the caller's to fetch; over where the file is in place."""
+    """Find or register the download of a file; the third value is True if the caller must run it.
+
+    The download has already ended if the file is in the archive.
+    """
     with context.mirror_db.read() as connection:
         file = media_files.find(connection, kind, record_id)
     if file is None:
@@ -96,9 +105,7 @@ def _join_download(
         retention_rules.remove_files(
             context.mirror_db, context.settings.storage.data_dir, kind, due_files, refusal
         )
-        reason = (
-            "is older than retention keeps it" if refusal == retention_rules.EXPIRED_REASON else "was erased"
-        )
+        reason = "is older than its retention" if refusal == retention_rules.EXPIRED_REASON else "was erased"
         raise PlatformRefused(f"{kind} {record_id} {reason}", status=404)
     target = context.settings.storage.data_dir / file.path
     with _downloads_lock:
@@ -106,7 +113,7 @@ def _join_download(
         if active_download is not None:
             return file, active_download, False
         shared_download = _active_downloads[target] = SharedDownload(target)
-    # Asked only now: whoever fetched it a moment ago has said so before leaving.
+    # Read the state only now: a download that has just ended recorded it before it was unregistered.
     try:
         with context.mirror_db.read() as connection:
             stored_state = media_files.state(connection, kind, record_id)
@@ -124,10 +131,10 @@ def download_due_files(
     should_continue: Callable[[], bool] = lambda: True,
     on_file: Callable[[MediaFile], None] | None = None,
 ) -> int:
-    """Fetch what is due, several at a time, until nothing is; returns how many arrived.
+    """Download due files concurrently until none is due. Returns the number of downloaded files.
 
-    A file's failure is noted with it and does not stop the others; a platform that is away does, and so
-    does a full disk. `on_file(file)` after each. Raises PlatformError, StorageFull.
+    The failure of a file is stored with the file and does not stop the others. An unreachable platform and a
+    full disk stop the run. `on_file(file)` is called after each file. Raises PlatformError, StorageFull.
     """
     run = _DownloadRun(context, should_continue)
     workers = max(1, min(MAX_PARALLEL_DOWNLOADS, context.settings.platform.max_concurrency - 1))
@@ -138,7 +145,7 @@ def download_due_files(
                 due_files = media_files.list_due(
                     connection, clock.unix(), list_enabled_kinds(context.settings), BATCH_SIZE
                 )
-            # A failed one is due again in two seconds: that is for the next run, others may wait behind it.
+            # A failed file is due after two seconds. The next run retries it, so that other files go first.
             batch = [file for file in due_files if (file.kind, file.record_id) not in tried_files]
             if not batch:
                 break
@@ -152,11 +159,15 @@ def download_due_files(
 
 
 def prepare_downloads(context: SyncContext) -> None:
-    """Once at the start: remove what the last run did not live to finish, and want what nobody wanted yet."""
+    """Prepare downloads, once at the start.
+
+    Removes partial files of an earlier process. Queues files that have no row yet, and files whose size
+    differs from that of their record.
+    """
     for folder in set(media_files.FOLDERS.values()):
         for partial_file in (context.settings.storage.data_dir / folder).rglob("*.part"):
             with _downloads_lock:
-                # Somebody may have asked for a file before this run.
+                # A request may have started a download before this call.
                 if partial_file.with_suffix("") not in _active_downloads:
                     partial_file.unlink(missing_ok=True)
     for kind in media_files.AUTOMATIC_KINDS:
@@ -165,8 +176,11 @@ def prepare_downloads(context: SyncContext) -> None:
 
 
 class _DownloadRun:
-    """One run of downloads, shared by its threads. It is over when nobody wants it any more, when the
-    platform is away – told by failures in a row that are not a file's own – or when the disk is full."""
+    """Run of downloads, shared by its threads.
+
+    The run ends when it is cancelled, when the disk is full, or when the platform is unreachable, that is,
+    after consecutive failures that do not concern a single file.
+    """
 
     def __init__(self, context: SyncContext, should_continue: Callable[[], bool]) -> None:
         self._context = context
@@ -209,7 +223,7 @@ class _DownloadRun:
 def _run_download(
     context: SyncContext, file: MediaFile, shared_download: SharedDownload, priority: Priority
 ) -> None:
-    """One download, and what the table says about it afterwards. Its failure is the arrival's."""
+    """Run one download and record its result. Its error is passed to the readers of `shared_download`."""
     failure: BaseException | None = None
     try:
         with reserve_space(context, file):
@@ -217,7 +231,7 @@ def _run_download(
     except (PlatformError, StorageError, OSError) as error:
         failure = error
     except BaseException as error:
-        log.exception("%s %s could not be fetched", file.kind, file.record_id)
+        log.exception("cannot download %s %s", file.kind, file.record_id)
         failure = error
     finally:
         _finish_download(shared_download, failure)
@@ -253,9 +267,9 @@ def _download_file(
         raise
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            # Not this file's fault: it is due again as soon as there is room.
+            # Not stored as a failure of this file: it stays due until there is space.
             raise StorageFull(
-                f"{shared_download.target.parent}: {error.strerror}; no file is fetched"
+                f"{shared_download.target.parent}: {error.strerror}; downloads stop until space is freed"
             ) from error
         _store_failure(context, file, error)
         raise
@@ -263,7 +277,10 @@ def _download_file(
 
 
 def _has_reappeared(context: SyncContext, file: MediaFile) -> bool:
-    """Whether the very file that was had lies in its place again: its disk was away."""
+    """Whether an earlier download is in its place, because its disk had been absent.
+
+    Marks the file as restored.
+    """
     with context.mirror_db.read() as connection:
         stored_state = media_files.state(connection, file.kind, file.record_id)
     if (
@@ -303,7 +320,10 @@ def _store_failure(context: SyncContext, file: MediaFile, error: Exception) -> N
 
 
 def _is_record_deleted(context: SyncContext, file: MediaFile, priority: Priority) -> bool:
-    """A recording that is not ready answers 404, too; one that is gone has no record either."""
+    """Whether the platform has deleted the record too.
+
+    A 404 of the file alone can mean that the recording is not ready.
+    """
     try:
         context.platform.item(
             media_files.get_platform_record_path(file.kind, file.record_id), priority=priority, tries=1
@@ -316,7 +336,10 @@ def _is_record_deleted(context: SyncContext, file: MediaFile, priority: Priority
 
 
 def _is_in_place(target: Path, stored_state: sqlite3.Row | None) -> bool:
-    """Whether the file is had and really there: people move files, and a symbolic link is none."""
+    """Whether the file is recorded and present with its size, since users may move files.
+
+    A symbolic link does not count as present.
+    """
     if stored_state is None or stored_state["state"] != "have" or target.is_symlink():
         return False
     try:
@@ -326,6 +349,6 @@ def _is_in_place(target: Path, stored_state: sqlite3.Row | None) -> bool:
 
 
 _active_downloads: dict[Path, SharedDownload] = {}
-"""Downloads under way, one for each file."""
+"""Running downloads by target path."""
 
 _downloads_lock = threading.Lock()

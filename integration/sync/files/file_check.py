@@ -1,4 +1,4 @@
-"""One file of the archive against what was noted when it was downloaded."""
+"""Check of an archived file against the size and sha256 stored at its download."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from integration.mirror.page_queries.archive_queries import ArchivedFile
 
 
 def find_fault(data_dir: Path, file: ArchivedFile, *, quick: bool = False) -> str | None:
-    """What is wrong with the file, after its path; None where nothing is. `quick`: only its size is looked
-    at. Reads all of it otherwise."""
+    """Return the fault of `file` as a predicate for its path, or None.
+
+    With `quick`, compare only the size; otherwise read the complete file.
+    """
     path = data_dir / file.path
-    # The folder itself may be a link to a larger disk; nothing in it may be one.
+    # The folder of the archive may be a symbolic link to a larger disk; a path inside it may not be one.
     archive_folder = data_dir / Path(file.path).parts[0]
     if path.is_symlink() or not path.resolve().is_relative_to(archive_folder.resolve()):
         return "leads out of the archive"
@@ -27,5 +29,5 @@ def find_fault(data_dir: Path, file: ArchivedFile, *, quick: bool = False) -> st
     except FileNotFoundError:
         return "is missing"
     except OSError as error:
-        return f"can't be read: {error.strerror}"
+        return f"cannot be read: {error.strerror}"
     return None

@@ -1,10 +1,10 @@
-"""The archive is read again: what a disk forgot in silence is fetched anew while the platform still has it.
+"""Scrub of the archive: read files periodically and download damaged files again.
 
-In the clockwork every file once in SCRUB_INTERVAL_DAYS, so much at a time that nobody notices; by
-`verify --media` all of them now.
+Disks can corrupt files without an error. A damaged file can be replaced while the platform still has it. The
+scheduler reads each file once in SCRUB_INTERVAL_DAYS, in small batches; `verify --media` reads all files now.
 
-Where many are missing at once a disk is not there, and nothing is fetched in their place: it would fill the
-disk below, and what the platform has no longer would be taken to be gone.
+If many files are missing at once, their disk is assumed to be absent and no file is downloaded. Downloads
+would fill the disk below the mount point, and files that the platform no longer has would be marked as lost.
 """
 
 from __future__ import annotations
@@ -27,22 +27,29 @@ from integration.sync.files import download, file_check
 log = logging.getLogger(__name__)
 
 SCRUB_INTERVAL_DAYS = 30
+"""Days between two reads of a file."""
 RUN_INTERVAL_SECONDS = 600.0
+"""Seconds between runs of the scheduler."""
 MAX_BYTES_PER_RUN = 256 * 10**6
-"""Bytes that one run of the clockwork reads: at a run in ten minutes, 36 GB a day."""
+"""Bytes after which a run ends. With a run every ten minutes that is 36 GB per day."""
 
 BATCH_SIZE = 200
+"""Files of one query."""
 
 SAMPLE_SIZE = 100
+"""Files that are checked to detect an absent disk."""
 MAX_MISSING_IN_SAMPLE = 20
-"""Files of a sample that may be missing before their disk is."""
+"""Missing files of a sample above which the disk may be absent; more than half must be missing too."""
 
 HEALTH_CHECK = "archive"
+"""Name of the health check that fails while the disk is absent."""
 
 
 def scrub_due_files(context: SyncContext, should_continue: Callable[[], bool] = lambda: True) -> int:
-    """Read files that nobody read for SCRUB_INTERVAL_DAYS, the longest first; returns how many were damaged,
-    which are wanted again."""
+    """Check files that were not read for SCRUB_INTERVAL_DAYS, the longest unread first.
+
+    Damaged files are queued for download. Returns their number.
+    """
     if _is_disk_missing(context):
         return 0
     _restore_reappeared_files(context)
@@ -73,7 +80,8 @@ def scrub_due_files(context: SyncContext, should_continue: Callable[[], bool] = 
 def verify_archive(context: SyncContext, arguments: Arguments, progress: Progress) -> Result:
     """Read every file of the archive and download damaged files again.
 
-    The result has `files` (how many were read) and `damaged`: {path, finding, healed, error} of each.
+    The result has `files`, the number of files read, and `damaged`, a list of {path, finding, healed, error}.
+    `after`, `files` and `damaged` of `arguments` continue an interrupted run.
     """
     kind, record_id = arguments.get("after", ("", 0))
     files_read = int(arguments.get("files", 0))
@@ -104,15 +112,18 @@ def verify_archive(context: SyncContext, arguments: Arguments, progress: Progres
 
 
 def _request_refetch(context: SyncContext, file: ArchivedFile, fault: str) -> bool:
-    """Whether it is; it may have been replaced or removed meanwhile."""
+    """Queue a damaged file for download. Returns False if it was replaced or removed since the check."""
     if not context.mirror_db.write(lambda tx: scrub_log.mark_damaged(tx, file, fault)):
         return False
-    log.warning("%s %s; it is fetched again", file.path, fault)
+    log.warning("%s %s; downloading again", file.path, fault)
     return True
 
 
 def _is_disk_missing(context: SyncContext) -> bool:
-    """Whether so much is missing that it was not files that were lost. Shows in Health."""
+    """Whether a sample has so many faulty files that the disk must be absent.
+
+    Sets or removes the health check.
+    """
     data_dir = context.settings.storage.data_dir
     with context.mirror_db.read() as connection:
         sample = scrub_log.sample_files(connection, SAMPLE_SIZE)
@@ -122,15 +133,15 @@ def _is_disk_missing(context: SyncContext) -> bool:
         return False
     context.health.fail(
         HEALTH_CHECK,
-        f"{missing_count} of {len(sample)} files looked at in {data_dir} are missing; "
-        "is the archive's disk there? "
-        "`switchroom verify --media` fetches them again",
+        f"{missing_count} of {len(sample)} sampled files in {data_dir} are missing. "
+        "Check that the disk of the archive is mounted. "
+        "If the files are lost, `switchroom verify --media` downloads them again.",
     )
     return True
 
 
 def _restore_reappeared_files(context: SyncContext) -> None:
-    """What lies in its place again though the platform has it no longer: its disk was away."""
+    """Restore files that reappeared after their disk was absent, although the platform has deleted them."""
     with context.mirror_db.read() as connection:
         missing_files = scrub_log.sample_missing_files(connection, BATCH_SIZE)
     for file in missing_files:

@@ -1,4 +1,4 @@
-"""Putting together the calls of history whose records a walk has only stored (mirror/calls/backlog.py)."""
+"""Compute the calls of the backlog of legs, whose records a full sync stored (mirror/calls/backlog.py)."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from integration.sync import progress
 from integration.sync.context import SyncContext
 
 JOB_NAME = "calls put together"
-"""The job, its progress on a terminal, and the fact of the health report that is a progress.Reading of it."""
+"""Name of the job, of its progress on a terminal, and of the fact of /readyz with its ReadProgress."""
 
 LEGS_PER_TRANSACTION = 500
-"""Legs in one transaction: a webhook waits no longer than that takes."""
+"""Legs of one transaction, which bounds the wait of a webhook for the writer."""
 
 RECOUNT_SECONDS = 2.0
-"""What waits is counted that often: a walk may add to it, and others may take of it."""
+"""Seconds between counts of the backlog, which other threads may extend or reduce."""
 
 
 def assemble_pending(
@@ -24,9 +24,11 @@ def assemble_pending(
     should_continue: Callable[[], bool] = lambda: True,
     on_progress: progress.ShowProgress | None = None,
 ) -> int:
-    """Put together what waits, the newest first, until nothing does or it is no longer `should_continue`;
-    `on_progress` is told legs done and in all. Returns how many legs are left. Any number may work at a time:
-    each takes what is newest then. Raises StorageError; what was committed stays."""
+    """Compute the calls of the backlog, newest legs first, until it is empty or the work is cancelled.
+
+    `on_progress` receives the number of legs done and in total. Returns the number of legs left. Concurrent
+    calls are safe: each takes the newest legs. Raises StorageError; committed work is kept.
+    """
     remaining, counted_at = _count_pending(context), clock.monotonic()
     if not remaining:
         return 0

@@ -1,7 +1,7 @@
-"""Proving that what the platform lists is here: its own count of each day against ours
-(mirror/sync_state/completeness.py).
+"""Verify completeness: compare the platform's record count of each day with that of the mirror.
 
-Where they differ the day is read again, in closed windows. What differs still is a gap, with its cause.
+A day with different counts is read again, in closed windows. If the counts still differ, the day is a gap and
+stored with its cause (mirror/sync_state/completeness.py).
 """
 
 from __future__ import annotations
@@ -24,18 +24,22 @@ from integration.sync.reading.page_store import Tally, store_window
 log = logging.getLogger(__name__)
 
 DAILY_CHECK_DAYS = 35
-"""Days that are asked for daily; older ones weekly, the last two hourly."""
+"""Age in days below which a day is verified daily. Older days are verified weekly, the last two hourly."""
 
 MAX_DAYS_PER_RUN = 60
-"""Days of one collection that one run asks for, the newest first."""
+"""Most days of one collection that one run verifies, newest first."""
 
 
 FAR_FUTURE = datetime(9999, 1, 1, tzinfo=UTC)
+"""End of the window that counts a collection without an upper limit."""
 
 
 def verify_due_days(context: SyncContext, policy: Policy, tally: Tally | None = None) -> int:
-    """Ask for the days that are due, and for the whole; returns how many. Nothing before a first walk is
-    complete. Raises PlatformError; what was not answered is due again."""
+    """Verify the due days and, if due, the total of a collection. Returns the number of verifications.
+
+    Does nothing before the initial sync is complete or while the platform refuses the collection. Raises
+    PlatformError; days without a result stay due.
+    """
     tally = tally or Tally()
     with context.mirror_db.read() as connection:
         state = collection_state.get_state(connection, policy.collection)
@@ -55,8 +59,10 @@ def verify_due_days(context: SyncContext, policy: Policy, tally: Tally | None = 
 
 
 def verify_days(context: SyncContext, policy: Policy, days: Sequence[str], tally: Tally) -> int:
-    """Ask for these UTC days; returns how many, which is fewer where the platform can't filter by time.
-    Raises PlatformError."""
+    """Verify the UTC days `days`. Returns the number of verified days. Raises PlatformError.
+
+    Stops at a day for which the platform refuses the time filter with 400.
+    """
     for index, day in enumerate(days):
         tally.raise_if_cancelled()
         try:
@@ -64,19 +70,19 @@ def verify_days(context: SyncContext, policy: Policy, days: Sequence[str], tally
         except PlatformRefused as error:
             if error.status != 400:
                 raise
-            log.info("%s; only the whole of it can be proved", error)
+            log.info("%s; verifying only the total of the collection", error)
             return index
         tally.show_progress(index + 1, len(days))
     return len(days)
 
 
 def retention_start(context: SyncContext, policy: Policy) -> str | None:
-    """Where retention lets older records go: that they are not here is no gap. None: all are kept."""
+    """Return the UTC text before which retention deletes records, which are no gap; None without a limit."""
     return RetentionLimits(context.settings.retention).for_table(policy.resource.table)
 
 
 def list_days(oldest: str | None, now: datetime) -> list[str]:
-    """UTC days from today back to the oldest record's."""
+    """List the UTC days from today back to the day of `oldest` (UTC text)."""
     first_day = clock.parse_utc((oldest or "")[:10])
     if first_day is None:
         return []
@@ -85,7 +91,7 @@ def list_days(oldest: str | None, now: datetime) -> list[str]:
 
 
 def list_due_days(oldest: str | None, verified_at_by_day: dict[str, str], now: datetime) -> list[str]:
-    """Those of them that were not asked for lately enough, MAX_DAYS_PER_RUN at most."""
+    """List the days whose verification is due, newest first, at most MAX_DAYS_PER_RUN."""
     due_dates = [
         day
         for age, day in enumerate(list_days(oldest, now))
@@ -101,7 +107,7 @@ def _get_check_interval(age_days: int) -> float:
 
 
 def verify_day(context: SyncContext, policy: Policy, day: str, tally: Tally) -> None:
-    """One day; read again where the counts differ. Raises PlatformError."""
+    """Compare the counts of `day` and read it again if they differ. Raises PlatformError."""
     lo = datetime.fromisoformat(day).replace(tzinfo=UTC)
     hi = lo + timedelta(days=1)
     platform_count, local_count = _count_between(context, policy, lo, hi)
@@ -113,11 +119,16 @@ def verify_day(context: SyncContext, policy: Policy, day: str, tally: Tally) -> 
             tally.raise_if_cancelled()
         previous_count = local_count
         platform_count, local_count = _count_between(context, policy, lo, hi)
-        repair = f"read again at {clock.utc_text()}: {tally.inserted - inserted_before:,} records came"
+        repair = f"read again at {clock.utc_text()}: {tally.inserted - inserted_before:,} records added"
         if platform_count != local_count:
             cause = _explain_difference(platform_count, local_count)
         log.info(
-            "/%s on %s: %d here, %d there; %s", policy.collection, day, previous_count, platform_count, repair
+            "/%s on %s: %d records in the mirror, %d on the platform; %s",
+            policy.collection,
+            day,
+            previous_count,
+            platform_count,
+            repair,
         )
     context.mirror_db.write(
         lambda tx: completeness.save_day(
@@ -127,7 +138,7 @@ def verify_day(context: SyncContext, policy: Policy, day: str, tally: Tally) -> 
 
 
 def report_completeness(context: SyncContext) -> None:
-    """How complete the mirror is, for /readyz."""
+    """Publish the completeness of the mirror as fact `coverage` of /readyz."""
     with context.mirror_db.read() as connection:
         collections = [
             collection for collection in completeness.list_collections(connection) if not collection.is_live
@@ -148,10 +159,13 @@ def report_completeness(context: SyncContext) -> None:
 
 
 def verify_total(context: SyncContext, policy: Policy) -> None:
-    """All of it: records without a date, or with an absurd one, are in no day. Raises PlatformError."""
+    """Compare the total counts of a collection. Raises PlatformError.
+
+    Records without a date or with an absurd date are in no day.
+    """
     platform_count, local_count = _count_collection(context, policy)
     if platform_count != local_count:
-        # What came since the last look-back is no gap.
+        # Records created since the last incremental sync are not a gap.
         run_incremental_sync(context, policy)
         platform_count, local_count = _count_collection(context, policy)
     cause = _explain_difference(platform_count, local_count) if platform_count != local_count else None
@@ -175,7 +189,7 @@ def _count_collection(context: SyncContext, policy: Policy) -> tuple[int, int]:
 
 
 def _count_between(context: SyncContext, policy: Policy, lo: datetime, hi: datetime) -> tuple[int, int]:
-    """The platform's count and ours of `[lo, hi)`."""
+    """Return the counts of the platform and of the mirror for `[lo, hi)`."""
     platform_count = windows.count_records(
         context.platform, policy.resource, windows.make_date_conditions(policy.resource, lo, hi)
     )
@@ -189,10 +203,10 @@ def _count_between(context: SyncContext, policy: Policy, lo: datetime, hi: datet
 def _explain_difference(platform_count: int, local_count: int) -> str:
     if local_count > platform_count:
         return (
-            f"{local_count - platform_count:,} records here are counted no longer; "
-            "the next complete walk settles them"
+            f"the mirror has {local_count - platform_count:,} records that the platform no longer counts; "
+            "the next full sync checks them"
         )
     return (
-        f"the platform counts {platform_count - local_count:,} more than it lists; "
-        "asked again at the next proof"
+        f"the platform counts {platform_count - local_count:,} records more than it lists; "
+        "the next verification repeats the comparison"
     )

@@ -1,8 +1,9 @@
-"""What a complete walk did not see: confirmed, aged out, or too much to be believed (docs/sync.md).
+"""Confirm the deletion of records that a full sync did not find (docs/sync.md).
 
-Every engine of this kind has wiped rows by mistake once. So a record is gone only if its own path says 404,
-or, where it has none, if a second complete walk misses it too; the old end of a history may age out, if
-samples of it are 404; and more than DELETION_LIMIT at once stop everything until a person has looked.
+Every engine of this kind has deleted rows by mistake at some time, so each deletion is confirmed. A record
+counts as deleted only if its own path returns 404 or, without such a path, if a second full sync does not
+find it either. The oldest records of a history may age out, if samples of them return 404. More missing
+records than the deletion limit stop the deletions until a user confirms them.
 """
 
 from __future__ import annotations
@@ -27,19 +28,19 @@ from integration.sync.reading.page_store import Tally
 log = logging.getLogger(__name__)
 
 DELETION_LIMIT, DELETION_LIMIT_SHARE = 20, 0.02
-"""More than both – records, share of the collection – at once are not believed."""
+"""Deletion limit: the larger of a number of records and a share of the collection."""
 
 AGE_OUT_SAMPLE_SIZE = 5
-"""Records at the old end that are asked for before it is taken to have aged out."""
+"""Most records at the old end that are requested by their own paths to confirm that they aged out."""
 
 RECORDS_PER_TRANSACTION = 500
 """Records marked in one transaction."""
 
 
 def confirm_missing(context: SyncContext, policy: Policy, tally: Tally) -> None:
-    """Settle what the last complete walk of a collection with keys did not see.
+    """Confirm or keep the records that the last full sync of a collection with keys did not find.
 
-    Raises nothing of the platform's: what could not be asked for stays as it is until the next walk.
+    Raises no PlatformError: a record that cannot be requested stays unchanged until the next full sync.
     """
     resource = policy.resource
     with context.mirror_db.read(full_scan=True) as connection:
@@ -54,7 +55,7 @@ def confirm_missing(context: SyncContext, policy: Policy, tally: Tally) -> None:
     )
     unexplained_count = missing_summary.unseen - len(aged_out_keys)
     _mark_missing(context, policy, aged_out_keys, full_sync_start, "aged", tally)
-    # Who accepted a hundred did not mean the empty list that came after.
+    # A user who accepted a hundred deletions did not accept an empty list that follows.
     if unexplained_count > state.accepted + max(
         DELETION_LIMIT, DELETION_LIMIT_SHARE * missing_summary.present
     ):
@@ -85,8 +86,11 @@ def confirm_missing(context: SyncContext, policy: Policy, tally: Tally) -> None:
 
 
 def may_accept_empty(context: SyncContext, policy: Policy, state: collection_state.State) -> bool:
-    """Whether an empty list of records without keys may take the place of the last: none of them can be asked
-    for, or brought back. More than DELETION_LIMIT wait for a person."""
+    """Whether an empty list may replace the stored records of a collection without keys.
+
+    These records cannot be requested singly or restored. More than DELETION_LIMIT records wait for the
+    confirmation of a user.
+    """
     with context.mirror_db.read() as connection:
         rows = collection_state.count_rows(connection, policy.resource)
     if rows <= state.accepted + DELETION_LIMIT:
@@ -96,14 +100,17 @@ def may_accept_empty(context: SyncContext, policy: Policy, state: collection_sta
 
 
 def release_deletions(context: SyncContext, policy: Policy, state: collection_state.State) -> None:
-    """Nothing is held: what a walk missed is believed."""
+    """Clear the held deletions and the acceptance of a collection that is within the deletion limit."""
     if state.held is not None or state.accepted:
         context.mirror_db.write(lambda tx: collection_state.hold_deletions(tx, policy.collection, None))
     context.health.unwatch(health_check_name(policy.collection))
 
 
 def restore_deleted(context: SyncContext, policy: Policy) -> int:
-    """Bring back what was taken to be deleted; returns how many records. They stay, whatever walks miss."""
+    """Restore the missing records of a collection and return their number.
+
+    Later full syncs do not mark them as missing.
+    """
 
     def job(tx: Transaction) -> int:
         restored_keys = missing_records.restore(tx, policy.resource)
@@ -116,18 +123,21 @@ def restore_deleted(context: SyncContext, policy: Policy) -> int:
 
 
 def accept_deletions(context: SyncContext, policy: Policy) -> None:
-    """A person says that what the brake holds is gone: the next complete walk marks what it, too, misses, but
-    not many more; where nothing is held, whatever it misses."""
+    """Accept the deletions above the deletion limit.
+
+    The next full sync marks the records that it does not find either, up to the accepted number plus the
+    deletion limit. If no deletions are waiting, it marks all records that it does not find.
+    """
     context.mirror_db.write(lambda tx: collection_state.accept_deletions(tx, policy.collection))
 
 
 def health_check_name(collection: str) -> str:
-    """The name under which Health tells that the brake holds a collection's deletions."""
+    """Return the name of the health check that fails while deletions exceed the limit."""
     return f"deletions in {collection}"
 
 
 def restore_health_failures(context: SyncContext) -> None:
-    """At the start: what the brake holds since an earlier run is still held."""
+    """Restore, at the start, the health failures of deletions that wait for confirmation."""
     with context.mirror_db.read() as connection:
         for state in collection_state.list_states(connection):
             if state.held is not None:
@@ -142,15 +152,17 @@ def restore_health_failures(context: SyncContext) -> None:
 
 
 def has_own_path(policy: Policy) -> bool:
-    """Whether a record can be asked for by its key."""
+    """Whether a record can be requested by its key."""
     return policy.resource.item and policy.item_key in (None, policy.resource.key)
 
 
 def _find_aged_out(
     context: SyncContext, policy: Policy, full_sync_start: str, missing_summary: missing_records.UnseenRecords
 ) -> list[Key]:
-    """The unseen records below everything that was seen, if they are really gone: the platform's own
-    ageing-out takes the oldest."""
+    """Find missing records older than all found records, if the platform has really deleted them.
+
+    The platform ages out its oldest records.
+    """
     if not policy.is_history or missing_summary.lowest_seen is None:
         return []
     with context.mirror_db.read() as connection:
@@ -159,20 +171,20 @@ def _find_aged_out(
         )
         suspected_keys = missing_records.list_suspected(connection, policy.resource, full_sync_start)
     if not has_own_path(policy):
-        # Two complete walks that both end above them tell as much as a record's own path.
+        # Two full syncs that both end above these records are as conclusive as the records' own paths.
         return keys if keys and suspected_keys.issuperset(keys) else []
     samples = {*keys[:1], *keys[-1:], *random.sample(keys, min(len(keys), AGE_OUT_SAMPLE_SIZE - 2))}
     try:
         return keys if all(_is_deleted(context, policy, key) for key in samples) else []
     except PlatformError as error:
-        log.info("/%s: whether its oldest records aged out is not known: %s", policy.collection, error)
+        log.info("/%s: cannot check whether the oldest records aged out: %s", policy.collection, error)
         return []
 
 
 def _confirm_by_path(
     context: SyncContext, policy: Policy, keys: Sequence[Key], full_sync_start: str, tally: Tally
 ) -> None:
-    """Each by its own path. One that answers was left out of the list by mistake, and stays."""
+    """Request each record by its own path. An existing record was omitted from the list and is kept."""
     deleted_keys: list[Key] = []
     existing_keys: list[Key] = []
     requested_at = clock.utc_text()
@@ -181,11 +193,13 @@ def _confirm_by_path(
         try:
             (deleted_keys if _is_deleted(context, policy, key) else existing_keys).append(key)
         except PlatformError as error:
-            log.info("/%s/%s: whether it was deleted is not known: %s", policy.collection, key, error)
+            log.info("/%s/%s: cannot check whether the record was deleted: %s", policy.collection, key, error)
             if error.retryable:
                 break
     if existing_keys:
-        log.warning("/%s lists %s no longer, but their own paths answer", policy.collection, existing_keys)
+        log.warning(
+            "/%s no longer lists %s, but their own paths return them", policy.collection, existing_keys
+        )
         context.mirror_db.write(
             lambda tx: missing_records.mark_seen(tx, policy.resource, existing_keys, requested_at)
         )
@@ -193,7 +207,7 @@ def _confirm_by_path(
 
 
 def _is_deleted(context: SyncContext, policy: Policy, key: Key) -> bool:
-    """Raises PlatformError where the platform's answer settles nothing."""
+    """Whether the platform has deleted the record. Raises PlatformError for an inconclusive response."""
     try:
         context.platform.item(f"/{policy.collection}/{key}")
     except PlatformRefused as error:
@@ -233,14 +247,16 @@ def _mark_missing(
 
 
 def _update_contact_names(context: SyncContext, tx: Transaction, policy: Policy, keys: Sequence[Key]) -> None:
-    """Settings are hidden, and names on calls come from contacts."""
+    """Recompute names on calls, which come from contacts, after contacts were hidden or restored."""
     if policy.collection == "contacts" and keys:
         context.call_store.refresh_contacts(tx, [key for key in keys if isinstance(key, int)])
 
 
 def _delete_rows(context: SyncContext, tx: Transaction, policy: Policy, keys: Sequence[Key]) -> None:
-    """sync.on_platform_delete = delete: the rows go, and what was derived from them is derived anew. What is
-    under legal hold stays, as by `keep`."""
+    """Delete rows (`sync.on_platform_delete = "delete"`) and recompute the calls derived from them.
+
+    Rows under legal hold are kept, as with `keep`.
+    """
     gate = tx.gates.get("deletions")
     keys = keys if gate is None else gate((tx.connection, policy.resource, keys))
     legs = missing_records.find_leg_ids(tx, policy.resource, LEG_FIELDS.get(policy.resource.table, ()), keys)
@@ -260,7 +276,7 @@ def _hold_deletions(context: SyncContext, policy: Policy, missing_count: int, pr
 
 def _format_limit_message(collection: str, held_count: int, present_count: int) -> str:
     return (
-        f"the platform lists {held_count:,} of {present_count:,} {collection} no longer, "
-        "too many to be believed; "
-        f"they stay until `sync {collection} --accept-deletions`"
+        f"{held_count:,} of {present_count:,} {collection} are missing on the platform, "
+        "more than the deletion limit. "
+        f"They are kept until you run `sync {collection} --accept-deletions`."
     )

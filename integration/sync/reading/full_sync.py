@@ -1,8 +1,8 @@
-"""Complete walks: everything that a collection lists, proved to be all of it.
+"""Full syncs: read a collection completely and verify that the result is complete.
 
-History is read from the newest record down, so that a first load is useful from its first minute; where the
-walk is remains noted after each commit, and it goes on there after a restart. At its end the walk knows what
-the platform lists no longer (deletions.py).
+History is read from the newest record to the oldest, so that an initial sync is useful from its first minute.
+The position is stored with each commit, and after a restart the sync resumes there. At its end the missing
+records are known (deletions.py).
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from integration.sync.reading.pages import (
 log = logging.getLogger(__name__)
 
 IMMEDIATE_CALL_RECORDS = 5000
-"""Records of a walk whose calls are put together as they come; those of older ones wait (backlog.py)."""
+"""Records of a full sync whose calls are computed at once; those of older records go to the backlog."""
 
 MAX_PASSES = 3
-"""Readings by page numbers until one is taken for complete."""
+"""Most attempts to read a collection completely by page numbers."""
 
 
 def run_full_sync(
@@ -47,10 +47,10 @@ def run_full_sync(
     restart: bool = False,
     by_pages_only: bool = False,
 ) -> Tally:
-    """Read all of a collection; a walk that was interrupted goes on where it was, unless `restart`.
+    """Read a collection completely; resume an interrupted full sync unless `restart`.
 
-    Marks it complete only at its end, and then settles what is missing. Raises PlatformError, Interrupted;
-    what was read stays.
+    Marks the collection complete at the end, then checks missing records. Raises PlatformError, Interrupted;
+    committed records are kept.
     """
     tally = tally or Tally()
     if policy.kind == "single":
@@ -66,15 +66,18 @@ def run_full_sync(
     if tally.changed_keys:
         items.read_items(context, policy, tally.changed_keys, tally)
         tally.changed_keys.clear()
-    # A record whose key can't be read is one of ours, and not gone.
+    # A record with an invalid key may be a stored record, so no record can be called missing.
     if policy.resource.key is not None and not tally.keyless:
         deletions.confirm_missing(context, policy, tally)
     return tally
 
 
 def _read_ordered(context: SyncContext, policy: Policy, tally: Tally, restart: bool) -> None:
-    """By key; where the platform does not sort or filter by it, by time; where it does neither, by page
-    numbers."""
+    """Read a collection by key.
+
+    If the platform does not sort or filter by key, read history by time; if it cannot filter by time either,
+    and for other collections, read by page numbers.
+    """
     with context.mirror_db.read() as connection:
         continues_by_time = (
             isinstance(collection_state.get_state(connection, policy.collection).walk_key, str)
@@ -87,7 +90,7 @@ def _read_ordered(context: SyncContext, policy: Policy, tally: Tally, restart: b
     except (KeyOrderUnsupported, PlatformRefused) as error:
         if not is_unsupported_query(error):
             raise
-        log.warning("%s; it is read by time instead", error)
+        log.warning("%s; reading by time instead", error)
     try:
         if policy.is_history:
             _read_by_time(context, policy, tally, restart=not continues_by_time)
@@ -95,12 +98,12 @@ def _read_ordered(context: SyncContext, policy: Policy, tally: Tally, restart: b
     except (windows.TimeFilterUnsupported, PlatformRefused) as error:
         if isinstance(error, PlatformRefused) and not is_unsupported_query(error):
             raise
-        log.warning("%s; it is read by page numbers instead", error)
+        log.warning("%s; reading by page numbers instead", error)
     _read_by_pages(context, policy, tally)
 
 
 def _read_by_time(context: SyncContext, policy: Policy, tally: Tally, *, restart: bool) -> None:
-    """Closed windows from the newest to the oldest; `walk_key` is the time text that it has come down to."""
+    """Read closed windows from the newest to the oldest. `walk_key` is the UTC text reached so far."""
     collection = policy.collection
     if restart:
         context.mirror_db.write(lambda tx: collection_state.begin_full_sync(tx, collection))
@@ -122,8 +125,9 @@ def _read_by_time(context: SyncContext, policy: Policy, tally: Tally, *, restart
         newest_key = max(newest_key, *(key for key in keys if isinstance(key, int)), 0)
         if window.since is not None:
             if window.records and not is_mark_stored:
-                # No later window tells how far look-backs need not come: it may hold what came after this
-                # one was read, beside what came in this one's time and was not.
+                # The high-water mark comes from the first window with records only. A later window may
+                # contain records created after the first window was read, while other records created since
+                # then are dated within the first window and were not read.
                 context.mirror_db.write(
                     partial(collection_state.set_initial_mark, collection=collection, newest_key=newest_key)
                 )
@@ -217,7 +221,7 @@ def _read_by_pages(context: SyncContext, policy: Policy, tally: Tally) -> None:
                 )
             tally.show_progress(max(len(seen_keys), len(all_records)), window.total)
             tally.raise_if_cancelled()
-        # One answer can't have shifted: what is twice in it is two records that read alike.
+        # A single page cannot shift: equal entries in it are two records with the same content.
         distinct_count = len(all_records) if page_count == 1 else _count_distinct(all_records)
         record_count = distinct_count if resource.key is None else len(seen_keys)
         if totals == {record_count}:
@@ -233,11 +237,11 @@ def _read_by_pages(context: SyncContext, policy: Policy, tally: Tally) -> None:
                 context, policy, state, all_records, requested_at, high_water_mark, record_count, tally
             )
             return
-    raise PlatformBroken(f"/{collection}: it changed while it was read, {MAX_PASSES} times")
+    raise PlatformBroken(f"/{collection} changed while it was read, {MAX_PASSES} times")
 
 
 def _count_distinct(records: list[JsonRecord]) -> int:
-    """How many records there are: a page that shifted shows one twice. Without ids nobody can tell."""
+    """Count the distinct records, because a shifted page repeats records. Without ids, count all."""
     ids = [record.values.get("id") for record in records]
     if any(record_id is None or isinstance(record_id, list | dict) for record_id in ids):
         return len(records)
@@ -254,7 +258,10 @@ def _finish_full_sync(
     total: int,
     tally: Tally,
 ) -> None:
-    """`all_records` are the records without keys, which are stored only when all of them are here."""
+    """Mark the collection complete and store `all_records`.
+
+    `all_records` are the records of a collection without keys, which are stored only together.
+    """
     should_store = policy.resource.key is None and (
         total > 0 or deletions.may_accept_empty(context, policy, state)
     )
@@ -285,7 +292,10 @@ def _read_single(context: SyncContext, policy: Policy, tally: Tally) -> None:
 
 
 def _read_dictionary(context: SyncContext, policy: Policy, tally: Tally) -> None:
-    """The specification says "collection" and shows no record: an object of codes is taken, too."""
+    """Read a dictionary: a collection or a single object of codes.
+
+    The specification calls it a collection but shows no record.
+    """
     requested_at, path = clock.utc_text(), policy.collection
     with context.mirror_db.read() as connection:
         state = collection_state.get_state(connection, path)
@@ -293,9 +303,7 @@ def _read_dictionary(context: SyncContext, policy: Policy, tally: Tally) -> None
         page = context.platform.page(path, tries=get_max_tries(state.failures))
         records = page.records
         if page.total is not None and 1 < len(records) < page.total:
-            raise PlatformBroken(
-                f"/{path}: {len(records):,} records where {page.total:,} should be", status=200
-            )
+            raise PlatformBroken(f"/{path}: {len(records):,} records instead of {page.total:,}", status=200)
     except PlatformBroken as error:
         if error.status is not None:
             raise
@@ -308,12 +316,15 @@ def _read_dictionary(context: SyncContext, policy: Policy, tally: Tally) -> None
 
 
 def _reject_unexpected_empty(context: SyncContext, policy: Policy, state: collection_state.State) -> None:
-    """An empty answer where records are known is more often a mistake than the truth: believed the third
-    time only, or where a person said that so many are gone."""
+    """Raise PlatformBroken for an empty list where records are stored, which is usually a mistake.
+
+    The list is accepted after two consecutive failures of the collection, or if a user accepted the deletion
+    of that many records.
+    """
     with context.mirror_db.read() as connection:
         rows = collection_state.count_rows(connection, policy.resource)
     is_accepted = rows <= state.accepted < collection_state.ALL_RECORDS
     if rows and not is_accepted and state.failures < 2:
         raise PlatformBroken(
-            f"/{state.collection}: the platform lists nothing where {rows:,} records are known"
+            f"/{state.collection}: the platform returns an empty list, but {rows:,} records are stored"
         )

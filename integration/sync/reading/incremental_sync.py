@@ -1,9 +1,9 @@
-"""Look-backs: what the API lists is here, once, whatever the webhooks told.
+"""Incremental syncs and refreshes of collections that grow, independent of webhooks.
 
-A look-back reads what lies beyond the highest id read so far, and again what is dated within `sync.overlap`
-of the last look-back, or since those calls began that ended within an hour: a long call's CDR is dated by its
-start, and no record tells when it was changed. What changes without telling – transcripts, folders, notes –
-is found by reading again what is recent, and by the complete walks (full_sync.py).
+An incremental sync reads the records above the high-water mark. It also reads again the records dated within
+`sync.overlap` before the last incremental sync, or since the start of calls that ended within the last hour:
+the CDR of a long call is dated by its start. Records have no time of their last change, so changes of
+transcripts, folders and notes are found by refreshes and by full syncs (full_sync.py).
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ from integration.sync.reading.pages import (
 log = logging.getLogger(__name__)
 
 FIRST_SYNC_SPAN = timedelta(days=1)
-"""How far the very first look-back reads: today's calls are there before the walk has come to them."""
+"""Span of the first incremental sync, so that today's calls are stored before the full sync reads them."""
 
 UNFILTERED_PAGE_SIZE = 500
-"""Records of a page where only their order tells how new they are."""
+"""Records of a page if the platform cannot filter by time, so that only the order shows their age."""
 
 MAX_UNFILTERED_RECORDS = 20_000
-"""Records up to which a collection that can't be filtered is read whole at each look-back."""
+"""Largest collection without filter and order that each incremental sync reads completely."""
 
 
 def run_incremental_sync(context: SyncContext, policy: Policy, tally: Tally | None = None) -> Tally:
-    """Read what is new in a collection that grows. Raises PlatformError; what was read stays."""
+    """Read the new records of a collection that grows. Raises PlatformError; stored records are kept."""
     tally = tally or Tally()
     collection = policy.collection
     with context.mirror_db.read() as connection:
@@ -66,11 +66,12 @@ def run_incremental_sync(context: SyncContext, policy: Policy, tally: Tally | No
         except (KeyOrderUnsupported, PlatformRefused) as error:
             if not is_unsupported_query(error):
                 raise
-            log.info("%s; another way is tried", error)
+            log.info("%s; trying another query", error)
     else:
         if (state.total or 0) > MAX_UNFILTERED_RECORDS:
             raise PlatformBroken(
-                f"/{collection}: it can be neither filtered nor sorted, and is too big to be read whole"
+                f"/{collection} can be neither filtered nor sorted, and has more than "
+                f"{MAX_UNFILTERED_RECORDS:,} records, too many to read completely"
             )
         return run_full_sync(context, policy, tally, by_pages_only=True)
     until = clock.utc_text(_get_earlier_time(started_at, platform_time))
@@ -81,7 +82,7 @@ def run_incremental_sync(context: SyncContext, policy: Policy, tally: Tally | No
 
 
 def refresh_recent(context: SyncContext, policy: Policy, days: int, tally: Tally | None = None) -> Tally:
-    """Read again what is dated within `days`: nothing tells when such records change."""
+    """Read the records of the last `days` again, because the platform does not report their changes."""
     tally = tally or Tally()
     since = clock.now() - timedelta(days=days)
     try:
@@ -96,13 +97,13 @@ def refresh_recent(context: SyncContext, policy: Policy, days: int, tally: Tally
 
 
 ReadResult = tuple[Key | None, datetime | None]
-"""The highest id up to which all was read (None: as before), and the platform's time at the first request."""
+"""New high-water mark (None: unchanged), and the platform's time at the first request."""
 
 
 def _read_by_key(
     context: SyncContext, policy: Policy, tally: Tally, state: collection_state.State, since: datetime
 ) -> ReadResult:
-    """Read the records above the mark, then those dated since, each in the order of the key."""
+    """Read the records above the mark, then the records dated since, each in the order of the key."""
     read_pages = partial(
         read_by_key,
         context.platform,
@@ -122,8 +123,11 @@ def _read_by_key(
 def _read_by_time(
     context: SyncContext, policy: Policy, tally: Tally, state: collection_state.State, since: datetime
 ) -> ReadResult:
-    """The same without any order: closed windows of time, and one of ids. Where more than a page lies beyond
-    the mark, the mark stays, and the next complete walk brings what is dated earlier."""
+    """Read the records above the mark and closed windows of time, for a platform that does not sort.
+
+    If more than one page is above the mark, the mark stays unchanged, and the next full sync reads those
+    records that are dated before `since`.
+    """
     limit, max_tries, platform_time = page_limit(state.failures), get_max_tries(state.failures), None
     high_water_mark = state.mark
     if high_water_mark is not None:
@@ -149,8 +153,11 @@ def _read_by_time(
 def _read_newest(
     context: SyncContext, policy: Policy, tally: Tally, state: collection_state.State, since: datetime
 ) -> ReadResult:
-    """Where time can't be filtered: down from the newest id until a page has nothing dated since. An id is
-    given when a call ends, so whatever was dated since then has a higher one than what ended before."""
+    """Read down from the newest id to a page without records dated since, if time cannot be filtered.
+
+    An id is assigned when a call ends, so a record dated after `since` has a higher id than the records of
+    calls that ended before.
+    """
     platform_time, newest_key, since_text = None, None, clock.utc_text(since)
     for window in read_by_key(
         context.platform,
@@ -189,18 +196,20 @@ def _make_date_condition(policy: Policy, since: datetime) -> Condition:
 
 
 def _get_window_end() -> datetime:
-    """A day ahead: clocks differ, and what is dated yet later has a new id."""
+    """Return a time one day ahead, because clocks differ. Records dated later have new ids."""
     return (clock.now() + timedelta(days=1)).replace(microsecond=0)
 
 
 def _get_last_sync_end(state: collection_state.State, started_at: datetime) -> datetime:
-    """What the last look-back has read up to; a first one begins with today."""
+    """Return the end of the last incremental sync, or FIRST_SYNC_SPAN ago for the first."""
     return clock.parse_utc(state.seen_until) or started_at - FIRST_SYNC_SPAN
 
 
 def _get_earlier_time(local_time: datetime, platform_time: datetime | None) -> datetime:
-    """The earlier of our clock and the platform's. Whichever is fast, nothing is skipped; a slow one only
-    makes the next look-back read more."""
+    """Return the earlier of the local time and the platform's time.
+
+    With the earlier time a fast clock skips no records; a slow clock only makes the next sync read more.
+    """
     return (
         min(local_time, platform_time)
         if platform_time is not None and platform_time.year > 1970

@@ -1,4 +1,4 @@
-"""Records by their own paths, where those answer with more than the list, and what lies below them."""
+"""Read records by their own paths, which return more fields than the list, and subresources."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from integration.sync.reading.page_store import Tally, store_item
 
 
 def read_due_items(context: SyncContext, policy: Policy, tally: Tally) -> None:
-    """Read by their own paths the records that never were, and all of them every `sync.full_interval`."""
+    """Read records by their own paths: those never read so, and all every `sync.full_interval`."""
     read_before = clock.utc_text(clock.unix() - context.settings.sync.full_interval)
     with context.mirror_db.read() as connection:
         read_at = collection_state.get_state(connection, policy.collection).items_at
@@ -28,7 +28,7 @@ def read_due_items(context: SyncContext, policy: Policy, tally: Tally) -> None:
 
 
 def read_items(context: SyncContext, policy: Policy, keys: Sequence[Key], tally: Tally) -> None:
-    """Read records by their own paths, which answer with more than the list does."""
+    """Read the records `keys` by their own paths, which return more fields than the list."""
     with context.mirror_db.read() as connection:
         names = collection_state.list_field_values(connection, policy.resource, policy.item_key or "", keys)
     for name in names:
@@ -39,14 +39,14 @@ def read_items(context: SyncContext, policy: Policy, keys: Sequence[Key], tally:
         except PlatformRefused as error:
             if error.status not in (403, 404):
                 raise
-            continue  # Deleted since the list was read, or not for our eyes.
+            continue  # Deleted since the list was read (404), or not allowed for this account (403).
         store_item(context, policy, record, requested_at)
 
 
 def read_due_subresources(context: SyncContext, subresource: Subresource, tally: Tally) -> int:
-    """Read what lies below records that were not asked for within `path.seconds`; returns how many were.
+    """Read the due subresources of records. Returns the number of requests.
 
-    Raises PlatformError; what was read stays. A record that refuses (403, 404) has nothing there.
+    Raises PlatformError; committed subresources are kept. A 403 or 404 means that the record has none.
     """
     if subresource.interval_seconds is None:
         return 0
@@ -79,7 +79,10 @@ def read_due_subresources(context: SyncContext, subresource: Subresource, tally:
 
 
 def _read_as_array(context: SyncContext, path: str) -> str:
-    """The records below `path` as a JSON array: the specification shows none, so one object counts as one."""
+    """Read the records below `path` as a JSON array.
+
+    The specification shows no response, so a single object is treated as one record.
+    """
     response = context.platform.get(path)
     try:
         records = read_page(response.body).records

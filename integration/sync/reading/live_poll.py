@@ -1,4 +1,4 @@
-"""Polls of `/calls`: ghosts are closed, and calls that no webhook told are seen."""
+"""Live polls: read `/calls` to end ghost calls and find calls without webhooks."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from integration.sync.plan import LIST_REFRESH_SECONDS, is_due
 from integration.sync.reading.pages import read_by_pages
 
 WEBHOOK_SILENCE_SECONDS = 3600.0
-"""A call that REST showed within this time and no webhook told means that webhooks are silent."""
+"""Seconds within which a call that REST shows without any webhook means that webhooks are silent."""
 
 MIN_LEG_AGE_SECONDS = 3.0
-"""A leg a webhook told of just now may not be listed yet."""
+"""Seconds after a webhook during which its leg may not be listed yet."""
 
 MAX_LEG_REQUESTS = 20
-"""Missing legs asked for by their own path after one poll."""
+"""Most missing legs requested by their own paths after one poll."""
 
 
 def needed(context: SyncContext) -> bool:
-    """Whether calls are open, webhooks silent, or the last poll is as old as a list may be."""
+    """Whether calls are open, webhooks are silent, or the last poll is LIST_REFRESH_SECONDS old."""
     since = clock.utc_text(clock.unix() - WEBHOOK_SILENCE_SECONDS)
     with context.mirror_db.read() as connection:
         last_poll_at = collection_state.get_state(connection, "calls").last_success_at
@@ -37,10 +37,10 @@ def needed(context: SyncContext) -> bool:
 
 
 def poll(context: SyncContext) -> int:
-    """One poll; returns how many legs are alive. Raises PlatformError.
+    """Poll `/calls` once. Returns the number of legs in progress. Raises PlatformError.
 
-    A leg that is known to be open and missing from the list is asked for by its own path: 404 ends it by
-    inference; anything else leaves it unconfirmed.
+    An open leg that is missing from the list is requested by its own path: a 404 ends the leg by inference,
+    any other failure leaves it unconfirmed.
     """
     calls = get_resource("calls")
     requested_at = clock.utc_text()
@@ -64,9 +64,9 @@ def poll(context: SyncContext) -> int:
             context.call_store.end_missing_legs(tx, ended_legs, requested_at)
             delete_rows(tx, calls, ended_legs)
             for leg in ended_legs:
-                # Its CDR settles how it ended; nothing else will have asked for it.
+                # The CDR has the outcome, and no hang-up event has requested it.
                 lookup_queue.enqueue_leg(tx, leg, requested_at)
-        # A hang-up may have come by webhook while the list was on its way.
+        # A webhook may have reported a hang-up while the list was in transit.
         delete_rows(tx, calls, open_legs.list_ended_legs(tx))
 
     context.mirror_db.write(job)
@@ -74,7 +74,7 @@ def poll(context: SyncContext) -> int:
 
 
 def _request_legs(context: SyncContext, legs: list[int]) -> tuple[list[JsonRecord], list[int]]:
-    """Legs by their own path: the records of those alive, the ids of those gone."""
+    """Request legs by their own paths. Returns the records of open legs and the ids of ended legs."""
     found_records: list[JsonRecord] = []
     ended_legs: list[int] = []
     for leg_id in legs:
@@ -84,6 +84,6 @@ def _request_legs(context: SyncContext, legs: list[int]) -> tuple[list[JsonRecor
             if error.status == 404:
                 ended_legs.append(leg_id)
         except PlatformError:
-            # Not known; it stays unconfirmed, and the next poll asks again.
+            # The state of the leg is unknown: it stays unconfirmed until the next poll.
             break
     return found_records, ended_legs

@@ -1,4 +1,4 @@
-"""Looking up at once what a webhook announced: CDRs and recordings of legs that ended, by live_id."""
+"""Lookups: request the CDRs and recordings of legs that ended, by live_id."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from integration.sync.reading.windows import read_matching
 log = logging.getLogger(__name__)
 
 BATCH_SIZE = 50
-"""Ids in one `in` filter: a URL of some two thousand characters."""
+"""Ids in one `in` filter, which makes a URL of about 2,000 characters."""
 
 
 def run_due_lookups(context: SyncContext) -> int:
-    """Ask for what is due, in batches; returns how many were asked for.
+    """Run due lookups in batches. Returns their number.
 
-    Raises PlatformError; what was not answered stays due, and no try is counted.
+    Raises PlatformError; lookups without a response stay due, and no attempt is counted.
     """
     request_count, now = 0, clock.unix()
     with context.mirror_db.read() as connection:
@@ -62,9 +62,9 @@ def _read_by_ids(
     except PlatformRefused as error:
         if error.status != 400 or len(ids) == 1:
             raise
-        # `in` is in the specification, but only `eq` was seen at work for sure
+        # `in` is specified, but only `eq` has been confirmed on the real platform
         # (docs/platform.md#3-collections).
-        log.info("%s; asking for each by itself", error)
+        log.info("%s; requesting each id separately", error)
         return [
             found
             for record_id in ids
@@ -94,4 +94,4 @@ def _store_results(
 
     legs_without_cdr = context.mirror_db.write(job)
     if legs_without_cdr:
-        log.warning("a day after their end there is no CDR of legs %s", legs_without_cdr)
+        log.warning("no CDR of legs %s, 24 hours after their end", legs_without_cdr)

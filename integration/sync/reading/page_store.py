@@ -1,4 +1,4 @@
-"""What every reading of a collection has in common: how it is stored, counted and ended early."""
+"""Shared parts of all syncs of a collection: storage, counts, errors and cancellation."""
 
 from __future__ import annotations
 
@@ -17,26 +17,29 @@ from integration.sync.plan import Policy
 from integration.sync.reading.pages import Window
 
 RECORDS_PER_TRANSACTION = 500
-"""Records in one transaction: a webhook waits no longer than that takes."""
+"""Records of one transaction, which bounds the wait of a webhook for the writer."""
 
 HISTORY_RECORDS_PER_TRANSACTION = 5000
-"""The same where no calls are put together: each page of an index is written once for more records."""
+"""Records of one transaction that computes no calls.
+
+In a larger transaction each page of an index is written once for more records.
+"""
 
 UNAVAILABLE_STATUSES = (403, 404)
-"""Statuses with which the platform refuses one collection: no right to it, or no such add-on."""
+"""Statuses with which the platform refuses a collection: no right to it, or no such add-on."""
 
 
 class Interrupted(SwitchroomError):
-    """The work is no longer wanted here; what was committed stays, and a later run goes on there."""
+    """The work was cancelled. Committed records are kept; the next run resumes after them."""
 
 
 @dataclass(slots=True)
 class Tally:
-    """What a run did. `show_progress(done, total)` is told after each commit; `should_continue()` asked
-    before each request.
+    """Counts of a run. `show_progress(done, total)` is called as records are stored.
 
-    `keyless` counts records without a usable key; `changed_keys` holds keys of records that are to be read by
-    their own paths, too.
+    `should_continue()` is called between requests; the run is cancelled if it returns False. `keyless` counts
+    records without a valid key. `changed_keys` holds the keys of changed records, which must also be read by
+    their own paths.
     """
 
     show_progress: Callable[[int, int | None], None] = lambda _done, _total: None
@@ -67,8 +70,11 @@ def store_window(
     full_sync_total: int | None = None,
     defer_calls: bool = False,
 ) -> None:
-    """Upsert a window, slice by slice; with `full_sync_total` each slice also moves the walk's own mark.
-    `defer_calls`: calls are put together when there is time."""
+    """Upsert the records of a window in several transactions.
+
+    With `full_sync_total` each transaction also stores the position of the full sync. With `defer_calls` the
+    legs are added to the backlog and their calls computed later.
+    """
     size = HISTORY_RECORDS_PER_TRANSACTION if defer_calls else RECORDS_PER_TRANSACTION
     for offset in range(0, len(window.records), size):
         records = window.records[offset : offset + size]
@@ -82,24 +88,27 @@ def store_window(
 
 
 def store_item(context: SyncContext, policy: Policy, record: JsonRecord, requested_at: str) -> None:
-    """Keep what a record's own path answered."""
+    """Store the response of a record's own path."""
     context.mirror_db.write(
         lambda tx: store_item_row(tx, policy.resource, record, source="sync", requested_at=requested_at)
     )
 
 
 def get_max_tries(failures: int) -> int | None:
-    """A collection that failed last time is asked once: that is enough to see whether it is well again."""
+    """Return the number of attempts per request: one after failures, otherwise the default (None).
+
+    One attempt is enough to find out whether a failing collection has recovered.
+    """
     return 1 if failures else None
 
 
 def is_unavailable(error: PlatformError) -> bool:
-    """Whether the platform refuses this one collection, whatever is asked of it."""
+    """Whether the platform refuses all requests for this collection."""
     return isinstance(error, PlatformRefused) and error.status in UNAVAILABLE_STATUSES
 
 
 def store_failure(context: SyncContext, policy: Policy, error: PlatformError) -> None:
-    """Keep what went wrong where people can see it."""
+    """Store the error of a collection for display."""
     record_error = (
         collection_state.record_refusal if is_unavailable(error) else collection_state.record_failure
     )

@@ -1,10 +1,9 @@
-"""Reading a collection so that nothing is lost while it changes.
+"""Read a collection in pages without losing records while it changes.
 
-Pages by number shift when records come or go between two requests. So pages are asked for by key: `id gt
-<last>` in ascending order, or `id lt <last>` in descending order, and each is believed only if it has as
-many records as it must and their keys are unique and in order. Where the platform can't filter or sort a
-collection, it is read by page numbers until what was read is as many different records as the platform says
-there are.
+Numbered pages shift when records are created or deleted between two requests. Therefore pages are requested
+by key: `id gt <last>` in ascending order, or `id lt <last>` in descending order. A page is accepted only if
+it has the expected number of records and their keys are unique and in order. If the platform cannot filter or
+sort a collection, it is read by page numbers until the number of distinct records equals the total.
 """
 
 from __future__ import annotations
@@ -25,15 +24,19 @@ from integration.platform_api.client import Platform
 from integration.platform_api.paging import MAX_PAGE_RECORDS, Condition
 
 MIN_PAGE_LIMIT = 200
+"""Fewest records requested per page after failures."""
 MAX_PAGE_ATTEMPTS = 3
-"""How often a page that can't be believed is asked for before it is given up."""
+"""Most attempts to read an inconsistent page."""
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A page that can be believed. `total` counts what matches from its first record on; `last_key` is its
-    last key (None: no records), `requested_at` UTC text, `platform_time` the platform's own time; `since`
-    where a window of time begins (None: it has no beginning, or is none)."""
+    """Page of records.
+
+    `total` counts the matching records from the first record of the page on, or in the entire collection for
+    a numbered page. `last_key` is the last key read so far, or None. `requested_at` is UTC text.
+    `platform_time` is the platform's clock. `since` is the start of a closed window of time, otherwise None.
+    """
 
     records: Sequence[JsonRecord]
     total: int
@@ -44,19 +47,21 @@ class Window:
 
 
 class KeyOrderUnsupported(PlatformBroken):
-    """The platform does not sort or filter this collection by its key as asked."""
+    """The platform does not sort or filter this collection by its key as requested."""
 
 
 def is_unsupported_query(error: PlatformError) -> bool:
-    """Whether it was the question that failed: the platform does not filter (400, `Filtration error`) or sort
-    as asked. Asked otherwise it may answer."""
+    """Whether the platform cannot execute the query, so that another query may succeed.
+
+    It does not filter (400, `Filtration error`) or does not sort as requested.
+    """
     return isinstance(error, KeyOrderUnsupported) or (
         isinstance(error, PlatformRefused) and error.status == 400
     )
 
 
 def page_limit(failures: int) -> int:
-    """Records to ask for at once: fewer after failures, since a big page may be what failed."""
+    """Return the records per page: fewer after failures, because large pages may cause them."""
     return int(max(MIN_PAGE_LIMIT, MAX_PAGE_RECORDS // 4 ** min(failures, 4)))
 
 
@@ -70,10 +75,10 @@ def read_by_key(
     limit: int = MAX_PAGE_RECORDS,
     tries: int | None = None,
 ) -> Iterator[Window]:
-    """All records that meet `conditions` with keys beyond `after`, ascending (`descending`: descending), page
-    by page.
+    """Yield pages of the records that match `conditions` and have keys above `after`, ascending.
 
-    At least one window comes, empty where nothing matches. Raises KeyOrderUnsupported, PlatformError.
+    With `descending`, yield keys below `after` in descending order. Yields at least one window, which is
+    empty without a match. Raises KeyOrderUnsupported, PlatformError.
     """
     while True:
         window, limit = _read_verified_page(platform, resource, conditions, after, descending, limit, tries)
@@ -84,8 +89,11 @@ def read_by_key(
 
 
 def read_ahead(windows: Iterator[Window]) -> Iterator[Window]:
-    """The same windows, the next one asked for while its reader works on the last: one, so that no more than
-    two are in memory. A reader that ends early waits for the request under way."""
+    """Yield `windows`, requesting the next window while the caller processes the current window.
+
+    Prefetches one window, so that at most two are in memory. A caller that stops early waits for the running
+    request.
+    """
     with ThreadPoolExecutor(1, thread_name_prefix="reading ahead") as thread:
         next_window = thread.submit(next, windows, None)
         while (window := next_window.result()) is not None:
@@ -96,7 +104,7 @@ def read_ahead(windows: Iterator[Window]) -> Iterator[Window]:
 def read_by_pages(
     platform: Platform, resource: Resource, *, limit: int = MAX_PAGE_RECORDS, tries: int | None = None
 ) -> Iterator[Window]:
-    """All records by page numbers; one page after the other until as many have come as there are."""
+    """Yield all records by page numbers until the number of records read reaches the total."""
     records_read, page_number = 0, 1
     while True:
         requested_at, responses = clock.utc_text(), list[PlatformResponse]()
@@ -125,7 +133,7 @@ def _read_verified_page(
     limit: int,
     tries: int | None,
 ) -> tuple[Window, int]:
-    """One page that is what was asked for, and the limit that the platform really takes."""
+    """Read one verified page. Returns it with the page limit that the platform supports."""
     key_field = str(resource.key)
     page_conditions = [
         *conditions,
@@ -150,18 +158,18 @@ def _read_verified_page(
             last_key = keys[-1] if keys else after
             return Window(page.records, total, last_key, requested_at, responses[0].date), limit
         if not fault:
-            fault = f"{len(keys)} records where {min(total, limit)} should be"
-            # The platform may give fewer at once than it was asked for: then this many it will give.
+            fault = f"{len(keys)} records instead of {min(total, limit)}"
+            # The platform may limit pages to fewer records than requested: use that number as the limit.
             limit = len(keys) if 0 < len(keys) < min(total, limit) else limit
     raise KeyOrderUnsupported(f"/{resource.collection}: {fault}")
 
 
 def _find_order_fault(keys: list[Key | None], after: Key | None, descending: bool) -> str:
-    """What is wrong with the order of `keys`; empty where nothing is."""
+    """Return the fault in the order of `keys`; empty if there is none."""
     previous = after
     for key in keys:
         if not isinstance(key, int) or (previous is not None and not isinstance(previous, int)):
-            return f"key {key!r} is no number"
+            return f"key {key!r} is not a number"
         if previous is not None and (key >= previous if descending else key <= previous):
             return f"key {key} does not come after {previous}"
         previous = key
@@ -169,7 +177,7 @@ def _find_order_fault(keys: list[Key | None], after: Key | None, descending: boo
 
 
 def require_total(resource: Resource, page: RecordPage) -> int:
-    """How many records the platform says there are. Raises PlatformBroken where it does not."""
+    """Return the total of a page. Raises PlatformBroken for a page without a total."""
     if page.total is None:
-        raise PlatformBroken(f"/{resource.collection}: the answer has no total")
+        raise PlatformBroken(f"/{resource.collection}: the response has no total")
     return page.total

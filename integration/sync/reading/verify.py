@@ -1,8 +1,9 @@
-"""`verify --coverage`: every collection held against the platform now, every day of what has days.
+"""Command `verify --coverage`: compare all collections and days with the platform now.
 
-What the schedule proves piece by piece is proved here in one go, and repaired on the way: a day that differs
-is read again, a collection that differs still is walked once from its newest record to its oldest, which
-also settles what the platform deleted. A collection that can't be read is not proved, whatever was known.
+Does at once the verification that the scheduler distributes over time, and repairs differences: a day with
+different counts is read again, and a collection that still differs gets a full sync, which also checks
+records that the platform deleted. A collection that cannot be read counts as not verified, whatever earlier
+verifications found.
 """
 
 from __future__ import annotations
@@ -26,9 +27,13 @@ from integration.sync.reading.page_store import Interrupted, Tally, is_unavailab
 
 @dataclass(slots=True)
 class CompletenessResult:
-    """What came of one collection. `there` is the platform's count of records, `here` ours; `days` UTC days
-    that were asked for and `agree` those on which both count the same; `gaps` the others; `came` records
-    that were missing and are here now; `off` means that the platform refuses the whole collection."""
+    """Result of the verification of one collection.
+
+    `there` is the platform's count of records, `here` that of the mirror. `days` counts the verified UTC
+    days, `agree` the days with equal counts, and `gaps` lists the others. `came` counts records that were
+    missing and are stored now. `off` is True if the platform refuses the collection. `held` counts deletions
+    that wait for confirmation. `every` lists all days, if requested.
+    """
 
     collection: str
     there: int | None = None
@@ -44,13 +49,17 @@ class CompletenessResult:
 
     @property
     def is_complete(self) -> bool:
-        """Whether nothing is missing. What the platform shows to nobody is not missing here."""
+        """Whether no record is missing. A collection that the platform refuses counts as complete."""
         return self.off or (self.error is None and not self.gaps)
 
 
 @command("completeness.verify")
 def verify_completeness(context: SyncContext, arguments: Arguments, progress: Progress) -> Result:
-    """Verify {resources, every_day}; `proofs` are `CompletenessResult`s, `complete` is True without gaps."""
+    """Verify `resources`; with `every_day` list each day.
+
+    The result has `proofs`, a CompletenessResult of each collection, and `complete`, True without gaps and
+    errors.
+    """
     results = [CompletenessResult(**finished_results) for finished_results in arguments.get("done", ())]
     remaining = list(arguments["resources"])
     every_day = bool(arguments.get("every_day"))
@@ -71,7 +80,7 @@ def verify_completeness(context: SyncContext, arguments: Arguments, progress: Pr
 def verify_collection(
     context: SyncContext, policy: Policy, progress: Progress, *, every_day: bool = False
 ) -> CompletenessResult:
-    """Hold one collection against the platform. The platform's failures stand in the proof.
+    """Verify one collection against the platform. Failures of the platform are part of the result.
 
     Raises Interrupted, StorageError.
     """
@@ -89,8 +98,8 @@ def verify_collection(
         elif policy.kind == "live":
             live_poll.poll(context)
         else:
-            # A list is small: reading all of it, which is believed only if it is as long as the platform
-            # says, proves more than counting.
+            # A list is small. A full sync, which fails unless the number of records equals the total,
+            # verifies more than a count.
             run_full_sync(context, policy, tally)
     except PlatformError as error:
         tally.raise_if_cancelled()
@@ -105,9 +114,9 @@ def _verify_history(context: SyncContext, policy: Policy, tally: Tally, result: 
     with context.mirror_db.read() as connection:
         completed_at = collection_state.get_state(connection, policy.collection).complete_at
     if completed_at is None:
-        result.error = "never read completely yet; `switchroom sync` does, or goes on with it"
+        result.error = "the initial sync is not complete; run or resume it with `switchroom sync`"
         return
-    # What came since the last look-back is no gap.
+    # Records created since the last incremental sync are not a gap.
     run_incremental_sync(
         context, policy, replace(tally, show_progress=lambda _done, _total: None, changed_keys=[])
     )
@@ -135,16 +144,16 @@ def _list_gaps(context: SyncContext, policy: Policy) -> Sequence[DayCount]:
 def _add_stored_state(
     context: SyncContext, policy: Policy, result: CompletenessResult, every_day: bool
 ) -> None:
-    """What the tables say now."""
+    """Add the stored counts, gaps and days to `result`."""
     with context.mirror_db.read() as connection:
         state = collection_state.get_state(connection, policy.collection)
         result.here = collection_state.count_rows(connection, policy.resource)
         gaps = completeness.list_gaps(connection, policy.collection)
         days = completeness.list_days(connection, policy.collection)
     result.there, result.held = state.total, state.held or 0
-    whole_collection = next((day for day in days if day.day == ENTIRE_COLLECTION), None)
-    if whole_collection is not None:
-        result.there = whole_collection.total
+    collection_count = next((day for day in days if day.day == ENTIRE_COLLECTION), None)
+    if collection_count is not None:
+        result.there = collection_count.total
     result.gaps = [asdict(gap) for gap in gaps]
     result.agree = result.days - sum(1 for gap in gaps if gap.day != ENTIRE_COLLECTION)
     if every_day:

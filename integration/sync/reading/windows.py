@@ -1,8 +1,8 @@
-"""Closed windows of time: `[lo, hi)` by filter, believed only if it has as many records as the platform says.
+"""Read closed windows of time: `[lo, hi)` by filter, accepted only with as many records as the total.
 
-They need no order of the platform's, and nothing that comes or goes outside a window moves what is in it. A
-window that holds more than one page is halved. Where the platform sorts by key, reading.py needs fewer
-requests; where it does not, a whole collection is read by them.
+Windows need no sort order of the platform, and records created or deleted outside a window do not affect it.
+A window with more than one page is halved. If the platform sorts by key, pages.py needs fewer requests; if it
+does not, an entire collection is read by windows.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from integration.sync.reading.pages import MAX_PAGE_ATTEMPTS, Window, require_to
 
 ONE_DAY = timedelta(days=1)
 EARLIEST_DATE = datetime(1990, 1, 1, tzinfo=UTC)
-"""What is dated earlier is a mistake of somebody's clock, and little."""
+"""Start of the first window. The few records dated earlier come from wrong clocks."""
 
 
 class TimeFilterUnsupported(PlatformBroken):
-    """The collection can't be divided into windows of time."""
+    """The collection cannot be divided into windows of time."""
 
 
 def make_date_conditions(resource: Resource, lo: datetime, hi: datetime) -> list[Condition]:
-    """The filter for records dated in `[lo, hi)`."""
+    """Return the filter for records dated in `[lo, hi)`."""
     date_field = str(resource.date)
     return [(date_field, "gte", clock.utc_text(lo)), (date_field, "lt", clock.utc_text(hi))]
 
@@ -37,7 +37,7 @@ def make_date_conditions(resource: Resource, lo: datetime, hi: datetime) -> list
 def count_records(
     platform: Platform, resource: Resource, conditions: Sequence[Condition], *, tries: int | None = None
 ) -> int:
-    """How many records the platform says meet `conditions`. Raises PlatformError."""
+    """Return the platform's count of records that match `conditions`. Raises PlatformError."""
     page = platform.page(resource.collection, filter=conditions, limit=1, tries=tries)
     return require_total(resource, page)
 
@@ -51,9 +51,9 @@ def read_matching(
     tries: int | None = None,
     since: datetime | None = None,
 ) -> Window | None:
-    """All records that meet `conditions`, in whatever order; None where they are more than a page holds.
+    """Read all records that match `conditions`, in any order. Returns None for more than one page.
 
-    Raises PlatformBroken where the answer can't be believed, other PlatformErrors.
+    Raises PlatformBroken for inconsistent responses, other PlatformErrors.
     """
     fault = ""
     for _ in range(MAX_PAGE_ATTEMPTS):
@@ -68,7 +68,7 @@ def read_matching(
             return Window(page.records, total, last_key, requested_at, responses[0].date, since)
         if total > len(keys) and total > 1:
             return None
-        fault = f"{len(set(keys))} different records where {total} should be"
+        fault = f"{len(set(keys))} distinct records instead of {total}"
     condition_text = ", ".join(f"{name} {operator} {value}" for name, operator, value in conditions)
     raise PlatformBroken(f"/{resource.collection}, {condition_text}: {fault}")
 
@@ -82,15 +82,15 @@ def read_closed(
     limit: int = MAX_PAGE_RECORDS,
     tries: int | None = None,
 ) -> Iterator[Window]:
-    """Everything dated in `[lo, hi)` (whole seconds, UTC), the newest window first.
+    """Yield all records dated in `[lo, hi)` (UTC, without fractions of seconds), newest window first.
 
-    Raises PlatformBroken where a window can't be believed, other PlatformErrors.
+    Raises PlatformBroken for an inconsistent window, other PlatformErrors.
     """
     pending = [(lo, hi)]
     while pending:
         lo, hi = pending.pop()
         conditions = make_date_conditions(resource, lo, hi)
-        # Years are counted before they are read: each halving would cost a page.
+        # Long windows are counted before they are read: each halving would waste the transfer of a page.
         window = None
         if hi - lo <= ONE_DAY or count_records(platform, resource, conditions, tries=tries) <= limit:
             window = read_matching(platform, resource, conditions, limit=limit, tries=tries, since=lo)
@@ -100,7 +100,7 @@ def read_closed(
         middle = lo + timedelta(seconds=int((hi - lo).total_seconds()) // 2)
         if middle <= lo:
             raise TimeFilterUnsupported(
-                f"/{resource.collection}: a page does not hold all of {clock.utc_text(lo)}"
+                f"/{resource.collection}: the records of the second {clock.utc_text(lo)} exceed one page"
             )
         pending += [(lo, middle), (middle, hi)]
 
@@ -113,12 +113,11 @@ def read_all(
     limit: int = MAX_PAGE_RECORDS,
     tries: int | None = None,
 ) -> Iterator[Window]:
-    """A whole collection, newest first, by time alone: what is dated in days to come, then back to
-    EARLIEST_DATE, then what is dated earlier or not at all. `before`: only what is dated before it, and what
-    has no date.
+    """Yield an entire collection by windows of time, newest first.
 
-    Together the windows leave no moment out and overlap nowhere. Raises TimeFilterUnsupported, other
-    PlatformErrors.
+    First the records dated after today, then those back to EARLIEST_DATE, then those dated earlier or not at
+    all. With `before`, only records dated earlier than `before` and records without a date. The windows cover
+    all times and do not overlap. Raises TimeFilterUnsupported, other PlatformErrors.
     """
     date_field = str(resource.date)
     hi = before or _tomorrow()
@@ -130,7 +129,7 @@ def read_all(
         platform, resource, (date_field, "lt", clock.utc_text(EARLIEST_DATE)), limit, tries
     )
     yield early_window
-    # In this order: what comes between the two is no record without a date.
+    # Count in this order: a record created between the two counts must not count as undated.
     total = count_records(platform, resource, [], tries=tries)
     dated_count = count_records(
         platform, resource, [(date_field, "gte", clock.utc_text(EARLIEST_DATE))], tries=tries
@@ -141,18 +140,20 @@ def read_all(
         yield undated_window
         if undated_window.total < undated_count:
             missed_count = undated_count - undated_window.total
-            raise TimeFilterUnsupported(f"/{resource.collection}: {missed_count:,} records are in no window")
+            raise TimeFilterUnsupported(
+                f"/{resource.collection}: no window of time contains {missed_count:,} of the records"
+            )
 
 
 def _read_single_page(
     platform: Platform, resource: Resource, condition: Condition, limit: int, tries: int | None
 ) -> Window:
-    """What is a page at most. Raises TimeFilterUnsupported where it is not."""
+    """Read the records that match `condition`. Raises TimeFilterUnsupported for more than one page."""
     window = read_matching(platform, resource, [condition], limit=limit, tries=tries)
     if window is None:
         name, operator, value = condition
         raise TimeFilterUnsupported(
-            f"/{resource.collection}: more than a page where {name} {operator} {value}"
+            f"/{resource.collection}: more than one page of records with {name} {operator} {value}"
         )
     return window
 

@@ -1,4 +1,4 @@
-"""What the platform answered with 202 is only accepted: looked at again until it is done."""
+"""Poll pending deletions, which the platform accepted with 202, until they are finished."""
 
 from __future__ import annotations
 
@@ -19,18 +19,21 @@ from integration.sqlite.transaction import Transaction
 log = logging.getLogger(__name__)
 
 POLL_SECONDS = 1.0
+"""Seconds between runs of the scheduler."""
 
 
 def poll_due(context: AppContext) -> None:
-    """One round over what is due. A platform that is away counts as a look that found nothing done."""
+    """Poll the pending deletions that are due. A failed request counts as a poll without a result."""
     with context.mirror_db.read() as connection:
         entries = pending_deletions.due(connection, clock.unix())
     _poll_entries(context, entries, BACKGROUND)
 
 
 def poll_now(context: AppContext, collection: str) -> None:
-    """What was just accepted of `collection`, for somebody who waits: most of it is done by now, and who
-    deletes looks next whether it worked. Never waits for the scheduler's turn."""
+    """Poll the pending deletions of `collection` for a user, without waiting for the scheduler.
+
+    Most deletions are finished at once, and a user checks the result directly after a deletion.
+    """
     with context.mirror_db.read() as connection:
         entries = [
             entry
@@ -45,7 +48,7 @@ def _poll_entries(context: AppContext, entries: Iterable[PendingDeletion], prior
         try:
             remaining_keys = _fetch_remaining(context, entry, priority)
         except PlatformError as error:
-            log.info("/%s: whether the deletion is done is not known yet: %s", entry.collection, error)
+            log.info("/%s: cannot check the pending deletion: %s", entry.collection, error)
             context.mirror_db.write(
                 partial(pending_deletions.reschedule, deletion=entry, remaining_keys=entry.keys)
             )
@@ -54,7 +57,7 @@ def _poll_entries(context: AppContext, entries: Iterable[PendingDeletion], prior
 
 
 def _fetch_remaining(context: AppContext, entry: PendingDeletion, priority: Priority) -> list[int]:
-    """The keys that are still there; of a whole collection one of them."""
+    """Fetch the keys that the platform still lists; for an entire collection at most one of them."""
     target = get_resource(entry.collection)
     key = target.key or "id"
     page = context.platform.page(

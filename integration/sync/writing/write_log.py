@@ -1,7 +1,7 @@
-"""Every write that went through the facade: who, what, when, with which result. Never a secret.
+"""Write log and idempotency keys: each write sent to the platform, with its result and without secrets.
 
-A row is there before the platform is asked, so that a crash in between leaves a trace of what may have
-happened. The answers behind an `Idempotency-Key` are kept for a day.
+An entry is committed before the request is sent, so after a crash the log shows which write may have been
+done. Responses for an `Idempotency-Key` are kept for a day.
 """
 
 from __future__ import annotations
@@ -44,7 +44,9 @@ CREATE INDEX IF NOT EXISTS idempotency_at ON idempotency (at); -- serves forgett
 """
 
 IDEMPOTENCY_SECONDS = 86400.0
+"""Seconds for which the response of an idempotency key is kept."""
 MAX_BODY_LENGTH = 10_000
+"""Most characters of a body in the write log."""
 _SECRET_PATTERN = re.compile(
     r"pass|token|secret|nonce|^code$|api_?key|^pin|_pin$|fingerprint|^sip_", re.IGNORECASE
 )
@@ -52,7 +54,7 @@ _SECRET_PATTERN = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class WriteEntry:
-    """One write. `status` and `seconds` are None while it is under way, or was cut off."""
+    """Entry of the write log. `status` and `seconds` are None while the write runs or if it was aborted."""
 
     id: int
     at: str
@@ -68,8 +70,11 @@ class WriteEntry:
 
 @dataclass(frozen=True, slots=True)
 class EarlierRequest:
-    """What became of an earlier request with the same Idempotency-Key. `status` None: still under way, or cut
-    off before its answer was known. `is_same_request` says whether it asked for the same."""
+    """Earlier request with the same Idempotency-Key, and its response.
+
+    `status` is None while the request runs or if it was aborted before its response was stored, and 0 if
+    there was no response. `is_same_request` is True if method, path and body are the same.
+    """
 
     is_same_request: bool
     status: int | None
@@ -78,7 +83,7 @@ class EarlierRequest:
 
 
 def begin(app_db: Database, *, who: str, address: str, method: str, path: str, body: bytes | None) -> int:
-    """Note that a write is about to be sent. Returns the entry's number, durable."""
+    """Commit an entry for a write that will be sent next. Returns the id of the entry."""
     values = (clock.utc_text(), who, address, method, path, redact_body(body))
 
     def work(tx: Transaction) -> int:
@@ -100,7 +105,7 @@ def finish(app_db: Database, entry_id: int, *, status: int | None, result: str, 
 
 
 def list_newest(app_db: Database, limit: int = 100, before: int | None = None) -> list[WriteEntry]:
-    """The newest entries first; `before` is the id of the last one of the page before."""
+    """List entries, newest first. `before` is the id of the last entry of the previous page."""
     with app_db.read() as connection:
         rows = connection.execute(
             "SELECT id, at, who, address, method, path, body, status, result, seconds FROM journal"
@@ -111,15 +116,18 @@ def list_newest(app_db: Database, limit: int = 100, before: int | None = None) -
 
 
 def delete_before(tx: Transaction, before: str) -> int:
-    """Remove what is older than `before` (UTC text); returns how many entries."""
+    """Delete the entries older than `before` (UTC text). Returns their number."""
     return tx.execute("DELETE FROM journal WHERE at < ?", (before,)).rowcount
 
 
 def claim_key(
     app_db: Database, who: str, key: str, method: str, path: str, body: bytes | None
 ) -> EarlierRequest | None:
-    """Take `key` for this request: None if it is the first, else what became of the first. Conditional
-    insert, so that of two at once exactly one is sent."""
+    """Claim the idempotency key `key` of client `who`.
+
+    Returns None for the first request with the key, otherwise the first request. The insert is conditional,
+    so that of two concurrent requests exactly one is sent.
+    """
     key_hash = tokens.digest(key)
     request_hash = tokens.digest(b"\0".join((method.encode(), path.encode(), body or b"")))
     now = clock.unix()
@@ -143,7 +151,7 @@ def claim_key(
 
 
 def store_response(app_db: Database, who: str, key: str, status: int, content_type: str, body: bytes) -> None:
-    """Keep the answer that repeats of `key` get."""
+    """Store the response for repeats of `key`."""
     key_hash = tokens.digest(key)
     app_db.write(
         lambda tx: tx.execute(
@@ -154,7 +162,7 @@ def store_response(app_db: Database, who: str, key: str, status: int, content_ty
 
 
 def release_key(app_db: Database, who: str, key: str) -> None:
-    """Forget a claim whose request was refused: nothing was done, so that it may be sent again."""
+    """Delete the claim of a request that had no effect, so that `key` can be reused."""
     key_hash = tokens.digest(key)
     app_db.write(
         lambda tx: tx.execute("DELETE FROM idempotency WHERE who = ? AND key_hash = ?", (who, key_hash))
@@ -162,7 +170,7 @@ def release_key(app_db: Database, who: str, key: str) -> None:
 
 
 def redact_body(body: bytes | None) -> str | None:
-    """The body for the journal: secrets and long texts replaced, None for none."""
+    """Return the body for the write log, with secrets and long texts replaced; None without a body."""
     if not body:
         return None
     try:
@@ -174,7 +182,7 @@ def redact_body(body: bytes | None) -> str | None:
 
 
 def _holds_secret(name: str) -> bool:
-    # Requests that nobody documented are logged too: the pattern covers more than the catalogue.
+    # Undocumented requests are logged too, so the pattern covers more names than the catalogue.
     return is_secret(name) or name in SENT_SECRET_NAMES or _SECRET_PATTERN.search(name) is not None
 
 

@@ -1,8 +1,8 @@
 """Write-through: send a write to the platform once, then update the mirror.
 
-1. A repeat under the same idempotency key returns the first response. 2. An entry in the write log is
+1. A repeat with the same idempotency key returns the first response. 2. An entry in the write log is
 committed. 3. The platform receives the request. 4. The write log gets the result. 5. The mirror is updated.
-No failure after step 3 changes the result: a client that receives an error would repeat what was done.
+No failure after step 3 changes the result: a client that receives an error would repeat a finished write.
 """
 
 from __future__ import annotations
@@ -38,16 +38,21 @@ from integration.sync.writing.write_log import EarlierRequest
 log = logging.getLogger(__name__)
 
 WRITE_TIMEOUT_SECONDS = 60.0
-"""Total for one write: click-to-call takes 15 seconds, /leadcalls may hold its answer for a minute."""
+"""Seconds that one write may take, or platform.timeout if that is longer.
+
+Click-to-call takes 15 s, and /leadcalls may delay its response for a minute.
+"""
 
 _JSON = "application/json"
 _SECRET_PATH = "/apitokens"
-"""Its ids are tokens and its responses hold one: neither is stored."""
+"""Path whose ids are tokens and whose responses contain a token; neither is stored."""
 
 
 @dataclass(frozen=True, slots=True)
 class WriteRequest:
-    """One write. `path` is decoded; `query` and `body` are sent as they are; `who` and `address` are logged.
+    """Write to be sent to the platform.
+
+    `path` is decoded. `query` and `body` are sent unchanged. `who` and `address` are logged.
 
     `hides_secrets` masks the response. `may_repeat_refused` releases the idempotency key of a refused write,
     so that a corrected form can be sent under the same key.
@@ -71,11 +76,11 @@ class WriteRequest:
 
 @dataclass(frozen=True, slots=True)
 class WriteResult:
-    """Result of a write. `status` None: no response, so the write may have been done.
+    """Result of a write. Without a response `status` is None, and the write may have been done.
 
-    `message` is a sentence if it was not done; `fields` are the platform's messages by field; `record` is
-    the record in the response. `problem` says why there is no response. `earlier` is the first request with
-    the same idempotency key; the other fields then describe its result.
+    `message` is a sentence if the write failed. `fields` are the platform's messages by field. `record` is
+    the record in the response. `problem` is the reason for a missing response. `earlier` is the first request
+    with the same idempotency key; the other fields then describe its result.
     """
 
     status: int | None
@@ -224,7 +229,7 @@ def _make_repeated_result(earlier: EarlierRequest) -> WriteResult:
 
 
 def parse_errors(body: bytes, status: int) -> tuple[str, dict[str, str]]:
-    """(a sentence, message by field) from the platform's error body, in whichever of its shapes.
+    """Parse an error body of the platform, in any of its forms, into a sentence and messages by field.
 
     Entries of `errors` are texts or objects `{code, field, message}` (docs/platform.md#5-errors).
     """
@@ -282,8 +287,10 @@ def _update_mirror(
 
 
 def _find_resource(path: str) -> Resource | None:
-    """The mirrored collection that a write changes: by its own path or that of a record. Subresources are
-    other records with other ids."""
+    """Find the mirrored collection that a write to `path` changes, or None.
+
+    `path` is that of the collection or of a record. Subresources do not count: they have other ids.
+    """
     if path == "/leadcalls":
         return get_resource("calls")
     segments = path.strip("/").split("/")
@@ -298,7 +305,7 @@ def _find_resource(path: str) -> Resource | None:
 def _record_deletion(
     context: AppContext, path: str, resource: Resource, status: int, requested_at: str
 ) -> None:
-    """204 is done. 202 is only accepted: `poll_now` checks at once, the scheduler later."""
+    """Record a deletion: 204 is finished; 202 is pending and polled at once, later by the scheduler."""
     key_list = path.strip("/").removeprefix(resource.collection).strip("/")
     keys = [key for part in key_list.split(",") if (key := parse_id(part)) is not None] if key_list else None
 
@@ -320,7 +327,7 @@ def _record_deletion(
 def _refresh_records(
     context: AppContext, request: WriteRequest, resource: Resource, keys: Sequence[int], requested_at: str
 ) -> None:
-    """Read again what a bulk PATCH changed: its response holds no records."""
+    """Read the records that a bulk PATCH changed, because its response contains no records."""
     condition = [{"property": resource.key, "operator": "in", "value": list(keys)}]
     response = context.platform.get(
         f"/{resource.collection}",
@@ -341,6 +348,6 @@ def _parse_ids(body: bytes | None) -> list[int]:
 
 
 def _has_field_selection(query: str) -> bool:
-    """Whether the response is shaped by `include` or `fields[…]` and not the record as it is stored."""
+    """Whether `include` or `fields[…]` change the response, so that it differs from the stored record."""
     names = [name for name, _ in parse_qsl(query, keep_blank_values=True)]
     return any(name == "include" or name.startswith("fields") for name in names)

@@ -164,7 +164,7 @@ def test_a_disk_that_is_away_is_told_and_nothing_is_fetched_in_its_place(
     movable_clock.advance(DAY)
     disk(False)
     assert scrub.scrub_due_files(simulated.context) == 0
-    assert "is the archive's disk there?" in alarm(simulated)
+    assert "Check that the disk of the archive is mounted." in alarm(simulated)
     assert {row[2] for row in files(simulated).values()} == {"have"}
     disk(True)
     assert scrub.scrub_due_files(simulated.context) == 0

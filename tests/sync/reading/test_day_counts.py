@@ -92,7 +92,7 @@ def test_a_day_with_a_gap_is_read_again(simulated):
     assert simulated.ids("cdrs") == sorted(simulated.records("cdrs"))
     day = days(simulated, "cdrs")[simulated.records("cdrs")[lost[0]]["calldate"][:10]]
     assert day.cause is None
-    assert "records came" in day.repair
+    assert "records added" in day.repair
     assert line(simulated, "cdrs").is_complete
 
 
@@ -104,7 +104,7 @@ def test_a_gap_that_stays_shows_with_its_cause(simulated, movable_clock):
     day_counts.verify_due_days(simulated.context, CDRS)
     gap = days(simulated, "cdrs")[day]
     assert gap.ours == gap.total + 1
-    assert "complete walk" in gap.cause
+    assert "next full sync" in gap.cause
     assert gap.proved_at is None
     assert [found.day for found in line(simulated, "cdrs").gaps] == [day, ledger.ENTIRE_COLLECTION]
     movable_clock.advance(60)

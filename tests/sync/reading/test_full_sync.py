@@ -236,7 +236,7 @@ def test_an_empty_answer_by_mistake_loses_nothing_and_completes_nothing(simulate
     run_full_sync(simulated.context, CDRS)
     before, complete_at = simulated.ids("cdrs"), simulated.state("cdrs").complete_at
     simulated.faults("empty@/cdrs")
-    with pytest.raises(PlatformBroken, match="lists nothing"):
+    with pytest.raises(PlatformBroken, match="returns an empty list"):
         run_full_sync(simulated.context, CDRS, restart=True)
     assert simulated.ids("cdrs") == before
     assert simulated.state("cdrs").complete_at == complete_at
@@ -296,6 +296,6 @@ def test_a_dictionary_that_is_cut_short_takes_no_place(simulated, monkeypatch):
         return found
 
     monkeypatch.setattr(simulated.context.platform, "page", page)
-    with pytest.raises(PlatformBroken, match="3 records where"):
+    with pytest.raises(PlatformBroken, match="3 records instead of"):
         run_full_sync(simulated.context, codes)
     assert simulated.rows("SELECT _doc FROM cdrs_dictionaries") == before

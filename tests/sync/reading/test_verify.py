@@ -108,7 +108,7 @@ def test_a_failed_run_proves_nothing_whatever_was_known(simulated, movable_clock
 def test_what_was_never_read_is_not_proved(simulated):
     result, proofs, _ = prove(simulated, "cdrs")
     assert not result["complete"]
-    assert "never read" in proofs["cdrs"]["error"]
+    assert "initial sync is not complete" in proofs["cdrs"]["error"]
 
 
 def test_what_the_platform_refuses_is_not_missing(simulated):
