@@ -58,10 +58,10 @@ class _ParsedWebhook:
 
 
 class Applier:
-    """Applies stored webhooks. A watched thread calls `run()` after each commit of the inbox.
+    """Applies stored webhooks.
 
-    `on_lookup_needed()` is called after call events and after events of recordings, whose CDRs and
-    recordings are requested from the platform.
+    A watched thread calls `run()` after each commit of the inbox. `on_lookup_needed()` is called after call
+    events and after events of recordings, whose CDRs and recordings are requested from the platform.
     """
 
     def __init__(
@@ -81,7 +81,10 @@ class Applier:
         self._position = 0
 
     def stop(self) -> None:
-        """Make `run()` return after the current batch. The next start applies the remaining webhooks."""
+        """Make `run()` return after the current batch.
+
+        The next start applies the remaining webhooks.
+        """
         self._stop.set()
 
     def run(self) -> None:
@@ -100,7 +103,10 @@ class Applier:
                 self._stop.wait(min(PAUSE_FACTOR * (clock.monotonic() - started_at), MAX_PAUSE_SECONDS))
 
     def reapply(self, seqs: Sequence[int]) -> int:
-        """Apply the webhooks `seqs` again, whatever their status. Returns the number that did not fail."""
+        """Apply the webhooks `seqs` again, whatever their status.
+
+        Returns the number that did not fail.
+        """
         applied = 0
         for start in range(0, len(seqs), BATCH_SIZE):
             statuses = self._apply_rows(self._inbox.load_rows(seqs[start : start + BATCH_SIZE]))

@@ -70,7 +70,10 @@ def read_envelope(body: bytes) -> Envelope:
 
 
 def parse_body(body: bytes) -> JsonRecord | None:
-    """Parse `body` as a record. Returns None unless it is a JSON object."""
+    """Parse `body` as a record.
+
+    Returns None unless it is a JSON object.
+    """
     try:
         values = orjson.loads(body)
     except orjson.JSONDecodeError:

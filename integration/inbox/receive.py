@@ -106,9 +106,10 @@ def is_known_secret(candidate: str, secrets: Sequence[str]) -> bool:
 
 
 def _read_body(request: Request) -> bytes | None:
-    """Read the body of the request. Returns None for more than BODY_LIMIT bytes; reads at most one more.
+    """Read the body of the request.
 
-    Raises ClientDisconnected for a body that ends early: Granian passes it on as if it were complete.
+    Returns None for more than BODY_LIMIT bytes; reads at most one more. Raises ClientDisconnected for a body
+    that ends early: Granian passes it on as if it were complete.
     """
     length = request.content_length
     if length is not None and length > BODY_LIMIT:

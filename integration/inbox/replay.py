@@ -13,7 +13,10 @@ if TYPE_CHECKING:
     from integration.context import AppContext
 
 BATCH_SIZE = 500
-"""Webhooks applied between two progress reports. The command can be interrupted at each report."""
+"""Webhooks applied between two progress reports.
+
+The command can be interrupted at each report.
+"""
 
 
 @command("webhooks.replay")

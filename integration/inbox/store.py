@@ -73,7 +73,10 @@ class _NewWebhook(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StoredWebhook:
-    """Columns of a stored webhook that are needed to apply it. `received_at` is UTC text."""
+    """Columns of a stored webhook that are needed to apply it.
+
+    `received_at` is UTC text.
+    """
 
     seq: int
     event_id: str
@@ -101,7 +104,10 @@ class InboxOverview:
 
 
 class Inbox:
-    """Access to inbox.db. `on_stored()` is called after each commit with a new webhook."""
+    """Access to inbox.db.
+
+    `on_stored()` is called after each commit with a new webhook.
+    """
 
     def __init__(
         self,
@@ -126,7 +132,10 @@ class Inbox:
         self._acknowledgement_counts = Counter[str]()
 
     def receive(self, body: bytes) -> Future[Acknowledgement]:
-        """Queue `body` for the next commit. The future is done when the body is durable."""
+        """Queue `body` for the next commit.
+
+        The future is done when the body is durable.
+        """
         self.received_count += 1
         if self.redact is not None:
             body = self.redact(body)
@@ -279,7 +288,10 @@ class Inbox:
             return [(row[0], row[1], row[2]) for row in takewhile(lambda row: row[3] < before, rows)]
 
     def rewrite_bodies(self, seqs: Sequence[int], transform: Callable[[bytes], bytes]) -> None:
-        """Replace each body with `transform(body)`. Delete a row that becomes equal to another."""
+        """Replace each body with `transform(body)`.
+
+        Delete a row that becomes equal to another.
+        """
 
         def work(tx: Transaction, batch: Sequence[int]) -> None:
             for seq in batch:

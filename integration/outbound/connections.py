@@ -55,7 +55,10 @@ class _ExchangeState(threading.local):
 
 
 current_exchange = _ExchangeState()
-"""State of this thread's exchange, set before each request. A response body keeps the values of its own."""
+"""State of this thread's exchange, set before each request.
+
+A response body keeps the values of its own.
+"""
 
 
 def _seconds_until(deadline: float) -> float:

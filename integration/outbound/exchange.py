@@ -33,7 +33,10 @@ from integration.outbound.connections import CHUNK, current_exchange, find_cause
 CONNECT_SECONDS = 5.0
 """Seconds that a connect may take (connect timeout)."""
 JSON_LIMIT = 64 * 1024 * 1024
-"""Bytes of one decompressed JSON response. A larger page is requested again as smaller pages."""
+"""Bytes of one decompressed JSON response.
+
+A larger page is requested again as smaller pages.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +120,10 @@ class HttpExchange(Protocol):
 
 
 class Exchange:
-    """HTTP client of one host. Thread-safe; opens at most `connections` connections for reads."""
+    """HTTP client of one host.
+
+    Thread-safe; opens at most `connections` connections for reads.
+    """
 
     def __init__(self, base_url: str, connections: int) -> None:
         url_parts = urlsplit(base_url)
@@ -209,7 +215,10 @@ class Exchange:
 
 
 def parse_http_date(value: str | None) -> datetime | None:
-    """Parse an HTTP date (RFC 9110 §5.6.7) into UTC. Return None for any other value."""
+    """Parse an HTTP date (RFC 9110 §5.6.7) into UTC.
+
+    Return None for any other value.
+    """
     if not value:
         return None
     try:

@@ -19,7 +19,10 @@ MAX_ADDRESSES = 20
 
 
 class MailFailed(SwitchroomError):
-    """The message was not sent. The error text has the reason, without credentials."""
+    """The message was not sent.
+
+    The error text has the reason, without credentials.
+    """
 
 
 def parse_addresses(smtp: Smtp, text: str) -> list[str]:
@@ -64,9 +67,10 @@ def make_message(
 def send(
     smtp: Smtp, message: EmailMessage, recipients: Sequence[str], timeout_seconds: float = TIMEOUT_SECONDS
 ) -> str:
-    """Send `message` and return the result as text for a log. Raises MailFailed.
+    """Send `message` and return the result as text for a log.
 
-    Succeeds if at least one recipient was accepted; the result then names the refused recipients.
+    Raises MailFailed. Succeeds if at least one recipient was accepted; the result then names the refused
+    recipients.
     """
     try:
         with _connect(smtp, timeout_seconds) as server:

@@ -17,13 +17,17 @@ UPLOAD_SECONDS = 1800.0
 
 
 class UploadFailed(SwitchroomError):
-    """The server did not accept the file. The error text has the reason, without the URL's query."""
+    """The server did not accept the file.
+
+    The error text has the reason, without the URL's query.
+    """
 
 
 def check_url(url: str) -> str:
-    """Return `url`. Raises ValueError with the reason if uploads to it are not allowed.
+    """Return `url`.
 
-    The URL needs https (http only for a loopback host), and no credentials and no fragment.
+    Raises ValueError with the reason if uploads to it are not allowed. The URL needs https (http only for a
+    loopback host), and no credentials and no fragment.
     """
     if any(ord(character) <= 32 or ord(character) == 127 for character in url):
         raise ValueError("The address has a blank or a control character in it.")

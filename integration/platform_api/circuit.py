@@ -29,7 +29,10 @@ class CircuitOpen(PlatformUnreachable):
 
 
 class Circuit:
-    """State of the circuit breaker. Not thread-safe: the lock of its Budget guards it."""
+    """State of the circuit breaker.
+
+    Not thread-safe: the lock of its Budget guards it.
+    """
 
     def __init__(self) -> None:
         self._failures = 0

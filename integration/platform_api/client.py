@@ -47,7 +47,10 @@ The entire file may take minutes.
 """
 
 PASS_THROUGH_SECONDS = 600.0
-"""Seconds for the entire transfer of a passed-through file. JSON is limited by platform.timeout."""
+"""Seconds for the entire transfer of a passed-through file.
+
+JSON is limited by platform.timeout.
+"""
 
 
 class Platform:
@@ -162,7 +165,10 @@ class Platform:
         return self._retry(attempt, priority, tries)
 
     def item(self, path: str, *, priority: Priority = BACKGROUND, tries: int | None = None) -> JsonRecord:
-        """Fetch one record by its own path. A missing record raises PlatformRefused with status 404."""
+        """Fetch one record by its own path.
+
+        A missing record raises PlatformRefused with status 404.
+        """
         return self._retry(
             lambda: self._parse(
                 self._session.request("GET", path, None, priority, None, True, None), read_item

@@ -49,7 +49,10 @@ ANY_FILE = Expected()
 
 
 class WrongFile(PlatformBroken):
-    """The received content is not the expected file. The platform itself is reachable."""
+    """The received content is not the expected file.
+
+    The platform itself is reachable.
+    """
 
 
 class UnknownLength(Exception):
@@ -132,7 +135,10 @@ def _find_problem(part_path: Path, received: int, expected: Expected) -> str | N
 
 
 def _make_folder(folder: Path) -> list[Path]:
-    """Create `folder` and its parents. Returns each folder that gets a new entry."""
+    """Create `folder` and its parents.
+
+    Returns each folder that gets a new entry.
+    """
     changed_folders = [folder]
     while not folder.is_dir():
         folder = folder.parent
@@ -160,7 +166,10 @@ def _write_part(part_path: Path, body: ResponseBody, limit: int, head_check: _He
 
 
 class _HeadCheck:
-    """Checks the head of a file on arrival. Readers of a shared download get no byte before."""
+    """Checks the head of a file on arrival.
+
+    Readers of a shared download get no byte before.
+    """
 
     def __init__(
         self, part_path: Path, check: CheckHead, shared_download: SharedDownload | None, size: int | None

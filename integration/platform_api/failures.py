@@ -18,9 +18,10 @@ from integration.platform_api.retry import parse_retry_after
 
 
 def build_error(target: str, status: int, headers: Mapping[str, str], body: bytes) -> PlatformError:
-    """Build the error for a response of `status`. The class decides whether to retry.
+    """Build the error for a response of `status`.
 
-    The message contains the path of `target` without its query, which may contain search terms of users.
+    The class decides whether to retry. The message contains the path of `target` without its query, which may
+    contain search terms of users.
     """
     path = target.partition("?")[0]
     message, errors = _parse_error(body)

@@ -1,4 +1,7 @@
-"""Platform authentication by API key or login. Concurrent threads share one token renewal."""
+"""Platform authentication by API key or login.
+
+Concurrent threads share one token renewal.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,10 @@ from integration.outbound.exchange import PlatformResponse
 log = logging.getLogger(__name__)
 
 MAX_REFUSED_LOGINS = 3
-"""Refused logins before logins are paused. More attempts could lock the account and cannot succeed."""
+"""Refused logins before logins are paused.
+
+More attempts could lock the account and cannot succeed.
+"""
 
 LOGIN_DELAYS = (2.0, 30.0, 300.0)
 """Seconds between failed logins."""
@@ -67,7 +73,10 @@ class CredentialSource(Protocol):
         """Return credentials to send now. Raises PlatformError if there are none."""
 
     def renew(self, refused: Credentials) -> Credentials:
-        """Return other credentials than `refused`, which got a 401. Raises PlatformError without any."""
+        """Return other credentials than `refused`, which got a 401.
+
+        Raises PlatformError without any.
+        """
 
     def mark_accepted(self) -> None:
         """Record that the platform accepted the credentials."""

@@ -30,7 +30,10 @@ def build_parameters(
     page: int = 1,
     limit: int = MAX_PAGE_RECORDS,
 ) -> dict[str, str]:
-    """Build the query parameters of one page. Without conditions there is no `filter`."""
+    """Build the query parameters of one page.
+
+    Without conditions there is no `filter`.
+    """
     result = {"page": str(page), "limit": str(limit)}
     condition_list = list(conditions)
     if condition_list:

@@ -170,7 +170,10 @@ def read_response(body: ResponseBody, deadline: float = float("inf")) -> Platfor
 
 
 def read_body(body: ResponseBody, limit: int, deadline: float = float("inf")) -> bytes:
-    """Read a complete body of at most `limit` bytes. Raises the errors of `read_response`."""
+    """Read a complete body of at most `limit` bytes.
+
+    Raises the errors of `read_response`.
+    """
     chunks = []
     for chunk in body.chunks(limit, unbuffered=deadline < float("inf")):
         if clock.monotonic() > deadline:

@@ -21,7 +21,10 @@ CHUNK_BYTES = 64 * 1024
 
 
 class _ArrivingFile(ABC):
-    """File on disk that one thread writes. Readers wait for bytes that have not arrived."""
+    """File on disk that one thread writes.
+
+    Readers wait for bytes that have not arrived.
+    """
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -109,7 +112,10 @@ class SharedDownload(_ArrivingFile):
                 raise self._error
 
     def wait(self) -> Path:
-        """Wait for the complete file and return its path. Raises the error of the download."""
+        """Wait for the complete file and return its path.
+
+        Raises the error of the download.
+        """
         self.wait_for_end()
         return self.target
 
@@ -130,10 +136,10 @@ class PassThroughDownload(_ArrivingFile):
     """
 
     def __init__(self, body: ResponseBody, exchange: ExitStack, folder: Path) -> None:
-        """Take ownership of `exchange` and close it after the last byte. The file is on the disk of `folder`.
+        """Take ownership of `exchange` and close it after the last byte.
 
-        Without an announced size, waits for the complete body. Raises OSError, and PlatformError if a body
-        without an announced size ends early.
+        The file is on the disk of `folder`. Without an announced size, waits for the complete body. Raises
+        OSError, and PlatformError if a body without an announced size ends early.
         """
         super().__init__()
         self.status: int = body.status

@@ -128,15 +128,19 @@ def sync(context: SyncContext, arguments: Arguments, progress: Progress) -> Resu
 
 @command("deletions.undo")
 def undo_deletions(context: SyncContext, arguments: Arguments, _: Progress) -> Result:
-    """Restore the missing records of `resources`. The result `back` has their numbers by collection."""
+    """Restore the missing records of `resources`.
+
+    The result `back` has their numbers by collection.
+    """
     counts = {name: deletions.restore_deleted(context, PLAN[name]) for name in arguments["resources"]}
     return {"complete": True, "back": counts}
 
 
 def resolve_collections(requested_names: Sequence[str]) -> list[str]:
-    """Resolve names, paths or table names to collection paths. Without names, return all of PLAN.
+    """Resolve names, paths or table names to collection paths.
 
-    Raises one ConfigurationError for all names that are unknown or not mirrored.
+    Without names, return all of PLAN. Raises one ConfigurationError for all names that are unknown or not
+    mirrored.
     """
     collections, errors = list[str](), list[str]()
     for name in requested_names:
@@ -249,7 +253,10 @@ def _read_collection(context: SyncContext, policy: Policy, tally: Tally, full: b
 
 
 def _assemble_calls(context: SyncContext, progress: Progress) -> int:
-    """Compute the calls of the backlog. Returns the number of legs left after a cancellation, else 0."""
+    """Compute the calls of the backlog.
+
+    Returns the number of legs left after a cancellation, else 0.
+    """
 
     def send_progress(done: int, total: int | None) -> None:
         progress(collection=call_assembly.JOB_NAME, done=done, total=total)

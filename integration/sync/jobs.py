@@ -106,7 +106,10 @@ class SyncJobs:
         self._scheduler.on_tick = self._report_budget
 
     def nudge(self) -> None:
-        """Start lookups and downloads at once. Does not block; callable from any thread."""
+        """Start lookups and downloads at once.
+
+        Does not block; callable from any thread.
+        """
         for name in (LOOKUPS_JOB, DOWNLOADS_JOB):
             self._scheduler.nudge(name)
 

@@ -131,10 +131,11 @@ def download_due_files(
     should_continue: Callable[[], bool] = lambda: True,
     on_file: Callable[[MediaFile], None] | None = None,
 ) -> int:
-    """Download due files concurrently until none is due. Returns the number of downloaded files.
+    """Download due files concurrently until none is due.
 
-    The failure of a file is stored with the file and does not stop the others. An unreachable platform and a
-    full disk stop the run. `on_file(file)` is called after each file. Raises PlatformError, StorageFull.
+    Returns the number of downloaded files. The failure of a file is stored with the file and does not stop
+    the others. An unreachable platform and a full disk stop the run. `on_file(file)` is called after each
+    file. Raises PlatformError, StorageFull.
     """
     run = _DownloadRun(context, should_continue)
     workers = max(1, min(MAX_PARALLEL_DOWNLOADS, context.settings.platform.max_concurrency - 1))
@@ -223,7 +224,10 @@ class _DownloadRun:
 def _run_download(
     context: SyncContext, file: MediaFile, shared_download: SharedDownload, priority: Priority
 ) -> None:
-    """Run one download and record its result. Its error is passed to the readers of `shared_download`."""
+    """Run one download and record its result.
+
+    Its error is passed to the readers of `shared_download`.
+    """
     failure: BaseException | None = None
     try:
         with reserve_space(context, file):

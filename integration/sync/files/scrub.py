@@ -31,7 +31,10 @@ SCRUB_INTERVAL_DAYS = 30
 RUN_INTERVAL_SECONDS = 600.0
 """Seconds between runs of the scheduler."""
 MAX_BYTES_PER_RUN = 256 * 10**6
-"""Bytes after which a run ends. With a run every ten minutes that is 36 GB per day."""
+"""Bytes after which a run ends.
+
+With a run every ten minutes that is 36 GB per day.
+"""
 
 BATCH_SIZE = 200
 """Files of one query."""
@@ -112,7 +115,10 @@ def verify_archive(context: SyncContext, arguments: Arguments, progress: Progres
 
 
 def _request_refetch(context: SyncContext, file: ArchivedFile, fault: str) -> bool:
-    """Queue a damaged file for download. Returns False if it was replaced or removed since the check."""
+    """Queue a damaged file for download.
+
+    Returns False if it was replaced or removed since the check.
+    """
     if not context.mirror_db.write(lambda tx: scrub_log.mark_damaged(tx, file, fault)):
         return False
     log.warning("%s %s; downloading again", file.path, fault)

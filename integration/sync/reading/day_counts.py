@@ -24,7 +24,10 @@ from integration.sync.reading.page_store import Tally, store_window
 log = logging.getLogger(__name__)
 
 DAILY_CHECK_DAYS = 35
-"""Age in days below which a day is verified daily. Older days are verified weekly, the last two hourly."""
+"""Age in days below which a day is verified daily.
+
+Older days are verified weekly, the last two hourly.
+"""
 
 MAX_DAYS_PER_RUN = 60
 """Most days of one collection that one run verifies, newest first."""
@@ -35,10 +38,10 @@ FAR_FUTURE = datetime(9999, 1, 1, tzinfo=UTC)
 
 
 def verify_due_days(context: SyncContext, policy: Policy, tally: Tally | None = None) -> int:
-    """Verify the due days and, if due, the total of a collection. Returns the number of verifications.
+    """Verify the due days and, if due, the total of a collection.
 
-    Does nothing before the initial sync is complete or while the platform refuses the collection. Raises
-    PlatformError; days without a result stay due.
+    Returns the number of verifications. Does nothing before the initial sync is complete or while the
+    platform refuses the collection. Raises PlatformError; days without a result stay due.
     """
     tally = tally or Tally()
     with context.mirror_db.read() as connection:
@@ -59,9 +62,10 @@ def verify_due_days(context: SyncContext, policy: Policy, tally: Tally | None = 
 
 
 def verify_days(context: SyncContext, policy: Policy, days: Sequence[str], tally: Tally) -> int:
-    """Verify the UTC days `days`. Returns the number of verified days. Raises PlatformError.
+    """Verify the UTC days `days`.
 
-    Stops at a day for which the platform refuses the time filter with 400.
+    Returns the number of verified days. Raises PlatformError. Stops at a day for which the platform refuses
+    the time filter with 400.
     """
     for index, day in enumerate(days):
         tally.raise_if_cancelled()
@@ -107,7 +111,10 @@ def _get_check_interval(age_days: int) -> float:
 
 
 def verify_day(context: SyncContext, policy: Policy, day: str, tally: Tally) -> None:
-    """Compare the counts of `day` and read it again if they differ. Raises PlatformError."""
+    """Compare the counts of `day` and read it again if they differ.
+
+    Raises PlatformError.
+    """
     lo = datetime.fromisoformat(day).replace(tzinfo=UTC)
     hi = lo + timedelta(days=1)
     platform_count, local_count = _count_between(context, policy, lo, hi)

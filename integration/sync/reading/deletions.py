@@ -184,7 +184,10 @@ def _find_aged_out(
 def _confirm_by_path(
     context: SyncContext, policy: Policy, keys: Sequence[Key], full_sync_start: str, tally: Tally
 ) -> None:
-    """Request each record by its own path. An existing record was omitted from the list and is kept."""
+    """Request each record by its own path.
+
+    An existing record was omitted from the list and is kept.
+    """
     deleted_keys: list[Key] = []
     existing_keys: list[Key] = []
     requested_at = clock.utc_text()
@@ -207,7 +210,10 @@ def _confirm_by_path(
 
 
 def _is_deleted(context: SyncContext, policy: Policy, key: Key) -> bool:
-    """Whether the platform has deleted the record. Raises PlatformError for an inconclusive response."""
+    """Whether the platform has deleted the record.
+
+    Raises PlatformError for an inconclusive response.
+    """
     try:
         context.platform.item(f"/{policy.collection}/{key}")
     except PlatformRefused as error:

@@ -103,7 +103,10 @@ def _read_ordered(context: SyncContext, policy: Policy, tally: Tally, restart: b
 
 
 def _read_by_time(context: SyncContext, policy: Policy, tally: Tally, *, restart: bool) -> None:
-    """Read closed windows from the newest to the oldest. `walk_key` is the UTC text reached so far."""
+    """Read closed windows from the newest to the oldest.
+
+    `walk_key` is the UTC text reached so far.
+    """
     collection = policy.collection
     if restart:
         context.mirror_db.write(lambda tx: collection_state.begin_full_sync(tx, collection))
@@ -241,7 +244,10 @@ def _read_by_pages(context: SyncContext, policy: Policy, tally: Tally) -> None:
 
 
 def _count_distinct(records: list[JsonRecord]) -> int:
-    """Count the distinct records, because a shifted page repeats records. Without ids, count all."""
+    """Count the distinct records, because a shifted page repeats records.
+
+    Without ids, count all.
+    """
     ids = [record.values.get("id") for record in records]
     if any(record_id is None or isinstance(record_id, list | dict) for record_id in ids):
         return len(records)

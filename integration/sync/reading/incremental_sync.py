@@ -45,7 +45,10 @@ MAX_UNFILTERED_RECORDS = 20_000
 
 
 def run_incremental_sync(context: SyncContext, policy: Policy, tally: Tally | None = None) -> Tally:
-    """Read the new records of a collection that grows. Raises PlatformError; stored records are kept."""
+    """Read the new records of a collection that grows.
+
+    Raises PlatformError; stored records are kept.
+    """
     tally = tally or Tally()
     collection = policy.collection
     with context.mirror_db.read() as connection:
@@ -181,7 +184,10 @@ def _read_newest(
 
 
 def _store_windows(context: SyncContext, policy: Policy, tally: Tally, pages: Iterable[Window]) -> ReadResult:
-    """Store each window as it arrives. Returns the last key and the platform's time at the first request."""
+    """Store each window as it arrives.
+
+    Returns the last key and the platform's time at the first request.
+    """
     last_key, platform_time = None, None
     for window in pages:
         platform_time = platform_time or window.platform_time
@@ -196,7 +202,10 @@ def _make_date_condition(policy: Policy, since: datetime) -> Condition:
 
 
 def _get_window_end() -> datetime:
-    """Return a time one day ahead, because clocks differ. Records dated later have new ids."""
+    """Return a time one day ahead, because clocks differ.
+
+    Records dated later have new ids.
+    """
     return (clock.now() + timedelta(days=1)).replace(microsecond=0)
 
 

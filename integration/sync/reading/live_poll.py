@@ -74,7 +74,10 @@ def poll(context: SyncContext) -> int:
 
 
 def _request_legs(context: SyncContext, legs: list[int]) -> tuple[list[JsonRecord], list[int]]:
-    """Request legs by their own paths. Returns the records of open legs and the ids of ended legs."""
+    """Request legs by their own paths.
+
+    Returns the records of open legs and the ids of ended legs.
+    """
     found_records: list[JsonRecord] = []
     ended_legs: list[int] = []
     for leg_id in legs:

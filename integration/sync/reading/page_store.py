@@ -30,7 +30,10 @@ UNAVAILABLE_STATUSES = (403, 404)
 
 
 class Interrupted(SwitchroomError):
-    """The work was cancelled. Committed records are kept; the next run resumes after them."""
+    """The work was cancelled.
+
+    Committed records are kept; the next run resumes after them.
+    """
 
 
 @dataclass(slots=True)

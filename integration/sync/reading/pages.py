@@ -133,7 +133,10 @@ def _read_verified_page(
     limit: int,
     tries: int | None,
 ) -> tuple[Window, int]:
-    """Read one verified page. Returns it with the page limit that the platform supports."""
+    """Read one verified page.
+
+    Returns it with the page limit that the platform supports.
+    """
     key_field = str(resource.key)
     page_conditions = [
         *conditions,
@@ -177,7 +180,10 @@ def _find_order_fault(keys: list[Key | None], after: Key | None, descending: boo
 
 
 def require_total(resource: Resource, page: RecordPage) -> int:
-    """Return the total of a page. Raises PlatformBroken for a page without a total."""
+    """Return the total of a page.
+
+    Raises PlatformBroken for a page without a total.
+    """
     if page.total is None:
         raise PlatformBroken(f"/{resource.collection}: the response has no total")
     return page.total

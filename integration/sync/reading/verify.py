@@ -49,7 +49,10 @@ class CompletenessResult:
 
     @property
     def is_complete(self) -> bool:
-        """Whether no record is missing. A collection that the platform refuses counts as complete."""
+        """Whether no record is missing.
+
+        A collection that the platform refuses counts as complete.
+        """
         return self.off or (self.error is None and not self.gaps)
 
 
@@ -80,9 +83,9 @@ def verify_completeness(context: SyncContext, arguments: Arguments, progress: Pr
 def verify_collection(
     context: SyncContext, policy: Policy, progress: Progress, *, every_day: bool = False
 ) -> CompletenessResult:
-    """Verify one collection against the platform. Failures of the platform are part of the result.
+    """Verify one collection against the platform.
 
-    Raises Interrupted, StorageError.
+    Failures of the platform are part of the result. Raises Interrupted, StorageError.
     """
     result = CompletenessResult(policy.collection)
 

@@ -21,7 +21,10 @@ from integration.sync.reading.pages import MAX_PAGE_ATTEMPTS, Window, require_to
 
 ONE_DAY = timedelta(days=1)
 EARLIEST_DATE = datetime(1990, 1, 1, tzinfo=UTC)
-"""Start of the first window. The few records dated earlier come from wrong clocks."""
+"""Start of the first window.
+
+The few records dated earlier come from wrong clocks.
+"""
 
 
 class TimeFilterUnsupported(PlatformBroken):
@@ -51,9 +54,10 @@ def read_matching(
     tries: int | None = None,
     since: datetime | None = None,
 ) -> Window | None:
-    """Read all records that match `conditions`, in any order. Returns None for more than one page.
+    """Read all records that match `conditions`, in any order.
 
-    Raises PlatformBroken for inconsistent responses, other PlatformErrors.
+    Returns None for more than one page. Raises PlatformBroken for inconsistent responses, other
+    PlatformErrors.
     """
     fault = ""
     for _ in range(MAX_PAGE_ATTEMPTS):
@@ -148,7 +152,10 @@ def read_all(
 def _read_single_page(
     platform: Platform, resource: Resource, condition: Condition, limit: int, tries: int | None
 ) -> Window:
-    """Read the records that match `condition`. Raises TimeFilterUnsupported for more than one page."""
+    """Read the records that match `condition`.
+
+    Raises TimeFilterUnsupported for more than one page.
+    """
     window = read_matching(platform, resource, [condition], limit=limit, tries=tries)
     if window is None:
         name, operator, value = condition

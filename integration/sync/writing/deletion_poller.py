@@ -23,7 +23,10 @@ POLL_SECONDS = 1.0
 
 
 def poll_due(context: AppContext) -> None:
-    """Poll the pending deletions that are due. A failed request counts as a poll without a result."""
+    """Poll the pending deletions that are due.
+
+    A failed request counts as a poll without a result.
+    """
     with context.mirror_db.read() as connection:
         entries = pending_deletions.due(connection, clock.unix())
     _poll_entries(context, entries, BACKGROUND)

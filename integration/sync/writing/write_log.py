@@ -54,7 +54,10 @@ _SECRET_PATTERN = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class WriteEntry:
-    """Entry of the write log. `status` and `seconds` are None while the write runs or if it was aborted."""
+    """Entry of the write log.
+
+    `status` and `seconds` are None while the write runs or if it was aborted.
+    """
 
     id: int
     at: str
@@ -83,7 +86,10 @@ class EarlierRequest:
 
 
 def begin(app_db: Database, *, who: str, address: str, method: str, path: str, body: bytes | None) -> int:
-    """Commit an entry for a write that will be sent next. Returns the id of the entry."""
+    """Commit an entry for a write that will be sent next.
+
+    Returns the id of the entry.
+    """
     values = (clock.utc_text(), who, address, method, path, redact_body(body))
 
     def work(tx: Transaction) -> int:
@@ -105,7 +111,10 @@ def finish(app_db: Database, entry_id: int, *, status: int | None, result: str, 
 
 
 def list_newest(app_db: Database, limit: int = 100, before: int | None = None) -> list[WriteEntry]:
-    """List entries, newest first. `before` is the id of the last entry of the previous page."""
+    """List entries, newest first.
+
+    `before` is the id of the last entry of the previous page.
+    """
     with app_db.read() as connection:
         rows = connection.execute(
             "SELECT id, at, who, address, method, path, body, status, result, seconds FROM journal"

@@ -76,11 +76,12 @@ class WriteRequest:
 
 @dataclass(frozen=True, slots=True)
 class WriteResult:
-    """Result of a write. Without a response `status` is None, and the write may have been done.
+    """Result of a write.
 
-    `message` is a sentence if the write failed. `fields` are the platform's messages by field. `record` is
-    the record in the response. `problem` is the reason for a missing response. `earlier` is the first request
-    with the same idempotency key; the other fields then describe its result.
+    Without a response `status` is None, and the write may have been done. `message` is a sentence if the
+    write failed. `fields` are the platform's messages by field. `record` is the record in the response.
+    `problem` is the reason for a missing response. `earlier` is the first request with the same idempotency
+    key; the other fields then describe its result.
     """
 
     status: int | None
@@ -101,7 +102,10 @@ class WriteResult:
 
 
 def send(context: AppContext, request: WriteRequest) -> WriteResult:
-    """Send one write, at most once per idempotency key. Raises StorageError only if nothing was sent."""
+    """Send one write, at most once per idempotency key.
+
+    Raises StorageError only if nothing was sent.
+    """
     if request.idempotency_key is None:
         return _send_logged(context, request)
     earlier = write_log.claim_key(
@@ -164,7 +168,10 @@ def _send_logged(context: AppContext, request: WriteRequest) -> WriteResult:
 def _finish_log_entry(
     context: AppContext, entry_id: int, status: int | None, result: str, seconds: float
 ) -> None:
-    """Store the result of a write in the write log. A storage failure is logged, not raised."""
+    """Store the result of a write in the write log.
+
+    A storage failure is logged, not raised.
+    """
     try:
         write_log.finish(context.app_db, entry_id, status=status, result=result, seconds=seconds)
     except STORAGE_FAILURES as error:
