@@ -33,7 +33,10 @@ BATCH_SIZE = 256
 """Most webhooks of one transaction."""
 
 BURST_WEBHOOKS = 8
-"""Webhooks received during a batch above which the applier pauses: acknowledgements take precedence."""
+"""Webhooks received during a batch above which the applier pauses.
+
+Acknowledgements then take precedence.
+"""
 PAUSE_FACTOR = 6.0
 """Length of a pause as a multiple of the last batch's duration.
 
@@ -41,7 +44,10 @@ Receiving and applying share one interpreter.
 """
 MAX_PAUSE_SECONDS = 0.5
 END_EVENTS = frozenset({"call.hangup", "call.missed"})
-"""Events that report the end of a leg, after which its CDR is looked up."""
+"""Events that report the end of a leg.
+
+They request a lookup of its CDR.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +120,7 @@ class Applier:
         return applied
 
     def _catch_up(self) -> None:
-        """Apply the webhooks that earlier processes stored and did not apply, anywhere in the inbox."""
+        """Apply the webhooks that earlier processes left unapplied, anywhere in the inbox."""
         pending = self._inbox.list_unapplied(self._mirror_db.path)
         for start in range(0, len(pending), BATCH_SIZE):
             if self._stop.is_set():
@@ -127,7 +133,10 @@ class Applier:
             return int(connection.execute("SELECT coalesce(max(seq), 0) FROM _applied").fetchone()[0])
 
     def _apply_rows(self, rows: Sequence[StoredWebhook]) -> list[Status]:
-        """Apply `rows` in one transaction; if that fails, each row in its own. Raises StorageError."""
+        """Apply `rows` in one transaction.
+
+        If the transaction fails, each row gets its own. Raises StorageError.
+        """
         webhooks = [_parse_row(row) for row in rows]
         try:
             statuses = self._mirror_db.write(lambda tx: self._apply_effects(tx, webhooks))
@@ -158,7 +167,7 @@ class Applier:
         return webhook.row.seq, status, webhook.problem
 
     def _apply_effects(self, tx: Transaction, webhooks: Sequence[_ParsedWebhook]) -> list[Status]:
-        """Write the effects of events to the mirror and enqueue the lookups that follow from them."""
+        """Write the effects of events to the mirror; enqueue their lookups."""
         call_events = [webhook.event for webhook in webhooks if isinstance(webhook.event, CallEvent)]
         self._call_store.add_events(tx, call_events)
         for event in {event.leg_id: event for event in call_events}.values():

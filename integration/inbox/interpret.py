@@ -93,10 +93,10 @@ def parse_body(body: bytes) -> JsonRecord | None:
 
 
 def interpret(record: JsonRecord, received_at: str, event_id: str, name: str | None) -> Event:
-    """Make the event of a stored webhook from its body `record` and the columns of its row.
+    """Make the event of a stored webhook.
 
-    `received_at` (UTC text) replaces a missing or invalid `event_time`. Raises ValueError for a call event
-    without a valid call_id.
+    `record` is its body; the other parameters are columns of its row. `received_at` (UTC text) replaces a
+    missing or invalid `event_time`. Raises ValueError for a call event without a valid call_id.
     """
     values = record.values
     occurred_at = _to_utc_text(values.get("event_time")) or received_at
@@ -160,7 +160,10 @@ def _first_value(values: dict[str, Any], *names: str) -> Any:
 
 
 def _to_text(value: Any) -> str | None:
-    """Return text unchanged, a number as its digits and a nested value as JSON text."""
+    """Convert a value to text.
+
+    Text is unchanged, a number becomes its digits, a nested value JSON text.
+    """
     if value is None:
         return None
     if isinstance(value, float) and value.is_integer():
@@ -169,7 +172,10 @@ def _to_text(value: Any) -> str | None:
 
 
 def _to_bool(value: Any) -> bool | None:
-    """Convert true, 1, "1", "true" and their opposites; return None for any other value."""
+    """Convert true, 1, "1", "true" and their opposites to bool.
+
+    Returns None for any other value.
+    """
     if isinstance(value, bool):
         return value
     return {"1": True, "true": True, "0": False, "false": False}.get(str(value).lower())

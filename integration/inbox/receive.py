@@ -27,7 +27,10 @@ BODY_LIMIT = 256 * 1024
 """Largest accepted body in bytes."""
 
 COMMIT_TIMEOUT_SECONDS = 4.5
-"""Seconds that a request waits for the commit before it gets 503 with Retry-After."""
+"""Seconds that a request waits for the commit.
+
+After that it gets 503 with Retry-After.
+"""
 
 
 class Receiver:
@@ -74,7 +77,10 @@ class Receiver:
         return _status_response(acknowledgement)
 
     def _reject(self, request: Request) -> Response | None:
-        """Return the error response of a request that is refused, before its body is read; else None."""
+        """Return the error response of a refused request, or None.
+
+        Decides before the body is read.
+        """
         if request.method not in ("GET", "HEAD", "POST"):
             response = _error_response(405, "Method Not Allowed")
             response.headers["Allow"] = "GET, HEAD, POST"

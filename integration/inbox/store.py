@@ -33,7 +33,7 @@ Acknowledgement = Literal["stored", "duplicate", "unreadable"]
 """`status` of the 200 response to the sender."""
 
 GROUP_SIZE = 512
-"""Most webhooks of one commit, and most rows of one deletion or rewrite."""
+"""Most webhooks of one commit, deletion or rewrite."""
 
 MAX_PROBLEMS_SHOWN = 20
 """Most problems in an InboxOverview."""
@@ -196,11 +196,12 @@ class Inbox:
         return acknowledgements
 
     def list_unapplied(self, mirror_path: Path) -> list[int]:
-        """List the seqs that are not in `_applied` of mirror.db or have status 'new', oldest first.
+        """List the seqs without a recorded result, oldest first.
 
-        After a power failure that rolled mirror.db back, the first condition finds the webhooks that must be
-        applied again, whatever their status (promise P2). After a crash between the two commits the second
-        condition finds webhooks without a final status, which a repetition sets.
+        They are not in `_applied` of mirror.db, or have status 'new'. After a power failure that rolled
+        mirror.db back, the first condition finds the webhooks that must be applied again, whatever their
+        status (promise P2). After a crash between the two commits the second condition finds webhooks without
+        a final status, which a repetition sets.
         """
         with self.database.read() as connection:
             connection.execute("ROLLBACK")
@@ -215,7 +216,7 @@ class Inbox:
         return [int(row[0]) for row in rows]
 
     def list_after(self, seq: int, limit: int) -> list[StoredWebhook]:
-        """Load at most `limit` webhooks with a seq above `seq`, in the order of their storage."""
+        """Load at most `limit` webhooks with a seq above `seq`, in order."""
         with self.database.read() as connection:
             rows = connection.execute(f"{_SELECT_WEBHOOK} WHERE seq > ? ORDER BY seq LIMIT ?", (seq, limit))
             return [StoredWebhook(*row) for row in rows]
@@ -230,9 +231,9 @@ class Inbox:
             return [StoredWebhook(*row) for row in rows]
 
     def list_seqs(self, *, failed: bool, since: str, after: int) -> list[int]:
-        """List the seqs above `after` of webhooks received at or after `since` (UTC text), in order.
+        """List the seqs above `after` of webhooks received since, in order.
 
-        With `failed`, only webhooks that could not be applied.
+        `since` is UTC text and inclusive. With `failed`, only webhooks that could not be applied.
         """
         condition = "status = 'failed' AND" if failed else ""
         with self.database.read() as connection:
@@ -272,7 +273,10 @@ class Inbox:
         return row
 
     def record_results(self, results: Iterable[tuple[int, Status, str | None]]) -> None:
-        """Store the results of applied webhooks for display; `_applied` of mirror.db is the authority."""
+        """Store the results of applied webhooks for display.
+
+        `_applied` of mirror.db is the authority.
+        """
         applied_at = clock.utc_text()
         values = [(status, error, applied_at, seq) for seq, status, error in results]
         self.database.write(
@@ -282,7 +286,10 @@ class Inbox:
         )
 
     def list_before(self, before: str) -> list[tuple[int, object, bytes]]:
-        """List seq, call_id and body of the webhooks received before `before` (UTC text)."""
+        """List seq, call_id and body of webhooks received before `before`.
+
+        `before` is UTC text.
+        """
         with self.database.read(full_scan=True) as connection:
             rows = connection.execute("SELECT seq, call_id, body, received_at FROM inbox ORDER BY seq")
             return [(row[0], row[1], row[2]) for row in takewhile(lambda row: row[3] < before, rows)]
@@ -312,10 +319,11 @@ class Inbox:
             self.database.write(partial(work, batch=seqs[start : start + GROUP_SIZE]))
 
     def delete_before(self, before: str, protected_seqs: Iterable[int] = ()) -> int:
-        """Delete at most GROUP_SIZE of the oldest webhooks, received before `before` (UTC text).
+        """Delete at most GROUP_SIZE of the webhooks received before `before`.
 
-        Skips `protected_seqs` and stops at the first webhook that is not applied. Small batches let other
-        writes run in between. Returns the number of deleted webhooks.
+        `before` is UTC text; the oldest webhooks go first. Skips `protected_seqs` and stops at the first
+        webhook that is not applied. Small batches let other writes run in between. Returns the number of
+        deleted webhooks.
         """
         protected_json = id_list(protected_seqs)
         return self.database.write(
@@ -339,7 +347,10 @@ class Inbox:
 def find_mentions(
     connection: sqlite3.Connection, matches: Callable[[str], bool], leg_ids: Set[int]
 ) -> list[int]:
-    """Find the seqs of webhooks whose body text `matches`, or whose call_id is one of `leg_ids`."""
+    """Find the seqs of webhooks that belong to an erasure or hold.
+
+    The body text `matches`, or the call_id is one of `leg_ids`.
+    """
     return [
         row[0]
         for row in connection.execute("SELECT seq, call_id, body FROM inbox ORDER BY seq")
@@ -371,6 +382,9 @@ def _load_hashes(tx: Transaction, event_ids: Set[str]) -> dict[str, set[bytes]]:
 
 @cache
 def _insert_sql(row_count: int) -> str:
-    """Return the statement that inserts `row_count` rows: the fields of `_NewWebhook` and `flagged`."""
+    """Return the statement that inserts `row_count` rows.
+
+    Columns are the fields of `_NewWebhook` and `flagged`.
+    """
     columns = ",".join((*_NewWebhook._fields, "flagged"))
     return f"INSERT INTO inbox ({columns}) VALUES {','.join(['(?,?,?,?,?,?,?,?)'] * row_count)}"  # noqa: S608

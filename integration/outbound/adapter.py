@@ -1,4 +1,7 @@
-"""requests' session and adapter, restricted to one host, its TLS context and the deadline of the exchange."""
+"""Session and adapter of requests, restricted to one host.
+
+Requests use the given TLS context and end at the deadline of their exchange.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ class PoolAdapter(HTTPAdapter):
         self._pool = self._make_pool(connections)
 
     def get_connection_with_tls_context(self, request: requests.PreparedRequest, *_: Any, **__: Any) -> Any:
-        """Return the shared pool for a read, a new pool for a write.
+        """Return the shared pool for a read, otherwise a new pool.
 
         The server may close an idle connection while a request is in transit. A read is repeated in that
         case. A write must not be repeated, so it gets a new connection. Proxies and `verify` are ignored.

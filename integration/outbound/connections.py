@@ -25,7 +25,10 @@ from integration.core import clock
 CHUNK = 64 * 1024
 """Bytes of one read from a socket."""
 REPEATABLE_METHODS = frozenset(("GET", "HEAD"))
-"""Methods that change nothing, so a request on a stale connection can be repeated."""
+"""Methods that change nothing.
+
+A request with such a method can be repeated after it failed on a stale connection.
+"""
 _MALFORMED = (
     FirstHeaderLineIsContinuationDefect,
     MissingHeaderBodySeparatorDefect,
@@ -70,7 +73,7 @@ def _seconds_until(deadline: float) -> float:
 
 
 class _DeadlineReader(io.RawIOBase):
-    """Reader of a socket whose timeouts end at the deadline of the exchange."""
+    """Socket reader whose timeouts end at the deadline of the exchange."""
 
     def __init__(self, raw: io.RawIOBase, sock: socket.socket) -> None:
         self._raw = raw
@@ -129,7 +132,10 @@ def _prepare_connect(connection: HTTPConnection) -> None:
 
 
 class _DeadlinePool(urllib3.HTTPConnectionPool):
-    """Connection pool whose callers wait at most until the deadline of their exchange."""
+    """Connection pool.
+
+    Callers wait for a connection at most until the deadline of their exchange.
+    """
 
     def urlopen(self, method: str, url: str, **options: Any) -> urllib3.BaseHTTPResponse:  # type: ignore[override]
         """Send a request; repeat a read on a stale connection.

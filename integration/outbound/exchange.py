@@ -1,9 +1,9 @@
-"""HTTP exchanges with one host: no redirects, no proxies, a deadline for the entire exchange.
+"""HTTP exchanges with one host, under a deadline.
 
-requests and urllib3 apply their timeout to each read, so a server that sends one byte every few seconds would
-block a caller for ever. requests also sends `X-Auth-Token` when it follows a redirect to another host.
-Therefore the session is limited to one host, follows no redirect, reads no environment variable, and limits
-each read of the socket to the time left until the deadline.
+Redirects are not followed and no proxy is used. requests and urllib3 apply their timeout to each read, so a
+server that sends one byte every few seconds would block a caller for ever. requests also sends `X-Auth-Token`
+when it follows a redirect to another host. Therefore the session is limited to one host, follows no redirect,
+reads no environment variable, and limits each read of the socket to the time left until the deadline.
 """
 
 from __future__ import annotations
@@ -148,12 +148,12 @@ class Exchange:
         seconds: float,
         read_timeout: float | None = None,
     ) -> Iterator[ResponseBody]:
-        """Send one request to `target` (path and query below the base URL) and read its response.
+        """Send one request and read its response.
 
-        `headers` are sent unchanged; with a file as `body` they must contain a Content-Length. The exchange
-        with the response body must end within `seconds`. No read may wait longer than `read_timeout` seconds.
-        Raises PlatformUnreachable without a response, PlatformThrottled for malformed headers and
-        PlatformBroken for a body that ends early.
+        `target` is path and query below the base URL. `headers` are sent unchanged; with a file as `body`
+        they must contain a Content-Length. The exchange with the response body must end within `seconds`. No
+        read may wait longer than `read_timeout` seconds. Raises PlatformUnreachable without a response,
+        PlatformThrottled for malformed headers and PlatformBroken for a body that ends early.
         """
         if not target.startswith("/"):
             raise ValueError(f"path {target!r} does not begin with a slash")
@@ -229,9 +229,9 @@ def parse_http_date(value: str | None) -> datetime | None:
 
 
 def _make_tls_context() -> ssl.SSLContext:
-    """Make a TLS context with the authorities of the system, or of Mozilla without any.
+    """Make a TLS context with the authorities of the system.
 
-    OpenSSL reads SSL_CERT_FILE and SSL_CERT_DIR.
+    Without any, those of Mozilla are used. OpenSSL reads SSL_CERT_FILE and SSL_CERT_DIR.
     """
     context = ssl.create_default_context()
     if not context.cert_store_stats()["x509_ca"]:
@@ -253,7 +253,10 @@ def _parse_length(headers: Mapping[str, str]) -> int | None:
 
 
 def _unwrap_error(error: Exception) -> Exception:
-    """Return the error of urllib3, which requests wraps once in some cases with `Retry(False)`."""
+    """Return the error of urllib3.
+
+    With `Retry(False)`, requests wraps it once in some cases.
+    """
     cause = find_cause(error)
     return cause if isinstance(error, requests.RequestException) and isinstance(cause, Exception) else error
 

@@ -1,4 +1,7 @@
-"""Upload a file to a URL of a user by HTTP PUT or POST, under a deadline."""
+"""Upload a file by HTTP PUT or POST, under a deadline.
+
+The URL is that of a user, not of the platform.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +56,7 @@ def upload_file(
     seconds: float = UPLOAD_SECONDS,
     method: str = "PUT",
 ) -> int:
-    """Send the `size` bytes of `file` from its start and return the 2xx status.
+    """Send the `size` bytes of `file` and return the 2xx status.
 
     The exchange ends after `seconds`. Follows no redirect and uses no proxy. Raises UploadFailed for another
     status or a failed connection, ValueError for a URL that `check_url` refuses.

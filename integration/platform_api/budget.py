@@ -1,4 +1,4 @@
-"""Request budget of the platform: slots for concurrent requests and a token bucket per minute.
+"""Request budget: slots for concurrent requests and a token bucket.
 
 Requests for users take precedence. They take a token but never wait for one, and with more than one slot the
 scheduler leaves one slot free for them. The rate of the scheduler halves with each failure (429, 5xx,
@@ -25,7 +25,7 @@ BACKGROUND: Priority = "background"
 MIN_SHARE = 1 / 64
 """Lowest rate of the scheduler, as a fraction of the full rate."""
 SHARE_GROWTH = 1 / 50
-"""Growth of the rate per successful response, as a fraction of the full rate."""
+"""Growth of the rate per success, as a fraction of the maximum."""
 
 MAX_PAUSE_SECONDS = 3600.0
 """Longest pause in seconds that a `Retry-After` of the platform can cause."""
@@ -93,7 +93,10 @@ class Budget:
         return self._active
 
     def record_failure(self, retry_after: float | None = None) -> None:
-        """Record a failed request: halve the rate, drop saved tokens, pause for `retry_after` seconds."""
+        """Record a failed request.
+
+        Halves the rate, drops saved tokens, and pauses for `retry_after` seconds.
+        """
         with self._condition:
             self._refill()
             self._circuit.record_failure()
@@ -134,7 +137,10 @@ class Budget:
             self._condition.notify_all()
 
     def delay(self) -> float:
-        """Return the seconds until a token is available to the scheduler; 0 if one is available now."""
+        """Return the seconds until a token is available to the scheduler.
+
+        0 if one is available now.
+        """
         with self._condition:
             return self._compute_delay()
 

@@ -25,7 +25,7 @@ PROBE_TIMEOUT_SECONDS = 120.0
 
 
 class CircuitOpen(PlatformUnreachable):
-    """No request was sent: the circuit is open and the next probe is not due."""
+    """No request was sent because the circuit is open."""
 
 
 class Circuit:
@@ -40,7 +40,10 @@ class Circuit:
         self._probe_backoff = Backoff(PROBE_GAPS, jitter=JITTER)
         self._is_probing = False
         self.open_since: float | None = None
-        """Unix time of the first failure in seconds; None while the circuit is closed."""
+        """Unix time, in seconds, of the first failure.
+
+        None while the circuit is closed.
+        """
 
     def record_success(self) -> None:
         """Record a successful request and close the circuit."""
@@ -50,7 +53,10 @@ class Circuit:
         self.open_since = None
 
     def record_failure(self) -> None:
-        """Record a failed request; open the circuit, or delay the next probe after a failed one."""
+        """Record a failed request.
+
+        Opens the circuit, or delays the next probe after a failed probe.
+        """
         if self._failures == 0:
             self._failing_since = clock.monotonic()
         self._failures += 1
@@ -66,13 +72,13 @@ class Circuit:
 
     @property
     def seconds_until_probe(self) -> float:
-        """Seconds until the next probe is due; 0 while the circuit is closed."""
+        """Seconds until the next probe; 0 while the circuit is closed."""
         return 0.0 if self.open_since is None else self._probe_backoff.seconds_left
 
     def admit(self) -> None:
-        """Admit a request of the scheduler; while the circuit is open, only one probe when due.
+        """Admit a request of the scheduler.
 
-        Raises CircuitOpen for all other requests.
+        While the circuit is open, only a due probe is admitted. Raises CircuitOpen for all other requests.
         """
         if self.open_since is None:
             return

@@ -41,9 +41,9 @@ ERROR_BODY_LIMIT = 1024 * 1024
 """Bytes read from the body of a failed download."""
 
 READ_SECONDS = 30.0
-"""Seconds that one read of a file may wait for a byte, or platform.timeout if that is longer.
+"""Seconds that one read of a file may wait for a byte.
 
-The entire file may take minutes.
+If platform.timeout is longer, it applies instead. The entire file may take minutes.
 """
 
 PASS_THROUGH_SECONDS = 600.0
@@ -91,11 +91,11 @@ class Platform:
         check: bool = True,
         seconds: float | None = None,
     ) -> PlatformResponse:
-        """GET `path` (below the base URL), with at most `tries` attempts after retryable errors.
+        """GET `path` (below the base URL), with retries.
 
-        With `check`, a status of 300 or above raises a PlatformError. Without it any status is returned (the
-        facade passes it on) and only a missing or unusable HTTP response raises. `seconds` limits one
-        attempt with its body (default: platform.timeout).
+        At most `tries` attempts, after retryable errors only. With `check`, a status of 300 or above raises a
+        PlatformError. Without it any status is returned (the facade passes it on) and only a missing or
+        unusable HTTP response raises. `seconds` limits one attempt with its body (default: platform.timeout).
         """
         client_credentials, target = _to_credentials(credentials), path + paging.format_query_string(params)
         return self._retry(
@@ -116,12 +116,13 @@ class Platform:
         check: bool = True,
         seconds: float | None = None,
     ) -> PlatformResponse:
-        """Send a POST, PATCH or DELETE once: a repeated POST /calls would ring a customer twice.
+        """Send a POST, PATCH or DELETE once.
 
-        The only repeat is after a 401 for an expired token of the configured account, since such a request
-        had no effect. Bytes as `body` are sent unchanged, None sends no body, any other value is sent as
-        JSON. With `check`, a status of 400 or above raises a PlatformError; 301 is the success of
-        PATCH /calls/{id}. `seconds` limits the exchange with its body (default: platform.timeout).
+        A repeated POST /calls would ring a customer twice. The only repeat is after a 401 for an expired
+        token of the configured account, since such a request had no effect. Bytes as `body` are sent
+        unchanged, None sends no body, any other value is sent as JSON. With `check`, a status of 400 or above
+        raises a PlatformError; 301 is the success of PATCH /calls/{id}. `seconds` limits the exchange with
+        its body (default: platform.timeout).
         """
         content = body if body is None or isinstance(body, bytes) else orjson.dumps(body)
         return self._session.request(
@@ -147,10 +148,10 @@ class Platform:
         tries: int | None = None,
         on_response: Callable[[PlatformResponse], None] | None = None,
     ) -> RecordPage:
-        """Fetch one page of a collection, given by its path with or without a leading slash.
+        """Fetch one page of a collection.
 
-        `on_response` receives the PlatformResponse, for its `date`. Raises PlatformBroken for a response that
-        is not a page.
+        `collection` is its path with or without a leading slash. `on_response` receives the PlatformResponse,
+        for its `date`. Raises PlatformBroken for a response that is not a page.
         """
         params = paging.build_parameters(conditions=filter, sort=sort, direction=dir, page=page, limit=limit)
         target = f"/{collection.lstrip('/')}{paging.format_query_string(params)}"
@@ -187,10 +188,11 @@ class Platform:
         seconds: float | None = None,
         shared_download: SharedDownload | None = None,
     ) -> downloads.DownloadedFile:
-        """Download a file to `target_path`, which is created only when complete and as `expected`.
+        """Download a file to `target_path`.
 
-        See `downloads.store`. One attempt; a file of unknown length takes two requests. `shared_download`
-        receives the progress. `seconds` limits each request (default: by the expected size).
+        `target_path` is created only when the file is complete and as `expected`. See `downloads.store`. One
+        attempt; a file of unknown length takes two requests. `shared_download` receives the progress.
+        `seconds` limits each request (default: by the expected size).
 
         Raises PlatformBroken for a wrong file, OSError if the file cannot be stored.
         """
@@ -284,12 +286,18 @@ class Platform:
 
     @property
     def unreachable_since(self) -> float | None:
-        """Unix time of the first failure since the last success; None while requests succeed."""
+        """Unix time of the first failure since the last success.
+
+        None while requests succeed.
+        """
         return self._session.unreachable_since
 
     @property
     def problem(self) -> str | None:
-        """Message about refused or paused credentials, which block all requests; None if there is none."""
+        """Message about refused or paused credentials, or None.
+
+        Such credentials block all requests.
+        """
         return self.credential_source.problem
 
     def close(self) -> None:
@@ -323,7 +331,10 @@ class Platform:
 def _make_credential_source(
     settings: PlatformSettings, post: Callable[[str, Mapping[str, str]], PlatformResponse]
 ) -> CredentialSource:
-    """Make the credential source of the configured account: an API key or a login."""
+    """Make the credential source of the configured account.
+
+    The source is an API key or a login.
+    """
     if settings.api_key and settings.user_id:
         return ApiKey(str(settings.user_id), settings.api_key)
     if settings.email and settings.password:

@@ -1,7 +1,8 @@
-"""Download files atomically: a file under its final name is complete and checked.
+"""Download files atomically.
 
-Steps: write `.part` in the same folder, count size and sha256 while it streams, fsync the file, check it,
-rename it, fsync the folder. After any error or power failure the final name has the correct file or no file.
+A file under its final name is complete and checked. Steps: write `.part` in the same folder, count size and
+sha256 while it streams, fsync the file, check it, rename it, fsync the folder. After any error or power
+failure the final name has the correct file or no file.
 
 If the record has no size, the end of the file is checked. If the response has no length either, the file is
 accepted only after a second download with the same sha256.
@@ -26,15 +27,16 @@ MIN_BYTES_PER_SECOND = 64 * 1024
 MIN_SECONDS = 120.0
 """Shortest time limit of a download in seconds."""
 _HEAD_BYTES = 16
-"""Bytes at the start of a file by which its type is checked."""
+"""Bytes at the start of a file that show its type."""
 
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """Expected properties of a file: `size` and `limit` in bytes, and the check of its head.
+    """Expected properties of a file.
 
-    Without a size, `check_end` checks the end of the file. A problem equal to `accepted_problem`, the message
-    of an earlier WrongFile, is accepted. `sha256` is the hex digest of an earlier download, if there was one.
+    `size` and `limit` are in bytes, `check_head` checks the first bytes. Without a size, `check_end` checks
+    the end of the file. A problem equal to `accepted_problem`, the message of an earlier WrongFile, is
+    accepted. `sha256` is the hex digest of an earlier download, if there was one.
     """
 
     size: int | None = None
@@ -56,9 +58,10 @@ class WrongFile(PlatformBroken):
 
 
 class UnknownLength(Exception):
-    """The received bytes are valid but the length is unknown: the file must be downloaded twice.
+    """The received bytes are valid but their number is not confirmed.
 
-    `sha256` is the hex digest of the first download.
+    Without an announced length the file must be downloaded twice. `sha256` is the hex digest of the first
+    download.
     """
 
     def __init__(self, sha256: str) -> None:
@@ -68,7 +71,10 @@ class UnknownLength(Exception):
 
 @dataclass(frozen=True, slots=True)
 class DownloadedFile:
-    """Stored file: `size` in bytes, `sha256` as hex digest, `content_type` of the response."""
+    """Stored file.
+
+    `size` is in bytes, `sha256` a hex digest, `content_type` that of the response.
+    """
 
     size: int
     sha256: str
@@ -83,11 +89,12 @@ def compute_timeout(size: int | None) -> float:
 def store(
     body: ResponseBody, target_path: Path, expected: Expected, shared_download: SharedDownload | None = None
 ) -> DownloadedFile:
-    """Stream `body` (status 200) to `target_path`, as described at the top of this module.
+    """Stream `body` (status 200) to `target_path`.
 
-    `shared_download` receives the progress. Raises WrongFile for JSON, HTML, an empty body or a file that is
-    not as `expected`; UnknownLength for the first download of a file of unknown length; OSError if the file
-    cannot be stored. After an error `.part` is deleted and `target_path` is unchanged.
+    The steps are described at the top of this module. `shared_download` receives the progress. Raises
+    WrongFile for JSON, HTML, an empty body or a file that is not as `expected`; UnknownLength for the first
+    download of a file of unknown length; OSError if the file cannot be stored. After an error `.part` is
+    deleted and `target_path` is unchanged.
     """
     content_type = body.headers.get("Content-Type", "").partition(";")[0].strip().lower()
     if content_type in ("application/json", "text/html"):
@@ -123,7 +130,7 @@ def store(
 
 
 def _find_problem(part_path: Path, received: int, expected: Expected) -> str | None:
-    """Return the problem of the received file, or None if it is as expected."""
+    """Return the problem of the received file, or None."""
     if received == 0:
         return "the platform sent an empty file"
     if expected.size is not None:
@@ -203,12 +210,18 @@ class _HeadCheck:
 
 
 def _announced_size(body: ResponseBody) -> int | None:
-    """Size of the file in bytes by Content-Length; None for compressed content, whose size differs."""
+    """Size of the file in bytes by Content-Length, or None.
+
+    The length of compressed content differs from the size of the file.
+    """
     return None if "Content-Encoding" in body.headers else body.length
 
 
 def _check_head(head: bytes) -> str | None:
-    """Return a problem for a web page or a JSON error, whatever its Content-Type."""
+    """Return a problem for a web page or a JSON error.
+
+    The Content-Type does not matter.
+    """
     start = head.lstrip()[:9].lower()
     if start.startswith((b"<!doctype", b"<html")):
         return "it is a web page"

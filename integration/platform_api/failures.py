@@ -42,9 +42,10 @@ def build_error(target: str, status: int, headers: Mapping[str, str], body: byte
 
 
 def _parse_error(body: bytes) -> tuple[str, list[Any]]:
-    """Return the message, at most 300 characters, and `errors` of an error body; empty if absent.
+    """Return the message and `errors` of an error body.
 
-    See specification, Errors; docs/platform.md#5-errors.
+    The message has at most 300 characters. Absent parts are empty. See specification, Errors;
+    docs/platform.md#5-errors.
     """
     try:
         parsed = orjson.loads(body)

@@ -1,4 +1,4 @@
-"""Checks of the first bytes and of the end of MP3 and PDF files.
+"""Checks of the start and end of MP3 and PDF files.
 
 A file without an announced length may have been truncated in transit, which the end of the file shows. A file
 that cannot be checked is accepted, because unusual MP3 files exist.
@@ -17,16 +17,22 @@ from collections.abc import Callable
 from pathlib import Path
 
 CheckHead = Callable[[bytes], str | None]
-"""Function of the first bytes of a file; returns their problem, or None without one."""
+"""Function that returns a problem of a file's first bytes, or None."""
 
 CheckEnd = Callable[[Path], str | None]
-"""Function of a complete file; returns a problem of its end, or None without one."""
+"""Function that returns a problem of a file's end, or None."""
 
 PDF_END_BYTES = 1024
-"""Last bytes in which readers search for `%%EOF` (PDF Reference 1.7, Appendix H, note 18)."""
+"""Last bytes in which readers search for `%%EOF`.
+
+See PDF Reference 1.7, Appendix H, note 18.
+"""
 
 _SAMPLE_RATES = {3: (44100, 48000, 32000), 2: (22050, 24000, 16000), 0: (11025, 12000, 8000)}
-"""Samples per second by the two version bits of the header (3: MPEG-1, 2: MPEG-2, 0: MPEG-2.5)."""
+"""Samples per second by the two version bits of the header.
+
+3: MPEG-1, 2: MPEG-2, 0: MPEG-2.5.
+"""
 
 _BIT_RATES = {
     (True, 3): (0, 32, 64, 96, 128, 160, 192, 224, 256, 288, 320, 352, 384, 416, 448),
@@ -36,7 +42,10 @@ _BIT_RATES = {
     (False, 2): (0, 8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160),
     (False, 1): (0, 8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160),
 }
-"""kbit/s by (is MPEG-1, two layer bits of the header: 3 is I, 2 is II, 1 is III)."""
+"""kbit/s by (is MPEG-1, two layer bits of the header).
+
+Layer bits: 3 is I, 2 is II, 1 is III.
+"""
 
 
 def accept_any_head(_head: bytes) -> str | None:
@@ -50,9 +59,10 @@ def accept_any_end(_file: Path) -> str | None:
 
 
 def check_mp3_head(head: bytes) -> str | None:
-    """Check that a file begins as an MP3: an ID3 tag, or a frame header.
+    """Check that a file begins as an MP3.
 
-    A frame header begins with eleven set bits (ISO 11172-3 §2.4.1.3).
+    The file begins with an ID3 tag or a frame header. A frame header begins with eleven set bits (ISO 11172-3
+    §2.4.1.3).
     """
     if head.startswith(b"ID3") or (len(head) > 1 and head[0] == 0xFF and head[1] & 0xE0 == 0xE0):
         return None
@@ -76,7 +86,10 @@ def check_pdf_end(file: Path) -> str | None:
 
 
 def make_mp3_end_check(seconds: int | None) -> CheckEnd:
-    """Make the end check of an MP3 that should last `seconds`; None if the duration is unknown."""
+    """Make the end check of an MP3 that should last `seconds`.
+
+    None if the duration is unknown.
+    """
 
     def check_end(file: Path) -> str | None:
         with file.open("rb") as content, mmap.mmap(content.fileno(), 0, access=mmap.ACCESS_READ) as data:
@@ -86,9 +99,10 @@ def make_mp3_end_check(seconds: int | None) -> CheckEnd:
 
 
 def _check_mp3_frames(data: mmap.mmap, seconds: int | None) -> str | None:
-    """Add up the lengths and durations of the frames, which their headers contain.
+    """Add up the lengths and durations of the frames.
 
-    Returns the problem, or None. The duration may be 10 % and 1 s shorter than `seconds`.
+    Frame headers contain both. Returns the problem, or None. The duration may be 10 % and 1 s shorter than
+    `seconds`.
     """
     offset, end, duration = _skip_id3_tag(data), len(data), 0.0
     if data[max(0, end - 128) : end - 125] == b"TAG":
@@ -107,7 +121,7 @@ def _check_mp3_frames(data: mmap.mmap, seconds: int | None) -> str | None:
 
 
 def _skip_id3_tag(data: mmap.mmap) -> int:
-    """Return the offset of the first frame, after an ID3v2 tag if there is one.
+    """Return the offset of the first frame, after an ID3v2 tag.
 
     The length of the tag has seven bits per byte (ID3v2.4 §3.1).
     """
@@ -120,9 +134,10 @@ def _skip_id3_tag(data: mmap.mmap) -> int:
 
 
 def _parse_frame(header: bytes) -> tuple[int, float] | None:
-    """Return bytes and seconds of the frame with the four bytes `header` (ISO 11172-3 §2.4.2.3, 13818-3).
+    """Return bytes and seconds of the frame with `header`.
 
-    Returns None for other bytes, and for a header without bit rate or sample rate.
+    `header` has four bytes (ISO 11172-3 §2.4.2.3, 13818-3). Returns None for other bytes, and for a header
+    without bit rate or sample rate.
     """
     if len(header) < 4 or header[0] != 0xFF or header[1] & 0xE0 != 0xE0:
         return None

@@ -30,7 +30,7 @@ LOGIN_DELAYS = (2.0, 30.0, 300.0)
 """Seconds between failed logins."""
 
 KEY_DELAYS = (5.0, 60.0, 300.0)
-"""Seconds for which a refused API key is not sent to the platform."""
+"""Seconds for which a refused API key is not sent again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +206,10 @@ class Login:
         return Credentials(str(user), token)
 
     def _count_failure(self, error: PlatformError) -> PlatformError:
-        """Count a failed login and return the error to raise until the next attempt."""
+        """Count a failed login.
+
+        Returns the error to raise until the next attempt.
+        """
         self._backoff.failed(at_least=error.retry_after or 0.0)
         self._last_error = error
         if isinstance(error, PlatformRefused | CredentialsRefused) and not self._pause_reason:
@@ -227,9 +230,10 @@ class Login:
 
 
 def _parse_fields(response: PlatformResponse) -> dict[str, object]:
-    """Parse the fields of a login response, which are flat or inside `data`.
+    """Parse the fields of a login response.
 
-    See docs/platform.md#2-sign-in. Raises PlatformBroken for a body that is not a JSON object.
+    They are flat or inside `data`. See docs/platform.md#2-sign-in. Raises PlatformBroken for a body that is
+    not a JSON object.
     """
     try:
         parsed = orjson.loads(response.body)

@@ -16,7 +16,10 @@ Condition = tuple[str, str, Any]
 
 
 def format_filter(conditions: Iterable[Condition]) -> str:
-    """Format `conditions` as a filter of the platform: a compact JSON array, combined with AND."""
+    """Format `conditions` as a filter of the platform.
+
+    The filter is a compact JSON array, combined with AND.
+    """
     return orjson.dumps(
         [{"property": name, "operator": operator, "value": value} for name, operator, value in conditions]
     ).decode()
@@ -45,7 +48,10 @@ def build_parameters(
 
 
 def encode_path(path: str) -> str:
-    """Encode a decoded path, so that no part of it can become a query or another path."""
+    """Encode a decoded path.
+
+    No part of it can then become a query or another path.
+    """
     return quote(path, safe="/,+:@")
 
 

@@ -12,7 +12,10 @@ from integration.outbound.exchange import parse_http_date
 T = TypeVar("T")
 
 MAX_GAP = 20.0
-"""Longest delay between attempts in seconds; a longer Retry-After is not waited for."""
+"""Longest delay between attempts in seconds.
+
+A longer Retry-After is left to the caller.
+"""
 GAPS: tuple[float, ...] = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, MAX_GAP)
 """Seconds between the attempts of one request."""
 JITTER = (0.5, 1.0)
@@ -25,9 +28,9 @@ MAX_RETRY_AFTER = 3600.0
 
 
 def parse_retry_after(value: str | None) -> float | None:
-    """Parse a `Retry-After` header (a number or a date) into seconds, at most MAX_RETRY_AFTER.
+    """Parse a `Retry-After` header (number or date) into seconds.
 
-    Returns None for a missing or invalid header.
+    The result is at most MAX_RETRY_AFTER. Returns None for a missing or invalid header.
     """
     if not value:
         return None
@@ -41,10 +44,11 @@ def parse_retry_after(value: str | None) -> float | None:
 
 
 def call_with_retries(action: Callable[[], T], *, tries: int, wait: Callable[[float], bool]) -> T:
-    """Call `action` until it succeeds, with at most `tries` attempts after retryable errors.
+    """Call `action` until it succeeds.
 
-    `wait(seconds)` waits and returns False to stop retrying. With a `Retry-After` longer than MAX_GAP the
-    error is raised at once; the caller reads the delay from its `retry_after`.
+    At most `tries` attempts, after retryable errors only. `wait(seconds)` waits and returns False to stop
+    retrying. With a `Retry-After` longer than MAX_GAP the error is raised at once; the caller reads the delay
+    from its `retry_after`.
     """
     failures = 0
     while True:

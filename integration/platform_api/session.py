@@ -39,13 +39,19 @@ class Session:
         self.budget = budget
         self.last_request_at = clock.monotonic()
         self.unreachable_since: float | None = None
-        """Unix time of the first failure since the last success; None while requests succeed."""
+        """Unix time of the first failure since the last success.
+
+        None while requests succeed.
+        """
         self.credential_source = make_credential_source(self._post_login)
         self._exchange = exchange
         self._timeout = seconds
 
     def _post_login(self, path: str, body: Mapping[str, str]) -> PlatformResponse:
-        """Send a login without a slot, because requests that wait for it may hold all slots."""
+        """Send a login without a slot.
+
+        Requests that wait for the login may hold all slots.
+        """
         content = orjson.dumps(dict(body))
         with self._exchange.send(
             "POST", path, _build_headers(content), content, self._timeout
@@ -91,9 +97,10 @@ class Session:
         extra_headers: Mapping[str, str] | None = None,
         read_timeout: float | None = None,
     ) -> Iterator[ResponseBody]:
-        """Send one request within the budget; on a 401 renew the credentials and send it once more.
+        """Send one request within the budget.
 
-        Credentials of a client are not renewed. `seconds` and `read_timeout` are those of `Exchange.send`.
+        On a 401, renew the credentials and send the request once more. Credentials of a client are not
+        renewed. `seconds` and `read_timeout` are those of `Exchange.send`.
         """
         with ExitStack() as stack:
 
@@ -127,7 +134,7 @@ class Session:
     def record_status(
         self, status: int, headers: Mapping[str, str], client_credentials: Credentials | None
     ) -> None:
-        """Record success or failure of the platform by the status of a response.
+        """Record success or failure of the platform by a status.
 
         5xx and 429 are failures. Other statuses except 401 are successes, unless a client's credentials were
         used.

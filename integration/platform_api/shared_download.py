@@ -96,7 +96,7 @@ class SharedDownload(_ArrivingFile):
         self._part_path: Path | None = None
 
     def mark_started(self, part_path: Path, size: int | None) -> None:
-        """Record that `part_path` has the first bytes, and that their type is correct."""
+        """Record that `part_path` has the first bytes, of the correct type."""
         with self._changed:
             self._part_path, self.size = part_path, size
             self._changed.notify_all()

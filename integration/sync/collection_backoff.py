@@ -26,7 +26,10 @@ JITTER = (1.0, 1.3)
 """Range of the random factor of a pause."""
 
 OUTAGE_SECONDS = 90.0
-"""Seconds without any success after which one success ends the pauses of all collections."""
+"""Seconds without success that count as an outage.
+
+The first success afterwards ends the pauses of all collections.
+"""
 
 UNAVAILABLE_PAUSE_SECONDS = 3600.0
 """Seconds between requests for a collection that the platform refuses (403, 404)."""
@@ -125,7 +128,10 @@ class CollectionBackoff:
             self._on_recovery()
 
     def _report_unavailable(self) -> None:
-        """Publish the collections that the platform refuses, for /readyz and the System page."""
+        """Publish the collections that the platform refuses.
+
+        They are shown in /readyz and on the System page.
+        """
         with self._lock:
             unavailable = sorted(self._unavailable)
         self._context.health.set_fact("collections_off", unavailable)

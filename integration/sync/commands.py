@@ -27,7 +27,10 @@ from integration.sync.reading.page_store import Interrupted, Tally, store_failur
 log = logging.getLogger(__name__)
 
 MAX_RETRY_WAIT_SECONDS = 15.0
-"""Most seconds that a sync waits for the next attempt of a file; later attempts are left to the scheduler."""
+"""Most seconds that a sync waits for a file's next attempt.
+
+Later attempts are left to the scheduler.
+"""
 
 
 @dataclass(slots=True)

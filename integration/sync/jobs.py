@@ -55,12 +55,18 @@ KEEP_ALIVE_CHECK_SECONDS = 30.0
 ASSEMBLY_CHECK_SECONDS = 5.0
 """Seconds between runs over the backlog of legs."""
 IDLE_SECONDS = 60.0
-"""Seconds between runs of lookups and downloads while none is due; `SyncJobs.nudge` starts them at once."""
+"""Seconds between runs of lookups and downloads while none is due.
+
+`SyncJobs.nudge` starts them at once.
+"""
 
 LOOKUPS_JOB = "look-ups"
 DOWNLOADS_JOB = "downloads"
 IGNORED_ERRORS = (Interrupted, CircuitOpen)
-"""Errors that end a run without a result: the product stops, or no request was sent."""
+"""Errors that end a run without a result.
+
+The product stops, or no request was sent.
+"""
 
 
 class SyncJobs:
@@ -186,7 +192,10 @@ class SyncJobs:
         self._run_due_requests(policy, request)
 
     def _run_due_requests(self, policy: Policy, work: Callable[[], int]) -> None:
-        """Run `work`, which returns its number of requests; then start downloads of new files."""
+        """Run `work`, then start downloads of new files.
+
+        `work` returns its number of requests.
+        """
         if self.backoff.run(policy.collection, work) and policy.collection in FILES_OF:
             self._scheduler.nudge(DOWNLOADS_JOB)
 
@@ -260,7 +269,10 @@ class SyncJobs:
         self._scheduler.run_all_now()
 
     def _describe_outage(self) -> str | None:
-        """Return the error of health check `platform` while the circuit is open, else None."""
+        """Return the error of health check `platform`, or None.
+
+        There is an error while the circuit is open.
+        """
         budget_state = self.context.platform.budget.state()
         if budget_state.open_since is None:
             return None

@@ -27,7 +27,10 @@ Every change on the platform is mirrored within five minutes.
 """
 
 DICTIONARY_REFRESH_SECONDS = 3600.0
-"""Seconds between reads of dictionaries, whose texts change only with releases of the platform."""
+"""Seconds between reads of dictionaries.
+
+Their texts change only with releases of the platform.
+"""
 
 KEYLESS_ROWS_PER_INTERVAL = 20_000
 """Records of a collection without keys above which its interval grows.
@@ -39,7 +42,10 @@ LIST_REFRESH_SECONDS to the interval.
 HOUR, DAY = 3600.0, 86400.0
 """Seconds of an hour and of a day."""
 OLD_RECORD_DAYS = 35
-"""Age in days above which records count as old: they change rarely and are many."""
+"""Age in days above which records count as old.
+
+Old records change rarely and are many.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +90,7 @@ class Policy:
 
     @property
     def is_history(self) -> bool:
-        """Whether records that are missing on the platform stay visible; missing settings are hidden."""
+        """Whether missing records stay visible; missing settings are hidden."""
         return self.resource.history
 
     def full_sync_seconds(self, settings: Settings, record_count: int = 0) -> float:
@@ -217,7 +223,10 @@ FILES_OF: dict[str, MediaKind] = {"monitors": "recording", "voicemessages": "voi
 
 
 def is_due(last_at: str | None, interval_seconds: float, now: datetime | None = None) -> bool:
-    """Whether the last run at `last_at` (UTC text) was at least `interval_seconds` ago, or never."""
+    """Whether the last run is at least `interval_seconds` ago.
+
+    `last_at` is UTC text, or None without a run.
+    """
     now = now or clock.now()
     # A time in the future was stored while the clock was ahead, so the work is due.
     return last_at is None or not (

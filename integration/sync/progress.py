@@ -1,4 +1,4 @@
-"""Progress and estimated duration of long syncs, for the System page and /readyz.
+"""Progress of long syncs, for the System page and /readyz.
 
 Only a sync of at least PUBLISH_AFTER_SECONDS is published, as fact `reading <collection>` of the health
 report. The fact is null after its end.
@@ -76,7 +76,10 @@ def measure_progress(steps: deque[tuple[float, int]], total: int | None) -> Read
 
 
 def list_active_reads(facts: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Map each collection to its ReadProgress as a dictionary, from the facts of a health report."""
+    """Map each collection to its ReadProgress as a dictionary.
+
+    `facts` are those of a health report.
+    """
     return {
         name.removeprefix(FACT_PREFIX): value
         for name, value in facts.items()

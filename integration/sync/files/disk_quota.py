@@ -1,4 +1,4 @@
-"""Disk space for downloads: free space of the disk and the budget of the archive."""
+"""Disk space for downloads, and the budget of the archive."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from integration.mirror.sync_state.media_files import MediaFile
 from integration.sync.context import SyncContext
 
 MIN_FREE_BYTES = 2 * 10**9
-"""Bytes of the disk that the archive leaves free, in addition to `recordings.max_gb`."""
+"""Bytes of the disk that the archive leaves free.
+
+The limit applies in addition to `recordings.max_gb`.
+"""
 
 ASSUMED_FILE_BYTES = 10 * 10**6
 """Bytes reserved for a file whose record has no size."""
@@ -21,9 +24,9 @@ ASSUMED_FILE_BYTES = 10 * 10**6
 
 @contextmanager
 def reserve_space(context: SyncContext, file: MediaFile) -> Iterator[None]:
-    """Reserve disk space for `file` until its download is recorded, because downloads run concurrently.
+    """Reserve disk space for `file` until its download is recorded.
 
-    Raises StorageFull.
+    Downloads run concurrently. Raises StorageFull.
     """
     global _reserved_bytes
     size = file.size or ASSUMED_FILE_BYTES

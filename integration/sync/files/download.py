@@ -33,7 +33,10 @@ MAX_PARALLEL_DOWNLOADS = 3
 """Most concurrent downloads of a run."""
 
 ACCEPT_AFTER_FAILURES = 6
-"""Failures after which a file with an unchanged problem is accepted, about seven hours after the first."""
+"""Failures after which a file with an unchanged problem is accepted.
+
+The acceptance is about seven hours after the first failure.
+"""
 
 OUTAGE_FAILURES = 3
 """Consecutive failures that indicate an unreachable platform instead of wrong files."""
@@ -52,7 +55,7 @@ def list_enabled_kinds(settings: Settings) -> list[MediaKind]:
 
 
 def fetch(context: SyncContext, kind: MediaKind, record_id: int, *, priority: Priority = INTERACTIVE) -> Path:
-    """Return the path of the file of a record, downloaded and checked if it is missing.
+    """Return the path of a record's file, downloaded if it is missing.
 
     Waits for a running download of the file. Raises PlatformRefused (404: the record is not mirrored, is
     erased or past its retention, or the platform has no such file), other PlatformErrors, StorageFull,
@@ -65,7 +68,7 @@ def fetch(context: SyncContext, kind: MediaKind, record_id: int, *, priority: Pr
 
 
 def open_file(context: SyncContext, kind: MediaKind, record_id: int) -> SharedDownload:
-    """Return the download of a file as soon as its first bytes can be read.
+    """Return a download as soon as its first bytes arrive.
 
     The download continues even if all readers disconnect. Raises the errors of `fetch` that occur before the
     first bytes.
@@ -90,9 +93,10 @@ def open_file(context: SyncContext, kind: MediaKind, record_id: int) -> SharedDo
 def _join_download(
     context: SyncContext, kind: MediaKind, record_id: int
 ) -> tuple[MediaFile, SharedDownload, bool]:
-    """Find or register the download of a file; the third value is True if the caller must run it.
+    """Find or register the download of a file.
 
-    The download has already ended if the file is in the archive.
+    The third value is True if the caller must run the download. The download has already ended if the file is
+    in the archive.
     """
     with context.mirror_db.read() as connection:
         file = media_files.find(connection, kind, record_id)
@@ -281,7 +285,7 @@ def _download_file(
 
 
 def _has_reappeared(context: SyncContext, file: MediaFile) -> bool:
-    """Whether an earlier download is in its place, because its disk had been absent.
+    """Whether an earlier download has reappeared with its disk.
 
     Marks the file as restored.
     """
@@ -340,9 +344,9 @@ def _is_record_deleted(context: SyncContext, file: MediaFile, priority: Priority
 
 
 def _is_in_place(target: Path, stored_state: sqlite3.Row | None) -> bool:
-    """Whether the file is recorded and present with its size, since users may move files.
+    """Whether the file is recorded and present with its size.
 
-    A symbolic link does not count as present.
+    Users may move files. A symbolic link does not count as present.
     """
     if stored_state is None or stored_state["state"] != "have" or target.is_symlink():
         return False

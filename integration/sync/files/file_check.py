@@ -1,4 +1,4 @@
-"""Check of an archived file against the size and sha256 stored at its download."""
+"""Check an archived file against its stored size and sha256."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from integration.mirror.page_queries.archive_queries import ArchivedFile
 
 
 def find_fault(data_dir: Path, file: ArchivedFile, *, quick: bool = False) -> str | None:
-    """Return the fault of `file` as a predicate for its path, or None.
+    """Return the fault of `file`, or None.
 
-    With `quick`, compare only the size; otherwise read the complete file.
+    The fault is a predicate for the path, such as "is missing". With `quick`, compare only the size;
+    otherwise read the complete file.
     """
     path = data_dir / file.path
     # The folder of the archive may be a symbolic link to a larger disk; a path inside it may not be one.

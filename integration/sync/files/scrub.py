@@ -42,7 +42,10 @@ BATCH_SIZE = 200
 SAMPLE_SIZE = 100
 """Files that are checked to detect an absent disk."""
 MAX_MISSING_IN_SAMPLE = 20
-"""Missing files of a sample above which the disk may be absent; more than half must be missing too."""
+"""Missing files of a sample above which the disk may be absent.
+
+More than half of the sample must be missing too.
+"""
 
 HEALTH_CHECK = "archive"
 """Name of the health check that fails while the disk is absent."""
@@ -126,9 +129,9 @@ def _request_refetch(context: SyncContext, file: ArchivedFile, fault: str) -> bo
 
 
 def _is_disk_missing(context: SyncContext) -> bool:
-    """Whether a sample has so many faulty files that the disk must be absent.
+    """Whether the disk of the archive appears to be absent.
 
-    Sets or removes the health check.
+    It is if too many files of a sample are faulty. Sets or removes the health check.
     """
     data_dir = context.settings.storage.data_dir
     with context.mirror_db.read() as connection:
@@ -147,7 +150,10 @@ def _is_disk_missing(context: SyncContext) -> bool:
 
 
 def _restore_reappeared_files(context: SyncContext) -> None:
-    """Restore files that reappeared after their disk was absent, although the platform has deleted them."""
+    """Restore files that reappeared after their disk was absent.
+
+    The platform has deleted these files.
+    """
     with context.mirror_db.read() as connection:
         missing_files = scrub_log.sample_missing_files(connection, BATCH_SIZE)
     for file in missing_files:

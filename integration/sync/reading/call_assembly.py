@@ -1,4 +1,7 @@
-"""Compute the calls of the backlog of legs, whose records a full sync stored (mirror/calls/backlog.py)."""
+"""Compute the calls of the backlog of legs.
+
+A full sync stored their records (mirror/calls/backlog.py).
+"""
 
 from __future__ import annotations
 
@@ -10,13 +13,19 @@ from integration.sync import progress
 from integration.sync.context import SyncContext
 
 JOB_NAME = "calls put together"
-"""Name of the job, of its progress on a terminal, and of the fact of /readyz with its ReadProgress."""
+"""Name of the job and of its progress.
+
+The progress is shown on a terminal and as a fact of /readyz.
+"""
 
 LEGS_PER_TRANSACTION = 500
-"""Legs of one transaction, which bounds the wait of a webhook for the writer."""
+"""Legs of one transaction, which bounds the wait of webhooks."""
 
 RECOUNT_SECONDS = 2.0
-"""Seconds between counts of the backlog, which other threads may extend or reduce."""
+"""Seconds between counts of the backlog.
+
+Other threads may extend or reduce it.
+"""
 
 
 def assemble_pending(
@@ -24,10 +33,11 @@ def assemble_pending(
     should_continue: Callable[[], bool] = lambda: True,
     on_progress: progress.ShowProgress | None = None,
 ) -> int:
-    """Compute the calls of the backlog, newest legs first, until it is empty or the work is cancelled.
+    """Compute the calls of the backlog, newest legs first.
 
-    `on_progress` receives the number of legs done and in total. Returns the number of legs left. Concurrent
-    calls are safe: each takes the newest legs. Raises StorageError; committed work is kept.
+    Ends when the backlog is empty or the work is cancelled. `on_progress` receives the number of legs done
+    and in total. Returns the number of legs left. Concurrent calls are safe: each takes the newest legs.
+    Raises StorageError; committed work is kept.
     """
     remaining, counted_at = _count_pending(context), clock.monotonic()
     if not remaining:

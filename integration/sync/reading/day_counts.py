@@ -1,7 +1,8 @@
-"""Verify completeness: compare the platform's record count of each day with that of the mirror.
+"""Verify completeness by the platform's record count of each day.
 
-A day with different counts is read again, in closed windows. If the counts still differ, the day is a gap and
-stored with its cause (mirror/sync_state/completeness.py).
+The counts are compared with those of the mirror. A day with different counts is read again, in closed
+windows. If the counts still differ, the day is a gap and stored with its cause
+(mirror/sync_state/completeness.py).
 """
 
 from __future__ import annotations
@@ -81,12 +82,18 @@ def verify_days(context: SyncContext, policy: Policy, days: Sequence[str], tally
 
 
 def retention_start(context: SyncContext, policy: Policy) -> str | None:
-    """Return the UTC text before which retention deletes records, which are no gap; None without a limit."""
+    """Return the UTC text before which retention deletes records, or None.
+
+    Deleted records are not a gap.
+    """
     return RetentionLimits(context.settings.retention).for_table(policy.resource.table)
 
 
 def list_days(oldest: str | None, now: datetime) -> list[str]:
-    """List the UTC days from today back to the day of `oldest` (UTC text)."""
+    """List the UTC days from today back to `oldest`.
+
+    `oldest` is UTC text.
+    """
     first_day = clock.parse_utc((oldest or "")[:10])
     if first_day is None:
         return []
@@ -196,7 +203,7 @@ def _count_collection(context: SyncContext, policy: Policy) -> tuple[int, int]:
 
 
 def _count_between(context: SyncContext, policy: Policy, lo: datetime, hi: datetime) -> tuple[int, int]:
-    """Return the counts of the platform and of the mirror for `[lo, hi)`."""
+    """Count `[lo, hi)` on the platform and in the mirror."""
     platform_count = windows.count_records(
         context.platform, policy.resource, windows.make_date_conditions(policy.resource, lo, hi)
     )

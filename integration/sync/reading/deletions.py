@@ -1,4 +1,4 @@
-"""Confirm the deletion of records that a full sync did not find (docs/sync.md).
+"""Confirm the deletion of records that a full sync missed (docs/sync.md).
 
 Every engine of this kind has deleted rows by mistake at some time, so each deletion is confirmed. A record
 counts as deleted only if its own path returns 404 or, without such a path, if a second full sync does not
@@ -28,19 +28,23 @@ from integration.sync.reading.page_store import Tally
 log = logging.getLogger(__name__)
 
 DELETION_LIMIT, DELETION_LIMIT_SHARE = 20, 0.02
-"""Deletion limit: the larger of a number of records and a share of the collection."""
+"""Deletion limit: number of records or share of the collection.
+
+The larger of the two applies.
+"""
 
 AGE_OUT_SAMPLE_SIZE = 5
-"""Most records at the old end that are requested by their own paths to confirm that they aged out."""
+"""Most of the oldest records that are requested to confirm their age-out."""
 
 RECORDS_PER_TRANSACTION = 500
 """Records marked in one transaction."""
 
 
 def confirm_missing(context: SyncContext, policy: Policy, tally: Tally) -> None:
-    """Confirm or keep the records that the last full sync of a collection with keys did not find.
+    """Confirm or keep the records that the last full sync missed.
 
-    Raises no PlatformError: a record that cannot be requested stays unchanged until the next full sync.
+    For collections with keys. Raises no PlatformError: a record that cannot be requested stays unchanged
+    until the next full sync.
     """
     resource = policy.resource
     with context.mirror_db.read(full_scan=True) as connection:
@@ -86,10 +90,10 @@ def confirm_missing(context: SyncContext, policy: Policy, tally: Tally) -> None:
 
 
 def may_accept_empty(context: SyncContext, policy: Policy, state: collection_state.State) -> bool:
-    """Whether an empty list may replace the stored records of a collection without keys.
+    """Whether an empty list may replace the stored records.
 
-    These records cannot be requested singly or restored. More than DELETION_LIMIT records wait for the
-    confirmation of a user.
+    For collections without keys. These records cannot be requested singly or restored. More than
+    DELETION_LIMIT records wait for the confirmation of a user.
     """
     with context.mirror_db.read() as connection:
         rows = collection_state.count_rows(connection, policy.resource)
@@ -100,7 +104,7 @@ def may_accept_empty(context: SyncContext, policy: Policy, state: collection_sta
 
 
 def release_deletions(context: SyncContext, policy: Policy, state: collection_state.State) -> None:
-    """Clear the held deletions and the acceptance of a collection that is within the deletion limit."""
+    """Clear held deletions and acceptance after the limit is kept."""
     if state.held is not None or state.accepted:
         context.mirror_db.write(lambda tx: collection_state.hold_deletions(tx, policy.collection, None))
     context.health.unwatch(health_check_name(policy.collection))
@@ -132,12 +136,12 @@ def accept_deletions(context: SyncContext, policy: Policy) -> None:
 
 
 def health_check_name(collection: str) -> str:
-    """Return the name of the health check that fails while deletions exceed the limit."""
+    """Return the name of the health check for exceeded deletion limits."""
     return f"deletions in {collection}"
 
 
 def restore_health_failures(context: SyncContext) -> None:
-    """Restore, at the start, the health failures of deletions that wait for confirmation."""
+    """Restore the health failures of waiting deletions at the start."""
     with context.mirror_db.read() as connection:
         for state in collection_state.list_states(connection):
             if state.held is not None:
@@ -159,9 +163,10 @@ def has_own_path(policy: Policy) -> bool:
 def _find_aged_out(
     context: SyncContext, policy: Policy, full_sync_start: str, missing_summary: missing_records.UnseenRecords
 ) -> list[Key]:
-    """Find missing records older than all found records, if the platform has really deleted them.
+    """Find missing records that aged out.
 
-    The platform ages out its oldest records.
+    They are older than all found records, and the platform has really deleted them. The platform ages out its
+    oldest records.
     """
     if not policy.is_history or missing_summary.lowest_seen is None:
         return []
@@ -253,7 +258,7 @@ def _mark_missing(
 
 
 def _update_contact_names(context: SyncContext, tx: Transaction, policy: Policy, keys: Sequence[Key]) -> None:
-    """Recompute names on calls, which come from contacts, after contacts were hidden or restored."""
+    """Recompute names on calls after contacts were hidden or restored."""
     if policy.collection == "contacts" and keys:
         context.call_store.refresh_contacts(tx, [key for key in keys if isinstance(key, int)])
 

@@ -1,4 +1,4 @@
-"""Full syncs: read a collection completely and verify that the result is complete.
+"""Full syncs: read a collection completely and verify the result.
 
 History is read from the newest record to the oldest, so that an initial sync is useful from its first minute.
 The position is stored with each commit, and after a restart the sync resumes there. At its end the missing
@@ -33,7 +33,10 @@ from integration.sync.reading.pages import (
 log = logging.getLogger(__name__)
 
 IMMEDIATE_CALL_RECORDS = 5000
-"""Records of a full sync whose calls are computed at once; those of older records go to the backlog."""
+"""Records of a full sync whose calls are computed at once.
+
+The legs of older records go to the backlog.
+"""
 
 MAX_PASSES = 3
 """Most attempts to read a collection completely by page numbers."""
@@ -322,10 +325,10 @@ def _read_dictionary(context: SyncContext, policy: Policy, tally: Tally) -> None
 
 
 def _reject_unexpected_empty(context: SyncContext, policy: Policy, state: collection_state.State) -> None:
-    """Raise PlatformBroken for an empty list where records are stored, which is usually a mistake.
+    """Raise PlatformBroken for an empty list where records are stored.
 
-    The list is accepted after two consecutive failures of the collection, or if a user accepted the deletion
-    of that many records.
+    Such a list is usually a mistake. The list is accepted after two consecutive failures of the collection,
+    or if a user accepted the deletion of that many records.
     """
     with context.mirror_db.read() as connection:
         rows = collection_state.count_rows(connection, policy.resource)

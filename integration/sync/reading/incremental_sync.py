@@ -35,10 +35,16 @@ from integration.sync.reading.pages import (
 log = logging.getLogger(__name__)
 
 FIRST_SYNC_SPAN = timedelta(days=1)
-"""Span of the first incremental sync, so that today's calls are stored before the full sync reads them."""
+"""Span of the first incremental sync.
+
+Today's calls are then stored before the full sync reads them.
+"""
 
 UNFILTERED_PAGE_SIZE = 500
-"""Records of a page if the platform cannot filter by time, so that only the order shows their age."""
+"""Records of a page if the platform cannot filter by time.
+
+Only the order of the records then shows their age.
+"""
 
 MAX_UNFILTERED_RECORDS = 20_000
 """Largest collection without filter and order that each incremental sync reads completely."""
@@ -85,7 +91,10 @@ def run_incremental_sync(context: SyncContext, policy: Policy, tally: Tally | No
 
 
 def refresh_recent(context: SyncContext, policy: Policy, days: int, tally: Tally | None = None) -> Tally:
-    """Read the records of the last `days` again, because the platform does not report their changes."""
+    """Read the records of the last `days` again.
+
+    The platform does not report their changes.
+    """
     tally = tally or Tally()
     since = clock.now() - timedelta(days=days)
     try:
@@ -100,13 +109,19 @@ def refresh_recent(context: SyncContext, policy: Policy, days: int, tally: Tally
 
 
 ReadResult = tuple[Key | None, datetime | None]
-"""New high-water mark (None: unchanged), and the platform's time at the first request."""
+"""New high-water mark, and the platform's time at the first request.
+
+None as the mark leaves it unchanged.
+"""
 
 
 def _read_by_key(
     context: SyncContext, policy: Policy, tally: Tally, state: collection_state.State, since: datetime
 ) -> ReadResult:
-    """Read the records above the mark, then the records dated since, each in the order of the key."""
+    """Read the records above the mark, then the records dated since.
+
+    Both are read in the order of the key.
+    """
     read_pages = partial(
         read_by_key,
         context.platform,
@@ -126,10 +141,10 @@ def _read_by_key(
 def _read_by_time(
     context: SyncContext, policy: Policy, tally: Tally, state: collection_state.State, since: datetime
 ) -> ReadResult:
-    """Read the records above the mark and closed windows of time, for a platform that does not sort.
+    """Read the records above the mark and closed windows of time.
 
-    If more than one page is above the mark, the mark stays unchanged, and the next full sync reads those
-    records that are dated before `since`.
+    For a platform that does not sort. If more than one page is above the mark, the mark stays unchanged, and
+    the next full sync reads those records that are dated before `since`.
     """
     limit, max_tries, platform_time = page_limit(state.failures), get_max_tries(state.failures), None
     high_water_mark = state.mark
@@ -156,10 +171,10 @@ def _read_by_time(
 def _read_newest(
     context: SyncContext, policy: Policy, tally: Tally, state: collection_state.State, since: datetime
 ) -> ReadResult:
-    """Read down from the newest id to a page without records dated since, if time cannot be filtered.
+    """Read from the newest id down, if time cannot be filtered.
 
-    An id is assigned when a call ends, so a record dated after `since` has a higher id than the records of
-    calls that ended before.
+    Stops at a page without records dated since and below the mark. An id is assigned when a call ends, so a
+    record dated after `since` has a higher id than the records of calls that ended before.
     """
     platform_time, newest_key, since_text = None, None, clock.utc_text(since)
     for window in read_by_key(
@@ -210,7 +225,10 @@ def _get_window_end() -> datetime:
 
 
 def _get_last_sync_end(state: collection_state.State, started_at: datetime) -> datetime:
-    """Return the end of the last incremental sync, or FIRST_SYNC_SPAN ago for the first."""
+    """Return the end of the last incremental sync.
+
+    For the first sync that is FIRST_SYNC_SPAN ago.
+    """
     return clock.parse_utc(state.seen_until) or started_at - FIRST_SYNC_SPAN
 
 

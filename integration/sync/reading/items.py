@@ -1,4 +1,7 @@
-"""Read records by their own paths, which return more fields than the list, and subresources."""
+"""Read records by their own paths, and subresources.
+
+A record's own path returns more fields than the list.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,10 @@ from integration.sync.reading.page_store import Tally, store_item
 
 
 def read_due_items(context: SyncContext, policy: Policy, tally: Tally) -> None:
-    """Read records by their own paths: those never read so, and all every `sync.full_interval`."""
+    """Read the records that are due by their own paths.
+
+    Those are the records never read so, and all records every `sync.full_interval`.
+    """
     read_before = clock.utc_text(clock.unix() - context.settings.sync.full_interval)
     with context.mirror_db.read() as connection:
         read_at = collection_state.get_state(connection, policy.collection).items_at
@@ -28,7 +34,10 @@ def read_due_items(context: SyncContext, policy: Policy, tally: Tally) -> None:
 
 
 def read_items(context: SyncContext, policy: Policy, keys: Sequence[Key], tally: Tally) -> None:
-    """Read the records `keys` by their own paths, which return more fields than the list."""
+    """Read the records `keys` by their own paths.
+
+    These return more fields than the list.
+    """
     with context.mirror_db.read() as connection:
         names = collection_state.list_field_values(connection, policy.resource, policy.item_key or "", keys)
     for name in names:

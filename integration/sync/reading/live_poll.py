@@ -1,4 +1,4 @@
-"""Live polls: read `/calls` to end ghost calls and find calls without webhooks."""
+"""Live polls: end ghost calls and find calls without webhooks."""
 
 from __future__ import annotations
 
@@ -15,17 +15,20 @@ from integration.sync.plan import LIST_REFRESH_SECONDS, is_due
 from integration.sync.reading.pages import read_by_pages
 
 WEBHOOK_SILENCE_SECONDS = 3600.0
-"""Seconds within which a call that REST shows without any webhook means that webhooks are silent."""
+"""Seconds within which calls without webhooks mean that webhooks are silent."""
 
 MIN_LEG_AGE_SECONDS = 3.0
-"""Seconds after a webhook during which its leg may not be listed yet."""
+"""Seconds after a webhook for which its leg may be unlisted."""
 
 MAX_LEG_REQUESTS = 20
 """Most missing legs requested by their own paths after one poll."""
 
 
 def needed(context: SyncContext) -> bool:
-    """Whether calls are open, webhooks are silent, or the last poll is LIST_REFRESH_SECONDS old."""
+    """Whether a live poll is due.
+
+    It is due while calls are open or webhooks are silent, and every LIST_REFRESH_SECONDS.
+    """
     since = clock.utc_text(clock.unix() - WEBHOOK_SILENCE_SECONDS)
     with context.mirror_db.read() as connection:
         last_poll_at = collection_state.get_state(connection, "calls").last_success_at

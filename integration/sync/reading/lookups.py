@@ -20,7 +20,10 @@ from integration.sync.reading.windows import read_matching
 log = logging.getLogger(__name__)
 
 BATCH_SIZE = 50
-"""Ids in one `in` filter, which makes a URL of about 2,000 characters."""
+"""Ids in one `in` filter.
+
+They make a URL of about 2,000 characters.
+"""
 
 
 def run_due_lookups(context: SyncContext) -> int:

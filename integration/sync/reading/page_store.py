@@ -1,4 +1,4 @@
-"""Shared parts of all syncs of a collection: storage, counts, errors and cancellation."""
+"""Shared parts of syncs: storage, counts, errors and cancellation."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from integration.sync.plan import Policy
 from integration.sync.reading.pages import Window
 
 RECORDS_PER_TRANSACTION = 500
-"""Records of one transaction, which bounds the wait of a webhook for the writer."""
+"""Records of one transaction, which bounds the wait of webhooks."""
 
 HISTORY_RECORDS_PER_TRANSACTION = 5000
 """Records of one transaction that computes no calls.
@@ -26,7 +26,10 @@ In a larger transaction each page of an index is written once for more records.
 """
 
 UNAVAILABLE_STATUSES = (403, 404)
-"""Statuses with which the platform refuses a collection: no right to it, or no such add-on."""
+"""Statuses with which the platform refuses a collection.
+
+The account has no right to the collection, or no such add-on.
+"""
 
 
 class Interrupted(SwitchroomError):
@@ -98,7 +101,7 @@ def store_item(context: SyncContext, policy: Policy, record: JsonRecord, request
 
 
 def get_max_tries(failures: int) -> int | None:
-    """Return the number of attempts per request: one after failures, otherwise the default (None).
+    """Return the attempts per request after `failures`; None for the default.
 
     One attempt is enough to find out whether a failing collection has recovered.
     """

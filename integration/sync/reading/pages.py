@@ -47,11 +47,11 @@ class Window:
 
 
 class KeyOrderUnsupported(PlatformBroken):
-    """The platform does not sort or filter this collection by its key as requested."""
+    """The platform does not sort or filter this collection by key."""
 
 
 def is_unsupported_query(error: PlatformError) -> bool:
-    """Whether the platform cannot execute the query, so that another query may succeed.
+    """Whether the platform cannot execute the query, unlike another query.
 
     It does not filter (400, `Filtration error`) or does not sort as requested.
     """
@@ -61,7 +61,10 @@ def is_unsupported_query(error: PlatformError) -> bool:
 
 
 def page_limit(failures: int) -> int:
-    """Return the records per page: fewer after failures, because large pages may cause them."""
+    """Return the records per page: fewer after failures.
+
+    Large pages may cause failures.
+    """
     return int(max(MIN_PAGE_LIMIT, MAX_PAGE_RECORDS // 4 ** min(failures, 4)))
 
 
@@ -75,7 +78,7 @@ def read_by_key(
     limit: int = MAX_PAGE_RECORDS,
     tries: int | None = None,
 ) -> Iterator[Window]:
-    """Yield pages of the records that match `conditions` and have keys above `after`, ascending.
+    """Yield matching records with keys above `after` in pages, ascending.
 
     With `descending`, yield keys below `after` in descending order. Yields at least one window, which is
     empty without a match. Raises KeyOrderUnsupported, PlatformError.
@@ -89,10 +92,10 @@ def read_by_key(
 
 
 def read_ahead(windows: Iterator[Window]) -> Iterator[Window]:
-    """Yield `windows`, requesting the next window while the caller processes the current window.
+    """Yield `windows`, and request the next window ahead.
 
-    Prefetches one window, so that at most two are in memory. A caller that stops early waits for the running
-    request.
+    The request runs while the caller processes the current window. Prefetches one window, so that at most two
+    are in memory. A caller that stops early waits for the running request.
     """
     with ThreadPoolExecutor(1, thread_name_prefix="reading ahead") as thread:
         next_window = thread.submit(next, windows, None)
@@ -104,7 +107,7 @@ def read_ahead(windows: Iterator[Window]) -> Iterator[Window]:
 def read_by_pages(
     platform: Platform, resource: Resource, *, limit: int = MAX_PAGE_RECORDS, tries: int | None = None
 ) -> Iterator[Window]:
-    """Yield all records by page numbers until the number of records read reaches the total."""
+    """Yield all records by page numbers, until the total is reached."""
     records_read, page_number = 0, 1
     while True:
         requested_at, responses = clock.utc_text(), list[PlatformResponse]()
@@ -168,7 +171,7 @@ def _read_verified_page(
 
 
 def _find_order_fault(keys: list[Key | None], after: Key | None, descending: bool) -> str:
-    """Return the fault in the order of `keys`; empty if there is none."""
+    """Return the fault in the order of `keys`, or ''."""
     previous = after
     for key in keys:
         if not isinstance(key, int) or (previous is not None and not isinstance(previous, int)):

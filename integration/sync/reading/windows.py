@@ -1,8 +1,9 @@
-"""Read closed windows of time: `[lo, hi)` by filter, accepted only with as many records as the total.
+"""Read closed windows of time: `[lo, hi)` by filter.
 
-Windows need no sort order of the platform, and records created or deleted outside a window do not affect it.
-A window with more than one page is halved. If the platform sorts by key, pages.py needs fewer requests; if it
-does not, an entire collection is read by windows.
+A window is accepted only with as many records as its total. Windows need no sort order of the platform, and
+records created or deleted outside a window do not affect it. A window with more than one page is halved. If
+the platform sorts by key, pages.py needs fewer requests; if it does not, an entire collection is read by
+windows.
 """
 
 from __future__ import annotations
@@ -86,9 +87,10 @@ def read_closed(
     limit: int = MAX_PAGE_RECORDS,
     tries: int | None = None,
 ) -> Iterator[Window]:
-    """Yield all records dated in `[lo, hi)` (UTC, without fractions of seconds), newest window first.
+    """Yield all records dated in `[lo, hi)`, newest window first.
 
-    Raises PlatformBroken for an inconsistent window, other PlatformErrors.
+    Both are UTC, without fractions of seconds. Raises PlatformBroken for an inconsistent window, other
+    PlatformErrors.
     """
     pending = [(lo, hi)]
     while pending:

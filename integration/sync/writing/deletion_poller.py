@@ -1,4 +1,4 @@
-"""Poll pending deletions, which the platform accepted with 202, until they are finished."""
+"""Poll pending deletions, accepted with 202, until they are finished."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def poll_due(context: AppContext) -> None:
 
 
 def poll_now(context: AppContext, collection: str) -> None:
-    """Poll the pending deletions of `collection` for a user, without waiting for the scheduler.
+    """Poll the pending deletions of `collection` at once, for a user.
 
     Most deletions are finished at once, and a user checks the result directly after a deletion.
     """
@@ -60,7 +60,10 @@ def _poll_entries(context: AppContext, entries: Iterable[PendingDeletion], prior
 
 
 def _fetch_remaining(context: AppContext, entry: PendingDeletion, priority: Priority) -> list[int]:
-    """Fetch the keys that the platform still lists; for an entire collection at most one of them."""
+    """Fetch the keys that the platform still lists.
+
+    For an entire collection at most one key.
+    """
     target = get_resource(entry.collection)
     key = target.key or "id"
     page = context.platform.page(

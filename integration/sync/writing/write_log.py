@@ -1,7 +1,8 @@
-"""Write log and idempotency keys: each write sent to the platform, with its result and without secrets.
+"""Write log and idempotency keys.
 
-An entry is committed before the request is sent, so after a crash the log shows which write may have been
-done. Responses for an `Idempotency-Key` are kept for a day.
+Each write sent to the platform is stored with its result and without secrets. An entry is committed before
+the request is sent, so after a crash the log shows which write may have been done. Responses for an
+`Idempotency-Key` are kept for a day.
 """
 
 from __future__ import annotations
@@ -171,7 +172,10 @@ def store_response(app_db: Database, who: str, key: str, status: int, content_ty
 
 
 def release_key(app_db: Database, who: str, key: str) -> None:
-    """Delete the claim of a request that had no effect, so that `key` can be reused."""
+    """Delete the claim of a request that had no effect.
+
+    `key` can then be reused.
+    """
     key_hash = tokens.digest(key)
     app_db.write(
         lambda tx: tx.execute("DELETE FROM idempotency WHERE who = ? AND key_hash = ?", (who, key_hash))
@@ -179,7 +183,10 @@ def release_key(app_db: Database, who: str, key: str) -> None:
 
 
 def redact_body(body: bytes | None) -> str | None:
-    """Return the body for the write log, with secrets and long texts replaced; None without a body."""
+    """Return the body for the write log; None without a body.
+
+    Secrets and long texts are replaced.
+    """
     if not body:
         return None
     try:

@@ -45,7 +45,10 @@ Click-to-call takes 15 s, and /leadcalls may delay its response for a minute.
 
 _JSON = "application/json"
 _SECRET_PATH = "/apitokens"
-"""Path whose ids are tokens and whose responses contain a token; neither is stored."""
+"""Path with tokens as ids and in its responses.
+
+Neither is stored.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,9 +205,10 @@ def _make_unanswered_result(
 
 
 def _store_for_repeats(context: AppContext, request: WriteRequest, key: str, result: WriteResult) -> None:
-    """Store `result` for repeats of `key`, status 0 if there was no response, or release the key.
+    """Store `result` for repeats of `key`, or release the key.
 
-    A storage failure is logged, not raised: the key stays claimed, so a repeat is not sent.
+    Without a response the stored status is 0. A storage failure is logged, not raised: the key stays claimed,
+    so a repeat is not sent.
     """
     try:
         if request.may_repeat_refused and result.status is not None and not result.is_done:
@@ -236,9 +240,10 @@ def _make_repeated_result(earlier: EarlierRequest) -> WriteResult:
 
 
 def parse_errors(body: bytes, status: int) -> tuple[str, dict[str, str]]:
-    """Parse an error body of the platform, in any of its forms, into a sentence and messages by field.
+    """Parse an error body of the platform, in any of its forms.
 
-    Entries of `errors` are texts or objects `{code, field, message}` (docs/platform.md#5-errors).
+    Returns a sentence and the messages by field. Entries of `errors` are texts or objects `{code, field,
+    message}` (docs/platform.md#5-errors).
     """
     try:
         parsed = orjson.loads(body)
@@ -312,7 +317,10 @@ def _find_resource(path: str) -> Resource | None:
 def _record_deletion(
     context: AppContext, path: str, resource: Resource, status: int, requested_at: str
 ) -> None:
-    """Record a deletion: 204 is finished; 202 is pending and polled at once, later by the scheduler."""
+    """Record a deletion.
+
+    With 204 it is finished. With 202 it is pending: polled at once, later by the scheduler.
+    """
     key_list = path.strip("/").removeprefix(resource.collection).strip("/")
     keys = [key for part in key_list.split(",") if (key := parse_id(part)) is not None] if key_list else None
 
@@ -334,7 +342,10 @@ def _record_deletion(
 def _refresh_records(
     context: AppContext, request: WriteRequest, resource: Resource, keys: Sequence[int], requested_at: str
 ) -> None:
-    """Read the records that a bulk PATCH changed, because its response contains no records."""
+    """Read the records that a bulk PATCH changed.
+
+    Its response contains no records.
+    """
     condition = [{"property": resource.key, "operator": "in", "value": list(keys)}]
     response = context.platform.get(
         f"/{resource.collection}",
@@ -355,6 +366,9 @@ def _parse_ids(body: bytes | None) -> list[int]:
 
 
 def _has_field_selection(query: str) -> bool:
-    """Whether `include` or `fields[…]` change the response, so that it differs from the stored record."""
+    """Whether `include` or `fields[…]` change the response.
+
+    The response then differs from the stored record.
+    """
     names = [name for name, _ in parse_qsl(query, keep_blank_values=True)]
     return any(name == "include" or name.startswith("fields") for name in names)
