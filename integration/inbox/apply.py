@@ -135,7 +135,7 @@ class Applier:
     def _apply_rows(self, rows: Sequence[StoredWebhook]) -> list[Status]:
         """Apply `rows` in one transaction.
 
-        If the transaction fails, each row gets its own. Raises StorageError.
+        If the transaction fails, each row is applied in a separate transaction. Raises StorageError.
         """
         webhooks = [_parse_row(row) for row in rows]
         try:

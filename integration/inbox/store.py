@@ -347,7 +347,7 @@ class Inbox:
 def find_mentions(
     connection: sqlite3.Connection, matches: Callable[[str], bool], leg_ids: Set[int]
 ) -> list[int]:
-    """Find the seqs of webhooks that belong to an erasure or hold.
+    """Find the seqs of webhooks that mention a number or a leg.
 
     The body text `matches`, or the call_id is one of `leg_ids`.
     """

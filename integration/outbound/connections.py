@@ -60,7 +60,7 @@ class _ExchangeState(threading.local):
 current_exchange = _ExchangeState()
 """State of this thread's exchange, set before each request.
 
-A response body keeps the values of its own.
+A response body keeps the values of its request.
 """
 
 
@@ -132,7 +132,7 @@ def _prepare_connect(connection: HTTPConnection) -> None:
 
 
 class _DeadlinePool(urllib3.HTTPConnectionPool):
-    """Connection pool.
+    """Connection pool whose waits are limited by the deadline.
 
     Callers wait for a connection at most until the deadline of their exchange.
     """

@@ -139,7 +139,7 @@ class Budget:
     def delay(self) -> float:
         """Return the seconds until a token is available to the scheduler.
 
-        0 if one is available now.
+        Returns 0 if a token is available now.
         """
         with self._condition:
             return self._compute_delay()

@@ -58,9 +58,9 @@ class WrongFile(PlatformBroken):
 
 
 class UnknownLength(Exception):
-    """The received bytes are valid but their number is not confirmed.
+    """The received file is valid but has no announced length.
 
-    Without an announced length the file must be downloaded twice. `sha256` is the hex digest of the first
+    Such a file must be downloaded twice. `sha256` is the hex digest of the first
     download.
     """
 
@@ -71,7 +71,7 @@ class UnknownLength(Exception):
 
 @dataclass(frozen=True, slots=True)
 class DownloadedFile:
-    """Stored file.
+    """Downloaded and stored file.
 
     `size` is in bytes, `sha256` a hex digest, `content_type` that of the response.
     """

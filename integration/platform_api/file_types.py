@@ -88,7 +88,7 @@ def check_pdf_end(file: Path) -> str | None:
 def make_mp3_end_check(seconds: int | None) -> CheckEnd:
     """Make the end check of an MP3 that should last `seconds`.
 
-    None if the duration is unknown.
+    `seconds` is None if the duration is unknown.
     """
 
     def check_end(file: Path) -> str | None:

@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 SCRUB_INTERVAL_DAYS = 30
 """Days between two reads of a file."""
 RUN_INTERVAL_SECONDS = 600.0
-"""Seconds between runs of the scheduler."""
+"""Seconds between runs of the job."""
 MAX_BYTES_PER_RUN = 256 * 10**6
 """Bytes after which a run ends.
 

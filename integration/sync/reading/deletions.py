@@ -43,8 +43,8 @@ RECORDS_PER_TRANSACTION = 500
 def confirm_missing(context: SyncContext, policy: Policy, tally: Tally) -> None:
     """Confirm or keep the records that the last full sync missed.
 
-    For collections with keys. Raises no PlatformError: a record that cannot be requested stays unchanged
-    until the next full sync.
+    Applies to collections with keys. Raises no PlatformError: a record that cannot be requested stays
+    unchanged until the next full sync.
     """
     resource = policy.resource
     with context.mirror_db.read(full_scan=True) as connection:
@@ -92,7 +92,7 @@ def confirm_missing(context: SyncContext, policy: Policy, tally: Tally) -> None:
 def may_accept_empty(context: SyncContext, policy: Policy, state: collection_state.State) -> bool:
     """Whether an empty list may replace the stored records.
 
-    For collections without keys. These records cannot be requested singly or restored. More than
+    Applies to collections without keys. Their records cannot be requested singly or restored. More than
     DELETION_LIMIT records wait for the confirmation of a user.
     """
     with context.mirror_db.read() as connection:
@@ -104,7 +104,10 @@ def may_accept_empty(context: SyncContext, policy: Policy, state: collection_sta
 
 
 def release_deletions(context: SyncContext, policy: Policy, state: collection_state.State) -> None:
-    """Clear held deletions and acceptance after the limit is kept."""
+    """Clear the held deletions of a collection within the deletion limit.
+
+    Also clears their acceptance and the health failure.
+    """
     if state.held is not None or state.accepted:
         context.mirror_db.write(lambda tx: collection_state.hold_deletions(tx, policy.collection, None))
     context.health.unwatch(health_check_name(policy.collection))

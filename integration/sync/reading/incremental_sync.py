@@ -111,7 +111,7 @@ def refresh_recent(context: SyncContext, policy: Policy, days: int, tally: Tally
 ReadResult = tuple[Key | None, datetime | None]
 """New high-water mark, and the platform's time at the first request.
 
-None as the mark leaves it unchanged.
+A mark of None leaves the stored mark unchanged.
 """
 
 
@@ -143,7 +143,7 @@ def _read_by_time(
 ) -> ReadResult:
     """Read the records above the mark and closed windows of time.
 
-    For a platform that does not sort. If more than one page is above the mark, the mark stays unchanged, and
+    Used if the platform does not sort. If more than one page is above the mark, the mark stays unchanged, and
     the next full sync reads those records that are dated before `since`.
     """
     limit, max_tries, platform_time = page_limit(state.failures), get_max_tries(state.failures), None
@@ -173,8 +173,8 @@ def _read_newest(
 ) -> ReadResult:
     """Read from the newest id down, if time cannot be filtered.
 
-    Stops at a page without records dated since and below the mark. An id is assigned when a call ends, so a
-    record dated after `since` has a higher id than the records of calls that ended before.
+    Stops at the first page that reaches the mark and has no record dated since. An id is assigned when a call
+    ends, so a record dated after `since` has a higher id than the records of calls that ended before.
     """
     platform_time, newest_key, since_text = None, None, clock.utc_text(since)
     for window in read_by_key(

@@ -18,7 +18,7 @@ WEBHOOK_SILENCE_SECONDS = 3600.0
 """Seconds within which calls without webhooks mean that webhooks are silent."""
 
 MIN_LEG_AGE_SECONDS = 3.0
-"""Seconds after a webhook for which its leg may be unlisted."""
+"""Seconds after a webhook in which its leg may be unlisted."""
 
 MAX_LEG_REQUESTS = 20
 """Most missing legs requested by their own paths after one poll."""

@@ -51,9 +51,9 @@ class KeyOrderUnsupported(PlatformBroken):
 
 
 def is_unsupported_query(error: PlatformError) -> bool:
-    """Whether the platform cannot execute the query, unlike another query.
+    """Whether the platform cannot execute the query.
 
-    It does not filter (400, `Filtration error`) or does not sort as requested.
+    It does not filter (400, `Filtration error`) or sort as requested. Another query may succeed.
     """
     return isinstance(error, KeyOrderUnsupported) or (
         isinstance(error, PlatformRefused) and error.status == 400

@@ -22,7 +22,7 @@ from integration.sync.reading.pages import MAX_PAGE_ATTEMPTS, Window, require_to
 
 ONE_DAY = timedelta(days=1)
 EARLIEST_DATE = datetime(1990, 1, 1, tzinfo=UTC)
-"""Start of the first window.
+"""Start of the oldest window.
 
 The few records dated earlier come from wrong clocks.
 """
@@ -89,8 +89,8 @@ def read_closed(
 ) -> Iterator[Window]:
     """Yield all records dated in `[lo, hi)`, newest window first.
 
-    Both are UTC, without fractions of seconds. Raises PlatformBroken for an inconsistent window, other
-    PlatformErrors.
+    `lo` and `hi` are UTC, without fractions of seconds. Raises PlatformBroken for an inconsistent window,
+    other PlatformErrors.
     """
     pending = [(lo, hi)]
     while pending:

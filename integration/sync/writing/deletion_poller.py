@@ -19,7 +19,7 @@ from integration.sqlite.transaction import Transaction
 log = logging.getLogger(__name__)
 
 POLL_SECONDS = 1.0
-"""Seconds between runs of the scheduler."""
+"""Seconds between runs of the job."""
 
 
 def poll_due(context: AppContext) -> None:

@@ -45,7 +45,7 @@ Click-to-call takes 15 s, and /leadcalls may delay its response for a minute.
 
 _JSON = "application/json"
 _SECRET_PATH = "/apitokens"
-"""Path with tokens as ids and in its responses.
+"""Path of API tokens: its ids and responses contain tokens.
 
 Neither is stored.
 """
