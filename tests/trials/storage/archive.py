@@ -147,7 +147,10 @@ class Archive(Trial):
         requested = _list_requested(mirror)
         self.verify(not requested, f"without its disk no file is downloaded, not {len(requested)}")
         error = mirror.get_health_error(scrub.HEALTH_CHECK)
-        self.verify("Check that the disk of the archive is mounted." in error, f"the missing disk is reported, not {error!r}")
+        self.verify(
+            "Check that the disk of the archive is mounted." in error,
+            f"the missing disk is reported, not {error!r}",
+        )
         (folder / "not mounted").rename(folder / "recordings")
         scrub.scrub_due_files(mirror.context)
         error = mirror.get_health_error(scrub.HEALTH_CHECK)
