@@ -1,4 +1,4 @@
-"""Who did what, about what, with which result. Never holds a secret."""
+"""Audit log: actions of users and clients, with results. Never contains secrets."""
 
 from __future__ import annotations
 
@@ -23,7 +23,11 @@ CREATE TABLE IF NOT EXISTS audit (
 
 @dataclass(frozen=True, slots=True)
 class AuditEntry:
-    """`who` is a person's address, 'key NAME', 'command' or ''. `at` is UTC text."""
+    """Entry of the audit log.
+
+    `who`: e-mail address of a dashboard user, 'key NAME', 'command line' or ''. `what`: the action. `about`:
+    its subject. `at`: UTC text. `address`: IP address of the client, '' if there is none.
+    """
 
     id: int
     at: str
@@ -43,8 +47,11 @@ def record(
     *,
     address: str = "",
 ) -> None:
-    """Write an entry: in the transaction of the deed, or, given the database, in one of its own that is
-    durable on return."""
+    """Write an entry of the audit log.
+
+    With a transaction the entry is committed together with the action. With a database the entry is durable
+    on return.
+    """
     values = (clock.utc_text(), who, action, subject, result, address)
 
     def work(tx: Transaction) -> None:
@@ -59,7 +66,10 @@ def record(
 
 
 def list_newest(app_db: Database, limit: int = 100, before: int | None = None) -> list[AuditEntry]:
-    """The newest entries first; `before` is the id of the last one of the page before."""
+    """Return up to `limit` entries, newest first.
+
+    `before`: id of the last entry of the previous page; None for the first page.
+    """
     with app_db.read() as connection:
         rows = connection.execute(
             "SELECT id, at, who, what, about, result, address FROM audit "
@@ -70,5 +80,5 @@ def list_newest(app_db: Database, limit: int = 100, before: int | None = None) -
 
 
 def delete_before(tx: Transaction, before: str) -> int:
-    """Remove what is older than `before` (UTC text); returns how many entries."""
+    """Delete entries older than `before` (UTC text) and return their number."""
     return tx.execute("DELETE FROM audit WHERE at < ?", (before,)).rowcount

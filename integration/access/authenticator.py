@@ -1,6 +1,6 @@
-"""Who calls the facade: a local key, or credentials of the platform that the platform itself accepted.
+"""Authentication of facade clients by local key or platform credential.
 
-Credentials are settled before a byte of the body is read. See docs/facade.md.
+Credentials are verified before the request body is read. See docs/facade.md.
 """
 
 from __future__ import annotations
@@ -30,27 +30,30 @@ from integration.settings.model import Settings
 from integration.sqlite.database import Database
 
 RECHECK_SECONDS = 300.0
-"""A credential in use is checked with the platform at most this often."""
+"""Minimum seconds between two platform checks of a cached credential."""
 ADMIN_RECHECK_SECONDS = 900.0
-"""So long after /me told whose it is that is asked again, instead of a ping: who was an administrator may be
-none by now."""
+"""Seconds between requests of `/me`, because the user may have lost administrator rights.
+
+The checks in between use `/ping`.
+"""
 CACHE_SECONDS = 900.0
-"""How long a checked credential is believed without the platform."""
+"""Seconds after its last check for which a cached credential is valid without the platform."""
 CHECK_TIMEOUT_SECONDS = 10.0
-"""Total for one question about a credential."""
+"""Seconds for one check of a credential with the platform, in total."""
 BACKOFF_SECONDS = 30.0
-"""After the platform failed to answer, known credentials are not asked about for so long."""
+"""Seconds without checks of cached credentials after the platform did not respond to one."""
 USE_WRITE_SECONDS = 30.0
-"""Between two notes on disk that a credential is in use."""
+"""Seconds between two writes of a credential's last use; fewer if `facade.session_idle` is below 120 s."""
 MAX_CACHED_USES = 1000
-"""Credentials whose last use is cached; every login brings another token."""
+"""Number of credentials whose last use is cached. It is limited because every login creates another token."""
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who is asking. `credentials` are what to forward to the platform, None for our own account's.
+    """Authenticated client of the facade.
 
-    Only an administrator's reads, and a local key's, come from the mirror.
+    `credentials` (user, secret, header kind) are forwarded to the platform; None: use the configured account.
+    Only reads of administrators and of local keys are served from the mirror.
     """
 
     name: str
@@ -68,13 +71,16 @@ class Caller:
 
     @property
     def visibility(self) -> Visibility:
-        """What the client sees of the mirror, if it can read the mirror."""
+        """Visibility of the mirror for this client, if it can read the mirror."""
         return visibility.of(self.key)
 
 
 @dataclass(frozen=True, slots=True)
 class PresentedCredentials:
-    """Credentials as they came. `user` is None for X-Auth-Token; `kind` says in which header they go on."""
+    """Credentials of a request, not yet verified.
+
+    `user` is None for X-Auth-Token. `kind` is `basic` or `token`, the header for forwarding them.
+    """
 
     user: str | None
     secret: str
@@ -104,8 +110,12 @@ class Authenticator:
         self._backoff_until = 0.0
 
     def identify(self, request: Request) -> Caller:
-        """Raises ApiError: 400 unreadable, 401 missing, unknown or expired, 429 too many guesses, 502 or 504
-        when the platform would have to be asked and does not answer."""
+        """Return the authenticated client of a request.
+
+        Raises ApiError: 400 for a malformed header, 401 for missing, unknown or expired credentials, 403 for
+        another customer's, 429 after too many failed attempts, 502 or 504 if a check is required and the
+        platform does not respond.
+        """
         presented = read_credentials(request)
         address = request.remote_addr or ""
         try:
@@ -129,7 +139,7 @@ class Authenticator:
         )
 
     def record_login(self, secret: str, user_id: object, email: str | None) -> None:
-        """A login through the facade succeeded: its token is good from now on."""
+        """Cache the token of a successful login through the facade."""
         credential_cache.store(
             self._app_db,
             secret,
@@ -145,8 +155,11 @@ class Authenticator:
     # --- inside ------------------------------------------------------------------------------------
 
     def _verify_new(self, presented: PresentedCredentials, address: str) -> CachedCredential:
-        """Credentials we don't know: the platform decides. Guesses are limited here and only here: a script
-        with a wrong key must not lock everyone else at its address out."""
+        """Verify credentials that are not cached with the platform.
+
+        Attempts are limited for these credentials only: a script with a wrong key must not lock out the other
+        clients at its address.
+        """
         if not self._settings.facade.platform_credentials:
             login_throttle.record_failure(self._app_db, "key", presented.user, address)
             raise build_unauthorized_error()
@@ -192,7 +205,7 @@ class Authenticator:
                 self._checks_running.discard(digest)
 
     def _start_check(self, digest: bytes) -> bool:
-        """Whether this request is the one to ask; others go on with what is known."""
+        """Return True for the first of concurrent requests; the others use the cached result."""
         with self._lock:
             if digest in self._checks_running:
                 return False
@@ -201,7 +214,9 @@ class Authenticator:
 
     def _recheck(self, presented: PresentedCredentials, cached: CachedCredential) -> CachedCredential:
         if clock.monotonic() < self._backoff_until:
-            raise PlatformError("it did not answer a moment ago")
+            raise PlatformError(
+                f"it did not respond to a check of credentials within the last {BACKOFF_SECONDS:.0f} s"
+            )
         try:
             if cached.administrator is None or self._is_identity_stale(presented):
                 verified = self._fetch_identity(presented)
@@ -228,7 +243,7 @@ class Authenticator:
         return not 0 <= clock.unix() - identified_at <= ADMIN_RECHECK_SECONDS
 
     def _request(self, path: str, presented: PresentedCredentials) -> PlatformResponse:
-        """GET `path` with these credentials, once. Raises PlatformError for 429 and 5xx as well."""
+        """Send one GET with these credentials. Raises PlatformError, also for 429 and 5xx."""
         response = self._platform.get(
             path,
             priority=INTERACTIVE,
@@ -242,16 +257,16 @@ class Authenticator:
         return response
 
     def _fetch_identity(self, presented: PresentedCredentials) -> CachedCredential | None:
-        """GET /me with these credentials: their user, or None where the platform refuses them.
+        """Request `/me` with these credentials and cache their user.
 
-        Raises ApiError 403 for credentials of another customer.
+        Returns None if the platform refuses the credentials. Raises ApiError 403 for another customer's.
         """
         response = self._request("/me", presented)
         me: dict[str, Any] = {}
         if response.status == 200:
             me = _parse_record(response.body)
         elif response.status != 403:
-            # 403 is a good credential that may not read this (specification, Authentication 6).
+            # 403: the credentials are valid but have no access to /me (specification, Authentication 6).
             return None
         user_id = me.get("id", presented.user if presented.user and "@" not in presented.user else None)
         email = me.get("email", presented.user)
@@ -269,14 +284,14 @@ class Authenticator:
     def _record_use(self, secret: str) -> None:
         now = clock.unix()
         written_at = self._used_at.replace(tokens.digest(secret), now)
-        # The row may be older than the last use by the interval: after a restart an idle session ends that
-        # much earlier.
+        # The stored time can lag the last use by this interval. After a restart an idle session ends earlier
+        # by that time.
         if now - written_at >= self._use_interval_seconds:
             credential_cache.record_use(self._app_db, secret)
 
 
 def read_credentials(request: Request) -> PresentedCredentials:
-    """What the request shows. Raises ApiError 401 for nothing, 400 for a Basic header that can't be read."""
+    """Return the credentials of a request. Raises ApiError 401 if missing, 400 if malformed."""
     header = request.headers.get("Authorization", "")
     scheme, _, rest = header.partition(" ")
     if scheme.lower() == "basic":
@@ -286,14 +301,14 @@ def read_credentials(request: Request) -> PresentedCredentials:
             text = ""
         user, separator, secret = text.partition(":")
         if not separator:
-            # The platform's own words (docs/platform.md#2-sign-in).
+            # Wording of the platform (docs/platform.md#2-sign-in).
             raise ApiError(400, "Failed to parse Authorization header credentials")
         return PresentedCredentials(user or None, secret, "basic")
     token = request.headers.get("X-Auth-Token", "").strip()
     if token:
         return PresentedCredentials(None, token, "token")
     raise build_unauthorized_error(
-        "Credentials are needed: HTTP Basic user_id:secret, or the header X-Auth-Token."
+        "Credentials are missing. Send HTTP Basic user_id:secret, or the header X-Auth-Token."
     )
 
 
@@ -302,7 +317,7 @@ def build_unauthorized_error(message: str = "Unauthorized: unknown or expired cr
 
 
 def _parse_record(body: bytes) -> dict[str, Any]:
-    """The record in an answer of the platform, {} where there is none."""
+    """Return the record in a response of the platform, {} if it has none."""
     try:
         parsed = orjson.loads(body)
     except orjson.JSONDecodeError:

@@ -14,33 +14,39 @@ from integration.settings.values import is_loopback
 log = logging.getLogger(__name__)
 
 PEER_KEY = "switchroom.peer"
-"""Key in the WSGI environment: the address the connection came from, whatever headers say."""
+"""Key in the WSGI environment: peer address of the connection, regardless of headers."""
 FORWARDED_KEY = "switchroom.forwarded"
-"""Key in the WSGI environment: whether the request has any forwarding header, believed or not."""
+"""Key in the WSGI environment: whether the request has any forwarding header, trusted or not."""
 _WARNED_EXTENSION = "switchroom.plain_http_warned"
 """Key in the extensions of the application: present once a login over plain HTTP was logged."""
 
 
 def cookie_name(request: Request) -> str:
-    """`__Host-session` under HTTPS, where browsers let no other host or path plant it; else `session`."""
+    """Return `__Host-session` under HTTPS, else `session`.
+
+    Browsers let no other host or path set a cookie with the prefix `__Host-`.
+    """
     return "__Host-session" if request.is_secure else "session"
 
 
 def browser_token(request: Request) -> str | None:
-    """The random token this browser carries, logged in or not."""
+    """Return the random token of this browser, logged in or not; None if missing or malformed."""
     token = request.cookies.get(cookie_name(request), "")
     return token if 32 <= len(token) <= 128 and token.isascii() else None
 
 
 def is_local_request(request: Request) -> bool:
-    """Whether this machine asks for itself: a proxy on it speaks for others, and says so by its headers; a
-    page whose name was made to lead here (DNS rebinding) speaks for its maker, and asks by that name."""
+    """Return whether a program on this machine sent the request on its own behalf.
+
+    A local proxy sends requests of remote clients; its forwarding headers show that. A web page can resolve
+    its own host name to this machine (DNS rebinding); its requests have that name in the Host header.
+    """
     peer, forwarded = request.environ[PEER_KEY], request.environ[FORWARDED_KEY]
     return is_loopback(peer) and not forwarded and _is_address_or_loopback(request.host)
 
 
 def _is_address_or_loopback(host: str) -> bool:
-    """Whether the Host header is an address, or a name that is this machine's wherever it is looked up."""
+    """Return whether a Host header is an IP address or a name that always means this machine."""
     try:
         name = urlsplit(f"//{host}").hostname or ""
         return is_loopback(name) or bool(ip_address(name))
@@ -49,7 +55,10 @@ def _is_address_or_loopback(host: str) -> bool:
 
 
 def put_cookie(response: Response, token: str, *, logged_in: bool) -> None:
-    """Set the cookie with the browser's token. A browser that is logged in keeps it over its restart."""
+    """Set the cookie with the browser's token.
+
+    After a login the cookie survives a restart of the browser.
+    """
     if logged_in and not request.is_secure and not is_local_request(request):
         _warn_of_plain_http()
     response.set_cookie(
@@ -70,8 +79,10 @@ def drop_cookie(response: Response) -> None:
 
 
 def foreign_origin(request: Request, public_url: str | None) -> str | None:
-    """The origin that made the browser send this request, if it isn't ours; None if it is, or if there was no
-    browser that says (then the CSRF token alone decides)."""
+    """Return the foreign origin of a browser request, None for this server's own origin.
+
+    None also if no header names an origin; then only the CSRF token protects the request.
+    """
     origin = request.headers.get("Origin")
     if origin is None:
         site = request.headers.get("Sec-Fetch-Site")
@@ -88,7 +99,10 @@ def foreign_origin(request: Request, public_url: str | None) -> str | None:
 
 
 def _origin(url: str) -> str:
-    """'scheme://host[:port]' in the spelling browsers use, without the scheme's own port; else as it is."""
+    """Return 'scheme://host[:port]' as browsers write it, without the scheme's default port.
+
+    A URL that has no origin is returned unchanged.
+    """
     try:
         url_parts = urlsplit(url)
         port = url_parts.port
@@ -106,6 +120,6 @@ def _warn_of_plain_http() -> None:
     if _WARNED_EXTENSION not in current_app.extensions:
         current_app.extensions[_WARNED_EXTENSION] = True
         log.warning(
-            "a login over plain HTTP: password and session can be read on the way; "
+            "login over plain HTTP: password and session can be read in transit; "
             "serve HTTPS (server.tls_cert), or name the HTTPS proxy in server.trusted_proxies"
         )

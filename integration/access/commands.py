@@ -1,6 +1,7 @@
-"""The commands `user …` and `key …`, run by the process that writes.
+"""Commands `user …` and `key …`, run by the writer.
 
-Arguments and results are JSON. A password arrives as its hash, so that no channel carries it.
+Arguments and results are JSON. A password is hashed by the client, so that the control channel does not
+carry it.
 """
 
 from __future__ import annotations
@@ -109,7 +110,10 @@ def record_export(context: AccessContext, arguments: Arguments, _: Progress) -> 
 def _require_person(context: AccessContext, email: str) -> people.Person:
     person = people.find(context.app_db, email)
     if person is None:
-        raise DomainError(f"nobody here has the address {people.normalize_email(email)!r}")
+        raise DomainError(
+            f"No dashboard user has the e-mail address {people.normalize_email(email)!r}. "
+            "`switchroom user list` shows all users."
+        )
     return person
 
 

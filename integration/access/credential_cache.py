@@ -1,7 +1,7 @@
-"""Platform credentials that callers of the facade showed and the platform accepted. Hashed.
+"""Cache of verified platform credentials, hashed, in table `remembered`.
 
-A row says whose they are, when the platform last confirmed them and when they were last used; whether that is
-recent enough is the caller's rule.
+A row has the user, the time of the last confirmation by the platform and the time of the last use. Callers
+decide how recent these times must be (`authenticator.py`).
 """
 
 from __future__ import annotations
@@ -27,17 +27,23 @@ CREATE TABLE IF NOT EXISTS remembered (
     used_at REAL NOT NULL,
     ended_at REAL
 ) STRICT;
-CREATE INDEX IF NOT EXISTS remembered_used ON remembered (used_at); -- serves forgetting what is long unused
+CREATE INDEX IF NOT EXISTS remembered_used ON remembered (used_at); -- serves the removal of unused rows
 """
 
 EXPIRY_SECONDS = 30 * 86400.0
-"""Seconds. An ended token must stay known as ended for longer than the platform may keep it alive."""
+"""Seconds without use after which a row is deleted.
+
+The row of an ended token must outlive the token on the platform.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class CachedCredential:
-    """`user_part` is what Basic named them by beside `user_id` (an e-mail address). `administrator` is None
-    until /me told. Times are Unix seconds; `ended_at` is set by a logout, a revocation or a refusal."""
+    """Platform credential that the platform accepted.
+
+    `user_part`: e-mail address of the user, accepted in Basic like `user_id`. `administrator`: None until
+    `/me` was requested. Times are Unix seconds. `ended_at`: time of a logout, revocation or expiry, else None.
+    """
 
     source: Source
     user_id: str | None
@@ -48,7 +54,7 @@ class CachedCredential:
     ended_at: float | None
 
     def matches_user(self, user_part: str | None) -> bool:
-        """Whether Basic's user part names the one these credentials belong to."""
+        """Return whether the user part of Basic (None: none sent) is this credential's user."""
         if user_part is None or user_part == self.user_id:
             return True
         return self.user_part is not None and user_part.casefold() == self.user_part.casefold()
@@ -72,7 +78,10 @@ def store(
     user_part: str | None,
     administrator: bool | None,
 ) -> CachedCredential:
-    """Note that the platform accepted these just now. A token of a login stays one whoever shows it."""
+    """Store a credential that the platform has just accepted, and return its row.
+
+    A stored row keeps its `source`, and its values where the arguments are None.
+    """
     now = clock.unix()
 
     def work(tx: Transaction) -> CachedCredential:
@@ -95,7 +104,7 @@ def store(
 
 
 def record_use(app_db: Database, secret: str) -> None:
-    """Note the use, without waiting for it to be durable."""
+    """Store the time of use, without waiting for the commit."""
     digest, now = tokens.digest(secret), clock.unix()
     app_db.submit(
         lambda tx: tx.execute("UPDATE remembered SET used_at = ? WHERE secret_hash = ?", (now, digest))
@@ -103,7 +112,10 @@ def record_use(app_db: Database, secret: str) -> None:
 
 
 def mark_ended(app_db: Database, secret: str) -> None:
-    """They are good no longer, whatever the platform may still say. Unknown ones are remembered as ended."""
+    """Mark a credential as ended, even if the platform still accepts it.
+
+    A credential that is not cached is stored as ended.
+    """
     digest, now = tokens.digest(secret), clock.unix()
     app_db.write(
         lambda tx: tx.execute(
@@ -116,7 +128,7 @@ def mark_ended(app_db: Database, secret: str) -> None:
 
 
 def delete(app_db: Database, secret: str) -> None:
-    """The platform refuses them now; should they be shown again, it is asked again."""
+    """Delete a credential that the platform refused. Its next use is verified with the platform."""
     digest = tokens.digest(secret)
     app_db.write(lambda tx: tx.execute("DELETE FROM remembered WHERE secret_hash = ?", (digest,)))
 

@@ -16,8 +16,10 @@ from integration.core.api_responses import ApiError
 
 @dataclass(frozen=True, slots=True)
 class ExportCaller:
-    """A client that may export. `name` is for the audit log, `owner` never changes. `person` is None for a
-    program."""
+    """Client that may export.
+
+    `name` is for the audit log. `owner` never changes. `person` is None for a program.
+    """
 
     name: str
     owner: str
@@ -33,19 +35,22 @@ class ExportAuthenticator:
 
     @property
     def has_key(self) -> bool:
-        """Whether the current request has a key, which no browser sends automatically."""
+        """True if the current request has a key, which no browser sends automatically."""
         return "Authorization" in request.headers or "X-Auth-Token" in request.headers
 
     def identify(self, target: Resource, right: str | None) -> ExportCaller:
-        """Return the client if it may export `target` in a format that demands `right`.
+        """Return the client if it may export `target` in a format that requires `right`.
 
-        Raises ApiError 401, 403, NotAllowed.
+        Raises ApiError 401 or 403, or another error of `Authenticator.identify`, and NotAllowed for a person.
         """
         resource = visibility.required_resource(target)
         if self.has_key:
             caller = self._context.authenticator.identify(request)
             if not caller.can_read_mirror:
-                raise ApiError(403, "Only administrators' credentials and local keys may export.")
+                raise ApiError(
+                    403,
+                    "Exports require a local key (`switchroom key add`) or an administrator's credentials.",
+                )
             if caller.key is not None and not caller.key.can_access(resource.collection):
                 raise ApiError(403, f"The key {caller.key.name!r} has no right to {resource.collection}.")
             if not caller.visibility.can_open(resource):
@@ -55,7 +60,7 @@ class ExportAuthenticator:
         token = browser.browser_token(request)
         session = sessions.find(self._context.app_db, token) if token else None
         if session is None:
-            raise ApiError(401, "Log in first.")
+            raise ApiError(401, "Exports require a dashboard login or a key. Log in first.")
         person = session[1]
         viewer = visibility.of(person, self._context.settings.dashboard.agents_see)
         viewer.check_export(target, right)

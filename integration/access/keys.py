@@ -1,7 +1,8 @@
-"""Keys of the facade. They look like the platform's, since its clients insist on that form: a user id of
-seven digits and a secret of 40 lower-case hex digits (docs/platform.md#2-sign-in).
+"""Local keys of the facade.
 
-A secret has 160 random bits and is shown once; we keep its SHA-256 (a slow hash is for what people choose).
+A key has the form of the platform's, which clients require: a user id of seven digits and a secret of 40
+lower-case hex digits (docs/platform.md#2-sign-in). The secret has 160 random bits and is shown once. Only its
+SHA-256 is stored; a slow hash is necessary only for passwords that people choose.
 """
 
 from __future__ import annotations
@@ -25,9 +26,13 @@ Scope = Literal["read", "write"]
 SCOPES: tuple[Scope, ...] = get_args(Scope)
 
 USER_IDS = range(9_000_000, 10_000_000)
-"""User ids of local keys. The platform's start low, with five to seven digits (docs/platform.md#4-types)."""
+"""User ids of local keys. Those of the platform have five to seven digits and start low.
+
+See docs/platform.md#4-types.
+"""
 _COLLECTION_PATTERN = re.compile(r"^[a-z0-9]+(/[a-z0-9]+)*$")
 _USED_AT_INTERVAL_SECONDS = 300.0
+"""Seconds between two writes of a key's last use."""
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS keys (
@@ -48,8 +53,11 @@ CREATE UNIQUE INDEX IF NOT EXISTS keys_name ON keys (name) WHERE revoked_at IS N
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """`user_id` is the key's own. `collections` are paths without a leading slash, None for all;
-    `platform_user_id` narrows reads to that user's own records. `used_at` is Unix seconds."""
+    """Local key.
+
+    `user_id`: the key's own, never a platform user's. `collections`: paths without a leading slash, None for
+    all. `platform_user_id`: user scope, None for no limit. `used_at`: Unix seconds; other times are UTC text.
+    """
 
     user_id: int
     name: str
@@ -61,7 +69,7 @@ class Key:
     revoked_at: str | None
 
     def can_access(self, collection: str) -> bool:
-        """Whether `collection` (a path, with or without leading slash) is within the key's reach."""
+        """Return whether the key covers `collection`, a path with or without a leading slash."""
         return self.collections is None or collection.strip("/") in self.collections
 
 
@@ -74,21 +82,24 @@ def add(
     *,
     reserved_ids: Collection[int] = (),
 ) -> tuple[int, str]:
-    """Make a key; returns its user id and its secret, which can't be had again.
+    """Create a key and return its user id and its secret, which is not stored.
 
-    `reserved_ids` are user ids of the platform, which the new one must not be. Raises DomainError.
+    `reserved_ids`: user ids that the key must not get. Raises DomainError for an invalid argument or a name
+    in use.
     """
     name = name.strip()
     if not name or len(name) > 100 or not name.isprintable():
-        raise DomainError("a key needs a name of 1 to 100 printable characters")
+        raise DomainError(
+            f"Invalid name {name[:110]!r}. A key needs a name of 1 to 100 printable characters."
+        )
     if scope not in SCOPES:
-        raise DomainError(f"no such scope: {scope!r}; scopes are {', '.join(SCOPES)}")
+        raise DomainError(f"There is no scope {scope!r}. Scopes are {', '.join(SCOPES)}.")
     paths = _normalize_paths(collections)
     secret = secrets.token_hex(20)
 
     def work(tx: Transaction) -> int:
         if tx.execute("SELECT 1 FROM keys WHERE name = ? AND revoked_at IS NULL", (name,)).fetchone():
-            raise DomainError(f"there is a key {name!r} already; revoke it first or choose another name")
+            raise DomainError(f"A key {name!r} exists already. Revoke it first or choose another name.")
         user_id = _choose_user_id(tx, reserved_ids)
         tx.execute(
             "INSERT INTO keys (user_id, name, scope, collections, platform_user_id, secret_hash, created_at) "
@@ -109,10 +120,10 @@ def add(
 
 
 def authenticate(app_db: Database, user_part: str | None, secret: str) -> Key | None:
-    """The key these credentials are. `user_part` is None for a secret that came alone (`X-Auth-Token`).
+    """Return the key with these credentials, None if there is none.
 
-    A wrong user id and a wrong secret cost the same work. Counting guesses is the caller's
-    (`attempts.check` before, `attempts.failed` after).
+    `user_part`: user id of Basic, None with `X-Auth-Token`. A wrong user id and a wrong secret take equally
+    long. The caller limits attempts (`login_throttle`).
     """
     digest = tokens.digest(secret)
     with app_db.read() as connection:
@@ -131,14 +142,14 @@ def authenticate(app_db: Database, user_part: str | None, secret: str) -> Key | 
 
 
 def list_all(app_db: Readable) -> list[Key]:
-    """All keys in force, by name."""
+    """Return all keys that are not revoked, ordered by name."""
     with app_db.read() as connection:
         rows = connection.execute("SELECT * FROM keys WHERE revoked_at IS NULL ORDER BY name").fetchall()
     return [_from_row(row) for row in rows]
 
 
 def revoke(app_db: Database, name: str) -> None:
-    """The key stops working at once. Raises DomainError if no key in force has this name."""
+    """Revoke a key, with immediate effect. Raises DomainError if no valid key has this name."""
 
     def work(tx: Transaction) -> None:
         cursor = tx.execute(
@@ -146,13 +157,13 @@ def revoke(app_db: Database, name: str) -> None:
             (clock.utc_text(), name.strip()),
         )
         if not cursor.rowcount:
-            raise DomainError(f"no key is called {name!r}; `switchroom key list` shows them")
+            raise DomainError(f"There is no key {name!r}. `switchroom key list` shows all keys.")
 
     app_db.write(work)
 
 
 def list_platform_user_ids(mirror_path: Path) -> frozenset[int]:
-    """User ids of the platform as far as the mirror knows them; empty where there is no mirror yet."""
+    """Return the user ids in the mirror; an empty set if there is no mirror yet."""
     if not mirror_path.exists():
         return frozenset()
     with open_readonly(mirror_path) as connection:
@@ -168,10 +179,10 @@ def _normalize_paths(collections: Sequence[str] | None) -> list[str] | None:
         return None
     paths = [path.strip().strip("/") for path in collections if path.strip()]
     if not paths:
-        raise DomainError("no collection named; leave the list away for all of them")
+        raise DomainError("The list of collections is empty. Omit it to allow all collections.")
     for path in paths:
         if not _COLLECTION_PATTERN.match(path):
-            raise DomainError(f"not the path of a collection: {path!r}")
+            raise DomainError(f"{path!r} is not the path of a collection, such as 'cdrs'.")
     return paths
 
 

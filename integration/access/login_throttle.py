@@ -1,8 +1,8 @@
-"""At most ten guesses of a password or key a minute, for each account and for each address; as many requests
-of strangers that the facade passes on.
+"""Login throttle: ten attempts per minute for each account and for each address.
 
-Kept on disk, so that a restart doesn't begin a new minute. Accounts that don't exist are counted like
-those that do. What was typed is stored hashed: people type passwords into the wrong field.
+It covers passwords, keys, setup links and requests that the facade passes through without credentials.
+Attempts are stored on disk, so a restart does not reset the limit. Unknown accounts are counted like existing
+ones. Account names are stored hashed, because users type passwords into the wrong field.
 """
 
 from __future__ import annotations
@@ -19,11 +19,12 @@ from integration.sqlite.database import Database
 from integration.sqlite.transaction import Transaction
 
 AttemptKind = Literal["password", "key", "setup", "public"]
-"""`public`: what is asked of the platform for strangers."""
+"""`public`: requests without credentials that the facade passes through to the platform."""
 
 MAX_ATTEMPTS = 10
+"""Attempts within WINDOW_SECONDS, for each account and for each address."""
 WINDOW_SECONDS = 60.0
-"""Seconds."""
+"""Seconds for which an attempt is counted."""
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS attempts (
@@ -38,49 +39,55 @@ CREATE INDEX IF NOT EXISTS attempts_address ON attempts (address, at); -- serves
 
 
 class TooManyAttempts(SwitchroomError):
-    """Answered 429. `retry_after` is seconds, at least 1."""
+    """The limit of attempts is reached. `retry_after`: seconds, at least 1. The response is 429."""
 
     def __init__(self, retry_after: int) -> None:
-        super().__init__(f"too many attempts; try again in {retry_after} seconds")
+        super().__init__(f"Too many attempts. Try again in {retry_after} seconds.")
         self.retry_after = retry_after
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """A guess that was counted before it was checked."""
+    """Attempt that was counted before its credentials were verified."""
 
     id: int
 
 
 def begin_attempt(app_db: Database, kind: AttemptKind, account: str | None, address: str) -> Attempt:
-    """Count a guess before checking it, so that guesses side by side can't slip through together.
+    """Count an attempt before its credentials are verified.
 
-    `account` is None where the secret alone was given. Raises TooManyAttempts: then don't even look.
+    Concurrent attempts cannot exceed the limit this way. `account` is None if only a secret was sent. Raises
+    TooManyAttempts; the caller must not verify the credentials then.
     """
     return app_db.write(lambda tx: _record_attempt(tx, kind, account, address))
 
 
 def discard_attempt(app_db: Database, attempt: Attempt) -> None:
-    """It was no guess: take it off the count. Earlier failures stay, or one's own account would wash clean
-    the address from which others' are tried."""
+    """Do not count an attempt that succeeded or could not be verified.
+
+    Earlier failures stay, or an attacker could reset an address's limit with their own account.
+    """
     app_db.write(lambda tx: tx.execute("DELETE FROM attempts WHERE id = ?", (attempt.id,)))
 
 
 def check_limit(app_db: Database, kind: AttemptKind, account: str | None, address: str) -> None:
-    """Raise TooManyAttempts if a guess would be refused now. Costs no write: for what is checked with every
-    request and right nearly always, with `record_failure` after a wrong one."""
+    """Raise TooManyAttempts if the limit is reached. Writes nothing.
+
+    For credentials that are verified with every request and are nearly always correct; the caller calls
+    `record_failure` for wrong ones.
+    """
     with app_db.read() as connection:
         _check_limit(connection, kind, account, address)
 
 
 def record_failure(app_db: Database, kind: AttemptKind, account: str | None, address: str) -> None:
-    """Count a wrong guess. Raises TooManyAttempts if it was one too many already."""
+    """Count a failed attempt. Raises TooManyAttempts if the limit was reached before."""
     app_db.write(lambda tx: _record_attempt(tx, kind, account, address))
 
 
 def _record_attempt(tx: Transaction, kind: AttemptKind, account: str | None, address: str) -> Attempt:
     now = clock.unix()
-    # Those of the future are of a clock that was set back.
+    # Attempts with a later time were stored before the clock was set back.
     tx.execute("DELETE FROM attempts WHERE at <= ? OR at > ?", (now - WINDOW_SECONDS, now + WINDOW_SECONDS))
     _check_limit(tx.connection, kind, account, address)
     cursor = tx.execute(
@@ -121,7 +128,10 @@ def _hash_account(kind: AttemptKind, account: str | None) -> bytes | None:
 
 
 def _hash_address(kind: AttemptKind, address: str) -> bytes:
-    """One household has one IPv6 /64; an IPv4 address may come wrapped in an IPv6 one."""
+    """Return the digest of an IPv4 address or of the /64 of an IPv6 address.
+
+    A client can use any address of its /64. An IPv4-mapped IPv6 address counts as the IPv4 address.
+    """
     try:
         parsed = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:

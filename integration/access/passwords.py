@@ -1,4 +1,4 @@
-"""Passwords: argon2id, the RFC 9106 profile for little memory, a few at a time."""
+"""Password hashing with argon2id, in the low-memory profile of RFC 9106."""
 
 from __future__ import annotations
 
@@ -14,29 +14,36 @@ from argon2.exceptions import InvalidHashError, VerificationError
 from integration.core.errors import DomainError
 
 MIN_LENGTH, MAX_LENGTH = 10, 200
+"""Limits of a password, in characters after normalization."""
 
 MAX_PARALLEL_HASHES = 2
-"""Passwords hashed at a time. Each takes 64 MiB: without a limit a flood of logins takes all memory."""
+"""Maximum number of concurrent hashes. Each takes 64 MiB, so a flood of logins would exhaust the memory."""
 WAIT_SECONDS = 5.0
-"""Seconds that a login waits for its turn."""
+"""Maximum seconds that a login waits for a free slot."""
 
 HASHER = PasswordHasher()
-"""Hasher of all passwords. The hash of other costs is replaced at the next login."""
+"""Hasher of all passwords. A stored hash with other cost parameters is replaced at the next login."""
 
 _hash_slots = threading.BoundedSemaphore(MAX_PARALLEL_HASHES)
 
 
 class TooManyLogins(DomainError):
-    """Too many passwords are being checked at once; ask again in a moment."""
+    """Too many passwords are being hashed at the same time. A later attempt may succeed."""
 
 
 def hash_password(password: str) -> str:
-    """Return the argon2id hash to store. Raises DomainError for a password that is too short or too long."""
+    """Return the argon2id hash of a password.
+
+    Raises DomainError for a password that is too short or too long, TooManyLogins without a free slot.
+    """
     normalized = _normalize(password)
     if len(normalized) < MIN_LENGTH:
-        raise DomainError(f"a password needs at least {MIN_LENGTH} characters; a few words make a good one")
+        raise DomainError(
+            f"The password has {len(normalized)} characters. It needs at least {MIN_LENGTH}, "
+            "for example four random words."
+        )
     if len(normalized) > MAX_LENGTH:
-        raise DomainError(f"a password may have at most {MAX_LENGTH} characters")
+        raise DomainError(f"The password has {len(normalized)} characters. It can have at most {MAX_LENGTH}.")
     with _hash_slot():
         return HASHER.hash(normalized)
 
@@ -56,12 +63,12 @@ def verify(stored_hash: str | None, password: str) -> bool:
 
 
 def needs_rehash(stored_hash: str) -> bool:
-    """Return whether `stored_hash` has other costs than HASHER."""
+    """Return whether `stored_hash` has other cost parameters than HASHER."""
     return HASHER.check_needs_rehash(stored_hash)
 
 
 def _normalize(password: str) -> str:
-    """One spelling whatever keyboard wrote it. Lone surrogates can't be hashed and become '?'."""
+    """Return the NFKC form, equal for all keyboards. Lone surrogates become '?' to be hashable."""
     return unicodedata.normalize("NFKC", password).encode("utf-8", "replace").decode()
 
 
@@ -73,7 +80,7 @@ def _compute_dummy_hash(hasher: PasswordHasher) -> str:
 @contextmanager
 def _hash_slot() -> Iterator[None]:
     if not _hash_slots.acquire(timeout=WAIT_SECONDS):
-        raise TooManyLogins("too many logins at once; try again in a moment")
+        raise TooManyLogins("Too many users are logging in at the same time. Try again in 5 seconds.")
     try:
         yield
     finally:

@@ -1,15 +1,14 @@
-"""People of the dashboard: who they are, their role, what they may do.
+"""Dashboard users: accounts, roles and rights.
 
 | Role | Sees and does |
 |---|---|
 | viewer | reads calls and messages |
-| agent | works: call-backs, notes, messages |
-| supervisor | everyone's work, reports |
-| admin | people, keys, settings |
+| agent | also edits call-backs and notes, sends messages |
+| supervisor | also sees the work of all users, and reports |
+| admin | also manages users, keys and settings |
 
-Rights (`rights.RIGHTS`) follow the role unless a person was given or denied them by name. With
-`dashboard.agents_see: own` viewers and agents see (and listen to) the calls of their own platform user
-only, so an agent's right to recordings reaches no further than the calls they may see.
+Rights (`rights.RIGHTS`) follow the role unless they are granted or denied to the user by name. With
+`dashboard.agents_see: own` viewers and agents see, and listen to, only the calls of their own platform user.
 """
 
 from __future__ import annotations
@@ -47,13 +46,16 @@ CREATE TABLE IF NOT EXISTS people (
     rights TEXT NOT NULL DEFAULT '{}'
 ) STRICT;
 """
-"""`rights` is JSON: true or false for each right that was given or denied by name."""
+"""`rights` is JSON: true or false for each right that was granted or denied by name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """Someone who may log in. `platform_user_id` is the user of the platform they are, if known;
-    `has_password` says whether they have set a password. Times are UTC text."""
+    """Dashboard user.
+
+    `platform_user_id` is the platform user of the same person, None if not set. `has_password` is False until
+    a password is set. Times are UTC text.
+    """
 
     id: int
     email: str
@@ -73,9 +75,9 @@ def create(
     password_hash: str | None = None,
     platform_user_id: int | None = None,
 ) -> Person:
-    """Add a person; without a hash they can log in only after a set-up link.
+    """Add a dashboard user. Without a password hash the user needs a setup link.
 
-    Raises DomainError for a malformed address, an unknown role, or an address that is taken.
+    Raises DomainError for a malformed address, an unknown role, or an address in use.
     """
     return app_db.write(lambda tx: insert(tx, email, role, password_hash, platform_user_id))
 
@@ -87,12 +89,12 @@ def insert(
     password_hash: str | None = None,
     platform_user_id: int | None = None,
 ) -> Person:
-    """`create` within a transaction that does more."""
+    """Add a dashboard user within a transaction. See `create`."""
     address = normalize_email(email)
     if not _EMAIL_PATTERN.match(address):
-        raise DomainError(f"not an e-mail address: {email!r}")
+        raise DomainError(f"{email!r} is not an e-mail address.")
     if tx.execute("SELECT 1 FROM people WHERE email = ?", (address,)).fetchone():
-        raise DomainError(f"{address} is there already")
+        raise DomainError(f"A dashboard user with the e-mail address {address} exists already.")
     now = clock.utc_text()
     tx.execute(
         "INSERT INTO people (email, role, platform_user_id, password, created_at, password_at) "
@@ -103,7 +105,7 @@ def insert(
 
 
 def find(app_db: Database, email: str) -> Person | None:
-    """The person with this address, in any case of its letters."""
+    """Return the dashboard user with this address, ignoring case; None if there is none."""
     with app_db.read() as connection:
         return _find_by_email(connection, email)
 
@@ -114,13 +116,16 @@ def get(app_db: Database, person_id: int) -> Person | None:
 
 
 def list_all(app_db: Readable) -> list[Person]:
-    """All people, by address."""
+    """Return all dashboard users, ordered by address."""
     with app_db.read() as connection:
         return [from_row(row) for row in connection.execute("SELECT * FROM people ORDER BY email")]
 
 
 def authenticate(app_db: Database, email: str, password: str) -> Person | None:
-    """The person whose password this is. An unknown address costs the same work as a wrong password."""
+    """Return the dashboard user if the password is correct, else None.
+
+    An unknown address takes as long as a wrong password. Raises TooManyLogins.
+    """
     with app_db.read() as connection:
         row = connection.execute("SELECT * FROM people WHERE email = ?", (normalize_email(email),)).fetchone()
     stored_hash = row["password"] if row else None
@@ -129,7 +134,7 @@ def authenticate(app_db: Database, email: str, password: str) -> Person | None:
     new_hash = passwords.hash_password(password) if passwords.needs_rehash(stored_hash) else stored_hash
 
     def record_login(tx: Transaction) -> Person | None:
-        # Only if the password is still the one that was checked: it may have been changed meanwhile.
+        # Only if the password is still the verified one: it may have been changed since.
         changed = tx.execute(
             "UPDATE people SET login_at = ?, password = ? WHERE id = ? AND password = ?",
             (clock.utc_text(), new_hash, row["id"], stored_hash),
@@ -140,7 +145,10 @@ def authenticate(app_db: Database, email: str, password: str) -> Person | None:
 
 
 def set_password(app_db: Database, email: str, password_hash: str) -> Person:
-    """A new password; ends every session and set-up link of the person. Raises DomainError if unknown."""
+    """Set a password, and end the user's sessions and setup links.
+
+    Raises DomainError for an unknown address.
+    """
 
     def work(tx: Transaction) -> Person:
         person = require_person(tx.connection, email)
@@ -151,7 +159,7 @@ def set_password(app_db: Database, email: str, password_hash: str) -> Person:
 
 
 def store_password(tx: Transaction, person_id: int, password_hash: str) -> None:
-    """`set_password` within a transaction that does more."""
+    """Set a password within a transaction. See `set_password`."""
     tx.execute(
         "UPDATE people SET password = ?, password_at = ? WHERE id = ?",
         (password_hash, clock.utc_text(), person_id),
@@ -161,7 +169,10 @@ def store_password(tx: Transaction, person_id: int, password_hash: str) -> None:
 
 
 def set_role(app_db: Database, email: str, role: str) -> Person:
-    """Raises DomainError for an unknown person or role, and for the last administrator."""
+    """Change the role of a dashboard user.
+
+    Raises DomainError for an unknown address or role, and if no administrator would remain.
+    """
 
     def work(tx: Transaction) -> Person:
         person = require_person(tx.connection, email)
@@ -174,9 +185,12 @@ def set_role(app_db: Database, email: str, role: str) -> Person:
 
 
 def set_right(app_db: Database, email: str, right: str, is_granted: bool | None) -> Person:
-    """Give or deny a right by name; None lets it follow the role again."""
+    """Grant or deny a right by name; None makes the right follow the role.
+
+    Raises DomainError for an unknown address or right.
+    """
     if right not in RIGHTS:
-        raise DomainError(f"no such right: {right!r}; rights are {', '.join(RIGHTS)}")
+        raise DomainError(f"There is no right {right!r}. Rights are {', '.join(RIGHTS)}.")
 
     def work(tx: Transaction) -> Person:
         person = require_person(tx.connection, email)
@@ -192,14 +206,17 @@ def set_right(app_db: Database, email: str, right: str, is_granted: bool | None)
 
 
 def load_explicit_rights(app_db: Database, person_id: int) -> dict[str, bool]:
-    """What was given or denied by name; the others follow the role."""
+    """Return the rights that are granted or denied by name. The others follow the role."""
     with app_db.read() as connection:
         row = connection.execute("SELECT * FROM people WHERE id = ?", (person_id,)).fetchone()
     return {} if row is None else read_explicit_rights(row)
 
 
 def set_platform_user(app_db: Database, email: str, user_id: int | None) -> Person:
-    """Say which user of the platform a person is (`dashboard.agents_see: own` needs it)."""
+    """Link a dashboard user to a platform user, as `dashboard.agents_see: own` requires.
+
+    Raises DomainError for an unknown address.
+    """
 
     def work(tx: Transaction) -> Person:
         person = require_person(tx.connection, email)
@@ -210,8 +227,10 @@ def set_platform_user(app_db: Database, email: str, user_id: int | None) -> Pers
 
 
 def remove(app_db: Database, email: str) -> None:
-    """Remove a person and end their sessions at once. Raises DomainError if unknown or the last
-    administrator."""
+    """Remove a dashboard user and end the user's sessions at once.
+
+    Raises DomainError for an unknown address and for the last administrator.
+    """
 
     def work(tx: Transaction) -> None:
         person = require_person(tx.connection, email)
@@ -222,7 +241,7 @@ def remove(app_db: Database, email: str) -> None:
 
 
 def is_empty(app_db: Database) -> bool:
-    """Whether nobody was ever added: the installation waits for its first administrator."""
+    """Return whether there is no dashboard user, so that the first administrator must be set up."""
     with app_db.read() as connection:
         return connection.execute("SELECT 1 FROM people LIMIT 1").fetchone() is None
 
@@ -232,21 +251,27 @@ def normalize_email(email: str) -> str:
 
 
 def find_by_id(connection: sqlite3.Connection, person_id: int) -> Person | None:
-    """`get` on an open connection."""
+    """Return a dashboard user by id, on an open connection; None if there is none."""
     row = connection.execute("SELECT * FROM people WHERE id = ?", (person_id,)).fetchone()
     return from_row(row) if row else None
 
 
 def require_person(connection: sqlite3.Connection, email: str) -> Person:
-    """The person with this address, within a transaction. Raises DomainError if there is none."""
+    """Return the dashboard user with this address, on an open connection.
+
+    Raises DomainError if there is none.
+    """
     person = _find_by_email(connection, email)
     if person is None:
-        raise DomainError(f"nobody here has the address {normalize_email(email)!r}")
+        raise DomainError(
+            f"No dashboard user has the e-mail address {normalize_email(email)!r}. "
+            "`switchroom user list` shows all users."
+        )
     return person
 
 
 def from_row(row: sqlite3.Row) -> Person:
-    """A Person from a row that has all columns of `people`."""
+    """Build a Person from a row with all columns of `people`."""
     role: Role = row["role"]
     return Person(
         id=row["id"],
@@ -264,7 +289,7 @@ def _check_role(role: str) -> Role:
     for candidate in ROLES:
         if role == candidate:
             return candidate
-    raise DomainError(f"no such role: {role!r}; roles are {', '.join(ROLES)}")
+    raise DomainError(f"There is no role {role!r}. Roles are {', '.join(ROLES)}.")
 
 
 def _find_by_email(connection: sqlite3.Connection, email: str) -> Person | None:
@@ -279,21 +304,21 @@ def _check_not_last_admin(tx: Transaction, person: Person) -> None:
         "SELECT 1 FROM people WHERE role = 'admin' AND id != ? LIMIT 1", (person.id,)
     ).fetchone()
     if other_admin is None:
-        raise DomainError(f"{person.email} is the last administrator; add another one first")
+        raise DomainError(f"{person.email} is the last administrator. Add another administrator first.")
 
 
 # --- rights as stored ----------------------------------------------------------------------------------
 
 _COLUMN_RIGHTS = ("export", "recordings")
-"""Rights that had a column of their own in earlier versions."""
+"""Rights that were separate columns in earlier versions."""
 
 
 def read_explicit_rights(row: sqlite3.Row) -> dict[str, bool]:
-    """What a row of `people` gives or denies by name."""
-    if "rights" in row.keys():  # noqa: SIM118 – `in` a Row looks at its values
+    """Return the rights that a row of `people` grants or denies by name."""
+    if "rights" in row.keys():  # noqa: SIM118 – `in` on a Row searches its values
         stored: dict[str, bool] = json.loads(row["rights"])
         return stored
-    # Commands that only read may open a file that no writer has migrated yet.
+    # A read-only command can open a database that no writer has migrated yet.
     return {name: bool(row[name]) for name in _COLUMN_RIGHTS if row[name] is not None}
 
 

@@ -1,7 +1,8 @@
 """Roles, and the registry of rights.
 
-A right follows the role unless a person was given or denied it by name. A new right is one entry of `RIGHTS`
-and the place that demands it: settings page, command line and storage read the registry.
+A right follows the role unless it is granted or denied to a dashboard user by name. To add a right, add an
+entry to `RIGHTS` and check it where it is required. Settings page, command line and storage read the
+registry.
 """
 
 from __future__ import annotations
@@ -14,12 +15,15 @@ from integration.catalogue.shapes import Audience
 
 Role: TypeAlias = Audience
 ROLES: tuple[Role, ...] = get_args(Role)
-"""From the least to the most."""
+"""Roles in ascending order."""
 
 
 @dataclass(frozen=True, slots=True)
 class Right:
-    """A named permission that roles have from `from_role` on. `label` is its name on the settings page."""
+    """Named permission.
+
+    `from_role`: the lowest role that has it. `label`: its name on the settings page.
+    """
 
     name: str
     from_role: Role
@@ -45,7 +49,7 @@ class RightsHolder(Protocol):
 
 
 def has(holder: RightsHolder, role_or_right: str) -> bool:
-    """Whether the role is at least this one, or the right is theirs. Raises ValueError for neither."""
+    """Return whether a user has a right, or at least a role. Raises ValueError for other names."""
     if role_or_right in ROLES:
         return ROLES.index(holder.role) >= ROLES.index(role_or_right)
     if role_or_right in RIGHTS:
@@ -54,7 +58,10 @@ def has(holder: RightsHolder, role_or_right: str) -> bool:
 
 
 def compute_rights(role: Role, explicit: Mapping[str, bool]) -> frozenset[str]:
-    """The effective rights of a role. `explicit` has those that were given or denied by name."""
+    """Return the effective rights of a role.
+
+    `explicit`: rights granted (True) or denied (False) by name.
+    """
     return frozenset(
         right.name
         for right in RIGHTS.values()

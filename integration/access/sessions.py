@@ -1,7 +1,7 @@
-"""Sessions live here, not in the cookie: it holds a random token, this table its hash.
+"""Sessions of dashboard users.
 
-A session ends after `IDLE_SECONDS` seconds without a request, `MAX_AGE_SECONDS` seconds after login whatever
-happens, when it is revoked, and with its person's password.
+The cookie has a random token; table `sessions` has its hash. A session ends after `IDLE_SECONDS` without a
+request, `MAX_AGE_SECONDS` after the login, when it is revoked, and when the user's password changes.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ from integration.sqlite.database import Database
 from integration.sqlite.transaction import Transaction
 
 IDLE_SECONDS = 12 * 3600.0
-"""Seconds; a working day with the page in the background must not end in a login form."""
+"""Seconds without a request after which a session ends. A page in the background survives a working day."""
 MAX_AGE_SECONDS = 7 * 86400.0
+"""Seconds after login at which a session ends."""
 JUMP_SECONDS = 60.0
-"""The wall clock against the one that never jumps: by so much it was set."""
+"""Seconds of change between wall clock and monotonic clock from which the wall clock counts as set."""
 SEEN_INTERVAL_SECONDS = 60.0
-"""Seconds between two notes that a session is in use: not every request is worth a sync to disk."""
+"""Seconds between two writes of a session's last use, to avoid a disk sync per request."""
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS sessions (
@@ -39,7 +40,7 @@ CREATE INDEX IF NOT EXISTS sessions_person ON sessions (person_id); -- serves a 
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """One login of one person. Times are Unix seconds."""
+    """Login of a dashboard user. Times are Unix seconds."""
 
     id: int
     person_id: int
@@ -50,15 +51,18 @@ class Session:
 
 
 def derive_csrf_token(token: str) -> str:
-    """The proof that a form came from a page of ours, bound to the browser's token; nothing to store."""
+    """Return the CSRF token of a browser token. It is derived, so it is not stored."""
     return hmac.new(token.encode("utf-8", "replace"), b"switchroom csrf", hashlib.sha256).hexdigest()
 
 
 def create(
     app_db: Database, person_id: int, *, address: str = "", agent: str = "", replaced_token: str | None = None
 ) -> str:
-    """Open a session and return its token. `replaced_token` is the token the browser came with: it ends, so
-    that nobody who planted it is logged in along with the person."""
+    """Create a session and return its token.
+
+    `replaced_token`: the token that the browser sent. Its session ends, or an attacker who set the cookie
+    would be logged in as this user (session fixation).
+    """
     token = tokens.new()
     now = clock.unix()
 
@@ -80,9 +84,9 @@ def create(
 
 
 def find(app_db: Database, token: str, *, touch: bool = True) -> tuple[Session, people.Person] | None:
-    """The session a token stands for and its person as they are now; None once it has ended.
+    """Return the session of a token and its dashboard user; None if it has ended.
 
-    `touch` notes that it is in use (without waiting for the disk).
+    `touch` stores the time of use, without waiting for the commit.
     """
     now = clock.unix()
     with app_db.read() as connection:
@@ -96,7 +100,7 @@ def find(app_db: Database, token: str, *, touch: bool = True) -> tuple[Session, 
         return None
     if not tokens.matches(token, row["token_hash"]):
         return None
-    # A clock set back leaves `seen_at` in the future; it is brought home as well.
+    # abs(): after the clock was set back, `seen_at` is in the future and is replaced as well.
     if touch and abs(now - row["seen_at"]) >= SEEN_INTERVAL_SECONDS:
         session_id = row["session_id"]
         app_db.submit(
@@ -109,7 +113,7 @@ def find(app_db: Database, token: str, *, touch: bool = True) -> tuple[Session, 
 
 
 def list_of_person(app_db: Database, person_id: int) -> list[Session]:
-    """The person's sessions that have not ended, newest first."""
+    """Return the active sessions of a dashboard user, newest first."""
     now = clock.unix()
     with app_db.read() as connection:
         rows = connection.execute(
@@ -121,8 +125,11 @@ def list_of_person(app_db: Database, person_id: int) -> list[Session]:
 
 
 class ClockWatch:
-    """Lets sessions live through a clock that is set: their times are set by as much. `check()` every second
-    or so sees it against the clock that never jumps. What the machine slept has passed for them, too."""
+    """Shift the times of sessions when the system clock is set.
+
+    Call `check()` about every second. It compares the wall clock with the monotonic clock. Time during which
+    the machine was suspended counts as elapsed.
+    """
 
     def __init__(self, app_db: Database) -> None:
         self._app_db = app_db
@@ -148,12 +155,12 @@ class ClockWatch:
 
 
 def end(app_db: Database, token: str) -> None:
-    """Log out."""
+    """End the session of a token."""
     app_db.write(lambda tx: tx.execute("DELETE FROM sessions WHERE token_hash = ?", (tokens.digest(token),)))
 
 
 def revoke(app_db: Database, session_id: int) -> None:
-    """End a session from elsewhere, at once."""
+    """End a session by its id, at once."""
     app_db.write(lambda tx: tx.execute("DELETE FROM sessions WHERE id = ?", (session_id,)))
 
 

@@ -1,7 +1,7 @@
-"""One-time set-up links: the way a person comes by a password. No default login exists.
+"""One-time setup links, through which dashboard users choose a password.
 
-The token has 256 random bits and is stored hashed; it is good for 48 hours and for one use. A link
-without a person is the one for the first administrator: whoever opens it says who they are.
+There is no default login. The token has 256 random bits, is stored hashed and is valid for one use within 48
+hours. A link without a person creates the first administrator, who enters an e-mail address.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from integration.sqlite.database import Database
 from integration.sqlite.transaction import Transaction
 
 VALID_SECONDS = 48 * 3600.0
-"""Seconds."""
+"""Seconds for which a link is valid."""
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS setup_links (
@@ -31,13 +31,16 @@ CREATE INDEX IF NOT EXISTS setup_links_person ON setup_links (person_id); -- ser
 
 @dataclass(frozen=True, slots=True)
 class SetupLink:
-    """`person` is None for the link that makes the first administrator."""
+    """Valid setup link. `person` is None for the link that creates the first administrator."""
 
     person: people.Person | None
 
 
 def create_link(app_db: Database, email: str, base_url: str) -> str:
-    """A new set-up link for a person; earlier ones stop working. Raises DomainError if unknown."""
+    """Return the URL of a new setup link. The user's earlier links become invalid.
+
+    Raises DomainError for an unknown address.
+    """
     token = tokens.new()
 
     def work(tx: Transaction) -> None:
@@ -50,8 +53,10 @@ def create_link(app_db: Database, email: str, base_url: str) -> str:
 
 
 def create_first_run_link(app_db: Database, base_url: str) -> str | None:
-    """A set-up link for the first administrator, replacing one of an earlier start; None once there are
-    people."""
+    """Return the URL of a setup link for the first administrator.
+
+    It replaces the link of an earlier start. None if there are dashboard users.
+    """
     token = tokens.new()
 
     def work(tx: Transaction) -> bool:
@@ -65,7 +70,7 @@ def create_first_run_link(app_db: Database, base_url: str) -> str | None:
 
 
 def find_base_url(settings: Settings) -> str:
-    """Where people reach the dashboard: the public address, else the one it listens on."""
+    """Return the URL of the dashboard: `server.public_url`, else the listening address."""
     server = settings.server
     if server.public_url:
         return server.public_url
@@ -75,7 +80,7 @@ def find_base_url(settings: Settings) -> str:
 
 
 def find(app_db: Database, token: str) -> SetupLink | None:
-    """What a link is for, without using it up; None for one that is unknown, used or too old."""
+    """Return a link without redeeming it; None if it is unknown, used or expired."""
     with app_db.read() as connection:
         return _find_link(connection, token)
 
@@ -83,9 +88,10 @@ def find(app_db: Database, token: str) -> SetupLink | None:
 def redeem(
     app_db: Database, token: str, password_hash: str, email: str | None = None
 ) -> people.Person | None:
-    """Use a link up: its person gets this password; None for one that is unknown, used or too old.
+    """Redeem a link: set the user's password and return the user.
 
-    `email` is asked for by the link of the first administrator only. Raises DomainError (nothing is used up).
+    Returns None if the link is unknown, used or expired. `email` is required for the link of the first
+    administrator only. After a DomainError the link is still valid.
     """
 
     def work(tx: Transaction) -> people.Person | None:
@@ -97,7 +103,7 @@ def redeem(
             people.store_password(tx, link.person.id, password_hash)
             return people.require_person(tx.connection, link.person.email)
         if not email:
-            raise DomainError("an e-mail address is needed")
+            raise DomainError("The e-mail address is missing. Enter the address of the first administrator.")
         return people.insert(tx, email, "admin", password_hash)
 
     return app_db.write(work)
@@ -112,7 +118,7 @@ def _find_link(connection: sqlite3.Connection, token: str) -> SetupLink | None:
         return None
     if row["person_id"] is not None:
         return SetupLink(people.find_by_id(connection, row["person_id"]))
-    # Somebody became the first administrator another way (`user add`) since this link was made.
+    # A first administrator may have been added by `user add` since this link was created.
     return None if connection.execute("SELECT 1 FROM people LIMIT 1").fetchone() else SetupLink(None)
 
 

@@ -1,4 +1,7 @@
-"""Whose account this is: another customer's credentials are good on the platform, and no good here."""
+"""Check that platform credentials belong to the customer of this mirror.
+
+The platform accepts credentials of all its customers.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ _TRUE_VALUES = (True, 1, "1", "true")
 
 
 class TenantCheck:
-    """The customer that data_dir holds. One per application; keeps its id once that is known."""
+    """Compare users with the customer of `data_dir`. One per application; caches the customer id."""
 
     def __init__(self, settings: Settings, mirror: Database, platform: Platform) -> None:
         self._settings = settings
@@ -30,8 +33,11 @@ class TenantCheck:
         self._cached_id: str | None = None
 
     def is_administrator(self, me: Mapping[str, Any]) -> bool | None:
-        """Whether `me`, what /me answered to somebody ({} where it may not be read), is an administrator of
-        this customer; None where that can't be told yet. Raises ApiError 403 for another customer's user."""
+        """Return whether a response of `/me` is of an administrator of this customer.
+
+        `me`: the record, {} for credentials without access to `/me`. None if the customer of an administrator
+        cannot be determined yet. Raises ApiError 403 for a user of another customer.
+        """
         platform = self._settings.platform
         if platform.user_id is not None and str(me.get("id")) == str(platform.user_id):
             return True
@@ -43,8 +49,10 @@ class TenantCheck:
         return is_own if me.get("is_root") in _TRUE_VALUES else False
 
     def _is_own_user(self, me: Mapping[str, Any]) -> bool | None:
-        """Whether the user is this customer's. By `customer_id`, else by the mirrored users; None where
-        neither tells."""
+        """Return whether the user is this customer's, None if that cannot be determined.
+
+        Compares `customer_id`, else searches the mirrored users.
+        """
         user_customer_id, own_customer_id = me.get("customer_id"), self._own_customer_id()
         if user_customer_id is not None and own_customer_id is not None:
             return str(user_customer_id) == own_customer_id
@@ -65,7 +73,7 @@ class TenantCheck:
         return self._cached_id
 
     def _fetch_own_me(self) -> Mapping[str, Any]:
-        """Our own /me, before the first look at it; {} where the platform does not tell now."""
+        """Request `/me` of the configured account, before its first sync; {} after an error."""
         try:
             return self._platform.item("/me", priority=INTERACTIVE, tries=1).values
         except PlatformError:

@@ -8,7 +8,7 @@ import threading
 class TimestampCache:
     """Unix seconds by digest. Thread-safe.
 
-    Once `max_entries` are stored, a new one drops those that are older than `keep_seconds`.
+    With `max_entries` entries or more, each store drops entries older than `keep_seconds`.
     """
 
     def __init__(self, max_entries: int, keep_seconds: float) -> None:
@@ -25,7 +25,7 @@ class TimestampCache:
         return self._times.get(digest, 0.0)
 
     def replace(self, digest: bytes, now: float) -> float:
-        """Store `now` and return the time before it, 0.0 if there was none."""
+        """Store `now` and return the previously stored time, 0.0 if there was none."""
         with self._lock:
             previous = self._times.get(digest, 0.0)
             if len(self._times) >= self._max_entries:

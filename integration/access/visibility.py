@@ -5,10 +5,10 @@
 | viewer, agent | people, numbers, contacts, queues, groups, calls and messages as on other pages |
 | supervisor, admin | everything: routing, tracking, widgets, roles, reports, records, `/me` |
 
-Below supervisor a user's own settings (voicemail, forwarding, private numbers: what only the user's own
-record has) and the raw records stay closed. With `dashboard.agents_see: own` history is limited to the
-person's own records, and a collection that cannot be limited is closed. PINs, passwords and keys are hidden
-from every role.
+Raw records and the settings of a platform user (voicemail, forwarding, private numbers: fields that only the
+user's own path returns) are shown to supervisors and administrators only. With `dashboard.agents_see: own`
+history is limited to the viewer's own records, and a collection that cannot be limited is closed. PINs,
+passwords and keys are hidden from every role.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ FULL_ACCESS_ROLE: Role = "supervisor"
 
 
 class NotAllowed(SwitchroomError):
-    """The viewer may not have an export. The message names what they lack."""
+    """The viewer may not export. The message names the missing right or role."""
 
 
 @dataclass(frozen=True, slots=True)
 class Visibility:
-    """What a viewer sees. Viewers with equal visibilities are shown the same, including the buttons.
+    """Role, rights and limits of a viewer. Viewers with equal visibilities see equal pages and buttons.
 
     `user_scope` is the platform user to whose records the viewer is limited; None for no limit. Collections
-    that are shared are exempt if `sees_shared`. `allowed_collections` are those of a key; None for all.
+    that are shared are exempt if `sees_shared`. `allowed_collections`: collections of a key, None for all.
     """
 
     role: Role
@@ -101,7 +101,7 @@ class Visibility:
 
     @property
     def can_see_raw(self) -> bool:
-        """Whether records are shown as received, with undocumented fields."""
+        """True if records are shown as received, with undocumented fields."""
         return has(self, FULL_ACCESS_ROLE)
 
     def can_see_item_fields(self, resource: Resource) -> bool:
@@ -118,19 +118,21 @@ class Visibility:
     # --- exports -------------------------------------------------------------------------------------
 
     def check_export(self, target: Resource, right: str | None = None) -> None:
-        """Raise NotAllowed if the viewer may not export `target` in a format that demands `right`."""
+        """Raise NotAllowed if the viewer may not export `target` in a format that requires `right`."""
         for required in ("export", *((right,) if right else ())):
             if not has(self, required):
-                raise NotAllowed(f"This needs the right “{required}”. An administrator can give it to you.")
+                raise NotAllowed(
+                    f"This export requires the right “{required}”. An administrator can grant it."
+                )
         resource = required_resource(target)
         if not self._is_in_audience(resource):
-            raise NotAllowed(f"{get_title(resource)} are shown to supervisors and administrators.")
+            raise NotAllowed(f"{get_title(resource)} are shown to supervisors and administrators only.")
         if not self.can_open(resource):
-            raise NotAllowed("You see only your own calls, and this holds more.")
+            raise NotAllowed("You can see only your own calls. This export contains records of other users.")
 
 
 UNLIMITED = Visibility("admin", frozenset(RIGHTS))
-"""The visibility of the command line and of an administrator's platform credentials."""
+"""Visibility of the command line and of an administrator's platform credentials."""
 
 
 def of(viewer: Person | Key | None, agents_see: AgentsSee = "all") -> Visibility:
@@ -151,5 +153,8 @@ def of(viewer: Person | Key | None, agents_see: AgentsSee = "all") -> Visibility
 
 
 def required_resource(target: Resource) -> Resource:
-    """Return the resource that a viewer of `target` must be allowed to read. Calls are made of CDRs."""
+    """Return the resource that a viewer of `target` must be allowed to read.
+
+    Calls are computed from CDRs.
+    """
     return get_resource("cdrs") if target is CALLS else target

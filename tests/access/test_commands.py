@@ -124,9 +124,9 @@ def test_a_key_is_printed_alone_and_can_be_revoked(run: Run, tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        (("user", "add", "no address", "--role", "agent"), "not an e-mail address"),
-        (("user", "passwd", "nobody@example.com"), "nobody here"),
-        (("user", "remove", "nobody@example.com"), "nobody here"),
+        (("user", "add", "no address", "--role", "agent"), "is not an e-mail address"),
+        (("user", "passwd", "nobody@example.com"), "No dashboard user has the e-mail address"),
+        (("user", "remove", "nobody@example.com"), "No dashboard user has the e-mail address"),
         (("key", "add", "crm", "--scope", "read", "--collections", "cdr5"), "did you mean"),
         (("key", "revoke", "crm"), "no key"),
     ],

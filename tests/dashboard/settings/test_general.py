@@ -76,7 +76,7 @@ def test_who_is_there_already_is_refused_with_the_reason(app, client):
     client.post("/settings/people", email="bea@example.com", role="agent")
     again = client.post("/settings/people", email="bea@example.com", role="admin")
     assert again.status_code == 400
-    assert "is there already" in text(again)
+    assert "exists already" in text(again)
     assert people.find(app.app_db, "bea@example.com").role == "agent"
 
 
