@@ -1,4 +1,4 @@
-"""Answers of the facade: compact JSON, whole, in one write."""
+"""Responses of the facade: compact JSON with the body in one write."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ JSON = "application/json"
 
 
 class ApiError(SwitchroomError):
-    """Ends a request with an error answer of ours."""
+    """End a request with an error response of the facade."""
 
     def __init__(
         self,
@@ -36,7 +36,10 @@ class ApiError(SwitchroomError):
 def build_response(
     body: bytes, status: int = 200, *, content_type: str = JSON, headers: Mapping[str, str] | None = None
 ) -> Response:
-    """`body` in one piece with its Content-Length: real clients read once (docs/platform.md#16-clients)."""
+    """Return `body` in one piece with its Content-Length.
+
+    Real clients read only once (docs/platform.md#16-clients).
+    """
     response = Response(body, status=status, content_type=content_type)
     for name, value in (headers or {}).items():
         response.headers[name] = value
@@ -46,16 +49,16 @@ def build_response(
 def build_error_response(
     status: int, message: str, *, errors: Sequence[Any] = (), headers: Mapping[str, str] | None = None
 ) -> Response:
-    """`{message, errors: []}`, the one shape of errors (specification, Response envelopes)."""
+    """Return an error as `{message, errors: []}` (specification, Response envelopes)."""
     return build_response(orjson.dumps(error_body(message, errors)), status, headers=headers)
 
 
 def to_gateway_error(error: PlatformError) -> ApiError:
-    """The platform gave no response: 504 for a timeout, otherwise 502."""
+    """Return the ApiError for a missing platform response: 504 for a timeout, otherwise 502."""
     return build_gateway_error(str(error), is_timeout(error))
 
 
 def build_gateway_error(problem: str, has_timed_out: bool) -> ApiError:
     if has_timed_out:
-        return ApiError(504, f"The platform took too long to answer: {problem}")
-    return ApiError(502, f"The platform gave no usable answer: {problem}")
+        return ApiError(504, f"The platform did not respond in time: {problem}")
+    return ApiError(502, f"The platform returned no usable response: {problem}")

@@ -1,4 +1,4 @@
-"""Files and names that outlive a power cut."""
+"""Durable and atomic writes of files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 
 def fsync_path(path: Path) -> None:
-    """Make a file, or a folder's list of names, durable. Raises OSError."""
+    """Make a file, or the list of names in a folder, durable. Raises OSError."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -20,7 +20,7 @@ def fsync_path(path: Path) -> None:
 
 
 def hash_file(path: Path) -> tuple[int, str]:
-    """Size and sha256 of a file's bytes. Raises OSError."""
+    """Return the size in bytes and the sha256 (hex) of a file. Raises OSError."""
     with open(path, "rb") as file:
         sha = hashlib.file_digest(file, "sha256")
         return file.tell(), sha.hexdigest()
@@ -28,8 +28,10 @@ def hash_file(path: Path) -> tuple[int, str]:
 
 @contextmanager
 def open_atomic(target: Path) -> Iterator[BinaryIO]:
-    """A file to write to that stands under the name `target` once it is whole, and never if the block fails.
-    Raises OSError."""
+    """Open a file that gets the name `target` when the block succeeds.
+
+    If the block fails, `target` is unchanged. Raises OSError.
+    """
     part_path = target.with_name(f".{target.name}.part")
     try:
         with part_path.open("wb") as file:
@@ -43,8 +45,10 @@ def open_atomic(target: Path) -> Iterator[BinaryIO]:
 
 
 def write_text(path: Path, text: str, move_into_place: Callable[[Path, Path], None] = os.replace) -> None:
-    """Write `text` beside `path`, for its owner only, and `move_into_place` it there under its name: whole or
-    not at all. Raises OSError."""
+    """Write a text file atomically and durably, with mode 0600.
+
+    The text is written to a temporary file, which `move_into_place(temporary, path)` renames. Raises OSError.
+    """
     part_path = path.with_name(f".{path.name}.{os.getpid()}.part")
     with os.fdopen(
         os.open(part_path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8"

@@ -1,4 +1,4 @@
-"""Growing pauses after failures in a row."""
+"""Back-off: growing delays after consecutive failures."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from integration.core import clock
 
 NO_JITTER = (1.0, 1.0)
+"""Range of the random factor that leaves delays unchanged."""
 
 
 def delay(
@@ -17,15 +18,16 @@ def delay(
     jitter: tuple[float, float] = NO_JITTER,
     at_least: float = 0.0,
 ) -> float:
-    """Seconds to wait after the failed `attempt` (≥ 1): its gap, or the last gap if it has none.
+    """Return the seconds to wait after the failed attempt number `attempt` (≥ 1).
 
-    `jitter`: the range of a random factor. `at_least`: seconds that the other side requested.
+    `gaps`: seconds by attempt; further attempts use the last one. `jitter`: the range of a random factor.
+    `at_least`: minimum seconds, as requested by the other side.
     """
     return max(gaps[min(attempt, len(gaps)) - 1] * random.uniform(*jitter), at_least)
 
 
 def doubling(first: float, longest: float) -> list[float]:
-    """Gaps that double from `first` seconds up to `longest`."""
+    """Return gaps that double from `first` seconds up to `longest`."""
     gaps = [min(first, longest)]
     while gaps[-1] < longest:
         gaps.append(min(2 * gaps[-1], longest))
@@ -33,7 +35,7 @@ def doubling(first: float, longest: float) -> list[float]:
 
 
 class Backoff:
-    """The pause of one thing that can fail. Not thread-safe: the owner's lock guards it."""
+    """Delay of one repeated operation. Not thread-safe: the owner must hold a lock."""
 
     def __init__(self, gaps: Sequence[float], *, jitter: tuple[float, float] = NO_JITTER) -> None:
         self.failures = 0
@@ -43,21 +45,21 @@ class Backoff:
 
     @property
     def seconds_left(self) -> float:
-        """Seconds until the end of the pause; 0 without one."""
+        """Seconds until the end of the pause; 0.0 without a pause."""
         return max(0.0, self._ends_at - clock.monotonic())
 
     def failed(self, at_least: float = 0.0) -> float:
-        """Count a failure and start a pause. Returns its seconds."""
+        """Count a failure, start a pause and return its seconds."""
         self.failures += 1
         seconds = delay(self.failures, self._gaps, jitter=self._jitter, at_least=at_least)
         self.pause(seconds)
         return seconds
 
     def pause(self, seconds: float) -> None:
-        """Let the pause end in `seconds`; the count of failures stays."""
+        """Pause for `seconds`; the failure count is unchanged."""
         self._ends_at = clock.monotonic() + seconds
 
     def succeeded(self) -> None:
-        """End the pause and start counting again."""
+        """End the pause and reset the failure count."""
         self.failures = 0
         self._ends_at = 0.0

@@ -1,7 +1,8 @@
-"""The one place that asks what time it is, so that tests can move time in one place.
+"""System clocks and UTC text.
 
-Times are UTC everywhere inside. As text they are 'YYYY-MM-DD HH:MM:SS', the platform's own form
-(specification, Response envelopes), which sorts as it reads.
+Every module reads the time here, so tests can replace the clock in one place. Internal times are UTC. Text is
+'YYYY-MM-DD HH:MM:SS', the form of the platform (specification, Response envelopes); its text order is its
+time order.
 """
 
 from __future__ import annotations
@@ -17,29 +18,35 @@ UTC_FORMAT = "%Y-%m-%d %H:%M:%S"
 
 
 def now() -> datetime:
-    """The present, timezone-aware, in UTC."""
+    """Return the current time as an aware datetime in UTC."""
     return datetime.fromtimestamp(unix(), UTC)
 
 
 def unix() -> float:
-    """The present in Unix seconds."""
+    """Return the current time in Unix seconds."""
     return time.time()
 
 
 def monotonic() -> float:
-    """Seconds that never jump, for durations and deadlines. They stand still while the machine sleeps."""
+    """Return seconds of the monotonic clock, for durations and deadlines.
+
+    The clock stops while the machine is suspended.
+    """
     return time.monotonic()
 
 
 def suspended_seconds() -> float:
-    """Seconds for which the machine slept since it was started; 0 where the system does not tell."""
+    """Return the seconds of suspension since the machine booted; 0.0 except on Linux."""
     if sys.platform != "linux":
         return 0.0
     return time.clock_gettime(time.CLOCK_BOOTTIME) - time.clock_gettime(time.CLOCK_MONOTONIC)
 
 
 def utc_text(moment: datetime | float | None = None) -> str:
-    """`moment` (aware datetime, Unix seconds, or now) as 'YYYY-MM-DD HH:MM:SS' in UTC."""
+    """Format a time as 'YYYY-MM-DD HH:MM:SS' in UTC.
+
+    `moment`: aware datetime or Unix seconds; None for the current time.
+    """
     if moment is None:
         moment = now()
     if not isinstance(moment, datetime):
@@ -48,7 +55,7 @@ def utc_text(moment: datetime | float | None = None) -> str:
 
 
 def midnight(day: date, zone: ZoneInfo) -> str:
-    """UTC text of the moment at which `day` begins in `zone`."""
+    """Return the UTC text of the beginning of `day` in `zone`."""
     return utc_text(datetime.combine(day, time_of_day(), zone))
 
 
@@ -56,11 +63,11 @@ _UTC_PATTERN = re.compile(r"\d{4}-\d{2}-\d{2}( \d{2}:\d{2}:\d{2})?")
 
 
 def parse_utc(text: object) -> datetime | None:
-    """The moment that 'YYYY-MM-DD HH:MM:SS' or 'YYYY-MM-DD' names, in UTC; None for anything else."""
+    """Parse 'YYYY-MM-DD HH:MM:SS' or 'YYYY-MM-DD' as UTC; None for anything else."""
     if not isinstance(text, str) or not _UTC_PATTERN.fullmatch(text):
         return None
     try:
-        # strptime would do without the pattern, but takes ten times as long.
+        # strptime would need no pattern, but takes ten times as long.
         return datetime.fromisoformat(text).replace(tzinfo=UTC)
     except ValueError:
         return None

@@ -1,7 +1,7 @@
 """Commands of the running process: their registry, progress and results.
 
-A handler does one command of the command line or of a page. `server/control_channel.py` calls it for another
-process; a page calls the same function.
+A handler executes one command of the command line or of a page. `server/control_channel.py` calls the handler
+for another process; a page calls the same function.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ FORMER_NAMES = {
     "number.erase": "erase",
     "webhooks.replay": "replay",
 }
-"""Name of a command → its name in earlier versions. See `exchanged_name`."""
+"""Former name of each renamed command, by its current name. See `exchanged_name`."""
 
 
 class Progress:
-    """Progress of one command: `progress(done=3, total=9)` sends these facts to the client.
+    """Progress of one command: `progress(done=3, total=9)` sends these values to the client.
 
     `can_continue` becomes False when the work must end at its next commit: the client disconnected, or this
-    process is stopping. A handler then raises `Unfinished(arguments)` with the work that is left.
+    process is stopping. A handler then raises `Unfinished(arguments)` with the remaining work.
     """
 
     def __init__(self, send: Callable[[dict[str, Any]], None], can_continue: Callable[[], bool]) -> None:
@@ -53,7 +53,7 @@ class Progress:
 
 
 class Unfinished(Exception):
-    """Raised by a handler that ends early; `arguments` request the rest of the work."""
+    """A handler ended early. `arguments` request the remaining work."""
 
     def __init__(self, arguments: Arguments) -> None:
         super().__init__("ended early")
@@ -61,8 +61,11 @@ class Unfinished(Exception):
 
 
 Handler = Callable[[Any, Arguments, Progress], Result]
-"""`(context, arguments, progress) -> result`. The context is an `AppContext`, or has the part of it that the
-handler declares. Arguments and results are JSON."""
+"""`(context, arguments, progress) -> result`.
+
+The context is an `AppContext`, or an object with the part of it that the handler declares. Arguments and
+results are JSON.
+"""
 
 H = TypeVar("H", bound=Handler)
 
@@ -74,14 +77,14 @@ _handlers: dict[str, Handler] = {}
 def command(name: str) -> Callable[[H], H]:
     """Register the decorated function as the handler of the command `name`, which is `noun.verb`.
 
-    The module has to be imported by `factory.py`, which lists the modules of commands.
+    `factory.py`, which lists the modules of commands, must import the module.
     """
 
     def register(handler: H) -> H:
         if not _NAME.fullmatch(name):
-            raise ValueError(f"{name!r} is not the name of a command; write noun.verb")
+            raise ValueError(f"{name!r} is not the name of a command. Use the form noun.verb.")
         if name in _handlers:
-            raise ValueError(f"the command {name!r} has a handler: {_handlers[name].__module__}")
+            raise ValueError(f"The command {name!r} has a handler in {_handlers[name].__module__} already.")
         _handlers[name] = handler
         return handler
 
@@ -94,10 +97,9 @@ def registry() -> Mapping[str, Handler]:
 
 
 def exchanged_name(name: str) -> str:
-    """Return the name of a command that processes send each other and store on disk.
+    """Return the name of a command for the control channel and for stored commands.
 
-    It is the name of earlier versions, so that a command reaches a process of another version, and a process
-    of another version resumes an unfinished command.
+    Both use the former name, so that a process of another version can execute the command.
     """
     return FORMER_NAMES.get(name, name)
 

@@ -1,4 +1,4 @@
-"""Thread woken by an event. Its failures show in the health report."""
+"""Background thread that runs on events and reports to Health."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from integration.core.health import Health
 log = logging.getLogger(__name__)
 
 CHECK_SECONDS = 30.0
-"""Seconds between two runs without a wake-up; only guards against a lost one."""
+"""Seconds between two runs without a wake-up, in case a wake-up was lost."""
 STALLED_AFTER_SECONDS = 60.0
-"""Seconds of silence, beyond the interval, after which the thread counts as stalled."""
+"""Seconds without a heartbeat, beyond the interval, after which the thread counts as stalled."""
 RETRY_SECONDS = 1.0
-"""Seconds until the first retry of a failed run, and the shortest time until any retry."""
+"""Seconds until the first retry of a failed run, and the minimum before any retry."""
 
 
 class Consumer:
@@ -43,11 +43,11 @@ class Consumer:
         self._thread.start()
 
     def wake(self) -> None:
-        """Request a run. Never waits; safe on a database's writer thread."""
+        """Request a run. Does not block, so the writer thread of a database may call this."""
         self._wake.set()
 
     def stop(self) -> None:
-        """Finish the present run, then end. Safe to call twice, and before `start()`."""
+        """Finish the current run, then end the thread. Safe to call twice, and before `start()`."""
         self._stop.set()
         self._wake.set()
         if self._thread.is_alive():
@@ -63,7 +63,7 @@ class Consumer:
                 self._health.ok(self.name)
                 backoff.succeeded()
             except Exception as error:
-                # The thread must outlive a mistake in one run; the health report shows it.
+                # The thread must survive an unexpected error in one run; the health report shows the error.
                 if isinstance(error, SwitchroomError):
                     log.warning("%s: %s", self.name, error)
                 else:

@@ -1,21 +1,22 @@
-"""Every error the product raises on purpose, and the one JSON shape errors leave in.
+"""Error classes of the product, and the JSON body of errors.
 
     SwitchroomError
-    ├── ConfigurationError      a setting is wrong; the command ends with exit status 2
-    ├── QueryError              a filter, sort or page asked for nonsense; answered 400
-    ├── StorageError            a database of ours could not do it
-    │   ├── StorageBusy         somebody else holds the write lock; a repeat may help
-    │   ├── StorageFull         the disk is full; a repeat helps once there is room
-    │   ├── StorageBroken       the disk failed below us; the process must start afresh
-    │   └── NewerDatabase       written by a newer version of the product; start that one
-    └── PlatformError           the hosted platform did not do it
-        ├── PlatformUnreachable no answer at all: DNS, TLS, refused, timeout
-        ├── PlatformBroken      an answer nobody can use: 5xx, HTML, truncated, malformed
-        ├── PlatformThrottled   429, or a reply that looks like throttling
-        ├── PlatformRefused     a 4xx: the request itself is wrong or forbidden
+    ├── ConfigurationError      a setting is invalid; the command ends with exit status 2
+    ├── QueryError              a filter, sort or page is invalid; the response is 400
+    ├── DomainError             the application database does not allow the operation
+    ├── StorageError            a local database could not complete the operation
+    │   ├── StorageBusy         another process holds the write lock; a retry may succeed
+    │   ├── StorageFull         the disk is full; a retry succeeds once there is space
+    │   ├── StorageBroken       the disk failed; the process must restart
+    │   └── NewerDatabase       written by a newer version of the product; start that version
+    └── PlatformError           the hosted platform did not complete the request
+        ├── PlatformUnreachable no response: DNS, TLS, refused, timeout
+        ├── PlatformBroken      an unusable response: 5xx, HTML, truncated, malformed
+        ├── PlatformThrottled   429, or a response that indicates throttling
+        ├── PlatformRefused     a 4xx: the request itself is invalid or forbidden
         └── CredentialsRefused  401, or a login that was refused
 
-Messages are one line for a person and say what to do next where that is known.
+A message is one line. It names the next step where one is available.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ from typing import Any
 
 
 class SwitchroomError(Exception):
-    """Root of the tree. `str(error)` is one line for a person."""
+    """Base class of all errors of the product. `str(error)` is one line for users."""
 
 
 class ConfigurationError(SwitchroomError):
-    """One or more settings are wrong. `mistakes` has a line for each, naming its key."""
+    """Invalid settings. `mistakes` has one line for each, which names its key."""
 
     def __init__(self, mistakes: Sequence[str]) -> None:
         super().__init__("\n".join(mistakes))
@@ -39,23 +40,23 @@ class ConfigurationError(SwitchroomError):
 
 
 class QueryError(SwitchroomError):
-    """A filter, sort, group or page that can't be answered; the message names the part at fault."""
+    """Invalid filter, sort, group or page. The message names the invalid part."""
 
 
 class StorageError(SwitchroomError):
-    """A database of ours could not do what was asked."""
+    """A local database could not complete the operation."""
 
 
 class StorageBusy(StorageError):
-    """Another program holds the write lock; the same work may succeed in a moment."""
+    """Another process holds the write lock. A retry may succeed."""
 
 
 class StorageFull(StorageError):
-    """No room on the disk; nothing was written."""
+    """The disk is full. Nothing was written."""
 
 
 class StorageBroken(StorageError):
-    """The disk failed below the database; never try again on the same handle."""
+    """The disk failed under the database. The connection must not be used any more."""
 
 
 class NewerDatabase(StorageError):
@@ -63,10 +64,10 @@ class NewerDatabase(StorageError):
 
 
 class PlatformError(SwitchroomError):
-    """The platform did not do what was asked.
+    """The platform did not complete a request.
 
-    `status` is its HTTP status, or None for no answer; `retryable` says whether the same request may
-    succeed later; `retry_after` is the wait in seconds that it asked for.
+    `status`: HTTP status, None without a response. `retryable`: whether the same request may succeed later.
+    `retry_after`: seconds to wait as requested by the platform, None if it requested no wait.
     """
 
     retryable = False
@@ -86,19 +87,19 @@ class PlatformError(SwitchroomError):
 
 
 class PlatformUnreachable(PlatformError):
-    """No answer at all: name resolution, TLS, connection refused or cut, deadline passed."""
+    """No response: name resolution, TLS, connection refused or reset, timeout."""
 
     retryable = True
 
 
 class PlatformBroken(PlatformError):
-    """An answer nobody can use: a 5xx, HTML with 200, a truncated or malformed body."""
+    """Unusable response: a 5xx, HTML with 200, a truncated or malformed body."""
 
     retryable = True
 
 
 class PlatformThrottled(PlatformError):
-    """429, or malformed headers, which real clients have met as throttling.
+    """Throttling: 429, or malformed headers, which real clients have received instead.
 
     See docs/platform.md#15-rate-limits.
     """
@@ -107,20 +108,20 @@ class PlatformThrottled(PlatformError):
 
 
 class PlatformRefused(PlatformError):
-    """A 4xx other than 401 and 429: asking the same again will be refused again."""
+    """A 4xx other than 401 and 429. A retry would be refused as well."""
 
 
 class CredentialsRefused(PlatformError):
-    """401, or a login that was refused. Never tried again blindly: every login may send an e-mail."""
+    """401, or a refused login. Not retried automatically, because each login may send an e-mail."""
 
 
 def error_body(message: str, errors: Sequence[Any] = ()) -> dict[str, Any]:
-    """The platform's error shape (specification, Response envelopes): `{message, errors: []}`."""
+    """Return the platform's error body: `{message, errors: []}` (specification, Response envelopes)."""
     return {"message": message, "errors": list(errors)}
 
 
 def is_timeout(error: BaseException) -> bool:
-    """Whether `error` or one of its causes is a timeout."""
+    """Return whether `error` or one of its causes is a timeout."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, TimeoutError) or type(cause).__name__.endswith("TimeoutError"):
@@ -130,22 +131,28 @@ def is_timeout(error: BaseException) -> bool:
 
 
 def describe_failure(error: BaseException) -> str:
-    """Why an exchange failed that was not with the platform, of which the error's own message speaks."""
+    """Return the reason of a failed connection to a server other than the platform.
+
+    For the platform the message of the PlatformError has the reason.
+    """
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, ssl.SSLCertVerificationError):
             return f"its certificate is not trusted ({cause.verify_message})"
         if isinstance(cause, ssl.SSLError):
-            return f"no TLS there ({cause.reason or cause})"
+            return f"TLS failed ({cause.reason or cause})"
         if isinstance(cause, socket.gaierror):
-            return "its name can't be resolved"
+            return "its name cannot be resolved"
         if isinstance(cause, ConnectionRefusedError):
-            return "nothing listens there"
+            return "it refuses connections"
         if isinstance(cause, TimeoutError):
-            return "it did not answer in time"
+            return "it did not respond in time"
         cause = cause.__cause__ or cause.__context__
-    return "the connection broke"
+    return "the connection was lost"
 
 
 class DomainError(SwitchroomError):
-    """What was asked can't be done with what house.db holds; the message says why and what to do."""
+    """The data of the application database does not allow an operation.
+
+    The message has the reason and the next step.
+    """

@@ -1,9 +1,9 @@
-"""How each part of the process is doing, for /readyz, /metrics and the System page.
+"""Health checks of the process for /readyz, /metrics and the System page.
 
-A part that works on its own says `beat(name)` while it lives; `watch(name, seconds)` says how long it may
-be silent, and a watchdog marks it as stalled after that. A part that tries things says `ok(name)` or
-`fail(name, error)` after each try. Parts whose failure means that events can't be stored or pages can't be
-served are watched as `essential`; everything else only degrades.
+A component calls `beat(name)` regularly. `watch(name, seconds)` sets its limit between heartbeats; beyond the
+limit a watchdog marks the component as stalled. Components call `ok(name)` or `fail(name, error)` after each
+attempt. A component without which events cannot be stored or pages cannot be served is `essential`; a failure
+of any other only degrades the status.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ log = logging.getLogger(__name__)
 State = Literal["waiting", "ok", "failing", "stalled"]
 
 TICK_SECONDS = 1.0
+"""Seconds between two checks of the watchdog."""
 
 
 @dataclass(slots=True)
@@ -35,15 +36,18 @@ class _Component:
     watched_since: float = 0.0
     essential: bool = False
     is_stall_logged: bool = False
-    """Whether its present silence is in the log."""
+    """Whether the current stall is logged."""
 
     def seconds_silent(self, now: float) -> float:
-        """Seconds since it was last heard of."""
+        """Return the seconds since the last heartbeat, or since `watch` if that was later."""
         return now - max(self.last_beat or 0.0, self.watched_since)
 
 
 class Health:
-    """Thread-safe. `start()` runs the watchdog; without it, silence is still seen when a report is made."""
+    """Health checks and facts of the process. Thread-safe.
+
+    `start()` runs the watchdog. Without the watchdog stalled components are still marked in each report.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -53,10 +57,10 @@ class Health:
         self._stopping = threading.Event()
         self._watchdog: threading.Thread | None = None
 
-    # --- told by the parts -------------------------------------------------------------------------
+    # --- reported by components --------------------------------------------------------------------
 
     def watch(self, name: str, limit_seconds: float | None = None, *, essential: bool = False) -> None:
-        """Expect `name` to beat at least every `limit_seconds`, from now; None only lists it."""
+        """Add a component that must beat every `limit_seconds` from now on; None sets no limit."""
         with self._lock:
             component = self._components.setdefault(name, _Component())
             component.silence_limit = limit_seconds
@@ -64,12 +68,12 @@ class Health:
             component.watched_since = clock.monotonic()
 
     def unwatch(self, name: str) -> None:
-        """`name` has ended as it should, and is forgotten."""
+        """Remove a component that ended normally."""
         with self._lock:
             self._components.pop(name, None)
 
     def beat(self, name: str) -> None:
-        """`name` is alive. Says nothing about whether what it last tried went well."""
+        """Record a heartbeat of `name`. The result of its last attempt is unchanged."""
         with self._lock:
             component = self._components.setdefault(name, _Component())
             component.last_beat = clock.monotonic()
@@ -77,7 +81,7 @@ class Health:
                 component.state, component.is_stall_logged = "failing" if component.error else "ok", False
 
     def ok(self, name: str) -> None:
-        """`name` did what it should; also a beat."""
+        """Record a successful attempt of `name`, and a heartbeat."""
         with self._lock:
             component = self._components.setdefault(name, _Component())
             component.state, component.error, component.failures, component.is_stall_logged = (
@@ -90,7 +94,7 @@ class Health:
             component.last_ok_at = clock.utc_text()
 
     def fail(self, name: str, error: object) -> None:
-        """`name` could not do what it should, and why; also a beat. `error` must hold no secret."""
+        """Record a failed attempt of `name`, and a heartbeat. `error` must not contain secrets."""
         with self._lock:
             component = self._components.setdefault(name, _Component())
             component.state, component.error = "failing", str(error) or type(error).__name__
@@ -100,24 +104,24 @@ class Health:
             component.last_failure_at = clock.utc_text()
 
     def probe(self, name: str, check: Callable[[], str | None], *, essential: bool = False) -> None:
-        """Ask `check()` at each report: None for well, else what is wrong. It must be quick."""
+        """Call `check()` for each report. It returns the error, None without one, and must not block."""
         with self._lock:
             self._probes[name] = (check, essential)
 
     def set_fact(self, name: str, value: object) -> None:
-        """A value for people, such as the version or the time of the last webhook; shown in reports."""
+        """Show a value in reports, such as the version or the time of the last webhook."""
         with self._lock:
             self._facts[name] = value
 
-    # --- asked by pages ----------------------------------------------------------------------------
+    # --- requested by pages ------------------------------------------------------------------------
 
     def report(self) -> dict[str, Any]:
-        """How everything is.
+        """Return the state of all components.
 
         `{"status": "ok"|"degraded"|"unready", "checks": {name: {state, error, failures, seconds_since_beat,
-        last_ok_at, last_failure_at, essential}}, "facts": {…}}`; `state` is `waiting` (not heard of yet),
-        `ok`, `failing` or `stalled` (silent for longer than it may be). `unready` means that something
-        essential is failing or stalled.
+        last_ok_at, last_failure_at, essential}}, "facts": {…}}`; `state` is `waiting` (no heartbeat yet),
+        `ok`, `failing` or `stalled` (heartbeat overdue). `unready` means that an essential component is
+        failing or stalled.
         """
         with self._lock:
             now = clock.monotonic()
@@ -149,13 +153,13 @@ class Health:
 
     @property
     def is_ready(self) -> bool:
-        """Whether events can be stored and pages served."""
+        """True if events can be stored and pages served."""
         return bool(self.report()["status"] != "unready")
 
     # --- the watchdog ------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Watch for silence, and log it once for each time it begins."""
+        """Start the watchdog. Each stall is logged once."""
         self._watchdog = threading.Thread(target=self._run, name="health watchdog", daemon=True)
         self._watchdog.start()
 
@@ -177,10 +181,10 @@ class Health:
                 for name, _ in silent:
                     self._components[name].is_stall_logged = True
             for name, seconds in silent:
-                log.error("%s has been silent for %.0f s", name, seconds)
+                log.error("%s has stalled: no heartbeat for %.0f s", name, seconds)
 
     def _mark_stalled(self, now: float) -> list[tuple[str, _Component]]:
-        """The parts that are silent for longer than they may be."""
+        """Mark the components whose heartbeat is overdue as stalled, and return them."""
         silent = [
             (name, component)
             for name, component in self._components.items()
@@ -208,5 +212,5 @@ class Health:
 def _run_probe(check: Callable[[], str | None]) -> str | None:
     try:
         return check()
-    except Exception as error:  # noqa: BLE001 — a probe that fails is what it was asked about
+    except Exception as error:  # noqa: BLE001 — an exception of a probe counts as its failure
         return f"{type(error).__name__}: {error}"

@@ -1,4 +1,4 @@
-"""Identifiers of the platform."""
+"""Ids of records and events of the platform."""
 
 from __future__ import annotations
 
@@ -11,22 +11,23 @@ from integration.core import clock
 MAX_ID = 2**63 - 1
 """Largest integer of an SQLite column."""
 MIN_ID = -MAX_ID - 1
+"""Smallest integer of an SQLite column."""
 _DECIMAL = re.compile("-?[0-9]{1,19}")
 
 _EVENT_ID = re.compile(r"([^.]+)\.([0-9a-f]{8})([0-9a-f]{5})\d?(?:\.\d+)?", re.IGNORECASE)
 _MICROS_PER_SECOND = 1_000_000
 _MAX_DISTANCE = 1
-"""Seconds between an event id and its `event_time` up to which its microseconds count.
+"""Maximum seconds between an event id and its `event_time` for which its microseconds are used.
 
 See docs/calls.md#state-of-a-leg.
 """
 
 
 def as_id(value: object) -> int | None:
-    """The 64-bit integer in a JSON value: an integral number or its decimal text.
+    """Return a JSON value as a 64-bit integer: an integral number or its decimal text.
 
-    Negative integers are accepted, because collections accept them as keys. Booleans, digits outside ASCII
-    and text with white space are not.
+    Negative integers are accepted, because collections accept them as keys. Returns None for other values,
+    such as booleans, digits outside ASCII and text with white space.
     """
     if isinstance(value, str):
         value = int(value) if _DECIMAL.fullmatch(value) else None
@@ -38,17 +39,17 @@ def as_id(value: object) -> int | None:
 
 
 def parse_id(text: str | None) -> int | None:
-    """The id in text of a URL or a form: 1 to 19 ASCII digits, at most `MAX_ID`."""
+    """Parse the id in a URL or a form: 1 to 19 ASCII digits, at most `MAX_ID`; None for other text."""
     return None if text is None or text.startswith("-") else as_id(text)
 
 
 def id_list(ids: Iterable[int | str]) -> str:
-    """JSON of `ids` for `IN (SELECT value FROM json_each(?))`."""
+    """Return `ids` as JSON for `IN (SELECT value FROM json_each(?))`."""
     return json.dumps(list(ids))
 
 
 def event_clock(event_id: str, at: str) -> tuple[str | None, int | None]:
-    """Server name and microseconds after `at` of an event id.
+    """Return the server name of an event id and its microseconds after `at`.
 
     `event_id`: `uk003.608920d55f7ac3.77053295`: server, 8 hex digits of Unix seconds, 5 of microseconds.
     `at`: `event_time`, 'YYYY-MM-DD HH:MM:SS' in UTC.

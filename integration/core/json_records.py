@@ -1,8 +1,8 @@
-"""Records exactly as the platform sent them.
+"""Lossless parser for records of the platform.
 
 A `JsonRecord` is one record: its compact text (same keys, order and values as received) and its values for
-the columns. Pages are read with orjson; where that could change a value (numbers beyond 64 bits or beyond
-a double's digits, lone surrogates, absurd depth) a slower scanner keeps the text as it came.
+the columns. Bodies are parsed with orjson. Where orjson could change a value (numbers beyond 64 bits or
+beyond the digits of a double, lone surrogates, extreme nesting), a slower scanner keeps the text as received.
 """
 
 from __future__ import annotations
@@ -19,27 +19,27 @@ from integration.core.errors import PlatformBroken
 from integration.core.ids import MAX_ID, MIN_ID
 
 _INEXACT_PATTERN = re.compile(rb"[0-9][0-9.]{16,}|\\u[dD][89a-fA-F]|[0-9][eE][+-]?[0-9]{3}")
-"""Digits that a 64-bit integer or a double may not hold, surrogates, huge exponents."""
+"""Numbers that may exceed a 64-bit integer or a double, surrogates, exponents of three digits."""
 
 _FLATTEN_TABLE = bytes(
     ord("0" if byte in b"0123456789." else "e" if byte in b"eE" else "+" if byte in b"+-" else " ")
     for byte in range(256)
 )
-"""Makes what `_INEXACT_PATTERN` looks for findable as plain text, and little else look like it."""
+"""Maps bytes so that matches of `_INEXACT_PATTERN` are found by plain text search, with few false matches."""
 
 _TOKEN_PATTERN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s"{}\[\],:]+', re.DOTALL)
 _SCALAR_PATTERN = re.compile(r"-?\d+(\.\d+)?([eE][+-]?\d+)?|true|false|null|NaN|-?Infinity")
 
 
 class RawJson(str):
-    """JSON text of a value that is kept unparsed: something nested, or a number too big to hold."""
+    """JSON text of a value that is kept unparsed: a nested value or an overlong number."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
 class JsonRecord:
-    """One record: `text` as received (compact JSON), `values` by field name."""
+    """Record of the platform: `text` as received (compact JSON), `values` by field name."""
 
     text: str
     values: dict[str, Any]
@@ -47,7 +47,7 @@ class JsonRecord:
 
 @dataclass(frozen=True, slots=True)
 class RecordPage:
-    """A collection's answer: its records, `total` (None where absent or not a number), the other keys."""
+    """Page of a collection: records, `total` (None if absent or not a number), other keys."""
 
     records: list[JsonRecord]
     total: int | None
@@ -55,9 +55,9 @@ class RecordPage:
 
 
 def read_page(body: bytes) -> RecordPage:
-    """The records of `{data: [...], total}` (specification, Response envelopes).
+    """Parse `{data: [...], total}` (specification, Response envelopes).
 
-    `data` that is one object counts as one record. Raises PlatformBroken when this is no such answer.
+    An object as `data` counts as one record. Raises PlatformBroken for any other body.
     """
     if not _needs_exact_parser(body):
         parsed = _loads(body)
@@ -66,7 +66,7 @@ def read_page(body: bytes) -> RecordPage:
             if isinstance(data, dict):
                 data = [data]
             if not isinstance(data, list) or not all(isinstance(record, dict) for record in data):
-                raise PlatformBroken("the answer has no list of records in `data`")
+                raise PlatformBroken("the response has no list of records in `data`")
             return RecordPage(
                 [JsonRecord(orjson.dumps(record).decode(), record) for record in data],
                 _parse_total(parsed.pop("total", None)),
@@ -76,10 +76,10 @@ def read_page(body: bytes) -> RecordPage:
 
 
 def read_item(body: bytes) -> JsonRecord:
-    """The record of `{data: {...}, links}`, or of a bare object (docs/platform.md#2-sign-in, login bodies are
-    flat).
+    """Parse `{data: {...}, links}`, or a bare object.
 
-    Raises PlatformBroken when the body is no JSON object.
+    Login bodies are bare objects (docs/platform.md#2-sign-in). Raises PlatformBroken if the body is not a
+    JSON object.
     """
     if not _needs_exact_parser(body):
         parsed = _loads(body)
@@ -94,7 +94,7 @@ def read_item(body: bytes) -> JsonRecord:
 
 
 def find_item(body: bytes) -> JsonRecord | None:
-    """The record of `{data: {...}, links}`; None for any other body."""
+    """Parse `{data: {...}, links}`. Returns None for any other body."""
     try:
         parsed = orjson.loads(body)
     except orjson.JSONDecodeError:
@@ -108,7 +108,7 @@ def find_item(body: bytes) -> JsonRecord | None:
 
 
 def read_record(text: str) -> JsonRecord:
-    """One record from its stored text."""
+    """Parse a record from its stored text."""
     body = text.encode("utf-8", "surrogatepass")
     if not _needs_exact_parser(body):
         parsed = _loads(body)
@@ -118,7 +118,7 @@ def read_record(text: str) -> JsonRecord:
 
 
 def serialize_values(values: Mapping[str, Any]) -> str:
-    """A record's compact text from its values, what was kept unparsed as it came."""
+    """Return the compact text of a record. Values that are RawJson are inserted unchanged."""
     members = (
         f"{json.dumps(name, ensure_ascii=False)}:"
         + (
@@ -134,8 +134,11 @@ def serialize_values(values: Mapping[str, Any]) -> str:
 def replace_values(
     text: str, matches: Callable[[str], bool], replacement: str, exempt_fields: re.Pattern[str]
 ) -> str:
-    """The same JSON, compact, with `replacement` for each string or key that `matches` holds of, and null for
-    each such number but in a field that `exempt_fields` finds. Raises PlatformBroken for what is no JSON."""
+    """Replace matching strings, keys and numbers in a JSON text and return it, compact.
+
+    A string or key for which `matches` is true becomes `replacement`, a number becomes null unless
+    `exempt_fields` matches the name of its field. Raises PlatformBroken for malformed JSON.
+    """
     tokens, field_name, replacement_token = _tokenize(text), "", json.dumps(replacement)
     for index, token in enumerate(tokens):
         if token.startswith('"'):
@@ -150,7 +153,7 @@ def replace_values(
 
 
 def to_column_value(value: Any) -> Any:
-    """What a column holds for `value`: as it came, a nested one as JSON text."""
+    """Return the column value of a field: unchanged if SQLite can store it, nested values as JSON text."""
     if value is None or isinstance(value, float):
         return value
     if isinstance(value, bool):
@@ -167,8 +170,11 @@ def to_column_value(value: Any) -> Any:
 
 
 def _needs_exact_parser(body: bytes) -> bool:
-    """Whether orjson could change a value. A regular expression begins anew at each digit: of a page it takes
-    three times as long as reading it does, so it is asked only where plain searches find something."""
+    """Return whether orjson could change a value.
+
+    The regular expression retries at each digit and takes three times as long as parsing the page. It is used
+    only if one of the plain text searches matches.
+    """
     flat = body.translate(_FLATTEN_TABLE)
     is_suspect = (
         b"0" * 17 in flat or b"0e000" in flat or b"0e+000" in flat or b"\\ud" in body or b"\\uD" in body
@@ -177,13 +183,13 @@ def _needs_exact_parser(body: bytes) -> bool:
 
 
 def _loads(body: bytes) -> dict[str, Any] | None:
-    """The parsed object; None where orjson gives up on something that may still be JSON."""
+    """Return the parsed object; None if orjson fails, although the body may be valid JSON."""
     try:
         parsed = orjson.loads(body)
     except orjson.JSONDecodeError:
         return None
     if not isinstance(parsed, dict):
-        raise PlatformBroken("the answer is JSON, but not an object")
+        raise PlatformBroken("the response is JSON, but not an object")
     return parsed
 
 
@@ -197,16 +203,16 @@ def _parse_total(value: Any) -> int | None:
     return None
 
 
-# --- the slower, exact way ---------------------------------------------------------------------------
+# --- slower, lossless parser -------------------------------------------------------------------------
 
 
 def _tokenize(body: bytes | str) -> list[str]:
-    """JSON tokens without white space. Raises PlatformBroken for what can't be JSON."""
+    """Split JSON into tokens without white space. Raises PlatformBroken for malformed JSON."""
     if isinstance(body, bytes):
         try:
             body = body.decode()
         except UnicodeDecodeError as error:
-            raise PlatformBroken("the answer is not UTF-8") from error
+            raise PlatformBroken("the response is not UTF-8") from error
     tokens, position = [], 0
     for match in _TOKEN_PATTERN.finditer(body):
         if body[position : match.start()].strip():
@@ -214,12 +220,12 @@ def _tokenize(body: bytes | str) -> list[str]:
         tokens.append(match.group())
         position = match.end()
     if body[position:].strip() or not tokens:
-        raise PlatformBroken("malformed JSON: the answer ends early")
+        raise PlatformBroken("malformed JSON: the response is truncated or empty")
     return tokens
 
 
 def _value_spans(tokens: list[str], start: int) -> Iterator[tuple[int, int]]:
-    """Spans of the values separated by commas from `tokens[at]` (just inside a bracket) to its end."""
+    """Yield the spans of the comma-separated values in a bracket; `start` is its first inner token."""
     depth, value_start = 0, start
     for position in range(start, len(tokens)):
         token = tokens[position]
@@ -238,9 +244,9 @@ def _value_spans(tokens: list[str], start: int) -> Iterator[tuple[int, int]]:
 
 
 def _scan_object(tokens: list[str]) -> dict[str, Any]:
-    """Top-level values of an object; nested ones and over-long numbers as Raw."""
+    """Return the top-level values of an object; nested values and overlong numbers as RawJson."""
     if tokens[0] != "{" or tokens[-1] != "}":
-        raise PlatformBroken("the answer is not a JSON object")
+        raise PlatformBroken("the response is not a JSON object")
     values: dict[str, Any] = {}
     for start, end in _value_spans(tokens, 1):
         if end - start < 3 or tokens[start + 1] != ":" or not tokens[start].startswith('"'):
@@ -278,7 +284,7 @@ def _scan_page(body: bytes) -> RecordPage:
     outer = _scan_object(_tokenize(body))
     data = outer.pop("data", None)
     if not isinstance(data, RawJson) or data[0] not in "[{":
-        raise PlatformBroken("the answer has no list of records in `data`")
+        raise PlatformBroken("the response has no list of records in `data`")
     if data.startswith("{"):
         return RecordPage([_scan_record(data)], _parse_total(outer.pop("total", None)), outer)
     tokens = _tokenize(data)

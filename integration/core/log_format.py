@@ -1,4 +1,4 @@
-"""Logging: to standard error, one line per record whatever the values hold (promise S18)."""
+"""Logging to standard error, one line per record for any values (promise S18)."""
 
 from __future__ import annotations
 
@@ -11,15 +11,17 @@ from integration.core import clock
 _UNSAFE = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 _SECRET_PATH = re.compile(r"(/(?:setup|wall|webhooks|apitokens)/)[^\s/?\"']+")
-"""What follows is the key to what stands there (promise S2); a path comes into the log with every error."""
+"""Paths whose next segment is a secret. Paths are logged with every error (promise S2)."""
 
 
 def escape_line(text: str) -> str:
-    """`text` with everything escaped that could break a line, move a terminal's cursor or turn its text."""
+    """Escape characters that break a line, move a terminal's cursor or change the text direction."""
     return _UNSAFE.sub(lambda sign: repr(sign[0])[1:-1], text)
 
 
 class OneLineFormatter(logging.Formatter):
+    """Format a record as one line, with UTC time and without secrets of paths."""
+
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s")
 
@@ -31,10 +33,10 @@ class OneLineFormatter(logging.Formatter):
 
 
 def configure_logging(level: int = logging.INFO) -> None:
-    """Log to standard error. Replaces what was set up before."""
+    """Log to standard error. Replaces earlier handlers."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(OneLineFormatter())
     logging.basicConfig(level=level, handlers=[handler], force=True)
-    # Every request and every job run, at INFO: noise.
+    # At INFO these log every request and every job run.
     for logger_name in ("urllib3", "apscheduler", "werkzeug"):
         logging.getLogger(logger_name).setLevel(logging.WARNING)

@@ -1,5 +1,7 @@
-"""Where a text names a telephone number, however it is written there: with plus, with 00, the national way,
-bare, in groups."""
+"""Search for telephone numbers in texts, in every notation.
+
+Notations: international with plus, 00, 011 or no prefix, national, with or without separators.
+"""
 
 from __future__ import annotations
 
@@ -13,37 +15,40 @@ from phonenumbers import PhoneNumberFormat
 T = TypeVar("T")
 
 ERASED = "erased"
-"""What stands in the place of a number that was erased."""
+"""Replacement text of an erased number."""
 
 _MAX_SEPARATORS = 3
-"""Characters between two digits of one number, at most."""
+"""Maximum number of characters between two digits of one number."""
 _SEPARATORS = rf"[\s().\-/\\]{{0,{_MAX_SEPARATORS}}}"
-"""What may stand there; a backslash, since JSON writes `\\/`."""
+"""Characters between two digits. The backslash is included because JSON may write `\\/`."""
 _DIGIT_RUN = re.compile(r"[0-9][0-9\s().\-/\\]{5,}[0-9]")
 _IGNORED_BYTES = bytes({*b" \t\n\r\v\f().-/\\", *range(0x1C, 0x20), *range(0x80, 0x100)})
-"""Those in UTF-8, and more."""
+"""Bytes of separators in UTF-8, and other bytes that are not digits."""
 _DIGIT_GROUP = re.compile(r"[0-9]+")
 _NUMBER = re.compile(r"[0-9\s+().\-/]+")
 _MIN_DIGITS = 7
-"""Digits: fewer are an extension, a date, a part of an id."""
+"""Minimum digits of a national number in a search. Fewer match extensions, dates and parts of ids."""
 
 
 def digits(text: str) -> str:
-    """The ASCII digits of a text."""
+    """Return the ASCII digits of a text."""
     return "".join(_DIGIT_GROUP.findall(text))
 
 
 def is_number(text: str) -> bool:
-    """Whether a search text can only be a number, or a part of one, in any way of writing."""
+    """Return whether a search text consists only of digits, white space and separators of numbers."""
     return _NUMBER.fullmatch(text) is not None and bool(digits(text))
 
 
 def variants(e164: str) -> frozenset[str]:
-    """The digits of every way to write '+447700900123'. Raises ValueError for what is no such number."""
+    """Return the digits of every notation of a number.
+
+    `e164`: such as '+447700900123'. Raises ValueError if the library cannot parse the text.
+    """
     try:
         number = phonenumbers.parse(e164, None)
     except phonenumbers.NumberParseException as error:
-        raise ValueError(f"{e164!r} is no telephone number") from error
+        raise ValueError(f"{e164!r} is not a telephone number in E.164 form.") from error
     code = str(number.country_code)
     significant = phonenumbers.national_significant_number(number)
     national = digits(phonenumbers.format_number(number, PhoneNumberFormat.NATIONAL))
@@ -58,16 +63,18 @@ def variants(e164: str) -> frozenset[str]:
 
 
 def compile_pattern(e164: str) -> re.Pattern[bytes]:
-    """What finds the number in the bytes of a file, standing by itself."""
+    """Return a pattern that matches the number in bytes, not as a part of more digits."""
     number_variants = sorted(variants(e164), key=len, reverse=True)
     alternatives = "|".join(_SEPARATORS.join(variant) for variant in number_variants)
     return re.compile(rf"(?<![0-9])(?:{alternatives})(?![0-9])".encode())
 
 
 class Finder(Generic[T]):
-    """Finds numbers of which `lookup(digits)` knows something; `lengths` are those of their spellings.
-    `hints`, where given, are digits of which each of them has some: most texts have none, and are done with
-    soon."""
+    """Find the numbers for which `lookup(digits)` returns a value.
+
+    `lengths`: numbers of digits of all variants. `hints`: digit sequences of which each number contains one;
+    texts without any of them are skipped quickly.
+    """
 
     def __init__(
         self, lengths: Collection[int], lookup: Callable[[str], T | None], hints: Collection[str] = ()
@@ -78,13 +85,13 @@ class Finder(Generic[T]):
         self._lookup = lookup
 
     def find(self, text: str) -> Iterator[tuple[int, int, T]]:
-        """Where each stands, from and to, and what is known of it."""
+        """Yield start, end and looked-up value of each number in `text`."""
         if self._hints:
             compact = text.encode("utf-8", "surrogatepass").translate(None, _IGNORED_BYTES)
             if not any(hint in compact for hint in self._hints):
                 return
         for run in _DIGIT_RUN.finditer(text):
-            # What looks like one number may be two side by side: every row of groups may be a number.
+            # A run can contain two adjacent numbers, so each sequence of groups is looked up.
             groups = [group.span() for group in _DIGIT_GROUP.finditer(text, *run.span())]
             resume_at = 0
             for first, (begin, _) in enumerate(groups):
@@ -102,11 +109,11 @@ class Finder(Generic[T]):
                         break
 
     def contains_number(self, text: str) -> bool:
-        """Whether any stands in it."""
+        """Return whether `text` contains any of the numbers."""
         return next(self.find(text), None) is not None
 
     def replace_numbers(self, text: str, replacement: str) -> str:
-        """The text with `replacement` in the place of each."""
+        """Return `text` with each number replaced by `replacement`."""
         pieces, position = [], 0
         for begin, end, _ in self.find(text):
             pieces += [text[position:begin], replacement]
@@ -115,7 +122,7 @@ class Finder(Generic[T]):
 
 
 def make_finder(e164s: Collection[str]) -> Finder[str]:
-    """Finds these numbers; what is known of each is its E.164 form."""
+    """Return a Finder of these numbers. Its values are their E.164 forms."""
     e164_by_variant = {digits: e164 for e164 in e164s for digits in variants(e164)}
     hints = {
         variant

@@ -1,8 +1,8 @@
-"""Telephone numbers and the names that come with them, as people read and search them.
+"""Normalization and display of telephone numbers and caller names.
 
 The platform writes international digits without plus, with `00`, with plus, or an extension
-(docs/platform.md#14-numbers). Numbers are kept as received; this gives the E.164 form beside them, for
-matching, and the national form, for reading.
+(docs/platform.md#14-numbers). Numbers are stored as received. This module computes the E.164 form for
+matching and the national form for display.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from phonenumbers import PhoneNumberFormat
 WITHHELD = frozenset(
     {"", "anonymous", "withheld", "private", "restricted", "unavailable", "unknown", "hidden"}
 )
-"""What stands for a caller who hid the number, folded. docs/platform.md#14-numbers names the empty one."""
+"""Values of a withheld number, in lower case. See docs/platform.md#14-numbers for the empty value."""
 
 MAX_EXTENSION_DIGITS = 6
+"""Maximum digits of an extension or service number."""
 
 _SEPARATORS = re.compile(r"[\s().\-/]")
 _DIGITS = re.compile(r"^\+?\d+$")
@@ -27,12 +28,12 @@ _IN_ANGLE_BRACKETS = re.compile(r"<[^<>]*>")
 
 @lru_cache(maxsize=10_000)
 def is_withheld(raw: object) -> bool:
-    """True for a number that was not told."""
+    """Return whether a number is missing or withheld by the caller."""
     return raw is None or str(raw).strip().casefold() in WITHHELD
 
 
 def is_short(raw: str | None) -> bool:
-    """True for digits too few to be anything but an extension or a service number."""
+    """Return whether a number is short enough to be an extension or a service number."""
     return (
         raw is not None and raw.isdecimal() and len(raw) <= MAX_EXTENSION_DIGITS and not raw.startswith("00")
     )
@@ -40,10 +41,10 @@ def is_short(raw: str | None) -> bool:
 
 @lru_cache(maxsize=10_000)
 def clean_name(raw: str | None) -> str:
-    """A name without the quotes, brackets, numbers and group prefix that the platform puts around it.
+    """Remove the quotes, brackets, numbers and group prefix that the platform adds to a name.
 
-    '"Ann" <2079460001>' is 'Ann'; '"442079460001" <2079460001>' and 'Example Shop | 442079460001' hold no
-    name of the caller (the latter is `<ring group> | <number>`), so they are ''.
+    '"Ann" <2079460001>' returns 'Ann'. '"442079460001" <2079460001>' and 'Example Shop | 442079460001'
+    contain no caller name (the latter is `<ring group> | <number>`) and return ''.
     """
     if not raw:
         return ""
@@ -54,7 +55,10 @@ def clean_name(raw: str | None) -> str:
 
 
 def parse_clid_number(raw: str | None) -> str | None:
-    """The number in '"442079460002" <442079460002>': what stands between the brackets, else the digits."""
+    """Return the number of a caller id such as '"442079460002" <442079460002>'.
+
+    That is the text in the brackets, else the entire text; None if it is not a number.
+    """
     if not raw:
         return None
     bracket_match = re.search(r"<([^<>]*)>", raw)
@@ -63,9 +67,10 @@ def parse_clid_number(raw: str | None) -> str | None:
 
 
 class PhoneNumbers:
-    """Reads numbers the way `country` (ISO 3166, as 'GB'; None: international only) dials them.
+    """Parse and format numbers for one country.
 
-    Answers are cached by the raw text: parsing takes some 30 µs, and an office's numbers repeat.
+    `country`: ISO 3166 code such as 'GB'; None accepts international numbers only. Results are cached by the
+    raw text: parsing takes about 30 µs, and the numbers of an account repeat.
     """
 
     def __init__(self, country: str | None = None) -> None:
@@ -74,15 +79,18 @@ class PhoneNumbers:
         self._cached_e164 = lru_cache(maxsize=100_000)(self._format_e164)
 
     def to_e164(self, raw: object) -> str | None:
-        """'+442079460001' for any spelling of it; None for extensions, withheld and unreadable ones."""
+        """Return the E.164 form ('+442079460001'); None for extensions, withheld or invalid numbers."""
         return self._cached_e164(str(raw)) if raw else None
 
     def format_national(self, raw: object) -> str:
-        """'020 7946 0001' for numbers of `country`, '+1 202-555-0101' for others; else as received."""
+        """Return the form for display; an invalid number as received.
+
+        '020 7946 0001' for numbers of `country`, '+1 202-555-0101' for others.
+        """
         return self.format_display(raw)[0]
 
     def format_display(self, value: object) -> tuple[str, str]:
-        """(the form for reading, the international form); both as received where it is not readable."""
+        """Return the form for display and the international form; invalid numbers as received."""
         if not value:
             return "", ""
         raw = str(value)
@@ -97,7 +105,10 @@ class PhoneNumbers:
         return phonenumbers.format_number(number, PhoneNumberFormat.NATIONAL), international
 
     def get_party_key(self, raw: str | None) -> str:
-        """What two spellings of one party share: E.164, else the text itself, '' where withheld."""
+        """Return a key that is equal for all notations of one party.
+
+        The key is the E.164 form, else the text itself; '' for a withheld number.
+        """
         if is_withheld(raw) or raw is None:
             return ""
         return self.to_e164(raw) or raw.strip()
@@ -122,7 +133,8 @@ class PhoneNumbers:
                 if phonenumbers.is_valid_number(number):
                     return number
                 unassigned.append(number)
-        # Neither is in use as far as the library knows; new ranges and those reserved for fiction are not.
+        # The library lists no candidate as assigned. New number ranges and those reserved for fiction are
+        # not listed either.
         return next((number for number in unassigned if phonenumbers.is_possible_number(number)), None)
 
     @staticmethod

@@ -1,8 +1,8 @@
-"""The lock that makes one process the only writer of a `data_dir`.
+"""Lock that makes one process the only writer of a `data_dir`.
 
-It is an flock on `data_dir/lock`. The worker inherits its descriptor from the supervisor by fork, so the
-lock is held until both are gone, whatever killed them. The file says who holds it, for the message only:
-what it says may be stale, the lock itself can't be.
+The lock is an flock on `data_dir/lock`. The worker inherits its descriptor from the supervisor by fork, so
+the lock is held until both have ended, even if they are killed. The content of the file names the holder, for
+messages only: the content can be stale, the lock cannot.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ LOCK_FILE = "lock"
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Who holds the lock, as it says of itself: `purpose` is the command, such as `serve` or `sync`."""
+    """Holder of the lock, as stored in the lock file.
+
+    `purpose`: its command, such as `serve` or `sync`. `since`: UTC text.
+    """
 
     pid: int
     purpose: str
@@ -30,7 +33,10 @@ class Holder:
 
     @property
     def is_alive(self) -> bool:
-        """False only if its process is certainly gone (of a killed supervisor, the worker may still end)."""
+        """False only if the process has certainly ended.
+
+        The worker of a killed supervisor can hold the lock after that.
+        """
         try:
             os.kill(self.pid, 0)
         except ProcessLookupError:
@@ -44,26 +50,30 @@ class Holder:
 
 
 class LockHeld(SwitchroomError):
-    """Another process writes in this data_dir; `holder` is None where it could not say who it is."""
+    """Another process holds the lock. `holder` is None if the lock file does not name it."""
 
     def __init__(self, data_dir: Path, holder: Holder | None) -> None:
         holder_text = str(holder) if holder else "another process"
         super().__init__(
-            f"{data_dir} is in use by {holder_text}; stop that first, or give this one another data_dir"
+            f"{data_dir} is in use by {holder_text}. Stop that process first, or set storage.data_dir to "
+            "another folder."
         )
         self.holder = holder
 
 
 class Lock:
-    """Held from `acquire()` until `release()`, or until every process that inherited it has ended."""
+    """Lock of a `data_dir`, held until `release()`, or until all processes that inherited it have ended."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor: int | None = descriptor
 
     def release(self) -> None:
-        """Let go, in this process: a worker that inherited the lock still holds it. Safe to call twice."""
+        """Release the lock in this process. Safe to call twice.
+
+        A worker that inherited the lock still holds it.
+        """
         if self._descriptor is not None:
-            # Closed, not unlocked: LOCK_UN would take it from the worker, too.
+            # Close instead of LOCK_UN, which would release the lock of the worker as well.
             os.close(self._descriptor)
             self._descriptor = None
 
@@ -75,15 +85,15 @@ class Lock:
 
 
 def acquire(data_dir: Path, purpose: str) -> Lock:
-    """Take the lock for the command `purpose`, at once or not at all.
+    """Acquire the lock for the command `purpose`, without waiting.
 
-    Raises LockHeld if another process has it, SwitchroomError if the file can't be opened.
+    Raises LockHeld if another process holds the lock, SwitchroomError if the file cannot be opened or locked.
     """
     path = data_dir / LOCK_FILE
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     except OSError as error:
-        raise SwitchroomError(f"{path}: can't be opened: {error.strerror}") from error
+        raise SwitchroomError(f"{path} cannot be opened: {error.strerror}.") from error
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -93,7 +103,7 @@ def acquire(data_dir: Path, purpose: str) -> Lock:
     except OSError as error:
         os.close(descriptor)
         raise SwitchroomError(
-            f"{path}: can't be locked: {error.strerror}; is it on a network disk?"
+            f"{path} cannot be locked: {error.strerror}. Set storage.data_dir to a folder on a local disk."
         ) from error
     own_fields = {"pid": os.getpid(), "purpose": purpose, "since": clock.utc_text()}
     os.ftruncate(descriptor, 0)
@@ -106,15 +116,15 @@ def _read_holder(descriptor: int) -> Holder | None:
         fields: dict[str, Any] = json.loads(os.pread(descriptor, 4096, 0))
         return Holder(int(fields["pid"]), str(fields["purpose"]), str(fields["since"]))
     except (ValueError, KeyError, TypeError):
-        # Between taking the lock and saying so.
+        # The holder has acquired the lock but not written the file yet.
         return None
 
 
 def find_writer(data_dir: Path) -> str | None:
-    """The process that holds the lock, in words; None for nobody. Raises SwitchroomError for no permission.
+    """Return a description of the process that holds the lock, None if there is none.
 
-    Where there is no lock file nobody ever wrote, and none is made: as root it would keep out the user that
-    `serve` runs as.
+    Without a lock file no process ever wrote. None is created, because a file of root would lock out the user
+    that runs `serve`. Raises SwitchroomError without permission.
     """
     if not (data_dir / LOCK_FILE).exists():
         return None

@@ -21,11 +21,12 @@ from integration.core.health import Health
 log = logging.getLogger(__name__)
 
 CLOCK_CHECK_SECONDS = 1.0
+"""Seconds between two comparisons of wall clock and monotonic clock."""
 CLOCK_JUMP_SECONDS = 10.0
-"""Difference between wall and monotonic clock, since the last check, that makes every job due."""
+"""Seconds of change between wall clock and monotonic clock above which every job is due."""
 
 MIN_DELAY_SECONDS = 0.5
-"""Shortest delay until a time that a job returned."""
+"""Minimum seconds until the next run that a job returned."""
 
 EXECUTORS = {
     "timers": 1,
@@ -37,19 +38,20 @@ EXECUTORS = {
     "alerts": 4,
     "maintenance": 4,
 }
-"""Threads of each executor. A job that may run long shares no executor with `timers`."""
+"""Threads of each executor. Jobs that may run long must not use `timers`."""
 
 STALLED_AFTER_SECONDS = 60.0
-"""Silence, beyond its interval, after which a watched job counts as stalled."""
+"""Seconds without a heartbeat, beyond its interval, after which a watched job counts as stalled."""
 RETRY_SECONDS = 1.0
-"""Delay after the first failure of a watched job; it doubles up to the interval."""
+"""Seconds until the first retry of a job with `retries`; the delay doubles up to the interval."""
 
 WATCHDOG = "clockwork"
 """Name of the scheduler's health check."""
 WATCHDOG_SECONDS = 30.0
+"""Seconds without a heartbeat after which the scheduler counts as stalled."""
 
 Job = Callable[..., float | None]
-"""A job returns the Unix time of its next run, or None: then its interval counts."""
+"""A job returns the Unix time of its next run, or None to use its interval."""
 
 
 class Scheduler:
@@ -77,9 +79,9 @@ class Scheduler:
         self._watch_thread.start()
 
     def stop(self, timeout: float) -> None:
-        """Start no more jobs; wait at most `timeout` seconds for those that run.
+        """Start no more jobs, and wait at most `timeout` seconds for running jobs.
 
-        A job that runs long has to watch `stopping`.
+        A long job must check `stopping`.
         """
         self.stopping.set()
         if not self._apscheduler.running:
@@ -92,7 +94,7 @@ class Scheduler:
         shutdown_thread.join(timeout)
         self._watch_thread.join(max(0.0, timeout))
         if shutdown_thread.is_alive():
-            log.warning("jobs are still under way after %s s", timeout)
+            log.warning("jobs are still running after %s s", timeout)
 
     def every(
         self,
@@ -105,11 +107,11 @@ class Scheduler:
         is_watched: bool = False,
         retries: bool = False,
     ) -> None:
-        """Run `job(*arguments)` every `seconds`. Its result and failure show in Health under `name`.
+        """Run `job(*arguments)` every `seconds` and report its results to Health as `name`.
 
-        A job that `is_watched` shows as stalled when it is silent for STALLED_AFTER_SECONDS too long. One
-        that `retries` runs again sooner after a failure: after RETRY_SECONDS, then after twice as long, up
-        to `seconds`.
+        `at_once`: start the first run now, not after `seconds`. `is_watched`: the health check is stalled
+        `seconds` + STALLED_AFTER_SECONDS after the last heartbeat. `retries`: retry a failed run after
+        RETRY_SECONDS, then after twice as long, up to `seconds`.
         """
         if is_watched:
             self._health.watch(name, seconds + STALLED_AFTER_SECONDS)
@@ -127,7 +129,7 @@ class Scheduler:
         )
 
     def nudge(self, name: str) -> None:
-        """Run job `name` at once, or again at the end of its present run. Quick; any thread."""
+        """Run job `name` at once, or when its current run ends. Does not block; callable from any thread."""
         self._nudged.add(name)
         self._reschedule(name, 0.0)
 
@@ -137,7 +139,7 @@ class Scheduler:
             self._reschedule(job.id, 0.0)
 
     def run_job(self, name: str, job: Job, *arguments: object) -> None:
-        """Run `job(*arguments)` in this thread; store its result in Health. Raises nothing."""
+        """Run `job(*arguments)` in this thread and report the result to Health. Raises nothing."""
         if self.stopping.is_set():
             return
         self._nudged.discard(name)
@@ -147,7 +149,7 @@ class Scheduler:
             return
         except SwitchroomError as error:
             if not self.stopping.is_set():
-                # Downloads are nudged by every webhook: on a full disk each would leave a line.
+                # Each webhook nudges the downloads, so on a full disk each would log a line.
                 if self._logged_errors.get(name) != str(error):
                     log.warning("%s: %s", name, error)
                 self._logged_errors[name] = str(error)
@@ -170,7 +172,7 @@ class Scheduler:
             self._reschedule(name, self._backoffs[name].failed())
 
     def _on_job_end(self, event: Any) -> None:
-        """A job that was nudged while it ran could not start then; now it can."""
+        """Start a job that was nudged during its run."""
         if event.job_id in self._nudged:
             self._reschedule(event.job_id, 0.0)
 
@@ -183,12 +185,15 @@ class Scheduler:
             log.debug("%s is not running yet", name)
 
     def _watch_clock(self) -> None:
-        """APScheduler uses the wall clock: when that is set back, every job would wait that long."""
+        """Make every job due when the wall clock is set, and report the scheduler's heartbeat.
+
+        APScheduler uses the wall clock: when it is set back, every job would wait for that time.
+        """
         offset = clock.unix() - clock.monotonic()
         while not self.stopping.wait(CLOCK_CHECK_SECONDS):
             jump = clock.unix() - clock.monotonic() - offset
             if abs(jump) > CLOCK_JUMP_SECONDS:
-                log.warning("the clock jumped by %.0f s; every job is due anew", jump)
+                log.warning("system clock jumped by %.0f s; running all jobs", jump)
                 offset += jump
                 self.run_all_now()
             if self._apscheduler.running:
@@ -220,19 +225,19 @@ class Every(BaseTrigger):
 
 
 def _make_apscheduler() -> Any:
-    """APScheduler's scheduler (it has no types) with a thread pool for each of EXECUTORS."""
-    # It warns whenever a job is due while it still runs, which is normal for a long full sync.
+    """Return an APScheduler with a thread pool for each of EXECUTORS. The library has no types."""
+    # APScheduler warns when a job is due while it still runs, which is normal for a long full sync.
     logging.getLogger("apscheduler.scheduler").setLevel(logging.ERROR)
     return BackgroundScheduler(  # type: ignore[no-untyped-call]
         timezone=UTC,
         executors={
             name: {"type": "threadpool", "max_workers": threads} for name, threads in EXECUTORS.items()
         },
-        # Its own default drops a job that is a second late, silently.
+        # The default `misfire_grace_time` drops a run that is 1 s late, without a message.
         job_defaults={"coalesce": True, "max_instances": 1, "misfire_grace_time": None},
     )
 
 
 def _get_run_time(seconds: float = 0.0) -> datetime:
-    """By the clock that APScheduler reads, which tests do not move."""
+    """Return the time in `seconds`, by the clock of APScheduler, which tests do not move."""
     return datetime.now(UTC) + timedelta(seconds=seconds)

@@ -1,6 +1,6 @@
-"""The platform's text times as Unix seconds and back, quickly: bulk loads do this several times a record.
+"""Fast conversion between the platform's text times and Unix seconds.
 
-`datetime.strptime` takes 6 µs, this 0.5.
+Bulk loads convert several times per record. `datetime.strptime` takes 6 µs, this module 0.5 µs.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def _format_day(day_number: int) -> str:
 
 
 def parse_seconds(text: object) -> int | None:
-    """Unix seconds of 'YYYY-MM-DD HH:MM:SS' or 'YYYY-MM-DD' in UTC; None for anything else."""
+    """Parse 'YYYY-MM-DD HH:MM:SS' or 'YYYY-MM-DD' in UTC to Unix seconds; None for anything else."""
     if not isinstance(text, str):
         return None
     midnight = _parse_midnight(text[:10])
@@ -48,7 +48,10 @@ def parse_seconds(text: object) -> int | None:
 
 @lru_cache(maxsize=1024)
 def format_timestamp(unix_seconds: float | None) -> str | None:
-    """'YYYY-MM-DD HH:MM:SS' in UTC of Unix seconds; None for None and for years that text can't hold."""
+    """Format Unix seconds as 'YYYY-MM-DD HH:MM:SS' in UTC.
+
+    Returns None for None and for years outside 1 to 9999.
+    """
     if unix_seconds is None:
         return None
     day, second_of_day = divmod(int(unix_seconds), 86_400)

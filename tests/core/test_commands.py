@@ -33,7 +33,7 @@ def test_a_decorated_function_is_registered_and_stays_what_it_is() -> None:
     assert registry()["kettle.boil"] is boil
     progress = Progress(lambda _: None, lambda: True)
     assert find_handler("kettle.boil")("here", {"cups": 2}, progress) == {"context": "here", "cups": 2}
-    with pytest.raises(ValueError, match=r"'kettle\.boil' has a handler: tests\.core\.test_commands"):
+    with pytest.raises(ValueError, match=r"'kettle\.boil' has a handler in tests\.core\.test_commands"):
         command("kettle.boil")(boil)
 
 

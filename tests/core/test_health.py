@@ -104,7 +104,7 @@ def test_a_silence_that_a_report_met_first_is_logged_all_the_same(
     assert parts.report()["checks"]["apply"]["state"] == "stalled"
     parts.start()
     try:
-        wait_for(lambda: "apply has been silent for 6 s" in caplog.text, "the log")
+        wait_for(lambda: "apply has stalled: no heartbeat for 6 s" in caplog.text, "the log")
     finally:
         parts.stop()
 

@@ -261,7 +261,7 @@ class TestPublicAddress:
         url = "https://127.0.0.1:9"
         assert self.line(doctor, server__public_url=url) == (
             "fail",
-            f"{url}: nothing listens there; check DNS, firewall and proxy",
+            f"{url}: it refuses connections; check DNS, firewall and proxy",
         )
 
     def test_a_certificate_that_nobody_trusts(self, doctor, monkeypatch):

@@ -119,7 +119,7 @@ def test_the_test_button_says_what_became_of_each_target(app, client):
     (rule,) = rules(app)
     said = text(client.post(f"/system/alerts/{rule.id}/test"))
     assert "shown Test to the dashboard" in said
-    assert "failed Test to http://127.0.0.1:9/: 127.0.0.1: nothing listens there" in said
+    assert "failed Test to http://127.0.0.1:9/: 127.0.0.1: it refuses connections" in said
     with app.app_db.read() as connection:
         lines = notification_log.list_newest(connection, 9)
         assert notification_log.due(connection, "post", 9) == []
