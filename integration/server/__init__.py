@@ -1,1 +1,1 @@
-"""How the product runs: one supervisor, one worker, one writer per `data_dir`, and how commands reach it."""
+"""Processes of the product: supervisor, worker, and the control channel to the writer of a `data_dir`."""

@@ -1,9 +1,10 @@
-"""Control channel: sends commands to the process that writes.
+"""Control channel: sends commands to the writer.
 
-A Unix socket `data_dir/control.sock`, for its owner only. Messages are lines of JSON. The client sends
-`{"command": …, "arguments": {…}, "finish": …}`. The server responds with `{"taken": true}` before it begins,
-any number of `{"progress": {…}}`, and one of `{"result": {…}}`, `{"error": [line, …], "exit": 1|2}` or
-`{"moved": {arguments}}`. The last one means: this process is ending; send `arguments` to its successor.
+The channel is a Unix socket `data_dir/control.sock`, accessible only to its owner. Messages are lines of
+JSON. The client sends `{"command": …, "arguments": {…}, "finish": …}`. The server responds with `{"taken":
+true}` before the command starts, any number of `{"progress": {…}}`, and one of `{"result": {…}}`,
+`{"error": [line, …], "exit": 1|2}` or `{"moved": {arguments}}`. `moved` means that this process is ending and
+that the client must send `arguments` to its successor.
 """
 
 from __future__ import annotations
@@ -28,17 +29,19 @@ from integration.core.health import Health
 log = logging.getLogger(__name__)
 
 YIELD_COMMAND = "yield"
-"""Sent by a starting `serve`: a command that works alone has to end at its next commit."""
+"""Command of a starting `serve`: a command that works alone must end at its next commit."""
 
 _TICK_SECONDS = 1.0
+"""Seconds between two heartbeats of the channel."""
 _REQUEST_SECONDS = 10.0
+"""Seconds for receiving a request."""
 ACCEPT_SECONDS = 10.0
 """Seconds for the first response. A suspended process accepts the connection and never responds."""
 _MAX_LINE_BYTES = 16 * 1024 * 1024
 
 
 class CommandMoved(Exception):
-    """Raised to a client: the process is ending; send `arguments` to its successor."""
+    """The process is ending. The client must send `arguments` to its successor."""
 
     def __init__(self, arguments: Arguments) -> None:
         super().__init__("moved to another process")
@@ -84,7 +87,7 @@ class ControlChannel:
         self._thread.start()
 
     def close(self, seconds: float) -> None:
-        """Accept no more commands, cancel the running ones and wait up to `seconds` for them."""
+        """Accept no more commands, signal running ones to end, and wait up to `seconds` for them."""
         self.stopping.set()
         if self._listener.fileno() == -1:
             return
@@ -116,7 +119,7 @@ class ControlChannel:
         try:
             connection, _ = self._listener.accept()
         except OSError as error:
-            log.warning("a command could not be heard: %s", error)
+            log.warning("cannot accept a control connection: %s", error)
             return
         thread = threading.Thread(target=self._serve, args=(connection,), name="command", daemon=True)
         with self._lock:
@@ -133,7 +136,7 @@ class ControlChannel:
                     _send_message(connection, {"taken": True})
                     _send_message(connection, self._execute(json.loads(line), connection))
         except (OSError, ValueError) as error:
-            log.info("a command went away: %s", error)
+            log.info("control connection failed: %s", error)
         finally:
             with self._lock:
                 self._command_threads.discard(threading.current_thread())
@@ -151,7 +154,7 @@ class ControlChannel:
                 # The client disconnected; `can_continue` ends the work at its next commit.
                 return
 
-        # A command that was taken over goes on without its client.
+        # A command that was taken over continues without its client.
         is_continuation = bool(request.get("finish"))
         progress = Progress(
             send_progress, lambda: self._can_continue(None if is_continuation else connection)
@@ -168,7 +171,12 @@ class ControlChannel:
             return _build_error([str(error)])
         except Exception:
             log.exception("command %s failed", command)
-            return _build_error([f"{command} failed by a mistake of the product's; its log says where"])
+            return _build_error(
+                [
+                    f"{command} failed because of an internal error. "
+                    "The log of the running process has the traceback."
+                ]
+            )
 
     def _can_continue(self, client: socket.socket | None) -> bool:
         if self.stopping.is_set() or client is None:
@@ -187,11 +195,11 @@ def send_command(
     *,
     finish: bool = False,
 ) -> Result | None:
-    """Send `command` to the process that writes in `data_dir`. Returns None if there is no such process.
+    """Send `command` to the writer of `data_dir` and return the result; None if no process responds.
 
-    With `finish` the command runs to its end even if this client disconnects. Raises what the handler raised
-    (SwitchroomError, ConfigurationError), CommandMoved if the process is ending before the work is done, and
-    SwitchroomError if it ended without a result.
+    With `finish` the command runs to its end even if this client disconnects. Raises the error of the handler
+    (SwitchroomError, ConfigurationError), CommandMoved if the process is ending before the work is finished,
+    and SwitchroomError if the process ended without a result.
     """
     connection = _connect(data_dir)
     if connection is None:
@@ -218,10 +226,12 @@ def send_command(
                     raise SwitchroomError("\n".join(message["error"]))
         except (OSError, json.JSONDecodeError) as error:
             # The connection ended, perhaps within a line.
-            log.debug("the channel broke: %s", error)
+            log.debug("control channel failed: %s", error)
     if not is_accepted:
         return None
-    raise SwitchroomError(f"the running process ended before {command} was done; start the command again")
+    raise SwitchroomError(
+        f"The running process ended before {command} was finished. Start the command again."
+    )
 
 
 def _connect(data_dir: Path) -> socket.socket | None:
@@ -235,13 +245,16 @@ def _connect(data_dir: Path) -> socket.socket | None:
         return None
     except OSError as error:
         connection.close()
-        raise SwitchroomError(f"{data_dir / SOCKET_FILE}: can't be opened: {error.strerror}") from error
+        raise SwitchroomError(
+            f"{data_dir / SOCKET_FILE} cannot be opened: {error.strerror}. "
+            "Run the command as the user that runs `switchroom serve`."
+        ) from error
     return connection
 
 
 @contextmanager
 def _short_path(path: Path) -> Iterator[str]:
-    """Yield another path of `path` with at most 107 bytes, the limit of a Unix socket."""
+    """Yield an alias of `path` with at most 107 bytes, the limit of a Unix socket."""
     folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
     try:
         by_descriptor = Path(f"/proc/self/fd/{folder}")

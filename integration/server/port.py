@@ -1,8 +1,8 @@
-"""The listening socket. The supervisor opens it and keeps it, the worker inherits it.
+"""Listening socket. The supervisor opens and keeps it; the worker inherits it.
 
-Granian's own sockets have SO_REUSEPORT set, so that a second server could share the port unnoticed; and
-they are opened by the worker, so that nobody listens while a killed worker is replaced. One opened here
-without SO_REUSEPORT refuses to share, and connections wait in its backlog meanwhile.
+Sockets that Granian opens have SO_REUSEPORT, so a second server could share the port unnoticed. They are
+opened by the worker, so no socket listens while a killed worker is replaced. The socket of this module has no
+SO_REUSEPORT, and connections wait in its backlog during a restart of the worker.
 """
 
 from __future__ import annotations
@@ -13,17 +13,20 @@ import socket
 from integration.core.errors import SwitchroomError
 
 BACKLOG = 4096
+"""Maximum number of connections that wait to be accepted."""
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket listening on `host` (address or name) and `port` (0: a free one).
+    """Return a socket that listens on `host` (address or name) and `port` (0: any free port).
 
-    Raises SwitchroomError naming the port and what to do, if it is in use or may not be had.
+    Raises SwitchroomError if the port is in use or cannot be opened.
     """
     try:
         addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except OSError as error:
-        raise SwitchroomError(f"server.host: {host!r} can't be resolved: {error.strerror}") from error
+        raise SwitchroomError(
+            f"server.host: {host!r} cannot be resolved: {error.strerror}. Use an address of this machine."
+        ) from error
     family, _, _, _, address = addresses[0]
     is_dual_stack = family == socket.AF_INET6 and host == "::" and socket.has_dualstack_ipv6()
     listener = socket.socket(family, socket.SOCK_STREAM)
@@ -41,7 +44,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def build_url(listener: socket.socket, tls: bool) -> str:
-    """Where a browser on this machine finds it."""
+    """Return the URL of the listener for a browser on this machine."""
     host, port = listener.getsockname()[:2]
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
     return f"{'https' if tls else 'http'}://{f'[{host}]' if ':' in host else host}:{port}"
@@ -49,9 +52,15 @@ def build_url(listener: socket.socket, tls: bool) -> str:
 
 def _describe_error(error: OSError, host: str, port: int) -> str:
     if error.errno == errno.EADDRINUSE:
-        return f"port {port} on {host} is in use by another program; stop it, or choose another server.port"
+        return (
+            f"port {port} on {host} is in use by another program. "
+            "Stop that program, or choose another server.port."
+        )
     if error.errno == errno.EACCES:
-        return f"port {port} may not be opened by this user; choose a server.port above 1023"
+        return f"port {port} cannot be opened by this user. Choose a server.port above 1023."
     if error.errno == errno.EADDRNOTAVAIL:
-        return f"server.host: {host} is no address of this machine; 127.0.0.1, 0.0.0.0 and :: always are"
-    return f"port {port} on {host} can't be opened: {error.strerror}"
+        return (
+            f"server.host: {host} is not an address of this machine. "
+            "127.0.0.1, 0.0.0.0 and :: are always available."
+        )
+    return f"port {port} on {host} cannot be opened: {error.strerror}."

@@ -1,7 +1,8 @@
-"""Run a command that writes: in the process that writes, or else here, as the only writer.
+"""Run a command that writes, in the current writer or, without one, in this process.
 
-A command that works alone opens the control channel too, and runs a second command that is sent to it. A
-starting `serve` ends it at its next commit and does the rest; the result of `serve` is its result.
+A command that works alone also opens the control channel and runs other commands that are sent to it. A
+starting `serve` stops the command at its next commit and finishes its work. The command then returns the
+result of `serve`.
 """
 
 from __future__ import annotations
@@ -36,13 +37,15 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 LOCK_WAIT_SECONDS = 60.0
-"""Seconds to wait for a holder of the lock that does not respond: it is starting or ending."""
+"""Seconds to wait for a holder of the lock that does not respond, because it is starting or ending."""
 
 GRACE_SECONDS = 10.0
-"""Seconds that a command waits for the `serve` that took over, before it works alone again."""
+"""Seconds that a command waits for the `serve` that took over, before it continues alone."""
 
 _RETRY_SECONDS = 0.05
+"""Seconds between two attempts to send the command or to acquire the lock."""
 _CLOSE_SECONDS = 5.0
+"""Maximum seconds that a command waits for commands sent to it."""
 
 
 def run_command(
@@ -52,16 +55,19 @@ def run_command(
     on_progress: Callable[[dict[str, Any]], None] = lambda _: None,
     on_notice: Callable[[str], None] = lambda _: None,
 ) -> Result:
-    """Run `command` in the process that writes and return its result.
+    """Run `command` in the writer and return its result.
 
-    `on_notice` receives a line for people when another process takes over. Raises what the handler raises,
-    and SwitchroomError if the writer does not respond.
+    `on_progress` receives the progress. `on_notice` receives a line for the user when another process takes
+    over. Raises the errors of the handler, and SwitchroomError if the writer does not respond.
     """
     data_dir = settings.storage.data_dir
     try:
         data_dir.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise SwitchroomError(f"storage.data_dir: {data_dir}: can't be made: {error.strerror}") from error
+        raise SwitchroomError(
+            f"storage.data_dir: {data_dir} cannot be created: {error.strerror}. "
+            "Choose another folder, or give this user access."
+        ) from error
     return run_command_with(
         data_dir, command, arguments, lambda: _open_context(settings), on_progress, on_notice
     )
@@ -70,7 +76,7 @@ def run_command(
 @contextmanager
 def _open_context(settings: Settings) -> Iterator[AppContext]:
     """Build the product in this process, without starting its jobs."""
-    # Imported when first needed: a command that another process runs needs nothing of it.
+    # Imported on first use, because a command that another process runs does not need the module.
     from integration.factory import build
 
     claim_data_dir(settings, lambda: is_same_customer(settings))
@@ -89,7 +95,10 @@ def run_command_with(
     on_progress: Callable[[dict[str, Any]], None],
     on_notice: Callable[[str], None],
 ) -> Result:
-    """Run `command` like `run_command`; `open_context()` opens what handlers need if this process writes."""
+    """Run `command` like `run_command`.
+
+    `open_context()` opens the context of handlers if this process is the writer.
+    """
     command = exchanged_name(command)
     deadline = clock.monotonic() + LOCK_WAIT_SECONDS
     lock_allowed_at, is_continuation = 0.0, False
@@ -106,7 +115,7 @@ def run_command_with(
         except CommandMoved as moved:
             arguments = moved.arguments
             deadline = clock.monotonic() + LOCK_WAIT_SECONDS
-            on_notice("the process that worked on this is ending; going on with its successor")
+            on_notice("the process that runs this command is ending; its successor continues")
             continue
         except process_lock.LockHeld as lock_error:
             if clock.monotonic() > deadline:
@@ -121,10 +130,10 @@ def run_command_with(
             return result
         except Unfinished as unfinished:
             arguments, is_continuation = unfinished.arguments, True
-            # The `serve` must get the lock first. If it does not start, this process does the rest.
+            # The `serve` must get the lock first. If it does not start, this process finishes the work.
             lock_allowed_at = clock.monotonic() + GRACE_SECONDS
             deadline = lock_allowed_at + LOCK_WAIT_SECONDS
-            on_notice("`switchroom serve` is starting and takes this over")
+            on_notice("`switchroom serve` is starting and takes over this command")
 
 
 def _run_alone(
@@ -141,7 +150,8 @@ def _run_alone(
             progress = Progress(on_progress, lambda: not channel.stopping.is_set())
             return find_handler(command)(context, arguments, progress)
         except Unfinished as unfinished:
-            # Before the lock is released: this process may be killed before it sends the rest to `serve`.
+            # Save before the lock is released: this process may be killed before it sends the rest to
+            # `serve`.
             unfinished_commands.save(data_dir, command, unfinished.arguments)
             raise
         finally:
@@ -151,7 +161,7 @@ def _run_alone(
 def acquire_for_serve(data_dir: Path, on_notice: Callable[[str], None]) -> process_lock.Lock:
     """Acquire the lock for a starting `serve`. A command that works alone ends at its next commit.
 
-    Raises process_lock.LockHeld for another `serve`, and for a command that does not end in
+    Raises process_lock.LockHeld if another `serve` runs, or if a command does not end within
     LOCK_WAIT_SECONDS.
     """
     deadline = clock.monotonic() + LOCK_WAIT_SECONDS
@@ -162,7 +172,7 @@ def acquire_for_serve(data_dir: Path, on_notice: Callable[[str], None]) -> proce
             return process_lock.acquire(data_dir, "serve")
         except process_lock.LockHeld as lock_error:
             holder = lock_error.holder
-            # The supervisor was killed. Its worker ends as soon as it notices.
+            # The supervisor was killed. Its worker ends as soon as the stop pipe is closed.
             is_orphaned = holder is not None and holder.purpose == "serve" and not holder.is_alive
             if holder is not None and holder.purpose == "serve" and not is_orphaned:
                 raise
@@ -183,5 +193,5 @@ def _request_yield(data_dir: Path) -> bool:
     try:
         return send_command(data_dir, YIELD_COMMAND, {}) is not None
     except (SwitchroomError, CommandMoved) as error:
-        log.debug("not asked: %s", error)
+        log.debug("cannot send the yield command: %s", error)
         return False

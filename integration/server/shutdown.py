@@ -1,7 +1,7 @@
-"""How a worker learns that it should end: from a pipe whose other end only its supervisor holds.
+"""Stop of a worker, requested through a pipe from its supervisor.
 
-A byte means a clean stop; end of file means that the supervisor was killed. Signals that reach the worker
-itself (a service manager sends them to every process) count as a clean stop, too.
+A byte requests a clean stop; end of file means that the supervisor was killed. SIGTERM or SIGINT to the
+worker also request a clean stop, because a service manager sends them to all processes.
 """
 
 from __future__ import annotations
@@ -17,14 +17,16 @@ from typing import NoReturn
 log = logging.getLogger(__name__)
 
 NAME = "stop watcher"
+"""Name of the thread and of its health check."""
 TICK_MILLISECONDS = 1000
 STALLED_SECONDS = 15.0
-"""After which its health report calls it stalled."""
+"""Seconds without a heartbeat after which the health check is stalled."""
 
 EXIT_BROKEN = 70
-"""Exit status of a worker whose disk failed: a fresh process may do better, this one never can."""
+"""Exit status of a worker whose disk failed. Only a new process can use the database again."""
 
 EXIT_ORPHANED = 71
+"""Exit status of a worker whose supervisor was killed."""
 
 
 def watch_stop_pipe(
@@ -33,10 +35,11 @@ def watch_stop_pipe(
     on_orphaned: Callable[[], None],
     on_tick: Callable[[], None],
 ) -> threading.Thread:
-    """Call `on_stop` once at the first byte (or SIGTERM, SIGINT), `on_orphaned` at end of file, `on_tick` all
-    along, at least every TICK_MILLISECONDS.
+    """Watch the stop pipe in a thread, which is returned.
 
-    Must be called on the main thread, since it listens for signals by their wake-up descriptor.
+    The thread calls `on_stop` once, at the first byte, SIGTERM or SIGINT; `on_orphaned` at end of file; and
+    `on_tick` at least every TICK_MILLISECONDS. Must be called on the main thread, because signals are
+    received through their wake-up descriptor.
     """
     wakeup_read, wakeup_write = os.pipe()
     os.set_blocking(wakeup_write, False)
@@ -75,14 +78,14 @@ def _run(
             )
         if is_requested and not is_stopping:
             is_stopping = True
-            # Beside the watching, which goes on: the supervisor may be killed while we stop.
+            # In another thread, because the supervisor may be killed while this worker stops.
             threading.Thread(target=on_stop, name="stopping", daemon=True).start()
 
 
 def exit_broken(error: BaseException) -> NoReturn:
-    """End the process at once because a database's disk failed; the supervisor starts a fresh one.
+    """End the process at once after a disk failure. The supervisor starts a new worker.
 
-    What a `Database` is given as `on_broken` (promise P18: never try again on the same handle).
+    Passed to each `Database` as `on_broken` (promise P18: a failed handle is not used again).
     """
     log.critical("ending this worker: %s", error)
     for handler in logging.getLogger().handlers:

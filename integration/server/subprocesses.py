@@ -1,4 +1,4 @@
-"""Processes of our own program, started beside this one and ended with it."""
+"""Child processes that run commands of the product and end with this process."""
 
 from __future__ import annotations
 
@@ -17,13 +17,15 @@ from integration.core.errors import SwitchroomError
 _ROOT = Path(__file__).parents[2]
 _PR_SET_PDEATHSIG = 1
 _LINE_TICK_SECONDS = 0.1
+"""Maximum seconds between two checks for output, exit, stop and deadline."""
 
 
 class ChildProcess:
-    """`switchroom ARGUMENTS` in a session of its own: Ctrl-C reaches only us, who end processes in order.
+    """Run `switchroom ARGUMENTS` in a separate session.
 
-    It is told to end (SIGTERM) by the kernel if we are killed. Its standard output is read here, line by
-    line; its standard error is ours.
+    Ctrl-C reaches only this process, which stops its children in order. On Linux the kernel sends the child
+    SIGTERM if this process is killed. The child shares the standard error of this process; its standard
+    output is read line by line.
     """
 
     def __init__(self, name: str, *arguments: str, environ: Mapping[str, str]) -> None:
@@ -45,13 +47,14 @@ class ChildProcess:
 
     @property
     def exit_status(self) -> int | None:
-        """Its exit status, None while it runs."""
+        """Exit status of the child, None while it runs."""
         return self.process.poll()
 
     def wait_for_line(self, prefix: str, seconds: float, stop: threading.Event) -> str:
-        """What follows `prefix` in the first line of output that begins so, once that came.
+        """Wait for the first line of output that begins with `prefix`, and return its rest.
 
-        Raises SwitchroomError if the process ends first, or `seconds` pass; KeyboardInterrupt at `stop`.
+        Raises SwitchroomError if the child ends first or after `seconds`, KeyboardInterrupt when `stop` is
+        set.
         """
         deadline = clock.monotonic() + seconds
         with self._output_changed:
@@ -63,14 +66,15 @@ class ChildProcess:
                     raise KeyboardInterrupt
                 if self.exit_status is not None:
                     raise SwitchroomError(
-                        f"{self.name} ended with status {self.exit_status} instead of starting"
+                        f"{self.name} ended with status {self.exit_status} instead of starting. "
+                        "The lines above show the reason."
                     )
                 if clock.monotonic() > deadline:
-                    raise SwitchroomError(f"{self.name} is not ready after {seconds:.0f} s")
+                    raise SwitchroomError(f"{self.name} was not ready after {seconds:.0f} s.")
                 self._output_changed.wait(_LINE_TICK_SECONDS)
 
     def stop(self, seconds: float) -> None:
-        """Ask it to end, wait, and kill it if it does not. Safe to call twice."""
+        """Terminate the child, and kill it if it runs for `seconds` more. Safe to call twice."""
         if self.exit_status is None:
             self.process.terminate()
             try:
@@ -83,7 +87,7 @@ class ChildProcess:
         assert self.process.stdout is not None
         for line in self.process.stdout:
             with self._output_changed:
-                # Only the first lines tell something; what comes later is read so that the pipe never fills.
+                # Only the first lines are searched. Later lines are read so that the pipe does not fill.
                 if len(self._lines) < 100:
                     self._lines.append(line.rstrip("\n"))
                 self._output_changed.notify_all()

@@ -1,9 +1,9 @@
-"""`serve`: the process that holds lock, port and settings, and keeps one worker alive.
+"""Supervisor process of `serve`: holds lock, port and settings, and restarts the worker.
 
-It stays free of heavy imports, because the worker is forked from it and because it must not fail. Granian
-serves; its supervisor is used with four differences: the listening socket is opened here (`port.py`), a
-worker that dies is replaced for as long as it takes, a stop reaches the worker by a pipe before the
-signal does, and SIGHUP never starts a second worker beside the first (it would be a second writer).
+The supervisor imports no heavy modules, because the worker is forked from it and because it must not fail.
+The HTTP server is Granian. Its supervisor is used with four differences: the listening socket is opened here
+(`port.py`); a dead worker is replaced without a limit of attempts; a stop reaches the worker by a pipe before
+the signal; SIGHUP never starts a second worker beside the first, which would be a second writer.
 """
 
 from __future__ import annotations
@@ -44,25 +44,31 @@ from integration.web import BLOCKING_THREADS
 log = logging.getLogger(__name__)
 
 MAX_CONNECTIONS = 8192
-"""Granian's back-pressure counts connections, idle ones too: far above the threads, or 320 idle browsers
-would keep webhooks out."""
+"""Maximum number of connections, which Granian counts for back-pressure, including idle ones.
+
+Far above the number of threads, or 320 idle browsers would block webhooks.
+"""
 
 KILL_SECONDS = 9
-"""The net under a worker that does not stop: it bounds itself to less (`worker.py`)."""
+"""Seconds after which a worker that does not stop is killed. A worker limits itself to less (`worker.py`)."""
 
 MAX_RESTART_DELAY = 10.0
-"""Between workers that die before they are ready; one that was ready is replaced at once."""
+"""Maximum seconds before a worker that died before it was ready is replaced.
+
+A worker that was ready is replaced at once.
+"""
 
 LOW_DISK_BYTES = 2 * 1024**3
+"""Free bytes of the disk of `data_dir` below which a start prints a warning."""
 
 
 def serve(
     settings: Settings, *, factory: str = FACTORY, write_line: Callable[[str], None] | None = None
 ) -> None:
-    """Serve until SIGTERM or SIGINT; returns after a clean stop.
+    """Serve until SIGTERM or SIGINT. Returns after a clean stop.
 
-    `write_line` gets the start lines, a line each. Raises ConfigurationError and SwitchroomError for whatever
-    keeps it from starting.
+    `write_line` receives each line of the start. Raises ConfigurationError and SwitchroomError if the product
+    cannot start.
     """
     write_line = write_line or _print_to_stderr
     os.umask(0o077)
@@ -75,7 +81,7 @@ def serve(
     try:
         claim_data_dir(settings, lambda: is_same_customer(settings))
         listener = port.listen(settings.server.host, settings.server.port)
-        # Links name the port: for port 0, the one that was found.
+        # Links contain the port: for port 0, the port that the system selected.
         server = settings.server.model_copy(update={"port": listener.getsockname()[1]})
         settings = settings.model_copy(update={"server": server})
         _Supervisor(settings, factory, listener, write_line).run()
@@ -84,7 +90,7 @@ def serve(
 
 
 def check_data_dir(data_dir: Path, write_line: Callable[[str], None]) -> None:
-    """Make the folder if it is missing, and see that it can be written. Raises SwitchroomError."""
+    """Create `data_dir` if it is missing, and check that it can be written. Raises SwitchroomError."""
     try:
         data_dir.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=data_dir) as probe:
@@ -94,22 +100,23 @@ def check_data_dir(data_dir: Path, write_line: Callable[[str], None]) -> None:
         free = shutil.disk_usage(data_dir).free
     except OSError as error:
         raise SwitchroomError(
-            f"storage.data_dir: {data_dir.absolute()}: can't be written: {error.strerror};"
-            " make room or give it to this user, or choose another folder"
+            f"storage.data_dir: {data_dir.absolute()} cannot be written: {error.strerror}. "
+            "Free disk space, give this user access, or choose another folder."
         ) from error
     if free < LOW_DISK_BYTES:
         write_line(
-            f"warning: storage.data_dir: only {free // 1024**2} MB are free; recordings stop below 2 GB"
+            f"warning: storage.data_dir: only {free // 1024**2} MB are free; recordings are not downloaded "
+            "below 2 GB"
         )
 
 
 class _Supervisor(MPServer):
-    """Granian's server with our socket, our stop and our respawning."""
+    """Granian's server with another listening socket, stop and restart of workers."""
 
     def __init__(
         self, settings: Settings, factory: str, listener: socket.socket, write_line: Callable[[str], None]
     ) -> None:
-        # Lock, stop pipe and socket reach the worker by inheritance; Python 3.14 no longer forks by default.
+        # The worker inherits lock, stop pipe and socket; Python 3.14 no longer forks by default.
         multiprocessing.set_start_method("fork", force=True)
         server = settings.server
         try:
@@ -130,12 +137,12 @@ class _Supervisor(MPServer):
                 },
                 ssl_cert=server.tls_cert,
                 ssl_key=server.tls_key,
-                # Its default of 1.3 would keep out senders that have only 1.2.
+                # The default of 1.3 would refuse senders that support only 1.2.
                 ssl_protocol_min=SSLProtocols.tls12,
             )
         except (ssl.SSLError, OSError) as error:
             raise ConfigurationError(
-                [f"server.tls_cert: with server.tls_key this is no usable pair: {error}"]
+                [f"server.tls_cert and server.tls_key are not a valid pair: {error}"]
             ) from error
         self._settings = settings
         self._factory = factory
@@ -151,16 +158,16 @@ class _Supervisor(MPServer):
         self._is_stop_sent = False
 
     def run(self) -> None:
-        """Serve until a stop is asked for. Raises what kept the first worker from starting."""
-        # What happens to a dead worker is told below, in words that say what is done about it.
+        """Serve until a stop is requested. Raises the error of a first worker that cannot start."""
+        # `_serve_loop` logs dead workers, with the time of the restart.
         granian_log.addFilter(lambda record: not record.getMessage().startswith("Unexpected exit"))
         threading.Thread(target=self._read_statuses, name="worker status", daemon=True).start()
-        # Not MPServer.serve: it only warns about the number of threads.
+        # Not MPServer.serve, which only adds a warning about the number of threads.
         try:
             server: Any = AbstractServer
             server.serve(self, self._worker_main, Worker, wrap_loader=False)
         except SystemExit:
-            # Granian exits 1 where a worker ended before it was told to, as Ctrl-C may have it.
+            # Granian exits with 1 if a worker ended before the stop request, as after Ctrl-C.
             if not self.interrupt_signal:
                 raise
         finally:
@@ -170,14 +177,14 @@ class _Supervisor(MPServer):
     # --- in the worker, after the fork -------------------------------------------------------------
 
     def _worker_main(self, worker_id: int, *arguments: Any) -> None:
-        """What the forked process runs: the product behind Granian's worker, until that has drained."""
+        """Run the product behind Granian's worker, in the forked process, until all requests have ended."""
         os.close(self._stop_write)
         os.close(self._status_read)
         worker = Worker(self._settings, self._factory, self._stop_read, self._status_write)
 
         def load() -> Callable[..., Any]:
             application = worker.load()
-            # Granian has a descriptor of its own, which it closes when it stops accepting.
+            # Granian has a second descriptor, which it closes when it stops accepting connections.
             if self._listener is not None:
                 self._listener.close()
             return application
@@ -190,13 +197,13 @@ class _Supervisor(MPServer):
             os._exit(1)
         worker.finish()
 
-    # --- Granian's places that are ours ------------------------------------------------------------
+    # --- overridden methods of Granian -------------------------------------------------------------
 
     def _init_shared_socket(self) -> None:
         assert self._listener is not None
         self._ssp = None
         self._sso = None
-        # As Granian pickles it: descriptor, whether it is a Unix socket, backlog.
+        # Arguments as Granian pickles them: descriptor, whether it is a Unix socket, backlog.
         make_holder: Any = SocketHolder
         self._shd = make_holder(os.dup(self._listener.fileno()), False, port.BACKLOG)
 
@@ -228,7 +235,7 @@ class _Supervisor(MPServer):
             os.write(self._stop_write, b"x")
 
     def _serve_loop(self, spawn_target: Any, target_loader: Any) -> None:
-        """Replace a dead worker, at once if it had been ready, until a stop is asked for."""
+        """Replace dead workers until a stop is requested. A worker that was ready is replaced at once."""
         restart_delay = 0.0
         while True:
             self.main_loop_interrupt.wait()
@@ -260,7 +267,7 @@ class _Supervisor(MPServer):
             self._spawn_workers(spawn_target, target_loader)  # type: ignore[no-untyped-call]
 
     def _raise_refusal(self, dead_worker: Any) -> None:
-        """End with the reason, if the very first worker said that it can't start; a later one is replaced."""
+        """Raise the reason for which the first worker could not start. For later workers only log it."""
         if dead_worker.inner.exitcode is None or dead_worker.inner.exitcode < 0:
             return
         with self._status_changed:
@@ -280,7 +287,7 @@ class _Supervisor(MPServer):
         raise ConfigurationError(lines) if status == 2 else SwitchroomError("\n".join(lines))
 
     def _read_statuses(self) -> None:
-        """Read what workers say of themselves: `{"pid", "ready"}` or `{"pid", "refused": [line], "exit"}`."""
+        """Read status messages of workers: `{"pid", "ready"}` or `{"pid", "refused": [line], "exit"}`."""
         with os.fdopen(self._status_read, encoding="utf-8", closefd=False) as lines:
             for line in lines:
                 message = json.loads(line)

@@ -1,4 +1,7 @@
-"""Whose data is this? An account is named by its login, but a customer may change that."""
+"""Check whether changed credentials belong to the customer of a `data_dir`.
+
+`data_dir` records the account by its login, which a customer may change.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +13,15 @@ from integration.settings.model import Settings
 log = logging.getLogger(__name__)
 
 TIMEOUT_SECONDS = 10.0
+"""Seconds for the request of `/me`."""
 
 
 def is_same_customer(settings: Settings) -> bool:
-    """Whether the configured credentials are of the customer that mirror.db holds, as the platform says now
-    (`/me`, `customer_id`). False where it can't be told: no such record here, or no answer."""
+    """Return whether the configured credentials are of the customer in mirror.db.
+
+    Compares `customer_id` of `/me`, requested now, with the mirrored one. False if there is no mirrored
+    record, or no response.
+    """
     stored_customer_id = _read_customer_id(settings)
     if stored_customer_id is None:
         return False
@@ -24,14 +31,14 @@ def is_same_customer(settings: Settings) -> bool:
     try:
         return str(platform.item("/me", tries=1).values.get("customer_id")) == stored_customer_id
     except PlatformError as error:
-        log.warning("whose account this is can't be asked: %s", error)
+        log.warning("cannot request the customer of the configured account: %s", error)
         return False
     finally:
         platform.close()
 
 
 def _read_customer_id(settings: Settings) -> str | None:
-    # The supervisor asks, if ever: it goes without databases and what talks to the platform.
+    # Imported here, because the supervisor loads no modules of databases and of the platform unless it must.
     import sqlite3
 
     from integration.sqlite.readers import open_readonly

@@ -1,7 +1,7 @@
-"""Work that an interrupted command left: stored on disk until a process has finished it.
+"""Remaining work of an interrupted command, stored on disk until a process has finished it.
 
-The command sends it to the new `serve` and waits for the result. If the command was killed, `serve` finds the
-work itself.
+The command sends this work to the new `serve` and waits for the result. If the command was killed, `serve`
+finishes the stored work without a request.
 """
 
 from __future__ import annotations
@@ -20,31 +20,37 @@ from integration.core.health import Health
 log = logging.getLogger(__name__)
 
 UNFINISHED_FILE = "unfinished.json"
+"""File in `data_dir` with the command and arguments of the remaining work, as JSON."""
 NAME = "work left by a command"
+"""Name of the job and of its health check."""
 
 GRACE_SECONDS = 10.0
-"""Seconds in which the command itself may request its work."""
+"""Seconds in which the command can request its remaining work before `serve` starts it."""
 
 CHECK_SECONDS = 5.0
+"""Seconds between two checks for stored work."""
 
 
 def save(data_dir: Path, command: str, arguments: Arguments) -> None:
-    """Store the work that is left for the next writer. On a full disk only the command itself has it."""
+    """Store the remaining work for the next writer.
+
+    If the write fails, a warning is logged, and only the command itself can request the work.
+    """
     try:
         atomic_files.write_text(
             data_dir / UNFINISHED_FILE, json.dumps({"command": command, "arguments": arguments})
         )
     except OSError as error:
-        log.warning("what is left of %s could not be written down: %s", command, error)
+        log.warning("cannot store the remaining work of %s: %s", command, error)
 
 
 def remove(data_dir: Path) -> None:
-    """Remove the stored work: it is done or failed."""
+    """Remove the stored work, which is finished or failed."""
     (data_dir / UNFINISHED_FILE).unlink(missing_ok=True)
 
 
 class UnfinishedCommands:
-    """Finishes the stored work in the running process, on the command's request or without it."""
+    """Finish the stored work in the running process, with or without a request of the command."""
 
     def __init__(self, data_dir: Path, context: Any, health: Health) -> None:
         self._data_dir = data_dir
@@ -58,12 +64,12 @@ class UnfinishedCommands:
         """End at the next commit and keep the rest for the next process. Safe to call twice."""
         self.stopping.set()
         with self._running_lock:
-            pass  # The work that held it has ended.
+            pass  # The work that held the lock has ended.
 
     def finish_due(self) -> None:
-        """Finish work that its command did not request in GRACE_SECONDS. Raises what the handler raises.
+        """Finish stored work that its command did not request within GRACE_SECONDS.
 
-        The work stays stored after a StorageError.
+        Raises the errors of the handler. The work stays stored after a StorageError.
         """
         if self._running_lock.locked() or not (self._data_dir / UNFINISHED_FILE).exists():
             self._found_at = None
@@ -78,10 +84,13 @@ class UnfinishedCommands:
             result = self.finish(stored["command"], stored["arguments"], progress)
         except Unfinished:
             return
-        log.info("%s, which a command had left, is finished: %s", stored["command"], result)
+        log.info("finished the remaining work of an interrupted %s: %s", stored["command"], result)
 
     def finish(self, command: str, arguments: Arguments, progress: Progress) -> Result:
-        """Do the work that is left. Raises Unfinished after storing the rest, and what the handler raises."""
+        """Run the remaining work and return its result.
+
+        Raises Unfinished after storing the new rest, and the errors of the handler.
+        """
         with self._running_lock:
             try:
                 result = find_handler(command)(self._context, arguments, progress)
@@ -89,7 +98,7 @@ class UnfinishedCommands:
                 save(self._data_dir, command, unfinished.arguments)
                 raise
             except StorageError:
-                # The disk is full or locked by another program: the next run may succeed.
+                # The disk is full or the database locked by another program: the next run may succeed.
                 raise
             except Exception:
                 remove(self._data_dir)

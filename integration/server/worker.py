@@ -1,7 +1,7 @@
-"""The worker process: runs the product and its control channel, and stops when the supervisor requests it.
+"""Worker process: runs the product and its control channel.
 
 The worker is forked from the supervisor, which has loaded the settings and holds the lock and the listening
-socket. Heavy modules are imported here, after the fork.
+socket. Heavy modules are imported here, after the fork. The worker stops when the supervisor requests it.
 """
 
 from __future__ import annotations
@@ -31,22 +31,23 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 FACTORY = "integration.factory:build"
+"""`module:function` that builds the product."""
 
 DRAIN_SECONDS = 4.0
-"""How long requests under way may take to end once a stop was asked for, before the product stops anyway."""
+"""Maximum seconds that running requests have to end after a stop request."""
 
 QUIET_SECONDS = 0.2
-"""How long nothing may have been under way before the worker ends; the last bytes leave meanwhile."""
+"""Seconds without a running request before the worker stops, so that the last bytes are sent."""
 
 STOP_SECONDS = 3.5
-"""How long the product may take to stop after that; with DRAIN_SECONDS well under the promised 10 s."""
+"""Maximum seconds for stopping the product after that. With DRAIN_SECONDS well below the specified 10 s."""
 
 EXIT_START_FAILED = 3
-"""Exit status of a worker that said on the status pipe why it can't start."""
+"""Exit status of a worker that could not start and sent the reason through the status pipe."""
 
 
 class Product(Protocol):
-    """What `FACTORY(settings, on_broken=…)` returns. Building it opens databases and starts no job."""
+    """Result of `FACTORY(settings, on_broken=…)`. Building opens the databases and starts no job."""
 
     @property
     def application(self) -> Callable[..., Any]:
@@ -66,14 +67,14 @@ class Product(Protocol):
         """Start the scheduler and the consumers."""
 
     def close_streams(self) -> None:
-        """End every open live stream, and refuse new ones. Quick; any thread."""
+        """End all open live streams and refuse new ones. Does not block; callable from any thread."""
 
     def stop(self) -> None:
-        """End jobs, finish what is queued for the writers, close the databases. Safe to call twice."""
+        """End jobs, complete the queues of the writers, close the databases. Safe to call twice."""
 
 
 class Worker:
-    """One life of the worker. The supervisor's code calls `load()` and `finish()` on its main thread."""
+    """Worker in its process. The supervisor's code calls `load()` and `finish()` on the main thread."""
 
     def __init__(self, settings: Settings, factory: str, stop_pipe: int, status_pipe: int) -> None:
         self.settings = settings
@@ -87,12 +88,15 @@ class Worker:
         self._finish_lock = threading.Lock()
 
     def load(self) -> Callable[..., Any]:
-        """Build and start the product; returns its WSGI application. Ends the process if it can't."""
-        # A terminal's Ctrl-C reaches the worker too; who decides is the supervisor, by the pipe.
+        """Build and start the product, and return its WSGI application.
+
+        Ends the process if the product cannot start.
+        """
+        # Ctrl-C on a terminal reaches the worker as well, but only the supervisor's pipe stops the worker.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         shutdown.watch_stop_pipe(self.stop_pipe, self._on_stop, self._on_orphaned, self._record_heartbeat)
-        # The server copies the environment into every request's; secrets have no business there.
+        # The server copies the environment into that of each request, which must not contain secrets.
         for name in [name for name in os.environ if name.startswith("SWITCHROOM_") and "__" in name]:
             del os.environ[name]
         try:
@@ -120,9 +124,9 @@ class Worker:
         except SwitchroomError as error:
             self._report_start_failure([str(error)], 1)
         except Exception as error:
-            log.exception("the product can't start")
+            log.exception("the product cannot start")
             self._report_start_failure(
-                [f"can't start: {type(error).__name__}: {error}; the log above says where"], 1
+                [f"Cannot start: {type(error).__name__}: {error}. The log above has the traceback."], 1
             )
         assert self.product is not None
         self._write_status({"ready": True})
@@ -130,22 +134,22 @@ class Worker:
         return self._inflight
 
     def finish(self) -> None:
-        """The server has ended: stop the product and end the process with status 0."""
+        """Stop the product after the server has ended, and end the process with status 0."""
         self.stop_product()
         self._exit(0)
 
     def _record_heartbeat(self) -> None:
-        """The watch for our end is alive."""
+        """Record a heartbeat of the stop watcher."""
         if self.product is not None:
             self.product.health.beat(shutdown.NAME)
 
     # --- ends --------------------------------------------------------------------------------------
 
     def _on_stop(self) -> None:
-        """A stop was asked for: end streams at once, and after a while everything else, too."""
+        """End live streams at once, wait for running requests, then stop the product."""
         product = self.product
         if product is None:
-            # Still being built: everything durable is in transactions.
+            # During the start nothing is lost: all durable changes are transactions.
             self._exit(0)
             return
         try:
@@ -157,15 +161,18 @@ class Worker:
         if self.unfinished_commands is not None:
             self.unfinished_commands.stopping.set()
         if self._inflight is not None and not self._inflight.wait_until_idle(QUIET_SECONDS, DRAIN_SECONDS):
-            log.warning("requests are still under way after %s s; stopping all the same", DRAIN_SECONDS)
+            log.warning("requests are still running after %s s; stopping without them", DRAIN_SECONDS)
         threading.Thread(target=self.finish, name="finish", daemon=True).start()
         threading.Event().wait(STOP_SECONDS)
-        # finish() ends the process before this; it did not.
+        # Reached only if finish() has not ended the process.
         log.error("the product did not stop within %s s", STOP_SECONDS)
         self._exit(0)
 
     def stop_product(self) -> None:
-        """Stop the channel, the product and the unfinished commands. Safe to call twice; any thread."""
+        """Stop the control channel, the product and the unfinished commands.
+
+        Safe to call twice and from any thread.
+        """
         with self._finish_lock:
             if self.unfinished_commands is not None:
                 self.unfinished_commands.stopping.set()
@@ -178,11 +185,11 @@ class Worker:
                 except Exception:
                     log.exception("the product did not stop cleanly")
             if self.unfinished_commands is not None:
-                # Waited for last: a request of it that hangs is cut by the product's end.
+                # Last, because stopping the product cancels a request of the command that hangs.
                 self.unfinished_commands.stop()
 
     def _on_orphaned(self) -> None:
-        log.critical("the supervisor is gone; ending")
+        log.critical("the supervisor has ended; ending this worker")
         self._exit(EXIT_ORPHANED)
 
     def _report_start_failure(self, lines: Any, status: int) -> None:
@@ -190,11 +197,11 @@ class Worker:
         self._exit(EXIT_START_FAILED)
 
     def _write_status(self, message: dict[str, Any]) -> None:
-        # Shorter than PIPE_BUF but for absurd messages: one write arrives whole.
+        # Messages are shorter than PIPE_BUF except in extreme cases, so a write is atomic.
         os.write(self.status_pipe, json.dumps({"pid": os.getpid()} | message).encode() + b"\n")
 
     def _exit(self, status: int) -> None:
         for handler in logging.getLogger().handlers:
             handler.flush()
-        # Not sys.exit: that would wait for every thread there is.
+        # Not sys.exit, which would wait for all threads.
         os._exit(status)

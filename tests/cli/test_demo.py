@@ -128,8 +128,8 @@ def test_a_port_in_use_is_told_before_anything_starts(start: Start, tmp_path: Pa
         demo = start(ROOT / "app.py", "demo", "--port", taken, "--data", tmp_path / "demo-data")
         assert demo.ended() == 1
     assert demo.err == [
-        f"switchroom: port {taken} on 127.0.0.1 is in use by another program; stop it, or choose another"
-        " one by --port"
+        f"switchroom: port {taken} on 127.0.0.1 is in use by another program. Stop that program,"
+        " or choose another one by --port."
     ]
     assert os.listdir(tmp_path) == []
 

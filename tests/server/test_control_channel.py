@@ -86,7 +86,7 @@ def test_errors_arrive_as_what_they_are(channel: ControlChannel, tmp_path: Path)
     with pytest.raises(ConfigurationError) as caught:
         send_command(tmp_path, "count.misconfigure", {})
     assert caught.value.mistakes == ("one.key: is wrong", "other.key: too")
-    with pytest.raises(SwitchroomError, match="by a mistake of the product's"):
+    with pytest.raises(SwitchroomError, match="because of an internal error"):
         send_command(tmp_path, "count.stumble", {})
     with pytest.raises(SwitchroomError, match=r"no command 'count\.unheard'"):
         send_command(tmp_path, "count.unheard", {})
@@ -234,7 +234,7 @@ def test_a_starting_serve_takes_over_at_the_next_commit_and_finishes_the_work(
     assert f"waiting for `switchroom count` (process {command.pid}," in server.err[0]
     gate.touch()
     assert command.ended() == 0
-    assert command.err == ["`switchroom serve` is starting and takes this over"]
+    assert command.err == ["`switchroom serve` is starting and takes over this command"]
     assert [line["done"] for line in lines_of(command)] == [1, 2, 3, 3]
     assert lines_of(command)[-1]["mine"] is False
 
@@ -345,7 +345,7 @@ def test_a_command_says_so_when_the_serve_that_does_it_is_killed(start: Start, t
     server.signal(signal.SIGKILL)
     assert command.ended() == 1
     assert command.err == [
-        "switchroom: the running process ended before count.up was done; start the command again"
+        "switchroom: The running process ended before count.up was finished. Start the command again."
     ]
 
 

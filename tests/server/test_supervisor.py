@@ -27,7 +27,7 @@ def worker_of(server: Running) -> int:
 
 def waited(server: Running) -> bool:
     """Whether it stopped only when its patience with open requests was at an end."""
-    return any("requests are still under way" in line for line in server.err)
+    return any("requests are still running" in line for line in server.err)
 
 
 @pytest.fixture
@@ -55,8 +55,8 @@ def test_a_port_in_use_is_named_even_if_its_owner_would_share_it(start: Start, t
         refused = start("-m", "tests.server.stub_product", tmp_path / "data", port)
         assert refused.ended() == 1
     assert refused.err == [
-        f"switchroom: port {port} on 127.0.0.1 is in use by another program; stop it,"
-        " or choose another server.port"
+        f"switchroom: port {port} on 127.0.0.1 is in use by another program."
+        " Stop that program, or choose another server.port."
     ]
 
 
@@ -149,7 +149,7 @@ def test_a_data_dir_that_cannot_be_written_is_one_line(start: Start, tmp_path: P
     (tmp_path / "file").write_text("")
     server = start("-m", "tests.server.stub_product", tmp_path / "file", 0)
     assert server.ended() == 1
-    assert server.err[0].startswith(f"switchroom: storage.data_dir: {tmp_path}/file: can't be written:")
+    assert server.err[0].startswith(f"switchroom: storage.data_dir: {tmp_path}/file cannot be written:")
 
 
 def test_a_stop_while_it_is_still_starting_is_a_clean_stop(start: Start, tmp_path: Path) -> None:
@@ -189,7 +189,7 @@ def test_a_key_of_another_certificate_is_a_mistake_that_names_its_settings(
     authority.issue_cert("localhost").cert_chain_pems[0].write_to_path(tmp_path / "cert.pem")
     server = start("-m", "tests.server.stub_product", tmp_path / "data", 0, "build", tmp_path)
     assert server.ended() == 2
-    assert server.err[0].startswith("switchroom: server.tls_cert: with server.tls_key this is no usable pair")
+    assert server.err[0].startswith("switchroom: server.tls_cert and server.tls_key are not a valid pair")
 
 
 def test_idle_connections_far_beyond_the_threads_keep_nobody_out(server: Running) -> None:
