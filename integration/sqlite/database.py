@@ -1,10 +1,10 @@
-"""One SQLite file with one writer thread; every other connection is read-only.
+"""SQLite database with one writer thread; all other connections are read-only.
 
-inbox.db, mirror.db and house.db are each a `Database`. Its writer alone writes *and* checkpoints: SQLite
+inbox.db, mirror.db and house.db are each a `Database`. Only its writer writes *and* checkpoints: SQLite
 before 3.51.3 can lose committed pages when a commit races a checkpoint from another connection.
-Jobs that queue up while a transaction is being synced share the next one (group commit);
-each runs in a savepoint, so that one that fails takes nothing else with it. A caller gets its result only
-after COMMIT, and changes are announced only then.
+Jobs that are queued while a transaction is synced share the next transaction (group commit). Each runs in a
+savepoint, so a failed job does not affect the others. Callers get their results, and listeners the changes,
+only after COMMIT.
 """
 
 from __future__ import annotations
@@ -34,16 +34,19 @@ S = TypeVar("S")
 T = TypeVar("T")
 
 BUSY_SECONDS = 3.0
-"""How long a write waits for a lock that another program holds, before it is answered StorageBusy."""
+"""Seconds that a write waits for the lock of another program before it raises StorageBusy."""
 
 LISTENER_ERROR_SECONDS = 3600.0
-"""How long a listener's failure shows."""
+"""Seconds for which a listener's failure is shown in the health report."""
 
 
 @dataclass(slots=True)
 class _Job:
     work: Callable[[Transaction, list[Any]], Sequence[Any]]
-    """Does the items of neighbouring jobs that name it, all at once; a result for each, in order."""
+    """Function that processes the items of adjacent jobs with this function in one call.
+
+    It returns a result for each item, in order.
+    """
     item: Any
     future: Future[Any]
 
@@ -57,23 +60,24 @@ def _run_single(tx: Transaction, callables: list[Callable[[Transaction], Any]]) 
 
 
 def _exclusive_marker(_: Transaction, callables: list[Callable[[sqlite3.Connection], Any]]) -> Sequence[Any]:
-    """Names what runs outside a transaction (`Database.aside`)."""
-    raise RuntimeError(f"{callables} in a transaction")
+    """Mark jobs that run outside a transaction (`Database.run_exclusive`). Never called."""
+    raise RuntimeError(f"{callables} must run outside a transaction.")
 
 
 def _group_runs(jobs: list[_Job]) -> list[list[_Job]]:
-    """Jobs that share a transaction, and those between them that run outside any."""
+    """Split jobs into groups that share a transaction and groups that run outside any transaction."""
     return [list(group) for _, group in groupby(jobs, key=lambda job: job.work is _exclusive_marker)]
 
 
 class Database:
-    """A single-writer SQLite file.
+    """SQLite file with a single writer.
 
     `prepare(connection)` creates or migrates the schema, once, on the writer's connection, before the
-    first job. `synchronous` is FULL for what nothing can rebuild, NORMAL for what can be fetched again.
-    `on_commit(changes)` is called on the writer thread after each commit that announced something.
-    `on_broken(error)` is called once when the disk failed below us, or the writer itself: the process must
-    start afresh, since a handle whose sync failed can't be trusted again (promise P18).
+    first job. `synchronous`: FULL for data that cannot be rebuilt, NORMAL for data that can be fetched again.
+    `group_size`: maximum number of jobs in a transaction. `register_functions(connection)` adds SQL functions
+    to each connection. `on_commit(changes)` is called on the writer thread after each commit with announced
+    changes. `on_broken(error)` is called once, when the disk or the writer has failed. The process must then
+    restart, because a handle whose sync failed is not reliable (promise P18).
     """
 
     def __init__(
@@ -88,7 +92,7 @@ class Database:
         on_broken: Callable[[BaseException], None] | None = None,
     ) -> None:
         if synchronous not in ("NORMAL", "FULL"):
-            raise ValueError(f"synchronous {synchronous!r}")
+            raise ValueError(f"Invalid synchronous {synchronous!r}. Use NORMAL or FULL.")
         self.path = path
         self.name = path.name
         self.on_commit = on_commit
@@ -102,7 +106,7 @@ class Database:
         self._closed = threading.Event()
         self._broken: BaseException | None = None
         self._queue_lock = threading.Lock()
-        """Held while a job is queued and while the end is: nothing may come to stand behind the end."""
+        """Held while a job or the end marker is queued, so that no job is queued after the end marker."""
         self._listener_error: tuple[float, str] | None = None
         self._writer = self._open_writer(synchronous, prepare)
         self._thread = threading.Thread(target=self._run, name=f"writer {self.name}", daemon=True)
@@ -111,18 +115,19 @@ class Database:
     # --- writing -----------------------------------------------------------------------------------
 
     def submit(self, work: Callable[[Transaction], T]) -> Future[T]:
-        """Queue `work` for the writer. The future is done after COMMIT, or carries the error.
+        """Queue `work` for the writer. The future gets the result after COMMIT, or the error.
 
-        Raises: nothing; a closed or broken database fails the future with StorageError.
+        Raises nothing. On a closed or broken database the future fails with StorageError.
         """
         return self._enqueue(_run_single, work)
 
     def submit_grouped(self, work: Callable[[Transaction, list[S]], Sequence[T]], item: S) -> Future[T]:
-        """Queue `item` for `work`, which is called once for all that queued up side by side for it.
+        """Queue `item` for `work`, which is called once for all adjacent items in the queue.
 
-        `work(transaction, items)` returns a result for each item, in order. Its statements should be few,
-        not few per item: each gives up the interpreter and has to win it back from every waiting request.
-        If it raises, each item is tried alone. The future is as that of `submit`.
+        `work(transaction, items)` returns a result for each item, in order. The number of its statements
+        should not grow with the items: each statement releases the GIL and must acquire it in competition
+        with all waiting requests. If `work` raises, it is called for each item alone. The future is like that
+        of `submit`.
         """
         return self._enqueue(work, item)
 
@@ -136,29 +141,36 @@ class Database:
         return future
 
     def write(self, work: Callable[[Transaction], T], timeout: float | None = None) -> T:
-        """Run `work` in the writer's next transaction; returns its result once that is durable.
+        """Run `work` in the writer's next transaction and return its result when durable.
 
-        Must not be called from within a write job (it would wait for itself). Raises StorageBusy,
-        StorageFull, StorageBroken, TimeoutError (the work may still happen), and whatever `work` raises.
+        `timeout`: seconds; None waits without a limit. Must not be called in a write job, which would wait
+        for itself. Raises StorageBusy, StorageFull, StorageBroken, TimeoutError (`work` may still run later),
+        and the errors of `work`.
         """
         if threading.current_thread() is self._thread:
-            raise RuntimeError("write() called from a write job: use the Transaction you were given")
+            raise RuntimeError("write() was called in a write job. Use the Transaction of the job.")
         return self.submit(work).result(timeout)
 
     def run_exclusive(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Run `work` on the writer's connection, outside any transaction, after what was queued before: for
-        what SQLite does to a file as a whole. Whoever writes waits meanwhile. Raises StorageError."""
+        """Run `work` on the writer's connection, outside any transaction, in queue order.
+
+        For operations on the entire file, such as VACUUM. Later writes wait for the end. Raises StorageError,
+        and the errors of `work`.
+        """
         result: T = self._enqueue(_exclusive_marker, work).result()
         return result
 
     @property
     def is_healthy(self) -> bool:
-        """False once the writer is gone: what was asked of it can't become durable."""
+        """False after the writer has failed or ended, so that writes cannot become durable."""
         return self._broken is None and self._thread.is_alive()
 
     @property
     def listener_error(self) -> str | None:
-        """What went wrong of late when listeners were told of a commit; nobody tells them again."""
+        """Error of a listener within the last LISTENER_ERROR_SECONDS, else None.
+
+        Listeners are not called a second time for a commit.
+        """
         if (
             self._listener_error is None
             or clock.monotonic() - self._listener_error[0] > LISTENER_ERROR_SECONDS
@@ -167,7 +179,7 @@ class Database:
         return self._listener_error[1]
 
     def close(self) -> None:
-        """Finish what is queued, then close every connection. Safe to call twice."""
+        """Run the queued jobs, then close all connections. Safe to call twice."""
         with self._queue_lock:
             if self._closed.is_set():
                 return
@@ -175,7 +187,7 @@ class Database:
             self._jobs.put(None)
         self._thread.join()
         self._readers.close()
-        # Last: only a connection that can write leaves no -wal behind.
+        # Last, because only a connection that can write removes the -wal file.
         self._writer.close()
 
     # --- reading -----------------------------------------------------------------------------------
@@ -183,11 +195,11 @@ class Database:
     def read(
         self, seconds: float | None = None, *, full_scan: bool = False
     ) -> AbstractContextManager[sqlite3.Connection]:
-        """A read-only connection with one consistent view of the database while the block runs.
+        """Open a read-only connection with one consistent view of the database for the block.
 
-        Rows are `sqlite3.Row`. A statement running longer than `seconds` (since the block began) is cut
-        with sqlite3.OperationalError 'interrupted'. `full_scan`: a whole table will be read, whose pages need
-        not stay in our memory.
+        Rows are `sqlite3.Row`. A statement that runs later than `seconds` after the start of the block is
+        aborted with sqlite3.OperationalError 'interrupted'. `full_scan`: an entire table will be read, so its
+        pages are not mapped into the memory of the process.
         """
         return self._readers.read(seconds, full_scan)
 
@@ -214,8 +226,8 @@ class Database:
 
     def _broken_error(self) -> StorageError:
         if self._broken is not None:
-            return StorageBroken(f"{self.name}: writing failed ({self._broken}); restart Switchroom")
-        return StorageError(f"{self.name} is closed")
+            return StorageBroken(f"{self.name}: writing failed ({self._broken}). Restart Switchroom.")
+        return StorageError(f"{self.name} is closed, because this process is stopping.")
 
     def _run(self) -> None:
         while (jobs := self._take_group()) is not None:
@@ -228,7 +240,8 @@ class Database:
                 if self._broken is None:
                     self._wal.checkpoint_if_due()
             except BaseException as error:
-                # Nobody knows what of the transaction stands; without this all who wait would for ever.
+                # The outcome of the transaction is unknown. Fail all waiting jobs, or their callers block for
+                # ever.
                 log.exception("%s: the writer failed", self.name)
                 self._mark_broken(error)
             if self._broken is not None:
@@ -236,7 +249,7 @@ class Database:
                 return
 
     def _take_group(self) -> list[_Job] | None:
-        """The next group of jobs, oldest first; None when closed and nothing is left."""
+        """Return the next group of jobs, oldest first; None when closed and the queue is empty."""
         first = self._jobs.get()
         if first is None:
             return None
@@ -261,13 +274,13 @@ class Database:
                 if isinstance(failure, StorageBroken):
                     self._mark_broken(error)
                 job.future.set_exception(failure)
-            except BaseException as problem:  # noqa: BLE001 – its own, and no reason to end the writer
+            except BaseException as problem:  # noqa: BLE001 – an error of the job must not end the writer
                 job.future.set_exception(problem)
             else:
                 job.future.set_result(result)
 
     def _commit(self, jobs: list[_Job]) -> None:
-        """Run `jobs` in one transaction and answer each after COMMIT."""
+        """Run `jobs` in one transaction and set the result of each after COMMIT."""
         outcomes: list[tuple[Any, BaseException | None]] = []
         transaction = Transaction(self._writer, self.hooks, self.gates)
         try:
@@ -298,8 +311,10 @@ class Database:
                 job.future.set_exception(problem)
 
     def _run_alone(self, job: _Job, transaction: Transaction) -> list[tuple[Any, BaseException | None]]:
-        """The only job of its transaction, without a savepoint: for that SQLite keeps the former form of each
-        page, which a load of records pays for."""
+        """Run the only job of a transaction without a savepoint.
+
+        For a savepoint SQLite stores the previous content of each page, which slows down bulk loads.
+        """
         try:
             (result,) = job.work(transaction, [job.item])
         except BaseException as problem:
@@ -313,7 +328,7 @@ class Database:
         return [(result, None)]
 
     def _affects_whole_group(self, problem: BaseException) -> bool:
-        """Errors of the work are its own; errors of the disk are everyone's."""
+        """Return whether an error is of the disk or of a lock, and so affects all jobs of the group."""
         if not isinstance(problem, sqlite3.Error):
             return False
         return isinstance(translate_error(problem, self.path), StorageFull | StorageBroken | StorageBusy)
@@ -324,7 +339,7 @@ class Database:
         items: list[Any],
         transaction: Transaction,
     ) -> list[tuple[Any, BaseException | None]]:
-        """The items inside a savepoint; if that fails, each in one of its own."""
+        """Run all items in one savepoint; if that fails, each item in a separate one."""
         if work is _run_single and len(items) > 1:
             return [
                 outcome for item in items for outcome in self._run_in_savepoint(work, [item], transaction)
@@ -355,10 +370,10 @@ class Database:
         try:
             action()
         except Exception as error:
-            # The work is durable already; a listener's mistake must not unmake the answer.
+            # The commit is durable already, so the error of a listener must not fail the jobs.
             log.exception("%s: a listener failed after commit", self.name)
             description = (
-                f"at {clock.utc_text()} UTC what was committed was not told: {type(error).__name__}: {error}"
+                f"at {clock.utc_text()} UTC a listener failed after a commit: {type(error).__name__}: {error}"
             )
             self._listener_error = clock.monotonic(), description
 
@@ -377,7 +392,7 @@ class Database:
             self.on_broken(error)
 
     def _fail_jobs(self, jobs: list[_Job]) -> None:
-        """Answer `jobs` and whatever is queued: nothing more becomes durable here."""
+        """Fail `jobs` and all queued jobs, because no more writes can become durable."""
         while True:
             for job in jobs:
                 if not job.future.done():

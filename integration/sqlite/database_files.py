@@ -1,8 +1,7 @@
-"""Database files as a whole: copy one while it is written, examine one.
+"""Operations on entire database files: online copy, search and integrity check.
 
-Beside `database.py`, which is for the process that writes. Everything here works next to that process and
-never writes or checkpoints what it looks at (a checkpoint from a second connection can lose
-committed pages before SQLite 3.51.3).
+`database.py` is for the writer. The functions here run beside the writer and never write to or checkpoint the
+database (before SQLite 3.51.3 a checkpoint from a second connection can lose committed pages).
 """
 
 from __future__ import annotations
@@ -18,32 +17,33 @@ from integration.sqlite.errors import translate_error
 from integration.sqlite.readers import open_readonly
 
 MIN_SAFE_SQLITE_VERSION = (3, 51, 3)
-"""The first version whose commits can't lose pages to a checkpoint from another connection."""
+"""First version in which a checkpoint from another connection cannot lose committed pages."""
 
 COPY_PAGES = 4096
-"""Pages (of 4 KiB, usually) between two reports of progress."""
+"""Pages, usually of 4 KiB, between two progress reports."""
 
 CHUNK_BYTES = 1 << 22
+"""Bytes of one read."""
 OVERLAP_BYTES = 256
-"""Bytes read at a time, and read twice where two readings meet."""
+"""Bytes at the end of a chunk that are searched together with the next chunk."""
 
 ProgressCallback = Callable[[int, int], None]
-"""Called with what is done and the total."""
+"""Function that receives the number of copied pages and their total."""
 
 
 def copy_database(
     source: Path, target: Path, on_progress: ProgressCallback = lambda _done, _total: None
 ) -> None:
-    """One consistent state of `source`, as it was when this began, in the new file `target`.
+    """Copy `source`, in its state at the start of the copy, to the new file `target`.
 
-    `target` needs no -wal beside it. It is not synced to disk yet. Raises StorageError.
+    `target` has no -wal file. It is not synced to disk yet. Raises StorageError.
 
-    The pages are copied as they are. `VACUUM INTO` is rejected: it may give rows of tables without an
-    INTEGER PRIMARY KEY other numbers, which a search index refers to.
+    The pages are copied unchanged. `VACUUM INTO` is rejected: it may change the rowids of tables without an
+    INTEGER PRIMARY KEY, to which a search index refers.
     """
     with open_readonly(source) as source_connection:
-        # The open read transaction holds the state still; without it, every commit of the writer would
-        # make the copy begin again, for ever under load.
+        # The open read transaction keeps the state. Without it, each commit of the writer would restart the
+        # copy, which would never end under load.
         source_connection.execute("BEGIN")
         source_connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchone()
         try:
@@ -60,14 +60,16 @@ def copy_database(
 
 
 def count_matches(path: Path, pattern: re.Pattern[bytes]) -> int:
-    """How often the pattern stands in the bytes of a file, read as they are on disk; 0 where there is none.
-    Raises OSError."""
+    """Return the number of matches in the bytes of a file; 0 if the file does not exist.
+
+    Raises OSError.
+    """
     total, overlap = 0, b""
     if not path.exists():
         return 0
     with open(path, "rb") as file:
         while chunk := file.read(CHUNK_BYTES):
-            # The end of one piece again before the next: what stands across the two is found once.
+            # Each chunk is searched with the end of the previous one, so a match across both is counted once.
             piece = overlap + chunk
             total += sum(1 for match in pattern.finditer(piece) if match.end() > len(overlap))
             overlap = piece[-OVERLAP_BYTES:]
@@ -75,7 +77,7 @@ def count_matches(path: Path, pattern: re.Pattern[bytes]) -> int:
 
 
 def find_faults(path: Path) -> list[str]:
-    """What is wrong inside the database, a line each; empty if nothing is."""
+    """Check the integrity of a database and return one line per fault."""
     if not path.is_file():
         return ["is missing"]
     try:

@@ -1,7 +1,7 @@
-"""Lists in a fixed order, read in pages, and search texts for their conditions.
+"""Keyset pagination of lists in a fixed order, and escaping of search texts.
 
-A page continues after the key of the last row of the page before, so that new rows neither repeat nor hide
-others.
+A page starts after the key of the previous page's last row, so new rows cause neither repeated nor skipped
+rows.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ _SEPARATOR = "~"
 
 
 def escape_like(text: str) -> str:
-    r"""`text` as a pattern of `LIKE … ESCAPE '\'` that matches only itself."""
+    r"""Return a pattern of `LIKE … ESCAPE '\'` that matches only `text` itself."""
     return text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Rows in the order of the list, and the cursor of the page after them; None on the last page."""
+    """Rows in the order of the list, and the cursor of the next page; None on the last page."""
 
     rows: list[sqlite3.Row]
     next: str | None
 
 
 class Listing:
-    """The order of a list: columns of its rows, `-name` for descending, that name a row together.
+    """Order of a list: columns that together identify a row, `-name` for descending order.
 
-    `has_id`: the last column is an id, and a cursor without one is ignored. Text compares with its own
-    collation.
+    `has_id`: the last column is an id, and a cursor without an id is ignored. Text is compared by the
+    collation of its column.
     """
 
     def __init__(self, *order: str, has_id: bool = True) -> None:
@@ -53,7 +53,11 @@ class Listing:
         cursor: str | None,
         size: int,
     ) -> Page:
-        """One page of what `select`, without order and limit, finds with the named `values`."""
+        """Return one page of the rows of `select`, a query without order and limit.
+
+        `values`: its named parameters. `cursor`: cursor of the page, None for the first page. `size`: maximum
+        number of rows.
+        """
         key = self._parse_cursor(cursor)
         where = f" WHERE {self._condition}" if key else ""
         rows = connection.execute(
@@ -67,7 +71,7 @@ class Listing:
         return _SEPARATOR.join(str(row[column]) for column in self._columns)
 
     def _parse_cursor(self, text: str | None) -> dict[str, Any]:
-        """Values for the condition; none where `text` is no cursor."""
+        """Return the parameters of the condition; {} if `text` is not a cursor."""
         splits = len(self._columns) - 1
         values: list[Any] = (
             (text or "").rsplit(_SEPARATOR, splits)
@@ -82,7 +86,10 @@ class Listing:
 
 
 def _build_condition(order: tuple[str, ...]) -> str:
-    """Rows after the key. The first term lets SQLite enter an index at the key."""
+    """Return the SQL condition for rows after the key.
+
+    The first term lets SQLite start an index search at the key.
+    """
     alternatives, equalities = [], ""
     for name in order:
         column = name.removeprefix("-")

@@ -1,8 +1,8 @@
-"""Bring an older database file to the current schema: named steps, then the missing tables.
+"""Migrate an older database to the current schema by named steps, then create missing tables.
 
-Every table is declared in its last form by `CREATE … IF NOT EXISTS`; a new one needs nothing more. A step is
-only needed where tables or rows that exist must change. A file that records a step without code in this
-version was written by a newer one.
+Each table is declared in its current form by `CREATE … IF NOT EXISTS`, so a new table needs no step. A step
+is needed only if existing tables or rows must change. A file that records a step without code in this version
+was written by a newer version.
 """
 
 from __future__ import annotations
@@ -15,17 +15,20 @@ from integration.core.errors import NewerDatabase
 from integration.sqlite.schema import Migrations, Schema, open_schema
 
 Step = Callable[[Schema], None]
-"""Must not commit. A step may meet a file without the tables that were added after it."""
+"""Function that changes the schema. It must not commit.
+
+Tables that were added after the step can be missing in the file.
+"""
 
 FORMER_TABLE = "_migrations"
-"""Records of files that were written before `_sqlite_migrations`."""
+"""Table with the recorded steps in files of versions before `_sqlite_migrations`."""
 
 
 def migrate(connection: sqlite3.Connection, name: str, steps: Mapping[str, Step], create: Step) -> None:
-    """Apply the steps that are not recorded yet, in order, then `create` what is missing.
+    """Apply the steps that are not recorded yet, in order, then `create` missing tables.
 
-    One transaction: a kill leaves the old schema or the new one. A new file is created in its last form and
-    records all steps. Raises NewerDatabase, naming the file by `name`.
+    All changes are one transaction, so a killed process leaves the old or the new schema. A new file is
+    created in its current form and records all steps. Raises NewerDatabase with the file's `name`.
     """
     schema = open_schema(connection)
     migrations = Migrations(name.removesuffix(".db"))
@@ -37,8 +40,8 @@ def migrate(connection: sqlite3.Connection, name: str, steps: Mapping[str, Step]
         unknown = recorded - steps.keys()
         if unknown:
             raise NewerDatabase(
-                f"{name} was written by a newer version of Switchroom (it knows {min(unknown)!r});"
-                " start that one"
+                f"{name} was written by a newer version of Switchroom (it records the migration step "
+                f"{min(unknown)!r}). Start that version."
             )
         for step_name, step in steps.items():
             is_done = not tables or step_name in recorded
@@ -50,12 +53,12 @@ def migrate(connection: sqlite3.Connection, name: str, steps: Mapping[str, Step]
 
 
 def _do_nothing(_schema: Schema) -> None:
-    """Stand in for a step that only has to be recorded."""
+    """Replace a step that only has to be recorded."""
 
 
 @contextmanager
 def _immediate_transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    # sqlite-utils would open a deferred one, which fails where another program writes in between.
+    # sqlite-utils would open a deferred transaction, which fails if another program writes before it does.
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield

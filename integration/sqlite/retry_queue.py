@@ -1,4 +1,4 @@
-"""Persistent retry queue: rows of a table that wait for their next try."""
+"""Persistent retry queue: rows of a table that wait for their next attempt."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from integration.sqlite.transaction import Transaction
 
 @dataclass(frozen=True, slots=True)
 class RetryQueue:
-    """The queue in `table`, which counts the tries of each row in its column `tries`.
+    """Retry queue in `table`, whose column `tries` counts the attempts of each row.
 
-    `key`: columns of the primary key. `gaps`: seconds before the first try, the second and so on; after the
-    last of them a row fails for good. `waiting`: SQL condition of rows that are not finished. `columns`, in
-    `order`: what `due` returns. `due_at`: column with the time of the next try, as `encode` makes it from
+    `key`: columns of the primary key. `gaps`: seconds before each attempt; a row without a further gap fails
+    permanently. `waiting`: SQL condition of unfinished rows. `columns`, `order`: columns and order of the
+    rows that `due` returns. `due_at`: column with the time of the next attempt, which `encode` computes from
     Unix seconds. All are literals of the owning module.
     """
 
@@ -31,7 +31,10 @@ class RetryQueue:
     def due(
         self, connection: sqlite3.Connection, now: float, limit: int = -1, **equal: object
     ) -> list[sqlite3.Row]:
-        """Return the rows to try at `now` (Unix seconds) whose columns have the values of `equal`."""
+        """Return the rows that are due at `now` (Unix seconds) and whose columns equal `equal`.
+
+        `limit`: maximum number of rows; -1 for all.
+        """
         conditions = [*(f"{name} = ?" for name in equal), self.waiting, f"{self.due_at} <= ?"]
         return connection.execute(
             f"SELECT {self.columns} FROM {self.table} WHERE {' AND '.join(conditions)}"  # noqa: S608
@@ -40,15 +43,20 @@ class RetryQueue:
         ).fetchall()
 
     def next_at(self, connection: sqlite3.Connection) -> float | None:
-        """Return when the next row is due (Unix seconds, of a queue that stores them); None without a row."""
+        """Return the Unix seconds at which the next row is due; None if no row is waiting.
+
+        Only for queues that store Unix seconds.
+        """
         row = connection.execute(
             f"SELECT min({self.due_at}) FROM {self.table} WHERE {self.waiting}"  # noqa: S608
         ).fetchone()
         return None if row[0] is None else float(row[0])
 
     def fail(self, tx: Transaction, key: Sequence[object], tries: int, now: float, **changes: object) -> bool:
-        """Record that try number `tries` failed, with other `changes` of columns, and schedule the next one.
-        False, and nothing is recorded, where it was the last."""
+        """Record the failed attempt number `tries` and schedule the next one.
+
+        `changes`: other columns to set. Returns False, without recording anything, after the last attempt.
+        """
         if tries >= len(self.gaps):
             return False
         due_at = self.encode(now + self.gaps[tries])
@@ -56,7 +64,7 @@ class RetryQueue:
         return True
 
     def finish(self, tx: Transaction, key: Sequence[object], tries: int, **changes: object) -> None:
-        """Record that try number `tries` was the last, with the `changes` that end the waiting."""
+        """Record attempt number `tries` as the last, with the `changes` that finish the row."""
         self._update(tx, key, tries=tries, **{self.due_at: None}, **changes)
 
     def _update(self, tx: Transaction, key: Sequence[object], **changes: object) -> None:

@@ -25,8 +25,8 @@ def _block_imports(*names: str) -> Iterator[None]:
             del sys.modules[name]
 
 
-# sqlite-utils imports pandas and numpy where they are installed, to map their column types: 0.6 s and 84 MB
-# against 0.08 s and 4 MB. pysqlite3 would raise other exception classes than the connections of `sqlite3`.
+# sqlite-utils imports pandas and numpy if they are installed, to map their column types: 0.6 s and 84 MB
+# instead of 0.08 s and 4 MB. pysqlite3 would raise other exception classes than the connections of `sqlite3`.
 with _block_imports("pandas", "numpy", "pysqlite3"):
     import sqlite_utils
 
@@ -37,11 +37,11 @@ ANY = sqlite_utils.ANY
 
 
 def open_schema(connection: sqlite3.Connection) -> Schema:
-    """Return the schema of `connection`, which stays the caller's to close.
+    """Return the schema of `connection`, which the caller closes.
 
-    New tables are STRICT. Outside a transaction each change commits on its own; inside one, the methods of
-    sqlite-utils use savepoints. `transform` drops triggers and WITHOUT ROWID without an error, and refuses,
-    inside a transaction, a table that others reference with ON DELETE.
+    New tables are STRICT. Outside a transaction each change is committed separately; inside a transaction,
+    the methods of sqlite-utils use savepoints. `transform` drops triggers and WITHOUT ROWID without an error,
+    and refuses, inside a transaction, a table that others reference with ON DELETE.
     """
     # The defaults set a pragma on the connection and run every installed plugin.
     return Schema(connection, recursive_triggers=False, execute_plugins=False, strict=True)

@@ -1,4 +1,4 @@
-"""What a write job of a database works with, and what it tells of its work."""
+"""Transaction of a write job, and the changes that it announces."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from integration.core import clock
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What a commit changed: `number` rises by commit and is never used twice within one `epoch`."""
+    """Announced change of a commit.
+
+    `number` increases with each change and is unique within one `epoch` of the database.
+    """
 
     number: int
     topic: str
@@ -22,15 +25,15 @@ class Change:
 
 
 Hook = Callable[["Transaction", Any], object]
+"""Function that runs in the same transaction after rows of a table have changed."""
 Gate = Callable[[Any], Any]
-"""What of a record may be stored: all of it, less, or None for nothing."""
+"""Function that returns the part of a record that may be stored, or None to store nothing."""
 
 
 class Transaction:
-    """What a write job works with: the writer's connection, and a way to announce what it changed.
+    """Transaction of a write job: the writer's connection, and methods to announce changes.
 
-    `hooks` are what the database was given to run in the same transaction after rows of a table changed,
-    `gates` what stands before a table.
+    `hooks` and `gates`: those of the database, by table.
     """
 
     def __init__(
@@ -52,9 +55,9 @@ class Transaction:
         return self.connection.executemany(sql, parameters)
 
     def announce(self, topic: str, key: object, data: dict[str, Any] | None = None) -> int:
-        """Note a change in `_changes`, to be told to listeners after COMMIT. Returns its number.
+        """Record a change in `_changes`, send it to listeners after COMMIT, and return its number.
 
-        Only for a database that has this table.
+        Only for databases with the table `_changes`.
         """
         body = data or {}
         cursor = self.connection.execute(
@@ -66,8 +69,10 @@ class Transaction:
         return number
 
     def announce_many(self, topic: str, count: int) -> range:
-        """Note `count` changes that nobody needs to be told one by one, as one whose key is their number.
-        Returns the numbers they would have had; listeners are told the last."""
+        """Record `count` changes as a single one, and return the range of their numbers.
+
+        The stored change has the last number, and `count` as its key. Listeners receive only this change.
+        """
         row = self.connection.execute("SELECT seq FROM sqlite_sequence WHERE name = '_changes'").fetchone()
         last = (row[0] if row is not None else 0) + count
         self.connection.execute(
@@ -78,8 +83,8 @@ class Transaction:
         return range(last - count + 1, last + 1)
 
     def after_commit(self, action: Callable[[], None]) -> None:
-        """Run `action` on the writer thread once this is durable; once, however many jobs of the group ask.
+        """Run `action` on the writer thread after the commit.
 
-        It must be quick and must not write.
+        An equal action of several jobs of the group runs once. `action` must not block and must not write.
         """
         self._after_commit_actions[action] = None

@@ -1,6 +1,6 @@
-"""The write-ahead log of a database, copied into it by the writer that adds to it.
+"""Checkpoints of the write-ahead log (WAL), made by the writer of the database.
 
-SQLite's own checkpoints keep quiet about a disk that fails, and hold up a commit's answers.
+Automatic checkpoints of SQLite do not report a failing disk, and delay the results of a commit.
 """
 
 from __future__ import annotations
@@ -15,19 +15,20 @@ from integration.sqlite.errors import translate_error
 log = logging.getLogger(__name__)
 
 SIZE_LIMIT_BYTES = 64 * 1024 * 1024
-"""Bytes of log that are kept on disk once it was copied."""
+"""Maximum bytes of the WAL file that are kept on disk after a checkpoint."""
 
 CHECKPOINT_COMMITS = 32
+"""Number of commits with changes after which a checkpoint is due."""
 CHECKPOINT_ROWS = 1000
-"""Commits that changed something, or changed rows, after which the log is copied into the database."""
+"""Number of changed rows after which a checkpoint is due."""
 
 
 class WriteAheadLog:
-    """The log that `connection`, the only one that writes, adds to.
+    """WAL of `connection`, the only connection that writes.
 
-    What an earlier process left in it is copied at once: after a sync that failed it may stand in memory
-    only, and nothing is built on it before it was written anew. On a full disk it stays where it is, and can
-    be read. Raises sqlite3.Error for a disk that fails.
+    The WAL of an earlier process is checkpointed at once: after a failed sync its pages may exist only in
+    memory, and no commit may depend on them before they are written again. On a full disk the WAL is kept and
+    can be read. Raises sqlite3.Error if the disk fails.
     """
 
     def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
@@ -40,7 +41,10 @@ class WriteAheadLog:
         self.checkpoint()
 
     def checkpoint_if_due(self) -> None:
-        """Once everybody has their answers. Raises sqlite3.Error for a disk that fails."""
+        """Count a commit, and checkpoint if CHECKPOINT_COMMITS or CHECKPOINT_ROWS is reached.
+
+        Called after the results of the commit were delivered. Raises sqlite3.Error if the disk fails.
+        """
         total_changes = self._connection.total_changes
         if total_changes == self._last_changes:
             return
@@ -55,11 +59,14 @@ class WriteAheadLog:
         self.checkpoint()
 
     def checkpoint(self) -> None:
-        """Copy as much of the log as no reader needs where it is. Raises sqlite3.Error for a disk that fails;
-        a full one, or somebody else's lock, only puts it off."""
+        """Copy the part of the WAL that no reader needs into the database.
+
+        Raises sqlite3.Error if the disk fails. A full disk or the lock of another program is only logged; the
+        next checkpoint retries.
+        """
         try:
             self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
         except sqlite3.Error as error:
             if isinstance(translate_error(error, self._path), StorageBroken):
                 raise
-            log.warning("%s: the log could not be copied into the database: %s", self._path.name, error)
+            log.warning("%s: checkpoint of the WAL failed: %s", self._path.name, error)

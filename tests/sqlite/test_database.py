@@ -324,7 +324,7 @@ def test_what_runs_aside_and_fails_harms_nobody_else_unless_the_disk_did(tmp_pat
 
 
 def test_a_folder_that_is_not_there_gives_one_clear_line(tmp_path):
-    with pytest.raises(StorageError, match="can't be opened"):
+    with pytest.raises(StorageError, match="cannot be opened"):
         Database(tmp_path / "nowhere" / "x.db", prepare=prepare)
 
 

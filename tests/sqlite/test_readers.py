@@ -28,12 +28,12 @@ def test_it_reads_by_name_whatever_the_path_and_trusts_no_schema(path: Path) -> 
 
 
 def test_it_writes_nothing(path: Path) -> None:
-    with pytest.raises(StorageError, match="can't be written"), open_readonly(path) as connection:
+    with pytest.raises(StorageError, match="cannot be written"), open_readonly(path) as connection:
         connection.execute("DELETE FROM things")
 
 
 def test_it_creates_no_file(tmp_path: Path) -> None:
-    with pytest.raises(StorageError, match="there is no such database"), open_readonly(tmp_path / "no.db"):
+    with pytest.raises(StorageError, match="does not exist"), open_readonly(tmp_path / "no.db"):
         pass
     assert list(tmp_path.iterdir()) == []
 
