@@ -42,7 +42,8 @@ class CachedCredential:
     """Platform credential that the platform accepted.
 
     `user_part`: e-mail address of the user, accepted in Basic like `user_id`. `administrator`: None until
-    `/me` was requested. Times are Unix seconds. `ended_at`: time of a logout, revocation or expiry, else None.
+    `/me` was requested. Times are Unix seconds. `ended_at`: time of a logout, revocation or expiry, else
+    None.
     """
 
     source: Source
