@@ -1,7 +1,7 @@
-"""Changes from the one writer to everyone who watches, without a gap and without a queue that grows.
+"""Publish changes of the writer to subscribers, without gaps and with bounded queues.
 
-A subscriber registers first, then reads what it missed, then listens: what was committed in between comes by
-both ways and is passed on once.
+A subscriber registers first, then reads missed changes from the database, then receives new ones. A change
+that is committed in between arrives twice and is returned once.
 """
 
 from __future__ import annotations
@@ -14,19 +14,22 @@ from integration.core.ids import parse_id
 from integration.sqlite.transaction import Change
 
 MAX_PENDING = 512
-"""Changes a slow subscriber may be behind before it is told to load its page again."""
+"""Maximum number of changes that a subscriber can be behind. Beyond this limit its page must reload."""
 
 
 class SubscriptionLost(Exception):
-    """What happened since the subscriber's last change can't be told any more: load the page again."""
+    """The subscriber has missed changes that cannot be sent any more. The page must reload."""
 
 
 class HubClosed(Exception):
-    """The hub was closed: the product stops."""
+    """The hub was closed, because the product is stopping."""
 
 
 class Subscription:
-    """One watcher. `position` is the number of the last change that was taken, None before the first."""
+    """Subscriber of a hub.
+
+    `position`: number of the last change that was taken, None before the first.
+    """
 
     def __init__(self, max_pending: int) -> None:
         self.position: int | None = None
@@ -37,7 +40,7 @@ class Subscription:
         self._condition = threading.Condition()
 
     def take(self, timeout: float) -> list[Change]:
-        """What happened since, in order, as soon as there is something; [] after `timeout` seconds.
+        """Wait up to `timeout` seconds for changes and return them in order; [] without any.
 
         Raises SubscriptionLost and HubClosed.
         """
@@ -68,7 +71,7 @@ class Subscription:
                 self._mark_lost()
             else:
                 self.position = position
-                # What was published meanwhile is in `missed` as well, or newer than all of it.
+                # A change published since the registration is in `missed_changes` as well, or is newer.
                 last_missed = missed_changes[-1].number if missed_changes else position
                 newer_changes = [change for change in self._pending if change.number > last_missed]
                 self._pending = deque([*missed_changes, *newer_changes])
@@ -86,9 +89,12 @@ class Subscription:
 
 
 class Hub:
-    """`read_changes(number)` reads the changes after `number` from the database, in order; None when it can't
-    tell all of them: pruned, too many (over `max_pending` is of no use), or a number that was never given
-    out. `epoch` names the run of numbers."""
+    """Distributor of changes to subscribers.
+
+    `read_changes(number)` reads the changes after `number` from the database, in order. It returns None if
+    they are incomplete (pruned, or more than it reads) or if `number` was never assigned. More than
+    `max_pending` changes are not sent. `epoch` identifies the database to which the numbers belong.
+    """
 
     def __init__(
         self,
@@ -105,15 +111,15 @@ class Hub:
         self._closed = False
 
     def publish(self, changes: list[Change]) -> None:
-        """Tell everyone. Called in commit order, on the writer's thread; never waits for a subscriber."""
+        """Publish changes to all subscribers, in commit order. Runs on the writer thread; never blocks."""
         with self._lock:
             for subscription in self._subscriptions:
                 subscription._add_changes(changes)
 
     def subscribe(self, last_event_id: str | None) -> Subscription:
-        """Watch from the change named `last_event_id` ('<epoch>-<number>'), or from now.
+        """Subscribe to changes after `last_event_id` ('<epoch>-<number>'), or from now on.
 
-        A name that is not of this epoch, or whose changes are gone, gives a subscription that raises
+        With an id of another epoch, or whose following changes are deleted, the subscription raises
         SubscriptionLost.
         """
         subscription = Subscription(self._max_pending)
@@ -135,7 +141,7 @@ class Hub:
             self._subscriptions.discard(subscription)
 
     def event_id(self, number: int) -> str:
-        """The id that an event has in the stream."""
+        """Return the id of a change in the stream."""
         return f"{self.epoch}-{number}"
 
     @property
@@ -143,7 +149,7 @@ class Hub:
         return len(self._subscriptions)
 
     def close(self) -> None:
-        """End every subscription at once, those to come as well."""
+        """End all subscriptions at once, and each later one when it starts."""
         with self._lock:
             self._closed = True
             for subscription in self._subscriptions:

@@ -1,4 +1,7 @@
-"""/live/stream: Server-Sent Events. Each stream holds a thread of the server, so their number is bounded."""
+"""Live stream `/live/stream` with Server-Sent Events.
+
+Each stream occupies a thread of the server, so the number of streams is limited.
+"""
 
 from __future__ import annotations
 
@@ -20,22 +23,35 @@ from integration.sqlite.transaction import Change
 log = logging.getLogger(__name__)
 
 KEEP_ALIVE = 15.0
-"""Seconds at most between two frames: proxies cut what is silent for longer, and a browser that hears nothing
-for much longer knows that its connection died, as after a sleep."""
+"""Maximum seconds between two frames.
+
+Proxies close connections without data. A browser that receives nothing for much longer detects a lost
+connection, for example after suspension of the machine.
+"""
 RETRY_MILLISECONDS = 2000
+"""Milliseconds after which a browser reconnects."""
 FULL_RETRY_SECONDS = 10
+"""Value of Retry-After, in seconds, when the limit of streams is reached."""
 
 _MAX_RENDERINGS = 1024
+"""Maximum number of cached renderings."""
 _RENDERING_TIMEOUT_SECONDS = 10.0
 
 RenderEvents = Callable[[Change, Any], list[tuple[str, dict[str, Any]]]]
+"""`render_events(change, person)` returns the events of a change as (name, data)."""
 HeartbeatData = Callable[[], dict[str, Any]]
-"""What the event `beat` tells every viewer, every KEEP_ALIVE seconds; called in an application context."""
+"""Function that returns the data of the event `beat`, which all viewers receive every KEEP_ALIVE seconds.
+
+Called in an application context.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Viewer:
-    """Who watches. Viewers of equal `visibility` are shown the same; `has_access()`: may they go on?"""
+    """Viewer of a stream.
+
+    Viewers with equal `visibility` receive equal events. `has_access()`: whether the login is still valid.
+    """
 
     person: Any
     visibility: Hashable
@@ -49,9 +65,10 @@ class _Rendering:
 
 
 class Renderer:
-    """`render_events(change, person)` as text of the stream, once per change and visibility: a hundred
-    dashboards cost one rendering. It runs in an application context, but in nobody's request: it is shown to
-    many."""
+    """Render changes as stream text, once per change and visibility, for all viewers with that visibility.
+
+    `render_events` runs in an application context without a request, because many viewers receive its result.
+    """
 
     def __init__(self, live_hub: Hub, render_events: RenderEvents) -> None:
         self._live_hub = live_hub
@@ -60,8 +77,10 @@ class Renderer:
         self._renderings: OrderedDict[tuple[int, Hashable], _Rendering] = OrderedDict()
 
     def render(self, app: Flask, change: Change, viewer: Viewer) -> str:
-        """The frames for one change, '' if it shows this viewer nothing. Raises SubscriptionLost if it can't
-        be shown."""
+        """Return the frames of one change, '' if the viewer does not see it.
+
+        Raises SubscriptionLost if rendering fails or takes too long.
+        """
         key = (change.number, viewer.visibility)
         with self._lock:
             rendering = self._renderings.get(key)
@@ -75,8 +94,8 @@ class Renderer:
                 with app.app_context():
                     rendering.frames = self._frames(change, self._render_events(change, viewer.person))
             except Exception:
-                # The page would go on showing what is no longer true; loading it again shows what is.
-                log.exception("change %s (%s %s) can't be shown", change.number, change.topic, change.key)
+                # Without the change the page would show outdated data, so it must reload.
+                log.exception("cannot render change %s (%s %s)", change.number, change.topic, change.key)
             finally:
                 rendering.ready.set()
         elif not rendering.ready.wait(_RENDERING_TIMEOUT_SECONDS):
@@ -90,14 +109,17 @@ class Renderer:
             f"event: {name}\ndata: {json.dumps(data, separators=(',', ':'))}\n" for name, data in events
         ]
         if frames:
-            # The id stands on the last: a stream that is cut before it gets all of them again.
+            # Only the last frame has the id. If the stream breaks before that, all frames are sent again.
             frames[-1] = f"id: {self._live_hub.event_id(change.number)}\n{frames[-1]}"
         return "".join(f"{frame}\n" for frame in frames)
 
 
 class EventStream:
-    """The body of one answer. A class, not a generator: `close()` of a generator that was never started runs
-    none of its code, and its place would be lost."""
+    """Response body of one stream.
+
+    A generator is rejected: `close()` on a generator that was never started runs none of its code, so its
+    slot would not be released.
+    """
 
     def __init__(
         self,
@@ -156,7 +178,7 @@ class EventStream:
                     self._renderer.render(self._app, change, self._viewer)
                     for change in self._drop_superseded(changes)
                 )
-                # An id without data moves the browser's Last-Event-ID on; it is no event.
+                # A frame with an id but no data updates the browser's Last-Event-ID without an event.
                 yield (text + heartbeat or f": nothing to show\n{self._position_frame()}\n").encode()
         except SubscriptionLost:
             yield b"event: reload\ndata: {}\n\n"
@@ -164,7 +186,7 @@ class EventStream:
             return
 
     def _drop_superseded(self, changes: list[Change]) -> list[Change]:
-        """Without the changes that a later one of the same thing makes void."""
+        """Drop changes of `latest_only` topics that a later change with the same key supersedes."""
         last_numbers = {(change.topic, change.key): change.number for change in changes}
         return [
             change
@@ -187,10 +209,12 @@ def make_stream(
     heartbeat: HeartbeatData = dict,
     latest_only: Collection[str] = ("call",),
 ) -> Blueprint:
-    """The route. `limit` streams at most: half of the server's blocking threads.
+    """Return the blueprint with `/live/stream`.
 
-    `Last-Event-ID`, or `?after=` where a page knows the id it was rendered at, says what the browser has
-    already. `latest_only` names topics of which only a thing's last change in a batch is worth showing.
+    `limit`: maximum number of streams, half of the server's blocking threads. `find_viewer()`: the viewer of
+    the current request. `latest_only`: topics of which only the last change per key in a batch is sent. The
+    header `Last-Event-ID`, or `?after=` with the id at which a page was rendered, is the last change that the
+    browser has.
     """
     blueprint = Blueprint("live_stream", __name__)
     renderer = Renderer(live_hub, render_events)
@@ -202,7 +226,11 @@ def make_stream(
             return Response(content_type="text/event-stream")
         current_viewer = find_viewer()
         if not slots.acquire(blocking=False):
-            response = jsonify(error_body("too many live pages are open; this one asks again by itself"))
+            response = jsonify(
+                error_body(
+                    f"The limit of {limit} open live pages is reached. Retry in {FULL_RETRY_SECONDS} seconds."
+                )
+            )
             response.status_code = 503
             response.headers["Retry-After"] = str(FULL_RETRY_SECONDS)
             return response
@@ -222,7 +250,7 @@ def make_stream(
         except BaseException:
             slots.release()
             raise
-        # Without the second header nginx gathers a stream until its buffer is full.
+        # Without X-Accel-Buffering nginx buffers the stream until its buffer is full.
         return Response(body, content_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
 
     return blueprint
