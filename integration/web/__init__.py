@@ -1,4 +1,4 @@
-"""WSGI parts shared by receiver, dashboard and facade."""
+"""WSGI middleware and routes shared by receiver, dashboard and facade."""
 
 BLOCKING_THREADS = 320
-"""Requests at work at once. Live streams hold a thread each and may have half of them."""
+"""Maximum number of concurrent requests. Each live stream occupies a thread; streams can use half of them."""

@@ -1,4 +1,4 @@
-"""`/healthz`, `/readyz` and `/metrics`: for probes, not for people."""
+"""Routes for monitoring: `/healthz`, `/readyz` and `/metrics`."""
 
 from __future__ import annotations
 
@@ -13,18 +13,21 @@ from integration.web.metrics import CONTENT_TYPE, Metrics
 
 
 def make_blueprint(context: AppContext) -> Blueprint:
-    """The three routes. They ask for no login: `/metrics` asks for loopback or a key."""
+    """Return the blueprint with the three routes.
+
+    They need no login. `/metrics` requires a local request or a key.
+    """
     blueprint = Blueprint("health", __name__)
     metrics = Metrics(context.health)
     metrics.add_gauge("live_streams", "Open live streams.", lambda: context.live_hub.subscriber_count)
     metrics.add_gauge(
         "legs_waiting",
-        "Legs of old calls, stored by a first load, whose calls are not put together yet.",
+        "Legs stored by an initial sync whose calls are not computed yet.",
         lambda: _count_unassembled_legs(context),
     )
     metrics.add_counter(
         "webhooks",
-        "Webhooks by what their senders were told.",
+        "Webhooks by the response to their sender.",
         "outcome",
         lambda: context.inbox.count_acknowledgements(),
     )
@@ -38,7 +41,7 @@ def make_blueprint(context: AppContext) -> Blueprint:
         report = context.health.report()
         status = 503 if report["status"] == "unready" else 200
         if not is_local_request(request):
-            # Whoever can reach us may know that something fails; what it says may name hosts and paths.
+            # The state of a check is public. Its error is not, because it may name hosts and paths.
             report = {
                 "status": report["status"],
                 "checks": {name: {"state": check["state"]} for name, check in report["checks"].items()},
@@ -62,7 +65,7 @@ def _count_unassembled_legs(context: AppContext) -> int:
 
 
 def _check_credentials(context: AppContext) -> Response | None:
-    """None for a request with a key of ours."""
+    """Return None for a request with a valid local key, else the response that refuses it."""
     authorization = request.authorization
     if authorization is not None and authorization.type == "basic":
         user_part, secret = authorization.username or "", authorization.password or ""
@@ -77,7 +80,11 @@ def _check_credentials(context: AppContext) -> Response | None:
             login_throttle.record_failure(context.app_db, "key", user_part, address)
     except TooManyAttempts as error:
         return _text_response(f"{error}\n", 429, {"Retry-After": str(error.retry_after)})
-    return _text_response("a key is needed\n", 401, {"WWW-Authenticate": 'Basic realm="Switchroom"'})
+    return _text_response(
+        "This page requires a local key. Create one with `switchroom key add`.\n",
+        401,
+        {"WWW-Authenticate": 'Basic realm="Switchroom"'},
+    )
 
 
 def _text_response(text: str, status: int = 200, headers: dict[str, str] | None = None) -> Response:

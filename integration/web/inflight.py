@@ -1,7 +1,7 @@
-"""Requests under way, counted, so that a stop can wait for them and for nothing else.
+"""Count of running requests, so that a stop waits only for them.
 
-Granian's own draining also waits for connections that are merely open: the idle one of any browser, or one
-whose header never ends, would delay a stop without end.
+Granian's drain also waits for open connections without a request. The idle connection of a browser, or one
+whose header never ends, would delay a stop without a limit.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ from integration.core import clock
 
 
 class InflightRequests:
-    """The WSGI application `application`, with its requests counted from their call until their body has
-    ended."""
+    """WSGI middleware that counts requests from their call until the end of their response body."""
 
     def __init__(self, application: Callable[..., Iterable[bytes]]) -> None:
         self._application = application
@@ -31,7 +30,7 @@ class InflightRequests:
             self.finish_request()
             raise
         if isinstance(body, list):
-            # Granian writes a list at once: wrapping would turn it into a stream.
+            # Granian writes a list in one piece; a wrapped list would be streamed.
             self.finish_request()
             return body
         return _CountedBody(body, self)
@@ -42,8 +41,7 @@ class InflightRequests:
             self._changed.notify_all()
 
     def wait_until_idle(self, idle_seconds: float, timeout: float) -> bool:
-        """Wait for `idle_seconds` on end with nothing under way; False if there are none `timeout` that
-        time."""
+        """Wait until no request has run for `idle_seconds`. Returns False after `timeout` seconds."""
         deadline = clock.monotonic() + timeout
         with self._changed:
             while True:
@@ -68,7 +66,7 @@ class _CountedBody:
         return next(self._chunks)
 
     def close(self) -> None:
-        """Called by the server at the end of the body, and when its reader went away (PEP 3333)."""
+        """End the request. The server calls this after the body, or if the client disconnects (PEP 3333)."""
         if self._is_closed:
             return
         self._is_closed = True

@@ -1,6 +1,7 @@
-"""/metrics: the health report and counts of the product as Prometheus text.
+"""Prometheus text of `/metrics`: health checks, gauges and counters.
 
-A registry of our own, never the library's global one: two products in one process (tests) must not meet.
+Each product has a separate registry. The library's global one is rejected: tests run two products in one
+process.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class Metrics:
-    """Gauges and counts that are asked for when the page is read, and the health of all."""
+    """Registry of gauges, counters and health checks, which are read at each request."""
 
     def __init__(self, health: Health) -> None:
         self.registry = CollectorRegistry()
@@ -27,16 +28,18 @@ class Metrics:
     def add_counter(
         self, name: str, help_text: str, label: str, values: Callable[[], Mapping[str, float]]
     ) -> None:
-        """What only rises, by `label`, asked for when the page is read; `name` without `switchroom_` and
-        `_total`."""
+        """Add a counter. `values()` returns its values by `label`.
+
+        `name`: without the prefix `switchroom_` and the suffix `_total`.
+        """
         self.registry.register(_CallbackCounter(f"switchroom_{name}", help_text, label, values))
 
     def add_gauge(self, name: str, help_text: str, value: Callable[[], float]) -> None:
-        """A value that is asked for when the page is read."""
+        """Add a gauge. `value()` returns its value; `name` is without the prefix `switchroom_`."""
         self.registry.register(_CallbackGauge(f"switchroom_{name}", help_text, value))
 
     def render(self) -> bytes:
-        """The page."""
+        """Return the Prometheus text of all metrics."""
         return generate_latest(self.registry)
 
 
@@ -79,13 +82,13 @@ class _HealthCollector(Collector):
         ready = GaugeMetricFamily("switchroom_ready", "1 while events can be stored and pages served.")
         ready.add_metric([], float(report["status"] != "unready"))
         healthy = GaugeMetricFamily(
-            "switchroom_check_ok", "1 while a part does what it should.", labels=["check"]
+            "switchroom_check_ok", "1 while the state of a check is ok or waiting.", labels=["check"]
         )
         failures = GaugeMetricFamily(
-            "switchroom_check_failures", "Failures of a part since it last went well.", labels=["check"]
+            "switchroom_check_failures", "Failures of a check since its last success.", labels=["check"]
         )
         beat = GaugeMetricFamily(
-            "switchroom_check_last_beat_seconds", "Seconds since a part was last heard of.", labels=["check"]
+            "switchroom_check_last_beat_seconds", "Seconds since the last heartbeat.", labels=["check"]
         )
         for name, check in report["checks"].items():
             healthy.add_metric([name], float(check["state"] in ("ok", "waiting")))

@@ -1,8 +1,8 @@
-"""Requests whose bodies don't come and answers that nobody takes: a bounded number of threads waits for them.
+"""Limit of threads that wait for slow request bodies and slow readers of responses.
 
-The server hands over a request when its header has come; reading its body, and writing an answer bit by bit,
-hold a thread for as long as the other side likes. Without a bound whoever can reach the login form could hold
-them all (promise P20).
+The server passes a request on when its header is complete. Reading the body, and writing a response in
+pieces, occupy a thread for as long as the client takes. Without a limit any client that can reach the login
+form could occupy all threads (promise P20).
 """
 
 from __future__ import annotations
@@ -19,16 +19,18 @@ from werkzeug.exceptions import ServiceUnavailable
 from integration.core.errors import error_body
 
 BUFFERED_BYTES = 256 * 1024
-"""Bytes up to which an answer is handed to the server at once, which keeps it for a slow reader."""
+"""Maximum bytes of a response that is passed on in one piece. The server buffers it for a slow reader."""
 
 RETRY_SECONDS = 5
-_BUSY_MESSAGE = "Too many are being waited for; ask again in a moment."
+"""Value of Retry-After, in seconds, when the limit is reached."""
+_BUSY_MESSAGE = f"The server is busy with slow requests. Try again in {RETRY_SECONDS} seconds."
 
 
 class WaitingSlots:
-    """At most `limit` waits at once, half of them for one address: one slow client keeps no other out.
+    """Slots for at most `limit` concurrent waits.
 
-    Raises ServiceUnavailable (503) for one too many.
+    An address gets at most half of them, so one slow client does not block the others. Raises
+    ServiceUnavailable (503) if no slot is free.
     """
 
     def __init__(self, limit: int) -> None:
@@ -59,9 +61,9 @@ class WaitingSlots:
 
 
 class RequestLimits:
-    """The WSGI application `application` with at most `max_waiting` slow request bodies and slow responses.
+    """WSGI middleware that limits slow request bodies and slow responses to `max_waiting` each.
 
-    Reading one body too many raises ServiceUnavailable; one large response too many is replaced by a 503.
+    Beyond the limit, reading a body raises ServiceUnavailable, and a large response is replaced by a 503.
     """
 
     def __init__(self, application: Callable[..., Iterable[bytes]], max_waiting: int) -> None:
@@ -81,7 +83,7 @@ class RequestLimits:
         body = self._application(environ, capture_start)
         headers = {name.lower(): value for name, value in start_arguments[1]}
         if isinstance(body, list | tuple) or headers.get("content-type", "").startswith("text/event-stream"):
-            # Live streams have a bound of their own.
+            # Live streams have a separate limit (`live/stream.py`).
             start_response(*start_arguments)
             return body
         if (length := headers.get("content-length", "")).isdecimal() and int(length) <= BUFFERED_BYTES:
@@ -90,7 +92,8 @@ class RequestLimits:
             finally:
                 _close_body(body)
             start_response(*start_arguments)
-            # One that ended early is sent bit by bit: then the server cuts the connection, so that it shows.
+            # A truncated body is sent as an iterator. The server then closes the connection, so the client
+            # detects the truncation.
             return [content] if len(content) == int(length) else iter([content])
         address = environ.get("REMOTE_ADDR", "")
         try:
@@ -107,7 +110,10 @@ class RequestLimits:
 
 
 class _LimitedInput:
-    """`wsgi.input`. The address is asked when it is read: a trusted proxy's word may have changed it."""
+    """Limited `wsgi.input`.
+
+    The client address is read when the body is read, because a trusted proxy's headers may change it before.
+    """
 
     def __init__(self, body: Any, environ: dict[str, Any], slots: WaitingSlots) -> None:
         self._body = body
@@ -127,7 +133,7 @@ class _LimitedInput:
 
 
 class _LimitedBody:
-    """An answer bit by bit; its place is free once the server closes it (PEP 3333)."""
+    """Response body in pieces. Its slot is released when the server closes the body (PEP 3333)."""
 
     def __init__(self, body: Iterable[bytes], release: Callable[[], None]) -> None:
         self._body = body
@@ -156,4 +162,4 @@ def _close_body(body: Iterable[bytes]) -> None:
 
 
 def _reject_write(_data: bytes) -> None:
-    raise NotImplementedError("answers are returned, not written (PEP 3333)")
+    raise NotImplementedError("Return the response body instead of calling write() (PEP 3333).")

@@ -20,9 +20,9 @@ _FORWARDING_HEADERS = (
 
 
 class TrustedProxies:
-    """WSGI middleware: takes client address, scheme and host from `X-Forwarded-*` of configured proxies only.
+    """WSGI middleware that applies `X-Forwarded-*` of configured proxies only.
 
-    Werkzeug's ProxyFix is rejected: it counts hops and believes whoever connects.
+    Werkzeug's ProxyFix is rejected: it counts hops and trusts any client that connects.
     """
 
     def __init__(self, app: WSGIApplication, networks: Sequence[Network]) -> None:
@@ -38,8 +38,8 @@ class TrustedProxies:
         return self._app(environ, start_response)
 
     def _apply_forwarded_headers(self, environ: WSGIEnvironment) -> None:
-        # Each proxy appends who came to it: the first one from the right that is no proxy of ours is the
-        # client; what stands further left is what the client said of itself.
+        # Each proxy appends the address of its peer. The first address from the right that is not a trusted
+        # proxy is the client; addresses further left were sent by the client and are not trusted.
         for forwarded_address in reversed(_header_values(environ, "HTTP_X_FORWARDED_FOR")):
             environ["REMOTE_ADDR"] = address = _without_port(forwarded_address)
             if not is_in_networks(self._networks, address):
@@ -62,7 +62,7 @@ def _header_values(environ: WSGIEnvironment, name: str) -> list[str]:
 
 
 def _without_port(address: str) -> str:
-    """The address of '192.0.2.7:1234' and '[2001:db8::7]:1234', as some proxies tell it."""
+    """Return the address without a port: some proxies send '192.0.2.7:1234' or '[2001:db8::7]:1234'."""
     if address.startswith("["):
         return address[1:].partition("]")[0]
     return address.partition(":")[0] if address.count(":") == 1 else address
