@@ -1,4 +1,4 @@
-"""Entry point: hands over to the command line. `python app.py --help` lists the commands."""
+"""Entry point of the command line. `python app.py --help` lists the commands."""
 
 from integration.cli import main
 

@@ -1,3 +1,3 @@
-"""Switchroom: a true copy of a hosted phone system's account, on a box of one's own."""
+"""Switchroom: local mirror of an account of a hosted phone system."""
 
 __version__ = "0.1.0"

@@ -1,4 +1,4 @@
-"""`python -m integration COMMAND`: how the product starts processes of its own."""
+"""Entry point of `python -m integration COMMAND`, with which the product starts child processes."""
 
 from integration.cli import main
 

@@ -1,8 +1,8 @@
-"""house.db: what only we know and nothing can rebuild. `synchronous=FULL`, mode 0600.
+"""Schema of the application database house.db: data that exists only here.
 
-Every module that owns tables here has a constant `TABLES`, an SQL script of `CREATE … IF NOT EXISTS`, and
-is named in `TABLE_MODULES`. What an existing table needs to change is a step of `MIGRATIONS`
-(`migrations.py`).
+The file has mode 0600 and `synchronous=FULL`. Each module that owns tables has a constant `TABLES`, an SQL
+script of `CREATE … IF NOT EXISTS`, and is listed in `TABLE_MODULES`. A change of an existing table is a step
+of `MIGRATIONS` (`sqlite/migrations.py`).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from integration.workspace import (
     wallboards,
 )
 
-# People first: sessions and set-up links refer to them.
+# `people` is first, because sessions and setup links refer to its table.
 TABLE_MODULES: tuple[ModuleType, ...] = (
     people,
     sessions,
@@ -64,20 +64,21 @@ MIGRATIONS: dict[str, Step] = {
     "0001 first form": lambda _schema: None,
     "0002 rights in one column": people.merge_right_columns,
 }
-"""In order, by name. The first is recorded in every house.db there is."""
+"""Migration steps by name, in order. Every existing house.db records the first one."""
 
 
 def open_app_db(path: Path, **options: Any) -> Database:
-    """Open house.db, creating or migrating it; `options` goes to `Database` (`on_broken`, `group`, …).
+    """Open house.db, and create or migrate it.
 
-    Raises NewerDatabase, and StorageError where the file can't be created or its mode can't be set.
+    `options` are passed to `Database` (`on_broken`, `group_size` …). Raises NewerDatabase, and StorageError
+    if the file cannot be created or its mode cannot be set.
     """
     _make_private(path)
     return Database(path, prepare=migrate, synchronous="FULL", **options)
 
 
 def migrate(connection: sqlite3.Connection) -> None:
-    """Bring the schema to this version's form. Raises NewerDatabase."""
+    """Migrate the schema to this version. Raises NewerDatabase."""
     migrations.migrate(connection, "house.db", MIGRATIONS, _create_tables)
 
 
@@ -87,12 +88,13 @@ def _create_tables(schema: Schema) -> None:
 
 
 def _make_private(path: Path) -> None:
-    """Create the file with mode 0600, or take away what others may do; -wal and -shm inherit it."""
+    """Create the file with mode 0600, or set that mode if others have access; -wal and -shm inherit it."""
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
         if stat.S_IMODE(path.stat().st_mode) & 0o077:
             path.chmod(0o600)
     except OSError as error:
         raise StorageError(
-            f"{path}: can't be kept private ({error.strerror}); check its owner and folder"
+            f"{path} cannot be made private (mode 0600): {error.strerror}. "
+            "Check the owner of the file and of its folder."
         ) from error

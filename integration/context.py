@@ -28,11 +28,12 @@ if TYPE_CHECKING:
     from integration.sync.jobs import SyncJobs
 
 EXTENSION = "switchroom"
+"""Key of the AppContext in `Flask.extensions`."""
 
 
 @dataclass(frozen=True, slots=True)
 class AppContext:
-    """The services by name. `mirror_db` and `app_db` are databases; `inbox` wraps the third."""
+    """Services of the product. `mirror_db` and `app_db` are databases; `inbox` wraps the third database."""
 
     settings: Settings
     health: Health
@@ -50,9 +51,9 @@ class AppContext:
     held_records: HeldRecords
     erasure_gate: ErasureGate
     fetch_file: Callable[[MediaKind, int], Path]
-    """Returns the path of a recording, voicemail or fax, downloaded if missing; raises PlatformError."""
+    """Return the path of a recording, voicemail or fax, downloaded if missing. Raises PlatformError."""
     remove_prepared_exports: Callable[[], int]
-    """Cancels the running export jobs and removes all prepared files; returns the number of both."""
+    """Cancel the running export jobs and remove all prepared files. Returns the number of both."""
 
 
 def app_context() -> AppContext:

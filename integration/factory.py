@@ -94,13 +94,13 @@ COMMAND_MODULES = (
     sync_commands,
     verify,
 )
-"""The modules whose handlers are in the registry of `core/commands.py` once this module is imported."""
+"""Modules whose handlers are in the registry of `core/commands.py` after the import of this module."""
 UNGUARDED_ENDPOINTS = ("static", "wall", "health", "facade", "exports")
-"""Endpoints and blueprints that check their callers themselves, or need no check (promise S4)."""
+"""Endpoints and blueprints that authenticate requests themselves or need no authentication (promise S4)."""
 
 
 class Product:
-    """The running product, as the worker wants it (`server/worker.py`)."""
+    """Running product: services, jobs and WSGI application. Implements `server.worker.Product`."""
 
     def __init__(
         self,
@@ -212,7 +212,7 @@ class Product:
         every("housekeeping", 3600, self._prune_change_log, executor="maintenance")
         every("promoted fields", 3600, self._restore_promoted_fields, executor="maintenance")
         if context.settings.backup.every_hours:
-            # A failed backup is no sooner retried: each try copies every database.
+            # A failed backup is not retried earlier, because each attempt copies all databases.
             self.scheduler.every(
                 rotation.HEALTH_NAME,
                 rotation.CHECK_SECONDS,
@@ -232,7 +232,7 @@ class Product:
         self.context.live_hub.close()
 
     def stop(self) -> None:
-        """End jobs, then writers; what is queued for them becomes durable. Safe to call twice."""
+        """End jobs, then writers. Queued writes become durable. Safe to call twice."""
         with self._stop_lock:
             if self._stopped:
                 return
@@ -274,7 +274,7 @@ class Product:
         with app_db.read() as connection:
             new_fingerprint = callbacks.compute_fingerprint(connection)
         if new_fingerprint != old_fingerprint:
-            # The change that led here was announced before the list knew of it.
+            # The change of the mirror was announced before the list was updated.
             mirror_db.write(lambda tx: tx.announce("callback", 0))
 
     def _prune_change_log(self) -> None:
@@ -286,13 +286,13 @@ class Product:
         )
 
     def _update_rollups(self) -> float | None:
-        """Bring the report sums up to date; returns the time of the next run, if that is sooner."""
+        """Update the report totals. Returns the time of the next run if it is before the interval ends."""
         mirror_db, settings = self.context.mirror_db, self.context.settings
         zone, service_level = ZoneInfo(settings.dashboard.timezone), settings.calls.service_level_seconds
         if report_rollups.update_due(mirror_db, zone, service_level):
             return clock.unix()
         if (day := report_rollups.verify_random_day(mirror_db, zone, service_level)) is not None:
-            log.error("the kept sums of %s were not those of its calls; they are made anew", day)
+            log.error("report totals of %s do not match its calls; recomputing", day)
             return clock.unix()
         return None
 
@@ -307,7 +307,7 @@ def build(
     on_broken: Callable[[BaseException], None] | None = None,
     exchange: HttpExchange | None = None,
 ) -> Product:
-    """Build the product for `settings`; nothing runs before its `start()`. Raises SwitchroomError.
+    """Build the product for `settings`. No job runs before its `start()`. Raises SwitchroomError.
 
     `on_broken(error)` is called once if the disk of a database fails. `exchange` sends the requests to the
     platform; None for HTTP to `platform.base_url`.
@@ -316,15 +316,16 @@ def build(
 
 
 def make_dispatcher(context: AppContext, site: Flask) -> WSGIApplication:
-    """The product's application: webhooks to the receiver, everything else to `site`.
+    """Return the WSGI application: webhooks go to the receiver, other requests to `site`.
 
-    The receiver bounds nothing: it reads no body before it knows the secret.
+    The receiver needs no request limits, because it reads no body before the secret is verified.
     """
     receiver = trusted_proxies.TrustedProxies(
         Receiver(context.inbox, context.settings.webhooks, WebhookSecrets(context.settings)),
         context.settings.server.trusted_proxies,
     )
-    # A fifth for slow bodies and a fifth for slow readers: with the live streams' half that leaves a tenth.
+    # One fifth of the threads for slow bodies, one fifth for slow readers. Live streams use at most half, so
+    # one tenth remains.
     limited_site = RequestLimits(site, BLOCKING_THREADS // 5)
 
     def application(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
@@ -335,7 +336,7 @@ def make_dispatcher(context: AppContext, site: Flask) -> WSGIApplication:
 
 
 def make_site(context: AppContext) -> Flask:
-    """Every route but the receiver's: health, login, pages, stream, exports, facade."""
+    """Return the Flask application with all routes except the receiver."""
     settings = context.settings
     app = Flask("switchroom", template_folder=str(ROOT / "templates"), static_folder=str(ROOT / "static"))
     app.extensions[EXTENSION] = context
@@ -366,13 +367,16 @@ def make_site(context: AppContext) -> Flask:
 
 
 def make_call_rules(settings: Settings) -> CallRules:
-    """How calls are judged."""
+    """Return the thresholds for calls, with the values of the settings."""
     return CallRules(short_seconds=settings.calls.short_seconds, live_interval=settings.sync.live_interval)
 
 
 def _register_database_probes(context: AppContext) -> None:
-    """Events can't be stored, or pages served, without these: `/readyz` is 503 when one is gone. One that
-    tells nobody what it committed only degrades."""
+    """Register the health checks of the three databases.
+
+    A failed writer makes `/readyz` 503, because events cannot be stored or pages served. A failed listener
+    only degrades.
+    """
     for database in (context.inbox.database, context.mirror_db, context.app_db):
         context.health.probe(database.name, partial(_find_database_problem, database), essential=True)
         context.health.probe(f"listeners of {database.name}", partial(getattr, database, "listener_error"))
@@ -382,11 +386,14 @@ def _find_erasure_problem(app_db: Database, erasure_gate: ErasureGate) -> str | 
     with app_db.read() as connection:
         unfinished_ids = [erasure.id for erasure in erasures.list_all(connection) if erasure.done_at is None]
     if unfinished_ids:
-        return f"erasure {unfinished_ids[-1]} was broken off: repeat `switchroom erase NUMBER --yes`"
+        return f"Erasure {unfinished_ids[-1]} was interrupted. Repeat `switchroom erase NUMBER --yes`."
     if erasure_gate and not erasure_gate.has_key:
-        return "data_dir/erasure-key is missing: what comes late of erased numbers is not known; restore it"
+        return (
+            "data_dir/erasure-key is missing, so later records of erased numbers cannot be recognised. "
+            "Restore the file from a backup."
+        )
     return None
 
 
 def _find_database_problem(database: Database) -> str | None:
-    return None if database.is_healthy else "its writer is gone"
+    return None if database.is_healthy else "The writer has failed. Restart Switchroom."

@@ -64,7 +64,10 @@ def execute_script(schema: Schema, script: str) -> None:
 
 
 def read_columns(schema: Schema) -> dict[str, set[str]]:
-    """Return the names of the columns of every table, in one query instead of two for each table."""
+    """Return the names of columns by table.
+
+    One query replaces two queries per table.
+    """
     columns: dict[str, set[str]] = {}
     for table, column in schema.execute(
         "SELECT tables.name, columns.name FROM sqlite_schema AS tables"
