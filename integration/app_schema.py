@@ -88,7 +88,10 @@ def _create_tables(schema: Schema) -> None:
 
 
 def _make_private(path: Path) -> None:
-    """Create the file with mode 0600, or set that mode if others have access; -wal and -shm inherit it."""
+    """Create the file with mode 0600, or set that mode.
+
+    The files -wal and -shm inherit it.
+    """
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
         if stat.S_IMODE(path.stat().st_mode) & 0o077:

@@ -53,7 +53,10 @@ class AppContext:
     fetch_file: Callable[[MediaKind, int], Path]
     """Return the path of a recording, voicemail or fax, downloaded if missing. Raises PlatformError."""
     remove_prepared_exports: Callable[[], int]
-    """Cancel the running export jobs and remove all prepared files. Returns the number of both."""
+    """Cancel the running export jobs and remove all prepared files.
+
+    Returns the number of both.
+    """
 
 
 def app_context() -> AppContext:

@@ -94,7 +94,7 @@ COMMAND_MODULES = (
     sync_commands,
     verify,
 )
-"""Modules whose handlers are in the registry of `core/commands.py` after the import of this module."""
+"""Modules with handlers of commands. Their import fills the registry of `core/commands.py`."""
 UNGUARDED_ENDPOINTS = ("static", "wall", "health", "facade", "exports")
 """Endpoints and blueprints that authenticate requests themselves or need no authentication (promise S4)."""
 
@@ -286,7 +286,10 @@ class Product:
         )
 
     def _update_rollups(self) -> float | None:
-        """Update the report totals. Returns the time of the next run if it is before the interval ends."""
+        """Update the report totals.
+
+        Returns the time of the next run if it is before the interval ends.
+        """
         mirror_db, settings = self.context.mirror_db, self.context.settings
         zone, service_level = ZoneInfo(settings.dashboard.timezone), settings.calls.service_level_seconds
         if report_rollups.update_due(mirror_db, zone, service_level):

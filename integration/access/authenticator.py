@@ -37,15 +37,21 @@ ADMIN_RECHECK_SECONDS = 900.0
 The checks in between use `/ping`.
 """
 CACHE_SECONDS = 900.0
-"""Seconds after its last check for which a cached credential is valid without the platform."""
+"""Seconds for which a checked credential is valid without the platform."""
 CHECK_TIMEOUT_SECONDS = 10.0
 """Seconds for one check of a credential with the platform, in total."""
 BACKOFF_SECONDS = 30.0
 """Seconds without checks of cached credentials after the platform did not respond to one."""
 USE_WRITE_SECONDS = 30.0
-"""Seconds between two writes of a credential's last use; fewer if `facade.session_idle` is below 120 s."""
+"""Seconds between two writes of a credential's last use.
+
+A quarter of `facade.session_idle` if that is less.
+"""
 MAX_CACHED_USES = 1000
-"""Number of credentials whose last use is cached. It is limited because every login creates another token."""
+"""Number of credentials whose last use is cached.
+
+It is limited because every login creates another token.
+"""
 
 
 @dataclass(frozen=True, slots=True)

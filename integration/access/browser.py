@@ -16,9 +16,9 @@ log = logging.getLogger(__name__)
 PEER_KEY = "switchroom.peer"
 """Key in the WSGI environment: peer address of the connection, regardless of headers."""
 FORWARDED_KEY = "switchroom.forwarded"
-"""Key in the WSGI environment: whether the request has any forwarding header, trusted or not."""
+"""Key in the WSGI environment: True if any forwarding header is present, trusted or not."""
 _WARNED_EXTENSION = "switchroom.plain_http_warned"
-"""Key in the extensions of the application: present once a login over plain HTTP was logged."""
+"""Key in `Flask.extensions`: present after a login over plain HTTP was logged."""
 
 
 def cookie_name(request: Request) -> str:
@@ -30,13 +30,16 @@ def cookie_name(request: Request) -> str:
 
 
 def browser_token(request: Request) -> str | None:
-    """Return the random token of this browser, logged in or not; None if missing or malformed."""
+    """Return the random token of this browser, None if missing or malformed.
+
+    Browsers that are not logged in have a token as well.
+    """
     token = request.cookies.get(cookie_name(request), "")
     return token if 32 <= len(token) <= 128 and token.isascii() else None
 
 
 def is_local_request(request: Request) -> bool:
-    """Return whether a program on this machine sent the request on its own behalf.
+    """Return whether the request is from this machine and not forwarded for another.
 
     A local proxy sends requests of remote clients; its forwarding headers show that. A web page can resolve
     its own host name to this machine (DNS rebinding); its requests have that name in the Host header.
@@ -46,7 +49,7 @@ def is_local_request(request: Request) -> bool:
 
 
 def _is_address_or_loopback(host: str) -> bool:
-    """Return whether a Host header is an IP address or a name that always means this machine."""
+    """Return whether a Host header is an IP address or a loopback name."""
     try:
         name = urlsplit(f"//{host}").hostname or ""
         return is_loopback(name) or bool(ip_address(name))

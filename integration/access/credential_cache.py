@@ -129,7 +129,10 @@ def mark_ended(app_db: Database, secret: str) -> None:
 
 
 def delete(app_db: Database, secret: str) -> None:
-    """Delete a credential that the platform refused. Its next use is verified with the platform."""
+    """Delete a credential that the platform refused.
+
+    Its next use is verified with the platform.
+    """
     digest = tokens.digest(secret)
     app_db.write(lambda tx: tx.execute("DELETE FROM remembered WHERE secret_hash = ?", (digest,)))
 

@@ -68,5 +68,8 @@ class ExportAuthenticator:
 
 
 def owner_name(person: Person) -> str:
-    """Return the owner of a person's exports. An e-mail address can pass to another person, an id cannot."""
+    """Return the owner of a person's exports.
+
+    An e-mail address can pass to another person, an id cannot.
+    """
     return f"person {person.id}"

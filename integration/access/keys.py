@@ -26,9 +26,9 @@ Scope = Literal["read", "write"]
 SCOPES: tuple[Scope, ...] = get_args(Scope)
 
 USER_IDS = range(9_000_000, 10_000_000)
-"""User ids of local keys. Those of the platform have five to seven digits and start low.
+"""User ids of local keys.
 
-See docs/platform.md#4-types.
+Those of the platform have five to seven digits and start low. See docs/platform.md#4-types.
 """
 _COLLECTION_PATTERN = re.compile(r"^[a-z0-9]+(/[a-z0-9]+)*$")
 _USED_AT_INTERVAL_SECONDS = 300.0
@@ -82,10 +82,10 @@ def add(
     *,
     reserved_ids: Collection[int] = (),
 ) -> tuple[int, str]:
-    """Create a key and return its user id and its secret, which is not stored.
+    """Create a key and return its user id and secret.
 
-    `reserved_ids`: user ids that the key must not get. Raises DomainError for an invalid argument or a name
-    in use.
+    The secret is not stored. `reserved_ids`: user ids that the key must not get. Raises DomainError for an
+    invalid argument or a name in use.
     """
     name = name.strip()
     if not name or len(name) > 100 or not name.isprintable():
@@ -149,7 +149,10 @@ def list_all(app_db: Readable) -> list[Key]:
 
 
 def revoke(app_db: Database, name: str) -> None:
-    """Revoke a key, with immediate effect. Raises DomainError if no valid key has this name."""
+    """Revoke a key, with immediate effect.
+
+    Raises DomainError if no valid key has this name.
+    """
 
     def work(tx: Transaction) -> None:
         cursor = tx.execute(
@@ -163,7 +166,7 @@ def revoke(app_db: Database, name: str) -> None:
 
 
 def list_platform_user_ids(mirror_path: Path) -> frozenset[int]:
-    """Return the user ids in the mirror; an empty set if there is no mirror yet."""
+    """Return the user ids in the mirror, none without a mirror."""
     if not mirror_path.exists():
         return frozenset()
     with open_readonly(mirror_path) as connection:

@@ -39,7 +39,10 @@ CREATE INDEX IF NOT EXISTS attempts_address ON attempts (address, at); -- serves
 
 
 class TooManyAttempts(SwitchroomError):
-    """The limit of attempts is reached. `retry_after`: seconds, at least 1. The response is 429."""
+    """The limit of attempts is reached.
+
+    `retry_after`: seconds, at least 1. The response is 429.
+    """
 
     def __init__(self, retry_after: int) -> None:
         super().__init__(f"Too many attempts. Try again in {retry_after} seconds.")
@@ -128,7 +131,7 @@ def _hash_account(kind: AttemptKind, account: str | None) -> bytes | None:
 
 
 def _hash_address(kind: AttemptKind, address: str) -> bytes:
-    """Return the digest of an IPv4 address or of the /64 of an IPv6 address.
+    """Return the digest of an IPv4 address or of an IPv6 /64.
 
     A client can use any address of its /64. An IPv4-mapped IPv6 address counts as the IPv4 address.
     """

@@ -17,18 +17,27 @@ MIN_LENGTH, MAX_LENGTH = 10, 200
 """Limits of a password, in characters after normalization."""
 
 MAX_PARALLEL_HASHES = 2
-"""Maximum number of concurrent hashes. Each takes 64 MiB, so a flood of logins would exhaust the memory."""
+"""Maximum number of concurrent hashes.
+
+Each takes 64 MiB, so a flood of logins would exhaust the memory.
+"""
 WAIT_SECONDS = 5.0
 """Maximum seconds that a login waits for a free slot."""
 
 HASHER = PasswordHasher()
-"""Hasher of all passwords. A stored hash with other cost parameters is replaced at the next login."""
+"""Hasher of all passwords.
+
+A stored hash with other cost parameters is replaced at the next login.
+"""
 
 _hash_slots = threading.BoundedSemaphore(MAX_PARALLEL_HASHES)
 
 
 class TooManyLogins(DomainError):
-    """Too many passwords are being hashed at the same time. A later attempt may succeed."""
+    """Too many passwords are being hashed at the same time.
+
+    A later attempt may succeed.
+    """
 
 
 def hash_password(password: str) -> str:
@@ -68,7 +77,10 @@ def needs_rehash(stored_hash: str) -> bool:
 
 
 def _normalize(password: str) -> str:
-    """Return the NFKC form, equal for all keyboards. Lone surrogates become '?' to be hashable."""
+    """Return the NFKC form, equal for all keyboards.
+
+    Lone surrogates become '?' to be hashable.
+    """
     return unicodedata.normalize("NFKC", password).encode("utf-8", "replace").decode()
 
 

@@ -46,7 +46,7 @@ CREATE TABLE IF NOT EXISTS people (
     rights TEXT NOT NULL DEFAULT '{}'
 ) STRICT;
 """
-"""`rights` is JSON: true or false for each right that was granted or denied by name."""
+"""Column `rights` is JSON: true or false for each right granted or denied by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +206,10 @@ def set_right(app_db: Database, email: str, right: str, is_granted: bool | None)
 
 
 def load_explicit_rights(app_db: Database, person_id: int) -> dict[str, bool]:
-    """Return the rights that are granted or denied by name. The others follow the role."""
+    """Return the rights that are granted or denied by name.
+
+    The others follow the role.
+    """
     with app_db.read() as connection:
         row = connection.execute("SELECT * FROM people WHERE id = ?", (person_id,)).fetchone()
     return {} if row is None else read_explicit_rights(row)
@@ -241,7 +244,10 @@ def remove(app_db: Database, email: str) -> None:
 
 
 def is_empty(app_db: Database) -> bool:
-    """Return whether there is no dashboard user, so that the first administrator must be set up."""
+    """Return whether there is no dashboard user.
+
+    The first administrator must be set up then.
+    """
     with app_db.read() as connection:
         return connection.execute("SELECT 1 FROM people LIMIT 1").fetchone() is None
 
@@ -251,7 +257,7 @@ def normalize_email(email: str) -> str:
 
 
 def find_by_id(connection: sqlite3.Connection, person_id: int) -> Person | None:
-    """Return a dashboard user by id, on an open connection; None if there is none."""
+    """Return a dashboard user by id, None if there is none."""
     row = connection.execute("SELECT * FROM people WHERE id = ?", (person_id,)).fetchone()
     return from_row(row) if row else None
 

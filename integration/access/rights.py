@@ -49,7 +49,10 @@ class RightsHolder(Protocol):
 
 
 def has(holder: RightsHolder, role_or_right: str) -> bool:
-    """Return whether a user has a right, or at least a role. Raises ValueError for other names."""
+    """Return whether a user has a right, or at least a role.
+
+    Raises ValueError for other names.
+    """
     if role_or_right in ROLES:
         return ROLES.index(holder.role) >= ROLES.index(role_or_right)
     if role_or_right in RIGHTS:

@@ -16,13 +16,19 @@ from integration.sqlite.database import Database
 from integration.sqlite.transaction import Transaction
 
 IDLE_SECONDS = 12 * 3600.0
-"""Seconds without a request after which a session ends. A page in the background survives a working day."""
+"""Seconds without a request after which a session ends.
+
+A page in the background survives a working day.
+"""
 MAX_AGE_SECONDS = 7 * 86400.0
 """Seconds after login at which a session ends."""
 JUMP_SECONDS = 60.0
-"""Seconds of change between wall clock and monotonic clock from which the wall clock counts as set."""
+"""Seconds of deviation from the monotonic clock from which the clock counts as set."""
 SEEN_INTERVAL_SECONDS = 60.0
-"""Seconds between two writes of a session's last use, to avoid a disk sync per request."""
+"""Seconds between two writes of a session's last use.
+
+A write per request would sync the disk each time.
+"""
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS sessions (
@@ -51,7 +57,10 @@ class Session:
 
 
 def derive_csrf_token(token: str) -> str:
-    """Return the CSRF token of a browser token. It is derived, so it is not stored."""
+    """Return the CSRF token of a browser token.
+
+    It is derived, so it is not stored.
+    """
     return hmac.new(token.encode("utf-8", "replace"), b"switchroom csrf", hashlib.sha256).hexdigest()
 
 
@@ -84,7 +93,7 @@ def create(
 
 
 def find(app_db: Database, token: str, *, touch: bool = True) -> tuple[Session, people.Person] | None:
-    """Return the session of a token and its dashboard user; None if it has ended.
+    """Return a session and its user by token, None if ended.
 
     `touch` stores the time of use, without waiting for the commit.
     """

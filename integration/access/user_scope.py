@@ -15,7 +15,10 @@ _MAILBOX_KEY = "extension_id"
 
 
 def filter_for(connection: sqlite3.Connection, target: Resource, user_id: int) -> Condition | AnyOf:
-    """Return the condition for the user's own records of `target`. Raises ValueError without a user key."""
+    """Return the condition for the user's own records of `target`.
+
+    Raises ValueError without a user key.
+    """
     if target.user_key is None:
         raise ValueError(target.collection)
     if target.user_key == _MAILBOX_KEY:

@@ -33,10 +33,13 @@ from integration.mirror.records.masking import list_hidden_fields
 AgentsSee = Literal["all", "own"]
 
 NO_USER_ID = -1
-"""The user scope of a person without a platform user under `own`: no platform user has this id."""
+"""User scope of viewers without a platform user under `dashboard.agents_see: own`.
+
+No platform user has this id.
+"""
 
 FULL_ACCESS_ROLE: Role = "supervisor"
-"""The lowest role that sees whole records and raw records."""
+"""Lowest role that sees all fields of records, and raw records."""
 
 
 class NotAllowed(SwitchroomError):
@@ -45,10 +48,11 @@ class NotAllowed(SwitchroomError):
 
 @dataclass(frozen=True, slots=True)
 class Visibility:
-    """Role, rights and limits of a viewer. Viewers with equal visibilities see equal pages and buttons.
+    """Role, rights and limits of a viewer.
 
-    `user_scope` is the platform user to whose records the viewer is limited; None for no limit. Collections
-    that are shared are exempt if `sees_shared`. `allowed_collections`: collections of a key, None for all.
+    Viewers with equal visibilities see equal pages and buttons. `user_scope` is the platform user to whose
+    records the viewer is limited; None for no limit. Collections that are shared are exempt if `sees_shared`.
+    `allowed_collections`: collections of a key, None for all.
     """
 
     role: Role
@@ -81,7 +85,7 @@ class Visibility:
         return None if self.sees_shared and resource.is_shared else self.user_scope
 
     def limited_to(self, user_id: int | None) -> Visibility:
-        """Return this visibility limited to one user's records in every collection; None does not limit."""
+        """Return this visibility with a user scope for every collection; None removes the scope."""
         return replace(self, user_scope=user_id, sees_shared=user_id is None)
 
     def restrict_query(self, connection: sqlite3.Connection, query: Query) -> Query:
@@ -92,7 +96,10 @@ class Visibility:
         return query.with_conditions(user_scopes.filter_for(connection, query.resource, scope))
 
     def collection_state(self, connection: sqlite3.Connection, resource: Resource) -> browse.CollectionState:
-        """Return the state of a collection; its counts include only records that the viewer sees."""
+        """Return the state of a collection.
+
+        Its counts include only records that the viewer sees.
+        """
         return browse.get_collection_state(
             connection, resource, self.restrict_query(connection, Query(resource))
         )
@@ -109,7 +116,7 @@ class Visibility:
         return self.can_see_raw or not resource.has_item_only_fields
 
     def hidden_fields(self, resource: Resource) -> frozenset[str]:
-        """Return fields whose values are not revealed, not even by a search, filter or sort."""
+        """Return fields that must not be shown, searched, filtered or sorted by."""
         hidden_fields = list_hidden_fields(resource)
         if not self.can_see_item_fields(resource):
             hidden_fields |= {field.name for field in resource.fields if field.item_only}
@@ -118,7 +125,10 @@ class Visibility:
     # --- exports -------------------------------------------------------------------------------------
 
     def check_export(self, target: Resource, right: str | None = None) -> None:
-        """Raise NotAllowed if the viewer may not export `target` in a format that requires `right`."""
+        """Raise NotAllowed if the viewer may not export `target`.
+
+        `right`: a right that the format requires in addition to `export`.
+        """
         for required in ("export", *((right,) if right else ())):
             if not has(self, required):
                 raise NotAllowed(
@@ -136,10 +146,11 @@ UNLIMITED = Visibility("admin", frozenset(RIGHTS))
 
 
 def of(viewer: Person | Key | None, agents_see: AgentsSee = "all") -> Visibility:
-    """Return the visibility of a dashboard user or of a local key; None for other clients (UNLIMITED).
+    """Return the visibility of a dashboard user or of a local key.
 
-    `agents_see` is the setting `dashboard.agents_see`. Under `own` viewers and agents see the records of
-    their own platform user, and none if they have no platform user.
+    `viewer`: None for other clients, which are UNLIMITED. `agents_see` is the setting `dashboard.agents_see`.
+    Under `own` viewers and agents see the records of their own platform user, and none if they have no
+    platform user.
     """
     if viewer is None:
         return UNLIMITED

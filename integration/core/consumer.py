@@ -17,7 +17,7 @@ CHECK_SECONDS = 30.0
 STALLED_AFTER_SECONDS = 60.0
 """Seconds without a heartbeat, beyond the interval, after which the thread counts as stalled."""
 RETRY_SECONDS = 1.0
-"""Seconds until the first retry of a failed run, and the minimum before any retry."""
+"""Seconds until the first retry of a failed run; the minimum before any retry."""
 
 
 class Consumer:
@@ -43,11 +43,17 @@ class Consumer:
         self._thread.start()
 
     def wake(self) -> None:
-        """Request a run. Does not block, so the writer thread of a database may call this."""
+        """Request a run.
+
+        Does not block, so the writer thread of a database may call this.
+        """
         self._wake.set()
 
     def stop(self) -> None:
-        """Finish the current run, then end the thread. Safe to call twice, and before `start()`."""
+        """Finish the current run, then end the thread.
+
+        Safe to call twice, and before `start()`.
+        """
         self._stop.set()
         self._wake.set()
         if self._thread.is_alive():

@@ -112,7 +112,10 @@ class PlatformRefused(PlatformError):
 
 
 class CredentialsRefused(PlatformError):
-    """401, or a refused login. Not retried automatically, because each login may send an e-mail."""
+    """401, or a refused login.
+
+    Not retried automatically, because each login may send an e-mail.
+    """
 
 
 def error_body(message: str, errors: Sequence[Any] = ()) -> dict[str, Any]:

@@ -60,7 +60,7 @@ class Health:
     # --- reported by components --------------------------------------------------------------------
 
     def watch(self, name: str, limit_seconds: float | None = None, *, essential: bool = False) -> None:
-        """Add a component that must beat every `limit_seconds` from now on; None sets no limit."""
+        """Add a component that must beat every `limit_seconds`; None sets no limit."""
         with self._lock:
             component = self._components.setdefault(name, _Component())
             component.silence_limit = limit_seconds
@@ -104,12 +104,15 @@ class Health:
             component.last_failure_at = clock.utc_text()
 
     def probe(self, name: str, check: Callable[[], str | None], *, essential: bool = False) -> None:
-        """Call `check()` for each report. It returns the error, None without one, and must not block."""
+        """Call `check()` for each report.
+
+        It returns the error, None without one, and must not block.
+        """
         with self._lock:
             self._probes[name] = (check, essential)
 
     def set_fact(self, name: str, value: object) -> None:
-        """Show a value in reports, such as the version or the time of the last webhook."""
+        """Show a value in reports, such as the version."""
         with self._lock:
             self._facts[name] = value
 

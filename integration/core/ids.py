@@ -17,17 +17,18 @@ _DECIMAL = re.compile("-?[0-9]{1,19}")
 _EVENT_ID = re.compile(r"([^.]+)\.([0-9a-f]{8})([0-9a-f]{5})\d?(?:\.\d+)?", re.IGNORECASE)
 _MICROS_PER_SECOND = 1_000_000
 _MAX_DISTANCE = 1
-"""Maximum seconds between an event id and its `event_time` for which its microseconds are used.
+"""Maximum seconds between an event id and its `event_time`.
 
 See docs/calls.md#state-of-a-leg.
 """
 
 
 def as_id(value: object) -> int | None:
-    """Return a JSON value as a 64-bit integer: an integral number or its decimal text.
+    """Return a JSON value as a 64-bit integer, None if it is not an integer.
 
-    Negative integers are accepted, because collections accept them as keys. Returns None for other values,
-    such as booleans, digits outside ASCII and text with white space.
+    Integral numbers and decimal text are accepted. Negative integers are accepted, because collections accept
+    them as keys. Returns None for other values, such as booleans, digits outside ASCII and text with white
+    space.
     """
     if isinstance(value, str):
         value = int(value) if _DECIMAL.fullmatch(value) else None
@@ -39,7 +40,10 @@ def as_id(value: object) -> int | None:
 
 
 def parse_id(text: str | None) -> int | None:
-    """Parse the id in a URL or a form: 1 to 19 ASCII digits, at most `MAX_ID`; None for other text."""
+    """Parse the id in a URL or a form; None for other text.
+
+    An id has 1 to 19 ASCII digits and is at most `MAX_ID`.
+    """
     return None if text is None or text.startswith("-") else as_id(text)
 
 

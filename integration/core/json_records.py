@@ -19,20 +19,23 @@ from integration.core.errors import PlatformBroken
 from integration.core.ids import MAX_ID, MIN_ID
 
 _INEXACT_PATTERN = re.compile(rb"[0-9][0-9.]{16,}|\\u[dD][89a-fA-F]|[0-9][eE][+-]?[0-9]{3}")
-"""Numbers that may exceed a 64-bit integer or a double, surrogates, exponents of three digits."""
+"""Matches numbers beyond 64 bits or a double, surrogates, exponents of three digits."""
 
 _FLATTEN_TABLE = bytes(
     ord("0" if byte in b"0123456789." else "e" if byte in b"eE" else "+" if byte in b"+-" else " ")
     for byte in range(256)
 )
-"""Maps bytes so that matches of `_INEXACT_PATTERN` are found by plain text search, with few false matches."""
+"""Byte map for a fast pre-check of `_INEXACT_PATTERN`.
+
+In the mapped text a match is found by plain searches, with few false matches.
+"""
 
 _TOKEN_PATTERN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s"{}\[\],:]+', re.DOTALL)
 _SCALAR_PATTERN = re.compile(r"-?\d+(\.\d+)?([eE][+-]?\d+)?|true|false|null|NaN|-?Infinity")
 
 
 class RawJson(str):
-    """JSON text of a value that is kept unparsed: a nested value or an overlong number."""
+    """Unparsed JSON text of a nested value or an overlong number."""
 
     __slots__ = ()
 
@@ -47,7 +50,10 @@ class JsonRecord:
 
 @dataclass(frozen=True, slots=True)
 class RecordPage:
-    """Page of a collection: records, `total` (None if absent or not a number), other keys."""
+    """Page of a collection.
+
+    `total`: None if absent or not a number. `other_keys`: all keys except `data` and `total`.
+    """
 
     records: list[JsonRecord]
     total: int | None
@@ -153,7 +159,10 @@ def replace_values(
 
 
 def to_column_value(value: Any) -> Any:
-    """Return the column value of a field: unchanged if SQLite can store it, nested values as JSON text."""
+    """Convert a field to a column value.
+
+    Values that SQLite cannot store become text, nested values JSON text.
+    """
     if value is None or isinstance(value, float):
         return value
     if isinstance(value, bool):
@@ -183,7 +192,10 @@ def _needs_exact_parser(body: bytes) -> bool:
 
 
 def _loads(body: bytes) -> dict[str, Any] | None:
-    """Return the parsed object; None if orjson fails, although the body may be valid JSON."""
+    """Return the parsed object, None if orjson fails.
+
+    The body may be valid JSON all the same. Raises PlatformBroken for JSON that is not an object.
+    """
     try:
         parsed = orjson.loads(body)
     except orjson.JSONDecodeError:
@@ -225,7 +237,10 @@ def _tokenize(body: bytes | str) -> list[str]:
 
 
 def _value_spans(tokens: list[str], start: int) -> Iterator[tuple[int, int]]:
-    """Yield the spans of the comma-separated values in a bracket; `start` is its first inner token."""
+    """Yield the spans of the comma-separated values in a bracket.
+
+    `start`: index of the first token in the bracket.
+    """
     depth, value_start = 0, start
     for position in range(start, len(tokens)):
         token = tokens[position]

@@ -11,11 +11,14 @@ from integration.core import clock
 _UNSAFE = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 _SECRET_PATH = re.compile(r"(/(?:setup|wall|webhooks|apitokens)/)[^\s/?\"']+")
-"""Paths whose next segment is a secret. Paths are logged with every error (promise S2)."""
+"""Paths whose next segment is a secret.
+
+Paths are logged with every error (promise S2).
+"""
 
 
 def escape_line(text: str) -> str:
-    """Escape characters that break a line, move a terminal's cursor or change the text direction."""
+    """Escape line breaks, control characters, bidirectional controls and lone surrogates."""
     return _UNSAFE.sub(lambda sign: repr(sign[0])[1:-1], text)
 
 

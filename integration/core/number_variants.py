@@ -27,7 +27,10 @@ _IGNORED_BYTES = bytes({*b" \t\n\r\v\f().-/\\", *range(0x1C, 0x20), *range(0x80,
 _DIGIT_GROUP = re.compile(r"[0-9]+")
 _NUMBER = re.compile(r"[0-9\s+().\-/]+")
 _MIN_DIGITS = 7
-"""Minimum digits of a national number in a search. Fewer match extensions, dates and parts of ids."""
+"""Minimum digits of a national number in a search.
+
+Fewer match extensions, dates and parts of ids.
+"""
 
 
 def digits(text: str) -> str:
@@ -36,7 +39,7 @@ def digits(text: str) -> str:
 
 
 def is_number(text: str) -> bool:
-    """Return whether a search text consists only of digits, white space and separators of numbers."""
+    """Return whether a search text has only digits and separators of numbers."""
     return _NUMBER.fullmatch(text) is not None and bool(digits(text))
 
 
@@ -63,7 +66,7 @@ def variants(e164: str) -> frozenset[str]:
 
 
 def compile_pattern(e164: str) -> re.Pattern[bytes]:
-    """Return a pattern that matches the number in bytes, not as a part of more digits."""
+    """Return a pattern that finds a number in bytes, not within more digits."""
     number_variants = sorted(variants(e164), key=len, reverse=True)
     alternatives = "|".join(_SEPARATORS.join(variant) for variant in number_variants)
     return re.compile(rf"(?<![0-9])(?:{alternatives})(?![0-9])".encode())

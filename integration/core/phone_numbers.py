@@ -33,7 +33,7 @@ def is_withheld(raw: object) -> bool:
 
 
 def is_short(raw: str | None) -> bool:
-    """Return whether a number is short enough to be an extension or a service number."""
+    """Return whether a number is an extension or a service number, by its length."""
     return (
         raw is not None and raw.isdecimal() and len(raw) <= MAX_EXTENSION_DIGITS and not raw.startswith("00")
     )
@@ -41,7 +41,7 @@ def is_short(raw: str | None) -> bool:
 
 @lru_cache(maxsize=10_000)
 def clean_name(raw: str | None) -> str:
-    """Remove the quotes, brackets, numbers and group prefix that the platform adds to a name.
+    """Remove quotes, brackets, numbers and the group prefix from a name.
 
     '"Ann" <2079460001>' returns 'Ann'. '"442079460001" <2079460001>' and 'Example Shop | 442079460001'
     contain no caller name (the latter is `<ring group> | <number>`) and return ''.

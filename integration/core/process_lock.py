@@ -50,7 +50,10 @@ class Holder:
 
 
 class LockHeld(SwitchroomError):
-    """Another process holds the lock. `holder` is None if the lock file does not name it."""
+    """Another process holds the lock.
+
+    `holder` is None if the lock file does not name it.
+    """
 
     def __init__(self, data_dir: Path, holder: Holder | None) -> None:
         holder_text = str(holder) if holder else "another process"
@@ -62,7 +65,10 @@ class LockHeld(SwitchroomError):
 
 
 class Lock:
-    """Lock of a `data_dir`, held until `release()`, or until all processes that inherited it have ended."""
+    """Acquired lock of a `data_dir`.
+
+    It is held until `release()`, and until all processes that inherited it have ended.
+    """
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor: int | None = descriptor
@@ -121,7 +127,7 @@ def _read_holder(descriptor: int) -> Holder | None:
 
 
 def find_writer(data_dir: Path) -> str | None:
-    """Return a description of the process that holds the lock, None if there is none.
+    """Describe the process that holds the lock; None if there is none.
 
     Without a lock file no process ever wrote. None is created, because a file of root would lock out the user
     that runs `serve`. Raises SwitchroomError without permission.

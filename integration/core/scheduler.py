@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 CLOCK_CHECK_SECONDS = 1.0
 """Seconds between two comparisons of wall clock and monotonic clock."""
 CLOCK_JUMP_SECONDS = 10.0
-"""Seconds of change between wall clock and monotonic clock above which every job is due."""
+"""Seconds of deviation from the monotonic clock above which every job is due."""
 
 MIN_DELAY_SECONDS = 0.5
 """Minimum seconds until the next run that a job returned."""
@@ -41,9 +41,9 @@ EXECUTORS = {
 """Threads of each executor. Jobs that may run long must not use `timers`."""
 
 STALLED_AFTER_SECONDS = 60.0
-"""Seconds without a heartbeat, beyond its interval, after which a watched job counts as stalled."""
+"""Seconds of a missing heartbeat, beyond the interval, that make a watched job stalled."""
 RETRY_SECONDS = 1.0
-"""Seconds until the first retry of a job with `retries`; the delay doubles up to the interval."""
+"""Seconds until the first retry of a failed job; doubled up to the interval."""
 
 WATCHDOG = "clockwork"
 """Name of the scheduler's health check."""
@@ -51,14 +51,14 @@ WATCHDOG_SECONDS = 30.0
 """Seconds without a heartbeat after which the scheduler counts as stalled."""
 
 Job = Callable[..., float | None]
-"""A job returns the Unix time of its next run, or None to use its interval."""
+"""Job function. Returns the Unix time of the next run, or None."""
 
 
 class Scheduler:
-    """Run jobs periodically, each at most once at a time. `start()` once; `stop()` is safe to call twice.
+    """Run jobs periodically, each at most once at a time.
 
-    An exception of `ignored_errors` ends a run without a result. `on_tick()` is called about every second, on
-    the scheduler's watch thread.
+    Call `start()` once; `stop()` is safe to call twice. An exception of `ignored_errors` ends a run without a
+    result. `on_tick()` is called about every second, on the scheduler's watch thread.
     """
 
     def __init__(self, health: Health, *, ignored_errors: tuple[type[Exception], ...] = ()) -> None:
@@ -129,7 +129,10 @@ class Scheduler:
         )
 
     def nudge(self, name: str) -> None:
-        """Run job `name` at once, or when its current run ends. Does not block; callable from any thread."""
+        """Run job `name` at once, or when its current run ends.
+
+        Does not block; callable from any thread.
+        """
         self._nudged.add(name)
         self._reschedule(name, 0.0)
 
@@ -185,9 +188,10 @@ class Scheduler:
             log.debug("%s is not running yet", name)
 
     def _watch_clock(self) -> None:
-        """Make every job due when the wall clock is set, and report the scheduler's heartbeat.
+        """Make every job due when the wall clock is set.
 
-        APScheduler uses the wall clock: when it is set back, every job would wait for that time.
+        APScheduler uses the wall clock: when it is set back, every job would wait for that time. The method
+        also records the scheduler's heartbeat and calls `on_tick()`.
         """
         offset = clock.unix() - clock.monotonic()
         while not self.stopping.wait(CLOCK_CHECK_SECONDS):
@@ -217,7 +221,7 @@ class Every(BaseTrigger):
         self._interval = timedelta(seconds=seconds)
 
     def get_next_fire_time(self, previous_fire_time: datetime | None, now: datetime) -> datetime:
-        """Return the first time after `now` that is a multiple of the interval after `previous_fire_time`."""
+        """Return the first time after `now` in steps from `previous_fire_time`."""
         if previous_fire_time is None:
             return now + self._interval
         missed = max(0, (now - previous_fire_time) // self._interval)
@@ -239,5 +243,8 @@ def _make_apscheduler() -> Any:
 
 
 def _get_run_time(seconds: float = 0.0) -> datetime:
-    """Return the time in `seconds`, by the clock of APScheduler, which tests do not move."""
+    """Return the time in `seconds`, by the clock of APScheduler.
+
+    Tests replace only the clock of `core/clock.py`.
+    """
     return datetime.now(UTC) + timedelta(seconds=seconds)

@@ -14,11 +14,17 @@ from integration.core.ids import parse_id
 from integration.sqlite.transaction import Change
 
 MAX_PENDING = 512
-"""Maximum number of changes that a subscriber can be behind. Beyond this limit its page must reload."""
+"""Maximum number of changes that a subscriber can be behind.
+
+Beyond this limit its page must reload.
+"""
 
 
 class SubscriptionLost(Exception):
-    """The subscriber has missed changes that cannot be sent any more. The page must reload."""
+    """The subscriber has missed changes that cannot be sent any more.
+
+    The page must reload.
+    """
 
 
 class HubClosed(Exception):
@@ -40,7 +46,7 @@ class Subscription:
         self._condition = threading.Condition()
 
     def take(self, timeout: float) -> list[Change]:
-        """Wait up to `timeout` seconds for changes and return them in order; [] without any.
+        """Wait up to `timeout` seconds for changes and return them in order.
 
         Raises SubscriptionLost and HubClosed.
         """
@@ -111,7 +117,10 @@ class Hub:
         self._closed = False
 
     def publish(self, changes: list[Change]) -> None:
-        """Publish changes to all subscribers, in commit order. Runs on the writer thread; never blocks."""
+        """Publish changes to all subscribers, in commit order.
+
+        Runs on the writer thread; never blocks.
+        """
         with self._lock:
             for subscription in self._subscriptions:
                 subscription._add_changes(changes)

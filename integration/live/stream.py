@@ -40,9 +40,9 @@ _RENDERING_TIMEOUT_SECONDS = 10.0
 RenderEvents = Callable[[Change, Any], list[tuple[str, dict[str, Any]]]]
 """`render_events(change, person)` returns the events of a change as (name, data)."""
 HeartbeatData = Callable[[], dict[str, Any]]
-"""Function that returns the data of the event `beat`, which all viewers receive every KEEP_ALIVE seconds.
+"""Function that returns the data of the event `beat`.
 
-Called in an application context.
+All viewers receive the event every KEEP_ALIVE seconds. Called in an application context.
 """
 
 
@@ -65,7 +65,7 @@ class _Rendering:
 
 
 class Renderer:
-    """Render changes as stream text, once per change and visibility, for all viewers with that visibility.
+    """Render changes as stream text, once per change and visibility.
 
     `render_events` runs in an application context without a request, because many viewers receive its result.
     """

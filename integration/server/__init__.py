@@ -1,1 +1,1 @@
-"""Processes of the product: supervisor, worker, and the control channel to the writer of a `data_dir`."""
+"""Processes of the product: supervisor, worker, and the control channel between processes."""

@@ -29,7 +29,7 @@ from integration.core.health import Health
 log = logging.getLogger(__name__)
 
 YIELD_COMMAND = "yield"
-"""Command of a starting `serve`: a command that works alone must end at its next commit."""
+"""Command by which a starting `serve` stops a command at its next commit."""
 
 _TICK_SECONDS = 1.0
 """Seconds between two heartbeats of the channel."""
@@ -49,11 +49,11 @@ class CommandMoved(Exception):
 
 
 class ControlChannel:
-    """Server of the channel. Opened only by the holder of the lock, so an existing socket is stale.
+    """Server of the channel.
 
-    `context` is passed to the handlers. `can_yield` is set in a command that works alone, which ends when a
-    starting `serve` requests it. `finish_command` runs commands that were sent with `finish`
-    (`unfinished_commands.py`).
+    Opened only by the holder of the lock, so an existing socket is stale. `context` is passed to the
+    handlers. `can_yield` is set in a command that works alone, which ends when a starting `serve` requests
+    it. `finish_command` runs commands that were sent with `finish` (`unfinished_commands.py`).
     """
 
     def __init__(
@@ -87,7 +87,10 @@ class ControlChannel:
         self._thread.start()
 
     def close(self, seconds: float) -> None:
-        """Accept no more commands, signal running ones to end, and wait up to `seconds` for them."""
+        """Refuse new commands and signal running ones to end.
+
+        Waits up to `seconds` for their end.
+        """
         self.stopping.set()
         if self._listener.fileno() == -1:
             return
@@ -195,7 +198,7 @@ def send_command(
     *,
     finish: bool = False,
 ) -> Result | None:
-    """Send `command` to the writer of `data_dir` and return the result; None if no process responds.
+    """Send `command` to the writer and return its result, None without a response.
 
     With `finish` the command runs to its end even if this client disconnects. Raises the error of the handler
     (SwitchroomError, ConfigurationError), CommandMoved if the process is ending before the work is finished,
@@ -254,7 +257,7 @@ def _connect(data_dir: Path) -> socket.socket | None:
 
 @contextmanager
 def _short_path(path: Path) -> Iterator[str]:
-    """Yield an alias of `path` with at most 107 bytes, the limit of a Unix socket."""
+    """Yield an alias of `path` within the 107 bytes of a Unix socket address."""
     folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
     try:
         by_descriptor = Path(f"/proc/self/fd/{folder}")

@@ -17,9 +17,10 @@ BACKLOG = 4096
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Return a socket that listens on `host` (address or name) and `port` (0: any free port).
+    """Return a socket that listens on `host` and `port`.
 
-    Raises SwitchroomError if the port is in use or cannot be opened.
+    `host`: address or name. `port`: 0 for any free port. Raises SwitchroomError if the port is in use or
+    cannot be opened.
     """
     try:
         addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)

@@ -1,4 +1,4 @@
-"""Run a command that writes, in the current writer or, without one, in this process.
+"""Run a command in the current writer or, without a writer, in this process.
 
 A command that works alone also opens the control channel and runs other commands that are sent to it. A
 starting `serve` stops the command at its next commit and finishes its work. The command then returns the
@@ -37,10 +37,13 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 LOCK_WAIT_SECONDS = 60.0
-"""Seconds to wait for a holder of the lock that does not respond, because it is starting or ending."""
+"""Seconds to wait for a holder of the lock that does not respond.
+
+Such a process is starting or ending.
+"""
 
 GRACE_SECONDS = 10.0
-"""Seconds that a command waits for the `serve` that took over, before it continues alone."""
+"""Seconds that an interrupted command waits for `serve` before it continues alone."""
 
 _RETRY_SECONDS = 0.05
 """Seconds between two attempts to send the command or to acquire the lock."""
@@ -159,10 +162,10 @@ def _run_alone(
 
 
 def acquire_for_serve(data_dir: Path, on_notice: Callable[[str], None]) -> process_lock.Lock:
-    """Acquire the lock for a starting `serve`. A command that works alone ends at its next commit.
+    """Acquire the lock for a starting `serve`.
 
-    Raises process_lock.LockHeld if another `serve` runs, or if a command does not end within
-    LOCK_WAIT_SECONDS.
+    A command that works alone ends at its next commit. Raises process_lock.LockHeld if another `serve` runs,
+    or if a command does not end within LOCK_WAIT_SECONDS.
     """
     deadline = clock.monotonic() + LOCK_WAIT_SECONDS
     notified_holder: process_lock.Holder | None = None

@@ -23,7 +23,10 @@ STALLED_SECONDS = 15.0
 """Seconds without a heartbeat after which the health check is stalled."""
 
 EXIT_BROKEN = 70
-"""Exit status of a worker whose disk failed. Only a new process can use the database again."""
+"""Exit status of a worker whose disk failed.
+
+Only a new process can use the database again.
+"""
 
 EXIT_ORPHANED = 71
 """Exit status of a worker whose supervisor was killed."""
@@ -83,9 +86,10 @@ def _run(
 
 
 def exit_broken(error: BaseException) -> NoReturn:
-    """End the process at once after a disk failure. The supervisor starts a new worker.
+    """End the process at once after a disk failure.
 
-    Passed to each `Database` as `on_broken` (promise P18: a failed handle is not used again).
+    The supervisor starts a new worker. This function is passed to each `Database` as `on_broken` (promise
+    P18: a failed handle is not used again).
     """
     log.critical("ending this worker: %s", error)
     for handler in logging.getLogger().handlers:

@@ -51,7 +51,7 @@ class ChildProcess:
         return self.process.poll()
 
     def wait_for_line(self, prefix: str, seconds: float, stop: threading.Event) -> str:
-        """Wait for the first line of output that begins with `prefix`, and return its rest.
+        """Wait for an output line with `prefix` and return its rest.
 
         Raises SwitchroomError if the child ends first or after `seconds`, KeyboardInterrupt when `stop` is
         set.
@@ -74,7 +74,10 @@ class ChildProcess:
                 self._output_changed.wait(_LINE_TICK_SECONDS)
 
     def stop(self, seconds: float) -> None:
-        """Terminate the child, and kill it if it runs for `seconds` more. Safe to call twice."""
+        """Terminate the child, and kill it if it runs for `seconds` more.
+
+        Safe to call twice.
+        """
         if self.exit_status is None:
             self.process.terminate()
             try:

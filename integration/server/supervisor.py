@@ -50,7 +50,10 @@ Far above the number of threads, or 320 idle browsers would block webhooks.
 """
 
 KILL_SECONDS = 9
-"""Seconds after which a worker that does not stop is killed. A worker limits itself to less (`worker.py`)."""
+"""Seconds after which a worker that does not stop is killed.
+
+A worker limits itself to less (`worker.py`).
+"""
 
 MAX_RESTART_DELAY = 10.0
 """Maximum seconds before a worker that died before it was ready is replaced.
@@ -90,7 +93,10 @@ def serve(
 
 
 def check_data_dir(data_dir: Path, write_line: Callable[[str], None]) -> None:
-    """Create `data_dir` if it is missing, and check that it can be written. Raises SwitchroomError."""
+    """Create `data_dir` if it is missing, and check that it can be written.
+
+    Raises SwitchroomError.
+    """
     try:
         data_dir.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=data_dir) as probe:
@@ -158,7 +164,10 @@ class _Supervisor(MPServer):
         self._is_stop_sent = False
 
     def run(self) -> None:
-        """Serve until a stop is requested. Raises the error of a first worker that cannot start."""
+        """Serve until a stop is requested.
+
+        Raises the error of a first worker that cannot start.
+        """
         # `_serve_loop` logs dead workers, with the time of the restart.
         granian_log.addFilter(lambda record: not record.getMessage().startswith("Unexpected exit"))
         threading.Thread(target=self._read_statuses, name="worker status", daemon=True).start()
@@ -177,7 +186,7 @@ class _Supervisor(MPServer):
     # --- in the worker, after the fork -------------------------------------------------------------
 
     def _worker_main(self, worker_id: int, *arguments: Any) -> None:
-        """Run the product behind Granian's worker, in the forked process, until all requests have ended."""
+        """Run the product behind Granian's worker, in the forked process."""
         os.close(self._stop_write)
         os.close(self._status_read)
         worker = Worker(self._settings, self._factory, self._stop_read, self._status_write)
@@ -235,7 +244,10 @@ class _Supervisor(MPServer):
             os.write(self._stop_write, b"x")
 
     def _serve_loop(self, spawn_target: Any, target_loader: Any) -> None:
-        """Replace dead workers until a stop is requested. A worker that was ready is replaced at once."""
+        """Replace dead workers until a stop is requested.
+
+        A worker that was ready is replaced at once.
+        """
         restart_delay = 0.0
         while True:
             self.main_loop_interrupt.wait()
@@ -267,7 +279,10 @@ class _Supervisor(MPServer):
             self._spawn_workers(spawn_target, target_loader)  # type: ignore[no-untyped-call]
 
     def _raise_refusal(self, dead_worker: Any) -> None:
-        """Raise the reason for which the first worker could not start. For later workers only log it."""
+        """Raise the reason for which the first worker could not start.
+
+        The reason of a later worker is only logged.
+        """
         if dead_worker.inner.exitcode is None or dead_worker.inner.exitcode < 0:
             return
         with self._status_changed:

@@ -1,7 +1,7 @@
-"""Remaining work of an interrupted command, stored on disk until a process has finished it.
+"""Stored remaining work of an interrupted command.
 
-The command sends this work to the new `serve` and waits for the result. If the command was killed, `serve`
-finishes the stored work without a request.
+The work is stored on disk until a process has finished it. The command sends this work to the new `serve` and
+waits for the result. If the command was killed, `serve` finishes the stored work without a request.
 """
 
 from __future__ import annotations
@@ -50,7 +50,10 @@ def remove(data_dir: Path) -> None:
 
 
 class UnfinishedCommands:
-    """Finish the stored work in the running process, with or without a request of the command."""
+    """Finish the stored work in the running process.
+
+    The command may request this; without a request, `finish_due` does.
+    """
 
     def __init__(self, data_dir: Path, context: Any, health: Health) -> None:
         self._data_dir = data_dir
@@ -61,7 +64,10 @@ class UnfinishedCommands:
         self.stopping = threading.Event()
 
     def stop(self) -> None:
-        """End at the next commit and keep the rest for the next process. Safe to call twice."""
+        """End at the next commit and keep the rest for the next process.
+
+        Safe to call twice.
+        """
         self.stopping.set()
         with self._running_lock:
             pass  # The work that held the lock has ended.

@@ -37,13 +37,22 @@ DRAIN_SECONDS = 4.0
 """Maximum seconds that running requests have to end after a stop request."""
 
 QUIET_SECONDS = 0.2
-"""Seconds without a running request before the worker stops, so that the last bytes are sent."""
+"""Seconds without a running request before the worker stops.
+
+The last bytes are sent in this time.
+"""
 
 STOP_SECONDS = 3.5
-"""Maximum seconds for stopping the product after that. With DRAIN_SECONDS well below the specified 10 s."""
+"""Maximum seconds for stopping the product after DRAIN_SECONDS.
+
+The sum of both is well below the specified 10 s.
+"""
 
 EXIT_START_FAILED = 3
-"""Exit status of a worker that could not start and sent the reason through the status pipe."""
+"""Exit status of a worker that could not start.
+
+The worker has sent the reason through the status pipe.
+"""
 
 
 class Product(Protocol):
@@ -51,11 +60,11 @@ class Product(Protocol):
 
     @property
     def application(self) -> Callable[..., Any]:
-        """The WSGI application."""
+        """WSGI application."""
 
     @property
     def context(self) -> Any:
-        """The services that are passed to the handlers of commands."""
+        """Services that are passed to the handlers of commands."""
 
     @property
     def health(self) -> Health: ...
@@ -67,14 +76,23 @@ class Product(Protocol):
         """Start the scheduler and the consumers."""
 
     def close_streams(self) -> None:
-        """End all open live streams and refuse new ones. Does not block; callable from any thread."""
+        """End all open live streams and refuse new ones.
+
+        Does not block; callable from any thread.
+        """
 
     def stop(self) -> None:
-        """End jobs, complete the queues of the writers, close the databases. Safe to call twice."""
+        """End jobs, complete the queues of the writers, close the databases.
+
+        Safe to call twice.
+        """
 
 
 class Worker:
-    """Worker in its process. The supervisor's code calls `load()` and `finish()` on the main thread."""
+    """Worker in its process.
+
+    The supervisor's code calls `load()` and `finish()` on the main thread.
+    """
 
     def __init__(self, settings: Settings, factory: str, stop_pipe: int, status_pipe: int) -> None:
         self.settings = settings
@@ -134,7 +152,10 @@ class Worker:
         return self._inflight
 
     def finish(self) -> None:
-        """Stop the product after the server has ended, and end the process with status 0."""
+        """Stop the product and end the process with status 0.
+
+        Called after the HTTP server has ended.
+        """
         self.stop_product()
         self._exit(0)
 

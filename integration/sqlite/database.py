@@ -34,7 +34,7 @@ S = TypeVar("S")
 T = TypeVar("T")
 
 BUSY_SECONDS = 3.0
-"""Seconds that a write waits for the lock of another program before it raises StorageBusy."""
+"""Seconds that a write waits for the lock of another program."""
 
 LISTENER_ERROR_SECONDS = 3600.0
 """Seconds for which a listener's failure is shown in the health report."""
@@ -65,7 +65,7 @@ def _exclusive_marker(_: Transaction, callables: list[Callable[[sqlite3.Connecti
 
 
 def _group_runs(jobs: list[_Job]) -> list[list[_Job]]:
-    """Split jobs into groups that share a transaction and groups that run outside any transaction."""
+    """Group adjacent jobs by whether they run in or outside a transaction."""
     return [list(group) for _, group in groupby(jobs, key=lambda job: job.work is _exclusive_marker)]
 
 
@@ -106,7 +106,7 @@ class Database:
         self._closed = threading.Event()
         self._broken: BaseException | None = None
         self._queue_lock = threading.Lock()
-        """Held while a job or the end marker is queued, so that no job is queued after the end marker."""
+        """Held while a job or the end marker is queued: no job may follow the end marker."""
         self._listener_error: tuple[float, str] | None = None
         self._writer = self._open_writer(synchronous, prepare)
         self._thread = threading.Thread(target=self._run, name=f"writer {self.name}", daemon=True)
@@ -115,14 +115,15 @@ class Database:
     # --- writing -----------------------------------------------------------------------------------
 
     def submit(self, work: Callable[[Transaction], T]) -> Future[T]:
-        """Queue `work` for the writer. The future gets the result after COMMIT, or the error.
+        """Queue `work` for the writer.
 
-        Raises nothing. On a closed or broken database the future fails with StorageError.
+        The future gets the result after COMMIT, or the error. Raises nothing. On a closed or broken database
+        the future fails with StorageError.
         """
         return self._enqueue(_run_single, work)
 
     def submit_grouped(self, work: Callable[[Transaction, list[S]], Sequence[T]], item: S) -> Future[T]:
-        """Queue `item` for `work`, which is called once for all adjacent items in the queue.
+        """Queue `item` for one call of `work` with all adjacent items.
 
         `work(transaction, items)` returns a result for each item, in order. The number of its statements
         should not grow with the items: each statement releases the GIL and must acquire it in competition
@@ -249,7 +250,7 @@ class Database:
                 return
 
     def _take_group(self) -> list[_Job] | None:
-        """Return the next group of jobs, oldest first; None when closed and the queue is empty."""
+        """Return the next group of jobs, oldest first; None at the end marker."""
         first = self._jobs.get()
         if first is None:
             return None
@@ -328,7 +329,7 @@ class Database:
         return [(result, None)]
 
     def _affects_whole_group(self, problem: BaseException) -> bool:
-        """Return whether an error is of the disk or of a lock, and so affects all jobs of the group."""
+        """Return whether an error affects all jobs: disk full, disk failure or lock."""
         if not isinstance(problem, sqlite3.Error):
             return False
         return isinstance(translate_error(problem, self.path), StorageFull | StorageBroken | StorageBusy)
@@ -339,7 +340,7 @@ class Database:
         items: list[Any],
         transaction: Transaction,
     ) -> list[tuple[Any, BaseException | None]]:
-        """Run all items in one savepoint; if that fails, each item in a separate one."""
+        """Run all items in one savepoint; after a failure, each in a separate one."""
         if work is _run_single and len(items) > 1:
             return [
                 outcome for item in items for outcome in self._run_in_savepoint(work, [item], transaction)

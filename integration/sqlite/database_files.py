@@ -25,7 +25,7 @@ COPY_PAGES = 4096
 CHUNK_BYTES = 1 << 22
 """Bytes of one read."""
 OVERLAP_BYTES = 256
-"""Bytes at the end of a chunk that are searched together with the next chunk."""
+"""Bytes of a chunk that are searched together with the next chunk."""
 
 ProgressCallback = Callable[[int, int], None]
 """Function that receives the number of copied pages and their total."""
@@ -34,9 +34,10 @@ ProgressCallback = Callable[[int, int], None]
 def copy_database(
     source: Path, target: Path, on_progress: ProgressCallback = lambda _done, _total: None
 ) -> None:
-    """Copy `source`, in its state at the start of the copy, to the new file `target`.
+    """Copy a database to the new file `target` while it is written.
 
-    `target` has no -wal file. It is not synced to disk yet. Raises StorageError.
+    The copy has the state at the start. `target` has no -wal file. It is not synced to disk yet. Raises
+    StorageError.
 
     The pages are copied unchanged. `VACUUM INTO` is rejected: it may change the rowids of tables without an
     INTEGER PRIMARY KEY, to which a search index refers.
@@ -60,7 +61,7 @@ def copy_database(
 
 
 def count_matches(path: Path, pattern: re.Pattern[bytes]) -> int:
-    """Return the number of matches in the bytes of a file; 0 if the file does not exist.
+    """Count the matches in the bytes of a file; 0 without a file.
 
     Raises OSError.
     """

@@ -8,7 +8,10 @@ from pathlib import Path
 from integration.core.errors import StorageBroken, StorageBusy, StorageError, StorageFull
 
 STORAGE_FAILURES = (StorageError, sqlite3.Error)
-"""Errors of `Database.write` when it cannot store. Errors of a single statement are not translated."""
+"""Errors of `Database.write` when it cannot store.
+
+Errors of a single statement are not translated.
+"""
 
 
 def translate_error(error: sqlite3.Error, path: Path) -> StorageError:

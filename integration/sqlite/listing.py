@@ -23,7 +23,7 @@ def escape_like(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Rows in the order of the list, and the cursor of the next page; None on the last page."""
+    """Page of rows. `next`: cursor of the next page, None on the last page."""
 
     rows: list[sqlite3.Row]
     next: str | None

@@ -1,4 +1,6 @@
-"""Migrate an older database to the current schema by named steps, then create missing tables.
+"""Migrate a database to the current schema by named steps.
+
+Missing tables are created after the steps.
 
 Each table is declared in its current form by `CREATE … IF NOT EXISTS`, so a new table needs no step. A step
 is needed only if existing tables or rows must change. A file that records a step without code in this version

@@ -1,4 +1,7 @@
-"""Read-only connections of a database, each used by one block of code at a time."""
+"""Read-only connections of a database.
+
+Each connection is used by one block of code at a time.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ Pages of 5,000 records are read 20 % faster; the pages that were read stay in th
 
 
 def build_readonly_uri(path: Path) -> str:
-    """Return the read-only URI of a database file, for connections with `uri=True` and for ATTACH."""
+    """Return the read-only URI of a database, for `connect(uri=True)` and ATTACH."""
     return f"{path.resolve().as_uri()}?mode=ro"
 
 

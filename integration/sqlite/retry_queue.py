@@ -31,9 +31,9 @@ class RetryQueue:
     def due(
         self, connection: sqlite3.Connection, now: float, limit: int = -1, **equal: object
     ) -> list[sqlite3.Row]:
-        """Return the rows that are due at `now` (Unix seconds) and whose columns equal `equal`.
+        """Return the rows that are due at `now` (Unix seconds).
 
-        `limit`: maximum number of rows; -1 for all.
+        `equal`: required values of columns. `limit`: maximum number of rows; -1 for all.
         """
         conditions = [*(f"{name} = ?" for name in equal), self.waiting, f"{self.due_at} <= ?"]
         return connection.execute(
@@ -43,7 +43,7 @@ class RetryQueue:
         ).fetchall()
 
     def next_at(self, connection: sqlite3.Connection) -> float | None:
-        """Return the Unix seconds at which the next row is due; None if no row is waiting.
+        """Return the Unix seconds of the next attempt, None without waiting rows.
 
         Only for queues that store Unix seconds.
         """

@@ -33,7 +33,7 @@ with _block_imports("pandas", "numpy", "pysqlite3"):
 Schema = sqlite_utils.Database
 Migrations = sqlite_utils.Migrations
 ANY = sqlite_utils.ANY
-"""Column type that stores each value as it is: with INTEGER affinity `+442079460001` loses its plus."""
+"""Column type that stores values unchanged: INTEGER affinity drops the plus of `+442079460001`."""
 
 
 def open_schema(connection: sqlite3.Connection) -> Schema:

@@ -27,7 +27,7 @@ class Change:
 Hook = Callable[["Transaction", Any], object]
 """Function that runs in the same transaction after rows of a table have changed."""
 Gate = Callable[[Any], Any]
-"""Function that returns the part of a record that may be stored, or None to store nothing."""
+"""Function that returns the storable part of a record, None for no part."""
 
 
 class Transaction:
@@ -55,9 +55,9 @@ class Transaction:
         return self.connection.executemany(sql, parameters)
 
     def announce(self, topic: str, key: object, data: dict[str, Any] | None = None) -> int:
-        """Record a change in `_changes`, send it to listeners after COMMIT, and return its number.
+        """Record a change in `_changes` and return its number.
 
-        Only for databases with the table `_changes`.
+        Listeners receive the change after COMMIT. Only for databases with the table `_changes`.
         """
         body = data or {}
         cursor = self.connection.execute(

@@ -65,7 +65,7 @@ def _count_unassembled_legs(context: AppContext) -> int:
 
 
 def _check_credentials(context: AppContext) -> Response | None:
-    """Return None for a request with a valid local key, else the response that refuses it."""
+    """Return None for a valid local key, else the error response."""
     authorization = request.authorization
     if authorization is not None and authorization.type == "basic":
         user_part, secret = authorization.username or "", authorization.password or ""

@@ -14,7 +14,7 @@ from integration.core import clock
 
 
 class InflightRequests:
-    """WSGI middleware that counts requests from their call until the end of their response body."""
+    """WSGI middleware that counts requests until the end of their response body."""
 
     def __init__(self, application: Callable[..., Iterable[bytes]]) -> None:
         self._application = application
@@ -66,7 +66,10 @@ class _CountedBody:
         return next(self._chunks)
 
     def close(self) -> None:
-        """End the request. The server calls this after the body, or if the client disconnects (PEP 3333)."""
+        """End the request.
+
+        The server calls this after the body, or if the client disconnects (PEP 3333).
+        """
         if self._is_closed:
             return
         self._is_closed = True

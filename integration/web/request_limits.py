@@ -19,7 +19,10 @@ from werkzeug.exceptions import ServiceUnavailable
 from integration.core.errors import error_body
 
 BUFFERED_BYTES = 256 * 1024
-"""Maximum bytes of a response that is passed on in one piece. The server buffers it for a slow reader."""
+"""Maximum bytes of a response that is passed on in one piece.
+
+The server buffers it for a slow reader.
+"""
 
 RETRY_SECONDS = 5
 """Value of Retry-After, in seconds, when the limit is reached."""
@@ -133,7 +136,10 @@ class _LimitedInput:
 
 
 class _LimitedBody:
-    """Response body in pieces. Its slot is released when the server closes the body (PEP 3333)."""
+    """Response body in pieces.
+
+    Its slot is released when the server closes the body (PEP 3333).
+    """
 
     def __init__(self, body: Iterable[bytes], release: Callable[[], None]) -> None:
         self._body = body
