@@ -279,4 +279,4 @@ def test_copies_from_many_senders_are_one_event_with_the_right_count(receiver):
 def test_a_full_disk_is_told_apart_from_a_broken_one(tmp_path):
     error = sqlite3.OperationalError("database or disk is full")
     error.sqlite_errorcode = sqlite3.SQLITE_FULL
-    assert "make room" in str(translate_error(error, tmp_path / "inbox.db"))
+    assert "Free space" in str(translate_error(error, tmp_path / "inbox.db"))
