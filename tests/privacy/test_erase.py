@@ -180,7 +180,7 @@ def test_one_that_was_broken_off_is_told_and_done_by_the_next(place: Place, monk
         patched.setattr(erase_mirror, "remove_files", killed)
         assert place.erase(f"+{THEIRS}", "--yes").exit_code == 1
     with place.product() as product:
-        assert "broken off" in product.health.report()["checks"]["erasures"]["error"]
+        assert "was interrupted" in product.health.report()["checks"]["erasures"]["error"]
         place.sync(product)
         settled(product)
         assert {path.name for path in (place.data_dir / "recordings").rglob("*.mp3")} == {
