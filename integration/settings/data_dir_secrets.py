@@ -1,6 +1,6 @@
-"""What `data_dir` keeps for itself: the webhook secret that was made here, and whose account it belongs to.
+"""Webhook secrets, account binding and erasure key of `data_dir`.
 
-Both are small files of mode 0600, written whole or not at all.
+Each is a small file of mode 0600, written atomically.
 """
 
 from __future__ import annotations
@@ -23,10 +23,11 @@ ERASURE_FILE = "erasure-key"
 
 
 def load_webhook_secrets(settings: Settings) -> list[str]:
-    """The secrets the receiver accepts, the current one first: configured, else those kept in `data_dir`.
+    """Return the webhook secrets that the receiver accepts, the current secret first.
 
-    The first call without a configured one makes it: 32 random bytes as 43 URL-safe characters.
-    Raises SwitchroomError where the file can't be read or written.
+    They are the value of `webhooks.secret`, or else the contents of SECRET_FILE in `data_dir`. If neither
+    exists, a secret of 32 random bytes (43 URL-safe characters) is generated and stored in SECRET_FILE.
+    Raises SwitchroomError if the file cannot be read or written, or is empty.
     """
     if settings.webhooks.secret is not None:
         return list(settings.webhooks.secret)
@@ -36,18 +37,20 @@ def load_webhook_secrets(settings: Settings) -> list[str]:
         _create(path, tokens.new() + "\n")
         stored = _read(path)
     if not stored or not stored.strip():
-        raise SwitchroomError(f"{path}: is empty; remove it to have a new one made, or set webhooks.secret")
+        raise SwitchroomError(f"{path}: is empty; delete it to generate a new secret, or set webhooks.secret")
     return stored.split()
 
 
 CHECK_SECONDS = 1.0
-"""How often the file is looked at: not for each webhook, since a system call gives up the interpreter and has
-to win it back from every other request."""
+"""Seconds between checks of SECRET_FILE. A check per webhook would be slower: a system call releases the
+GIL, and the thread then competes with all other requests to get it back."""
 
 
 class WebhookSecrets(Sequence[str]):
-    """The secrets the receiver accepts now: the file is read again within CHECK_SECONDS of its
-    replacement."""
+    """Webhook secrets that the receiver accepts now.
+
+    A replaced SECRET_FILE takes effect within CHECK_SECONDS.
+    """
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -83,14 +86,17 @@ class WebhookSecrets(Sequence[str]):
         try:
             file_status = self._path.stat()
         except OSError:
-            # Not there, or not to be had just now: what was read holds on.
+            # The file is missing or temporarily unreadable: the caller keeps the secrets read earlier.
             return None
         return file_status.st_ino, file_status.st_mtime_ns
 
 
 def load_erasure_key(data_dir: Path, *, create: bool) -> bytes | None:
-    """The key by whose hashes erased numbers are known. Where there is none, it is made if `create` says so,
-    else None. Raises SwitchroomError where the file can't be read or written."""
+    """Return the key of the hashes of erased telephone numbers.
+
+    Without a stored key, generate and store one if `create` is set, else return None. Raises SwitchroomError
+    if the file is damaged or cannot be read or written.
+    """
     path = data_dir / ERASURE_FILE
     if create and _read(path) is None:
         _create(path, secrets.token_hex(32) + "\n")
@@ -100,20 +106,20 @@ def load_erasure_key(data_dir: Path, *, create: bool) -> bytes | None:
     try:
         return bytes.fromhex(stored.strip())
     except ValueError:
-        raise SwitchroomError(f"{path}: is damaged; put back the one of a backup") from None
+        raise SwitchroomError(f"{path}: is damaged; restore the file from a backup") from None
 
 
 def rotate_secret(settings: Settings) -> None:
-    """Make a new secret; the one before stays good beside it until `drop_old_secret`.
+    """Generate a new webhook secret. The previous secret stays valid until `drop_old_secret`.
 
-    Raises SwitchroomError where secrets are configured, or the file can't be written.
+    Raises SwitchroomError if `webhooks.secret` is configured or the file cannot be written.
     """
     current = _load_generated_secrets(settings)
     _replace(settings.storage.data_dir / SECRET_FILE, f"{tokens.new()}\n{current[0]}\n")
 
 
 def drop_old_secret(settings: Settings) -> None:
-    """Only the newest secret is good from now on. Raises SwitchroomError like `rotate_secret`."""
+    """Drop all secrets except the newest. Raises SwitchroomError like `rotate_secret`."""
     _replace(settings.storage.data_dir / SECRET_FILE, f"{_load_generated_secrets(settings)[0]}\n")
 
 
@@ -124,12 +130,12 @@ def _load_generated_secrets(settings: Settings) -> list[str]:
 
 
 def claim_data_dir(settings: Settings, is_same_customer: Callable[[], bool] = lambda: False) -> None:
-    """Remember in `data_dir` whose account it holds; another account on it is refused.
+    """Bind `data_dir` to the configured platform account, or refuse a different account.
 
-    The account is the base URL (its version segment apart) with the user id or login e-mail. Where only the
-    latter is another, `is_same_customer` may know that it is another login of the same customer, and is
-    remembered. Raises ConfigurationError (exit status 2) for another account, SwitchroomError for an
-    unreadable file.
+    The account is the base URL (without its version segment) with the user id or login e-mail. If only the
+    user id or e-mail differs and `is_same_customer` returns True, the new login of the same customer is
+    stored instead. Raises ConfigurationError (exit status 2) for a different account, SwitchroomError for a
+    damaged or unreadable file.
     """
     platform = settings.platform
     account = {"base_url": _strip_version(platform.base_url), "account": platform.user_id or platform.email}
@@ -142,7 +148,7 @@ def claim_data_dir(settings: Settings, is_same_customer: Callable[[], bool] = la
         stored = json.loads(text)
         stored_account = {key: stored[key] for key in account}
     except (ValueError, KeyError, TypeError):
-        raise SwitchroomError(f"{path}: is damaged; it should say {json.dumps(account)}") from None
+        raise SwitchroomError(f"{path}: is damaged; its content must be {json.dumps(account)}") from None
     if stored_account == account:
         return
     if stored_account["base_url"] == account["base_url"] and is_same_customer():
@@ -152,14 +158,14 @@ def claim_data_dir(settings: Settings, is_same_customer: Callable[[], bool] = la
             [
                 f"storage.data_dir: {settings.storage.data_dir} holds account {stored_account['account']} of"
                 f" {stored_account['base_url']}, not {account['account']} of {account['base_url']};"
-                " give each account a data_dir of its own (another login of the same customer is taken over"
-                f" while the platform answers; else change {path})"
+                " give each account a separate data_dir (another login of the same customer is accepted"
+                f" if the platform confirms the customer; otherwise change {path})"
             ]
         )
 
 
 def _strip_version(base_url: str) -> str:
-    """The base URL without its version segment: /v1.1 and /v1.2 are the same account."""
+    """Return `base_url` without its version segment: /v1.1 and /v1.2 are the same account."""
     head, _, tail = base_url.rpartition("/")
     return head if tail[:1] == "v" and tail[1:].replace(".", "").isdigit() else base_url
 
@@ -170,26 +176,26 @@ def _read(path: Path) -> str | None:
     except FileNotFoundError:
         return None
     except (OSError, UnicodeDecodeError) as error:
-        raise SwitchroomError(f"{path}: can't be read: {error}") from error
+        raise SwitchroomError(f"{path}: cannot be read: {error}") from error
 
 
 def _replace(path: Path, text: str) -> None:
-    """Put `text` in the place of what `path` holds, whole or not at all."""
+    """Replace the content of `path` with `text` atomically."""
     _write_file(path, text, os.replace)
 
 
 def _create(path: Path, text: str) -> None:
-    """Create `path` whole, or leave the one that another process created first."""
+    """Create `path` atomically, or keep a file that another process created first."""
     _write_file(path, text, _link_unless_exists)
 
 
 def _write_file(path: Path, text: str, move_into_place: Callable[[Path, Path], None]) -> None:
-    """As `durable.write_text`, in a folder that may be missing. Raises SwitchroomError."""
+    """Run `atomic_files.write_text`; create a missing folder first. Raises SwitchroomError."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         atomic_files.write_text(path, text, move_into_place)
     except OSError as error:
-        raise SwitchroomError(f"{path}: can't be written: {error.strerror}") from error
+        raise SwitchroomError(f"{path}: cannot be written: {error.strerror}") from error
 
 
 def _link_unless_exists(part_path: Path, path: Path) -> None:

@@ -1,6 +1,6 @@
-"""config.example.toml, written from the settings themselves, so that the manual can't go out of date.
+"""Generator of config.example.toml, so that the file always matches the settings.
 
-`python -m integration.settings.manual > config.example.toml` writes it again.
+Regenerate the file with `python -m integration.settings.manual > config.example.toml`.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from integration.settings.model import Settings
 from integration.settings.sources import iterate_keys
 
 HEADER = """\
-# Switchroom's settings: every key there is, with its default.
+# Settings of Switchroom: every key with its default.
 #
-# Copy this file to config.toml and take away the '#' in front of what you change. Prose stands behind '# ',
-# a key at its default behind a bare '#'.
+# Copy this file to config.toml and uncomment the keys that you change. Descriptions follow '# '. A key with
+# its default (or an example, where there is no default) follows '#' without a space.
 #
-# Every key can be set by an environment variable instead: SWITCHROOM_<SECTION>__<KEY>, so
-# SWITCHROOM_SERVER__PORT=8080; lists are comma-separated or JSON. SWITCHROOM_<SECTION>__<KEY>_FILE names a
-# file to read the value from, which suits secrets. The environment goes before this file.
+# Every key can be set by an environment variable instead: SWITCHROOM_<SECTION>__<KEY>, for example
+# SWITCHROOM_SERVER__PORT=8080. Lists are comma-separated or JSON. SWITCHROOM_<SECTION>__<KEY>_FILE names a
+# file from which the value is read; use it for secrets. The environment overrides this file.
 """
 
 
 def render_manual() -> str:
-    """The text of config.example.toml."""
+    """Return the text of config.example.toml."""
     return HEADER + "".join(_render_sections())
 
 
@@ -68,7 +68,7 @@ def _wrap_comment(text: str) -> str:
 
 
 def to_toml(value: Any) -> str:
-    """`value` as TOML writes it; whole floats without their fraction."""
+    """Format `value` as TOML; an integral float has no fraction."""
     if isinstance(value, tuple):
         return "[" + ", ".join(to_toml(item) for item in value) + "]"
     if isinstance(value, float) and value.is_integer():

@@ -1,8 +1,8 @@
-"""Every setting, as one frozen object: TOML file + environment, checked before anything starts.
+"""All settings as one frozen object, validated before the start.
 
-`load()` is the way in. Attributes are the keys of `config.example.toml` (`settings.platform.base_url`), but
-for `smtp.from`, which Python reserves: `settings.smtp.from_`. `config.example.toml` is made from the
-descriptions below (`manual.py`).
+`load()` reads them from a TOML file and the environment. Attributes have the names of the keys in
+`config.example.toml` (`settings.platform.base_url`), except `smtp.from`, a reserved word of Python:
+`settings.smtp.from_`. `manual.py` generates `config.example.toml` from the descriptions below.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from integration.settings.values import (
 )
 
 SECRET: JsonDict = {"secret": True}
-"""Marks a key whose value is never shown: not in a message, a log or a `repr`."""
+"""Marks a key whose value never appears in a message, a log line or a `repr`."""
 
 
 class Section(BaseModel):
@@ -49,20 +49,21 @@ class Section(BaseModel):
 
 
 class Platform(Section):
-    """The hosted phone system: an API key (user_id and api_key), or else a login (email and password)."""
+    """The hosted phone system. Set an API key (user_id and api_key) or a login (email and password)."""
 
     base_url: Url = Field(
-        description="Service root with its version segment.", examples=["https://api.example.com/v1.2"]
+        description="Service root including the version segment.", examples=["https://api.example.com/v1.2"]
     )
     user_id: PlatformUserId | None = Field(
-        default=None, description="User id the API key belongs to, a number or text.", examples=["100001"]
+        default=None, description="User id of the API key, a number or text.", examples=["100001"]
     )
     api_key: Text | None = Field(
         default=None, repr=False, json_schema_extra=SECRET, description="API key.", examples=["…"]
     )
     email: Email | None = Field(
         default=None,
-        description="Login, where there is no API key. The token is kept alive and renewed.",
+        description="E-mail address of the login, instead of an API key."
+        " The token is kept alive and renewed.",
         examples=["admin@example.com"],
     )
     password: Text | None = Field(
@@ -73,18 +74,23 @@ class Platform(Section):
         examples=["…"],
     )
     timeout: Number = Field(
-        default=30, gt=0, le=3600, description="Seconds for one request. Click-to-call may take 15."
+        default=30,
+        gt=0,
+        le=3600,
+        description="Timeout of one request in seconds. Click-to-call may take 15 s.",
     )
-    max_concurrency: WholeNumber = Field(default=4, ge=1, le=64, description="Requests under way at once.")
+    max_concurrency: WholeNumber = Field(
+        default=4, ge=1, le=64, description="Concurrent requests to the platform."
+    )
 
 
 class Server(Section):
-    """Where the product listens, and how browsers and the platform reach it."""
+    """Listening address, and the public address for browsers and the platform."""
 
     host: Host = Field(
-        default="127.0.0.1", description="Address to listen on; 0.0.0.0 or :: for all of them."
+        default="127.0.0.1", description="Listening address; 0.0.0.0 or :: for all addresses of the host."
     )
-    port: Port = Field(default=8000, description="Port to listen on; 0 takes a free one and says which.")
+    port: Port = Field(default=8000, description="Listening port; 0 selects a free port and prints it.")
     public_url: SiteUrl | None = Field(
         default=None,
         description="HTTPS address that the platform and browsers use, without a path.",
@@ -102,51 +108,58 @@ class Server(Section):
     )
     trusted_proxies: Networks = Field(
         default=(),
-        description="Addresses or networks of proxies whose X-Forwarded-* headers are believed.",
+        description="Addresses or networks of proxies whose X-Forwarded-* headers are trusted.",
     )
 
 
 class Storage(Section):
-    """Where the data lies."""
+    """Location of the data."""
 
     data_dir: FilePath = Field(
         default=Path("data"),
         description="Folder of house.db, inbox.db, mirror.db, recordings/, voicemail/, backups/ and exports/."
-        " A relative path begins where the product is started. It belongs to one account of one platform.",
+        " A relative path starts at the working directory."
+        " The folder belongs to one account of one platform.",
     )
 
 
 class Webhooks(Section):
-    """The receiver of the platform's webhooks, at <public_url>/webhooks/<secret>."""
+    """Receiver of the platform's webhooks, at <public_url>/webhooks/<secret>."""
 
     secret: WebhookSecretList | None = Field(
         default=None,
         repr=False,
         json_schema_extra=SECRET,
-        description="Last part of the receiver's path, or a list of two while rotating."
-        " Generated at the first start and kept in data_dir where none is given.",
+        description="Last segment of the receiver's path, or a list of two during a rotation."
+        " If unset, the secret is generated at the first start and stored in data_dir.",
         examples=["43-random-characters"],
     )
     username: Text | None = Field(
         default=None,
-        description="With password: Basic credentials are demanded as well.",
+        description="User name of Basic credentials. If set with password, webhooks require them as well.",
         examples=["platform"],
     )
     password: Text | None = Field(
-        default=None, repr=False, json_schema_extra=SECRET, description="See username.", examples=["…"]
+        default=None,
+        repr=False,
+        json_schema_extra=SECRET,
+        description="Password of Basic credentials, see username.",
+        examples=["…"],
     )
     allow_from: Networks = Field(
-        default=(), description="Addresses or networks that may deliver webhooks; empty means anyone."
+        default=(), description="Addresses or networks that may deliver webhooks; empty allows any address."
     )
 
 
 class Sync(Section):
-    """How the mirror is kept true to what the platform's API lists."""
+    """Synchronisation of the mirror with the platform's API."""
 
-    recent_interval: WholeNumber = Field(default=60, ge=1, description="Seconds between look-backs.")
-    full_interval: WholeNumber = Field(default=86400, ge=1, description="Seconds between complete walks.")
+    recent_interval: WholeNumber = Field(default=60, ge=1, description="Seconds between incremental syncs.")
+    full_interval: WholeNumber = Field(default=86400, ge=1, description="Seconds between full syncs.")
     overlap: WholeNumber = Field(
-        default=3600, ge=0, description="Seconds re-read behind the high-water mark."
+        default=3600,
+        ge=0,
+        description="Seconds before the high-water mark that incremental syncs read again.",
     )
     live_interval: WholeNumber = Field(
         default=15,
@@ -156,54 +169,56 @@ class Sync(Section):
     max_requests_per_minute: WholeNumber = Field(
         default=600,
         ge=1,
-        description="Budget of the scheduler, lowered by itself when the platform complains."
-        " What people ask for goes first.",
+        description="Request budget of the scheduler. It shrinks automatically on 429, 5xx and malformed"
+        " responses. Requests made for users take precedence.",
     )
     on_platform_delete: Literal["keep", "delete"] = Field(
         default="keep",
-        description="What happens here to history that was deleted on the platform: 'keep' or 'delete'.",
+        description="Treatment of local history that was deleted on the platform: 'keep' or 'delete'.",
     )
 
 
 class Recordings(Section):
-    """The archive of call recordings."""
+    """Archive of call recordings."""
 
     download: bool = Field(default=True, description="Download recordings.")
     max_gb: Number = Field(
         default=0,
         ge=0,
-        description="Disk budget of the archive in GB; 0 is no bound. 2 GB are always left free.",
+        description="Disk budget of the archive in GB; 0 is unlimited. 2 GB of disk always stay free.",
     )
 
 
 class Voicemail(Section):
-    """The archive of voicemail messages."""
+    """Archive of voicemail messages."""
 
     download: bool = Field(default=True, description="Download voicemail messages.")
 
 
 class Faxes(Section):
-    """The archive of faxes as PDF, where the platform has them."""
+    """Archive of faxes as PDF, if the platform has them."""
 
     download: bool = Field(default=True, description="Download faxes.")
 
 
 class Calls(Section):
-    """When calls stand out on the screen, and what is counted."""
+    """Thresholds for highlighting live calls and for counting calls."""
 
     ring_seconds: ThresholdPair = Field(
-        default=(20, 40), description="A ringing call turns [amber, red] after these seconds."
+        default=(20, 40), description="Seconds after which a ringing call turns [amber, red]."
     )
     hold_seconds: ThresholdPair = Field(default=(60, 120), description="The same for a call on hold.")
     talk_seconds: ThresholdPair = Field(default=(600, 1800), description="The same for a conversation.")
     short_seconds: WholeNumber = Field(
-        default=5, ge=0, description="A caller who hangs up earlier is shown, but not counted as missed."
+        default=5,
+        ge=0,
+        description="Seconds; a caller who hangs up earlier is shown, but not counted as missed.",
     )
     service_level_seconds: WholeNumber = Field(
-        default=20, ge=0, description="Answered within these seconds is answered in time."
+        default=20, ge=0, description="Calls answered within this many seconds meet the service level."
     )
     callback_seconds: WholeNumber = Field(
-        default=15, ge=0, description="An outbound conversation this long counts as called back."
+        default=15, ge=0, description="Seconds of outbound talk time that count as a call-back."
     )
 
 
@@ -211,9 +226,11 @@ class Smtp(Section):
     """E-mail for password resets, alerts and scheduled exports."""
 
     host: Host | None = Field(
-        default=None, description="Mail server; none means no e-mail.", examples=["smtp.example.com"]
+        default=None, description="Mail server; if unset, no e-mail is sent.", examples=["smtp.example.com"]
     )
-    port: Port | None = Field(default=None, description="Its port, usually 587, 465 or 25.", examples=[587])
+    port: Port | None = Field(
+        default=None, description="Port of the mail server, usually 587, 465 or 25.", examples=[587]
+    )
     user: Text | None = Field(
         default=None, description="User name at the mail server.", examples=["switchroom"]
     )
@@ -229,7 +246,7 @@ class Smtp(Section):
     )
     starttls: bool | None = Field(
         default=None,
-        description="Encrypt by STARTTLS; without this key wherever the port is not 465.",
+        description="Encrypt with STARTTLS. If unset, STARTTLS is used on every port except 465.",
         examples=[True],
     )
 
@@ -237,21 +254,21 @@ class Smtp(Section):
 class Backup(Section):
     """Scheduled backups."""
 
-    every_hours: Number = Field(default=24, ge=0, description="Hours between backups; 0 makes none.")
-    keep: WholeNumber = Field(default=7, ge=1, description="How many of them are kept.")
+    every_hours: Number = Field(default=24, ge=0, description="Hours between backups; 0 disables them.")
+    keep: WholeNumber = Field(default=7, ge=1, description="Number of backups that are kept.")
     dest: FilePath | None = Field(
         default=None,
-        description="Folder they go to, instead of backups/ in data_dir.",
+        description="Folder for backups. If unset, backups/ in data_dir.",
         examples=["/mnt/backup/switchroom"],
     )
 
 
 class Exports(Section):
-    """Files that are made without anybody waiting for them: schedules and large exports."""
+    """Files written in the background: schedules and large exports."""
 
     folder: FilePath | None = Field(
         default=None,
-        description="Schedules may write below this folder only, instead of exports/ in data_dir.",
+        description="The only folder below which schedules may write. If unset, exports/ in data_dir.",
         examples=["/srv/exports"],
     )
     keep_days: Number = Field(
@@ -260,58 +277,64 @@ class Exports(Section):
     max_gb: Number = Field(
         default=10,
         gt=0,
-        description="Disk budget of large exports in GB; the oldest go first. 2 GB are always left free.",
+        description="Disk budget of large exports in GB; the oldest are removed first."
+        " 2 GB of disk always stay free.",
     )
 
 
 class Facade(Section):
-    """The REST API of the platform, answered from here."""
+    """REST API for clients, in the form of the platform's API."""
 
     base_paths: tuple[BasePath, ...] = Field(
         default=("/v1.1", "/v1.2"),
-        description="Where it answers; always also at the path of platform.base_url.",
+        description="Paths of the facade. The path of platform.base_url is always one of them.",
     )
     writes: bool = Field(default=True, description="Pass writes through to the platform.")
     destructive: bool = Field(
         default=False, description="Allow deletes of whole collections and of the account."
     )
     platform_credentials: bool = Field(
-        default=True, description="Accept the platform's own credentials, checked with it, beside local keys."
+        default=True,
+        description="Accept the platform's own credentials, verified with the platform, beside local keys.",
     )
     offline_grace: WholeNumber = Field(
         default=86400,
         ge=0,
-        description="Seconds a checked platform credential stays good for reads"
-        " while the platform can't be asked.",
+        description="Seconds that a verified platform credential stays valid for reads"
+        " while the platform is unreachable.",
     )
     max_limit: WholeNumber = Field(
         default=5000,
         ge=1,
         le=1_000_000,
-        description="Most records of one page; raise it for clients that never ask for a second page.",
+        description="Maximum number of records per page (limit). Raise it for clients that never request a"
+        " second page.",
     )
     session_idle: WholeNumber = Field(
-        default=900, ge=1, description="Seconds a token from POST /login lives without a request."
+        default=900, ge=1, description="Seconds without a request after which a token of POST /login expires."
     )
     cors_origins: tuple[Origin, ...] = Field(
-        default=(), description="Origins of web pages that may call the facade from a browser; '*' is all."
+        default=(),
+        description="Origins of web pages that may call the facade from a browser; '*' allows all.",
     )
 
 
 class Dashboard(Section):
-    """The pages people work with."""
+    """Web pages of the product."""
 
-    timezone: TimeZone = Field(default="UTC", description="Zone times are shown in, such as 'Europe/London'.")
+    timezone: TimeZone = Field(default="UTC", description="Display time zone, such as 'Europe/London'.")
     country: Country | None = Field(
-        default=None, description="Country of phone numbers without an international prefix.", examples=["GB"]
+        default=None,
+        description="Country of telephone numbers without an international prefix, as two letters.",
+        examples=["GB"],
     )
     agents_see: Literal["all", "own"] = Field(
-        default="all", description="Which calls an agent sees: 'all' or 'own'."
+        default="all", description="Calls that agents and viewers see: 'all' or only their 'own'."
     )
 
 
 class Retention(Section):
-    """How many days each kind of data is kept here; 0 keeps it for good."""
+    """Days to keep each kind of data; 0 keeps the data permanently."""
 
     cdrs_days: WholeNumber = Field(default=0, ge=0, description="Call detail records.")
     recordings_days: WholeNumber = Field(default=0, ge=0, description="Audio of recordings.")
@@ -321,23 +344,31 @@ class Retention(Section):
     faxes_days: WholeNumber = Field(default=0, ge=0, description="Faxes.")
     chats_days: WholeNumber = Field(default=0, ge=0, description="Chat histories.")
     inbox_days: WholeNumber = Field(default=0, ge=0, description="Webhooks as received.")
-    audit_days: WholeNumber = Field(default=0, ge=0, description="The audit of who did what.")
-    logs_days: WholeNumber = Field(default=0, ge=0, description="Logs of alerts, exports and writes.")
+    audit_days: WholeNumber = Field(
+        default=0, ge=0, description="The audit log: actions of users and clients."
+    )
+    logs_days: WholeNumber = Field(
+        default=0, ge=0, description="The notification log, the export logs and the write log."
+    )
 
 
 class Alerts(Section):
-    """Where to notify people, and of what."""
+    """Targets of notifications, and the events that cause them."""
 
     urls: tuple[AlertUrl, ...] = Field(
-        default=(), repr=False, json_schema_extra=SECRET, description="Addresses in the form of Apprise URLs."
+        default=(), repr=False, json_schema_extra=SECRET, description="Apprise URLs to notify."
     )
     events: tuple[Literal["missed_call", "voicemail", "sms", "sync_failing"], ...] = Field(
-        default=(), description="Any of 'missed_call', 'voicemail', 'sms', 'sync_failing'."
+        default=(),
+        description="Events to notify about: any of 'missed_call', 'voicemail', 'sms', 'sync_failing'.",
     )
 
 
 class Settings(Section):
-    """All sections. Built by `load()`; a test may build one from a mapping by `Settings.model_validate`."""
+    """All sections of the configuration.
+
+    `load()` builds the object; tests may build one from a mapping with `Settings.model_validate`.
+    """
 
     platform: Platform
     server: Server = Server()
@@ -358,15 +389,16 @@ class Settings(Section):
 
 
 def load(config: Path | None, environ: Mapping[str, str]) -> Settings:
-    """The settings from `config` (else $SWITCHROOM_CONFIG, else config.toml if there) and `environ`.
+    """Load the settings from a TOML file and the environment.
 
-    Raises ConfigurationError with a line for every mistake there is, naming its key.
+    The file is `config`, else $SWITCHROOM_CONFIG, else config.toml if it exists. Variables in `environ`
+    override the file. Raises ConfigurationError with one line per mistake, each naming its key.
     """
     return build_settings(Settings, read_sources(Settings, config, environ))
 
 
 def list_warnings(settings: Settings) -> list[str]:
-    """What works but should be looked at, a line each, naming the key."""
+    """List warnings about valid but risky values, one line each, naming the key."""
     messages = []
     for key, url in (
         ("platform.base_url", settings.platform.base_url),
@@ -375,5 +407,7 @@ def list_warnings(settings: Settings) -> list[str]:
         if url and url.startswith("http://") and not is_loopback(urlsplit(url).hostname or ""):
             messages.append(f"{key}: http:// sends credentials and calls unencrypted; use https://")
     if any(len(secret) < 22 for secret in settings.webhooks.secret or ()):
-        messages.append("webhooks.secret: under 22 characters can be guessed; leave it out to have one made")
+        messages.append(
+            "webhooks.secret: fewer than 22 characters can be guessed; omit the key to generate a secret"
+        )
     return messages

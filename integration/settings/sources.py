@@ -1,4 +1,4 @@
-"""Where settings come from: a TOML file and the environment, and every mistake in them at once.
+"""Sources of settings, a TOML file and the environment. All mistakes are reported at once.
 
 pydantic-settings 2.16 is not used: its environment source ignores a variable with a misspelt section, has no
 `<KEY>_FILE` and no comma-separated lists, and one value that cannot be parsed hides all other mistakes.
@@ -27,18 +27,18 @@ Model = TypeVar("Model", bound=BaseModel)
 
 @dataclass
 class Sources:
-    """What was read: `values[section][key]`, where each came from, and what could not be read."""
+    """Values read, as `values[section][key]`, their origins by `section.key`, and mistakes."""
 
     values: dict[str, dict[str, Any]] = field(default_factory=dict)
     origins: dict[str, str] = field(default_factory=dict)
     mistakes: list[str] = field(default_factory=list)
     file: Path | None = None
     is_complete: bool = True
-    """False where the file could not be read, so that a missing key means nothing."""
+    """False if the file could not be read. Missing keys are then no mistake."""
 
 
 def iterate_keys(model: type[BaseModel]) -> Iterator[tuple[str, str, FieldInfo]]:
-    """Every key of the settings model: section, key as written in TOML, its field."""
+    """Yield section, key as written in TOML, and field of every setting."""
     for section, section_field in model.model_fields.items():
         section_model = section_field.annotation
         assert isinstance(section_model, type)
@@ -48,12 +48,15 @@ def iterate_keys(model: type[BaseModel]) -> Iterator[tuple[str, str, FieldInfo]]
 
 
 def variable_name(section: str, key: str) -> str:
-    """The environment variable of a key."""
+    """Return the environment variable of a key."""
     return f"{PREFIX}{section.upper()}__{key.upper()}"
 
 
 def read_sources(model: type[BaseModel], config: Path | None, environ: Mapping[str, str]) -> Sources:
-    """Read the file (`config`, else $SWITCHROOM_CONFIG, else config.toml if there) and the environment."""
+    """Read the settings file and the environment; the environment wins.
+
+    The file is `config`, else $SWITCHROOM_CONFIG, else config.toml if it exists.
+    """
     sources = Sources()
     chosen_file = config or (Path(environ["SWITCHROOM_CONFIG"]) if environ.get("SWITCHROOM_CONFIG") else None)
     if chosen_file is not None or DEFAULT_FILE.exists():
@@ -67,7 +70,7 @@ def _read_file(sources: Sources, path: Path) -> None:
     try:
         tables = tomllib.loads(path.read_bytes().decode("utf-8-sig"))
     except OSError as error:
-        sources.mistakes.append(f"{path}: can't be read: {error.strerror}")
+        sources.mistakes.append(f"{path}: cannot be read: {error.strerror}")
     except UnicodeDecodeError as error:
         sources.mistakes.append(f"{path}: is not UTF-8 text (byte {error.start})")
     except tomllib.TOMLDecodeError as error:
@@ -81,7 +84,7 @@ def _read_file(sources: Sources, path: Path) -> None:
                 sources.values[section] = dict(table)
                 sources.origins.update({f"{section}.{key}": str(path) for key in table})
             else:
-                sources.mistakes.append(f"{section}: is no section ([{section}]) in {path}")
+                sources.mistakes.append(f"{section}: must be a section ([{section}]) in {path}")
         return
     sources.is_complete = False
 
@@ -107,7 +110,7 @@ def _read_environment(sources: Sources, model: type[BaseModel], environ: Mapping
             try:
                 text = Path(text).read_bytes().decode("utf-8-sig").rstrip("\r\n")
             except OSError as error:
-                sources.mistakes.append(f"{section}.{key}: {name}: {text}: can't be read: {error.strerror}")
+                sources.mistakes.append(f"{section}.{key}: {name}: {text}: cannot be read: {error.strerror}")
                 continue
             except ValueError:
                 sources.mistakes.append(f"{section}.{key}: {name}: {text}: is not UTF-8 text")
@@ -115,14 +118,14 @@ def _read_environment(sources: Sources, model: type[BaseModel], environ: Mapping
         try:
             value = _parse_text(info, text)
         except ValueError:
-            sources.mistakes.append(f"{section}.{key}: {name}: is no JSON list")
+            sources.mistakes.append(f"{section}.{key}: {name}: is not a JSON list")
             continue
         sources.values.setdefault(section, {})[key] = value
         sources.origins[f"{section}.{key}"] = name
 
 
 def _parse_text(info: FieldInfo, text: str) -> Any:
-    """Text of the environment as the kind its key takes; numbers and booleans are left to pydantic."""
+    """Parse the text of a variable as a list or None; pydantic parses numbers and booleans."""
     if _is_list_key(info):
         if text.lstrip().startswith("["):
             return json.loads(text)
@@ -144,7 +147,10 @@ def _has_tuple(annotation: Any) -> bool:
 
 
 def build_settings(model: type[Model], sources: Sources) -> Model:
-    """`model` from what was read. Raises ConfigurationError with all mistakes, the sources' included."""
+    """Validate the values of `sources` and return an instance of `model`.
+
+    Raises ConfigurationError with all mistakes, including those of `sources`.
+    """
     mistakes = list(sources.mistakes)
     values: dict[str, dict[str, Any]] = {section: {} for section in model.model_fields} | sources.values
     settings: Model | None = None
@@ -166,7 +172,7 @@ def build_settings(model: type[Model], sources: Sources) -> Model:
 def _format_error(
     model: type[BaseModel], fields: Mapping[str, FieldInfo], sources: Sources, detail: Mapping[str, Any]
 ) -> str:
-    """One of pydantic's errors as one line that names the key and never shows a secret."""
+    """Format an error of pydantic as one line that names the key, without secrets."""
     section, *key_path = (str(part) for part in detail["loc"])
     if not key_path:
         return (
@@ -177,8 +183,12 @@ def _format_error(
     if key not in fields:
         return f"{key}: unknown key{_suggest_name(difflib.get_close_matches(key, fields, 1))}"
     if detail["type"] == "missing" and len(key_path) == 1:
-        location = f"{sources.file} or " if sources.file else f"{DEFAULT_FILE} (there is none here) or "
-        return f"{key}: is required; set it in {location}by {variable_name(section, key_path[0])}"
+        location = (
+            f"{sources.file} or "
+            if sources.file
+            else f"{DEFAULT_FILE} (no such file in the working directory) or "
+        )
+        return f"{key}: is required; set it in {location}with {variable_name(section, key_path[0])}"
     origin = sources.origins.get(key, "")
     source_note = f" ({origin})" if origin.startswith(PREFIX) else ""
     schema_extra = fields[key].json_schema_extra
@@ -222,7 +232,10 @@ def _describe_error(detail: Mapping[str, Any]) -> str:
 
 
 def _check_related_keys(values: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    """Mistakes between keys. They look only at presence, so that they are found beside any other mistake."""
+    """Yield mistakes between keys.
+
+    Only the presence of values is checked, so invalid values elsewhere do not hide these mistakes.
+    """
 
     def is_set(section: str, key: str) -> bool:
         return values[section].get(key) not in (None, "")
@@ -230,7 +243,7 @@ def _check_related_keys(values: Mapping[str, Mapping[str, Any]]) -> Iterator[str
     def require_both(section: str, first: str, second: str) -> Iterator[str]:
         for present, missing in ((first, second), (second, first)):
             if is_set(section, present) and not is_set(section, missing):
-                yield f"{section}.{missing}: is missing beside {section}.{present}"
+                yield f"{section}.{missing}: is required if {section}.{present} is set"
 
     yield from require_both("platform", "user_id", "api_key")
     yield from require_both("platform", "email", "password")
@@ -240,14 +253,14 @@ def _check_related_keys(values: Mapping[str, Mapping[str, Any]]) -> Iterator[str
     yield from require_both("webhooks", "username", "password")
     yield from require_both("smtp", "user", "password")
     if is_set("smtp", "host") and not is_set("smtp", "from"):
-        yield "smtp.from: is missing beside smtp.host"
+        yield "smtp.from: is required if smtp.host is set"
     for key in ("tls_cert", "tls_key"):
         if is_set("server", key):
             path = Path(str(values["server"][key])).expanduser()
             try:
                 path.open("rb").close()
             except OSError as error:
-                yield f"server.{key}: {path}: can't be read: {error.strerror}"
+                yield f"server.{key}: {path}: cannot be read: {error.strerror}"
 
 
 def _suggest_name(matches: list[str]) -> str:

@@ -1,4 +1,4 @@
-"""The value types of settings that need more than a Python type: each refuses with what to write instead."""
+"""Value types of settings with their own checks. Each error states what to write instead."""
 
 from __future__ import annotations
 
@@ -21,13 +21,14 @@ RESERVED_PATHS = frozenset({
     "metrics", "missed", "openapi.json", "readyz", "recordings", "reports", "search", "settings", "setup",
     "static", "system", "voicemail", "wall", "wallboard", "webhooks",
 })  # fmt: skip
-"""First path segments that the product answers itself, so that no facade may be put there."""
+"""First path segments of the product's own pages, which a base path of the facade cannot use."""
 
 
 def is_in_networks(networks: Iterable[Network], address: str | None) -> bool:
-    """Whether the textual IP `address` lies in one of `networks`; False for None and for what is no address.
+    """Check whether the IP `address` is in one of `networks`.
 
-    An IPv4 address that arrives in its IPv6 form (`::ffff:192.0.2.1`) counts as the IPv4 address it is.
+    Return False for None and for text that is not an IP address. An IPv4 address in IPv6 form
+    (`::ffff:192.0.2.1`) is treated as the IPv4 address.
     """
     try:
         parsed = ip_address((address or "").partition("%")[0])
@@ -39,14 +40,14 @@ def is_in_networks(networks: Iterable[Network], address: str | None) -> bool:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether `host` (a name or an address, without brackets) can only be this machine."""
+    """Check whether `host` (a name or an address, without brackets) is always this machine."""
     if host == "localhost" or host.endswith(".localhost"):
         return True
     return is_in_networks((ip_network("127.0.0.0/8"), ip_network("::1/128")), host)
 
 
 def _reject_boolean(value: Any) -> Any:
-    # pydantic takes true for 1: a port `true` is a slip, not a number.
+    # pydantic converts true to 1, so a port `true` would be accepted.
     if isinstance(value, bool):
         raise ValueError("must be a number")
     return value
@@ -54,9 +55,9 @@ def _reject_boolean(value: Any) -> Any:
 
 def _check_single_line(value: str) -> str:
     if any(ord(character) < 32 or ord(character) == 127 for character in value):
-        raise ValueError("has a control character or a line break in it")
+        raise ValueError("contains a control character or a line break")
     if value != value.strip():
-        raise ValueError("begins or ends with a blank")
+        raise ValueError("begins or ends with a space")
     return value
 
 
@@ -66,17 +67,17 @@ def _check_url(value: str) -> str:
         parsed = urlsplit(value)
         port = parsed.port
     except ValueError as error:
-        raise ValueError(f"is no URL ({error})") from None
+        raise ValueError(f"is not a URL ({error})") from None
     if parsed.scheme not in ("http", "https") or not parsed.hostname:
         raise ValueError("must be a URL that begins with https:// (or http://)")
     if port == 0:
-        raise ValueError("has port 0 in it")
+        raise ValueError("must not use port 0")
     if parsed.username is not None or parsed.password is not None:
-        raise ValueError("must not have credentials in it; they have keys of their own")
+        raise ValueError("must not contain credentials; use the separate keys for user and password")
     if "?" in value or "#" in value:
         raise ValueError("must end after the path, without ? or #")
     if re.search(r"\s", value):
-        raise ValueError("has a blank in it")
+        raise ValueError("must not contain spaces")
     return value.rstrip("/")
 
 
@@ -94,13 +95,15 @@ def _parse_network(value: Any) -> Any:
     try:
         return ip_network(value, strict=False)
     except ValueError:
-        raise ValueError(f"{value!r} is no address or network; write 192.0.2.1 or 192.0.2.0/24") from None
+        raise ValueError(
+            f"{value!r} is not an address or network; use a value such as 192.0.2.1 or 192.0.2.0/24"
+        ) from None
 
 
 def _check_thresholds(value: tuple[int, int]) -> tuple[int, int]:
     amber, red = value
     if amber < 0 or red < amber:
-        raise ValueError("must be [amber, red] in seconds, amber not above red")
+        raise ValueError("must be [amber, red] in seconds, at least 0, with amber not above red")
     return value
 
 
@@ -112,7 +115,7 @@ def _to_text(value: Any) -> Any:
 
 def _check_user_id(value: str) -> str:
     if ":" in value:
-        raise ValueError("must not have a colon in it (HTTP Basic separates by it)")
+        raise ValueError("must not contain a colon (HTTP Basic uses it as the separator)")
     return value
 
 
@@ -127,7 +130,7 @@ def _check_time_zone(value: str) -> str:
     try:
         zoneinfo.ZoneInfo(value)
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
-        raise ValueError(f"{value!r} is no time zone; write one such as Europe/London or UTC") from None
+        raise ValueError(f"{value!r} is not a time zone; use a name such as Europe/London or UTC") from None
     return value
 
 
@@ -140,9 +143,9 @@ def _load_country_codes() -> frozenset[str]:
 def _check_country(value: str) -> str:
     code = value.upper()
     if code == "UK":
-        raise ValueError("'UK' is no country code; the one of the United Kingdom is GB")
+        raise ValueError("'UK' is not a country code; use GB for the United Kingdom")
     if code not in _load_country_codes():
-        raise ValueError(f"{value!r} is no country code; write two letters such as GB or US")
+        raise ValueError(f"{value!r} is not a country code; use two letters such as GB or US")
     return code
 
 
@@ -151,7 +154,7 @@ def _check_base_path(value: str) -> str:
     if not re.fullmatch(r"(/[A-Za-z0-9._~-]+)+", path) or {".", ".."} & set(path.split("/")):
         raise ValueError(f"{value!r} must be a path such as /v1.2")
     if path.split("/")[1].lower() in RESERVED_PATHS:
-        raise ValueError(f"{value!r} is a path of the product's own")
+        raise ValueError(f"{value!r} is reserved for the product's own pages; choose another path")
     return path
 
 
@@ -166,7 +169,9 @@ def _check_origin(value: str) -> str:
 
 def _check_webhook_secret(value: str) -> str:
     if not re.fullmatch(r"[A-Za-z0-9._~-]+", value) or value in (".", ".."):
-        raise ValueError("may have letters, digits, '.', '_', '~' and '-' in it, since it is part of a URL")
+        raise ValueError(
+            "may contain only letters, digits, '.', '_', '~' and '-', because it is part of a URL"
+        )
     return value
 
 
@@ -178,7 +183,7 @@ def _to_tuple(value: Any) -> Any:
 
 def _check_alert_url(value: str) -> str:
     if "://" not in _check_single_line(value):
-        # Never echoed: these URLs have tokens in them.
+        # The message omits the value: these URLs contain tokens.
         raise ValueError("must be a URL with a scheme, such as mailto:// or https://")
     return value
 
@@ -186,12 +191,14 @@ def _check_alert_url(value: str) -> str:
 def _check_host(value: str) -> str:
     address = value[1:-1] if value.startswith("[") and value.endswith("]") else value
     if not re.fullmatch(r"[A-Za-z0-9.:%_-]+", address):
-        raise ValueError(f"{value!r} is no address to listen on; write 127.0.0.1, 0.0.0.0, :: or a name")
+        raise ValueError(
+            f"{value!r} is not a host; use a name or an IP address such as 127.0.0.1, 0.0.0.0 or ::"
+        )
     if ":" in address:
         try:
             ip_address(address)
         except ValueError:
-            raise ValueError(f"{value!r} is no address; the port has a key of its own") from None
+            raise ValueError(f"{value!r} is not an IP address; set the port with its own key, port") from None
     return address
 
 

@@ -83,7 +83,7 @@ def test_an_error_cannot_forge_lines(start: Start) -> None:
     wrong = start(APP, "serve", "--config", "absent\nforged: line\x1b[2J.toml")
     assert wrong.ended() == 2
     assert wrong.err == [
-        "switchroom: absent\\nforged: line\\x1b[2J.toml: can't be read: No such file or directory"
+        "switchroom: absent\\nforged: line\\x1b[2J.toml: cannot be read: No such file or directory"
     ]
 
 

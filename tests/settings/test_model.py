@@ -169,7 +169,7 @@ def test_networks_may_be_addresses_and_must_be_networks() -> None:
 
 
 def test_a_missing_file_is_one_clear_line() -> None:
-    assert mistakes(Path("absent.toml")) == ["absent.toml: can't be read: No such file or directory"]
+    assert mistakes(Path("absent.toml")) == ["absent.toml: cannot be read: No such file or directory"]
 
 
 def test_bad_toml_is_one_line_with_its_number_and_no_key_is_called_missing() -> None:
