@@ -1,7 +1,7 @@
-"""What the platform offers, declared once: every resource, operation and webhook, as data.
+"""Declarations of the platform's resources, operations and webhooks.
 
-Tables, facade, client and simulator are driven by it. Source: the specification; `docs/platform.md` where the
-platform departs from it.
+The tables, the facade, the client and the simulator use these declarations. Source: the specification, or
+`docs/platform.md` where the platform departs from the specification.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ OPERATIONS: tuple[Operation, ...] = tuple(row for module in _MODULES for row in 
 COLLECTIONS: frozenset[str] = frozenset(row.collection for row in RESOURCES)
 
 HISTORY: frozenset[str] = frozenset(row.collection for row in RESOURCES if row.history)
-"""Collections whose records report events, by path: the only list of them."""
+"""Paths of collections whose records report events (`Resource.history`)."""
 
-# An id longer than this is no id, and a number Python would not even read.
+# An id has at most 20 digits. Python refuses to convert text of more than 4,300 digits to a number.
 _PARAMETER_PATTERNS = {
     "id": r"[0-9]{1,20}",
     "ids": r"[0-9]{1,20}(?:,[0-9]{1,20})*",
@@ -53,7 +53,7 @@ _METHODS: tuple[Method, ...] = ("GET", "POST", "PATCH", "DELETE")
 
 
 class UnknownResource(KeyError):
-    """No resource has that name; the message proposes the nearest."""
+    """Name without a resource. The message proposes similar names."""
 
     def __str__(self) -> str:
         return str(self.args[0])
@@ -84,9 +84,9 @@ def _index_routes() -> dict[int, list[_Route]]:
     paths: dict[str, dict[str, Operation]] = {}
     for operation in OPERATIONS:
         if paths.setdefault(operation.path, {}).setdefault(operation.method, operation) is not operation:
-            raise ValueError(f"{operation.name} stands twice")
+            raise ValueError(f"{operation.name} is declared twice")
     routes: dict[int, list[_Route]] = {}
-    # Literal segments before parameters: '{' sorts behind every character of a literal.
+    # Literal segments come before parameters: '{' sorts after every character of a literal.
     for path in sorted(paths, key=lambda path: path.split("/")):
         routes.setdefault(path.count("/"), []).append((_compile_path(path), paths[path]))
     return routes
@@ -97,8 +97,11 @@ _ROUTES = _index_routes()
 
 
 def get_resource(name: str) -> Resource:
-    """The resource by its name ('cdr'), its collection's path ('sms/cannedresponses') or its table
-    ('sms_cannedresponses'). Raises UnknownResource, a KeyError, proposing the nearest."""
+    """Return a resource by its name, collection path or table.
+
+    Examples: 'cdr', 'sms/cannedresponses', 'sms_cannedresponses'. Raises UnknownResource, a KeyError, which
+    proposes similar names.
+    """
     try:
         return _BY_NAME[name]
     except KeyError:
@@ -106,15 +109,18 @@ def get_resource(name: str) -> Resource:
         hint = (
             f"did you mean {', '.join(similar_names)}?"
             if similar_names
-            else "collections are called cdrs, sms …"
+            else "use the name of a collection, such as cdrs or sms"
         )
-        raise UnknownResource(f"no resource is called {name!r}; {hint}") from None
+        raise UnknownResource(f"no resource has the name {name!r}; {hint}") from None
 
 
 def match(method: str, path: str) -> tuple[Operation, dict[str, str]] | None:
-    """The operation at a path below the base ('/cdrs/7.trace'), decoded and without its query, and its
-    parameters as text. None where the path is unknown or does not take the method. Literal segments win over
-    parameters; ids are digits, {ids} a comma list of them, {e164} digits with or without plus."""
+    """Find the operation of a request, and its path parameters as text.
+
+    `path` is relative to the base path ('/cdrs/7.trace'), decoded and without a query. Return None if the
+    path is unknown or does not accept the method. Literal segments win over parameters. {id} matches digits,
+    {ids} comma-separated digits, {e164} digits with or without a plus.
+    """
     for pattern, operation_by_method in _ROUTES.get(path.count("/"), ()):
         path_match = pattern.fullmatch(path)
         if path_match and method in operation_by_method:
@@ -123,8 +129,10 @@ def match(method: str, path: str) -> tuple[Operation, dict[str, str]] | None:
 
 
 def list_methods(path: str) -> tuple[Method, ...]:
-    """The methods a path takes, in the order GET, POST, PATCH, DELETE; empty where it is unknown. HEAD and
-    OPTIONS are HTTP's own and not listed."""
+    """List the methods of a path in the order GET, POST, PATCH, DELETE.
+
+    The result is empty for an unknown path. HEAD and OPTIONS are never listed.
+    """
     accepted_methods = {
         method
         for pattern, operation_by_method in _ROUTES.get(path.count("/"), ())

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from integration.catalogue.rows import (
     COLLECTION_QUERY,
+    EXAMPLES_UNRELATED,
     ModuleOperations,
     make_bare_resource,
     make_dictionary_resource,
@@ -16,17 +17,15 @@ from integration.catalogue.rows import (
 from integration.catalogue.shapes import Field, Relation, Resource
 
 RESOURCES = (
-    make_bare_resource(
-        "calltracking_ddi", "calltracking/ddis", "Call tracking number", "Its examples show another resource."
-    ),
+    make_bare_resource("calltracking_ddi", "calltracking/ddis", "Call tracking number", EXAMPLES_UNRELATED),
     Resource(
         name="calltracking_campaign",
         collection="calltracking/campaigns",
         title="Call tracking campaign",
         fields=make_fields("integer", "id"),
         item=False,
-        about="Its examples show another resource; id is known as campaign_id of PATCH /calltracking/ddis. "
-        "Kept as received.",
+        about="The examples in the specification show another resource; id is known as campaign_id of PATCH "
+        "/calltracking/ddis. Stored as received.",
     ),
     Resource(
         name="contact",
@@ -78,7 +77,7 @@ RESOURCES = (
         ),
         date="created_at",
         item=False,
-        about="One record is read by its number, /ddis/{e164}, not by its id.",
+        about="The path of one record contains its number, /ddis/{e164}, not its id.",
         audience="viewer",
         is_shared=True,
     ),
@@ -86,7 +85,7 @@ RESOURCES = (
         "tracked_ddi",
         "ddis/calltracking",
         "Number under call tracking",
-        "Its examples show another resource.",
+        EXAMPLES_UNRELATED,
     ),
     Resource(
         name="queue",
@@ -149,7 +148,7 @@ RESOURCES = (
             ),
             *make_fields("boolean", "cli_prefix"),
             *make_fields("string", "name"),
-            Field("users", "array", "its users, with include=users", documented=False),
+            Field("users", "array", "users of the ring group, with include=users", documented=False),
             Field(
                 "ddis",
                 "array",
@@ -260,7 +259,7 @@ _ROUTING_RULE_BODY = (
     Field("destination", "array", "number pattern id or group, by direction"),
     Field("time_interval", "array", "time interval ids"),
     Field("action", "string", "e.g. block, redirect to IVR or user"),
-    Field("direction", "string", "can't be changed afterwards"),
+    Field("direction", "string", "cannot be changed afterwards"),
 )
 _IVR_BODY = (
     *make_fields("string", "name"),
@@ -288,7 +287,7 @@ OPERATIONS = (
     _SETTINGS.list("/calltracking/campaigns", "Call tracking campaigns.", "calltracking_campaign"),
     _SETTINGS.create(
         "/calltracking/campaigns",
-        "Makes a campaign.",
+        "Creates a campaign.",
         "calltracking_campaign",
         body=(
             *make_fields("integer", "chat_setting_id call_me_back_setting_id call_tracking_setting_id"),
@@ -297,7 +296,7 @@ OPERATIONS = (
         ),
     ),
     _SETTINGS.list("/contacts", "Contacts.", "contact"),
-    _SETTINGS.create("/contacts", "Makes a contact.", "contact", _CONTACT_BODY, errors=(400,)),
+    _SETTINGS.create("/contacts", "Creates a contact.", "contact", _CONTACT_BODY, errors=(400,)),
     _SETTINGS.change_many(
         "/contacts",
         "Groups and labels many contacts.",
@@ -308,12 +307,12 @@ OPERATIONS = (
     _SETTINGS.change("/contacts/{id}", "Changes a contact.", "contact", _CONTACT_BODY, errors=(400, 404)),
     _SETTINGS.delete(
         "/contacts/{ids}",
-        "Deletes contacts; 202 where the work is accepted for later.",
+        "Deletes contacts; 202 if the deletion is accepted and runs later.",
         "contact",
         success=(204, 202),
     ),
     _SETTINGS.list("/conferences", "Conferences.", "conference"),
-    _SETTINGS.create("/conferences", "Makes a conference.", "conference", _CONFERENCE_BODY),
+    _SETTINGS.create("/conferences", "Creates a conference.", "conference", _CONFERENCE_BODY),
     _SETTINGS.read("/conferences/{id}", "One conference.", "conference"),
     _SETTINGS.change("/conferences/{id}", "Changes a conference.", "conference", _CONFERENCE_BODY),
     _SETTINGS.delete("/conferences/{id}", "Deletes a conference.", "conference"),
@@ -322,10 +321,10 @@ OPERATIONS = (
     _SETTINGS.list_codes("/ddis/dictionaries", "Dictionaries of telephone numbers.", "ddi_dictionary"),
     _SETTINGS.read("/ddis/{e164}", "The telephone number's record.", "ddi"),
     _SETTINGS.list("/queues", "Queues.", "queue", query=(*COLLECTION_QUERY, _INCLUDE_OBSERVED)),
-    _SETTINGS.create("/queues", "Makes a queue.", "queue", _QUEUE_BODY),
+    _SETTINGS.create("/queues", "Creates a queue.", "queue", _QUEUE_BODY),
     _SETTINGS.read("/queues/{id}", "One queue.", "queue"),
     _SETTINGS.list("/ringgroups", "Ring groups.", "ring_group", query=(*COLLECTION_QUERY, _INCLUDE)),
-    _SETTINGS.create("/ringgroups", "Makes a ring group.", "ring_group", _RING_GROUP_BODY),
+    _SETTINGS.create("/ringgroups", "Creates a ring group.", "ring_group", _RING_GROUP_BODY),
     _SETTINGS.list_codes("/ringgroups/dictionaries", "Dictionaries of ring groups.", "ring_group_dictionary"),
     _SETTINGS.read("/ringgroups/{id}", "One ring group.", "ring_group"),
     _SETTINGS.change("/ringgroups/{id}", "Changes a ring group.", "ring_group", _RING_GROUP_BODY),
@@ -334,16 +333,16 @@ OPERATIONS = (
     _SETTINGS.read("/pickupgroups/{id}", "One pickup group.", "pickup_group"),
     _SETTINGS.list("/routingrules", "Routing rules.", "routing_rule"),
     _SETTINGS.create(
-        "/routingrules", "Makes a routing rule.", "routing_rule", _ROUTING_RULE_BODY, errors=(400,)
+        "/routingrules", "Creates a routing rule.", "routing_rule", _ROUTING_RULE_BODY, errors=(400,)
     ),
     _SETTINGS.read("/routingrules/{id}", "One routing rule.", "routing_rule"),
     _SETTINGS.change(
         "/routingrules/{id}",
-        "Changes a routing rule; its direction can't be changed.",
+        "Changes a routing rule; its direction cannot be changed.",
         "routing_rule",
         body=_ROUTING_RULE_BODY,
         errors=(400, 404),
     ),
     _SETTINGS.list("/ivrs", "IVRs.", "ivr"),
-    _SETTINGS.create("/ivrs", "Makes an IVR.", "ivr", _IVR_BODY),
+    _SETTINGS.create("/ivrs", "Creates an IVR.", "ivr", _IVR_BODY),
 )

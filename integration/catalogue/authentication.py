@@ -20,8 +20,8 @@ OPERATIONS = (
     _AUTHENTICATION.public(
         "POST",
         "/login",
-        "Opens a session: message, user_token and user_id, flat. With a second factor switched on the "
-        "platform answers 202 with a flat nonce instead.",
+        "Opens a session. Returns message, user_token and user_id without an envelope. If a second factor "
+        "is enabled, the platform returns 202 with a nonce without an envelope instead.",
         body=(
             Field("email", "string"),
             Field("password", "string", meaning="secret"),
@@ -33,7 +33,8 @@ OPERATIONS = (
     _AUTHENTICATION.public(
         "POST",
         "/login2fa",
-        "Completes a login with the code sent by e-mail: message, user_token and user_id, flat.",
+        "Completes a login with the code sent by e-mail. Returns message, user_token and user_id without "
+        "an envelope.",
         body=(
             Field("code", "string", meaning="secret"),
             Field("nonce", "string", meaning="secret"),
@@ -43,14 +44,14 @@ OPERATIONS = (
         response_kind="message",
     ),
     Operation(
-        "authentication", "POST", "/logout", "message", "Destroys the token; an unknown one is answered 401."
+        "authentication", "POST", "/logout", "message", "Revokes the token. Returns 401 for an unknown token."
     ),
     Operation(
         "authentication",
         "GET",
         "/ping",
         "message",
-        "Keeps the token alive. Observed answer: {data: {response: 'Pong', …}}.",
+        "Keeps the token alive. Observed response: {data: {response: 'Pong', …}}.",
         errors=(),
     ),
     _AUTHENTICATION.public(
@@ -63,7 +64,7 @@ OPERATIONS = (
         "Sets a new password with the token from the reset e-mail.",
         body=(
             Field("token", "string", meaning="secret"),
-            Field("password", "string", "the new one", meaning="secret"),
+            Field("password", "string", "the new password", meaning="secret"),
         ),
     ),
     _AUTHENTICATION.list("/aclroles", "ACL roles.", "acl_role"),

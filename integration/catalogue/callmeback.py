@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from integration.catalogue.rows import ModuleOperations, make_bare_resource, make_fields
+from integration.catalogue.rows import (
+    EXAMPLES_UNRELATED,
+    FIELDS_UNKNOWN,
+    ModuleOperations,
+    make_bare_resource,
+    make_fields,
+)
 from integration.catalogue.shapes import Field, Relation, Resource
 
 RESOURCES = (
-    make_bare_resource(
-        "callmeback_website", "callmeback/websites", "Call-me-back website", "Fields not shown."
-    ),
+    make_bare_resource("callmeback_website", "callmeback/websites", "Call-me-back website", FIELDS_UNKNOWN),
     Resource(
         name="callmeback_setting",
         collection="callmeback/settings",
@@ -23,14 +27,12 @@ RESOURCES = (
         date="created_at",
         relations=(Relation("button_id", "callmeback/buttons"),),
     ),
-    make_bare_resource(
-        "callmeback_cdr", "callmeback/cdrs", "Call-me-back CDR", "Its examples show another resource."
-    ),
+    make_bare_resource("callmeback_cdr", "callmeback/cdrs", "Call-me-back CDR", EXAMPLES_UNRELATED),
     make_bare_resource(
         "callmeback_visitor",
         "callmeback/visitors",
         "Call-me-back visitor",
-        "Its examples show another resource.",
+        EXAMPLES_UNRELATED,
     ),
     Resource(
         name="callmeback_button",
@@ -38,7 +40,8 @@ RESOURCES = (
         title="Call-me-back button",
         fields=make_fields("integer", "id"),
         is_listed=False,
-        about="Fields not shown; id is known from the record's path alone. Never listed.",
+        about="The specification does not show the fields; id is known only from the record's path. "
+        "Never listed.",
     ),
 )
 
@@ -51,7 +54,7 @@ _SETTING_BODY = (
     *make_fields("boolean", "show_to_allowed_countries_only"),
     *make_fields("string", "welcome_screen_msg privacy_policy_url"),
     *make_fields("integer", "ddi_e164"),
-    Field("max_call_rate", "number", "0.15 where not given"),
+    Field("max_call_rate", "number", "default 0.15"),
 )
 
 _CALLMEBACK = ModuleOperations("callmeback")
@@ -60,7 +63,7 @@ OPERATIONS = (
     _CALLMEBACK.list("/callmeback/websites", "Websites with a widget.", "callmeback_website"),
     _CALLMEBACK.list("/callmeback/settings", "Widget settings.", "callmeback_setting"),
     _CALLMEBACK.create(
-        "/callmeback/settings", "Makes a widget setting.", "callmeback_setting", _SETTING_BODY
+        "/callmeback/settings", "Creates a widget setting.", "callmeback_setting", _SETTING_BODY
     ),
     _CALLMEBACK.read("/callmeback/settings/{id}", "One widget setting.", "callmeback_setting"),
     _CALLMEBACK.change(
@@ -69,9 +72,9 @@ OPERATIONS = (
     _CALLMEBACK.delete(
         "/callmeback/settings/{id}", "Deletes a widget setting.", "callmeback_setting", errors=(401, 403)
     ),
-    _CALLMEBACK.list("/callmeback/cdrs", "Calls the widget made.", "callmeback_cdr"),
-    _CALLMEBACK.list("/callmeback/visitors", "Visitors who met the widget.", "callmeback_visitor"),
-    _CALLMEBACK.create("/callmeback/buttons", "Makes a button.", "callmeback_button", body=()),
+    _CALLMEBACK.list("/callmeback/cdrs", "Calls started by the widget.", "callmeback_cdr"),
+    _CALLMEBACK.list("/callmeback/visitors", "Visitors of pages with the widget.", "callmeback_visitor"),
+    _CALLMEBACK.create("/callmeback/buttons", "Creates a button.", "callmeback_button", body=()),
     _CALLMEBACK.read("/callmeback/buttons/{id}", "One button.", "callmeback_button"),
     _CALLMEBACK.change(
         "/callmeback/buttons/{id}",

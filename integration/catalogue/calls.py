@@ -30,7 +30,7 @@ RESOURCES = (
             *make_fields("number", "dst_connection:unix_time dst_rate min_charge src_rate"),
         ),
         relations=(Relation("parent_id", "calls"),),
-        about="One leg while it lives; afterwards only in CDRs and monitors, by live_id.",
+        about="One leg until it ends; afterwards only in CDRs and monitors, by live_id.",
         audience="viewer",
     ),
     Resource(
@@ -68,7 +68,8 @@ RESOURCES = (
         collection="calllabels",
         title="Call label",
         fields=make_fields("integer", "id"),
-        about="Fields not shown; id is known from the record's path alone. Kept as received.",
+        about="The specification does not show the fields; id is known only from the record's path. "
+        "Stored as received.",
         audience="viewer",
         is_shared=True,
     ),
@@ -81,8 +82,8 @@ OPERATIONS = (
     _CALLS.list("/calls", "The live calls.", "call"),
     _CALLS.create(
         "/calls",
-        "Click to call: the user's own phone rings first, then the destination. 412 where no phone is "
-        "registered, after about 10 s.",
+        "Click to call: the user's own phone rings first, then the destination. Returns 412 after about "
+        "10 s if no phone is registered.",
         "call",
         body=(
             Field("to", "string", "destination, E.164", required=True),
@@ -90,11 +91,11 @@ OPERATIONS = (
             Field("caller_id", "string", "E.164 number or the word anonymous"),
         ),
     ),
-    _CALLS.read("/calls/{id}", "One live call; 404 once it has ended.", "call"),
+    _CALLS.read("/calls/{id}", "One live call; 404 after its end.", "call"),
     _CALLS.change(
         "/calls/{id}",
-        "Transfers, answers, labels or records a live call. The success status is listed as 301; "
-        "clients meet 200 too.",
+        "Transfers, answers, labels or records a live call. The specification lists the success "
+        "status 301; clients receive 200 too.",
         "call",
         body=(
             Field("dst", "string", "transfer target, E.164 or extension"),
@@ -121,7 +122,7 @@ OPERATIONS = (
     ),
     _CALLS.create(
         "/leadcalls",
-        "Calls a lead. caller_id is in fact required and must be a number of the account.",
+        "Calls a lead. The platform requires caller_id, and it must be a number of the account.",
         "call",
         body=(
             Field("caller_id", "string", required=True),
@@ -135,7 +136,7 @@ OPERATIONS = (
         "/mediasessions/dictionaries", "Dictionaries of media sessions.", "media_session_dictionary"
     ),
     _CALLS.list("/calllabels", "Call labels.", "call_label"),
-    _CALLS.create("/calllabels", "Makes a call label.", "call_label", body=(), errors=(400,)),
+    _CALLS.create("/calllabels", "Creates a call label.", "call_label", body=(), errors=(400,)),
     _CALLS.read("/calllabels/{id}", "One call label.", "call_label"),
     _CALLS.change("/calllabels/{id}", "Changes a call label.", "call_label", body=(), errors=(400, 404)),
     _CALLS.delete("/calllabels/{id}", "Deletes a call label."),

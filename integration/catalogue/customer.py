@@ -9,7 +9,7 @@ from integration.catalogue.shapes import Field, FieldType, Meaning, Operation, R
 def _make_item_field(
     name: str, type: FieldType, about: str, meaning: Meaning | None = None, codes: str = ""
 ) -> Field:
-    """A field that the examples of the user list do not show. `codes` are of one letter each."""
+    """Create a field that only a user's own path returns. Each letter of `codes` is one code."""
     return Field(name, type, about, item_only=True, meaning=meaning, codes=tuple(codes))
 
 
@@ -160,7 +160,7 @@ RESOURCES = (
             *make_fields("string", "sip_password:secret sip_domain:secret", documented=False),
         ),
         item=False,
-        about="One record, at the collection's own path, in an item's envelope.",
+        about="One record, returned by the collection's path in the envelope of a single record.",
     ),
     Resource(
         name="user_group",
@@ -185,7 +185,7 @@ _CUSTOMER = ModuleOperations("customer")
 OPERATIONS = (
     Operation("customer", "GET", "/contacts/{id}/cdrs", "unknown", "CDRs of a contact."),
     _CUSTOMER.list("/queuegroups", "Queue groups.", "queue_group"),
-    _CUSTOMER.create("/queuegroups", "Makes a queue group.", "queue_group", body=(), errors=(400,)),
+    _CUSTOMER.create("/queuegroups", "Creates a queue group.", "queue_group", body=(), errors=(400,)),
     _CUSTOMER.read("/queuegroups/{id}", "One queue group.", "queue_group"),
     _CUSTOMER.change(
         "/queuegroups/{id}", "Changes a queue group.", "queue_group", body=(), errors=(400, 404)
@@ -211,7 +211,7 @@ OPERATIONS = (
     Operation("customer", "GET", "/users/{id}/chatmsgs", "unknown", "Chat messages of a user."),
     Operation("customer", "GET", "/users/{id}/calls", "unknown", "Live calls of a user."),
     _CUSTOMER.list("/usergroups", "User groups.", "user_group"),
-    _CUSTOMER.create("/usergroups", "Makes a user group.", "user_group", _GROUP_BODY, errors=(400,)),
+    _CUSTOMER.create("/usergroups", "Creates a user group.", "user_group", _GROUP_BODY, errors=(400,)),
     _CUSTOMER.read("/usergroups/{id}", "One user group.", "user_group"),
     _CUSTOMER.change(
         "/usergroups/{id}", "Changes a user group.", "user_group", _GROUP_BODY, errors=(400, 404)
@@ -219,7 +219,7 @@ OPERATIONS = (
     _CUSTOMER.delete("/usergroups/{id}", "Deletes a user group.", "user_group"),
     _CUSTOMER.list("/usergrouppolicies", "User group policies.", "user_group_policy"),
     _CUSTOMER.create(
-        "/usergrouppolicies", "Makes a user group policy.", "user_group_policy", _GROUP_BODY, errors=(400,)
+        "/usergrouppolicies", "Creates a user group policy.", "user_group_policy", _GROUP_BODY, errors=(400,)
     ),
     _CUSTOMER.read("/usergrouppolicies/{id}", "One user group policy.", "user_group_policy"),
     _CUSTOMER.change(

@@ -1,6 +1,6 @@
-"""The platform's webhooks: names and fields, in the specification's words and in those of docs/platform.md.
+"""Webhooks of the platform: names and fields from the specification and from docs/platform.md.
 
-Not here because nobody has seen its name or payload: the post-call panel of a queue
+The webhook of a queue's post-call panel is missing, because its name and payload were never observed
 (docs/platform.md#9-events).
 """
 
@@ -17,8 +17,11 @@ EventKind = Literal["call", "sms", "recording"]
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One kind of webhook. `name` stands in the body under `name_field`; `documented` is False where only
-    docs/platform.md names it."""
+    """Type of webhook.
+
+    `name_field`: field of the body that contains `name`.
+    `documented`: False if only docs/platform.md names the event.
+    """
 
     name: str
     kind: EventKind
@@ -32,13 +35,13 @@ class Event:
 
 
 NAME_FIELDS = ("event_name", "nome_do_evento")
-"""Where an event's name stands, English dialect first (docs/platform.md#9-events)."""
+"""Fields that contain the name of an event, English dialect first (docs/platform.md#9-events)."""
 
 CALL_STATES = ("INITIAL", "ACCEPTED", "RINGING", "CONNECTED", "ON_HOLD", "HANGUP")
-"""States of a call the specification names, in the order of its table."""
+"""States of a call in the specification, in the order of its table."""
 
 OBSERVED_CALL_STATES = ("DTMF_RECEIVED", "MISSED", "FAILED")
-"""States that only docs/platform.md#10-event-fields names. The set is open."""
+"""States that only docs/platform.md#10-event-fields names. Further states are possible."""
 
 _ID_FIELD = Field("id", "string", "<server>.<8 hex: Unix seconds><5 hex: microseconds><digit>.<8 digits>")
 _TIME_FIELD = Field("event_time", "string", "'YYYY-MM-DD HH:MM:SS', UTC")
@@ -47,7 +50,7 @@ _CALL_FIELDS = (
     _ID_FIELD,
     _TIME_FIELD,
     Field("event_name", "string", meaning="open_code"),
-    Field("call_id", "integer", "the leg: live id of /calls, live_id of CDRs and monitors; beyond 32 bits"),
+    Field("call_id", "integer", "id of the leg: id of /calls, live_id of CDRs and monitors; exceeds 32 bits"),
     Field("state", "string", "open set", meaning="open_code"),
     Field("connected_at", "string", "UTC; null when not connected"),
     Field("start_time", "string", "UTC"),
@@ -62,22 +65,24 @@ _CALL_FIELDS = (
     Field("t_cause", "string", "termination cause", meaning="open_code"),
     Field("src", "string", "source number, digits without plus; empty when withheld", meaning="phone"),
     Field("src_id", "integer", "source id, 0 for an outside party", observed="string"),
-    Field("src_name", "string", "may hold quotes, angle brackets, a prefix"),
+    Field("src_name", "string", "may contain quotes, angle brackets, a prefix"),
     Field("dst", "string", "destination number", meaning="phone"),
     Field("dst_id", "integer", "destination id, 0 for an outside party", observed="string"),
     Field("dst_name", "string"),
     Field("src_hash", "string", "40 hexadecimal digits", documented=False),
-    Field("terminated_by", "string", "caller seen; open set", documented=False, meaning="open_code"),
+    Field(
+        "terminated_by", "string", "observed value: caller; open set", documented=False, meaning="open_code"
+    ),
     Field("root_call_id", "integer", "groups the legs of one call", documented=False),
 )
 _MISSED_CALL_FIELDS = (
     *_CALL_FIELDS,
-    Field("final", "boolean", "false: this leg gave up; true: the whole call is over", documented=False),
+    Field("final", "boolean", "false: this leg ended; true: the call ended", documented=False),
 )
 _DTMF_FIELDS = (
     *_CALL_FIELDS,
     Field("dtmf_tag", "string", documented=False),
-    Field("dtmf_target", "string", "like U:1000002", documented=False),
+    Field("dtmf_target", "string", "such as U:1000002", documented=False),
 )
 _SMS_FIELDS = (
     _ID_FIELD,
@@ -99,15 +104,19 @@ _RECORDING_FIELDS = (
 )
 
 EVENTS: tuple[Event, ...] = (
-    Event("call.initial", "call", "An invitation has been sent to the phone.", _CALL_FIELDS),
+    Event("call.initial", "call", "An invitation was sent to the phone.", _CALL_FIELDS),
     Event("call.ringing", "call", "The phone is ringing.", _CALL_FIELDS),
-    Event("call.missed", "call", "A leg gave up, or a whole call was missed.", _MISSED_CALL_FIELDS),
+    Event("call.missed", "call", "A leg ended unanswered, or the call was missed.", _MISSED_CALL_FIELDS),
     Event("call.connected", "call", "The phone was answered.", _CALL_FIELDS),
     Event("call.hangup", "call", "The leg ended.", _CALL_FIELDS),
     Event("call.hold", "call", "The leg was paused.", _CALL_FIELDS),
-    Event("call.unhold", "call", "The leg goes on after a pause.", _CALL_FIELDS),
+    Event("call.unhold", "call", "The leg was resumed after a pause.", _CALL_FIELDS),
     Event(
-        "call.dtmf", "call", "A key was pressed; never sets the leg's state.", _DTMF_FIELDS, documented=False
+        "call.dtmf",
+        "call",
+        "A key was pressed; the state of the leg is unchanged.",
+        _DTMF_FIELDS,
+        documented=False,
     ),
     Event(
         "sms.recebido",
@@ -128,7 +137,11 @@ EVENTS: tuple[Event, ...] = (
         documented=False,
     ),
     Event(
-        "monitor.audio_ready", "recording", "A recording can be fetched.", _RECORDING_FIELDS, documented=False
+        "monitor.audio_ready",
+        "recording",
+        "A recording can be downloaded.",
+        _RECORDING_FIELDS,
+        documented=False,
     ),
 )
 
@@ -138,5 +151,5 @@ _BY_NAME = {event.name: event for event in EVENTS}
 
 
 def get_event(name: str) -> Event | None:
-    """The event of that name; None for a name nobody has described."""
+    """Return the event with this name; None for an unknown name."""
     return _BY_NAME.get(name)

@@ -1,4 +1,4 @@
-"""How fields are named and grouped for people."""
+"""Labels, groups and order of fields on pages."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ IMPLIED_REFERENCES: Mapping[str, str] = {
     "src_id": "users", "dst_id": "users", "from_id": "users", "to_id": "users", "extension_id": "users",
     "users": "users", "ivr": "ivrs", "user_id": "users",
 }  # fmt: skip
-"""References the specification only hints at: a link where the record exists, else just the value."""
+"""Collections of references that the specification only implies. A page shows a link if the record exists,
+else the value."""
 DESTINATION_TYPE_FIELDS: Mapping[str, str] = {
     "final_dst_id": "final_dst_type",
     "fm_final_dst_id": "fm_final_dst_type",
     "target_id": "target_type",
 }
-"""Ids of whatever their type says."""
+"""Fields with ids, and the fields with the type of the referenced record."""
 DESTINATION_TYPES: Mapping[str, tuple[str, str]] = {
     "U": ("users", "user"),
     "V": ("users", "voicemail"),
@@ -34,7 +35,7 @@ DESTINATION_TYPES: Mapping[str, tuple[str, str]] = {
     "C": ("conferences", "conference"),
     "H": ("", "hang up"),
 }
-"""final_dst_type of the specification: the collection it leads to, and the word."""
+"""Collection and label of each final_dst_type in the specification."""
 
 _DIGIT_WORDS = _split_names("one two three four five six seven eight nine star zero hash")
 
@@ -85,8 +86,10 @@ _CODE_PATTERN = re.compile(r"\b([A-Z]) (?:\(([^()]+)\)|is ([a-z ]+\b))")
 
 
 def label_field(name: str, *, heading_prefix: str = "") -> str:
-    """'Follow Me ring time' for `fm_ring_time`; under the heading of its prefix (`heading_prefix`) 'Ring
-    time'."""
+    """Return the label of a field: 'Follow Me ring time' for `fm_ring_time`.
+
+    Under a heading, `heading_prefix` is omitted: 'Ring time' for the prefix `fm`.
+    """
     if name in _FIELD_LABELS:
         return _FIELD_LABELS[name]
     segments = [segment for segment in name.split("_") if segment]
@@ -104,8 +107,10 @@ def _field_prefix(name: str) -> str:
 
 
 def group_fields(resource: Resource, names: Iterable[str]) -> list[tuple[str, str, list[str]]]:
-    """(heading, prefix, field names): what shares a known prefix together, the rest before it, fields nobody
-    documented behind."""
+    """Group field names by their heading, as (heading, prefix, field names).
+
+    Fields without a heading come first, and undocumented fields last.
+    """
     names = list(names)
     heading_sizes = Counter(_field_heading(name) for name in names)
     ungrouped: list[str] = []
@@ -136,7 +141,7 @@ def _field_heading(name: str) -> str | None:
 
 
 def parse_codes(field: Field | None, name: str) -> dict[str, str]:
-    """What the specification's prose says of a field's one-letter codes: {'O': 'outbound', …}."""
+    """Parse one-letter codes from the description of a field: {'O': 'outbound', …}."""
     if name in DESTINATION_TYPE_FIELDS.values():
         return {code: word for code, (_, word) in DESTINATION_TYPES.items()}
     matches = _CODE_PATTERN.findall(field.about) if field is not None else ()
@@ -144,14 +149,14 @@ def parse_codes(field: Field | None, name: str) -> dict[str, str]:
 
 
 def describe(field: Field | Resource | None) -> str:
-    """What the catalogue says of a field or a collection, without its sources."""
+    """Return the description of a field or a collection without backquotes."""
     if field is None or field.about == "object id":
         return ""
     return field.about.replace("`", "")
 
 
 def order_fields(resource: Resource, names: Iterable[str]) -> list[str]:
-    """`names` in the order of a record's page: id and names first, the catalogue's order, then the rest."""
+    """Sort `names` for a record's page: id and names, then documented fields in order, then the rest."""
     all_names = list(names)
     documented = [field.name for field in resource.fields if field.name in all_names]
     leading = [name for name in (resource.key, *_NAME_FIELDS) if name in documented]
@@ -166,17 +171,17 @@ def is_time_field(resource: Resource, name: str) -> bool:
 
 
 def fallback_title(resource: Resource, key: int | str) -> str:
-    """What a record without a name is called: its id, else its place."""
+    """Return the title of a record without a name: its id, or else its position."""
     return str(key) if resource.key else f"no. {key}"
 
 
 def remove_hidden(values: Mapping[str, Any], hidden_fields: Collection[str]) -> dict[str, Any]:
-    """A record's fields but those that are hidden."""
+    """Return the fields of a record without the hidden fields."""
     return {name: value for name, value in values.items() if name not in hidden_fields}
 
 
 def record_title(values: Mapping[str, object]) -> str:
-    """What a record is called: its name, else what tells it best; '' if nothing does."""
+    """Return the name of a record, or else its most descriptive text; '' without any."""
 
     def get_text(name: str) -> str:
         value = values.get(name)
@@ -205,9 +210,12 @@ MAX_COLUMNS = 7
 def choose_columns(
     resource: Resource, undocumented_fields: Iterable[str], filled_fields: Collection[str]
 ) -> tuple[str, ...]:
-    """The fields a list shows unless asked otherwise: what people tell records apart by, then the rest in
-    the specification's order, scalars only; the record's name and time stand in columns of their own. What no
-    record fills (is not in `filled_fields`) is left out, unless nothing is filled."""
+    """Choose the default columns of a list, at most MAX_COLUMNS.
+
+    Preferred fields, which distinguish records best, come first. The other scalar fields follow in the order
+    of the specification. The record's name and time are excluded, because they have separate columns. Fields
+    without a value in any record (not in `filled_fields`) are omitted, unless `filled_fields` is empty.
+    """
     documented = [
         field.name for field in resource.fields if not field.item_only and field.meaning != "secret"
     ]

@@ -1,4 +1,4 @@
-"""Meanings of fields by name: of undocumented fields, of nested ones, and of secrets everywhere."""
+"""Meanings of fields by name, for undocumented fields, nested fields and secrets."""
 
 from __future__ import annotations
 
@@ -19,14 +19,17 @@ UNDOCUMENTED: Mapping[str, Meaning] = {
     "api_key": "secret",
     "sip_username": "secret",
 }
-"""Names that no documented record has. A release of the platform may add them to any record."""
+"""Meanings of names that no documented record has. A platform release may add the fields to any record."""
 
 SECRET_PREFIX = "sip_pass"
-"""Start of the names of SIP passwords, documented or not."""
+"""Prefix of the names of SIP passwords, documented or not."""
 
 
 def _index_meanings() -> dict[str, Meaning]:
-    """Records come before webhooks. A name with two meanings has none, unless one of them is `secret`."""
+    """Index meanings by name; records override webhooks.
+
+    A name with two meanings is omitted, unless one of the meanings is `secret`.
+    """
     meanings = dict(UNDOCUMENTED)
     for rows in (EVENTS, RESOURCES):
         found_meanings = defaultdict[str, set[Meaning]](set)
@@ -51,16 +54,16 @@ SECRET_NAMES = frozenset(name for name, meaning in _BY_NAME.items() if meaning =
 SENT_SECRET_NAMES = frozenset(
     field.name for row in OPERATIONS for field in row.body or () if field.meaning == "secret"
 )
-"""Names of secrets in requests. Records use some of them, such as `code`, for other things."""
+"""Names of secrets in requests. Some of them, such as `code`, have other meanings in records."""
 
 
 def is_secret(name: str) -> bool:
-    """Return whether a record field of this name holds a secret."""
+    """Check whether a record field of this name holds a secret."""
     return name in SECRET_NAMES or name.startswith(SECRET_PREFIX)
 
 
 def get_meaning(name: str, field: Field | None) -> Meaning | None:
-    """Return the meaning of the documented `field`; without one that of the same name elsewhere."""
+    """Return the meaning of `field`, or else the meaning of `name` in any record."""
     return _BY_NAME.get(name) if field is None else field.meaning
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from integration.catalogue.rows import (
+    EXAMPLES_UNRELATED,
+    FIELDS_UNKNOWN,
     ModuleOperations,
     make_bare_resource,
     make_dictionary_resource,
@@ -94,22 +96,20 @@ RESOURCES = (
             Relation("user_id", "users"),
             *(Relation(name, "calls") for name in ("live_id", "parent_live_id", "root_live_id")),
         ),
-        about="One leg, or a part of one: several may share a live_id. The specification's examples show "
-        "type, disposition and destination as integers; the platform sends strings.",
+        about="One leg or a part of a leg: several CDRs may share a live_id. The specification's "
+        "examples show type, disposition and destination as integers; the platform sends strings.",
         audience="viewer",
         user_key="user_id",
     ),
-    make_bare_resource("tracked_cdr", "cdrs/calltracking", "CDR under call tracking", "Fields not shown."),
-    make_bare_resource(
-        "calltracking_cdr", "calltracking/cdrs", "Call tracking CDR", "Its examples show another resource."
-    ),
+    make_bare_resource("tracked_cdr", "cdrs/calltracking", "CDR under call tracking", FIELDS_UNKNOWN),
+    make_bare_resource("calltracking_cdr", "calltracking/cdrs", "Call tracking CDR", EXAMPLES_UNRELATED),
     Resource(
         name="monitor",
         collection="monitors",
         title="Call recording (monitor)",
         fields=(
             *make_fields("integer", "id duration:duration live_id sentiment:choice sip_endpoint_id"),
-            Field("size", "integer", "bytes of the MP3, exactly", meaning="bytes"),
+            Field("size", "integer", "exact size of the MP3 in bytes", meaning="bytes"),
             *make_fields("integer", "user_id"),
             *make_fields(
                 "string",
@@ -119,7 +119,7 @@ RESOURCES = (
             *make_fields("timestamp", "timestamp"),
             Field("transcript_speakers", "string", documented=False, meaning="text"),
             Field("cx_score", "integer", "1 to 10", documented=False),
-            Field("metadata", "object", "with a timeline when the add-on is on", documented=False),
+            Field("metadata", "object", "contains a timeline if the add-on is active", documented=False),
         ),
         date="timestamp",
         history=True,
@@ -150,7 +150,8 @@ RESOURCES = (
         title="Voice message",
         fields=(
             *make_fields("integer", "id duration:duration extension_id folder:choice live_id parent_live_id"),
-            # `callerid` is no caller_id: its number becomes `erased`, which marks the file as erased.
+            # `callerid` does not have the meaning caller_id: an erasure replaces its number with `erased`,
+            # which marks the file as erased.
             *make_fields("string", "caller:phone callerid:extension dialled:phone transcript:text"),
             *make_fields("boolean", "is_new"),
             *make_fields("timestamp", "origtime"),

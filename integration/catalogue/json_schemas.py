@@ -1,4 +1,4 @@
-"""JSON schemas of the facade's OpenAPI document: records, bodies, filters, errors."""
+"""JSON schemas of the facade's OpenAPI document: records, request bodies, filters, errors."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _build_property_schema(field: Field) -> Json:
     if field.type == "timestamp":
         notes.append("'YYYY-MM-DD HH:MM:SS', UTC")
     if field.item_only:
-        notes.append("only in the record's own path")
+        notes.append("returned by the record's own path only")
     if field.meaning == "secret":
         notes.append("null for local keys")
     if notes:

@@ -38,7 +38,7 @@ _SCHEDULE_BODY = (
         "{type: string, time_of_day: integers, day_of_week: integers, day_of_month: array}; type W is weekly",
     ),
     Field("timezone", "string"),
-    Field("tz", "string", "in the platform's older pages", documented=False),
+    Field("tz", "string", "named in older pages of the platform", documented=False),
 )
 
 _REPORTS = ModuleOperations("reports")

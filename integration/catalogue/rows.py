@@ -25,7 +25,7 @@ def make_fields(
     documented: bool = True,
     item_only: bool = False,
 ) -> tuple[Field, ...]:
-    """Make one Field for each entry of a blank-separated list, in its order: `name` or `name:meaning`."""
+    """Create fields of one type from a space-separated list of `name` or `name:meaning`."""
     fields = []
     for entry in names.split():
         name, _, meaning = entry.partition(":")
@@ -45,12 +45,14 @@ def make_fields(
 COLLECTION_QUERY = (
     Field("page", "integer", "page number, from 1"),
     Field("limit", "integer", "records per page, at most 5000"),
-    Field("filter", "array", "JSON text: [{property, operator, value}], all must match; [] is no filter"),
+    Field(
+        "filter", "array", "JSON text: [{property, operator, value}], all must match; [] matches every record"
+    ),
     Field("group_by", "string", "a property of the resource"),
     Field("sort", "string", "a property of the resource", documented=False),
     Field("dir", "string", "ASC or DESC", documented=False),
 )
-"""Query of every GET of a collection: pager, filter, grouping and, as observed, sorting."""
+"""Query parameters of every GET of a collection: paging, filter, grouping and, undocumented, sorting."""
 
 _Fields = tuple[Field, ...]
 _Statuses = tuple[int, ...]
@@ -139,14 +141,18 @@ class ModuleOperations:
         )
 
 
+FIELDS_UNKNOWN = "The specification does not show the fields."
+EXAMPLES_UNRELATED = "The examples in the specification show another resource."
+
+
 def make_bare_resource(name: str, collection: str, title: str, about: str) -> Resource:
     """Declare a collection whose fields the specification does not show."""
     return Resource(
-        name, collection, title, fields=(), key=None, item=False, about=f"{about} Kept as received."
+        name, collection, title, fields=(), key=None, item=False, about=f"{about} Stored as received."
     )
 
 
 def make_dictionary_resource(collection: str, resource_name: str, title: str) -> Resource:
     """Declare `/<collection>/dictionaries`, the codes of the resource `resource_name`."""
     name, path = f"{resource_name}_dictionary", f"{collection}/dictionaries"
-    return make_bare_resource(name, path, title, "Fields not shown.")
+    return make_bare_resource(name, path, title, FIELDS_UNKNOWN)

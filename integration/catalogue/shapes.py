@@ -1,7 +1,7 @@
-"""The words the catalogue is written in: Field, Relation, Resource, Operation. Frozen and self-checking.
+"""Data classes of the catalogue: Field, Relation, Resource, Operation. Frozen and validated.
 
-Facts about the platform only. What *we* do with a collection or an operation is policy and stands in
-`sync/plan.py` and `facade/exposure.py`.
+They describe the platform only. `sync/plan.py` decides how each collection is synced, `facade/exposure.py`
+how the facade exposes each operation.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ OPERATORS: dict[str, Operator] = {
     "like": "like",
     "notlike": "notlike",
 }
-"""Every spelling of the specification and what it means. The simulator has a table, and comparisons, of its
-own on purpose: it is what these are compared with, and would share every mistake of a common one."""
+"""Operator by each spelling in the specification. The simulator has a separate table and separate comparisons
+on purpose: tests compare both implementations, and shared code would hide mistakes."""
 
 Meaning = Literal[
     "phone",
@@ -65,7 +65,7 @@ Meaning = Literal[
     "secret",
     "text",
 ]
-"""What a value is beyond its type: drives format, masking, erasure, schema drift and export columns.
+"""Meaning of a value beyond its type. Controls format, masking, erasure, schema drift and export columns.
 
 | Meaning | Value | Shown as | In an erased record | New values |
 |---|---|---|---|---|
@@ -73,7 +73,7 @@ Meaning = Literal[
 | contact_phone | number in the settings of a user, contact, group or room | telephone number | removed | |
 | extension | internal number | received | kept unless erased | |
 | caller_id | number, with or without a name | received | kept without a name | |
-| duration, seconds | a time that passed; a time that is set | h:mm:ss; s | | |
+| duration, seconds | measured time; configured time | h:mm:ss; s | | |
 | bytes, unix_time | a size; Unix seconds | kB, MB …; time | | |
 | cost | money, in the currency of the account | received | | |
 | code | word or letter of a set that is nearly closed | label | kept | schema drift |
@@ -84,7 +84,7 @@ Meaning = Literal[
 """
 
 Audience = Literal["viewer", "agent", "supervisor", "admin"]
-"""The lowest role of the dashboard that sees the records of a collection."""
+"""Lowest dashboard role that can view the records of a collection."""
 
 MEANINGS: frozenset[str] = frozenset(get_args(Meaning))
 
@@ -95,12 +95,14 @@ _PARAMETER = re.compile(r"\{([a-z0-9]+)\}")
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One property of a record or of a request body.
+    """Property of a record or of a request body.
 
-    `type` is the type the specification gives (timestamp: 'YYYY-MM-DD HH:MM:SS' UTC). `observed` is what
-    the real platform sends where that differs (docs/platform.md#4-types). `documented` is False for a field
-    that only docs/platform.md names. `item_only`: stands in the record's own path, not in the collection's
-    list. `codes` are those that the specification lists; without a list, codes of the initial sync are known.
+    `type`: type in the specification (timestamp: 'YYYY-MM-DD HH:MM:SS' UTC).
+    `observed`: type that the real platform sends, if different (docs/platform.md#4-types).
+    `documented`: False for a field that only docs/platform.md names.
+    `item_only`: returned by the record's own path, but not by the collection's list.
+    `codes`: codes that the specification lists. Without a list, schema drift compares with the codes found
+    by the initial sync.
     """
 
     name: str
@@ -117,19 +119,23 @@ class Field:
         if self.meaning is not None and self.meaning not in MEANINGS:
             raise ValueError(f"{self.name}: unknown meaning {self.meaning!r}")
         if not _FIELD_NAME.match(self.name) or self.name.startswith("__"):
-            raise ValueError(f"field name {self.name!r}")
+            raise ValueError(f"invalid field name {self.name!r}")
 
     @property
     def actual_type(self) -> FieldType:
-        """The type to expect: observed where known, else documented."""
+        """Observed type, or else the type in the specification."""
         return self.observed or self.type
 
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """`name` is the property (and the word for `include=`); `target_collection` the collection it refers to,
-    by path without a leading slash; `is_list` says whether it is a list; `is_includable` whether `include=`
-    takes it."""
+    """Reference from a property of a record to records of a collection.
+
+    `name`: the property, and its name in `include=`.
+    `target_collection`: path of the collection, without a leading slash.
+    `is_list`: the property is a list.
+    `is_includable`: `include=` accepts the name.
+    """
 
     name: str
     target_collection: str
@@ -139,15 +145,19 @@ class Relation:
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """One kind of record.
+    """Type of record with its collection.
 
-    `collection` is its path without a leading slash (`sms/cannedresponses`), `key` the name of its
-    identifier (None: it has none), `date` its date property (docs/platform.md#3-collections), `item` whether
-    the record has its own GET path, `is_listed` whether a GET without parameters lists it. `history`: its
-    records report events, so that they stay visible here after the platform has deleted them. `audience` sees
-    them on the Account pages and may export them. `user_key` is the field that names the platform user, or
-    the user's mailbox, that a record belongs to (None: unknown). `is_shared`: every role of the audience sees
-    all records, even where users are limited to their own (`dashboard.agents_see`).
+    `collection`: path without a leading slash (`sms/cannedresponses`).
+    `key`: name of the identifier; None if the records have none.
+    `date`: date property (docs/platform.md#3-collections).
+    `item`: each record has its own GET path.
+    `is_listed`: a GET without parameters lists the records.
+    `history`: the records report events, so they stay visible here after their deletion on the platform.
+    `audience`: lowest role that can view the records on the Account pages and export them.
+    `user_key`: field with the platform user, or the user's mailbox, to which a record belongs; None if there
+    is no such field.
+    `is_shared`: every role of the audience can view all records, even if users are limited to their own
+    (`dashboard.agents_see`).
     """
 
     name: str
@@ -168,7 +178,7 @@ class Resource:
     def __post_init__(self) -> None:
         names = [field.name for field in self.fields]
         if len(names) != len(set(names)):
-            raise ValueError(f"{self.name}: a field twice")
+            raise ValueError(f"{self.name}: a field is declared twice")
         for field_name in (
             self.key,
             self.date,
@@ -180,12 +190,12 @@ class Resource:
 
     @property
     def table(self) -> str:
-        """Name of its table in mirror.db."""
+        """Table of the collection in mirror.db."""
         return self.collection.replace("/", "_")
 
     @property
     def has_item_only_fields(self) -> bool:
-        """Whether the record's own path returns more than the list."""
+        """True if the record's own path returns more fields than the list."""
         return any(field.item_only for field in self.fields)
 
     def field(self, name: str) -> Field | None:
@@ -194,11 +204,14 @@ class Resource:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One method on one path.
+    """Method on a path.
 
-    `resource` names the Resource it answers with (None where the specification shows none), `response_kind`
-    the envelope, `success` and `errors` the statuses listed. `is_bulk` marks a body that is an array of
-    objects. `is_public` needs no credentials. `body` is None where there is none, () where it is not shown.
+    `resource`: name of the Resource in the response; None if the specification shows none.
+    `response_kind`: envelope of the response.
+    `success`, `errors`: status codes in the specification.
+    `is_bulk`: the request body is an array of objects.
+    `is_public`: no credentials are required.
+    `body`: fields of the request body; None without a body, () if the specification does not show them.
     """
 
     module: Module
@@ -216,16 +229,16 @@ class Operation:
 
     def __post_init__(self) -> None:
         if not _PATH.match(self.path):
-            raise ValueError(f"path {self.path!r}")
+            raise ValueError(f"invalid path {self.path!r}")
         if not self.success:
             raise ValueError(f"{self.method} {self.path}: no success status")
 
     @property
     def parameters(self) -> tuple[str, ...]:
-        """Names in braces, in order: '/users/{id}/sms/threads/{from}/{to}' → id, from, to."""
+        """Names of path parameters in order: '/users/{id}/sms/threads/{from}/{to}' → id, from, to."""
         return tuple(_PARAMETER.findall(self.path))
 
     @property
     def name(self) -> str:
-        """'GET /cdrs/{id}', its name in lists and documents."""
+        """Name in lists and documents, such as 'GET /cdrs/{id}'."""
         return f"{self.method} {self.path}"

@@ -34,7 +34,8 @@ RESOURCES = (
         collection="sms/cannedresponses",
         title="SMS canned response",
         fields=make_fields("integer", "id"),
-        about="Its examples show another resource; id is known from the record's path. Kept as received.",
+        about="The examples in the specification show another resource; id is known from the record's path. "
+        "Stored as received.",
         audience="viewer",
         is_shared=True,
     ),
@@ -47,8 +48,8 @@ RESOURCES = (
             *make_fields("number", "charge:cost"),
             *make_fields("timestamp", "created_at"),
             Field("filename", "string", "fax-to-<to>-from-<from>-at-YYYYMMDDHHMMSS.pdf"),
-            Field("from", "string", "can't be filtered on", meaning="phone"),
-            Field("to", "string", "can't be filtered on", meaning="phone"),
+            Field("from", "string", "not available in filters", meaning="phone"),
+            Field("to", "string", "not available in filters", meaning="phone"),
         ),
         date="created_at",
         history=True,
@@ -95,7 +96,7 @@ OPERATIONS = (
     _STORAGE.list_codes("/sms/dictionaries", "Dictionaries of SMS.", "sms_dictionary"),
     _STORAGE.list("/sms/cannedresponses", "Canned responses.", "sms_canned_response"),
     _STORAGE.create(
-        "/sms/cannedresponses", "Makes a canned response.", "sms_canned_response", _CANNED_RESPONSE_BODY
+        "/sms/cannedresponses", "Creates a canned response.", "sms_canned_response", _CANNED_RESPONSE_BODY
     ),
     _STORAGE.read("/sms/cannedresponses/{id}", "One canned response.", "sms_canned_response"),
     _STORAGE.change(
@@ -108,7 +109,7 @@ OPERATIONS = (
     _STORAGE.list("/faxes", "Faxes.", "fax"),
     _STORAGE.list("/vmannouncements", "Voicemail announcements.", "vm_announcement"),
     _STORAGE.create(
-        "/vmannouncements", "Makes a voicemail announcement.", "vm_announcement", _ANNOUNCEMENT_BODY
+        "/vmannouncements", "Creates a voicemail announcement.", "vm_announcement", _ANNOUNCEMENT_BODY
     ),
     _STORAGE.read("/vmannouncements/{id}", "One voicemail announcement.", "vm_announcement"),
     _STORAGE.change(

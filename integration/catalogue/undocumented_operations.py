@@ -1,6 +1,6 @@
-"""What real clients use although the specification lacks it: passed through, documented.
+"""Operations that real clients use but the specification lacks.
 
-See docs/platform.md#7-resources.
+The facade passes them through and documents them. See docs/platform.md#7-resources.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ UNDOCUMENTED_OPERATIONS = (
     _AUTHENTICATION.list("/apitokens", "The caller's API tokens.", query=()),
     _AUTHENTICATION.create(
         "/apitokens",
-        "Makes an API token.",
+        "Creates an API token.",
         None,
         body=(Field("name", "string", required=True), Field("expiry", "integer", "seconds without use")),
     ),
-    _AUTHENTICATION.delete("/apitokens/{token}", "Destroys a token.", errors=(401, 404)),
+    _AUTHENTICATION.delete("/apitokens/{token}", "Revokes a token.", errors=(401, 404)),
     _STORAGE.read("/faxes/{id}", "One fax.", "fax"),
     _STORAGE.download("/faxes/{id}.pdf", "The fax."),
     _HISTORY.list("/transactions", "Payments.", query=()),

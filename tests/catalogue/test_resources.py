@@ -205,7 +205,7 @@ def test_a_resource_is_found_by_name_by_path_and_by_table(name):
 def test_an_unknown_resource_is_a_key_error_that_proposes_the_nearest():
     with pytest.raises(KeyError) as caught:
         catalogue.get_resource("monitor5")
-    assert str(caught.value) == "no resource is called 'monitor5'; did you mean monitor, monitors?"
+    assert str(caught.value) == "no resource has the name 'monitor5'; did you mean monitor, monitors?"
 
 
 def test_no_two_columns_of_a_table_differ_in_case_alone():
