@@ -1,4 +1,7 @@
-"""Calls module: live calls, webcalls, lead calls, media sessions, call labels. 18 operations."""
+"""Calls module: live calls, webcalls, lead calls, media sessions, call labels.
+
+18 operations.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Customer module: users and their groups, queue groups, the current user, the account. 30 operations."""
+"""Customer module: users and their groups, queue groups, the current user, the account.
+
+30 operations.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,10 @@ from integration.catalogue.shapes import Field, FieldType, Meaning, Operation, R
 def _make_item_field(
     name: str, type: FieldType, about: str, meaning: Meaning | None = None, codes: str = ""
 ) -> Field:
-    """Create a field that only a user's own path returns. Each letter of `codes` is one code."""
+    """Create a field that only a user's own path returns.
+
+    Each letter of `codes` is one code.
+    """
     return Field(name, type, about, item_only=True, meaning=meaning, codes=tuple(codes))
 
 

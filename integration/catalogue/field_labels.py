@@ -18,8 +18,10 @@ IMPLIED_REFERENCES: Mapping[str, str] = {
     "src_id": "users", "dst_id": "users", "from_id": "users", "to_id": "users", "extension_id": "users",
     "users": "users", "ivr": "ivrs", "user_id": "users",
 }  # fmt: skip
-"""Collections of references that the specification only implies. A page shows a link if the record exists,
-else the value."""
+"""Collections of references that the specification only implies.
+
+A page shows a link if the record exists, else the value.
+"""
 DESTINATION_TYPE_FIELDS: Mapping[str, str] = {
     "final_dst_id": "final_dst_type",
     "fm_final_dst_id": "fm_final_dst_type",

@@ -19,7 +19,10 @@ UNDOCUMENTED: Mapping[str, Meaning] = {
     "api_key": "secret",
     "sip_username": "secret",
 }
-"""Meanings of names that no documented record has. A platform release may add the fields to any record."""
+"""Meanings of names that no documented record has.
+
+A platform release may add the fields to any record.
+"""
 
 SECRET_PREFIX = "sip_pass"
 """Prefix of the names of SIP passwords, documented or not."""
@@ -54,7 +57,10 @@ SECRET_NAMES = frozenset(name for name, meaning in _BY_NAME.items() if meaning =
 SENT_SECRET_NAMES = frozenset(
     field.name for row in OPERATIONS for field in row.body or () if field.meaning == "secret"
 )
-"""Names of secrets in requests. Some of them, such as `code`, have other meanings in records."""
+"""Names of secrets in requests.
+
+Some of them, such as `code`, have other meanings in records.
+"""
 
 
 def is_secret(name: str) -> bool:

@@ -1,4 +1,7 @@
-"""Registration module: sign-ups. 5 operations; response bodies and most request bodies are not shown."""
+"""Registration module: sign-ups.
+
+5 operations; response bodies and most request bodies are not shown.
+"""
 
 from __future__ import annotations
 

@@ -46,8 +46,11 @@ OPERATORS: dict[str, Operator] = {
     "like": "like",
     "notlike": "notlike",
 }
-"""Operator by each spelling in the specification. The simulator has a separate table and separate comparisons
-on purpose: tests compare both implementations, and shared code would hide mistakes."""
+"""Operator by each spelling in the specification.
+
+The simulator has a separate table and separate comparisons on purpose: tests compare both implementations,
+and shared code would hide mistakes.
+"""
 
 Meaning = Literal[
     "phone",
@@ -65,7 +68,9 @@ Meaning = Literal[
     "secret",
     "text",
 ]
-"""Meaning of a value beyond its type. Controls format, masking, erasure, schema drift and export columns.
+"""Meaning of a value beyond its type.
+
+Controls format, masking, erasure, schema drift and export columns.
 
 | Meaning | Value | Shown as | In an erased record | New values |
 |---|---|---|---|---|

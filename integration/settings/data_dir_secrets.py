@@ -42,8 +42,11 @@ def load_webhook_secrets(settings: Settings) -> list[str]:
 
 
 CHECK_SECONDS = 1.0
-"""Seconds between checks of SECRET_FILE. A check per webhook would be slower: a system call releases the
-GIL, and the thread then competes with all other requests to get it back."""
+"""Seconds between checks of SECRET_FILE.
+
+A check per webhook would be slower: a system call releases the GIL, and the thread then competes with all
+other requests to get it back.
+"""
 
 
 class WebhookSecrets(Sequence[str]):

@@ -49,7 +49,7 @@ class Section(BaseModel):
 
 
 class Platform(Section):
-    """The hosted phone system. Set an API key (user_id and api_key) or a login (email and password)."""
+    """The hosted phone system, with an API key (user_id, api_key) or a login (email, password)."""
 
     base_url: Url = Field(
         description="Service root including the version segment.", examples=["https://api.example.com/v1.2"]

@@ -1,4 +1,6 @@
-"""Sources of settings, a TOML file and the environment. All mistakes are reported at once.
+"""Sources of settings, a TOML file and the environment.
+
+All mistakes are reported at once.
 
 pydantic-settings 2.16 is not used: its environment source ignores a variable with a misspelt section, has no
 `<KEY>_FILE` and no comma-separated lists, and one value that cannot be parsed hides all other mistakes.
@@ -34,7 +36,10 @@ class Sources:
     mistakes: list[str] = field(default_factory=list)
     file: Path | None = None
     is_complete: bool = True
-    """False if the file could not be read. Missing keys are then no mistake."""
+    """False if the file could not be read.
+
+    Missing keys are then no mistake.
+    """
 
 
 def iterate_keys(model: type[BaseModel]) -> Iterator[tuple[str, str, FieldInfo]]:

@@ -1,4 +1,7 @@
-"""Value types of settings with their own checks. Each error states what to write instead."""
+"""Value types of settings with their own checks.
+
+Each error states what to write instead.
+"""
 
 from __future__ import annotations
 

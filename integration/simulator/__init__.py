@@ -1,5 +1,6 @@
-"""A pretend platform as its own process: seeded account, live traffic, webhooks, faults on demand.
+"""Simulated platform with a seeded account, live traffic, webhooks and faults on demand.
 
-Its behaviour is written by hand from the specification and docs/platform.md, so that a mistake in the
-product's own reading of them is not repeated here. It keeps everything in memory and forgets it when it ends.
+Its behaviour follows the specification and docs/platform.md and shares no code with the product's
+interpretation of them, so that mistakes in the product are not repeated here. All data is kept in memory and
+lost when the process ends.
 """

@@ -1,4 +1,4 @@
-"""Simulator context: the parts of one simulator, and the user of the current request."""
+"""Simulator context: services of one simulator, and the user of the current request."""
 
 from __future__ import annotations
 
@@ -25,7 +25,11 @@ _LOG_SIZE = 20_000
 
 @dataclass(slots=True)
 class SimulatorContext:
-    """One simulator. `request_log`: requests seen, the newest last; `outage_until`: monotonic seconds."""
+    """Services and state of one simulator.
+
+    `request_log`: received requests, newest last, at most _LOG_SIZE.
+    `outage_until`: end of a simulated outage, monotonic seconds.
+    """
 
     world: World
     login_service: LoginService

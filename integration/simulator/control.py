@@ -1,31 +1,38 @@
-"""Control of the simulator itself while it runs: `/_simulator/…`, answered to loopback only.
+"""Control API of a running simulator: `/_simulator/…`, for loopback clients only.
 
-| Method, path | Body (JSON) | Does |
+| Method, path | Body (JSON) | Effect |
 |---|---|---|
-| POST /calls | see below | plays a call; answers what was made |
-| GET /calls/{leg id} | | what was made of a call by now |
-| POST /sms | `from`, `to`, `message`, `user` (null: none), `translated`, `silent` | an SMS comes in |
-| POST /webhook | `url` (null: none), `ca`, `probe` | where webhooks go |
-| GET /webhooks | query `after` | deliveries and their answers |
-| POST /webhooks/wait | `seconds` | waits until every webhook was tried once |
-| GET, POST, DELETE /faults | `spec` | faults in force, add, clear |
+| POST /calls | see below | plays a call; returns its records and events |
+| GET /calls/{leg id} | | records and events of a call so far |
+| POST /sms | `from`, `to`, `message`, `user` (null: none), `translated`, `silent` | receives an SMS |
+| POST /webhook | `url` (null: none), `ca`, `probe` | sets the target of webhooks |
+| GET /webhooks | query `after` | deliveries and the receiver's responses |
+| POST /webhooks/wait | `seconds` | waits until every webhook was attempted once |
+| GET, POST, DELETE /faults | `spec` | lists, adds, clears active faults |
 | POST /expire-tokens | | ends all sessions |
-| POST /outage | `seconds` (0 ends it) | connections are cut without an answer |
-| DELETE /records/{collection}/{key} | | a record vanishes |
-| PATCH /records/{collection}/{key} | fields | a record changes |
-| GET /log | query `after` | requests seen |
-| GET /account | | people with passwords, keys and last codes, numbers, groups |
-| GET /state | | is everything alive; counts |
+| POST /outage | `seconds` (0 ends the outage) | closes connections without a response |
+| DELETE /records/{collection}/{key} | | removes a record |
+| PATCH /records/{collection}/{key} | fields | changes a record |
+| GET /log | query `after` | received requests |
+| GET /account | | users with passwords, keys and last codes; numbers; groups |
+| GET /state | | state of the threads; counts |
 
-A call: `script` (a name of `calls.Scripts.by_name`); `instant` (it has happened when the answer comes, CDR
-and recording too, unless `cdr_lag`, `recording_lag` say in how many seconds they appear) or `until` (the
-same, but it stops after the first step of that name, such as `connected`, and stays live); else it happens
-in real time. `recorded` (true, false): whatever the user's setting is. `documented`: webhooks without
-root_call_id and final. `silent`: no webhooks. `wait`: seconds to wait for their delivery. Who and how long:
-`caller`, `to` (a number of ours), `user`, `other` (id, extension or e-mail), `group` (id), `talk_seconds`,
-`ring_seconds`, `hold`, `voicemail`, `form` ("one" or "two" of click_to_call, "leg" of voicemail),
-`answered`. Of the scripts `web_call`, `lead_call` and `call_me_back` `caller` is whom the platform dials, and
-`dial` the other end of a web call.
+Keys of a call:
+
+- `script`: a name of `World.scripts.by_name`.
+- `instant`: the call, its CDR and its recording exist when the response arrives. `cdr_lag` and
+  `recording_lag` delay CDR and recording by that many seconds.
+- `until`: like `instant`, but the call stops after the first step of that name, such as `connected`, and
+  stays live. Without `instant` and `until` the call runs in real time.
+- `recorded` (true, false): overrides the user's recording setting.
+- `documented`: webhooks without root_call_id and final.
+- `silent`: no webhooks.
+- `wait`: seconds to wait for the delivery of the webhooks.
+- Parties and durations: `caller`, `to` (a number of the account), `user`, `other` (id, extension or e-mail),
+  `group` (id), `talk_seconds`, `ring_seconds`, `hold`, `voicemail`, `form` ("one" or "two" for click_to_call,
+  "leg" for voicemail), `answered`.
+- For the scripts `web_call`, `lead_call` and `call_me_back`, `caller` is the party that the platform dials,
+  and `dial` is the other end of a web call.
 """
 
 from __future__ import annotations
@@ -63,7 +70,7 @@ def create_app(context: SimulatorContext) -> Callable[..., Any]:
     @app.before_request
     def loopback_only() -> Response | None:
         if not (request.remote_addr or "").startswith(_LOOPBACK):
-            return _make_json_response(error_body("Only from this machine"), 403)
+            return _make_json_response(error_body("The control API accepts loopback clients only"), 403)
         return None
 
     @app.errorhandler(InvalidControlRequest)
@@ -84,7 +91,7 @@ def create_app(context: SimulatorContext) -> Callable[..., Any]:
 
 
 class InvalidControlRequest(ValueError):
-    """A control request that names what does not exist."""
+    """Invalid control request. The message names the key."""
 
 
 def _make_json_response(data: Any, status: int = 200) -> Response:
@@ -92,13 +99,15 @@ def _make_json_response(data: Any, status: int = 200) -> Response:
 
 
 def _read_body(allowed_keys: frozenset[str] | None = None) -> Record:
-    """The request's JSON object; with `allowed_keys`, one that has no others. Raises
-    InvalidControlRequest."""
+    """Return the JSON object of the request body.
+
+    Raises InvalidControlRequest for other bodies, and for keys that are not in `allowed_keys`.
+    """
     body = request.get_json(force=True, silent=True) if request.get_data() else {}
     if not isinstance(body, dict):
-        raise InvalidControlRequest("the body is not a JSON object")
+        raise InvalidControlRequest("The body must be a JSON object.")
     if allowed_keys is not None and not body.keys() <= allowed_keys:
-        raise InvalidControlRequest(f"unknown: {', '.join(sorted(body.keys() - allowed_keys))}")
+        raise InvalidControlRequest(f"unknown keys: {', '.join(sorted(body.keys() - allowed_keys))}")
     return body
 
 
@@ -108,7 +117,7 @@ def _add_call_routes(app: Flask, context: SimulatorContext) -> None:
         body = _read_body(CALL_KEYS)
         make_plan = context.world.scripts.by_name.get(str(body.get("script")))
         if make_plan is None:
-            raise InvalidControlRequest(f"script: one of {', '.join(context.world.scripts.by_name)}")
+            raise InvalidControlRequest(f"script: must be one of {', '.join(context.world.scripts.by_name)}")
         with context.world.lock:
             plan = make_plan(_parse_call_options(context, body))
             if plan.script == "web_call":
@@ -193,7 +202,7 @@ def _parse_call_options(context: SimulatorContext, body: Record) -> CallOptions:
     if body.get("to") is not None:
         options.ddi = next((x for x in context.world.account.ddis if x.e164 == str(body["to"])), None)
         if options.ddi is None:
-            raise InvalidControlRequest(f"to: {body['to']} is none of the account's numbers")
+            raise InvalidControlRequest(f"to: {body['to']} is not a number of the account")
     return options
 
 
@@ -203,7 +212,7 @@ def _find_person(context: SimulatorContext, name: object) -> Person | None:
     for person in context.world.account.people:
         if str(name) in (str(person.id), person.ext, person.email):
             return person
-    raise InvalidControlRequest(f"user: nobody is {name}")
+    raise InvalidControlRequest(f"user: no user has the id, extension or e-mail {name}")
 
 
 def _find_group(context: SimulatorContext, group_id: object) -> Group | None:
@@ -212,7 +221,7 @@ def _find_group(context: SimulatorContext, group_id: object) -> Group | None:
     for group in context.world.account.groups:
         if str(group.id) == str(group_id):
             return group
-    raise InvalidControlRequest(f"group: none is {group_id}")
+    raise InvalidControlRequest(f"group: no group has the id {group_id}")
 
 
 def _add_webhook_routes(app: Flask, context: SimulatorContext) -> None:

@@ -1,4 +1,4 @@
-"""A simulator inside this process, for tests and the demo: `start(seed=1).url`."""
+"""Simulator inside the current process, for tests and the demo: `start(seed=1).url`."""
 
 from __future__ import annotations
 
@@ -25,8 +25,10 @@ from integration.simulator.server import create_app
 
 @dataclass(frozen=True, slots=True)
 class Simulator:
-    """A running simulator. `url` is what `platform.base_url` takes, `control_url` the root of
-    `/_simulator`."""
+    """Running simulator.
+
+    `url` is the value for `platform.base_url`, `control_url` the root of `/_simulator`.
+    """
 
     context: SimulatorContext
     server: SimulatorServer
@@ -47,17 +49,17 @@ class Simulator:
 
     @property
     def admin(self) -> Person:
-        """The administrator: `.id`, `.email`, `.password`, `.api_key`."""
+        """Administrator of the account, with `.id`, `.email`, `.password` and `.api_key`."""
         return self.context.world.account.admin
 
     @property
     def ordinary_user(self) -> Person:
-        """A user who sees only what is their own."""
+        """User without administrator rights, who can read only their own records."""
         return self.context.world.account.ordinary_user
 
     @property
     def two_factor_user(self) -> Person:
-        """A user whose login needs a code."""
+        """User whose login requires a second factor."""
         return next(person for person in self.context.world.account.people if person.has_two_factor)
 
     @property
@@ -65,7 +67,7 @@ class Simulator:
         return self.context.world
 
     def stop(self) -> None:
-        """End traffic, webhooks and all connections; returns within some two seconds."""
+        """Stop traffic, webhooks and all connections within about 2 s."""
         self.context.traffic.stop()
         self.server.stop()
         self.context.webhook_sender.stop()
@@ -88,8 +90,12 @@ def start(
     tls_key: str | Path | None = None,
     token_idle: float = TOKEN_IDLE_SECONDS,
 ) -> Simulator:
-    """Start answering and return. `start_at` (Unix seconds, default now) is where history ends; `live`
-    lets calls happen by themselves. Raises faults.InvalidFaultSpec, OSError (port in use), ssl.SSLError."""
+    """Start a simulator and return it as soon as it accepts requests.
+
+    `start_at`: Unix time at which the seeded history ends, default now.
+    `live`: generate calls, SMS and other events automatically.
+    Raises faults.InvalidFaultSpec, OSError (port in use), ssl.SSLError.
+    """
     active_faults = ActiveFaults(seed, faults)
     world = World(seed, start_at)
     _seed_without_gc(world, cdrs)
@@ -126,7 +132,10 @@ def start(
 
 
 def _seed_without_gc(world: World, cdrs: int) -> None:
-    """Seeding makes much and drops little: looking for garbage meanwhile costs a third of its time."""
+    """Seed the history without garbage collection.
+
+    Seeding creates many objects and frees few, so garbage collection would take a third of its time.
+    """
     was_gc_enabled = gc.isenabled()
     gc.disable()
     try:

@@ -1,4 +1,4 @@
-"""The simulator as a process of its own: announces itself on standard output, ends on SIGTERM and SIGINT."""
+"""Simulator as a separate process, which ends on SIGTERM and SIGINT."""
 
 from __future__ import annotations
 
@@ -10,7 +10,11 @@ from integration.simulator import embed
 
 
 def run(**options: Any) -> None:
-    """Start with `options` of `embed.start`, print where it answers and whom it knows, wait for the end."""
+    """Run a simulator until SIGTERM or SIGINT.
+
+    `options` are those of `embed.start`. The URL and the credentials of two users are printed on standard
+    output.
+    """
     stop_requested = threading.Event()
     for signal_number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(signal_number, lambda *_: stop_requested.set())

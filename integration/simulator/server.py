@@ -1,8 +1,8 @@
-"""The pretend platform's HTTP face: who asks, what may go wrong on purpose, and the routes.
+"""WSGI application of the simulator: authentication, faults and routes.
 
-Reads are generic (`reads.py`), and so are writes (`crud.py`); what is more than that has routes by noun:
+Reads (`reads.py`) and writes (`crud.py`) are generic. Operations with more effects have separate modules:
 `sessions.py`, `accounts.py`, `live.py`, `groups.py`, `files.py`, `subpaths.py`.
-Everything is mounted below `/v1.1` and `/v1.2`; control of the simulator itself is below `/_simulator`.
+All routes are below `/v1.1` and `/v1.2`. Control of the simulator is below `/_simulator`.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from integration.simulator.routes import accounts, crud, files, groups, live, re
 
 _BASE_PATH = re.compile(r"^/v1\.[12](/voipstudio)?(?=/|$)")
 CONTEXT_KEY = "simulator.context"
-"""Key in the WSGI environment: the simulator that a request is for."""
+"""Key of the simulator context in the WSGI environment."""
 _PUBLIC_PATHS = re.compile(r"^/(login|login2fa|confirmation|password|reset|registrations(/.*)?)/?$")
 _HTML = b"<!DOCTYPE html><html><head><title>502</title></head><body><h1>Bad gateway</h1></body></html>"
 
 
 def create_app(context: SimulatorContext) -> Callable[[Environ, Callable[..., Any]], Iterable[bytes]]:
-    """The WSGI application of one simulator."""
+    """Create the WSGI application of one simulator."""
     app = _create_platform_app(tuple(context.world.collections))
     control_app = control.create_app(context)
 
@@ -49,7 +49,7 @@ def create_app(context: SimulatorContext) -> Callable[[Environ, Callable[..., An
         else:
             environ["SCRIPT_NAME"], environ["PATH_INFO"] = base.group(), path[base.end() :] or "/"
         if clock.monotonic() < context.outage_until:
-            # The connection is cut without an answer, as if nobody were there.
+            # Close the connection without a response, as an unreachable platform would.
             environ["simulator.mischief"] = WireFault(hang=0.001)
         return app(environ, start_response)
 
@@ -58,9 +58,9 @@ def create_app(context: SimulatorContext) -> Callable[[Environ, Callable[..., An
 
 @functools.cache
 def _create_platform_app(collections: tuple[str, ...]) -> Flask:
-    """The platform's routes, one application for all simulators of the process.
+    """Create the routes of the platform once for all simulators of the process.
 
-    Werkzeug compiles each rule twice when it is added: 110 of the 135 ms in which a simulator starts.
+    Werkzeug compiles each rule twice when it is added, which takes 110 of the 135 ms of a simulator's start.
     """
     app = Flask("simulator", static_folder=None, template_folder=None)
     app.url_map.strict_slashes = False
@@ -137,7 +137,7 @@ def _make_fault_response(fault: Fault) -> Response:
 
 
 def _apply_faults(response: Response, faults: dict[str, Fault]) -> None:
-    """Change an answer as the faults of its request say."""
+    """Apply the faults drawn for the request to its response."""
     if "html" in faults:
         _replace_body(response, _HTML, "text/html; charset=utf-8")
     if "empty" in faults and response.status_code == 200:
@@ -174,7 +174,7 @@ def _apply_faults(response: Response, faults: dict[str, Fault]) -> None:
 
 
 def _corrupt_page(response: Response, faults: dict[str, Fault]) -> None:
-    """A page with a record too many or with too few."""
+    """Duplicate the last record of a page, or remove half of the records."""
     body = response.get_json()
     records = body.get("data")
     if not isinstance(records, list) or not records:

@@ -1,4 +1,4 @@
-"""Webhook bodies as the platform posts them: its order of keys, ids of parties as text.
+"""Webhook bodies with the platform's order of keys and with ids of parties as text.
 
 See docs/platform.md#10-event-fields.
 """
@@ -27,13 +27,16 @@ _STATE_BY_STEP = {
     "hangup": "HANGUP",
     "missed": "HANGUP",
 }
-# A click-to-call that was accepted is told as a further call.initial: the event names know no "accepted".
+# The platform has no event call.accepted: an accepted click-to-call sends a second call.initial.
 _EVENT_NAME_BY_STEP = {"pickup": "connected", "accepted": "initial"}
 
 
 class EventIdGenerator:
-    """Ids like `uk003.608920d55f7ac3.77053295`: server, Unix seconds and microseconds in hex, a digit, eight
-    digits. They rise strictly within the server, as those of a real uniqid() do."""
+    """Generator of event ids such as `uk003.608920d55f7ac3.77053295`.
+
+    An id has the server, Unix seconds and microseconds in hexadecimal, a digit, and eight digits. Ids of
+    events in ascending time order increase strictly, as those of a real uniqid() do.
+    """
 
     def __init__(self, rng: random.Random, server: str = "uk003") -> None:
         self._rng = rng
@@ -51,10 +54,10 @@ class EventIdGenerator:
 
 
 def call_event(event_id: str, step: Step, unix_time: float, *, uses_documented_form: bool) -> Record | None:
-    """The event of `step` at Unix time `unix_time`, or None where the platform tells nothing (a mailbox
-    answering).
+    """Build the webhook body of `step` at Unix time `unix_time`.
 
-    `uses_documented_form` gives the form of the specification: without root_call_id and final.
+    Return None for a step without a webhook: a mailbox answers. `uses_documented_form`: use the form of the
+    specification, without root_call_id and final, and with the state MISSED for call.missed.
     """
     leg = step.leg
     if step.event not in _STATE_BY_STEP:
@@ -122,9 +125,9 @@ def recording_event(event_id: str, unix_time: float, monitor: Record, leg: Leg) 
 
 
 def sms_event(event_id: str, unix_time: float, sms: Record, *, translated: bool = False) -> Record:
-    """sms.received; `translated` gives the names of the Portuguese documentation.
+    """Build the webhook body of a received SMS.
 
-    See docs/platform.md#9-events.
+    `translated`: use the field names of the Portuguese documentation (docs/platform.md#9-events).
     """
     name_key, event_name, text_key = (
         ("nome_do_evento", "sms.recebido", "texto") if translated else ("event_name", "sms.received", "text")

@@ -1,7 +1,7 @@
-"""Months of calls, recordings, voice messages and SMS before the simulator started.
+"""Seeded history: months of calls, recordings, voicemail and SMS before the start.
 
-Weekdays are busy, evenings and weekends quiet. Most people who were missed are called back or get through
-later, so that a call-back list made from this history has a handful of open items.
+Weekdays are busy, evenings and weekends quiet. Most missed parties are called back or reach a user later, so
+that the call-back list of this history has only a few open items.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from integration.simulator.records import chats, faxes, notes, numbers, widgets,
 
 DAY = 86400
 DEFAULT_CDRS = 20_000
-# CDRs an average day yields with the shares below; decides how far back a history of n CDRs reaches.
+# CDRs of an average day with the weights below. Determines how many days a history of n CDRs covers.
 _CDRS_PER_DAY = 80.0
 _CALLS_PER_WEEK = 392
 _RECORDING_DAYS = 45
@@ -47,7 +47,7 @@ MISSED_SCRIPTS = frozenset({"plain_missed", "ring_group_missed", "queue_abandone
 
 
 def seed_history(world: World, cdrs: int = DEFAULT_CDRS) -> None:
-    """Fill `world` with about `cdrs` CDRs (a little more than fewer) and what belongs to them."""
+    """Fill `world` with about `cdrs` CDRs, rather more than fewer, and their related records."""
     if not cdrs:
         return
     days = _count_days(world, cdrs)
@@ -83,7 +83,10 @@ def seed_history(world: World, cdrs: int = DEFAULT_CDRS) -> None:
 
 
 def _count_days(world: World, cdrs: int) -> int:
-    """How many days before the last yield so many CDRs: behind a Monday's morning lies a weekend."""
+    """Count the days before the start that yield `cdrs` CDRs.
+
+    Weekend days yield fewer.
+    """
     days, expected_cdrs = 0, 0.0
     while days < max(2, math.ceil(cdrs / _CDRS_PER_DAY)) or expected_cdrs < cdrs:
         days += 1
@@ -95,7 +98,7 @@ def _count_days(world: World, cdrs: int) -> int:
 def _plan_call_starts(
     world: World, rng: random.Random, days: int
 ) -> list[tuple[float, int, str, CallOptions]]:
-    """Starts of calls nobody else causes: (time, number, script, wish)."""
+    """Plan calls that are not follow-ups, as (Unix time, number, script, options)."""
     scripts, weights = list(_SCRIPT_WEIGHTS), list(_SCRIPT_WEIGHTS.values())
     midnight = world.start - world.start % DAY
     starts: list[tuple[float, int, str, CallOptions]] = []
@@ -116,7 +119,7 @@ def _plan_call_starts(
 def _plan_web_call_starts(
     world: World, days: int, number: int, cdrs: int
 ) -> list[tuple[float, int, str, CallOptions]]:
-    """Web calls and calls back to visitors of the website, in office hours."""
+    """Plan web calls and call-me-back calls in office hours, like `_plan_call_starts`."""
     rng = random.Random(f"web history {world.seed}")
     scripts = ["web_call"] * max(2, cdrs // 400) + ["call_me_back"] * max(2, cdrs // 250)
     starts = []
@@ -128,7 +131,7 @@ def _plan_web_call_starts(
 
 
 def _choose_office_time(world: World, rng: random.Random, days: int) -> float:
-    """Some moment of the last `days`, not in the last hour and a half."""
+    """Choose a Unix time in office hours of the last `days`, at least 90 min before the start."""
     midnight = world.start - world.start % DAY
     unix_time = midnight - rng.randrange(days) * DAY + rng.choices(range(24), weights=_HOUR_WEIGHTS)[0] * 3600
     unix_time += rng.random() * 3600
@@ -147,9 +150,9 @@ def _add_faxes_and_chats(world: World, days: int) -> None:
 def _plan_follow_up(
     rng: random.Random, plan: CallPlan, end: float, *, is_recent: bool
 ) -> tuple[float, str, CallOptions] | None:
-    """How a missed party is reached in the end: mostly called back, sometimes it rings again, or not.
+    """Plan the follow-up of a missed call: a call-back, another call of the party, or None.
 
-    In recent days more of them still wait, as at a business that works through its list.
+    Recent missed calls have fewer follow-ups, so that the call-back list has open items.
     """
     draw = rng.random() + (0.4 if is_recent else 0.0)
     wait = 120 + rng.expovariate(1 / 3600.0)
@@ -192,7 +195,7 @@ def _store_records(world: World, player: Player, ended_calls: list[tuple[float, 
 
 
 def _add_sms(world: World, player: Player, rng: random.Random, days: int, count: int) -> None:
-    """SMS in pairs: somebody asks, somebody of ours answers some minutes later."""
+    """Add `count` SMS in pairs: a question from outside and a user's reply 1 to 13 min later."""
     ddis = [ddi for ddi in world.account.ddis if ddi.sms]
     people = [person for person in world.account.people if person.is_online]
     partners = [c["mobile"] for c in world.account.contacts if c["mobile"]][:30]

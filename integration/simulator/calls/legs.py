@@ -1,5 +1,4 @@
-"""The parts of a planned call: legs, and what happens to them when (`scripts.py` plans, `player.py`
-plays)."""
+"""Planned calls: legs and their steps. `scripts.py` plans them, `player.py` plays them."""
 
 from __future__ import annotations
 
@@ -11,9 +10,11 @@ from integration.simulator.records.people import Ddi, Group, Person
 
 @dataclass(slots=True, eq=False)
 class Leg:
-    """One phone (or machine) in a call. Times are Unix seconds; None while they have not happened.
+    """Phone or machine in a call.
 
-    `is_recorded`: None leaves it to the user's setting.
+    Times are Unix seconds, None before the event.
+
+    `is_recorded`: None uses the recording setting of the user.
     """
 
     id: int
@@ -48,15 +49,17 @@ class Leg:
 
     @property
     def is_outbound(self) -> bool:
-        """Placed by us, or by the platform on our behalf (webcall, callmeback)."""
+        """True if a user placed the leg, or the platform did for a user (webcall, callmeback)."""
         return self.destination != "in"
 
 
 @dataclass(slots=True)
 class Step:
-    """At `offset` seconds `event` happens to `leg`: initial, accepted, ringing, pickup (the agent of a
-    one-legged click-to-call answers), connected, hold, unhold, dtmf, box (a mailbox answers), hangup,
-    missed."""
+    """Event of a leg at `offset` seconds after the start of the call.
+
+    `event`: initial, accepted, ringing, pickup (the user answers a click-to-call with one leg), connected,
+    hold, unhold, dtmf, box (a mailbox answers), hangup, missed.
+    """
 
     offset: float
     leg: Leg
@@ -69,7 +72,7 @@ class Step:
 
 @dataclass(slots=True)
 class VoicemailMessage:
-    """A voice message of `seconds` left in `mailbox_owner` by way of `leg`."""
+    """Voicemail message of `seconds`, recorded on `leg` in the mailbox of `mailbox_owner`."""
 
     leg: Leg
     mailbox_owner: Person
@@ -101,7 +104,7 @@ class CallPlan:
 
 @dataclass(slots=True)
 class CallOptions:
-    """What a script may be told; everything left out is drawn at random."""
+    """Options of a script. Missing options are drawn at random."""
 
     caller: str | None = None
     destination: str | None = None

@@ -1,6 +1,6 @@
-"""Media sessions of talking legs whose phone is an application, and their detail records (msdrs).
+"""Media sessions of connected legs on application phones, and their detail records (msdrs).
 
-`status` ACTIVE or ENDED and `type` audio are choices; see dictionaries.py.
+The values of `status` (ACTIVE, ENDED) and `type` (audio) are invented; see dictionaries.py.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from integration.simulator.records.store import make_owner_test
 Record = dict[str, Any]
 
 HISTORY_DAYS = 30
-"""How far back the seeded history has them."""
+"""Days before the start for which the seeded history has media sessions."""
 
 _APPLICATION_PREFIXES = ("Desk", "Mobile")
 
@@ -27,7 +27,7 @@ def add_collections(state: AccountState) -> None:
 
 
 def begin_session(state: AccountState, leg: Leg) -> None:
-    """The session of `leg`, which has just been answered; nothing where its phone is no application."""
+    """Add the media session of a connected leg, if its phone is an application."""
     if leg.user is None or leg.connected_at is None or leg.session is not None:
         return
     if leg.user.user_agent is None or not leg.user.user_agent.startswith(_APPLICATION_PREFIXES):
@@ -52,7 +52,7 @@ def begin_session(state: AccountState, leg: Leg) -> None:
 
 
 def end_session(state: AccountState, leg: Leg) -> None:
-    """Close the session of `leg`, which has ended, and file its detail record."""
+    """End the media session of an ended leg and add its detail record."""
     begin_session(state, leg)
     session = leg.session
     if session is None or leg.ended_at is None or leg.connected_at is None or leg.user is None:

@@ -1,4 +1,4 @@
-"""Who takes part in a call, and the legs they make: callers, lines, groups, our people."""
+"""Participants of calls (callers, numbers, groups, users) and their legs."""
 
 from __future__ import annotations
 
@@ -14,11 +14,14 @@ _T = TypeVar("_T")
 
 
 class NoParticipant(LookupError):
-    """The account has nobody (or nothing) left that a script needs."""
+    """The account has no user, group or number that a script requires."""
 
 
 class Participants:
-    """Draws parties of one account at random, unless a wish names them. `new_id` hands out live call ids."""
+    """Random choice of the parties of a call, unless its options name them.
+
+    `new_id` returns the next id of a live call.
+    """
 
     def __init__(self, account: Account, rng: random.Random, new_id: Callable[[], int]) -> None:
         self.account = account
@@ -32,10 +35,10 @@ class Participants:
         }
         self.contact_numbers = list(self._names)
 
-    # -- who and how long ------------------------------------------------------------------------
+    # -- parties and durations -------------------------------------------------------------------
 
     def choose_caller(self) -> str:
-        """Somebody outside: more often a contact than a stranger, now and then withheld."""
+        """Choose an outside number: usually of a contact, sometimes withheld ('')."""
         draw = self.rng.random()
         if draw < 0.03:
             return ""
@@ -50,10 +53,12 @@ class Participants:
         return 2.0 + self.rng.random() * 10.0
 
     def choose_online_user(self) -> Person:
-        return self._choose([person for person in self.account.people if person.is_online], "user on line")
+        return self._choose(
+            [person for person in self.account.people if person.is_online], "user who is online"
+        )
 
     def choose_colleague(self, user: Person) -> Person:
-        """Somebody else on line."""
+        """Choose another user who is online."""
         return self._choose([p for p in self.account.people if p.is_online and p is not user], "other user")
 
     def choose_group(self, kind: str, strategy: str | None = None) -> Group:
@@ -86,7 +91,7 @@ class Participants:
         elif not caller:
             src_name = "anonymous"
         else:
-            # The name is the number once more, in another format, with quotes inside
+            # The platform repeats the number in another format with quotes as the name
             # (docs/platform.md#10-event-fields).
             src_name = self._names.get(caller) or f'"{caller}" <{numbers.format_national(caller)}>'
         return Leg(
@@ -143,7 +148,7 @@ class Participants:
     ) -> tuple[Group, str, Ddi]:
         group = options.group or self.choose_group(kind, strategy)
         if not group.members:
-            raise NoParticipant(f"nobody is in {group.name}")
+            raise NoParticipant(f"{group.name} has no members")
         caller = options.caller if options.caller is not None else self.choose_caller()
         return group, caller, options.ddi or self.account.find_ddi(group)
 

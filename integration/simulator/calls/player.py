@@ -1,4 +1,4 @@
-"""Makes planned calls happen: changes live calls, tells webhooks, files CDRs, recordings and voice messages.
+"""Player of planned calls: updates live calls, sends webhooks, and stores records.
 
 The same code plays live traffic, calls on demand and months of history, so that all three agree.
 """
@@ -23,7 +23,7 @@ SendEvent = Callable[[Record, float], None]
 
 @dataclass(slots=True)
 class CallResult:
-    """What came of a call: ids and events, in order."""
+    """Ids and webhook bodies of a played call, in order."""
 
     leg_ids: list[int] = field(default_factory=list)
     events: list[Record] = field(default_factory=list)
@@ -33,9 +33,11 @@ class CallResult:
 
 
 class Player:
-    """Applies steps to the world. `send_event` gets every webhook body and its time; None: nobody is told.
+    """Applies steps of calls to the world.
 
-    `is_history`: what happens is past, and not all of it will have happened.
+    `send_event`: receives every webhook body and its Unix time; None sends no webhooks.
+    `is_history`: the calls are seeded history. Media sessions are added with the CDRs, for the last
+    HISTORY_DAYS only.
     """
 
     def __init__(
@@ -47,7 +49,7 @@ class Player:
         self._rng = random.Random(f"player {world.seed}")
 
     def apply_step(self, plan: CallPlan, step: Step, unix_time: float) -> Record | None:
-        """Let `apply_step` happen at Unix time `unix_time`; returns the webhook body it was told with."""
+        """Apply `step` at Unix time `unix_time`; return the webhook body that was sent, if any."""
         leg = step.leg
         with self.world.lock:
             self._update_leg(leg, step, unix_time)
@@ -102,7 +104,10 @@ class Player:
                     media_sessions.end_session(self.world, leg)
 
     def store_cdr(self, plan: CallPlan, leg: Leg) -> Record | None:
-        """The CDR of an ended leg; None where the user's settings keep unanswered group calls out."""
+        """Store the CDR of an ended leg and return it.
+
+        Return None if the user's settings exclude unanswered group calls.
+        """
         is_missed = leg.connected_at is None and leg.mailbox_connected_at is None
         if (
             is_missed
@@ -125,8 +130,10 @@ class Player:
             return self.world.collections["cdrs"].add(record)
 
     def store_recording(self, leg: Leg, unix_time: float) -> tuple[Record, Record | None]:
-        """The recording of an ended leg, and the webhook body (monitor.audio_ready) that told it at
-        `unix_time`."""
+        """Store the recording of an ended leg and send monitor.audio_ready at `unix_time`.
+
+        Return the record and the webhook body, if one was sent.
+        """
         assert leg.user is not None
         with self.world.lock:
             conversation = None
@@ -143,7 +150,7 @@ class Player:
             return record, event
 
     def store_voicemail(self, plan: CallPlan) -> Record | None:
-        """The voice message of a call that ended at the mailbox."""
+        """Store the voicemail message of an ended call; return None without a message."""
         message = plan.message
         if message is None or message.leg.ended_at is None:
             return None
@@ -165,7 +172,7 @@ class Player:
         *,
         translated: bool = False,
     ) -> tuple[Record, Record | None]:
-        """Store an SMS from outside. Returns its record and the body of its webhook."""
+        """Store an SMS from outside; return its record and the webhook body, if one was sent."""
         with self.world.lock:
             record = self._store_sms(user, sender, receiver, text, unix_time, inbound=True)
             if self.send_event is None:
@@ -195,7 +202,10 @@ class Player:
 
 
 def is_leg_recorded(leg: Leg) -> bool:
-    """Whether this leg is recorded, by the user's setting: A all, I inbound, O outbound, N none."""
+    """Check whether a leg is recorded, by `leg.is_recorded` or the setting of its user.
+
+    Settings: A all, I inbound, O outbound, N none.
+    """
     if leg.user is None or leg.is_machine:
         return False
     if leg.is_recorded is not None:

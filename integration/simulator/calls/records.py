@@ -1,4 +1,4 @@
-"""Records of the platform as JSON, with the types that are observed (docs/platform.md#4-types)."""
+"""Records of calls, recordings, voicemail and SMS with the observed types (docs/platform.md#4-types)."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ Record = dict[str, Any]
 
 
 def count_seconds_between(start: float, end: float) -> int:
-    """Whole seconds between two moments as the platform's own time stamps (cut to seconds) show them."""
+    """Count seconds between two Unix times, each truncated to seconds like the platform's timestamps."""
     return math.floor(end) - math.floor(start)
 
 
 def compute_billed_seconds(leg: Leg) -> int:
-    """Connected seconds of an ended leg; a mailbox counts, as on the platform."""
+    """Compute the connected seconds of an ended leg, including voicemail, as on the platform."""
     start = leg.connected_at if leg.connected_at is not None else leg.mailbox_connected_at
     return 0 if start is None or leg.ended_at is None else count_seconds_between(start, leg.ended_at)
 
 
 def cdr_record(cdr_id: int, leg: Leg) -> Record:
-    """The CDR of an ended leg."""
+    """Build the CDR of an ended leg."""
     assert leg.ended_at is not None
     billed_seconds = compute_billed_seconds(leg)
     price = numbers.get_rate(leg.dst) if leg.context == "PSTN_CALL" else 0.0
@@ -85,7 +85,7 @@ def cdr_record(cdr_id: int, leg: Leg) -> Record:
 
 
 def live_record(leg: Leg, now: float) -> Record:
-    """A live call as /calls shows it: letters for codes, Unix seconds, a caller id with plus."""
+    """Build a live call of /calls: words for codes, Unix seconds, a caller ID with plus."""
     agent = leg.user.user_agent if leg.user else None
     connected_at = leg.connected_at if leg.connected_at is not None else leg.agent_connected_at
     caller = leg.user.cli if leg.is_outbound and leg.user else leg.src
@@ -115,7 +115,8 @@ def live_record(leg: Leg, now: float) -> Record:
         "dst_call_id": f"{leg.src_hash[16:32]}@sip.example.net",
         "dst_contact": None,
         "dst_rate": numbers.get_rate(leg.dst) if leg.context == "PSTN_CALL" else 0,
-        # Named like a moment and typed like a fee; a moment once the far end of a one-legged call is there.
+        # The specification types this field as a number beside charges. The platform sends Unix seconds
+        # once the destination of an outbound leg has answered.
         "dst_connection": int(leg.connected_at) if leg.is_outbound and leg.connected_at is not None else None,
         "min_charge": 0,
         "monitor_state": leg.monitor_state,
@@ -125,7 +126,7 @@ def live_record(leg: Leg, now: float) -> Record:
 
 
 def monitor_record(monitor_id: int, leg: Leg, conversation: Conversation | None) -> Record:
-    """The recording of an ended, connected leg; `size` is the bytes of its MP3."""
+    """Build the recording of an ended, connected leg; `size` is in bytes of its MP3."""
     duration = max(1, compute_billed_seconds(leg))
     return {
         "id": monitor_id,
@@ -154,9 +155,9 @@ def monitor_record(monitor_id: int, leg: Leg, conversation: Conversation | None)
 def voicemessage_record(
     message_id: int, message: VoicemailMessage, recorded_at: float, text: str | None
 ) -> Record:
-    """A voice message; a caller from abroad carries `00`, the dialled number has none.
+    """Build a voicemail message.
 
-    See docs/platform.md#4-types.
+    A caller from abroad has the prefix `00`, the dialled number has none. See docs/platform.md#4-types.
     """
     leg = message.leg
     caller = f"00{leg.src}" if leg.src and not leg.src.startswith("44") else leg.src
@@ -187,7 +188,7 @@ def sms_record(
     inbound: bool,
     contact_name: str | None,
 ) -> Record:
-    """Build an SMS."""
+    """Build an SMS record. `created_at` is in Unix seconds."""
     own_id, own_name = (str(user.id), user.name) if user else (None, None)
     return {
         "id": sms_id,

@@ -1,7 +1,7 @@
-"""Scripts of calls: which legs a call has and what happens to them when.
+"""Call scripts: plans of legs and their steps.
 
-A script only plans; `player.py` makes it happen, live or as history. Offsets are seconds from the start of
-the call at normal speed. How legs behave follows docs/platform.md#8-call-flow and docs/calls.md.
+A script only plans; `player.py` applies the steps, live or as history. Offsets are seconds from the start of
+the call at normal speed. The legs behave as in docs/platform.md#8-call-flow and docs/calls.md.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ BUSY = "User busy"
 
 
 class CallScripts:
-    """Plans calls of one account, by name."""
+    """Scripts of an account's calls by name."""
 
     def __init__(self, participants: Participants) -> None:
         self.participants = participants
@@ -67,8 +67,11 @@ class CallScripts:
         return plan.sort_steps()
 
     def voicemail(self, options: CallOptions) -> CallPlan:
-        """The phone rings out and the caller talks to the mailbox: on the same leg, or (form "leg", as
-        ring groups with a mailbox at their end do) on a leg of the mailbox's own."""
+        """Plan an unanswered call whose caller leaves a voicemail message.
+
+        The mailbox answers on the same leg. With variant "leg" or a group, it answers on a separate leg, as
+        for ring groups whose final destination is a mailbox.
+        """
         if options.variant == "leg" or options.group is not None:
             groups_with_mailbox = [group for group in self.account.groups if group.final_dst_type == "V"]
             group = options.group or (groups_with_mailbox[0] if groups_with_mailbox else None)
@@ -134,7 +137,10 @@ class CallScripts:
         return plan.sort_steps()
 
     def hunt_answered(self, options: CallOptions) -> CallPlan:
-        """One phone after another, each for the group's ring time; the last one (or `user`) answers."""
+        """Plan a hunt group call: phones ring in sequence for the group's ring time each.
+
+        The last phone, or that of `options.user`, answers.
+        """
         group, caller, ddi = self.participants.choose_group_call(options, "ringgroup", "H")
         answering_member = options.user if options.user in group.members else group.members[-1]
         plan = CallPlan("hunt_answered", [], outside_party=caller, is_answered=True)
@@ -171,7 +177,7 @@ class CallScripts:
         return plan.sort_steps()
 
     def queue_abandoned(self, options: CallOptions) -> CallPlan:
-        """The caller hears music, the agents ring, nobody answers, the caller leaves."""
+        """Plan a queue call whose caller listens to music and hangs up before an agent answers."""
         plan, music_leg, legs, retry_at = self._plan_queue(options, "queue_abandoned")
         offset = retry_at + (options.ring_seconds or 5.0 + self.rng.random() * 8)
         for n, leg in enumerate(legs):
@@ -180,7 +186,7 @@ class CallScripts:
         return plan.sort_steps()
 
     def transfer(self, options: CallOptions) -> CallPlan:
-        """A answers, holds, transfers to B; B talks on."""
+        """Plan a call that user A answers, holds and transfers to user B."""
         user, caller, ddi = self.participants.choose_direct_call(options)
         first = self.participants.make_inbound_leg(caller, ddi, user)
         second_user = options.second_user or self.participants.choose_colleague(user)
@@ -234,8 +240,11 @@ class CallScripts:
         return plan.sort_steps()
 
     def click_to_call(self, options: CallOptions) -> CallPlan:
-        """Agent first. Form "one": a single id goes INITIAL → ACCEPTED → RINGING → CONNECTED for the agent,
-        then RINGING → CONNECTED for the destination; form "two": a leg for each (docs/calls.md#outcome)."""
+        """Plan a click-to-call, which rings the user before the destination.
+
+        Variant "one": one leg with INITIAL → ACCEPTED → RINGING → CONNECTED for the user, then
+        RINGING → CONNECTED for the destination. Variant "two": one leg for each (docs/calls.md#outcome).
+        """
         user = options.user or self.participants.choose_online_user()
         number = options.caller or self.participants.choose_reachable_number()
         is_answered = options.is_answered is not False
@@ -301,7 +310,8 @@ class CallScripts:
             )
             plan.legs.append(leg)
             plan.add_step(n * 0.02, leg, "initial")
-            # All phones ring, the one that gives up at once too: its ringing comes after its end.
+            # An unregistered phone ends at 0.1 s. Its ringing event at 0.3 s follows the end, as on the
+            # platform.
             plan.add_step(0.3 + n * 0.02, leg, "ringing")
         return plan, list(plan.legs)
 

@@ -1,7 +1,7 @@
-"""The clockwork that lets calls happen in real time.
+"""Scheduler that plays calls in real time.
 
-`speed` makes calls shorter; all times told are real ones. A CDR appears some seconds after its leg ended, a
-recording later still.
+`speed` shortens calls; all reported times are real. A CDR appears 2 to 8 s and a recording 6 to 20 s after
+the end of the leg, divided by `speed`.
 """
 
 from __future__ import annotations
@@ -21,11 +21,17 @@ from integration.simulator.calls.world import World
 
 _CDR_DELAY_RANGE = (2.0, 8.0)
 _RECORDING_DELAY_RANGE = (6.0, 20.0)
+"""Least and most seconds from the end of a leg to its recording."""
 
 
 @dataclass(slots=True, eq=False)
 class RunningCall:
-    """A call under way: `result` grows as it goes; `plan_version` changes when somebody takes it over."""
+    """Call in progress.
+
+    `result`: ids and events so far.
+    `plan_version`: increases when `replace_steps` replaces the plan; steps of older versions are skipped.
+    `record_delays`: seconds from the end of a leg to its CDR and its recording; None is random.
+    """
 
     plan: CallPlan
     result: CallResult
@@ -36,7 +42,10 @@ class RunningCall:
 
 
 class Traffic:
-    """Runs calls on one thread. `stop()` ends it; an error in it is printed and kept in `error`."""
+    """Thread that plays calls until `stop()`.
+
+    Errors are printed; `error` holds the last of them.
+    """
 
     def __init__(self, world: World, player: Player, quiet_player: Player, speed: float = 1.0) -> None:
         self.world = world
@@ -67,7 +76,7 @@ class Traffic:
         return self._thread.is_alive()
 
     def schedule(self, unix_time: float, action: Callable[[float], None]) -> None:
-        """Call `action(moment)` at Unix time `unix_time`."""
+        """Call `action(unix_time)` at Unix time `unix_time` on the traffic thread."""
         with self._changed:
             self._count += 1
             heapq.heappush(self._queue, (unix_time, self._count, action))
@@ -78,13 +87,17 @@ class Traffic:
     def play(
         self, plan: CallPlan, *, is_silent: bool = False, record_delays: tuple[float, float] | None = None
     ) -> RunningCall:
-        """Let `plan` happen from now on, in real time. `record_delays`: seconds until CDR and recording."""
+        """Play `plan` in real time from now.
+
+        `is_silent`: send no webhooks.
+        `record_delays`: seconds from the end of a leg to its CDR and its recording.
+        """
         running = RunningCall(
             plan, CallResult([leg.id for leg in plan.legs]), record_delays=record_delays, is_silent=is_silent
         )
         now = clock.unix()
         with self.world.lock:
-            # What begins at once has begun when this returns: the call can be asked for.
+            # Steps at offset 0 run before the return, so that the caller can request the live call.
             for leg in plan.legs:
                 self._running[leg.id] = running
             for step in [step for step in plan.steps if step.offset <= 0]:
@@ -100,10 +113,10 @@ class Traffic:
         until_event: str | None = None,
         record_delays: tuple[float, float] | None = None,
     ) -> RunningCall:
-        """Let `plan` have happened until now: its events are told at once, with times of the past.
+        """Play `plan` immediately with past times, so that the last step happens now.
 
-        `until_event` stops after the first event of that name and leaves the call as it is then. Without
-        `record_delays` CDRs and recordings are there when this returns.
+        `until_event`: stop after the first step of that name; the call stays live.
+        `record_delays`: as for `play`; without it CDRs and recordings exist on return.
         """
         running = RunningCall(
             plan,
@@ -129,7 +142,7 @@ class Traffic:
         return self._running.get(leg_id)
 
     def replace_steps(self, running: RunningCall, steps: list[Step]) -> None:
-        """Drop what was planned for a call and let `steps` happen instead, their times from now."""
+        """Replace the remaining steps of a call by `steps`, whose offsets start now."""
         running.plan_version += 1
         running.plan.steps = steps
         for step in steps:

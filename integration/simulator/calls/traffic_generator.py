@@ -1,4 +1,4 @@
-"""What happens by itself while the simulator runs: calls, SMS, now and then a fax, a chat, a web call."""
+"""Generator of live traffic: calls, SMS and occasional faxes, chats and web calls."""
 
 from __future__ import annotations
 
@@ -36,7 +36,10 @@ _SECONDS_BETWEEN_OTHER_EVENTS = 150.0
 
 
 class TrafficGenerator:
-    """Starts things on the clockwork `traffic`; `speed` there makes them more frequent here."""
+    """Generator of random events, scheduled on `traffic`.
+
+    A higher `traffic.speed` gives more events.
+    """
 
     def __init__(self, traffic: Traffic) -> None:
         self.traffic = traffic
@@ -53,11 +56,11 @@ class TrafficGenerator:
         self.traffic.schedule(now + 30.0 / speed, self._start_next_other)
 
     def stop(self) -> None:
-        """Nothing new begins; calls under way go on."""
+        """Start no new events. Calls in progress continue."""
         self._is_active = False
 
     def schedule_first_calls(self) -> None:
-        """Where things happen, some calls soon: whoever has begun to listen has something to see."""
+        """Start three calls within 3 s, if active, so that a new webhook receiver gets events soon."""
         if self._is_active:
             for delay in (0.3, 1.5, 3.0):
                 self.traffic.schedule(clock.unix() + delay, self._start_random_call)
@@ -66,12 +69,12 @@ class TrafficGenerator:
         self.traffic.schedule(unix_time + self._rng.expovariate(self.traffic.speed / mean_seconds), action)
 
     def _plan(self, script: str, options: CallOptions) -> CallPlan | None:
-        """None where the account has nobody left for it."""
+        """Plan a call; return None if the account has no participant left for the script."""
         try:
             with self.world.lock:
                 return self.world.scripts.by_name[script](options)
         except NoParticipant as error:
-            print(f"Simulator: no {script}: {error}", file=sys.stderr, flush=True)
+            print(f"Simulator: cannot start {script}: {error}", file=sys.stderr, flush=True)
             return None
 
     def _start_random_call(self, _: float) -> None:
@@ -124,7 +127,7 @@ class TrafficGenerator:
         self.traffic.player.send_sms(person, sender, receiver, text, unix_time)
 
     def _start_next_other(self, unix_time: float) -> None:
-        """A fax, a chat that has just ended, a web call, or a visitor who is called back."""
+        """Start a fax, a chat that has just ended, a web call or a call-me-back call."""
         if not self._is_active:
             return
         event_kind = self._rng.choice(("fax", "chat", "web_call", "call_me_back"))

@@ -1,7 +1,7 @@
-"""Calls that begin on the web: web calls, lead calls, and call-me-back from the widget.
+"""Calls placed by the platform: web calls, lead calls, and call-me-back from the widget.
 
-The platform places them on somebody's behalf, so that both ends are dialled. Kept apart from the other
-scripts with a generator of their own: the history of other calls stays the same with and without them.
+The platform dials both ends of web calls and call-me-back, and the only end of lead calls. These scripts have
+a separate random generator, so that the history of other calls does not depend on them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,10 @@ _NORMAL = "Normal Clearing"
 
 
 class WebScripts:
-    """Plans calls of the web, by name; `wish.caller` is the outside party, `wish.to` the other end."""
+    """Scripts of web calls by name.
+
+    `options.caller` is the outside party, `options.destination` the other end of a web call.
+    """
 
     def __init__(self, participants: Participants) -> None:
         self.participants = participants
@@ -34,7 +37,7 @@ class WebScripts:
         }
 
     def web_call(self, options: CallOptions) -> CallPlan:
-        """`caller` is rung first; when they answer, `to` (default: the user's extension)."""
+        """Plan a call to `caller` and then to `destination` (default: the user's extension)."""
         user = options.user or self.participants.choose_online_user()
         first_leg = self._mark_leg(
             leg=self.participants.make_outbound_leg(user, options.caller or self._choose_outside_number()),
@@ -50,7 +53,7 @@ class WebScripts:
         return plan.sort_steps()
 
     def call_me_back(self, options: CallOptions) -> CallPlan:
-        """A visitor leaves a number: one of ours is rung, then the visitor."""
+        """Plan a call to a user and then to a visitor of the website."""
         user = options.user or self.participants.choose_online_user()
         phone = options.caller or choose_visitor_phone(self.participants.rng)
         first_leg = self._mark_leg(
@@ -65,7 +68,7 @@ class WebScripts:
         return plan.sort_steps()
 
     def lead_call(self, options: CallOptions) -> CallPlan:
-        """One end only: `caller` is rung from the number `line`, and hears what is to be said."""
+        """Plan a call to `caller` only, with the caller ID `ddi`, which plays a message."""
         user = options.user or self.participants.choose_online_user()
         leg = self.participants.make_outbound_leg(user, options.caller or self._choose_outside_number())
         ddi = options.ddi or self.participants.account.ddis[0]
@@ -122,7 +125,10 @@ class WebScripts:
 
 
 def add_webcall(state: AccountState, plan: CallPlan, started_at: float) -> Record:
-    """The record of a web call that begins at `started_at`; `bill_leg` fills in what its legs took."""
+    """Add the record of a web call that starts at Unix time `started_at`.
+
+    `bill_leg` sets durations and charges when the legs end.
+    """
     first_number, second_number = plan.legs[0].dst, plan.legs[1].dst
     plan.webcall = {
         "id": state.new_id("webcalls"),
@@ -141,7 +147,7 @@ def add_webcall(state: AccountState, plan: CallPlan, started_at: float) -> Recor
 
 
 def bill_leg(record: Record, plan: CallPlan, leg: Leg) -> None:
-    """Note an ended leg of a web call in its record."""
+    """Store duration and charge of an ended leg in the record of its web call."""
     side = "from" if leg is plan.legs[0] else "to"
     seconds = compute_billed_seconds(leg)
     record[f"{side}_duration"] = seconds
@@ -150,5 +156,5 @@ def bill_leg(record: Record, plan: CallPlan, leg: Leg) -> None:
 
 
 def _get_rate(number: str) -> float:
-    """Extensions cost nothing."""
+    """Return the rate per minute of a number; 0 for an extension."""
     return numbers.get_rate(number) if len(number) > 6 else 0.0

@@ -1,7 +1,7 @@
-"""Posts webhooks: in order, one at a time, again after a failure, badly on demand.
+"""Delivery of webhooks: in order, one at a time, with retries and faults on demand.
 
-How the platform repeats is not known (docs/platform.md#11-delivery); here everything but a 2xx is tried again
-after growing gaps.
+The retries of the platform are unknown (docs/platform.md#11-delivery). The simulator retries after every
+result except 2xx, with growing delays.
 """
 
 from __future__ import annotations
@@ -22,12 +22,17 @@ from integration.simulator.http.faults import ActiveFaults
 Record = dict[str, Any]
 
 RETRY_GAPS = (1.0, 5.0, 30.0, 120.0)
+"""Seconds between attempts of a delivery."""
+
 _LOG_SIZE = 20_000
 
 
 @dataclass(slots=True)
 class Delivery:
-    """One webhook on its way. `state`: waiting, delivered, dropped (by a fault), failed (no more tries)."""
+    """Delivery of one webhook.
+
+    `state`: waiting, delivered, dropped (by a fault), failed (no attempts left) or no url.
+    """
 
     number: int
     event: Record
@@ -48,7 +53,12 @@ class Delivery:
 
 
 class WebhookSender:
-    """Sends to `url` (None: webhooks are only kept in the log). `ca_file`: file of certificates to trust."""
+    """Thread that posts webhooks to `url`.
+
+    `url`: None stores webhooks only in `log`.
+    `ca_file`: file with the certificates to trust.
+    `retry_gaps`: seconds between attempts; `timeout`: seconds for one attempt.
+    """
 
     def __init__(
         self,
@@ -83,7 +93,7 @@ class WebhookSender:
             self._is_stopping = True
             self._changed.notify_all()
         if self._thread.is_alive():
-            # Not longer: a receiver that hangs is left to the daemon thread.
+            # Wait at most 1 s: a receiver may hang, and the daemon thread ends with the process.
             self._thread.join(1)
 
     @property
@@ -91,7 +101,7 @@ class WebhookSender:
         return self._thread.is_alive()
 
     def send(self, event: Record) -> None:
-        """Queue one webhook; returns at once."""
+        """Queue a webhook without waiting for its delivery."""
         name = str(event.get("event_name") or event.get("nome_do_evento"))
         faults = {fault.kind: fault for fault in self.faults.draw_for_webhook(name)}
         body = orjson.dumps(event).replace(b"/", b"\\/")
@@ -115,7 +125,10 @@ class WebhookSender:
             self._changed.notify_all()
 
     def wait_until_idle(self, seconds: float) -> bool:
-        """Wait until nothing is due any more (later tries don't count); False if that took too long."""
+        """Wait until every queued webhook was attempted once; return False after `seconds`.
+
+        Pending retries are ignored.
+        """
         with self._changed:
             return self._changed.wait_for(self._is_idle, seconds)
 
@@ -127,14 +140,17 @@ class WebhookSender:
             return [delivery.as_record() for delivery in self.log if delivery.number > after]
 
     def check_url(self, url: str) -> str | None:
-        """What is wrong with `url`, asked as the platform asks when a webhook is saved; None: it answers."""
+        """Probe `url` with a GET, as the platform does when a webhook is saved.
+
+        Return the error, or None for a status below 300.
+        """
         try:
             response = requests.get(
                 url, timeout=self.timeout, verify=self.ca_file or True, allow_redirects=False
             )
         except requests.RequestException as error:
-            return f"The URL does not answer: {error}"
-        return None if response.status_code < 300 else f"The URL answers {response.status_code}"
+            return f"The URL is unreachable: {error}"
+        return None if response.status_code < 300 else f"The URL returned {response.status_code}"
 
     def _run(self) -> None:
         with requests.Session() as session:
@@ -188,7 +204,7 @@ class WebhookSender:
             delivery.state = "delivered"
             self.error = None
             return
-        self.error = failure or f"answered {status}"
+        self.error = failure or f"the receiver returned {status}"
         if len(delivery.attempts) > len(self.retry_gaps):
             delivery.state = "failed"
             return

@@ -1,4 +1,4 @@
-"""World: the state of the account and its live calls."""
+"""World: the state of a simulated account and its live calls."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from integration.simulator.records.record_fields import Record
 
 
 class World(AccountState):
-    """The state of one simulated platform."""
+    """State of one simulated platform."""
 
     def __init__(self, seed: int, start: float | None = None) -> None:
         super().__init__(seed, start)

@@ -1,8 +1,7 @@
-"""Request bodies: which fields an operation takes and what each may hold.
+"""Validation of request bodies: fields of an operation and a check of each value.
 
-A wrong body is answered with all its wrong fields at once (docs/platform.md#5-errors). Fields that an
-operation does not know are ignored, null empties a field that is not needed. How strict the real platform is,
-is not shown.
+The error for an invalid body lists all invalid fields (docs/platform.md#5-errors). Unknown fields are
+ignored. null clears a field that is not required. The strictness of the real platform is undocumented.
 """
 
 from __future__ import annotations
@@ -27,7 +26,10 @@ _EMAIL = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+")
 
 
 def read_object() -> Record:
-    """The request's JSON object. Raises ErrorResponse."""
+    """Return the JSON object of the request body; {} for an empty body.
+
+    Raises ErrorResponse.
+    """
     body = _parse_body() if request.get_data() else {}
     if not isinstance(body, dict):
         raise ErrorResponse(400, "Validation error")
@@ -35,7 +37,10 @@ def read_object() -> Record:
 
 
 def read_list() -> list[Record]:
-    """The request's JSON array of objects, as bulk changes send it. Raises ErrorResponse."""
+    """Return the JSON array of objects in the body of a bulk change.
+
+    Raises ErrorResponse.
+    """
     entries = _parse_body()
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
         raise ErrorResponse(400, "Validation error")
@@ -43,7 +48,7 @@ def read_list() -> list[Record]:
 
 
 def _parse_body() -> Any:
-    """What nobody could send back – lone surrogates, unfinished text – is refused here."""
+    """Parse the body as JSON. Lone surrogates and incomplete text are refused."""
     try:
         return orjson.loads(request.get_data())
     except orjson.JSONDecodeError as error:
@@ -52,14 +57,19 @@ def _parse_body() -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """The fields of a body and the check of each; `required` must be there when a record is made."""
+    """Checks of body fields by name.
+
+    `required` fields are mandatory when a record is created.
+    """
 
     checks: Mapping[str, Check]
     required: tuple[str, ...] = ()
 
     def read(self, body: Record, *, is_change: bool = False) -> Record:
-        """The known fields of `body`, each as its check gives it. Raises ErrorResponse naming all wrong
-        ones."""
+        """Return the known fields of `body`, converted by their checks.
+
+        Raises ErrorResponse with the names of all invalid fields.
+        """
         fields: Record = {}
         invalid_fields: list[str] = []
         for name, check in self.checks.items():
@@ -112,7 +122,7 @@ def boolean(value: Any) -> bool:
 
 
 def phone_digits(value: Any) -> str:
-    """A telephone number or extension, without its plus."""
+    """Return a telephone number or extension without its plus."""
     candidate = str(value).removeprefix("+") if isinstance(value, (str, int)) else ""
     if not (candidate.isascii() and candidate.isdigit()):
         raise ValueError
@@ -120,7 +130,7 @@ def phone_digits(value: Any) -> str:
 
 
 def timestamp(value: Any) -> str:
-    """'YYYY-MM-DD HH:MM:SS' or a bare date, kept as its midnight."""
+    """Return 'YYYY-MM-DD HH:MM:SS'; a date without a time means its midnight."""
     parsed = clock.parse_utc(value)
     if parsed is None:
         raise ValueError
@@ -168,14 +178,14 @@ def list_of(check_entry: Check = any_value) -> Check:
 
 
 def comma_joined(value: Any) -> str:
-    """An array of words or ids, kept as the text with commas that its record shows."""
+    """Join an array of words or ids to the comma-separated text of the record."""
     if not isinstance(value, list) or not all(isinstance(entry, (str, int)) for entry in value):
         raise ValueError
     return ",".join(str(entry) for entry in value)
 
 
 def audio_file(value: Any) -> bytes:
-    """An MP3, MP4, WAV or AAC file in base64."""
+    """Decode an MP3, MP4, WAV or AAC file from base64."""
     try:
         data = base64.b64decode(text(value), validate=True)
     except binascii.Error as error:

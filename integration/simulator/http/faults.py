@@ -2,30 +2,30 @@
 
 A specification is a comma-separated list of `KIND[=VALUE][:PROBABILITY][*TIMES][@[METHOD ]PATH]`:
 
-    status=CODE         answer with this status (429 and 503 with Retry-After; `429/5` names its seconds)
-    hang=SECONDS        silence, then the connection is closed without an answer
-    slow=SECONDS        the answer comes later
-    drip=SECONDS        the body is spread over so many seconds
-    truncate[=SHARE]    Content-Length promises more than is sent (default: half is sent)
-    malformed[=WHAT]    `json` (default): a body that ends in the middle; `headers`: headers nobody can parse
+    status=CODE         respond with this status (429 and 503 with Retry-After; `429/5` sets its seconds)
+    hang=SECONDS        no response; the connection is closed after this time
+    slow=SECONDS        the response is delayed by this time
+    drip=SECONDS        the body is sent in pieces over this time
+    truncate[=SHARE]    only this share of the body is sent, less than Content-Length (default: half)
+    malformed[=WHAT]    `json` (default): an incomplete body; `headers`: headers that no client can parse
     html                an HTML page with status 200
     empty               `{"data": [], "total": 0}`
     double-row          the last record of a page twice
-    short-page          half the records of a page; the total is right
-    short-list          half the records of a page, and a total as if there were no more
-    shuffle             a list in another order with each request, whatever order was asked for
-    no-length[=SHARE]   no Content-Length; so much of the body is sent (default: half), then the end
+    short-page          half the records of a page; the total is correct
+    short-list          half the records of a page; the total is reduced to match
+    shuffle             a list in a different order with each request; `sort` is ignored
+    no-length[=SHARE]   no Content-Length; the connection ends after this share of the body (default: half)
     wrong-file[=WHAT]   `short`, `html` or `zero` (default: one of them) instead of an MP3 or a PDF
     expire-token        the token of this request expires first: 401
     webhook-drop        a webhook is never sent
-    webhook-duplicate   sent twice
-    webhook-reorder     sent a little later than those behind it
-    webhook-delay=SECONDS   sent later
+    webhook-duplicate   a webhook is sent twice
+    webhook-reorder     a webhook is delayed by 0.05 to 1.55 s, so that newer webhooks can overtake it
+    webhook-delay=SECONDS   a webhook is delayed by this time
 
-PROBABILITY is 1 where left out, TIMES unlimited. PATH is below the base path: a prefix (`/cdrs` stands for
-`/cdrs/7` too) or a pattern with `*`. For webhooks PATH is the event name, with `*`:
-`webhook-drop@call.hangup`. Each fault draws from its own generator, so that the same seed and the same
-requests meet the same faults.
+The default PROBABILITY is 1, the default of TIMES is unlimited. PATH is relative to the base path: a prefix
+(`/cdrs` includes `/cdrs/7`) or a pattern with `*`. For webhooks PATH is the event name or a pattern with `*`:
+`webhook-drop@call.hangup`. Each fault has a separate random generator, so that the same seed and the same
+requests cause the same faults.
 Example: `status=503:0.1@/cdrs,hang=5:0.05,truncate*2@GET /monitors/*.mp3,webhook-duplicate:0.2`.
 """
 
@@ -65,13 +65,12 @@ _FAULT_PATTERN = re.compile(
 
 
 class InvalidFaultSpec(ValueError):
-    """A fault specification that can't be read; the message names the entry."""
+    """Invalid fault specification. The message names the entry."""
 
 
 @dataclass(slots=True)
 class Fault:
-    """One entry of a specification. `remaining` counts down the times it may still happen (None:
-    unlimited)."""
+    """Entry of a fault specification. `remaining`: occurrences left; None is unlimited."""
 
     text: str
     kind: str
@@ -103,7 +102,7 @@ class Fault:
 
 
 class ActiveFaults:
-    """The faults in force. Safe to use from all threads."""
+    """Active faults. Thread-safe."""
 
     def __init__(self, seed: int = 0, spec: str = "") -> None:
         self._seed = seed
@@ -113,7 +112,7 @@ class ActiveFaults:
         self.add(spec)
 
     def add(self, spec: str) -> None:
-        """Put more faults in force. Raises InvalidFaultSpec, and then changes nothing."""
+        """Activate all faults of `spec`. Raises InvalidFaultSpec without activating any of them."""
         entries = [entry.strip() for entry in spec.split(",") if entry.strip()]
         parsed = [parse(entry, self._seed, self._count + n) for n, entry in enumerate(entries)]
         with self._lock:
@@ -131,11 +130,11 @@ class ActiveFaults:
             ]
 
     def draw_for_request(self, method: str, path: str) -> list[Fault]:
-        """The faults that happen to this request."""
+        """Draw the faults of a request and count them."""
         return self._draw(method, path, for_webhook=False)
 
     def draw_for_webhook(self, event_name: str) -> list[Fault]:
-        """The faults that happen to this webhook."""
+        """Draw the faults of a webhook and count them."""
         return self._draw("POST", event_name, for_webhook=True)
 
     def _draw(self, method: str, path: str, *, for_webhook: bool) -> list[Fault]:
@@ -154,17 +153,17 @@ class ActiveFaults:
 
 
 def parse(entry: str, seed: int = 0, number: int = 0) -> Fault:
-    """One entry of a specification. Raises InvalidFaultSpec."""
+    """Parse one entry of a specification. Raises InvalidFaultSpec."""
     match = _FAULT_PATTERN.match(entry)
     if match is None or match["kind"] not in _VALUE_REQUIRED:
-        raise InvalidFaultSpec(f"fault {entry!r}: unknown; see `simulator --help`")
+        raise InvalidFaultSpec(f"fault {entry!r}: unknown fault; see `simulator --help`")
     kind, value = match["kind"], match["value"]
     if _VALUE_REQUIRED[kind] and value is None:
-        raise InvalidFaultSpec(f"fault {entry!r}: needs a value, {kind}=…")
+        raise InvalidFaultSpec(f"fault {entry!r}: a value is required: {kind}=…")
     allowed = _ALLOWED_VALUES.get(kind)
     if value is not None:
         if allowed is not None and value not in allowed:
-            raise InvalidFaultSpec(f"fault {entry!r}: {kind} takes {', '.join(allowed)}")
+            raise InvalidFaultSpec(f"fault {entry!r}: the value must be one of {', '.join(allowed)}")
         if allowed is None:
             try:
                 [float(part) for part in value.split("/")]
@@ -175,7 +174,7 @@ def parse(entry: str, seed: int = 0, number: int = 0) -> Fault:
     except ValueError:
         probability = -1.0
     if not 0 <= probability <= 1:
-        raise InvalidFaultSpec(f"fault {entry!r}: the probability lies between 0 and 1")
+        raise InvalidFaultSpec(f"fault {entry!r}: the probability must be between 0 and 1")
     method, path = None, match["where"]
     if path and " " in path:
         method, path = path.split(" ", 1)

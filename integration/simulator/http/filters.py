@@ -1,8 +1,8 @@
-"""Filter, sort, group and page as the platform does them (specification, Common conventions;
-docs/platform.md#3-collections).
+"""Filters, sorting, grouping and paging of collections, as on the platform.
 
-Comparison follows the platform's database: text ignores case in `like`, a numeric string serves for a
-number, null matches nothing but `eq null`. What it refuses is answered `400 {"message": "Filtration error"}`.
+See the specification, Common conventions, and docs/platform.md#3-collections. Comparisons follow the
+platform's database: `like` ignores case, a numeric string equals a number, and null matches only `eq null`.
+The response to an invalid filter is `400 {"message": "Filtration error"}`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ Record = dict[str, Any]
 RecordTest = Callable[[Record], bool]
 
 MAX_LIMIT = 5000
-# Not documented and not observed; the vendor's own command line uses 25 (docs/platform.md#3-collections).
+# The default is undocumented and was not observed. The vendor's command line tool uses 25
+# (docs/platform.md#3-collections).
 DEFAULT_LIMIT = 25
 
 _OPERATOR_ALIASES = {
@@ -43,12 +44,12 @@ _OPERATOR_ALIASES = {
 
 
 class QueryRefused(Exception):
-    """The query can't be answered; the message is the platform's."""
+    """Invalid query. The message is the platform's."""
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """One page of records and the number of all matches."""
+    """Page of records, and the number of all matching records."""
 
     records: list[Record]
     total: int
@@ -61,9 +62,11 @@ def select(
     *,
     unfilterable: frozenset[str] = frozenset(),
 ) -> Page:
-    """The page of `records` that the query parameters `args` ask for. Raises QueryRefused.
+    """Select the page of `records` for the query parameters `args`.
 
-    `records` come in the collection's own order (by id); `fields` are the names a query may use.
+    `records`: in the order of the collection, by id.
+    `fields`: names that the query may use, except `unfilterable` names in filters.
+    Raises QueryRefused.
     """
     tests = [*compile_filter(args.get("filter"), fields, unfilterable)]
     matches = (
@@ -73,7 +76,7 @@ def select(
     if group:
         matches = _group_records(matches, group, fields)
     sort = args.get("sort")
-    # `-calldate` is sent by one real client; the platform's answer to it is not known, ours is its own order.
+    # A real client sends `-calldate`. The platform's response is unknown; the simulator sorts by id.
     if sort and not sort.startswith("-"):
         if sort not in fields:
             raise QueryRefused("Sorting error")
@@ -91,7 +94,7 @@ def select(
 def compile_filter(
     text: str | None, fields: Sequence[str], unfilterable: frozenset[str] = frozenset()
 ) -> list[RecordTest]:
-    """The tests a `filter` parameter stands for; all have to hold. Raises QueryRefused."""
+    """Compile a `filter` parameter to tests that must all pass. Raises QueryRefused."""
     if not text:
         return []
     try:
@@ -172,7 +175,7 @@ def _normalize_value(value: Any) -> Any:
 
 
 def _list_equal_values(value: Any) -> tuple[Any, ...]:
-    """The values that count as equal to `value`: the number for its numeric text, the text for the number."""
+    """Return the values equal to `value`: also the number for numeric text, and text for a number."""
     value = _normalize_value(value)
     if isinstance(value, str):
         number = _parse_number(value)

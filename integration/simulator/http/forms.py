@@ -1,7 +1,7 @@
-"""Forms of request bodies: the catalogue's fields, each with the check of its name or its type.
+"""Forms of request bodies: fields of the catalogue with checks by name or type.
 
-The catalogue shows no enumerations. `format` csv, pdf or xlsx, `status` A (active) or P (paused), frequency
-`type` D, W or M (W is observed) and strategy M are this simulator's choice, and so is what is required.
+The catalogue has no enumerations of these values. Invented: `format` csv, pdf or xlsx, `status` A (active) or
+P (paused), frequency `type` D, W or M (W was observed), strategy M, and the choice of required fields.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def _report_id(value: Any) -> int:
 
 
 def _frequency(value: Any) -> str:
-    """The object as JSON, as its record shows it."""
+    """Validate a frequency object and return it as JSON text, as records contain it."""
     frequency = bodies.json_object(value)
     bodies.one_of("D", "W", "M")(frequency.get("type"))
     for name, minimum, maximum in (("time_of_day", 0, 23), ("day_of_week", 0, 7), ("day_of_month", 1, 31)):
@@ -43,7 +43,7 @@ def _frequency(value: Any) -> str:
 
 
 def _position(value: Any) -> int:
-    """'left', 'right' or the number that records show for them."""
+    """Return the number of 'left' or 'right', or the number itself."""
     if isinstance(value, str) and value in _POSITIONS:
         return _POSITIONS[value]
     position = bodies.integer(value)
@@ -53,7 +53,7 @@ def _position(value: Any) -> int:
 
 
 def _countries(value: Any) -> str:
-    """A list of country codes, or their text with commas."""
+    """Return country codes as comma-separated text."""
     return ",".join(map(bodies.text, value)) if isinstance(value, list) else bodies.text(value)
 
 
@@ -87,12 +87,12 @@ _FIELD_CHECKS: dict[str, Check] = {
     "frequency": _frequency,
     "position": _position,
     "allowed_countries": _countries,
-    # Names that mean something else in other collections.
+    # These names have other meanings in other collections.
     "users groups": bodies.list_of(bodies.integer),
     "ringgroups users": bodies.list_of(bodies.integer),
     "cdrs labels": bodies.list_of(bodies.non_empty_text),
 }
-"""Checks by field name, or by collection and field name."""
+"""Checks by field name, or by collection and field name separated by a space."""
 
 _REQUIRED = {
     *("name", "text", "extension_id", "data", "action", "direction"),
@@ -110,7 +110,7 @@ _UNDOCUMENTED_FIELDS = {
 
 @functools.cache
 def make_form(name: str, *, is_bulk: bool = False) -> Form:
-    """The form of bodies that create or change records of collection `name`."""
+    """Create the form of bodies that create or change records of collection `name`."""
     checks: dict[str, Check] = {}
     for operation in catalogue.OPERATIONS:
         if operation.path.partition("/{")[0] == f"/{name}" and operation.is_bulk == is_bulk:

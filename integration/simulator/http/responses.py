@@ -12,7 +12,7 @@ Record = dict[str, Any]
 
 
 class ErrorResponse(Exception):
-    """Ends a request with the platform's error shape."""
+    """Exception that ends a request with an error response of the platform."""
 
     def __init__(self, status: int, message: str, errors: Iterable[Any] = ()) -> None:
         super().__init__(message)
@@ -21,7 +21,7 @@ class ErrorResponse(Exception):
 
 
 def make_validation_error(*fields: str) -> ErrorResponse:
-    """The platform's answer to bad fields of a body (docs/platform.md#5-errors)."""
+    """Create the platform's error for invalid body fields (docs/platform.md#5-errors)."""
     return ErrorResponse(
         400,
         "Validation error",
@@ -30,7 +30,10 @@ def make_validation_error(*fields: str) -> ErrorResponse:
 
 
 def make_json_response(data: Any, status: int = 200) -> Response:
-    """JSON as the platform writes it: compact, `/` escaped as `\\/` (docs/platform.md#4-types)."""
+    """Create a JSON response in the platform's form: compact, `/` escaped as `\\/`.
+
+    See docs/platform.md#4-types.
+    """
     body = orjson.dumps(data).replace(b"/", b"\\/")
     return Response(body, status, content_type="application/json")
 
@@ -40,13 +43,16 @@ def make_item_response(record: Record, status: int = 200, path: str | None = Non
 
 
 def make_list_response(records: Iterable[Record], total: int | None = None) -> Response:
-    """A collection's envelope; `total` defaults to the number of `records`."""
+    """Create the response of a collection; `total` defaults to the number of `records`."""
     record_list = list(records)
     return make_json_response({"data": record_list, "total": len(record_list) if total is None else total})
 
 
 def make_accepted_response(message: str = "Accepted") -> Response:
-    """202: it will be done. What the body says is not shown."""
+    """Create a 202 response for work that finishes later.
+
+    The documentation shows no body.
+    """
     return make_json_response({"message": message}, 202)
 
 

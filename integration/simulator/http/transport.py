@@ -1,8 +1,8 @@
-"""A small HTTP/1.1 server with keep-alive and TLS that can also break every rule of HTTP on purpose.
+"""Small HTTP/1.1 server with keep-alive and TLS that can violate HTTP on purpose.
 
-Werkzeug's own server closes after each answer, and neither it nor Granian lets an application truncate a
-body, stay silent or send broken headers. The application asks for such misbehaviour by putting a
-`WireFault` into `environ["simulator.mischief"]`.
+Werkzeug's server closes the connection after each response. Neither Werkzeug nor Granian lets an application
+truncate a body, send no response or send broken headers. The application requests such a fault with a
+`WireFault` in `environ["simulator.mischief"]`.
 """
 
 from __future__ import annotations
@@ -27,12 +27,14 @@ Application = Callable[[Environ, Callable[..., Any]], Iterable[bytes]]
 
 @dataclass(slots=True)
 class WireFault:
-    """What to do to the answer on the wire.
+    """Faults of a response on the wire.
 
-    `hang`: silence for so many seconds, then close without an answer. `delay`: seconds before the answer.
-    `drip`: seconds over which the body is spread. `truncate`: share of the body that is sent before the
-    connection is cut. `no_length`: the same where no Content-Length tells how long it should be.
-    `broken_headers`: a header block no parser accepts.
+    `hang`: seconds after which the connection is closed without a response.
+    `delay`: seconds before the response.
+    `drip`: seconds over which the body is sent in pieces.
+    `truncate`: share of the body that is sent before the connection closes.
+    `no_length`: the same, without a Content-Length header.
+    `broken_headers`: send a header block that no parser accepts.
     """
 
     hang: float = 0.0
@@ -44,7 +46,7 @@ class WireFault:
 
 
 class Handler(BaseHTTPRequestHandler):
-    """One connection; requests on it are answered one after another."""
+    """Handler of one connection. Its requests are handled in sequence."""
 
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
@@ -53,7 +55,7 @@ class Handler(BaseHTTPRequestHandler):
     def setup(self) -> None:
         context = self.server.tls
         if context is not None:
-            # The handshake happens in the connection's own thread: a slow client must not stop the others.
+            # The handshake runs in the thread of the connection, so that a slow client does not block others.
             self.request.settimeout(10)
             self.request = context.wrap_socket(self.request, server_side=True)
         self.request.settimeout(self.server.idle_seconds)
@@ -66,7 +68,7 @@ class Handler(BaseHTTPRequestHandler):
         finally:
             self.server.connections.discard(self.request)
             if self.server.tls is not None:
-                # The server closes the plain socket it knows, which wrapping has emptied.
+                # The server closes only the plain socket, which is detached after wrapping.
                 self.request.close()
 
     def handle(self) -> None:
@@ -76,7 +78,7 @@ class Handler(BaseHTTPRequestHandler):
             self.close_connection = True
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Silent: requests seen are kept by the application."""
+        """Print nothing: the application logs requests."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("do_"):
@@ -169,7 +171,7 @@ class Handler(BaseHTTPRequestHandler):
             stop.wait(wire_fault.delay)
         header_lines = [f"HTTP/1.1 {status}"]
         if wire_fault.broken_headers:
-            # The very thing the vendor's command line met: a header name no client accepts
+            # The vendor's command line tool received this invalid header name
             # (docs/platform.md#15-rate-limits).
             header_lines += ["Too Many Requests\x01: slow down", "no colon here at all"]
             self.close_connection = True
@@ -182,7 +184,7 @@ class Handler(BaseHTTPRequestHandler):
         sent_share = wire_fault.truncate if wire_fault.truncate is not None else wire_fault.no_length
         if self.close_connection or sent_share is not None:
             header_lines.append("Connection: close")
-        # Head and body leave in one write: real clients read once (docs/platform.md#16-clients).
+        # Headers and body are sent in one write: real clients read once (docs/platform.md#16-clients).
         header_block = "\r\n".join(header_lines).encode("latin-1") + b"\r\n\r\n"
         payload = b"" if has_no_body else body
         if sent_share is not None:
@@ -200,7 +202,12 @@ class Handler(BaseHTTPRequestHandler):
 
 
 class SimulatorServer(socketserver.ThreadingTCPServer):
-    """Listens at once on construction; `serve_in_thread()` answers, `stop()` cuts all connections."""
+    """HTTP server of a simulator.
+
+    The constructor binds the port and starts to listen.
+
+    `serve_in_thread()` handles requests, `stop()` closes all connections.
+    """
 
     daemon_threads = True
     allow_reuse_address = True
@@ -231,7 +238,7 @@ class SimulatorServer(socketserver.ThreadingTCPServer):
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop listening and cut every connection; returns within a second."""
+        """Stop listening and close every connection within a second."""
         self.stopping.set()
         if self._thread is not None:
             self.shutdown()
@@ -244,6 +251,6 @@ class SimulatorServer(socketserver.ThreadingTCPServer):
                 continue
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that breaks off, or fails the TLS handshake, is no news; anything else is printed."""
+        """Ignore aborted connections and failed TLS handshakes; print other errors."""
         if not isinstance(sys.exc_info()[1], OSError):
             super().handle_error(request, client_address)

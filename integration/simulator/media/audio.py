@@ -1,9 +1,9 @@
-"""Real MP3 of any length without encoding it each time.
+"""MP3 audio of any length from blocks that are encoded once.
 
-A dozen blocks of about a second are encoded once (two voices of synthetic, speech-like vowels). Every block
-comes from a fresh encoder, so its first frame refers to nothing before it (`main_data_begin` is 0) and
-blocks can be strung together and cut at any frame. MPEG-2.5 layer III, 8 kHz mono, 8 kbit/s: every frame
-has 72 bytes and lasts 72 ms, so that a duration gives a size without encoding anything.
+Twelve blocks of about 1 s are encoded once (two voices of synthetic, speech-like vowels). Every block comes
+from a new encoder, so its first frame does not refer to earlier data (`main_data_begin` is 0), and blocks can
+be joined and truncated at any frame. MPEG-2.5 layer III, 8 kHz mono, 8 kbit/s: every frame has 72 bytes and
+lasts 72 ms, so the size follows from the duration without encoding.
 """
 
 from __future__ import annotations
@@ -31,12 +31,15 @@ def count_frames(seconds: int) -> int:
 
 
 def compute_size(seconds: int) -> int:
-    """Bytes of the MP3 of `seconds`."""
+    """Compute the size in bytes of an MP3 of `seconds`."""
     return count_frames(seconds) * FRAME_BYTES
 
 
 def make_mp3(seconds: int, seed: int) -> bytes:
-    """`seconds` of two people talking; the same for the same `seed`."""
+    """Create an MP3 of two voices.
+
+    The same `seed` and duration give the same bytes.
+    """
     with _lock:
         if not _blocks:
             _blocks.extend(_encode_block(n) for n in range(_BLOCKS))
@@ -65,7 +68,7 @@ def _encode_block(number: int) -> bytes:
 
 
 def _synthesize_voice(number: int) -> array.array[int]:
-    """A second and a bit of vowels: a pitch with two formants, swelling in four syllables."""
+    """Synthesize 1.15 s of vowels: a pitch with two formants, in four syllables that fade in and out."""
     rng = random.Random(number)
     base_pitch = 118.0 if number < _BLOCKS // 2 else 205.0
     sample_count = int(_RATE * FRAME_SECONDS * (_FRAMES_PER_BLOCK + 2))
@@ -83,7 +86,7 @@ def _synthesize_voice(number: int) -> array.array[int]:
 
 
 def _synthesize_period(pitch: float, formants: tuple[float, float]) -> list[float]:
-    """One vibration of a voice at `pitch` whose overtones are strong near `formants` (Hz)."""
+    """Synthesize one period of a voice at `pitch` (Hz) with overtones near `formants` (Hz)."""
     length = round(_RATE / pitch)
     weights = [
         sum(math.exp(-(((n * pitch - f) / 220.0) ** 2)) for f in formants) + 0.25 / n for n in range(1, 10)

@@ -1,7 +1,7 @@
-"""Canned traces, captures and PDFs: fixed bytes, in which only the record's id and its time are filled in.
+"""Fixed traces, captures and PDFs with the id and the time of the record.
 
-Formats of traces and captures are not shown; a trace is text, one block for each SIP message. Addresses are
-reserved for documentation. A PDF has one page, whatever its record says.
+The formats of traces and captures are undocumented; a trace is text with one block for each SIP message. The
+IP addresses are reserved for documentation. A PDF always has one page, even if its record has more.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _SIP_LADDER = (
     (_SWITCH, "SIP/2.0 200 OK", "2 BYE"),
 )
 RINGING_MESSAGES = 3
-"""SIP messages until a leg rings."""
+"""Number of SIP messages until a leg rings."""
 CONNECTED_MESSAGES = 5
-"""SIP messages until a leg is connected."""
+"""Number of SIP messages until a leg is connected."""
 
 PCAP = (
-    # libpcap 2.4, big-endian: two Ethernet frames with IPv4 and UDP, check sums included.
+    # libpcap 2.4, big-endian: two Ethernet frames with IPv4 and UDP, including checksums.
     bytes.fromhex("a1b2c3d4 00020004 00000000 00000000 0000ffff 00000001")
     + bytes.fromhex("695b7d90 00000000 0000008c 0000008c 020000000002 020000000001 0800")
     + bytes.fromhex("4500007e 00010000 40118e24 c000020a c633640c 13c413c4 006a5c68")
@@ -38,7 +38,7 @@ PCAP = (
     + b"SIP/2.0 200 OK\r\n"
     + b"Call-ID: 1@example.net\r\nCSeq: 1 INVITE\r\nContent-Length: 0\r\n\r\n"
 )
-"""A capture of a call's INVITE and its 200."""
+"""Capture of an INVITE and its 200 response."""
 
 _PDF = (
     b"%PDF-1.4\n"
@@ -68,7 +68,7 @@ _PDF_PLACEHOLDER = b"##########"
 
 
 def list_sip_messages(record_id: int, at: str) -> list[Record]:
-    """SIP messages of an answered leg."""
+    """List the SIP messages of an answered leg."""
     return [
         {
             "at": at,
@@ -82,11 +82,11 @@ def list_sip_messages(record_id: int, at: str) -> list[Record]:
 
 
 def format_trace(record_id: int, at: str) -> str:
-    """SIP messages as text, each below a line with its time and direction."""
+    """Format SIP messages as text, each below a line with its time and direction."""
     messages = list_sip_messages(record_id, at)
     return "\n".join("{at} {from} -> {to}\n\n{message}".format(**message) for message in messages)
 
 
 def make_pdf(record_id: int) -> bytes:
-    """A PDF with the record's id on its page."""
+    """Create a PDF with the record's id on its page."""
     return _PDF.replace(_PDF_PLACEHOLDER, b"%010d" % record_id)

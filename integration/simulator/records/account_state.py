@@ -1,4 +1,4 @@
-"""Account state: people, numbers and collections of the simulated account."""
+"""State of the simulated account: users, numbers and collections."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from integration.simulator.records.people import Group, Person
 from integration.simulator.records.record_fields import Record, list_fields
 from integration.simulator.records.store import Collection, make_owner_test
 
-# Ids that the account begins with are below these.
+# First ids of records that are added later. The ids of the initial account are lower.
 _NEXT_IDS = {
     "calls": 4278000101,
     "cdrs": 700000001,
@@ -50,9 +50,10 @@ _NEXT_IDS = {
 
 
 class AccountState:
-    """One account, from a seed and the Unix time at which its history ends.
+    """State of one account, created from `seed`.
 
-    Callers hold `lock` while they read or change more than one item.
+    `start`: Unix time at which the seeded history ends.
+    `lock`: held by callers while they read or change more than one item.
     """
 
     def __init__(self, seed: int, start: float | None = None) -> None:
@@ -71,7 +72,7 @@ class AccountState:
             return number
 
     def find_contact_name(self, number: str) -> str | None:
-        """The contact who has `number`."""
+        """Return the name of the contact with `number`, if any."""
         for contact in self.collections["contacts"].records.values():
             if number and number in (contact["mobile"], contact["tel"]):
                 return f"{contact['first_name'] or ''} {contact['last_name'] or ''}".strip()
@@ -110,7 +111,10 @@ class AccountState:
         fields: Sequence[str] = (),
         **collection_options: Any,
     ) -> None:
-        """Add a collection. A query may use `fields`, by default those that its list shows."""
+        """Add a collection.
+
+        Queries may use `fields`, by default the fields of its list.
+        """
         collection = self.collections[name] = Collection(
             name, fields or list_fields(name), **collection_options
         )
@@ -142,9 +146,10 @@ class AccountState:
     def route_numbers_to(
         self, numbers: Iterable[str], target: Person | Group | people.UnplayedDestination
     ) -> None:
-        """Let `numbers` of the account, and no others, go to `target`; those it had go to the administrator.
+        """Route exactly `numbers` of the account to `target`.
 
-        Raises KeyError for a number that is not the account's, and changes nothing then.
+        Other numbers of `target` are routed to the administrator. Raises KeyError, without any change, for a
+        number that does not belong to the account.
         """
         ddi_by_number = {ddi.e164: ddi for ddi in self.account.ddis}
         selected_ddis = [ddi_by_number[number] for number in numbers]
@@ -156,7 +161,7 @@ class AccountState:
         self.refresh_ddi_records()
 
     def refresh_ddi_records(self) -> None:
-        """Let the records of /ddis show where each number goes now."""
+        """Update the targets in the records of /ddis."""
         for ddi in self.account.ddis:
             current = directory.ddi_record(ddi)
             record = self.collections["ddis"].records[ddi.e164]

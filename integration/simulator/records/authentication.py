@@ -1,4 +1,7 @@
-"""Who asks: passwords, second factor, tokens that expire when idle, API keys (docs/platform.md#2-sign-in)."""
+"""Authentication: passwords, second factor, tokens with idle expiry, API keys.
+
+See docs/platform.md#2-sign-in.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +18,15 @@ from integration.core import clock
 from integration.simulator.records.people import Account, Person, make_secret
 
 TOKEN_IDLE_SECONDS = 900.0
+"""Seconds without a request after which a session token expires."""
 API_KEY_IDLE_SECONDS = 7 * 86400.0
+"""Seconds without a request after which the initial API keys expire."""
 REMEMBER_ME_IDLE_SECONDS = 30 * 86400.0
+"""Seconds without a request after which a session token of a login with remember_me expires."""
 
 
 class LoginDenied(Exception):
-    """Credentials that don't do; `status` and message are the platform's."""
+    """Refused credentials. `status` and message are the platform's."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -29,7 +35,10 @@ class LoginDenied(Exception):
 
 @dataclass(slots=True)
 class Token:
-    """A session's token or an API key. `idle_seconds`: seconds without a request after which it is void."""
+    """Session token (`name` is None) or API key.
+
+    Expires after `idle_seconds` without a request.
+    """
 
     secret: str
     person: Person
@@ -49,7 +58,10 @@ class Token:
 
 
 class LoginService:
-    """All tokens of the account. Times are monotonic: a jump of the clock expires nothing."""
+    """All tokens of the account.
+
+    Times are monotonic, so that clock changes expire no token.
+    """
 
     def __init__(self, account: Account, seed: int, token_idle_seconds: float = TOKEN_IDLE_SECONDS) -> None:
         self.account = account
@@ -77,9 +89,10 @@ class LoginService:
     def log_in(
         self, email: object, password: object, *, device: object = None, remember: bool = False
     ) -> tuple[Token | None, str | None]:
-        """(token, None), or (None, nonce) if a code is needed; that is printed on stderr. Raises LoginDenied.
+        """Log in; return (token, None), or (None, nonce) if a second factor is required.
 
-        A `device` that was added with a code needs none; `remember` makes the token live long.
+        The code of the second factor is printed on stderr. A `device` that was added with a code requires no
+        code. `remember` selects REMEMBER_ME_IDLE_SECONDS. Raises LoginDenied.
         """
         person = self._find_person(email)
         if person is None or person.password != password or self._is_closed:
@@ -97,7 +110,7 @@ class LoginService:
     def verify_second_factor(
         self, nonce: object, code: object, *, add_device: bool = False, remember: bool = False
     ) -> Token:
-        """Raises LoginDenied."""
+        """Complete a login with the code of the second factor. Raises LoginDenied."""
         with self._lock:
             person, expected, fingerprint = self._pending_logins.get(str(nonce), (None, "", None))
             if person is None or str(code) != expected:
@@ -114,14 +127,14 @@ class LoginService:
         return REMEMBER_ME_IDLE_SECONDS if remember else self.token_idle_seconds
 
     def resend_confirmation(self, email: str) -> bool:
-        """ "Send" the confirmation of an address again; False where nobody has it."""
+        """Print the confirmation of an address; return False for an unknown address."""
         if self._find_person(email) is None:
             return False
         _print_mail(f"{email} is confirmed already")
         return True
 
     def begin_reset(self, email: str) -> bool:
-        """ "Send" a token with which the password can be set anew; False where nobody has the address."""
+        """Print a token for a password reset; return False for an unknown address."""
         person = self._find_person(email)
         if person is None:
             return False
@@ -133,7 +146,10 @@ class LoginService:
         return True
 
     def reset_password(self, token: str, password: str) -> bool:
-        """Set a new password, once for each token, and end the person's sessions."""
+        """Set a new password with a one-time token and end the person's sessions.
+
+        Return False for an unknown or used token.
+        """
         with self._lock:
             person = self._resets.pop(token, None)
             if person is None:
@@ -143,19 +159,21 @@ class LoginService:
             return True
 
     def revoke_all(self, person: Person) -> None:
-        """End all that a deleted user could come in with."""
+        """Revoke all session tokens and API keys of a deleted user."""
         with self._lock:
             self._remove_tokens(lambda token: token.person is person)
 
     def close_account(self) -> None:
-        """The account is deleted: no token does any more, and no login."""
+        """Revoke all tokens and refuse all logins of the deleted account."""
         with self._lock:
             self._is_closed = True
             self._tokens.clear()
 
     def authenticate(self, token_header: str | None, authorization: str | None) -> Token:
-        """The token a request shows, by X-Auth-Token or Basic; its idle time starts again. Raises
-        LoginDenied."""
+        """Return the token of a request, from X-Auth-Token or Basic, and restart its idle time.
+
+        Raises LoginDenied.
+        """
         token = self._find_token(token_header.strip(), None) if token_header else None
         if token is None and authorization:
             user, value = _parse_basic_header(authorization)
@@ -179,7 +197,7 @@ class LoginService:
             return token
 
     def create_api_key(self, person: Person, name: str, idle_seconds: float) -> Token | None:
-        """A new API token; None where this person has one of that name already."""
+        """Create an API key; return None if the person already has a key of that name."""
         with self._lock:
             if any(t.person is person and t.name == name for t in self._tokens.values()):
                 return None
@@ -194,7 +212,7 @@ class LoginService:
             return self._tokens.pop(value, None) is not None
 
     def expire_all(self) -> int:
-        """End every session's token; API keys stay. Returns how many."""
+        """Revoke all session tokens, but no API keys; return their number."""
         with self._lock:
             return self._remove_tokens(lambda token: token.name is None)
 
@@ -206,7 +224,7 @@ class LoginService:
 
 
 def _print_mail(text: str) -> None:
-    """What the platform would send by e-mail is printed instead."""
+    """Print on stderr the text that the platform would send by e-mail."""
     print(f"Simulator: {text}", file=sys.stderr, flush=True)
 
 

@@ -1,6 +1,7 @@
-"""Chats of the website's visitors with our people, message by message.
+"""Chats of website visitors with users, and their messages.
 
-The fields of chat messages are not shown: invented. `state` of a chat is 2 (ended) or 1 (open), a choice too.
+The specification does not show the fields of chat messages; they are invented. So is the `state` of a chat:
+2 (ended) or 1 (open).
 """
 
 from __future__ import annotations
@@ -27,7 +28,10 @@ def add_collections(state: AccountState) -> None:
 
 
 def add_chat(state: AccountState, rng: random.Random, operator: Person, started_at: float) -> Record:
-    """A whole chat that began at `started_at`: its record, and its messages beside it."""
+    """Add an ended chat with its messages; return the chat.
+
+    `started_at` is a Unix time.
+    """
     chat_id = state.new_id("chats")
     question, answer = words.choose_sms_pair(rng)
     name, (city, place) = rng.choice(_NAMES), rng.choice(_PLACES)

@@ -1,4 +1,4 @@
-"""The account's contacts: invented people and companies outside."""
+"""Contacts of the account: invented persons and companies."""
 
 from __future__ import annotations
 
@@ -32,7 +32,10 @@ _COMPANIES = _split(
 
 
 def make_contacts(rng: random.Random, count: int, user_ids: list[int]) -> list[Record]:
-    """`count` contacts with mobile or landline or both; one in five belongs to one of `user_ids` alone."""
+    """Create `count` contacts with a mobile number, a landline number or both.
+
+    About one in five is private to one of `user_ids`.
+    """
     names = [(first, last) for first in _FIRST_NAMES for last in _LAST_NAMES]
     rng.shuffle(names)
     mobiles = [numbers.make_mobile_number(n) for n in range(0, 700, 3)]

@@ -1,4 +1,4 @@
-"""Calls and SMS in one list: not in the specification, but read by a real client.
+"""Calls and SMS in one list, which the specification lacks but a real client reads.
 
 See docs/platform.md#7-resources.
 """

@@ -1,7 +1,7 @@
-"""What codes mean: `/<collection>/dictionaries`.
+"""Meanings of codes: `/<collection>/dictionaries`.
 
-Only the paths are specified. The shape – one record per code, `property`, `id`, `name` – is invented, and so
-is most wording; the codes are those that records of this simulator use.
+Only the paths are specified. The form (one record per code with `property`, `id`, `name`) and most names are
+invented. The codes are those that records of this simulator use.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ COLLECTIONS = tuple(_CODES)
 
 
 def list_codes(collection: str) -> list[Record]:
-    """The dictionary of one collection, as records."""
+    """List the codes of one collection as records."""
     return [
         {"property": name, "id": code, "name": label}
         for name, labels in _CODES[collection].items()

@@ -1,6 +1,7 @@
-"""People, numbers and groups as records of the platform.
+"""Records of users, numbers and groups.
 
-List forms show what the platform lists; `*_item` forms what a record's own path answers with (more).
+`*_record` functions build a record as its collection lists it, `*_item` functions the longer form of its own
+path.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ Record = dict[str, Any]
 
 
 def user_record(person: Person) -> Record:
-    """A user as /users lists it: the short form of the specification and what is observed in the list."""
+    """Build a user as /users lists it: the specification's short form and observed fields."""
     return {
         "id": person.id,
         "ext": person.ext,
@@ -36,7 +37,7 @@ def user_record(person: Person) -> Record:
 
 
 def user_item(person: Person, vm_new: int = 0, vm_old: int = 0) -> Record:
-    """A user as /users/{id} answers: the full model of the specification."""
+    """Build a user as /users/{id} returns it: the full model of the specification."""
     list_record = user_record(person)
     del list_record["customer"]
     return {
@@ -140,7 +141,10 @@ def ddi_record(ddi: Ddi) -> Record:
 
 
 def group_record(group: Group) -> Record:
-    """A ring group or queue as its collection lists it; its people are only in the item and with include."""
+    """Build a ring group or queue as its collection lists it.
+
+    Its members are only in the form of its own path and with `include`.
+    """
     if group.kind == "ringgroup":
         return {
             "id": group.id,

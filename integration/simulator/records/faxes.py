@@ -1,8 +1,7 @@
 """Records of faxes and invoices.
 
-The numeric `status` (1 done, 2 failed) and `type` (1 received, 2 sent) of a fax follow the one sample there
-is; their meaning is this simulator's choice. Transactions are not in the specification
-(docs/platform.md#7-resources).
+The numeric `status` (1 done, 2 failed) and `type` (1 received, 2 sent) of a fax follow the only sample; their
+meanings are invented. Transactions are not in the specification (docs/platform.md#7-resources).
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ def add_collections(state: AccountState) -> None:
 
 
 def add_fax(state: AccountState, rng: random.Random, created_at: float) -> Record:
-    """A fax at `created_at`, mostly one that came in."""
+    """Add a fax at Unix time `created_at`; three in four are inbound."""
     own_number = next(line.e164 for line in state.account.ddis if line.fax)
     outside_number = numbers.make_london_number(rng.randrange(900, 1000))
     inbound = rng.random() < 0.75
@@ -47,7 +46,7 @@ def add_fax(state: AccountState, rng: random.Random, created_at: float) -> Recor
 
 
 def _make_transactions(state: AccountState) -> list[Record]:
-    """One on the first of each of the last twelve months, and one that is not completed yet."""
+    """Create one transaction on the first of each of twelve months, and one that is pending."""
     day = clock.parse_utc(clock.utc_text(state.start))
     assert day is not None
     month_starts: list[datetime] = []

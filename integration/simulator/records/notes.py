@@ -1,4 +1,7 @@
-"""Notes and labels on CDRs. A note's fields are not shown: invented."""
+"""Notes and labels of CDRs.
+
+The specification shows no fields of notes; they are invented.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ def add_collections(state: AccountState) -> None:
 def add_note(
     state: AccountState, cdr: Record, user_id: int | None, note_text: str, created_at: float
 ) -> Record:
-    """A note on `cdr`, whose `nb_notes` counts it."""
+    """Add a note to `cdr` and count the note in its `nb_notes`."""
     cdr["nb_notes"] += 1
     return state.collections["cdrs/notes"].add(
         {
@@ -38,7 +41,7 @@ def add_note(
 
 
 def seed_notes(state: AccountState) -> None:
-    """Some notes and labels on the last thousand CDRs."""
+    """Add random notes and labels to the last 1,000 CDRs."""
     rng = random.Random(f"notes {state.seed}")
     labels = [label["name"] for label in state.collections["calllabels"].records.values()][:3]
     connected_cdrs = [

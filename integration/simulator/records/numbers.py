@@ -1,7 +1,7 @@
-"""Telephone numbers from ranges reserved for fiction, written as the platform writes them.
+"""Telephone numbers from ranges reserved for fiction, in the platform's form.
 
-London 020 7946 0xxx, United Kingdom mobiles 07700 900xxx, North America 555-01xx. Digits, international,
-without plus (docs/platform.md#14-numbers).
+London 020 7946 0xxx, United Kingdom mobiles 07700 900xxx, North America 555-01xx. The form is international
+digits without plus (docs/platform.md#14-numbers).
 """
 
 from __future__ import annotations
@@ -12,22 +12,22 @@ _AMERICAN_AREAS = ("202", "212", "312", "415", "617")
 
 
 def make_london_number(n: int) -> str:
-    """0 ≤ n ≤ 999 → '442079460nnn'."""
+    """Return '442079460nnn' for 0 ≤ n ≤ 999."""
     return f"442079460{n:03d}"
 
 
 def make_mobile_number(n: int) -> str:
-    """0 ≤ n ≤ 999 → '447700900nnn'."""
+    """Return '447700900nnn' for 0 ≤ n ≤ 999."""
     return f"447700900{n:03d}"
 
 
 def make_american_number(n: int) -> str:
-    """0 ≤ n ≤ 499 → '1<area>55501nn'."""
+    """Return '1<area>55501nn' for 0 ≤ n ≤ 499."""
     return f"1{_AMERICAN_AREAS[n // 100]}55501{n % 100:02d}"
 
 
 def choose_outside_number(rng: random.Random) -> str:
-    """Some number of somebody outside; never one of the account's own (london 100–199)."""
+    """Choose an outside number, never one of the account's own (London 100–199)."""
     kind = rng.random()
     if kind < 0.6:
         return make_mobile_number(rng.randrange(1000))
@@ -37,12 +37,12 @@ def choose_outside_number(rng: random.Random) -> str:
 
 
 def format_national(number: str) -> str:
-    """The other format that stands in brackets in names: without the country code."""
+    """Return a number without its country code, the format in brackets in names."""
     return number[2:] if number.startswith("44") else number[1:]
 
 
 def describe_destination(number: str) -> str:
-    """What the platform calls the destination of an outbound call."""
+    """Return the platform's name for the destination of an outbound call."""
     if number.startswith("447"):
         return "United Kingdom Mobile"
     if number.startswith("44"):
@@ -51,7 +51,7 @@ def describe_destination(number: str) -> str:
 
 
 def get_rate(number: str) -> float:
-    """Price of a minute to `number`."""
+    """Return the price per minute of calls to `number`."""
     if number.startswith("447"):
         return 0.035
     if number.startswith("44"):

@@ -1,4 +1,4 @@
-"""The invented account: its people, numbers, ring groups and queues."""
+"""Invented account: users, numbers, ring groups and queues."""
 
 from __future__ import annotations
 
@@ -52,7 +52,11 @@ _USER_AGENTS = (
 
 @dataclass(slots=True)
 class Person:
-    """A user of the account with a telephone. `password` and `api_key` are invented, and printed at start."""
+    """User of the account with a telephone.
+
+    `password` and `api_key` are invented; /_simulator/account lists them. `ring_time`: seconds.
+    `monitor`: recording setting A (all), I (inbound), O (outbound) or N (none).
+    """
 
     id: int
     ext: str
@@ -83,7 +87,11 @@ class Person:
 
 @dataclass(slots=True)
 class Group:
-    """A ring group or queue: `kind` 'ringgroup' or 'queue', `strategy` 'A' ring all or 'H' hunt."""
+    """Ring group or queue.
+
+    `kind`: 'ringgroup' or 'queue'. `strategy`: 'A' (ring all) or 'H' (hunt). `ring_time`: seconds.
+    `logged_in`: login state by user id.
+    """
 
     id: int
     kind: str
@@ -98,7 +106,7 @@ class Group:
 
     @property
     def context(self) -> str:
-        """`RG-<id>` as live captures show it; `Queue` as the documentation has it.
+        """Call context: `RG-<id>` as observed, or `Queue` as documented.
 
         See docs/platform.md#10-event-fields.
         """
@@ -107,7 +115,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class UnplayedDestination:
-    """Where a number may point to that no script plays: `kind` C (conference room) or I (IVR)."""
+    """Target of a number that no script plays: `kind` C (conference room) or I (IVR)."""
 
     kind: str
     id: int
@@ -115,7 +123,7 @@ class UnplayedDestination:
 
 @dataclass(slots=True)
 class Ddi:
-    """One of the account's numbers and where its calls go."""
+    """Telephone number of the account, and the target of its calls."""
 
     id: str
     e164: str
@@ -138,7 +146,7 @@ class Account:
 
     @property
     def ordinary_user(self) -> Person:
-        """A user without any right over others."""
+        """User without administrator rights."""
         return self.people[1]
 
     def find_person(self, user_id: object) -> Person | None:
@@ -148,7 +156,7 @@ class Account:
         return next((ddi for ddi in self.ddis if ddi.target is target), self.ddis[0])
 
     def remove_person(self, person: Person) -> None:
-        """Take a user out of the account and all groups; their numbers go to the administrator."""
+        """Remove a user from the account and all groups; route their numbers to the administrator."""
         self.people.remove(person)
         for group in self.groups:
             group.members = [member for member in group.members if member is not person]
@@ -159,7 +167,7 @@ class Account:
 
 
 def make_secret(rng: random.Random) -> str:
-    """40 lower-case hex digits, the form of every token and key of the platform.
+    """Create 40 lower-case hexadecimal digits, the form of all tokens and keys of the platform.
 
     See docs/platform.md#2-sign-in.
     """

@@ -1,4 +1,4 @@
-"""Fields of new records and their values."""
+"""Fields of new records and their default values."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from integration import catalogue
 Record = dict[str, Any]
 
 ACCOUNT_CREATED_AT = "2025-01-13 09:00:00"
-"""When the account, and all that is as old, was created."""
+"""UTC time of creation of the account and of its initial records."""
 
 _INVENTED_FIELDS = {
     "calllabels": "id name color user_id created_at",
@@ -47,8 +47,8 @@ _DEFAULTS: dict[str, Record] = {
     },
     "routingrules": {"source": "", "destination": "", "time_interval": ""},
     "calltracking/campaigns": {"rules": []},
-    # `culture` 0 (English) is the only observed value; the rate has its observed default:
-    # docs/platform.md#4-types.
+    # `culture` 0 (English) is the only observed value. `max_call_rate` has its observed default
+    # (docs/platform.md#4-types).
     "callmeback/settings": {
         "culture": 0,
         "position": 2,
@@ -61,21 +61,21 @@ _DEFAULTS: dict[str, Record] = {
     },
     "reportschedules": {"format": "csv", "culture": "en", "status": "A", "timezone": "Europe/London"},
 }
-"""Values of new records where they are not null."""
+"""Default values of new records; other fields are null."""
 
 _RECORD_FIELD_NAMES = {"moh_id": "moh", "ivr_id": "ivr", "extension_id": "extension"}
-"""Names that a body and its record do not share."""
+"""Names in records by names in request bodies, where they differ."""
 
 
 def list_fields(name: str) -> tuple[str, ...]:
-    """Fields that the list of collection `name` shows."""
+    """List the fields of records in the list of collection `name`."""
     if name in _INVENTED_FIELDS:
         return tuple(_INVENTED_FIELDS[name].split())
     return tuple(field.name for field in catalogue.get_resource(name).fields if not field.item_only)
 
 
 def make_record(collection: str, /, **values: Any) -> Record:
-    """A record of `collection`: `values`, else its defaults, else null."""
+    """Create a record of `collection` from `values`, its defaults, and null."""
     record: Record = dict.fromkeys(list_fields(collection))
     if "created_at" in record:
         record["created_at"] = ACCOUNT_CREATED_AT
@@ -83,7 +83,7 @@ def make_record(collection: str, /, **values: Any) -> Record:
 
 
 def apply_fields(record: Record, fields: Record) -> None:
-    """Set the fields of a checked body that `record` shows; others are accepted and ignored."""
+    """Set the fields of a validated body that `record` has; ignore other fields."""
     for name, value in fields.items():
         record_field = name if name in record else _RECORD_FIELD_NAMES.get(name, name)
         if record_field in record:

@@ -1,7 +1,9 @@
-"""Sign-ups: e-mail, code, number. Nothing of their bodies is shown; all of it is this simulator's choice.
+"""Sign-ups with e-mail, code and number.
 
-new → (PATCH `code`) → confirmed → (PATCH `number`) → completed. Codes are printed on standard error. A
-completed registration is closed: 403. It makes no second account in the simulator.
+The specification shows no bodies; they are invented.
+
+Status: new → (PATCH `code`) → confirmed → (PATCH `number`) → completed. Codes are printed on standard error.
+Requests for a completed registration return 403. A sign-up creates no second account in the simulator.
 """
 
 from __future__ import annotations
@@ -52,7 +54,7 @@ class Registration:
 
 @dataclass(slots=True)
 class Registrations:
-    """All registrations, by hash."""
+    """Registrations by hash."""
 
     account: Account
     rng: random.Random
@@ -71,7 +73,11 @@ class Registrations:
         return record
 
     def get_open(self, hash_: str) -> Registration:
-        """The registration. Raises ErrorResponse: 400 for no hash, 404 unknown, 403 completed."""
+        """Return an open registration.
+
+        Raises ErrorResponse: 400 for an invalid hash, 404 for an unknown registration, 403 for a completed
+        registration.
+        """
         if not _HASH.fullmatch(hash_):
             raise make_validation_error("hash")
         registration = self.by_hash.get(hash_)
@@ -111,7 +117,7 @@ class Registrations:
 
 
 def list_free_numbers(area: str) -> list[str]:
-    """Numbers that can be had in an area: London ('20', '020', '4420…') or an American area code."""
+    """List available numbers of an area: London ('20', '020', '4420…') or a US area code."""
     area_code = area.removeprefix("44").removeprefix("0").removeprefix("1")
     if area_code.startswith("20") and not area_code.startswith("202"):
         return [numbers.make_london_number(n) for n in range(180, 190)]

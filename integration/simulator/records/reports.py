@@ -1,7 +1,7 @@
-"""Report schedules: when a report is made next.
+"""Report schedules and the times of their next runs.
 
-`emails` and `frequency` are text in the record, as the specification types them: addresses with commas, and
-the object as JSON.
+In records `emails` and `frequency` are text, as in the specification: comma-separated addresses, and a JSON
+object.
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ Record = dict[str, Any]
 
 
 def compute_next_run(record: Record, now: float) -> str | None:
-    """The next full hour that the schedule names, in UTC; None for one that is paused or over."""
+    """Compute the UTC time of the next run after Unix time `now`.
+
+    Return None for a paused or ended schedule. Runs start at full hours.
+    """
     if record["status"] != "A":
         return None
     frequency = orjson.loads(record["frequency"])

@@ -1,9 +1,9 @@
-"""Settings of the account that no simulated call depends on.
+"""Settings of the account that do not affect simulated calls.
 
-Conference rooms, pick-up groups, IVRs, routing rules, groups of users and queues, roles, voicemail
-announcements, call labels, canned responses. The specification shows neither fields nor bodies of call labels
-and another resource's fields for canned responses: `name`, `color`/`text`, `user_id` (null: everybody's) and
-`created_at` are invented.
+Conference rooms, pickup groups, IVRs, routing rules, groups of users and queues, roles, voicemail
+announcements, call labels, canned responses. The specification shows no fields or bodies of call labels, and
+fields of another resource for canned responses: `name`, `color`/`text`, `user_id` (null: shared by all users)
+and `created_at` are invented.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ def _make_pickup_groups(state: AccountState) -> list[Record]:
 
 
 def _add_texts(state: AccountState) -> None:
-    """Call labels and canned responses: most for everybody, some somebody's own."""
+    """Add call labels and canned responses, both shared and of single users."""
     people = state.account.people
     labels = (
         ("Order", "#2f6fde", None),

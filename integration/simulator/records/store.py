@@ -1,4 +1,4 @@
-"""Records of one kind, and who may read and change them."""
+"""Collections of records with read and write permissions."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ AccessTest = Callable[[Record, Person], bool]
 
 @dataclass(slots=True)
 class Collection:
-    """Records of one kind by key, in the order of their keys.
+    """Records of a collection by key, in the order of their keys.
 
-    `fields` are the names a query may use. `item` makes the form of the record's own path. `mine` says
-    whether a person may read a record, `own` whether they may change it (default: as `mine`); without `mine`
-    only administrators see the collection. `derive` gives the records of a collection that is only another
-    view of records kept elsewhere.
+    `fields`: names that queries may use; `unfilterable` names are refused in filters.
+    `item`: builds the form of the record's own path.
+    `mine`: checks whether a user may read a record; without it only administrators can read the collection.
+    `own`: checks whether a user may change a record; the default is `mine`.
+    `derive`: returns the records of a collection that is a view of other collections.
     """
 
     name: str
@@ -43,7 +44,7 @@ class Collection:
         return self.records.values() if self.derive is None else self.derive()
 
     def list_visible(self, person: Person) -> Iterable[Record]:
-        """The records `person` may see, in order."""
+        """List the records that `person` may read, in order."""
         if person.is_root:
             return self.iterate_records()
         is_readable = self.mine
@@ -61,7 +62,7 @@ class Collection:
         return person.is_root or (is_writable is not None and is_writable(record, person))
 
     def find(self, key: str) -> Record | None:
-        """The record whose key reads `key`, as in a path."""
+        """Return the record with the key `key`, given as text from a path."""
         if self.derive is not None:
             return next((record for record in self.derive() if str(record.get(self.key)) == key), None)
         matching_record = self.records.get(key)
@@ -71,10 +72,10 @@ class Collection:
 
 
 def make_owner_test(user_id_field: str) -> AccessTest:
-    """Records whose field `user_id_field` holds the person's id."""
+    """Create a test whether the field `user_id_field` of a record holds the person's id."""
     return lambda record, person: bool(record[user_id_field] == person.id)
 
 
 def is_shared_or_owned(record: Record, person: Person) -> bool:
-    """Everybody's (`user_id` null), or the person's own."""
+    """Check whether a record is shared by all users (`user_id` null) or owned by the person."""
     return record["user_id"] is None or bool(record["user_id"] == person.id)

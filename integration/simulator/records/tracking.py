@@ -1,7 +1,7 @@
-"""Call tracking: campaigns, the numbers they are told by, and the calls that came in on those numbers.
+"""Call tracking: campaigns, their numbers, and inbound calls to these numbers.
 
-The specification's examples show other resources here, so that all fields but `e164` and `campaign_id` are
-invented. `calldate` of a campaign (its last call) is what one real client reads
+The specification's examples show other resources, so that all fields except `e164` and `campaign_id` are
+invented. A real client reads the `calldate` of a campaign, the time of its last call
 (docs/platform.md#16-clients).
 """
 
@@ -80,7 +80,7 @@ def _campaigns_by_number(state: AccountState) -> dict[str, Record]:
 
 
 def _iterate_tracked_calls(state: AccountState) -> Iterator[tuple[Record, Record]]:
-    """First legs of calls that came in on a tracked number, each with its campaign."""
+    """Yield the CDRs of first legs of inbound calls to tracked numbers, with their campaigns."""
     campaign_by_number = _campaigns_by_number(state)
     for cdr in state.collections["cdrs"].records.values():
         if cdr["is_root"] and cdr["destination"] == "in" and cdr["dst"] in campaign_by_number:

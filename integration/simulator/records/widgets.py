@@ -1,7 +1,7 @@
-"""Call-me-back: websites with the widget, its settings and buttons, visitors, and the calls they asked for.
+"""Call-me-back: websites with the widget, its settings and buttons, visitors, and calls.
 
-Of websites, buttons, visitors and calls the specification shows no fields of their own; all but those of
-settings are invented. A call of the widget is a CDR with destination `callmeback`.
+The specification shows fields of settings only; the fields of websites, buttons, visitors and calls are
+invented. A call of the widget is a CDR with destination `callmeback`.
 """
 
 from __future__ import annotations
@@ -89,7 +89,10 @@ def _iterate_calls(state: AccountState) -> Iterator[Record]:
 
 
 def record_visit(state: AccountState, phone: str, visited_at: float) -> Record:
-    """Somebody at `phone` uses the widget: a new visitor, or one seen before."""
+    """Record a use of the widget by the visitor with the number `phone`.
+
+    An unknown number creates a visitor. `visited_at` is a Unix time.
+    """
     visitors = state.collections["callmeback/visitors"]
     visitor = next((record for record in visitors.records.values() if record["phone"] == phone), None)
     if visitor is None:
@@ -116,5 +119,5 @@ def record_visit(state: AccountState, phone: str, visited_at: float) -> Record:
 
 
 def choose_visitor_phone(rng: random.Random) -> str:
-    """The number of somebody who wants to be called, never one that calls of other kinds use much."""
+    """Choose the number of a website visitor, from a range that other calls rarely use."""
     return numbers.make_mobile_number(rng.randrange(700, 1000))

@@ -1,4 +1,4 @@
-"""What people say: short invented conversations for transcripts, voice messages and SMS."""
+"""Short invented conversations for transcripts, voicemail messages and SMS."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def make_conversation(rng: random.Random, agent: str, seconds: int) -> Conversat
 
 
 def choose_sms_pair(rng: random.Random) -> tuple[str, str]:
-    """A message from outside and our answer."""
+    """Choose an SMS from outside and its reply."""
     return rng.choice(_SMS_PAIRS)
 
 

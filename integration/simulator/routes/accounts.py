@@ -1,4 +1,4 @@
-"""Users and accounts that come and go: sign-ups, deleting a user, deleting everything."""
+"""Routes of sign-ups and of deletions of users and of the account."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def add_routes(app: Flask) -> None:
             person = world.account.find_person(record["id"])
             assert person is not None
             if person is world.account.admin:
-                # Who made the account stays as long as it.
+                # The user who created the account can be deleted only with the account.
                 raise ErrorResponse(403, "Access denied")
             world.account.remove_person(person)
             world.collections["users"].remove(record)
@@ -40,7 +40,7 @@ def add_routes(app: Flask) -> None:
 
     @app.delete("/customers/<key>")
     def delete_account(key: str) -> Response:
-        """From now on nobody can log in, and no token does."""
+        """Close the account: all tokens are revoked and logins are refused."""
         if not get_current_user().is_root or key != str(CUSTOMER_ID):
             raise ErrorResponse(403, "Access denied")
         get_simulator_context().login_service.close_account()

@@ -1,6 +1,6 @@
-"""Create, change and delete records: every write of the catalogue that has no route of its own.
+"""Routes that create, change and delete records: all catalogue writes without a separate route.
 
-A collection needs code here only where a write does more than set fields of the record.
+A collection needs code here only if a write does more than set fields of the record.
 """
 
 from __future__ import annotations
@@ -37,15 +37,18 @@ from integration.simulator.routes.relations import expand_record
 Record = dict[str, Any]
 
 MAX_IMMEDIATE_DELETES = 20
-"""Deleting more records than this at once is answered 202 (the specification lists 204 and 202)."""
+"""Most records that one request deletes with 204; more give 202.
 
-# Numbers may point to records of these: with which letter.
+The specification lists both.
+"""
+
+# Values of target_type for numbers that are routed to records of these collections.
 _DESTINATION_LETTERS = {"conferences": "C", "ivrs": "I"}
 _TRACKED_DDIS = "calltracking/ddis"
 
 
 def add_routes(app: Flask) -> None:
-    """Add the routes that no module before has added."""
+    """Add the routes that no other module has added before."""
     existing_routes = {
         (rule.rule, method) for rule in app.url_map.iter_rules() for method in rule.methods or ()
     }
@@ -108,7 +111,7 @@ def _make_delete_all_view(name: str, operation: Operation) -> Any:
             raise ErrorResponse(403, "Access denied")
         world = get_simulator_context().world
         with world.lock:
-            # There is nothing to see of statements but that they can be deleted.
+            # /statements can be deleted but not read, so the simulator has no such collection.
             for deleted_name in (name, f"{name}/notes"):
                 if deleted_name in world.collections:
                     world.collections[deleted_name].records.clear()
@@ -142,11 +145,11 @@ _VIEW_MAKERS: dict[tuple[str, str], Callable[[str, Operation], Any]] = {
     ("DELETE", "id}"): _make_delete_view,
     ("DELETE", "ids}"): _make_delete_view,
 }
-"""Views by method and what follows the collection in the path."""
+"""Functions that create views, by method and by the part of the path after the collection and '/{'."""
 
 
 def _read_fields(name: str, *, is_change: bool = False) -> Record:
-    """The checked body of a request. Raises ErrorResponse."""
+    """Read and validate the body of a request. Raises ErrorResponse."""
     fields = make_form(name).read(bodies.read_object(), is_change=is_change)
     check_references(name, fields)
     user = get_current_user()
@@ -156,7 +159,7 @@ def _read_fields(name: str, *, is_change: bool = False) -> Record:
 
 
 def _make_new_record(name: str) -> Record:
-    """A record without an id, with what a body may leave out."""
+    """Create a record without an id, with values for fields that a body may omit."""
     world, user = get_simulator_context().world, get_current_user()
     record = make_record(name)
     if "created_at" in record:
@@ -164,7 +167,7 @@ def _make_new_record(name: str) -> Record:
     if "user_id" in record and not user.is_root:
         record["user_id"] = user.id
     if name in _DESTINATION_LETTERS:
-        # Internal numbers of conference rooms and IVRs.
+        # The next free internal number of a conference room or IVR.
         field = "confno" if name == "conferences" else "number"
         used_numbers = [entry[field] or 0 for entry in world.collections[name].records.values()]
         record[field] = max(used_numbers, default=900) + 1
@@ -176,7 +179,7 @@ def _make_new_record(name: str) -> Record:
 
 
 def _route_numbers(name: str, record: Record, fields: Record) -> None:
-    """Let the numbers that a body names, if any, point to `record`."""
+    """Route the numbers in a body, if any, to `record`."""
     if name in _DESTINATION_LETTERS and "ddis" in fields:
         destination = UnplayedDestination(_DESTINATION_LETTERS[name], record["id"])
         get_simulator_context().world.route_numbers_to(fields["ddis"] or [], destination)
@@ -198,7 +201,7 @@ def _write_routing_rule(record: Record, fields: Record) -> None:
 
 
 def _write_widget_setting(record: Record, fields: Record) -> None:
-    # Bodies hold `culture` as text, records as a number whose meaning is not shown.
+    # `culture` is text in bodies, but a number with undocumented meaning in records.
     apply_fields(record, {field: value for field, value in fields.items() if field != "culture"})
     if fields.get("ddi_e164") is not None:
         ddi = get_simulator_context().world.collections["ddis"].records[str(fields["ddi_e164"])]
@@ -216,7 +219,7 @@ _WRITERS: dict[str, Callable[[Record, Record], None]] = {
     "callmeback/settings": _write_widget_setting,
     "reportschedules": _write_report_schedule,
 }
-"""Writes that do more than set the fields of a body."""
+"""Functions for writes that do more than set the fields of a body, by collection."""
 
 
 def _find_bulk_record(name: str, entry: Record) -> Record:
@@ -233,7 +236,7 @@ def _find_bulk_record(name: str, entry: Record) -> Record:
 
 
 def _mark_voice_message(record: Record, _: Record) -> None:
-    # 1 holds what is new, 2 what was heard: a choice, folders are not shown.
+    # Folder 1 holds new messages, 2 messages that were played. Folders are undocumented; this is invented.
     record["is_new"] = record["folder"] == 1
 
 
@@ -263,4 +266,4 @@ _BULK_EFFECTS: dict[str, Callable[[Record, Record], None]] = {
     "cdrs": _add_cdr_note,
     _TRACKED_DDIS: _add_tracked_ddi,
 }
-"""What bulk changes do beside setting fields of the records."""
+"""Further effects of bulk changes beside setting fields, by collection."""

@@ -1,4 +1,4 @@
-"""Paths that end in .mp3, .trace, .pcap, .pdf or .csv."""
+"""Routes of files: .mp3, .trace, .pcap, .pdf and .csv."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def add_routes(app: Flask) -> None:
 
     @app.get("/<name>.csv")
     def export_csv(name: str) -> Response:
-        """A queued export, whose file never comes by this path (docs/platform.md#6-files)."""
+        """Queue an export. This path never returns its file (docs/platform.md#6-files)."""
         if name not in get_simulator_context().world.collections:
             raise ErrorResponse(404, "Resource not found")
         get_readable_collection(name)
@@ -63,7 +63,7 @@ def add_routes(app: Flask) -> None:
 
 def _make_mp3_view(name: str) -> Any:
     def read_mp3(key: str) -> Response:
-        """The whole file; Range is ignored, as observed (docs/platform.md#6-files)."""
+        """Return the entire file; Range is ignored, as observed (docs/platform.md#6-files)."""
         record = get_permitted_record(name, key)
         return Response(audio.make_mp3(record["duration"], record["id"]), content_type="audio/mpeg3")
 
@@ -88,7 +88,10 @@ def _make_pcap_view(name: str) -> Any:
 
 
 def _format_csv(records: Iterable[Record]) -> str:
-    """The documented fields of CDRs; the platform's own columns are not shown."""
+    """Format CDRs as CSV with their documented fields.
+
+    The platform's columns are undocumented.
+    """
     names = [field.name for field in catalogue.get_resource("cdrs").fields if field.documented]
     buffer = io.StringIO()
     writer = csv.DictWriter(buffer, names, extrasaction="ignore", lineterminator="\r\n")

@@ -1,4 +1,7 @@
-"""Ring groups and queues: writing them changes who is rung when calls come in."""
+"""Routes that write ring groups and queues.
+
+Writes change which phones ring for calls.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,7 @@ _GROUP_KINDS = {"ringgroups": "ringgroup", "queues": "queue"}
 def add_routes(app: Flask) -> None:
     for name in _GROUP_KINDS:
         app.add_url_rule(f"/{name}", f"POST {name}", _make_create_view(name), methods=["POST"])
-        # Of queues the specification shows no change; a real client makes one (docs/platform.md#16-clients).
+        # The specification has no PATCH of queues, but a real client uses it (docs/platform.md#16-clients).
         app.add_url_rule(f"/{name}/<key>", f"PATCH {name}", _make_change_view(name), methods=["PATCH"])
 
     @app.delete("/ringgroups/<key>")
@@ -99,7 +102,10 @@ def _check_group_fields(name: str, fields: Record, group: Group | None) -> None:
 
 
 def _parse_members(fields: Record) -> list[tuple[Person | None, bool | None]]:
-    """Who `users` names, and whether they are logged in (None: not said)."""
+    """Return the users in `users` with their login states.
+
+    None instead of a user is an unknown id; None instead of a state means that the body has no state.
+    """
     members: list[tuple[Person | None, bool | None]] = []
     for entry in fields.get("users") or []:
         user_id = entry.get("id") if isinstance(entry, dict) else entry
@@ -113,7 +119,7 @@ def _apply_fields(name: str, group: Group, record: Record, fields: Record) -> No
         _set_members(name, group, fields)
     if "ddis" in fields:
         get_simulator_context().world.route_numbers_to(fields["ddis"] or [], group)
-    # Every group keeps a number.
+    # null does not remove the number of a group.
     apply_fields(record, {field: v for field, v in fields.items() if v is not None or field != "number"})
     group.name, group.number = record["name"], int(record["number"])
     group.strategy = "A" if record.get("strategy", record.get("ring_strategy")) in ("A", None) else "H"
@@ -124,7 +130,7 @@ def _apply_fields(name: str, group: Group, record: Record, fields: Record) -> No
 
 def _set_members(name: str, group: Group, fields: Record) -> None:
     members = [(person, status) for person, status in _parse_members(fields) if person is not None]
-    # The queue script logs some agents in and out; that leaves the others members
+    # The queue script, a real client, logs some agents in and out; the other agents stay members
     # (docs/platform.md#16-clients).
     changes_logins_only = (
         name == "queues"

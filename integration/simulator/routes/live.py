@@ -1,4 +1,4 @@
-"""Calls and SMS over HTTP: begin, change, end."""
+"""Routes that start, change and end calls, and send SMS."""
 
 from __future__ import annotations
 
@@ -25,10 +25,14 @@ from integration.simulator.routes.record_checks import get_permitted_record
 
 Record = dict[str, Any]
 
-# What it means is not shown; `A` is what a live call shows while the user's setting records it.
+# The meanings of monitor_state are undocumented. A live call has `A` while the user's setting records it.
 _MONITOR_STATES = {"start": "A", "resume": "A", "A": "A", "pause": "P", "P": "P"}
 _MAX_CALL_RATE = 0.15
-"""Price of a minute above which web calls are refused: the observed default of max_call_rate."""
+"""Highest price per minute of web calls: the observed default of max_call_rate."""
+_RATE_EXCEEDED = (
+    "Maximum per minute call rate exceeded for {number}. Please contact support to remove this restriction."
+)
+"""Message of the platform, in its own words."""
 
 _CALL_FORM = bodies.Form(
     {"to": bodies.phone_digits, "from": bodies.any_value, "caller_id": bodies.non_empty_text}, ("to",)
@@ -73,7 +77,7 @@ def add_routes(app: Flask) -> None:
 def _add_call_routes(app: Flask) -> None:
     @app.post("/calls")
     def place_call() -> Response:
-        """Agent first: the user's own phone rings, then the destination is dialled.
+        """Start a click-to-call: the user's phone rings, then the destination is dialled.
 
         See docs/platform.md#8-call-flow.
         """
@@ -99,7 +103,7 @@ def _add_call_routes(app: Flask) -> None:
 
     @app.patch("/calls/<key>")
     def change_call(key: str) -> Response:
-        """301 without a Location, as the specification lists it."""
+        """Change a live call. Responds 301 without a Location header, as specified."""
         get_permitted_record("calls", key, for_write=True)
         fields = _CHANGE_FORM.read(bodies.read_object())
         leg, running = _find_live_leg(key)
@@ -136,16 +140,12 @@ def _add_call_routes(app: Flask) -> None:
 def _add_web_routes(app: Flask) -> None:
     @app.post("/webcalls")
     def web_call() -> Response:
-        """Both ends are dialled, one after the other."""
+        """Start a web call, which dials both ends in sequence."""
         fields = _WEB_CALL_FORM.read(bodies.read_object())
         world = get_simulator_context().world
         for number in (fields["from"], fields["to"]):
             if numbers.get_rate(number) > _MAX_CALL_RATE:
-                raise ErrorResponse(
-                    400,
-                    f"Maximum per minute call rate exceeded for {number}. "
-                    "Please contact support to remove this restriction.",
-                )
+                raise ErrorResponse(400, _RATE_EXCEEDED.format(number=number))
         with world.lock:
             options = CallOptions(caller=fields["from"], destination=fields["to"], user=get_current_user())
             plan = world.scripts.by_name["web_call"](options)
@@ -155,7 +155,10 @@ def _add_web_routes(app: Flask) -> None:
 
     @app.post("/leadcalls")
     def lead_call() -> Response:
-        """`caller_id` is needed in fact, and must be a number of the account (docs/platform.md#5-errors)."""
+        """Start a call to a lead.
+
+        `caller_id` is required and must be a number of the account (docs/platform.md#5-errors).
+        """
         fields = _LEAD_CALL_FORM.read(bodies.read_object())
         world = get_simulator_context().world
         number = (fields.get("caller_id") or "").removeprefix("+")
@@ -206,7 +209,7 @@ def _answer_leg(running: RunningCall, leg: Leg) -> None:
 
 
 def _transfer_leg(running: RunningCall, leg: Leg, number: str) -> None:
-    """A blind transfer: the destination rings, then the first leg ends."""
+    """Start a blind transfer: the destination answers, then the first leg ends."""
     world = get_simulator_context().world
     if leg.state not in ("CONNECTED", "ON_HOLD"):
         raise make_validation_error("dst")

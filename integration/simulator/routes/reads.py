@@ -1,4 +1,4 @@
-"""Reading: any collection and any record of it, as far as the caller may see them."""
+"""Routes that read collections and records which the user may read."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from integration.simulator.routes.relations import expand_record
 
 Record = dict[str, Any]
 
-# Reached below other paths only, or not listed by the platform.
+# Collections that are only below other paths, or that the platform does not list.
 _NOT_LISTED = frozenset({"cdrs/notes", "chatmsgs", "callmeback/buttons"})
-# The specification gives these records no path of their own.
+# Collections whose records have no own path in the specification.
 _WITHOUT_ITEM_PATH = frozenset(
     {"webcalls", "conversations", "chatmsgs", "cdrs/notes", "callmeback/websites", "callmeback/visitors"}
     | {"callmeback/cdrs", "calltracking/ddis", "calltracking/campaigns", "calltracking/cdrs"}
@@ -79,7 +79,10 @@ def _make_dictionary_view(name: str) -> Any:
 
 
 def make_page_response(name: str, records: Iterable[Record]) -> Response:
-    """The page of `records`, all of collection `name`, that the query asks for. Raises ErrorResponse."""
+    """Create the response with the page of `records` that the request selects.
+
+    `records` belong to collection `name`. Raises ErrorResponse for an invalid query.
+    """
     collection = get_simulator_context().world.collections[name]
     page_records, total = select_page(records, collection.fields, collection.unfilterable)
     return make_list_response([expand_record(name, record) for record in page_records], total)
@@ -88,7 +91,10 @@ def make_page_response(name: str, records: Iterable[Record]) -> Response:
 def select_page(
     records: Iterable[Record], fields: Sequence[str], unfilterable: frozenset[str] = frozenset()
 ) -> tuple[list[Record], int]:
-    """The page of `records` the query asks for, and how many match. Raises ErrorResponse."""
+    """Return the page of `records` that the request selects, and the number of matches.
+
+    Raises ErrorResponse for an invalid query.
+    """
     arguments = request.args.to_dict()
     if "shuffle" in g.faults:
         records = list(records)

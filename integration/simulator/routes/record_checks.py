@@ -1,4 +1,4 @@
-"""Checks of a request: the user's permission, and references of a body to other records."""
+"""Request checks: permissions of the user, and references of a body to other records."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _REFERENCES = {
     "post_call_ivr_id": "ivrs",
     "users groups": "usergroups",
 }
-"""Collections whose keys a body field holds, by field name or by collection and field name."""
+"""Referenced collections by body field, or by collection and body field separated by a space."""
 
 
 def check_references(name: str, fields: Record) -> None:
@@ -35,7 +35,10 @@ def check_references(name: str, fields: Record) -> None:
 
 
 def get_readable_collection(name: str) -> Collection:
-    """Return collection `name`. Raises ErrorResponse if the user cannot read any of its records."""
+    """Return collection `name`.
+
+    Raises ErrorResponse if the user cannot read any of its records.
+    """
     collection = get_simulator_context().world.collections[name]
     if collection.mine is None and not get_current_user().is_root:
         raise ErrorResponse(403, "Access denied")

@@ -1,8 +1,7 @@
-"""`include=` and `fields[…]`: related records inside a record, and only some of the fields of either.
+"""Query parameters `include=` (embed related records) and `fields[…]` (select fields).
 
-`users` and `ddis` of ring groups and queues are the specification's and observed
-(docs/platform.md#3-collections); the other words are this simulator's, one for each relation that a record's
-fields show.
+`users` and `ddis` of ring groups and queues are specified or observed (docs/platform.md#3-collections). The
+other names are invented, one for each relation in the fields of a record.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from integration.simulator.calls.world import World
 from integration.simulator.context import get_simulator_context
 
 Record = dict[str, Any]
-# Makes what stands under the word: a record, a list of them, or None.
+# Returns the value of a relation: a record, a list of records, or None.
 FindRelated = Callable[[World, Record], Any]
 
 
@@ -109,7 +108,7 @@ RELATIONS: dict[str, dict[str, FindRelated]] = {
 
 
 def expand_record(name: str, record: Record) -> Record:
-    """`record` of `name` with the relations that `include=` names, narrowed as `fields[…]` says."""
+    """Return `record` of collection `name` with the relations of `include=` and the fields of `fields[…]`."""
     relations = RELATIONS.get(name, {})
     relation_names = [
         relation_name

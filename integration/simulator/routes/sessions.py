@@ -1,4 +1,4 @@
-"""Sessions, forgotten passwords and API tokens over HTTP."""
+"""Routes of sessions, password resets and API tokens."""
 
 from __future__ import annotations
 
@@ -71,7 +71,10 @@ def _make_login_response(token: Token) -> Response:
 
 
 def _add_password_routes(app: Flask) -> None:
-    """What would go out by e-mail is printed on standard error, and shown at /_simulator/account."""
+    """Add routes for e-mail confirmation and password resets.
+
+    The texts of e-mails are printed on standard error. /_simulator/account shows the last reset token.
+    """
 
     @app.post("/confirmation")
     def resend_confirmation() -> Response:

@@ -1,6 +1,7 @@
-"""What belongs to one user, contact, CDR or live call, below its own path.
+"""Routes below the path of one user, contact, CDR or live call.
 
-The specification's examples show other resources at most of these paths; here they hold what their names say.
+The specification's examples show other resources at most of these paths; here the paths return the records
+that they name.
 """
 
 from __future__ import annotations
@@ -62,7 +63,10 @@ def add_routes(app: Flask) -> None:
 
 
 def _get_user(key: str) -> Person:
-    """The user of a path, if the caller may see them. Raises ErrorResponse."""
+    """Return the user of a path.
+
+    Raises ErrorResponse if the current user may not read it.
+    """
     record = get_permitted_record("users", key)
     person = get_simulator_context().world.account.find_person(record["id"])
     assert person is not None
@@ -83,7 +87,7 @@ def _add_user_routes(app: Flask) -> None:
     @app.get("/users/<key>/smsthreads/<first>/<second>")
     @app.get("/users/<key>/sms/threads/<first>/<second>", endpoint="sms_threads")
     def list_sms_thread(key: str, first: str, second: str) -> Response:
-        """What the user and one number wrote each other, oldest first."""
+        """List the SMS of a user between two numbers, oldest first."""
         ends = {first.removeprefix("+"), second.removeprefix("+")}
         with get_simulator_context().world.lock:
             person = _get_user(key)
@@ -95,7 +99,10 @@ def _add_user_routes(app: Flask) -> None:
 
     @app.get("/users/<key>/audio")
     def read_audio_settings(key: str) -> Response:
-        """Sounds of the user's own: which announcement their mailbox plays. Fields invented."""
+        """Return the user's audio settings: the announcement of the mailbox.
+
+        Fields are invented.
+        """
         person = _get_user(key)
         return make_item_response(
             {
@@ -117,7 +124,10 @@ def _add_user_routes(app: Flask) -> None:
 def _add_call_routes(app: Flask) -> None:
     @app.get("/calls/<key>/trace")
     def list_trace(key: str) -> Response:
-        """The SIP messages so far, as JSON: only paths with an ending are files. Fields invented."""
+        """List the SIP messages so far as JSON. Fields are invented.
+
+        The response is JSON because only paths with a file extension return files.
+        """
         with get_simulator_context().world.lock:
             call = get_permitted_record("calls", key)
         messages = canned.list_sip_messages(call["id"], clock.utc_text(call["start_time"]))
@@ -128,7 +138,10 @@ def _add_call_routes(app: Flask) -> None:
 
     @app.get("/calls/<key>/monitors")
     def list_monitors(key: str) -> Response:
-        """Recordings of the call; it may have ended, but must have been there."""
+        """List the recordings of a live or ended call.
+
+        Raises ErrorResponse for an unknown call.
+        """
         world = get_simulator_context().world
         with world.lock:
             recordings = [

@@ -159,4 +159,4 @@ def test_a_url_is_probed_when_asked_for(begin):
         timeout=30,
     )
     assert refused.status_code == 400
-    assert "does not answer" in json.loads(refused.content)["message"]
+    assert "is unreachable" in json.loads(refused.content)["message"]
