@@ -168,7 +168,10 @@ def claim_data_dir(settings: Settings, is_same_customer: Callable[[], bool] = la
 
 
 def _strip_version(base_url: str) -> str:
-    """Return `base_url` without its version segment: /v1.1 and /v1.2 are the same account."""
+    """Return `base_url` without its version segment.
+
+    /v1.1 and /v1.2 are the same account.
+    """
     head, _, tail = base_url.rpartition("/")
     return head if tail[:1] == "v" and tail[1:].replace(".", "").isdigit() else base_url
 

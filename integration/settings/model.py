@@ -39,7 +39,7 @@ from integration.settings.values import (
 )
 
 SECRET: JsonDict = {"secret": True}
-"""Marks a key whose value never appears in a message, a log line or a `repr`."""
+"""Mark of keys whose values never appear in messages, logs or a `repr`."""
 
 
 class Section(BaseModel):
@@ -49,7 +49,7 @@ class Section(BaseModel):
 
 
 class Platform(Section):
-    """The hosted phone system, with an API key (user_id, api_key) or a login (email, password)."""
+    """The hosted phone system: API key (user_id, api_key) or login (email, password)."""
 
     base_url: Url = Field(
         description="Service root including the version segment.", examples=["https://api.example.com/v1.2"]
@@ -62,8 +62,7 @@ class Platform(Section):
     )
     email: Email | None = Field(
         default=None,
-        description="E-mail address of the login, instead of an API key."
-        " The token is kept alive and renewed.",
+        description="Login e-mail, instead of an API key. The token is kept alive and renewed.",
         examples=["admin@example.com"],
     )
     password: Text | None = Field(
@@ -74,14 +73,9 @@ class Platform(Section):
         examples=["…"],
     )
     timeout: Number = Field(
-        default=30,
-        gt=0,
-        le=3600,
-        description="Timeout of one request in seconds. Click-to-call may take 15 s.",
+        default=30, gt=0, le=3600, description="Seconds for one request. Click-to-call may take 15 s."
     )
-    max_concurrency: WholeNumber = Field(
-        default=4, ge=1, le=64, description="Concurrent requests to the platform."
-    )
+    max_concurrency: WholeNumber = Field(default=4, ge=1, le=64, description="Number of concurrent requests.")
 
 
 class Server(Section):
@@ -107,8 +101,7 @@ class Server(Section):
         examples=["/etc/ssl/private/switchroom.key"],
     )
     trusted_proxies: Networks = Field(
-        default=(),
-        description="Addresses or networks of proxies whose X-Forwarded-* headers are trusted.",
+        default=(), description="Addresses or networks of proxies whose X-Forwarded-* headers are trusted."
     )
 
 
@@ -140,11 +133,7 @@ class Webhooks(Section):
         examples=["platform"],
     )
     password: Text | None = Field(
-        default=None,
-        repr=False,
-        json_schema_extra=SECRET,
-        description="Password of Basic credentials, see username.",
-        examples=["…"],
+        default=None, repr=False, json_schema_extra=SECRET, description="See username.", examples=["…"]
     )
     allow_from: Networks = Field(
         default=(), description="Addresses or networks that may deliver webhooks; empty allows any address."
@@ -157,9 +146,7 @@ class Sync(Section):
     recent_interval: WholeNumber = Field(default=60, ge=1, description="Seconds between incremental syncs.")
     full_interval: WholeNumber = Field(default=86400, ge=1, description="Seconds between full syncs.")
     overlap: WholeNumber = Field(
-        default=3600,
-        ge=0,
-        description="Seconds before the high-water mark that incremental syncs read again.",
+        default=3600, ge=0, description="Seconds read again before the high-water mark."
     )
     live_interval: WholeNumber = Field(
         default=15,
@@ -212,7 +199,7 @@ class Calls(Section):
     short_seconds: WholeNumber = Field(
         default=5,
         ge=0,
-        description="Seconds; a caller who hangs up earlier is shown, but not counted as missed.",
+        description="A caller who hangs up in fewer seconds is shown, but is not a missed call.",
     )
     service_level_seconds: WholeNumber = Field(
         default=20, ge=0, description="Calls answered within this many seconds meet the service level."
@@ -228,9 +215,7 @@ class Smtp(Section):
     host: Host | None = Field(
         default=None, description="Mail server; if unset, no e-mail is sent.", examples=["smtp.example.com"]
     )
-    port: Port | None = Field(
-        default=None, description="Port of the mail server, usually 587, 465 or 25.", examples=[587]
-    )
+    port: Port | None = Field(default=None, description="Port, usually 587, 465 or 25.", examples=[587])
     user: Text | None = Field(
         default=None, description="User name at the mail server.", examples=["switchroom"]
     )
@@ -291,11 +276,10 @@ class Facade(Section):
     )
     writes: bool = Field(default=True, description="Pass writes through to the platform.")
     destructive: bool = Field(
-        default=False, description="Allow deletes of whole collections and of the account."
+        default=False, description="Allow deletes of entire collections and of the account."
     )
     platform_credentials: bool = Field(
-        default=True,
-        description="Accept the platform's own credentials, verified with the platform, beside local keys.",
+        default=True, description="Accept the platform's own credentials too, verified with the platform."
     )
     offline_grace: WholeNumber = Field(
         default=86400,
@@ -307,15 +291,13 @@ class Facade(Section):
         default=5000,
         ge=1,
         le=1_000_000,
-        description="Maximum number of records per page (limit). Raise it for clients that never request a"
-        " second page.",
+        description="Maximum limit of a page; raise it for clients that never request a second page.",
     )
     session_idle: WholeNumber = Field(
         default=900, ge=1, description="Seconds without a request after which a token of POST /login expires."
     )
     cors_origins: tuple[Origin, ...] = Field(
-        default=(),
-        description="Origins of web pages that may call the facade from a browser; '*' allows all.",
+        default=(), description="Origins of web pages that may call the facade; '*' allows all."
     )
 
 
@@ -325,7 +307,7 @@ class Dashboard(Section):
     timezone: TimeZone = Field(default="UTC", description="Display time zone, such as 'Europe/London'.")
     country: Country | None = Field(
         default=None,
-        description="Country of telephone numbers without an international prefix, as two letters.",
+        description="Country of numbers without an international prefix, two letters.",
         examples=["GB"],
     )
     agents_see: Literal["all", "own"] = Field(
@@ -344,12 +326,8 @@ class Retention(Section):
     faxes_days: WholeNumber = Field(default=0, ge=0, description="Faxes.")
     chats_days: WholeNumber = Field(default=0, ge=0, description="Chat histories.")
     inbox_days: WholeNumber = Field(default=0, ge=0, description="Webhooks as received.")
-    audit_days: WholeNumber = Field(
-        default=0, ge=0, description="The audit log: actions of users and clients."
-    )
-    logs_days: WholeNumber = Field(
-        default=0, ge=0, description="The notification log, the export logs and the write log."
-    )
+    audit_days: WholeNumber = Field(default=0, ge=0, description="The audit log.")
+    logs_days: WholeNumber = Field(default=0, ge=0, description="Notification, export and write logs.")
 
 
 class Alerts(Section):
@@ -398,7 +376,7 @@ def load(config: Path | None, environ: Mapping[str, str]) -> Settings:
 
 
 def list_warnings(settings: Settings) -> list[str]:
-    """List warnings about valid but risky values, one line each, naming the key."""
+    """List warnings about valid but risky values, one per key."""
     messages = []
     for key, url in (
         ("platform.base_url", settings.platform.base_url),
@@ -407,7 +385,5 @@ def list_warnings(settings: Settings) -> list[str]:
         if url and url.startswith("http://") and not is_loopback(urlsplit(url).hostname or ""):
             messages.append(f"{key}: http:// sends credentials and calls unencrypted; use https://")
     if any(len(secret) < 22 for secret in settings.webhooks.secret or ()):
-        messages.append(
-            "webhooks.secret: fewer than 22 characters can be guessed; omit the key to generate a secret"
-        )
+        messages.append("webhooks.secret: under 22 characters can be guessed; omit the key to generate one")
     return messages

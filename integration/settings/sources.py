@@ -130,7 +130,10 @@ def _read_environment(sources: Sources, model: type[BaseModel], environ: Mapping
 
 
 def _parse_text(info: FieldInfo, text: str) -> Any:
-    """Parse the text of a variable as a list or None; pydantic parses numbers and booleans."""
+    """Parse the text of a variable as a list or None.
+
+    pydantic parses numbers and booleans.
+    """
     if _is_list_key(info):
         if text.lstrip().startswith("["):
             return json.loads(text)
@@ -177,7 +180,10 @@ def build_settings(model: type[Model], sources: Sources) -> Model:
 def _format_error(
     model: type[BaseModel], fields: Mapping[str, FieldInfo], sources: Sources, detail: Mapping[str, Any]
 ) -> str:
-    """Format an error of pydantic as one line that names the key, without secrets."""
+    """Format an error of pydantic as one line, without secrets.
+
+    The line names the key.
+    """
     section, *key_path = (str(part) for part in detail["loc"])
     if not key_path:
         return (

@@ -24,7 +24,10 @@ RESERVED_PATHS = frozenset({
     "metrics", "missed", "openapi.json", "readyz", "recordings", "reports", "search", "settings", "setup",
     "static", "system", "voicemail", "wall", "wallboard", "webhooks",
 })  # fmt: skip
-"""First path segments of the product's own pages, which a base path of the facade cannot use."""
+"""First path segments of the product's own pages.
+
+A base path of the facade cannot begin with one of them.
+"""
 
 
 def is_in_networks(networks: Iterable[Network], address: str | None) -> bool:
@@ -43,7 +46,10 @@ def is_in_networks(networks: Iterable[Network], address: str | None) -> bool:
 
 
 def is_loopback(host: str) -> bool:
-    """Check whether `host` (a name or an address, without brackets) is always this machine."""
+    """Check whether `host` is always this machine.
+
+    `host`: a name, or an address without brackets.
+    """
     if host == "localhost" or host.endswith(".localhost"):
         return True
     return is_in_networks((ip_network("127.0.0.0/8"), ip_network("::1/128")), host)
