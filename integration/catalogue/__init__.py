@@ -129,9 +129,10 @@ def match(method: str, path: str) -> tuple[Operation, dict[str, str]] | None:
 
 
 def list_methods(path: str) -> tuple[Method, ...]:
-    """List the methods of a path in the order GET, POST, PATCH, DELETE.
+    """List the methods of a path.
 
-    The result is empty for an unknown path. HEAD and OPTIONS are never listed.
+    The order is GET, POST, PATCH, DELETE. The result is empty for an unknown path. HEAD and OPTIONS are never
+    listed.
     """
     accepted_methods = {
         method

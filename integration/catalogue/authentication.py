@@ -55,7 +55,7 @@ OPERATIONS = (
         errors=(),
     ),
     _AUTHENTICATION.public(
-        "POST", "/confirmation", "Sends the confirmation e-mail again.", body=(Field("email", "string"),)
+        "POST", "/confirmation", "Resends the confirmation e-mail.", body=(Field("email", "string"),)
     ),
     _AUTHENTICATION.public("POST", "/password", "Starts a password reset.", body=(Field("email", "string"),)),
     _AUTHENTICATION.public(

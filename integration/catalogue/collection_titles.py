@@ -47,5 +47,5 @@ _TITLES: Mapping[str, str] = {
 
 
 def get_title(resource: Resource) -> str:
-    """Return the plural title of the collection, or else the title of the resource."""
+    """Return the plural title of a collection, or else the resource's title."""
     return _TITLES.get(resource.collection, resource.title)

@@ -1,4 +1,4 @@
-"""Customer module: users and their groups, queue groups, the current user, the account.
+"""Customer module: users, user groups, queue groups, the current user, the account.
 
 30 operations.
 """

@@ -1,7 +1,7 @@
-"""Webhooks of the platform: names and fields from the specification and from docs/platform.md.
+"""Names and fields of the platform's webhooks.
 
-The webhook of a queue's post-call panel is missing, because its name and payload were never observed
-(docs/platform.md#9-events).
+Sources are the specification and docs/platform.md. The webhook of a queue's post-call panel is missing,
+because its name and payload were never observed (docs/platform.md#9-events).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ NAME_FIELDS = ("event_name", "nome_do_evento")
 """Fields that contain the name of an event, English dialect first (docs/platform.md#9-events)."""
 
 CALL_STATES = ("INITIAL", "ACCEPTED", "RINGING", "CONNECTED", "ON_HOLD", "HANGUP")
-"""States of a call in the specification, in the order of its table."""
+"""Call states of the specification, in the order of its table."""
 
 OBSERVED_CALL_STATES = ("DTMF_RECEIVED", "MISSED", "FAILED")
 """States that only docs/platform.md#10-event-fields names. Further states are possible."""

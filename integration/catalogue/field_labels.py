@@ -27,7 +27,7 @@ DESTINATION_TYPE_FIELDS: Mapping[str, str] = {
     "fm_final_dst_id": "fm_final_dst_type",
     "target_id": "target_type",
 }
-"""Fields with ids, and the fields with the type of the referenced record."""
+"""Fields with the referenced record's type, by fields with its id."""
 DESTINATION_TYPES: Mapping[str, tuple[str, str]] = {
     "U": ("users", "user"),
     "V": ("users", "voicemail"),
@@ -158,7 +158,10 @@ def describe(field: Field | Resource | None) -> str:
 
 
 def order_fields(resource: Resource, names: Iterable[str]) -> list[str]:
-    """Sort `names` for a record's page: id and names, then documented fields in order, then the rest."""
+    """Sort `names` for a record's page.
+
+    Id and names come first, then documented fields in order, then the rest.
+    """
     all_names = list(names)
     documented = [field.name for field in resource.fields if field.name in all_names]
     leading = [name for name in (resource.key, *_NAME_FIELDS) if name in documented]
@@ -173,7 +176,7 @@ def is_time_field(resource: Resource, name: str) -> bool:
 
 
 def fallback_title(resource: Resource, key: int | str) -> str:
-    """Return the title of a record without a name: its id, or else its position."""
+    """Return the title of a nameless record: its id, else its position."""
     return str(key) if resource.key else f"no. {key}"
 
 
@@ -183,7 +186,7 @@ def remove_hidden(values: Mapping[str, Any], hidden_fields: Collection[str]) -> 
 
 
 def record_title(values: Mapping[str, object]) -> str:
-    """Return the name of a record, or else its most descriptive text; '' without any."""
+    """Return the name of a record, its most descriptive text, or ''."""
 
     def get_text(name: str) -> str:
         value = values.get(name)

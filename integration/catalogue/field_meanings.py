@@ -69,10 +69,10 @@ def is_secret(name: str) -> bool:
 
 
 def get_meaning(name: str, field: Field | None) -> Meaning | None:
-    """Return the meaning of `field`, or else the meaning of `name` in any record."""
+    """Return the meaning of `field`, or else of `name` in any record."""
     return _BY_NAME.get(name) if field is None else field.meaning
 
 
 def list_meanings(fields: Iterable[Field]) -> Mapping[str, Meaning | None]:
-    """Return the meanings of all names in a record with these documented fields."""
+    """Return the meanings of all names in a record with `fields`."""
     return _BY_NAME | {field.name: field.meaning for field in fields}

@@ -197,7 +197,7 @@ OPERATIONS = (
     _HISTORY.read("/monitors/{id}", "One recording's record.", "monitor"),
     _HISTORY.download(
         "/monitors/{id}.mp3",
-        "The recording. The platform sends the whole body and ignores Range.",
+        "The recording. The platform sends the entire body and ignores Range.",
         "monitor",
     ),
     _HISTORY.change(

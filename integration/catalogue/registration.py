@@ -17,9 +17,7 @@ OPERATIONS = (
     _REGISTRATION.public("POST", "/registrations", "Starts a sign-up.", body=(), errors=(400, 401, 403, 404)),
     _REGISTRATION.public("GET", "/registrations/{hash}", "One sign-up.", errors=_ERRORS),
     _REGISTRATION.public("PATCH", "/registrations/{hash}", "Changes a sign-up.", body=(), errors=_ERRORS),
-    _REGISTRATION.public(
-        "POST", "/registrations/{hash}/resend", "Sends the e-mail code again.", errors=_ERRORS
-    ),
+    _REGISTRATION.public("POST", "/registrations/{hash}/resend", "Resends the e-mail code.", errors=_ERRORS),
     _REGISTRATION.public(
         "GET", "/registrations/{hash}/numbers/{areacode}", "Numbers on offer in an area.", errors=_ERRORS
     ),

@@ -25,7 +25,10 @@ def make_fields(
     documented: bool = True,
     item_only: bool = False,
 ) -> tuple[Field, ...]:
-    """Create fields of one type from a space-separated list of `name` or `name:meaning`."""
+    """Create fields of one type.
+
+    `names`: space-separated list of `name` or `name:meaning`.
+    """
     fields = []
     for entry in names.split():
         name, _, meaning = entry.partition(":")
@@ -52,7 +55,10 @@ COLLECTION_QUERY = (
     Field("sort", "string", "a property of the resource", documented=False),
     Field("dir", "string", "ASC or DESC", documented=False),
 )
-"""Query parameters of every GET of a collection: paging, filter, grouping and, undocumented, sorting."""
+"""Query parameters of every GET of a collection.
+
+They select paging, filter, grouping and, undocumented, sorting.
+"""
 
 _Fields = tuple[Field, ...]
 _Statuses = tuple[int, ...]
@@ -60,7 +66,7 @@ _Statuses = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class ModuleOperations:
-    """Operations of one module of the specification, with the statuses that most of their kind have."""
+    """Operations of one module of the specification, with their usual statuses."""
 
     module: Module
 
@@ -109,7 +115,10 @@ class ModuleOperations:
         )
 
     def change_many(self, path: str, about: str, resource: str, body: _Fields) -> Operation:
-        """PATCH of a collection: an array of objects, each with the id of its record."""
+        """PATCH of a collection.
+
+        The body is an array of objects, each with the id of its record.
+        """
         errors = (400, 401, 403, 404)
         return Operation(
             self.module, "PATCH", path, "unknown", about, resource, errors=errors, body=body, is_bulk=True
