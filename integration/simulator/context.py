@@ -1,4 +1,4 @@
-"""Simulator context: services of one simulator, and the user of the current request."""
+"""Simulator context: services of one simulator, and the current user."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def create_app(context: SimulatorContext) -> Callable[[Environ, Callable[..., An
 
 @functools.cache
 def _create_platform_app(collections: tuple[str, ...]) -> Flask:
-    """Create the routes of the platform once for all simulators of the process.
+    """Create the platform's routes, once for all simulators of the process.
 
     Werkzeug compiles each rule twice when it is added, which takes 110 of the 135 ms of a simulator's start.
     """
@@ -174,7 +174,7 @@ def _apply_faults(response: Response, faults: dict[str, Fault]) -> None:
 
 
 def _corrupt_page(response: Response, faults: dict[str, Fault]) -> None:
-    """Duplicate the last record of a page, or remove half of the records."""
+    """Duplicate the last record of a page, or remove half of them."""
     body = response.get_json()
     records = body.get("data")
     if not isinstance(records, list) or not records:

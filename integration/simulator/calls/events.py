@@ -1,5 +1,6 @@
-"""Webhook bodies with the platform's order of keys and with ids of parties as text.
+"""Webhook bodies of the platform.
 
+They have the platform's order of keys, and ids of parties as text.
 See docs/platform.md#10-event-fields.
 """
 

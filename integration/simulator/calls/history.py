@@ -47,7 +47,7 @@ MISSED_SCRIPTS = frozenset({"plain_missed", "ring_group_missed", "queue_abandone
 
 
 def seed_history(world: World, cdrs: int = DEFAULT_CDRS) -> None:
-    """Fill `world` with about `cdrs` CDRs, rather more than fewer, and their related records."""
+    """Fill `world` with at least about `cdrs` CDRs and their related records."""
     if not cdrs:
         return
     days = _count_days(world, cdrs)
@@ -131,7 +131,10 @@ def _plan_web_call_starts(
 
 
 def _choose_office_time(world: World, rng: random.Random, days: int) -> float:
-    """Choose a Unix time in office hours of the last `days`, at least 90 min before the start."""
+    """Choose a Unix time in office hours of the last `days`.
+
+    The time is at least 90 min before the start.
+    """
     midnight = world.start - world.start % DAY
     unix_time = midnight - rng.randrange(days) * DAY + rng.choices(range(24), weights=_HOUR_WEIGHTS)[0] * 3600
     unix_time += rng.random() * 3600
@@ -150,9 +153,10 @@ def _add_faxes_and_chats(world: World, days: int) -> None:
 def _plan_follow_up(
     rng: random.Random, plan: CallPlan, end: float, *, is_recent: bool
 ) -> tuple[float, str, CallOptions] | None:
-    """Plan the follow-up of a missed call: a call-back, another call of the party, or None.
+    """Plan the follow-up of a missed call, if any.
 
-    Recent missed calls have fewer follow-ups, so that the call-back list has open items.
+    A follow-up is a call-back or another call of the party. Recent missed calls have fewer follow-ups, so
+    that the call-back list has open items.
     """
     draw = rng.random() + (0.4 if is_recent else 0.0)
     wait = 120 + rng.expovariate(1 / 3600.0)
@@ -195,7 +199,10 @@ def _store_records(world: World, player: Player, ended_calls: list[tuple[float, 
 
 
 def _add_sms(world: World, player: Player, rng: random.Random, days: int, count: int) -> None:
-    """Add `count` SMS in pairs: a question from outside and a user's reply 1 to 13 min later."""
+    """Add `count` SMS in pairs.
+
+    A pair is a question from outside and a user's reply 1 to 13 min later.
+    """
     ddis = [ddi for ddi in world.account.ddis if ddi.sms]
     people = [person for person in world.account.people if person.is_online]
     partners = [c["mobile"] for c in world.account.contacts if c["mobile"]][:30]

@@ -49,13 +49,16 @@ class Leg:
 
     @property
     def is_outbound(self) -> bool:
-        """True if a user placed the leg, or the platform did for a user (webcall, callmeback)."""
+        """True if a user placed the leg, or the platform for a user.
+
+        The platform places legs with the destinations webcall and callmeback.
+        """
         return self.destination != "in"
 
 
 @dataclass(slots=True)
 class Step:
-    """Event of a leg at `offset` seconds after the start of the call.
+    """Event of a leg, `offset` seconds after the start of the call.
 
     `event`: initial, accepted, ringing, pickup (the user answers a click-to-call with one leg), connected,
     hold, unhold, dtmf, box (a mailbox answers), hangup, missed.

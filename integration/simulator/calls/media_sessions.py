@@ -1,4 +1,4 @@
-"""Media sessions of connected legs on application phones, and their detail records (msdrs).
+"""Media sessions of connected legs on application phones, with detail records (msdrs).
 
 The values of `status` (ACTIVE, ENDED) and `type` (audio) are invented; see dictionaries.py.
 """
@@ -22,12 +22,12 @@ _APPLICATION_PREFIXES = ("Desk", "Mobile")
 
 
 def add_collections(state: AccountState) -> None:
-    state.add_collection("mediasessions", mine=make_owner_test("user"))
-    state.add_collection("msdrs", mine=make_owner_test("user_id"))
+    state.add_collection("mediasessions", read_test=make_owner_test("user"))
+    state.add_collection("msdrs", read_test=make_owner_test("user_id"))
 
 
 def begin_session(state: AccountState, leg: Leg) -> None:
-    """Add the media session of a connected leg, if its phone is an application."""
+    """Add the media session of a connected leg on an application phone."""
     if leg.user is None or leg.connected_at is None or leg.session is not None:
         return
     if leg.user.user_agent is None or not leg.user.user_agent.startswith(_APPLICATION_PREFIXES):
@@ -52,7 +52,7 @@ def begin_session(state: AccountState, leg: Leg) -> None:
 
 
 def end_session(state: AccountState, leg: Leg) -> None:
-    """End the media session of an ended leg and add its detail record."""
+    """End the media session of a leg and add its detail record."""
     begin_session(state, leg)
     session = leg.session
     if session is None or leg.ended_at is None or leg.connected_at is None or leg.user is None:

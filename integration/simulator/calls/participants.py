@@ -18,9 +18,9 @@ class NoParticipant(LookupError):
 
 
 class Participants:
-    """Random choice of the parties of a call, unless its options name them.
+    """Random choice of the parties of a call.
 
-    `new_id` returns the next id of a live call.
+    Parties that the options name are not drawn. `new_id` returns the next id of a live call.
     """
 
     def __init__(self, account: Account, rng: random.Random, new_id: Callable[[], int]) -> None:

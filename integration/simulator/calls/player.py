@@ -49,7 +49,7 @@ class Player:
         self._rng = random.Random(f"player {world.seed}")
 
     def apply_step(self, plan: CallPlan, step: Step, unix_time: float) -> Record | None:
-        """Apply `step` at Unix time `unix_time`; return the webhook body that was sent, if any."""
+        """Apply `step` at Unix time `unix_time`; return any sent webhook body."""
         leg = step.leg
         with self.world.lock:
             self._update_leg(leg, step, unix_time)
@@ -150,7 +150,7 @@ class Player:
             return record, event
 
     def store_voicemail(self, plan: CallPlan) -> Record | None:
-        """Store the voicemail message of an ended call; return None without a message."""
+        """Store the voicemail message of an ended call, if any."""
         message = plan.message
         if message is None or message.leg.ended_at is None:
             return None
@@ -172,7 +172,10 @@ class Player:
         *,
         translated: bool = False,
     ) -> tuple[Record, Record | None]:
-        """Store an SMS from outside; return its record and the webhook body, if one was sent."""
+        """Store an SMS from outside.
+
+        Return the record and the webhook body, if one was sent.
+        """
         with self.world.lock:
             record = self._store_sms(user, sender, receiver, text, unix_time, inbound=True)
             if self.send_event is None:
@@ -202,9 +205,10 @@ class Player:
 
 
 def is_leg_recorded(leg: Leg) -> bool:
-    """Check whether a leg is recorded, by `leg.is_recorded` or the setting of its user.
+    """Check whether a leg is recorded.
 
-    Settings: A all, I inbound, O outbound, N none.
+    `leg.is_recorded` overrides the setting of the user: A all, I inbound, O outbound, N none. Legs of
+    machines or without a user are never recorded.
     """
     if leg.user is None or leg.is_machine:
         return False

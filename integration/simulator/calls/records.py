@@ -16,12 +16,18 @@ Record = dict[str, Any]
 
 
 def count_seconds_between(start: float, end: float) -> int:
-    """Count seconds between two Unix times, each truncated to seconds like the platform's timestamps."""
+    """Count the seconds between two Unix times.
+
+    Each time is truncated to seconds, like the platform's timestamps.
+    """
     return math.floor(end) - math.floor(start)
 
 
 def compute_billed_seconds(leg: Leg) -> int:
-    """Compute the connected seconds of an ended leg, including voicemail, as on the platform."""
+    """Compute the connected seconds of an ended leg.
+
+    Voicemail counts as connected, as on the platform.
+    """
     start = leg.connected_at if leg.connected_at is not None else leg.mailbox_connected_at
     return 0 if start is None or leg.ended_at is None else count_seconds_between(start, leg.ended_at)
 
@@ -85,7 +91,10 @@ def cdr_record(cdr_id: int, leg: Leg) -> Record:
 
 
 def live_record(leg: Leg, now: float) -> Record:
-    """Build a live call of /calls: words for codes, Unix seconds, a caller ID with plus."""
+    """Build a live call of /calls.
+
+    It has words for codes, times in Unix seconds, and a caller ID with plus.
+    """
     agent = leg.user.user_agent if leg.user else None
     connected_at = leg.connected_at if leg.connected_at is not None else leg.agent_connected_at
     caller = leg.user.cli if leg.is_outbound and leg.user else leg.src
@@ -126,7 +135,10 @@ def live_record(leg: Leg, now: float) -> Record:
 
 
 def monitor_record(monitor_id: int, leg: Leg, conversation: Conversation | None) -> Record:
-    """Build the recording of an ended, connected leg; `size` is in bytes of its MP3."""
+    """Build the recording of an ended, connected leg.
+
+    `size` is in bytes of its MP3.
+    """
     duration = max(1, compute_billed_seconds(leg))
     return {
         "id": monitor_id,

@@ -137,9 +137,10 @@ class CallScripts:
         return plan.sort_steps()
 
     def hunt_answered(self, options: CallOptions) -> CallPlan:
-        """Plan a hunt group call: phones ring in sequence for the group's ring time each.
+        """Plan a call to a hunt group.
 
-        The last phone, or that of `options.user`, answers.
+        The phones ring in sequence for the group's ring time each. The last phone, or that of `options.user`,
+        answers.
         """
         group, caller, ddi = self.participants.choose_group_call(options, "ringgroup", "H")
         answering_member = options.user if options.user in group.members else group.members[-1]
@@ -177,7 +178,10 @@ class CallScripts:
         return plan.sort_steps()
 
     def queue_abandoned(self, options: CallOptions) -> CallPlan:
-        """Plan a queue call whose caller listens to music and hangs up before an agent answers."""
+        """Plan a queue call without an answer.
+
+        The caller listens to music and hangs up while the phones of agents ring.
+        """
         plan, music_leg, legs, retry_at = self._plan_queue(options, "queue_abandoned")
         offset = retry_at + (options.ring_seconds or 5.0 + self.rng.random() * 8)
         for n, leg in enumerate(legs):
@@ -186,7 +190,7 @@ class CallScripts:
         return plan.sort_steps()
 
     def transfer(self, options: CallOptions) -> CallPlan:
-        """Plan a call that user A answers, holds and transfers to user B."""
+        """Plan a call that a user answers, holds and transfers to another."""
         user, caller, ddi = self.participants.choose_direct_call(options)
         first = self.participants.make_inbound_leg(caller, ddi, user)
         second_user = options.second_user or self.participants.choose_colleague(user)

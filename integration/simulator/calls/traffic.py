@@ -21,7 +21,7 @@ from integration.simulator.calls.world import World
 
 _CDR_DELAY_RANGE = (2.0, 8.0)
 _RECORDING_DELAY_RANGE = (6.0, 20.0)
-"""Least and most seconds from the end of a leg to its recording."""
+"""Range of the seconds from a leg's end to its recording."""
 
 
 @dataclass(slots=True, eq=False)
@@ -113,7 +113,9 @@ class Traffic:
         until_event: str | None = None,
         record_delays: tuple[float, float] | None = None,
     ) -> RunningCall:
-        """Play `plan` immediately with past times, so that the last step happens now.
+        """Play `plan` immediately, with past times.
+
+        The last step has the current time.
 
         `until_event`: stop after the first step of that name; the call stays live.
         `record_delays`: as for `play`; without it CDRs and recordings exist on return.
@@ -142,7 +144,7 @@ class Traffic:
         return self._running.get(leg_id)
 
     def replace_steps(self, running: RunningCall, steps: list[Step]) -> None:
-        """Replace the remaining steps of a call by `steps`, whose offsets start now."""
+        """Replace the remaining steps of a call; offsets start now."""
         running.plan_version += 1
         running.plan.steps = steps
         for step in steps:

@@ -1,4 +1,4 @@
-"""Generator of live traffic: calls, SMS and occasional faxes, chats and web calls."""
+"""Generator of live traffic: calls, SMS, faxes, chats and web calls."""
 
 from __future__ import annotations
 
@@ -60,7 +60,10 @@ class TrafficGenerator:
         self._is_active = False
 
     def schedule_first_calls(self) -> None:
-        """Start three calls within 3 s, if active, so that a new webhook receiver gets events soon."""
+        """Start three calls within 3 s, if active.
+
+        A new webhook receiver thus gets events soon.
+        """
         if self._is_active:
             for delay in (0.3, 1.5, 3.0):
                 self.traffic.schedule(clock.unix() + delay, self._start_random_call)
@@ -69,7 +72,7 @@ class TrafficGenerator:
         self.traffic.schedule(unix_time + self._rng.expovariate(self.traffic.speed / mean_seconds), action)
 
     def _plan(self, script: str, options: CallOptions) -> CallPlan | None:
-        """Plan a call; return None if the account has no participant left for the script."""
+        """Plan a call; return None if the account lacks a participant."""
         try:
             with self.world.lock:
                 return self.world.scripts.by_name[script](options)
@@ -127,7 +130,7 @@ class TrafficGenerator:
         self.traffic.player.send_sms(person, sender, receiver, text, unix_time)
 
     def _start_next_other(self, unix_time: float) -> None:
-        """Start a fax, a chat that has just ended, a web call or a call-me-back call."""
+        """Start a fax, an ended chat, a web call or a call-me-back."""
         if not self._is_active:
             return
         event_kind = self._rng.choice(("fax", "chat", "web_call", "call_me_back"))

@@ -1,4 +1,4 @@
-"""Calls placed by the platform: web calls, lead calls, and call-me-back from the widget.
+"""Calls placed by the platform: web calls, lead calls and call-me-back.
 
 The platform dials both ends of web calls and call-me-back, and the only end of lead calls. These scripts have
 a separate random generator, so that the history of other calls does not depend on them.
@@ -37,7 +37,10 @@ class WebScripts:
         }
 
     def web_call(self, options: CallOptions) -> CallPlan:
-        """Plan a call to `caller` and then to `destination` (default: the user's extension)."""
+        """Plan a call to `caller` and then to `destination`.
+
+        The default of `destination` is the user's extension.
+        """
         user = options.user or self.participants.choose_online_user()
         first_leg = self._mark_leg(
             leg=self.participants.make_outbound_leg(user, options.caller or self._choose_outside_number()),
@@ -53,7 +56,7 @@ class WebScripts:
         return plan.sort_steps()
 
     def call_me_back(self, options: CallOptions) -> CallPlan:
-        """Plan a call to a user and then to a visitor of the website."""
+        """Plan a call to a user and then to a website visitor."""
         user = options.user or self.participants.choose_online_user()
         phone = options.caller or choose_visitor_phone(self.participants.rng)
         first_leg = self._mark_leg(
@@ -68,7 +71,10 @@ class WebScripts:
         return plan.sort_steps()
 
     def lead_call(self, options: CallOptions) -> CallPlan:
-        """Plan a call to `caller` only, with the caller ID `ddi`, which plays a message."""
+        """Plan a call that plays a message to `caller`.
+
+        The only leg has the caller ID of `ddi`.
+        """
         user = options.user or self.participants.choose_online_user()
         leg = self.participants.make_outbound_leg(user, options.caller or self._choose_outside_number())
         ddi = options.ddi or self.participants.account.ddis[0]
@@ -125,7 +131,7 @@ class WebScripts:
 
 
 def add_webcall(state: AccountState, plan: CallPlan, started_at: float) -> Record:
-    """Add the record of a web call that starts at Unix time `started_at`.
+    """Add the record of a web call, started at Unix time `started_at`.
 
     `bill_leg` sets durations and charges when the legs end.
     """
@@ -147,7 +153,7 @@ def add_webcall(state: AccountState, plan: CallPlan, started_at: float) -> Recor
 
 
 def bill_leg(record: Record, plan: CallPlan, leg: Leg) -> None:
-    """Store duration and charge of an ended leg in the record of its web call."""
+    """Store duration and charge of an ended leg in its web call."""
     side = "from" if leg is plan.legs[0] else "to"
     seconds = compute_billed_seconds(leg)
     record[f"{side}_duration"] = seconds

@@ -1,7 +1,7 @@
-"""Delivery of webhooks: in order, one at a time, with retries and faults on demand.
+"""Delivery of webhooks, with retries and faults.
 
-The retries of the platform are unknown (docs/platform.md#11-delivery). The simulator retries after every
-result except 2xx, with growing delays.
+Webhooks are sent in order, one at a time. The retries of the platform are unknown
+(docs/platform.md#11-delivery). The simulator retries after every result except 2xx, with growing delays.
 """
 
 from __future__ import annotations
@@ -140,9 +140,9 @@ class WebhookSender:
             return [delivery.as_record() for delivery in self.log if delivery.number > after]
 
     def check_url(self, url: str) -> str | None:
-        """Probe `url` with a GET, as the platform does when a webhook is saved.
+        """Probe `url` with a GET.
 
-        Return the error, or None for a status below 300.
+        The platform does the same when a webhook is saved. Return the error, or None for a status below 300.
         """
         try:
             response = requests.get(

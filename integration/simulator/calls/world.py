@@ -37,7 +37,7 @@ class World(AccountState):
         self.participants = self._make_participants("switchroom")
         self.scripts = CallScripts(self.participants)
         self.scripts.by_name |= WebScripts(self._make_participants("web")).by_name
-        self.add_collection("calls", mine=_is_party, derive=self._list_live_records)
+        self.add_collection("calls", read_test=_is_party, derive=self._list_live_records)
         self.add_collection("webcalls")
         for module in (
             settings,

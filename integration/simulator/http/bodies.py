@@ -1,4 +1,4 @@
-"""Validation of request bodies: fields of an operation and a check of each value.
+"""Validation of request bodies by field.
 
 The error for an invalid body lists all invalid fields (docs/platform.md#5-errors). Unknown fields are
 ignored. null clears a field that is not required. The strictness of the real platform is undocumented.
@@ -26,9 +26,9 @@ _EMAIL = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+")
 
 
 def read_object() -> Record:
-    """Return the JSON object of the request body; {} for an empty body.
+    """Return the JSON object of the request body.
 
-    Raises ErrorResponse.
+    An empty body is {}. Raises ErrorResponse.
     """
     body = _parse_body() if request.get_data() else {}
     if not isinstance(body, dict):
@@ -37,7 +37,7 @@ def read_object() -> Record:
 
 
 def read_list() -> list[Record]:
-    """Return the JSON array of objects in the body of a bulk change.
+    """Return the array of objects in the body of a bulk change.
 
     Raises ErrorResponse.
     """
@@ -178,7 +178,7 @@ def list_of(check_entry: Check = any_value) -> Check:
 
 
 def comma_joined(value: Any) -> str:
-    """Join an array of words or ids to the comma-separated text of the record."""
+    """Join an array of words or ids to comma-separated text."""
     if not isinstance(value, list) or not all(isinstance(entry, (str, int)) for entry in value):
         raise ValueError
     return ",".join(str(entry) for entry in value)

@@ -175,7 +175,10 @@ def _normalize_value(value: Any) -> Any:
 
 
 def _list_equal_values(value: Any) -> tuple[Any, ...]:
-    """Return the values equal to `value`: also the number for numeric text, and text for a number."""
+    """Return the values equal to `value`.
+
+    They include the number for numeric text, and the text for a number.
+    """
     value = _normalize_value(value)
     if isinstance(value, str):
         number = _parse_number(value)

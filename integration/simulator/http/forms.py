@@ -1,4 +1,4 @@
-"""Forms of request bodies: fields of the catalogue with checks by name or type.
+"""Forms of request bodies: catalogue fields with checks by name or type.
 
 The catalogue has no enumerations of these values. Invented: `format` csv, pdf or xlsx, `status` A (active) or
 P (paused), frequency `type` D, W or M (W was observed), strategy M, and the choice of required fields.
@@ -32,7 +32,7 @@ def _report_id(value: Any) -> int:
 
 
 def _frequency(value: Any) -> str:
-    """Validate a frequency object and return it as JSON text, as records contain it."""
+    """Validate a frequency object; return the JSON text of its record."""
     frequency = bodies.json_object(value)
     bodies.one_of("D", "W", "M")(frequency.get("type"))
     for name, minimum, maximum in (("time_of_day", 0, 23), ("day_of_week", 0, 7), ("day_of_month", 1, 31)):
@@ -92,7 +92,7 @@ _FIELD_CHECKS: dict[str, Check] = {
     "ringgroups users": bodies.list_of(bodies.integer),
     "cdrs labels": bodies.list_of(bodies.non_empty_text),
 }
-"""Checks by field name, or by collection and field name separated by a space."""
+"""Checks by field name, or by 'collection field'."""
 
 _REQUIRED = {
     *("name", "text", "extension_id", "data", "action", "direction"),
@@ -110,7 +110,7 @@ _UNDOCUMENTED_FIELDS = {
 
 @functools.cache
 def make_form(name: str, *, is_bulk: bool = False) -> Form:
-    """Create the form of bodies that create or change records of collection `name`."""
+    """Create the form of bodies that write records of collection `name`."""
     checks: dict[str, Check] = {}
     for operation in catalogue.OPERATIONS:
         if operation.path.partition("/{")[0] == f"/{name}" and operation.is_bulk == is_bulk:

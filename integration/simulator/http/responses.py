@@ -30,9 +30,9 @@ def make_validation_error(*fields: str) -> ErrorResponse:
 
 
 def make_json_response(data: Any, status: int = 200) -> Response:
-    """Create a JSON response in the platform's form: compact, `/` escaped as `\\/`.
+    """Create a JSON response in the platform's form.
 
-    See docs/platform.md#4-types.
+    The text is compact, with `/` escaped as `\\/` (docs/platform.md#4-types).
     """
     body = orjson.dumps(data).replace(b"/", b"\\/")
     return Response(body, status, content_type="application/json")
@@ -43,7 +43,10 @@ def make_item_response(record: Record, status: int = 200, path: str | None = Non
 
 
 def make_list_response(records: Iterable[Record], total: int | None = None) -> Response:
-    """Create the response of a collection; `total` defaults to the number of `records`."""
+    """Create the response of a collection.
+
+    `total` defaults to the number of `records`.
+    """
     record_list = list(records)
     return make_json_response({"data": record_list, "total": len(record_list) if total is None else total})
 

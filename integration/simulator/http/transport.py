@@ -1,4 +1,4 @@
-"""Small HTTP/1.1 server with keep-alive and TLS that can violate HTTP on purpose.
+"""Small HTTP/1.1 server with keep-alive, TLS and deliberate faults.
 
 Werkzeug's server closes the connection after each response. Neither Werkzeug nor Granian lets an application
 truncate a body, send no response or send broken headers. The application requests such a fault with a

@@ -68,7 +68,10 @@ def _encode_block(number: int) -> bytes:
 
 
 def _synthesize_voice(number: int) -> array.array[int]:
-    """Synthesize 1.15 s of vowels: a pitch with two formants, in four syllables that fade in and out."""
+    """Synthesize 1.15 s of vowels.
+
+    They have a pitch with two formants, in four syllables that fade in and out.
+    """
     rng = random.Random(number)
     base_pitch = 118.0 if number < _BLOCKS // 2 else 205.0
     sample_count = int(_RATE * FRAME_SECONDS * (_FRAMES_PER_BLOCK + 2))
@@ -86,7 +89,10 @@ def _synthesize_voice(number: int) -> array.array[int]:
 
 
 def _synthesize_period(pitch: float, formants: tuple[float, float]) -> list[float]:
-    """Synthesize one period of a voice at `pitch` (Hz) with overtones near `formants` (Hz)."""
+    """Synthesize one period of a voice.
+
+    `pitch` is in Hz; overtones are strong near `formants` (Hz).
+    """
     length = round(_RATE / pitch)
     weights = [
         sum(math.exp(-(((n * pitch - f) / 220.0) ** 2)) for f in formants) + 0.25 / n for n in range(1, 10)

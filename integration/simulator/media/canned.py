@@ -1,4 +1,4 @@
-"""Fixed traces, captures and PDFs with the id and the time of the record.
+"""Fixed traces, captures and PDFs, with id and time of the record.
 
 The formats of traces and captures are undocumented; a trace is text with one block for each SIP message. The
 IP addresses are reserved for documentation. A PDF always has one page, even if its record has more.
@@ -82,7 +82,7 @@ def list_sip_messages(record_id: int, at: str) -> list[Record]:
 
 
 def format_trace(record_id: int, at: str) -> str:
-    """Format SIP messages as text, each below a line with its time and direction."""
+    """Format SIP messages as text, each after its time and direction."""
     messages = list_sip_messages(record_id, at)
     return "\n".join("{at} {from} -> {to}\n\n{message}".format(**message) for message in messages)
 

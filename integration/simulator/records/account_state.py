@@ -80,21 +80,21 @@ class AccountState:
 
     def _add_core_collections(self) -> None:
         account = self.account
-        self.add_collection("cdrs", mine=make_owner_test("user_id"))
-        self.add_collection("monitors", mine=make_owner_test("user_id"))
-        self.add_collection("sms", mine=make_owner_test("user_id"))
-        self.add_collection("voicemessages", mine=make_owner_test("extension_id"))
+        self.add_collection("cdrs", read_test=make_owner_test("user_id"))
+        self.add_collection("monitors", read_test=make_owner_test("user_id"))
+        self.add_collection("sms", read_test=make_owner_test("user_id"))
+        self.add_collection("voicemessages", read_test=make_owner_test("extension_id"))
         self.add_collection(
             "contacts",
-            mine=lambda record, person: bool(record["global"]) or record["user_id"] == person.id,
-            own=make_owner_test("user_id"),
+            read_test=lambda record, person: bool(record["global"]) or record["user_id"] == person.id,
+            write_test=make_owner_test("user_id"),
             records=account.contacts,
         )
         self.add_collection(
             "users",
-            mine=make_owner_test("id"),
+            read_test=make_owner_test("id"),
             # Only administrators change users.
-            own=lambda *_: False,
+            write_test=lambda *_: False,
             item=self._make_user_item,
             records=[directory.user_record(person) for person in account.people],
         )

@@ -18,11 +18,11 @@ from integration.core import clock
 from integration.simulator.records.people import Account, Person, make_secret
 
 TOKEN_IDLE_SECONDS = 900.0
-"""Seconds without a request after which a session token expires."""
+"""Idle seconds (without a request) after which a session token expires."""
 API_KEY_IDLE_SECONDS = 7 * 86400.0
-"""Seconds without a request after which the initial API keys expire."""
+"""Idle seconds after which the initial API keys expire."""
 REMEMBER_ME_IDLE_SECONDS = 30 * 86400.0
-"""Seconds without a request after which a session token of a login with remember_me expires."""
+"""Idle seconds after which a token of a login with remember_me expires."""
 
 
 class LoginDenied(Exception):
@@ -89,10 +89,11 @@ class LoginService:
     def log_in(
         self, email: object, password: object, *, device: object = None, remember: bool = False
     ) -> tuple[Token | None, str | None]:
-        """Log in; return (token, None), or (None, nonce) if a second factor is required.
+        """Log in; return a token, or a nonce for the second factor.
 
-        The code of the second factor is printed on stderr. A `device` that was added with a code requires no
-        code. `remember` selects REMEMBER_ME_IDLE_SECONDS. Raises LoginDenied.
+        The result is (token, None), or (None, nonce) if a second factor is required. The code of the second
+        factor is printed on stderr. A `device` that was added with a code requires no code. `remember`
+        selects REMEMBER_ME_IDLE_SECONDS. Raises LoginDenied.
         """
         person = self._find_person(email)
         if person is None or person.password != password or self._is_closed:
@@ -134,7 +135,7 @@ class LoginService:
         return True
 
     def begin_reset(self, email: str) -> bool:
-        """Print a token for a password reset; return False for an unknown address."""
+        """Print a password reset token; return False for an unknown address."""
         person = self._find_person(email)
         if person is None:
             return False
@@ -146,9 +147,9 @@ class LoginService:
         return True
 
     def reset_password(self, token: str, password: str) -> bool:
-        """Set a new password with a one-time token and end the person's sessions.
+        """Set a new password with a one-time token.
 
-        Return False for an unknown or used token.
+        All sessions of the person end. Return False for an unknown or used token.
         """
         with self._lock:
             person = self._resets.pop(token, None)
@@ -170,9 +171,9 @@ class LoginService:
             self._tokens.clear()
 
     def authenticate(self, token_header: str | None, authorization: str | None) -> Token:
-        """Return the token of a request, from X-Auth-Token or Basic, and restart its idle time.
+        """Return the token of a request, from X-Auth-Token or Basic.
 
-        Raises LoginDenied.
+        The idle time of the token restarts. Raises LoginDenied.
         """
         token = self._find_token(token_header.strip(), None) if token_header else None
         if token is None and authorization:
@@ -197,7 +198,7 @@ class LoginService:
             return token
 
     def create_api_key(self, person: Person, name: str, idle_seconds: float) -> Token | None:
-        """Create an API key; return None if the person already has a key of that name."""
+        """Create an API key; return None if the name is already used."""
         with self._lock:
             if any(t.person is person and t.name == name for t in self._tokens.values()):
                 return None

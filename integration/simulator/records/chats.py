@@ -23,8 +23,8 @@ _NAMES = ("Sam", "Alex", "Robin", "Jo", "Charlie", "Morgan", "Kim", "Lee")
 
 
 def add_collections(state: AccountState) -> None:
-    state.add_collection("chats", mine=make_owner_test("operator_id"))
-    state.add_collection("chatmsgs", mine=make_owner_test("user_id"))
+    state.add_collection("chats", read_test=make_owner_test("operator_id"))
+    state.add_collection("chatmsgs", read_test=make_owner_test("user_id"))
 
 
 def add_chat(state: AccountState, rng: random.Random, operator: Person, started_at: float) -> Record:

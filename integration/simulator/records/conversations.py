@@ -1,5 +1,6 @@
-"""Calls and SMS in one list, which the specification lacks but a real client reads.
+"""Calls and SMS in one list.
 
+The specification lacks this collection, but a real client reads it.
 See docs/platform.md#7-resources.
 """
 
@@ -16,7 +17,7 @@ Record = dict[str, Any]
 
 def add_collections(state: AccountState) -> None:
     state.add_collection(
-        "conversations", mine=make_owner_test("user_id"), derive=lambda: _iterate_rows(state)
+        "conversations", read_test=make_owner_test("user_id"), derive=lambda: _iterate_rows(state)
     )
 
 

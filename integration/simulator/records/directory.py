@@ -15,7 +15,10 @@ Record = dict[str, Any]
 
 
 def user_record(person: Person) -> Record:
-    """Build a user as /users lists it: the specification's short form and observed fields."""
+    """Build a user as /users lists it.
+
+    This is the specification's short form with observed fields.
+    """
     return {
         "id": person.id,
         "ext": person.ext,
@@ -37,7 +40,7 @@ def user_record(person: Person) -> Record:
 
 
 def user_item(person: Person, vm_new: int = 0, vm_old: int = 0) -> Record:
-    """Build a user as /users/{id} returns it: the full model of the specification."""
+    """Build a user as /users/{id} returns it, the specification's full model."""
     list_record = user_record(person)
     del list_record["customer"]
     return {

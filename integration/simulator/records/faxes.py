@@ -46,7 +46,10 @@ def add_fax(state: AccountState, rng: random.Random, created_at: float) -> Recor
 
 
 def _make_transactions(state: AccountState) -> list[Record]:
-    """Create one transaction on the first of each of twelve months, and one that is pending."""
+    """Create a transaction for each of twelve months, and a pending one.
+
+    Their times are the first of each month, and two hours before the start.
+    """
     day = clock.parse_utc(clock.utc_text(state.start))
     assert day is not None
     month_starts: list[datetime] = []

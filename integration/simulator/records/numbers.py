@@ -37,7 +37,7 @@ def choose_outside_number(rng: random.Random) -> str:
 
 
 def format_national(number: str) -> str:
-    """Return a number without its country code, the format in brackets in names."""
+    """Return a number without country code, the format inside names."""
     return number[2:] if number.startswith("44") else number[1:]
 
 

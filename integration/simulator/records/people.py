@@ -115,7 +115,10 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class UnplayedDestination:
-    """Target of a number that no script plays: `kind` C (conference room) or I (IVR)."""
+    """Target of a number that no script plays.
+
+    `kind`: C (conference room) or I (IVR).
+    """
 
     kind: str
     id: int
@@ -156,7 +159,10 @@ class Account:
         return next((ddi for ddi in self.ddis if ddi.target is target), self.ddis[0])
 
     def remove_person(self, person: Person) -> None:
-        """Remove a user from the account and all groups; route their numbers to the administrator."""
+        """Remove a user from the account and all groups.
+
+        Numbers of the user are routed to the administrator.
+        """
         self.people.remove(person)
         for group in self.groups:
             group.members = [member for member in group.members if member is not person]
@@ -167,9 +173,9 @@ class Account:
 
 
 def make_secret(rng: random.Random) -> str:
-    """Create 40 lower-case hexadecimal digits, the form of all tokens and keys of the platform.
+    """Create a token or key of 40 lower-case hexadecimal digits.
 
-    See docs/platform.md#2-sign-in.
+    All tokens and keys of the platform have this form. See docs/platform.md#2-sign-in.
     """
     return f"{rng.getrandbits(160):040x}"
 

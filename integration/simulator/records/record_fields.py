@@ -83,7 +83,7 @@ def make_record(collection: str, /, **values: Any) -> Record:
 
 
 def apply_fields(record: Record, fields: Record) -> None:
-    """Set the fields of a validated body that `record` has; ignore other fields."""
+    """Set the fields of a validated body; ignore fields unknown to `record`."""
     for name, value in fields.items():
         record_field = name if name in record else _RECORD_FIELD_NAMES.get(name, name)
         if record_field in record:

@@ -117,7 +117,10 @@ class Registrations:
 
 
 def list_free_numbers(area: str) -> list[str]:
-    """List available numbers of an area: London ('20', '020', '4420…') or a US area code."""
+    """List available numbers of an area.
+
+    `area`: London ('20', '020', '4420…') or a US area code.
+    """
     area_code = area.removeprefix("44").removeprefix("0").removeprefix("1")
     if area_code.startswith("20") and not area_code.startswith("202"):
         return [numbers.make_london_number(n) for n in range(180, 190)]

@@ -118,7 +118,7 @@ def add_collections(state: AccountState) -> None:
     )
     state.add_collection(
         "vmannouncements",
-        mine=make_owner_test("extension"),
+        read_test=make_owner_test("extension"),
         records=[
             make_record(
                 "vmannouncements",
@@ -168,8 +168,8 @@ def _add_texts(state: AccountState) -> None:
     ):
         state.add_collection(
             name,
-            mine=is_shared_or_owned,
-            own=make_owner_test("user_id"),
+            read_test=is_shared_or_owned,
+            write_test=make_owner_test("user_id"),
             records=[
                 make_record(name, **{"id": n, "name": title, field: value, "user_id": owner})
                 for n, (title, value, owner) in enumerate(rows, first_id)

@@ -18,8 +18,8 @@ class Collection:
 
     `fields`: names that queries may use; `unfilterable` names are refused in filters.
     `item`: builds the form of the record's own path.
-    `mine`: checks whether a user may read a record; without it only administrators can read the collection.
-    `own`: checks whether a user may change a record; the default is `mine`.
+    `read_test`: checks whether a user may read a record; without it only administrators can.
+    `write_test`: checks whether a user may change a record; the default is `read_test`.
     `derive`: returns the records of a collection that is a view of other collections.
     """
 
@@ -28,8 +28,8 @@ class Collection:
     records: dict[Any, Record] = field(default_factory=dict)
     key: str = "id"
     item: Callable[[Record], Record] = dict
-    mine: AccessTest | None = None
-    own: AccessTest | None = None
+    read_test: AccessTest | None = None
+    write_test: AccessTest | None = None
     unfilterable: frozenset[str] = frozenset()
     derive: Callable[[], Iterable[Record]] | None = None
 
@@ -47,7 +47,7 @@ class Collection:
         """List the records that `person` may read, in order."""
         if person.is_root:
             return self.iterate_records()
-        is_readable = self.mine
+        is_readable = self.read_test
         return (
             []
             if is_readable is None
@@ -55,14 +55,14 @@ class Collection:
         )
 
     def can_read(self, record: Record, person: Person) -> bool:
-        return person.is_root or (self.mine is not None and self.mine(record, person))
+        return person.is_root or (self.read_test is not None and self.read_test(record, person))
 
     def can_write(self, record: Record, person: Person) -> bool:
-        is_writable = self.own or self.mine
+        is_writable = self.write_test or self.read_test
         return person.is_root or (is_writable is not None and is_writable(record, person))
 
     def find(self, key: str) -> Record | None:
-        """Return the record with the key `key`, given as text from a path."""
+        """Return the record with the key `key`, a text from a path."""
         if self.derive is not None:
             return next((record for record in self.derive() if str(record.get(self.key)) == key), None)
         matching_record = self.records.get(key)
@@ -72,10 +72,10 @@ class Collection:
 
 
 def make_owner_test(user_id_field: str) -> AccessTest:
-    """Create a test whether the field `user_id_field` of a record holds the person's id."""
+    """Create a test that the field `user_id_field` is the person's id."""
     return lambda record, person: bool(record[user_id_field] == person.id)
 
 
 def is_shared_or_owned(record: Record, person: Person) -> bool:
-    """Check whether a record is shared by all users (`user_id` null) or owned by the person."""
+    """Check whether a record is shared (`user_id` null) or the person's own."""
     return record["user_id"] is None or bool(record["user_id"] == person.id)

@@ -60,12 +60,12 @@ def add_collections(state: AccountState) -> None:
     state.add_collection(
         "cdrs/calltracking",
         fields=(*state.collections["cdrs"].fields, "campaign_id", "campaign"),
-        mine=make_owner_test("user_id"),
+        read_test=make_owner_test("user_id"),
         derive=lambda: _iterate_cdrs(state),
     )
     state.add_collection(
         "calltracking/cdrs",
-        mine=make_owner_test("user_id"),
+        read_test=make_owner_test("user_id"),
         derive=lambda: (_make_tracked_cdr(cdr, campaign) for cdr, campaign in _iterate_tracked_calls(state)),
     )
 
@@ -80,7 +80,7 @@ def _campaigns_by_number(state: AccountState) -> dict[str, Record]:
 
 
 def _iterate_tracked_calls(state: AccountState) -> Iterator[tuple[Record, Record]]:
-    """Yield the CDRs of first legs of inbound calls to tracked numbers, with their campaigns."""
+    """Yield first CDRs of inbound calls to tracked numbers, with campaigns."""
     campaign_by_number = _campaigns_by_number(state)
     for cdr in state.collections["cdrs"].records.values():
         if cdr["is_root"] and cdr["destination"] == "in" and cdr["dst"] in campaign_by_number:

@@ -63,7 +63,7 @@ def add_collections(state: AccountState) -> None:
     state.add_collection("callmeback/visitors")
     state.add_collection(
         "callmeback/cdrs",
-        mine=make_owner_test("user_id"),
+        read_test=make_owner_test("user_id"),
         derive=lambda: _iterate_calls(state),
     )
 
@@ -89,7 +89,7 @@ def _iterate_calls(state: AccountState) -> Iterator[Record]:
 
 
 def record_visit(state: AccountState, phone: str, visited_at: float) -> Record:
-    """Record a use of the widget by the visitor with the number `phone`.
+    """Record a use of the widget by the visitor `phone`.
 
     An unknown number creates a visitor. `visited_at` is a Unix time.
     """
@@ -119,5 +119,8 @@ def record_visit(state: AccountState, phone: str, visited_at: float) -> Record:
 
 
 def choose_visitor_phone(rng: random.Random) -> str:
-    """Choose the number of a website visitor, from a range that other calls rarely use."""
+    """Choose the number of a website visitor.
+
+    Other calls rarely use numbers of this range.
+    """
     return numbers.make_mobile_number(rng.randrange(700, 1000))

@@ -1,4 +1,4 @@
-"""Routes that create, change and delete records: all catalogue writes without a separate route.
+"""Routes of all catalogue writes without a separate route.
 
 A collection needs code here only if a write does more than set fields of the record.
 """
@@ -145,7 +145,10 @@ _VIEW_MAKERS: dict[tuple[str, str], Callable[[str, Operation], Any]] = {
     ("DELETE", "id}"): _make_delete_view,
     ("DELETE", "ids}"): _make_delete_view,
 }
-"""Functions that create views, by method and by the part of the path after the collection and '/{'."""
+"""Functions that create views, by method and path parameter.
+
+The parameter is the part of the path after the collection and '/{'.
+"""
 
 
 def _read_fields(name: str, *, is_change: bool = False) -> Record:
@@ -159,7 +162,7 @@ def _read_fields(name: str, *, is_change: bool = False) -> Record:
 
 
 def _make_new_record(name: str) -> Record:
-    """Create a record without an id, with values for fields that a body may omit."""
+    """Create a record without an id, with values of optional fields."""
     world, user = get_simulator_context().world, get_current_user()
     record = make_record(name)
     if "created_at" in record:
@@ -219,7 +222,7 @@ _WRITERS: dict[str, Callable[[Record, Record], None]] = {
     "callmeback/settings": _write_widget_setting,
     "reportschedules": _write_report_schedule,
 }
-"""Functions for writes that do more than set the fields of a body, by collection."""
+"""Functions of writes with further effects than setting fields, by collection."""
 
 
 def _find_bulk_record(name: str, entry: Record) -> Record:

@@ -92,7 +92,10 @@ def _make_item(name: str, record: Record) -> Record:
 
 
 def _check_group_fields(name: str, fields: Record, group: Group | None) -> None:
-    """Raise ErrorResponse unless users, numbers and IVR exist and the extension is free."""
+    """Check that users, numbers and IVR exist and the extension is free.
+
+    Raises ErrorResponse.
+    """
     check_references(name, fields)
     if any(person is None for person, _ in _parse_members(fields)):
         raise make_validation_error("users")

@@ -79,7 +79,7 @@ def _make_dictionary_view(name: str) -> Any:
 
 
 def make_page_response(name: str, records: Iterable[Record]) -> Response:
-    """Create the response with the page of `records` that the request selects.
+    """Create the response with the page of `records` for the request.
 
     `records` belong to collection `name`. Raises ErrorResponse for an invalid query.
     """
@@ -91,7 +91,7 @@ def make_page_response(name: str, records: Iterable[Record]) -> Response:
 def select_page(
     records: Iterable[Record], fields: Sequence[str], unfilterable: frozenset[str] = frozenset()
 ) -> tuple[list[Record], int]:
-    """Return the page of `records` that the request selects, and the number of matches.
+    """Return the page of `records` for the request, and the total.
 
     Raises ErrorResponse for an invalid query.
     """

@@ -1,4 +1,4 @@
-"""Request checks: permissions of the user, and references of a body to other records."""
+"""Request checks: permissions of the user, and references to other records."""
 
 from __future__ import annotations
 
@@ -21,11 +21,14 @@ _REFERENCES = {
     "post_call_ivr_id": "ivrs",
     "users groups": "usergroups",
 }
-"""Referenced collections by body field, or by collection and body field separated by a space."""
+"""Referenced collections by body field, or by 'collection field'."""
 
 
 def check_references(name: str, fields: Record) -> None:
-    """Raise ErrorResponse if a body for collection `name` refers to a record that does not exist."""
+    """Check that the records to which a body refers exist.
+
+    `name`: collection of the body. Raises ErrorResponse.
+    """
     collections = get_simulator_context().world.collections
     for field_name, value in fields.items():
         target = _REFERENCES.get(f"{name} {field_name}") or _REFERENCES.get(field_name)
@@ -40,7 +43,7 @@ def get_readable_collection(name: str) -> Collection:
     Raises ErrorResponse if the user cannot read any of its records.
     """
     collection = get_simulator_context().world.collections[name]
-    if collection.mine is None and not get_current_user().is_root:
+    if collection.read_test is None and not get_current_user().is_root:
         raise ErrorResponse(403, "Access denied")
     return collection
 

@@ -108,7 +108,10 @@ RELATIONS: dict[str, dict[str, FindRelated]] = {
 
 
 def expand_record(name: str, record: Record) -> Record:
-    """Return `record` of collection `name` with the relations of `include=` and the fields of `fields[…]`."""
+    """Apply `include=` and `fields[…]` of the request to a record.
+
+    `name`: collection of `record`.
+    """
     relations = RELATIONS.get(name, {})
     relation_names = [
         relation_name
