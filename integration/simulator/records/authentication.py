@@ -198,7 +198,10 @@ class LoginService:
             return token
 
     def create_api_key(self, person: Person, name: str, idle_seconds: float) -> Token | None:
-        """Create an API key; return None if the name is already used."""
+        """Create an API key.
+
+        Return None if the person already has a key of that name.
+        """
         with self._lock:
             if any(t.person is person and t.name == name for t in self._tokens.values()):
                 return None
