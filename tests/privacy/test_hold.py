@@ -86,7 +86,7 @@ def test_what_is_held_plays_and_outlives_its_deletion_on_the_platform(place: Pla
     place.hold(f"+{THEIRS}", "--reason", "claim 17")
     with place.product(**SHORT, sync__on_platform_delete="delete") as product:
         assert download.fetch(product.context, "recording", 11).name == "11.mp3"
-        with pytest.raises(PlatformRefused, match="older than retention"):
+        with pytest.raises(PlatformRefused, match="older than its retention"):
             download.fetch(product.context, "recording", 13)
         finish_empty_full_sync(product, "sms")
         with product.context.mirror_db.read() as connection:

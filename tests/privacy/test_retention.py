@@ -192,14 +192,14 @@ def test_a_file_goes_and_is_never_fetched_again(keeping):
     with kept.mirror_db.read() as connection:
         assert media_files.state(connection, "recording", 1)["state"] == "gone"
         assert [file.record_id for file in media_files.list_due(connection, clock.unix())] == []
-    with pytest.raises(PlatformRefused, match="older than retention"):
+    with pytest.raises(PlatformRefused, match="older than its retention"):
         download.fetch(kept.context, "recording", 1)
 
 
 def test_an_old_file_is_not_fetched_in_the_first_place(keeping):
     kept = keeping(recordings_days=LIMIT)
     kept.store("monitors", 1, OLD, late=True)
-    with pytest.raises(PlatformRefused, match="older than retention") as refused:
+    with pytest.raises(PlatformRefused, match="older than its retention") as refused:
         download.fetch(kept.context, "recording", 1)
     assert refused.value.status == 404
     assert kept.ask("SELECT state FROM media") == ["gone"]
