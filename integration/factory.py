@@ -327,8 +327,7 @@ def make_dispatcher(context: AppContext, site: Flask) -> WSGIApplication:
         Receiver(context.inbox, context.settings.webhooks, WebhookSecrets(context.settings)),
         context.settings.server.trusted_proxies,
     )
-    # One fifth of the threads for slow bodies, one fifth for slow readers. Live streams use at most half, so
-    # one tenth remains.
+    # A fifth for slow bodies, a fifth for slow readers, at most half for live streams: a tenth remains.
     limited_site = RequestLimits(site, BLOCKING_THREADS // 5)
 
     def application(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
@@ -375,11 +374,7 @@ def make_call_rules(settings: Settings) -> CallRules:
 
 
 def _register_database_probes(context: AppContext) -> None:
-    """Register the health checks of the three databases.
-
-    A failed writer makes `/readyz` 503, because events cannot be stored or pages served. A failed listener
-    only degrades.
-    """
+    """Register the databases' health checks. Without a writer `/readyz` is 503; a failed listener degrades."""
     for database in (context.inbox.database, context.mirror_db, context.app_db):
         context.health.probe(database.name, partial(_find_database_problem, database), essential=True)
         context.health.probe(f"listeners of {database.name}", partial(getattr, database, "listener_error"))

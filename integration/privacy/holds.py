@@ -45,7 +45,7 @@ def add(app_db: Database, kind: HoldKind, what: str, reason: str, who: str) -> L
     """Raises DomainError without a reason, or where there is a hold on it."""
     reason = " ".join(reason.split())
     if not 0 < len(reason) <= MAX_REASON_LENGTH:
-        raise DomainError(f"a legal hold needs a reason of up to {MAX_REASON_LENGTH} characters")
+        raise DomainError(f"a legal hold needs a reason of 1 to {MAX_REASON_LENGTH} characters")
     values = (kind, what, reason, who, clock.utc_text())
 
     def work(tx: Transaction) -> LegalHold:

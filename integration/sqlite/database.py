@@ -2,9 +2,8 @@
 
 inbox.db, mirror.db and house.db are each a `Database`. Only its writer writes *and* checkpoints: SQLite
 before 3.51.3 can lose committed pages when a commit races a checkpoint from another connection.
-Jobs that are queued while a transaction is synced share the next transaction (group commit). Each runs in a
-savepoint, so a failed job does not affect the others. Callers get their results, and listeners the changes,
-only after COMMIT.
+Jobs queued while a transaction is synced share the next one (group commit), each in a savepoint, so that a
+failed job does not affect the others. Callers get results, and listeners changes, only after COMMIT.
 """
 
 from __future__ import annotations
@@ -43,10 +42,7 @@ LISTENER_ERROR_SECONDS = 3600.0
 @dataclass(slots=True)
 class _Job:
     work: Callable[[Transaction, list[Any]], Sequence[Any]]
-    """Function that processes the items of adjacent jobs with this function in one call.
-
-    It returns a result for each item, in order.
-    """
+    """Processes the items of adjacent jobs with this function in one call; returns a result for each."""
     item: Any
     future: Future[Any]
 
@@ -115,10 +111,9 @@ class Database:
     # --- writing -----------------------------------------------------------------------------------
 
     def submit(self, work: Callable[[Transaction], T]) -> Future[T]:
-        """Queue `work` for the writer.
+        """Queue `work` for the writer. Raises nothing.
 
-        The future gets the result after COMMIT, or the error. Raises nothing. On a closed or broken database
-        the future fails with StorageError.
+        The future gets the result after COMMIT, or the error; StorageError on a closed or broken database.
         """
         return self._enqueue(_run_single, work)
 

@@ -168,7 +168,8 @@ class Directory:
     def is_own(self, number: str | None, id_: str | None) -> bool:
         """Return whether an end of a leg belongs to the account.
 
-        The id is ignored if the number is longer than an extension, because CDRs put ids of contacts into the
+        An internal number does. For a withheld or short number the id decides. It is ignored if the number is
+        longer than an extension, because CDRs put ids of contacts into the
         same field (specification, CDR `src_id`).
         """
         if self.is_own_number(number):

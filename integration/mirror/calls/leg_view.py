@@ -142,7 +142,10 @@ def make_link(view: LegView, reference_data: ReferenceData) -> Link:
 
 
 def get_next_leg_seconds(view: LegView, rules: CallRules) -> int:
-    """Return the seconds after the leg's end for the group's next phone."""
+    """Return how many seconds after the leg's end its group may still ring the next phone.
+
+    A new leg within this time joins the same call. `patience` is the ring or retry time of the group.
+    """
     if view.group is None or view.group.patience is None:
         return rules.next_leg_seconds
     return view.group.patience + rules.slack_seconds

@@ -171,7 +171,7 @@ def _make_cdr(row: Sequence[object]) -> Cdr:
 def make_sighting(seen_at: int, record: dict[str, object]) -> Sighting:
     """Convert a record of `/calls` (specification, Live call).
 
-    `seen_at` is the time of the poll. All times are Unix seconds.
+    `seen_at` is the time of the poll. The times of the result are Unix seconds.
     """
     return Sighting(
         seen_at=seen_at,

@@ -14,8 +14,8 @@ TRANSFER_SECONDS = 2
 class Talk(NamedTuple):
     """Leg on which people talked.
 
-    `since` is the start of the conversation in Unix seconds: the connection of the leg, or later on an
-    agent's own leg.
+    `since` is the start of the conversation in Unix seconds: the connection of the leg. On an outbound call
+    it is the time when the destination answered, because in click-to-call the agent's phone connects first.
     """
 
     leg: Leg

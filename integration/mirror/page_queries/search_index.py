@@ -153,7 +153,8 @@ def _build_text(row: sqlite3.Row) -> str:
 class SearchTerms:
     """Parsed search text: every group must match by at least one of its alternatives.
 
-    Alternatives are folded and padded to the length of a trigram.
+    Alternatives are folded. Those of one or two characters get padding in front, so that they match only at
+    the start of a word: FTS5 finds nothing shorter than a trigram.
     """
 
     groups: tuple[tuple[str, ...], ...]
