@@ -9,6 +9,7 @@ import pytest
 
 from tests.support.application import TestApp
 from tests.support.fake_exchange import read_fixture
+from tests.support.people import CALLER
 from tests.support.records import find_record, list_writes
 from tests.support.scripted_server import Server
 
@@ -88,6 +89,20 @@ def test_a_partial_answer_leaves_the_rest_of_the_record(app: TestApp, writer: di
         "ring_time": 15,
         "users": [1000001],
     }
+
+
+def test_a_write_completes_a_live_call_that_only_webhooks_reported(
+    app: TestApp, writer: dict[str, str]
+) -> None:
+    app.event("call.ringing", 4_300_000_001, "2026-09-02 08:45:55")
+    record = {"id": 4_300_000_001, "state": "CONNECTED", "monitor_state": "A"}
+    app.platform.respond("/calls/4300000001", {"data": record, "links": {}})
+    answer = app.client.patch(f"{app.base}/calls/4300000001", json={"monitor_state": "start"}, headers=writer)
+    assert answer.status_code == 200
+    stored = find_record(app.mirror_db, "calls", 4_300_000_001)
+    assert stored is not None
+    assert stored["monitor_state"] == "A"
+    assert stored["src"] == CALLER, "fields of the webhook that the response lacks stay"
 
 
 def test_an_answer_with_include_is_not_stored_but_read_again_plainly(

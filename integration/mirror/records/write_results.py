@@ -9,6 +9,7 @@ import orjson
 from integration.catalogue.shapes import Resource
 from integration.core.json_records import JsonRecord
 from integration.mirror.records import single_record
+from integration.mirror.records.rows import Key
 from integration.mirror.records.upsert import get_usable_key, store_item, upsert
 from integration.sqlite.database import Database
 from integration.sqlite.transaction import Transaction
@@ -28,7 +29,12 @@ def store_written(mirror_db: Database, resource: Resource, record: JsonRecord, r
         stored = single_record.find_record(tx.connection, resource, key)
         list_form, full_form = record, record
         if stored is not None:
-            list_form = _match_list_form(orjson.loads(stored.doc), record)
+            list_values = orjson.loads(stored.doc)
+            if _is_from_webhook(tx, resource, key):
+                # A webhook has fewer fields than the list. Without this, `monitor_state` would be missing
+                # until the next live poll.
+                list_values |= record.values
+            list_form = _match_list_form(list_values, record)
             full_form = _make_record({**orjson.loads(stored.item or stored.doc), **record.values})
         elif (newest := single_record.find_newest(tx.connection, resource)) is not None and _has_two_forms(
             resource
@@ -48,6 +54,11 @@ def _has_two_forms(resource: Resource) -> bool:
     return any(field.item_only for field in resource.fields) or any(
         relation.is_includable for relation in resource.relations
     )
+
+
+def _is_from_webhook(tx: Transaction, resource: Resource, key: Key) -> bool:
+    row = tx.execute(f'SELECT _source FROM "{resource.table}" WHERE "{resource.key}" = ?', (key,)).fetchone()
+    return row is not None and row["_source"] == "webhook"
 
 
 def _match_list_form(list_values: dict[str, Any], record: JsonRecord) -> JsonRecord:

@@ -141,8 +141,8 @@ def test_a_ringing_call_is_answered_by_whom_it_rings(acting, simulator, someone)
 
 def test_recording_is_begun_and_paused(acting, simulator, someone):
     leg = talk(simulator, acting, someone)
-    acting.put("calls", live_at(acting, leg), complete=False)
     client = acting.log_in(BOB)
+    assert "Pause recording" not in text(client.get(f"/calls/{leg}/beside"))
     for word, letter in (("start", "A"), ("pause", "P"), ("resume", "A")):
         assert client.post(f"/calls/{leg}/record", state=word, follow=False).status_code == 303
         assert live_at(acting, leg)["monitor_state"] == letter
