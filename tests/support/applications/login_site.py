@@ -1,38 +1,26 @@
+"""The product with one dashboard user, and browsers without cookies in front of it."""
+
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+import socket
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
-from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 import requests
-from flask import Flask, Response, jsonify, make_response
-from werkzeug.serving import make_server
 
-import integration
 from integration.access import passwords, people
-from integration.app_schema import open_app_db
-from integration.dashboard.site import guard, headers
-from integration.dashboard.site.guard import current_person, requires
-from integration.dashboard.site.login import make_blueprint
-from integration.live.hub import Hub
-from integration.live.stream import make_stream
-from integration.settings.values import Network
-from integration.sqlite.database import Database
-from integration.sqlite.transaction import Change
-from integration.web.trusted_proxies import install as install_proxies
-from tests.support.applications.app_database import quick_hashes
+from tests.support.application import TestApp
+from tests.support.people import ERIN, Member
 
-__all__ = ["quick_hashes"]
+PASSWORD = "correct horse battery"
 
-GOOD = "correct horse battery"
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "PROPFIND")
 
 
-class Fields(HTMLParser):
-    """The hidden fields of a page's forms."""
+class HiddenFields(HTMLParser):
+    """The hidden fields of the forms of a page."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -46,128 +34,90 @@ class Fields(HTMLParser):
 
 
 @dataclass
-class Browser:
-    """A session of requests that follows no redirect by itself, at one origin."""
+class Visitor:
+    """A browser that keeps its cookies and follows no redirect."""
 
-    base: str
+    url: str
     http: requests.Session = field(default_factory=requests.Session)
 
-    def get(self, path: str, **kw: object) -> requests.Response:
-        return self.http.get(self.base + path, allow_redirects=False, timeout=30, **kw)  # type: ignore[arg-type]
+    def get(self, path: str, **options: object) -> requests.Response:
+        return self.http.get(self.url + path, allow_redirects=False, timeout=30, **options)  # type: ignore[arg-type]
 
-    def post(self, path: str, data: dict[str, str] | None = None, **kw: object) -> requests.Response:
-        return self.http.post(self.base + path, data, allow_redirects=False, timeout=30, **kw)  # type: ignore[arg-type]
+    def post(self, path: str, data: dict[str, str] | None = None, **options: object) -> requests.Response:
+        return self.http.post(self.url + path, data, allow_redirects=False, timeout=30, **options)  # type: ignore[arg-type]
 
-    def log_in(self, email: str = "ann@example.com", password: str = GOOD, **more: str) -> requests.Response:
-        form = Fields(self.get("/login").text).values
-        return self.post("/login", {**form, "email": email, "password": password, **more})
+    def log_in(self, email: str = ERIN.email, password: str = PASSWORD, **values: str) -> requests.Response:
+        form = HiddenFields(self.get("/login").text).values
+        return self.post("/login", {**form, "email": email, "password": password, **values})
 
     @property
-    def token(self) -> str:
-        """What a page of ours would put into its forms now."""
-        return self.get("/token").text
+    def csrf_token(self) -> str:
+        """The token in the forms of the pages of a logged-in person."""
+        return HiddenFields(self.get("/").text).values["csrf_token"]
 
     @property
     def cookie(self) -> str | None:
         return self.http.cookies.get("session")
 
 
-@dataclass
-class Site:
-    app_db: Database
-    app: Flask
-    base: str
-
-    def browser(self) -> Browser:
-        return Browser(self.base)
-
-
-def make_app(
-    app_db: Database, *, public_url: str | None = None, trusted_proxies: tuple[Network, ...] = ()
-) -> Flask:
-    """The real guard, login and stream around a few pages."""
-    root = Path(integration.__file__).parent.parent
-    app = Flask("switchroom", template_folder=str(root / "templates"), static_folder=str(root / "static"))
-    install_proxies(app, trusted_proxies)
-    headers.install(app)
-    door = guard.install(
-        app, app_db, public_url=public_url, agents_see="own", open_to_all={"static", "healthz"}
+def add_with_password(app: TestApp, member: Member) -> people.Person:
+    """Create the person of `member`; their password is PASSWORD."""
+    return people.create(
+        app.app_db, member.email, member.role, password_hash=passwords.hash_password(PASSWORD)
     )
-    app.register_blueprint(make_blueprint(app_db))
 
-    def present(change: Change, person: object) -> list[tuple[str, dict[str, object]]]:
-        return [("call", {"id": change.key})]
 
-    hub = Hub(lambda number: [], "e")
-    app.extensions["hub"] = hub
-    app.register_blueprint(make_stream(hub, present, 8, find_viewer=door.viewer))
+def send_raw(url: str, method: str, target: str) -> int:
+    """Send a request without normalizing `target`. Returns the status."""
+    parts = urlsplit(url)
+    with socket.create_connection((parts.hostname, parts.port), timeout=30) as connection:
+        lines = (
+            f"{method} {target} HTTP/1.1",
+            f"Host: {parts.netloc}",
+            "Content-Length: 0",
+            "Accept: */*",
+            "",
+            "",
+        )
+        connection.sendall("\r\n".join(lines).encode())
+        return int(connection.makefile("rb").readline().split()[1])
 
-    @app.get("/healthz")
-    def healthz() -> Response:
-        return jsonify(status="ok")
 
-    @app.get("/")
-    def home() -> Response:
-        return make_response(f"hello {current_person().email}")
+def list_spellings(path: str) -> set[str]:
+    """`path` as an attacker may write it."""
+    return {
+        path,
+        path + "/",
+        "/" + path,
+        path.replace("/", "//"),
+        path.upper(),
+        path + "?x=1",
+        path + "%00",
+        path + ";x",
+        path + "/../" + path.strip("/"),
+        "/./" + path.strip("/"),
+        "/static/.." + path,
+        "/static/%2e%2e" + path,
+        "/healthz/.." + path,
+        "/login/.." + path,
+        "".join(f"%{ord(letter):02x}" if letter.isalpha() else letter for letter in path),
+    }
 
-    @app.get("/token")
-    def token() -> Response:
-        return make_response(guard.csrf_token())
 
-    @app.route("/notes", methods=["POST", "PUT", "PATCH", "DELETE"])
-    def note() -> Response:
-        return jsonify(written=True)
-
-    @app.get("/exports/cdrs.csv")
-    @requires("export")
-    def export() -> Response:
-        return make_response("id\n")
-
-    @app.get("/people")
-    @requires("admin")
-    def who() -> Response:
-        return make_response("everyone")
-
+@pytest.fixture
+def site(app: TestApp) -> TestApp:
+    """The product with Erin as its only dashboard user."""
+    add_with_password(app, ERIN)
     return app
 
 
 @pytest.fixture
-def app_db(tmp_path: Path) -> Iterator[Database]:
-    database = open_app_db(tmp_path / "house.db")
-    yield database
-    database.close()
-
-
-@contextmanager
-def served(app: Flask) -> Iterator[str]:
-    """`app` behind a real server; gives its address."""
-    server = make_server("127.0.0.1", 0, app, threaded=True)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        app.extensions["hub"].close()
-        server.shutdown()
-        thread.join()
-        server.server_close()
+def visitor(site: TestApp) -> Visitor:
+    return Visitor(site.url)
 
 
 @pytest.fixture
-def site(app_db: Database) -> Iterator[Site]:
-    people.create(app_db, "ann@example.com", "agent", password_hash=passwords.hash_password(GOOD))
-    app = make_app(app_db)
-    with served(app) as base:
-        yield Site(app_db, app, base)
-
-
-@pytest.fixture
-def visitor(site: Site) -> Browser:
-    return site.browser()
-
-
-@pytest.fixture
-def inside(visitor: Browser) -> Browser:
-    """A browser that is logged in."""
+def logged_in_visitor(visitor: Visitor) -> Visitor:
+    """Erin's browser."""
     assert visitor.log_in().status_code == 303
     return visitor
