@@ -18,6 +18,20 @@ LOCAL_IMPORT = re.compile(r"^ *from (?:integration|tests)[\w.]* import (\([^)]*\
 PRIVATE_NAME = re.compile(r"(?<![\w.])(?<! as )_[A-Za-z]\w*")
 # Patterns, because parsing all files takes 5 s.
 
+HAND_WIRING = re.compile(r"\b(Flask|AppContext|CallStore|guard\.install|make_stream|factory\.build)\(")
+"""Calls that only the factory makes, and the one call of it in the support of the tests."""
+WIRED_APART = {
+    "tests/support/application.py": "the one application of the tests",
+    "tests/support/applications/platform_pair.py": "a product in front of a simulator, in a suite of its own",
+    "tests/test_factory.py": "a test of the factory",
+    "tests/test_structure.py": "the example below",
+    "tests/exports/truncated_export.py": "the smallest application for a server process",
+}
+
+
+def find_hand_wiring(text: str) -> list[str]:
+    return HAND_WIRING.findall(text)
+
 
 @pytest.fixture(scope="module")
 def python_files() -> list[Path]:
@@ -50,3 +64,16 @@ def test_the_simulator_has_no_type_only_imports(python_files: list[Path]) -> Non
     # The contract on its layers does not see imports under TYPE_CHECKING.
     files = [path for path in python_files if path.is_relative_to("integration/simulator")]
     assert [str(path) for path in files if "TYPE_CHECKING" in (ROOT / path).read_text()] == []
+
+
+def test_applications_of_tests_come_from_make_app(python_files: list[Path]) -> None:
+    assert find_hand_wiring("store = CallStore(rules)\napp = Flask(__name__)") == ["CallStore", "Flask"]
+    found = {
+        str(path): calls
+        for path in python_files
+        if path.is_relative_to("tests")
+        # Trials and benchmarks also measure parts alone, and older releases, which have no make_app.
+        and path.parts[1] not in ("trials", "benchmarks")
+        and (calls := find_hand_wiring((ROOT / path).read_text()))
+    }
+    assert found.keys() == WIRED_APART.keys()

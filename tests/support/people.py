@@ -28,8 +28,6 @@ DAVE = Member("dave@example.com", "viewer")
 ERIN = Member("erin@example.com", "agent")
 
 CALLER = "447700900101"
-CONTACT = "Grace"
-"""First name of the contact with the caller's number."""
 
 
 def add(app_db: Database, member: Member) -> people.Person:

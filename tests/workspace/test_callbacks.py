@@ -11,17 +11,17 @@ from typing import Any, get_args
 
 import pytest
 
-from integration.mirror.schema import open_mirror
 from integration.sqlite.database import Database
 from integration.workspace import callbacks
 from integration.workspace.callback_following import update_from_mirror
 from integration.workspace.callback_items import CallbackAction, CallbackCall, build_episodes
+from tests.support.application import make_app
 from tests.support.payloads.call_facts import (
     ANN,
     CALLER,
     OTHER,
+    CallMirror,
     Fact,
-    Office,
     Phone,
     at,
     cdr,
@@ -48,16 +48,16 @@ def app_db(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Database
 class List:
     """The list as people work with it."""
 
-    def __init__(self, office: Office, app_db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.office, self.app_db, self._patch = office, app_db, monkeypatch
-        update_from_mirror(app_db, office.mirror_db)
+    def __init__(self, mirror: CallMirror, app_db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.mirror, self.app_db, self._patch = mirror, app_db, monkeypatch
+        update_from_mirror(app_db, mirror.mirror_db)
 
     def tell(self, *facts: Fact) -> None:
-        self.office.tell(*facts)
+        self.mirror.tell(*facts)
         self.follow()
 
     def follow(self) -> int:
-        return update_from_mirror(self.app_db, self.office.mirror_db)
+        return update_from_mirror(self.app_db, self.mirror.mirror_db)
 
     def do(self, when: float, deed: Callable[..., bool], *more: Any) -> bool:
         set_now(self._patch, when)
@@ -74,8 +74,8 @@ class List:
 
 
 @pytest.fixture
-def work(office: Office, app_db: Database, monkeypatch: pytest.MonkeyPatch) -> List:
-    return List(office, app_db, monkeypatch)
+def work(mirror: CallMirror, app_db: Database, monkeypatch: pytest.MonkeyPatch) -> List:
+    return List(mirror, app_db, monkeypatch)
 
 
 def missed(leg: int, when: float, **more: Any) -> Fact:
@@ -239,10 +239,11 @@ def test_items_and_deeds_outlive_a_mirror_that_is_built_anew(work: List, tmp_pat
         "close",
     )
     before = work.items()
-    empty = Office(open_mirror(tmp_path / "anew.db"))
+    new_app = make_app(tmp_path / "new")
+    empty = CallMirror(new_app)
     empty.seed()
     empty.tell(answered(900, 5, src="447700900199"))
-    work.office = empty
+    work.mirror = empty
     work.follow()
     assert work.items() == before, "the new mirror does not know these calls yet"
     work.tell(missed(101, 0), answered(103, 100))
@@ -252,13 +253,13 @@ def test_items_and_deeds_outlive_a_mirror_that_is_built_anew(work: List, tmp_pat
         else replace(one, id=0)
         for one in sorted(before, key=lambda one: one.last_at, reverse=True)
     ]
-    empty.mirror_db.close()
+    new_app.close()
 
 
 def test_changes_that_were_tidied_away_are_made_good(work: List) -> None:
     work.tell(missed(101, 0, src=""))
-    work.office.tell(("cdrs", cdr(9001, 101, 0, 18, 0, root_live_id=99, src="")))
-    work.office.mirror_db.write(
+    work.mirror.tell(("cdrs", cdr(9001, 101, 0, 18, 0, root_live_id=99, src="")))
+    work.mirror.mirror_db.write(
         lambda tx: tx.execute("DELETE FROM _changes WHERE id < (SELECT max(id) FROM _changes)").rowcount
     )
     work.follow()
@@ -291,11 +292,11 @@ FACTS = [
 
 @pytest.mark.parametrize("seed", range(8))
 def test_the_list_is_the_same_whatever_the_order_of_the_facts(work: List, seed: int) -> None:
-    work.office.tell(*FACTS)
+    work.mirror.tell(*FACTS)
     work.follow()
     expected = [replace(one, id=0) for one in work.items()]
     assert [(one.state, one.attempts) for one in expected] == [("open", 1), ("closed", 1), ("closed", 2)]
-    work.office.clear()
+    work.mirror.clear()
     for table in ("callbacks", "callback_calls", "callback_position"):
         work.app_db.write(lambda tx, table=table: tx.execute(f"DELETE FROM {table}").rowcount)  # type: ignore[misc]
     for fact in random.Random(seed).sample(FACTS, len(FACTS)):

@@ -13,10 +13,9 @@ import pytest
 from integration.dashboard.site import formats
 from tests.support.page_text import link, text
 from tests.support.payloads.account_records import AT
+from tests.support.people import CALLER
 
 pytestmark = pytest.mark.exhaustive
-
-CALLER = "447700900101"
 
 
 def names(page) -> list[str]:

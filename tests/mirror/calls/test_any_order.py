@@ -20,8 +20,8 @@ from tests.support.payloads.call_facts import (
     DDI,
     GROUP,
     T0,
+    CallMirror,
     Fact,
-    Office,
     Phone,
     compute,
     event,
@@ -69,26 +69,26 @@ def test_every_order_gives_the_same_calls(name: str) -> None:
 
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_shuffled_and_doubled_they_leave_the_same_rows_in_the_mirror(
-    office: Office, name: str, monkeypatch: pytest.MonkeyPatch
+    mirror: CallMirror, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     set_now(monkeypatch, 3600)
     facts = SCRIPTS[name]()
-    office.tell(*facts, apart=False)
-    expected = office.state()
-    assert [tuple(row)[:-1] for row in office.calls(*examples_columns(office))] == [
+    mirror.tell(*facts, apart=False)
+    expected = mirror.state()
+    assert [tuple(row)[:-1] for row in mirror.calls(*examples_columns(mirror))] == [
         tuple(row)[:-1] for row in compute(facts)
     ], "the store finds what the pure parts find"
     for seed in range(6):
         chance = random.Random(seed)
         order = [*facts, *chance.sample(facts, len(facts) // 2)]
         chance.shuffle(order)
-        office.clear()
-        office.tell(*order, apart=False)
-        assert office.state() == expected, f"seed {seed}"
+        mirror.clear()
+        mirror.tell(*order, apart=False)
+        assert mirror.state() == expected, f"seed {seed}"
 
 
-def examples_columns(office: Office) -> list[str]:
-    return [name for name in office.calls()[0] if name != "change_no"]
+def examples_columns(mirror: CallMirror) -> list[str]:
+    return [name for name in mirror.calls()[0] if name != "change_no"]
 
 
 MOMENTS = st.integers(0, 25)
@@ -141,13 +141,13 @@ def test_any_set_of_events_has_one_meaning(told: list[CallEvent], chance: random
 )
 @example_count(12, exhaustive=40)
 def test_the_mirror_holds_that_meaning_whatever_the_order(
-    office: Office, told: list[CallEvent], chance: random.Random
+    mirror: CallMirror, told: list[CallEvent], chance: random.Random
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
         set_now(patch, 3600)
         order = [*told, *told[:2]]
         chance.shuffle(order)
-        office.clear()
-        office.tell(*order, apart=False)
-        found = [tuple(row.values())[:-1] for row in office.calls()]
+        mirror.clear()
+        mirror.tell(*order, apart=False)
+        found = [tuple(row.values())[:-1] for row in mirror.calls()]
         assert found == [tuple(row) for row in compute(told)]

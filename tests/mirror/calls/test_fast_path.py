@@ -25,7 +25,7 @@ from tests.support.payloads.call_facts import (
     GROUP,
     OTHER,
     T0,
-    Office,
+    CallMirror,
     Phone,
     cdr,
     set_now,
@@ -84,7 +84,7 @@ def test_a_plain_leg_is_what_the_whole_way_makes_of_it(cdr, recordings, messages
     assert repr(build_single_record_leg(facts).charge) == repr(build_leg(facts).charge)
 
 
-def stored(office: Office, chance: random.Random) -> list[int]:
+def stored(mirror: CallMirror, chance: random.Random) -> list[int]:
     """Records of a few callers' legs, some joined, some told by webhooks as well; the ids of the legs."""
     legs = list(range(LEG, LEG + 12))
     for number, leg in enumerate(legs):
@@ -100,52 +100,54 @@ def stored(office: Office, chance: random.Random) -> list[int]:
             "user_id": chance.choice((None, ANN, BOB)),
         }
         for again in range(chance.choice((1, 1, 1, 1, 2))):
-            office.put("cdrs", cdr(10 * leg + again, leg, when, 20 + talked, talked, **more))
+            mirror.put(
+                "cdrs", cdr(10 * leg + again, leg, when, 20 + talked, talked, **more), defer_calls=True
+            )
         if chance.random() < 0.2:
-            office.put("monitors", {"id": leg, "live_id": leg, "user_id": CAT})
+            mirror.put("monitors", {"id": leg, "live_id": leg, "user_id": CAT}, defer_calls=True)
         if chance.random() < 0.1:
-            office.put("voicemessages", voicemail(leg, leg, chance.choice((None, leg + 1))))
+            mirror.put("voicemessages", voicemail(leg, leg, chance.choice((None, leg + 1))), defer_calls=True)
         if chance.random() < 0.2:
             phone = Phone(leg, chance.choice((ANN, None)), started=when)
             told = phone.tell(chance.choice(("ringing", "missed")), when + 1)
-            office.mirror_db.write(lambda tx, told=told: office.store.add_events(tx, [told]))
+            mirror.mirror_db.write(lambda tx, told=told: mirror.store.add_events(tx, [told]))
     # What the events made of these legs: the test computes everything from the stored facts.
-    office.mirror_db.write(lambda tx: [tx.execute(f"DELETE FROM {name}") for name in DERIVED])
+    mirror.mirror_db.write(lambda tx: [tx.execute(f"DELETE FROM {name}") for name in DERIVED])
     return legs
 
 
 @pytest.mark.parametrize("seed", range(6))
 def test_many_legs_at_once_give_what_each_by_itself_gives(
-    office: Office, seed: int, monkeypatch: pytest.MonkeyPatch
+    mirror: CallMirror, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     set_now(monkeypatch, 100 * 3600)
     chance = random.Random(seed)
-    legs = stored(office, chance)
-    office.mirror_db.write(lambda tx: office.store.refresh(tx, legs))
-    at_once = office.state()
+    legs = stored(mirror, chance)
+    mirror.mirror_db.write(lambda tx: mirror.store.refresh(tx, legs))
+    at_once = mirror.state()
     assert len(at_once) > 12
-    office.mirror_db.write(lambda tx: [tx.execute(f"DELETE FROM {name}") for name in DERIVED])
+    mirror.mirror_db.write(lambda tx: [tx.execute(f"DELETE FROM {name}") for name in DERIVED])
     for leg in chance.sample(legs, len(legs)):
-        office.mirror_db.write(lambda tx, leg=leg: office.store.refresh(tx, [leg]))
-    assert office.state() == at_once
+        mirror.mirror_db.write(lambda tx, leg=leg: mirror.store.refresh(tx, [leg]))
+    assert mirror.state() == at_once
 
 
 def test_new_calls_that_are_long_over_are_announced_as_one_each_with_a_number_of_its_own(
-    office: Office, monkeypatch: pytest.MonkeyPatch
+    mirror: CallMirror, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert live.RECENT_PERIOD.total_seconds() <= writing.HISTORY_AGE_SECONDS, (
         "a page that shows a call is told of it"
     )
     set_now(monkeypatch, 100 * 3600)
     for leg, when in ((101, 0), (102, 500), (103, 99 * 3600)):
-        office.put("cdrs", cdr(leg, leg, when, 20, 9))
-    office.mirror_db.write(lambda tx: office.store.refresh(tx, [101, 102, 103]))
-    assert office.changes() == [("call", "103"), ("history", "2")]
-    numbers = dict(office.calls("id", "change_no"))
-    with office.mirror_db.read() as connection:
+        mirror.put("cdrs", cdr(leg, leg, when, 20, 9), defer_calls=True)
+    mirror.mirror_db.write(lambda tx: mirror.store.refresh(tx, [101, 102, 103]))
+    assert mirror.changes() == [("call", "103"), ("history", "2")]
+    numbers = dict(mirror.calls("id", "change_no"))
+    with mirror.mirror_db.read() as connection:
         assert max(numbers.values()) == connection.execute("SELECT max(id) FROM _changes").fetchone()[0]
     assert len(set(numbers.values())) == 3
-    office.put("cdrs", cdr(201, 101, 0, 90, 80))
-    office.mirror_db.write(lambda tx: office.store.refresh(tx, [101, 102]))
-    assert office.changes()[2:] == [("call", "101")], "what somebody may have seen is told by itself"
-    assert dict(office.calls("id", "change_no"))[101] > max(numbers.values())
+    mirror.put("cdrs", cdr(201, 101, 0, 90, 80), defer_calls=True)
+    mirror.mirror_db.write(lambda tx: mirror.store.refresh(tx, [101, 102]))
+    assert mirror.changes()[2:] == [("call", "101")], "what somebody may have seen is told by itself"
+    assert dict(mirror.calls("id", "change_no"))[101] > max(numbers.values())

@@ -14,7 +14,7 @@ from tests.support.payloads.call_facts import (
     OTHER,
     QUEUE,
     RING_TIME,
-    Office,
+    CallMirror,
     Phone,
     cdr,
     set_now,
@@ -78,87 +78,90 @@ def group(leg: int, user: int, **more: object) -> Phone:
     return Phone(leg, user, context=f"RG-{GROUP}", **more)  # type: ignore[arg-type]
 
 
-def test_a_root_told_later_confirms_a_provisional_call(office: Office) -> None:
+def test_a_root_told_later_confirms_a_provisional_call(mirror: CallMirror) -> None:
     one, two = group(101, ANN), group(102, BOB)
-    office.tell(one.tell("ringing", 0.3), two.tell("ringing", 0.4))
-    assert office.calls("id", "legs", "provisional") == [(101, 2, 1)]
-    office.tell(two.tell("missed", 9, root_call_id=101, final=False))
-    assert office.calls("id", "legs", "provisional") == [(101, 2, 0)]
+    mirror.tell(one.tell("ringing", 0.3), two.tell("ringing", 0.4))
+    assert mirror.calls("id", "legs", "provisional") == [(101, 2, 1)]
+    mirror.tell(two.tell("missed", 9, root_call_id=101, final=False))
+    assert mirror.calls("id", "legs", "provisional") == [(101, 2, 0)]
 
 
-def test_a_later_fact_joins_two_calls_and_the_old_id_leads_on(office: Office) -> None:
-    office.tell(Phone(101, ANN).tell("ringing", 0.3), Phone(102, BOB, started=9).tell("ringing", 9))
-    assert office.calls("id") == [(101,), (102,)]
-    office.tell(("cdrs", cdr(9002, 102, 9, 30, 20, parent_live_id=101)))
-    assert office.calls("id", "legs") == [(101, 2)]
-    assert ("call_gone", "102") in office.changes()
-    assert {"ids": [(101, 101), (102, 101)]} in office.state()
+def test_a_later_fact_joins_two_calls_and_the_old_id_leads_on(mirror: CallMirror) -> None:
+    mirror.tell(Phone(101, ANN).tell("ringing", 0.3), Phone(102, BOB, started=9).tell("ringing", 9))
+    assert mirror.calls("id") == [(101,), (102,)]
+    mirror.tell(("cdrs", cdr(9002, 102, 9, 30, 20, parent_live_id=101)))
+    assert mirror.calls("id", "legs") == [(101, 2)]
+    assert ("call_gone", "102") in mirror.changes()
+    assert {"ids": [(101, 101), (102, 101)]} in mirror.state()
 
 
-def test_a_root_that_becomes_known_renames_the_call_and_every_id_leads_to_it(office: Office) -> None:
+def test_a_root_that_becomes_known_renames_the_call_and_every_id_leads_to_it(mirror: CallMirror) -> None:
     one, two = group(105, ANN), group(106, BOB)
-    office.tell(one.tell("ringing", 0.3), two.tell("ringing", 0.4))
-    office.tell(one.tell("missed", 9, root_call_id=99), two.tell("missed", 9, root_call_id=99))
-    assert office.calls("id", "legs") == [(99, 2)]
-    assert {"ids": [(99, 99), (105, 99), (106, 99)]} in office.state()
-    assert office.changes().count(("call_gone", "105")) == 1
+    mirror.tell(one.tell("ringing", 0.3), two.tell("ringing", 0.4))
+    mirror.tell(one.tell("missed", 9, root_call_id=99), two.tell("missed", 9, root_call_id=99))
+    assert mirror.calls("id", "legs") == [(99, 2)]
+    assert {"ids": [(99, 99), (105, 99), (106, 99)]} in mirror.state()
+    assert mirror.changes().count(("call_gone", "105")) == 1
 
 
-def test_a_later_fact_parts_a_provisional_call(office: Office) -> None:
+def test_a_later_fact_parts_a_provisional_call(mirror: CallMirror) -> None:
     """One caller with two lines: two calls to one group in one second."""
     one, two = group(101, ANN), group(102, BOB)
-    office.tell(one.tell("ringing", 0.3), two.tell("ringing", 0.4))
-    assert office.calls("id") == [(101,)]
-    office.tell(one.tell("missed", 9, root_call_id=101), two.tell("missed", 9, root_call_id=102))
-    assert office.calls("id", "provisional") == [(101, 0), (102, 0)]
+    mirror.tell(one.tell("ringing", 0.3), two.tell("ringing", 0.4))
+    assert mirror.calls("id") == [(101,)]
+    mirror.tell(one.tell("missed", 9, root_call_id=101), two.tell("missed", 9, root_call_id=102))
+    assert mirror.calls("id", "provisional") == [(101, 0), (102, 0)]
 
 
-def test_legs_of_one_queue_are_joined_whether_or_not_they_name_it(office: Office) -> None:
+def test_legs_of_one_queue_are_joined_whether_or_not_they_name_it(mirror: CallMirror) -> None:
     music = Phone(301, None, context="QUEUE", dst_id=str(QUEUE), dst_name="Sales", connected=1)
-    office.tell(music.tell("connected", 1), Phone(302, ANN, started=1, context="Queue").tell("ringing", 1.5))
-    assert office.calls("id", "legs") == [(301, 2)]
+    mirror.tell(music.tell("connected", 1), Phone(302, ANN, started=1, context="Queue").tell("ringing", 1.5))
+    assert mirror.calls("id", "legs") == [(301, 2)]
 
 
-def test_two_callers_at_one_group_are_two_calls(office: Office) -> None:
-    office.tell(group(101, ANN).tell("ringing", 0.3), group(102, BOB, src=OTHER).tell("ringing", 0.4))
-    assert office.calls("party", "legs") == [(CALLER, 1), (OTHER, 1)]
+def test_two_callers_at_one_group_are_two_calls(mirror: CallMirror) -> None:
+    mirror.tell(group(101, ANN).tell("ringing", 0.3), group(102, BOB, src=OTHER).tell("ringing", 0.4))
+    assert mirror.calls("party", "legs") == [(CALLER, 1), (OTHER, 1)]
 
 
-def test_a_redial_after_a_final_miss_is_another_call(office: Office) -> None:
+def test_a_redial_after_a_final_miss_is_another_call(mirror: CallMirror) -> None:
     first, second = group(101, ANN), group(102, ANN, started=12)
-    office.tell(first.tell("missed", 9, final=True), second.tell("ringing", 12))
-    assert len(office.calls()) == 2
+    mirror.tell(first.tell("missed", 9, final=True), second.tell("ringing", 12))
+    assert len(mirror.calls()) == 2
 
 
 def test_a_redial_after_the_groups_patience_is_another_call(
-    office: Office, monkeypatch: pytest.MonkeyPatch
+    mirror: CallMirror, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     set_now(monkeypatch, 100)
     late = 20 + RING_TIME + 3
-    office.tell(group(101, ANN).tell("missed", 20), group(102, CAT, started=late).tell("ringing", late))
-    assert len(office.calls()) == 2
+    mirror.tell(group(101, ANN).tell("missed", 20), group(102, CAT, started=late).tell("ringing", late))
+    assert len(mirror.calls()) == 2
 
 
-def test_a_parent_that_becomes_known_after_its_children_takes_them_in(office: Office) -> None:
-    office.tell(("cdrs", cdr(9002, 102, 9, 30, 20, parent_live_id=101)))
-    office.tell(("cdrs", cdr(9003, 103, 39, 30, 20, parent_live_id=101)))
-    assert office.calls("id", "legs") == [(101, 2)]
-    office.tell(Phone(101, ANN).tell("hangup", 9))
-    assert office.calls("id", "legs") == [(101, 3)]
+def test_a_parent_that_becomes_known_after_its_children_takes_them_in(mirror: CallMirror) -> None:
+    mirror.tell(("cdrs", cdr(9002, 102, 9, 30, 20, parent_live_id=101)))
+    mirror.tell(("cdrs", cdr(9003, 103, 39, 30, 20, parent_live_id=101)))
+    assert mirror.calls("id", "legs") == [(101, 2)]
+    mirror.tell(Phone(101, ANN).tell("hangup", 9))
+    assert mirror.calls("id", "legs") == [(101, 3)]
 
 
 def test_what_is_left_of_a_call_is_computed_anew_when_a_leg_turns_out_to_be_another_callers(
-    office: Office,
+    mirror: CallMirror,
 ) -> None:
-    office.tell(group(101, ANN).tell("ringing", 0.3), group(102, BOB).tell("ringing", 0.4))
-    assert office.calls("id", "legs") == [(101, 2)]
-    office.tell(("cdrs", cdr(9002, 102, 0, 18, 0, src=OTHER, context=f"RG-{GROUP}")))
-    assert office.calls("id", "party", "legs", "provisional") == [(101, CALLER, 1, 0), (102, OTHER, 1, 0)]
+    mirror.tell(group(101, ANN).tell("ringing", 0.3), group(102, BOB).tell("ringing", 0.4))
+    assert mirror.calls("id", "legs") == [(101, 2)]
+    mirror.tell(("cdrs", cdr(9002, 102, 0, 18, 0, src=OTHER, context=f"RG-{GROUP}")))
+    assert mirror.calls("id", "party", "legs", "provisional") == [
+        (101, CALLER, 1, 0),
+        (102, OTHER, 1, 0),
+    ]
 
 
-def test_an_id_that_no_fact_names_any_more_still_leads_to_its_call(office: Office) -> None:
-    office.tell(Phone(101, ANN, root=99).tell("ringing", 1))
-    assert office.calls("id") == [(99,)]
-    office.tell(("cdrs", cdr(9001, 101, 0, 18, 11, root_live_id=50)))
-    assert office.calls("id") == [(50,)]
-    assert {"ids": [(50, 50), (99, 50), (101, 50)]} in office.state()
+def test_an_id_that_no_fact_names_any_more_still_leads_to_its_call(mirror: CallMirror) -> None:
+    mirror.tell(Phone(101, ANN, root=99).tell("ringing", 1))
+    assert mirror.calls("id") == [(99,)]
+    mirror.tell(("cdrs", cdr(9001, 101, 0, 18, 11, root_live_id=50)))
+    assert mirror.calls("id") == [(50,)]
+    assert {"ids": [(50, 50), (99, 50), (101, 50)]} in mirror.state()

@@ -11,7 +11,7 @@ from tests.support.payloads.call_facts import (
     CAT,
     GROUP,
     NAMES,
-    Office,
+    CallMirror,
     Phone,
     cdr,
     inbound_leg,
@@ -20,61 +20,65 @@ from tests.support.payloads.call_facts import (
 )
 
 
-def test_an_outbound_call_that_never_connects_is_not_answered(office: Office) -> None:
-    office.tell(outbound_leg().tell("ringing", 1), outbound_leg().tell("hangup", 20, t_cause="User busy"))
-    assert office.calls("direction", "outcome", "t_cause", "user_id", "party_e164", "unconfirmed") == [
+def test_an_outbound_call_that_never_connects_is_not_answered(mirror: CallMirror) -> None:
+    mirror.tell(outbound_leg().tell("ringing", 1), outbound_leg().tell("hangup", 20, t_cause="User busy"))
+    assert mirror.calls("direction", "outcome", "t_cause", "user_id", "party_e164", "unconfirmed") == [
         ("out", "not_answered", "User busy", ANN, "+447700900101", 0)
     ]
 
 
-def test_a_call_between_extensions_is_internal_and_has_no_e164(office: Office) -> None:
+def test_a_call_between_extensions_is_internal_and_has_no_e164(mirror: CallMirror) -> None:
     inner = Phone(
         101, BOB, src="1001", src_id=str(ANN), src_name=NAMES[ANN], dst="1002", connected=4, destination="in"
     )
-    office.tell(inner.tell("ringing", 1))
-    assert office.calls("direction", "state") == [("internal", "ringing")]
-    office.tell(inner.tell("connected", 4), inner.tell("hangup", 30))
-    assert office.calls("outcome", "party", "party_e164", "party_name", "user_id", "talk_seconds") == [
+    mirror.tell(inner.tell("ringing", 1))
+    assert mirror.calls("direction", "state") == [("internal", "ringing")]
+    mirror.tell(inner.tell("connected", 4), inner.tell("hangup", 30))
+    assert mirror.calls("outcome", "party", "party_e164", "party_name", "user_id", "talk_seconds") == [
         ("internal", "1001", None, NAMES[ANN], BOB, 26)
     ]
 
 
-def test_an_extension_that_rings_a_group_is_one_internal_call(office: Office) -> None:
+def test_an_extension_that_rings_a_group_is_one_internal_call(mirror: CallMirror) -> None:
     for leg, user in ((101, BOB), (102, CAT)):
         inner = Phone(leg, user, src="1001", src_id=str(ANN), dst="601", context=f"RG-{GROUP}")
-        office.tell(inner.tell("ringing", 1), inner.tell("missed", 20))
-    assert office.calls("direction", "outcome", "legs") == [("internal", "internal", 2)]
+        mirror.tell(inner.tell("ringing", 1), inner.tell("missed", 20))
+    assert mirror.calls("direction", "outcome", "legs") == [("internal", "internal", 2)]
 
 
-def test_a_contact_whose_id_is_a_users_is_still_outside(office: Office) -> None:
-    office.tell(("cdrs", cdr(9001, 101, 0, 20, 15, src_id=str(BOB), user_id=ANN)))
-    assert office.calls("direction", "outcome") == [("in", "answered")]
+def test_a_contact_whose_id_is_a_users_is_still_outside(mirror: CallMirror) -> None:
+    mirror.tell(("cdrs", cdr(9001, 101, 0, 20, 15, src_id=str(BOB), user_id=ANN)))
+    assert mirror.calls("direction", "outcome") == [("in", "answered")]
 
 
-def test_the_agents_leg_of_a_click_to_call_is_outbound_though_told_as_incoming(office: Office) -> None:
+def test_the_agents_leg_of_a_click_to_call_is_outbound_though_told_as_incoming(
+    mirror: CallMirror,
+) -> None:
     agent = Phone(201, ANN, src="1001", src_id=str(ANN), dst=CALLER, connected=4)
-    office.tell(agent.tell("connected", 4))
-    assert office.calls("direction", "state") == [("out", "dialling")]
+    mirror.tell(agent.tell("connected", 4))
+    assert mirror.calls("direction", "state") == [("out", "dialling")]
 
 
-def test_a_withheld_number_is_empty_and_two_withheld_callers_keep_their_own_calls(office: Office) -> None:
-    office.tell(
+def test_a_withheld_number_is_empty_and_two_withheld_callers_keep_their_own_calls(
+    mirror: CallMirror,
+) -> None:
+    mirror.tell(
         inbound_leg(101, src="").tell("ringing", 1), inbound_leg(102, src="anonymous").tell("ringing", 1)
     )
-    assert office.calls("party", "party_e164", "party_name") == [("", None, ""), ("", None, "")]
+    assert mirror.calls("party", "party_e164", "party_name") == [("", None, ""), ("", None, "")]
 
 
 def test_a_contact_gives_its_name_also_to_calls_before_it(
-    office: Office, monkeypatch: pytest.MonkeyPatch
+    mirror: CallMirror, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     set_now(monkeypatch, 3600)
-    office.tell(inbound_leg().tell("missed", 18, final=True))
-    assert office.calls("party_name") == [("",)]
-    office.put("contacts", {"id": 5, "first_name": "Zoe", "last_name": "Caller", "mobile": "07700 900101"})
-    office.mirror_db.write(lambda tx: office.store.refresh_contacts(tx, [5]))
-    office.tick(3600)
-    assert office.calls("party_name") == [("Zoe Caller",)]
-    office.put("contacts", {"id": 5, "first_name": "Zoe", "last_name": "Caller", "mobile": None})
-    office.mirror_db.write(lambda tx: office.store.refresh_contacts(tx, [5]))
-    office.tick(3600)
-    assert office.calls("party_name") == [("",)]
+    mirror.tell(inbound_leg().tell("missed", 18, final=True))
+    assert mirror.calls("party_name") == [("",)]
+    mirror.put("contacts", {"id": 5, "first_name": "Zoe", "last_name": "Caller", "mobile": "07700 900101"})
+    mirror.mirror_db.write(lambda tx: mirror.store.refresh_contacts(tx, [5]))
+    mirror.tick(3600)
+    assert mirror.calls("party_name") == [("Zoe Caller",)]
+    mirror.put("contacts", {"id": 5, "first_name": "Zoe", "last_name": "Caller", "mobile": None})
+    mirror.mirror_db.write(lambda tx: mirror.store.refresh_contacts(tx, [5]))
+    mirror.tick(3600)
+    assert mirror.calls("party_name") == [("",)]

@@ -7,7 +7,7 @@ import pytest
 from tests.support.payloads.call_facts import (
     ANN,
     BOB,
-    Office,
+    CallMirror,
     at,
     cdr,
     hold_events,
@@ -15,12 +15,12 @@ from tests.support.payloads.call_facts import (
 )
 
 
-def test_several_cdrs_of_one_leg_add_up(office: Office) -> None:
-    office.tell(
+def test_several_cdrs_of_one_leg_add_up(mirror: CallMirror) -> None:
+    mirror.tell(
         ("cdrs", cdr(9002, 101, 30, 30, 25, user_id=ANN, charge=0.02)),
         ("cdrs", cdr(9001, 101, 0, 20, 15, user_id=ANN, charge=0.01)),
     )
-    call = office.call()
+    call = mirror.call()
     assert (call["cdrs"], call["charge"], call["talk_seconds"]) == (2, 0.03, 40)
     assert (call["started_at"], call["ended_at"], call["answered_at"]) == (at(0), at(60), at(5))
 
@@ -36,31 +36,31 @@ def test_several_cdrs_of_one_leg_add_up(office: Office) -> None:
     ],
 )  # fmt: skip
 def test_hold_is_counted_from_its_pairs_and_marked_where_one_is_missing(
-    office: Office, actions: list[tuple[str, float]], seconds: int, incomplete: int
+    mirror: CallMirror, actions: list[tuple[str, float]], seconds: int, incomplete: int
 ) -> None:
-    office.tell(*hold_events(*actions))
-    assert office.calls("hold_seconds", "hold_incomplete", "talk_seconds") == [
+    mirror.tell(*hold_events(*actions))
+    assert mirror.calls("hold_seconds", "hold_incomplete", "talk_seconds") == [
         (seconds, incomplete, 55 - seconds)
     ]
 
 
-def test_time_in_a_menu_is_shown_apart(office: Office) -> None:
+def test_time_in_a_menu_is_shown_apart(mirror: CallMirror) -> None:
     menu = inbound_leg(101, None, context="IVR", dst_id="50001", dst_name="Main menu", connected=1, root=101)
     desk = inbound_leg(102, ANN, started=21, root=101, connected=30)
-    office.tell(menu.tell("connected", 1))
-    assert office.calls("state", "group_kind", "group_name") == [("ringing", "ivr", "Main menu")]
-    office.tell(
+    mirror.tell(menu.tell("connected", 1))
+    assert mirror.calls("state", "group_kind", "group_name") == [("ringing", "ivr", "Main menu")]
+    mirror.tell(
         menu.tell("hangup", 21), desk.tell("ringing", 21), desk.tell("connected", 30), desk.tell("hangup", 50)
     )
-    assert office.calls("ivr_seconds", "wait_seconds", "talk_seconds", "outcome") == [
+    assert mirror.calls("ivr_seconds", "wait_seconds", "talk_seconds", "outcome") == [
         (20, 30, 20, "answered")
     ]
 
 
-def test_talk_of_two_legs_at_once_counts_once(office: Office) -> None:
+def test_talk_of_two_legs_at_once_counts_once(mirror: CallMirror) -> None:
     ann = inbound_leg(101, ANN, root=101, connected=5)
     bob = inbound_leg(102, BOB, root=101, started=20, connected=25)
-    office.tell(
+    mirror.tell(
         ann.tell("connected", 5), bob.tell("connected", 25), ann.tell("hangup", 45), bob.tell("hangup", 65)
     )
-    assert office.calls("talk_seconds") == [(60,)]
+    assert mirror.calls("talk_seconds") == [(60,)]

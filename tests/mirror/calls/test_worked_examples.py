@@ -11,7 +11,7 @@ from tests.support.payloads.call_facts import (
     CAT,
     GROUP,
     QUEUE,
-    Office,
+    CallMirror,
     Phone,
     at,
     cdr,
@@ -33,9 +33,9 @@ def plain() -> list:
     ]
 
 
-def test_1_a_plain_inbound_call_is_answered_and_hung_up_by_the_caller(office: Office) -> None:
-    office.tell(*plain())
-    call = office.call()
+def test_1_a_plain_inbound_call_is_answered_and_hung_up_by_the_caller(mirror: CallMirror) -> None:
+    mirror.tell(*plain())
+    call = mirror.call()
     assert call["id"] == 101
     assert (call["direction"], call["state"], call["outcome"]) == ("in", "ended", "answered")
     assert (call["started_at"], call["answered_at"], call["ended_at"]) == (at(0), at(7), at(18))
@@ -65,9 +65,9 @@ def ring_group_answered() -> list:
     ]
 
 
-def test_2_a_ring_group_whose_second_phone_answers_is_one_answered_call(office: Office) -> None:
-    office.tell(*ring_group_answered())
-    call = office.call()
+def test_2_a_ring_group_whose_second_phone_answers_is_one_answered_call(mirror: CallMirror) -> None:
+    mirror.tell(*ring_group_answered())
+    call = mirror.call()
     assert (call["id"], call["legs"], call["outcome"]) == (101, 3, "answered")
     assert (call["user_id"], call["wait_seconds"], call["talk_seconds"]) == (BOB, 7, 11)
     assert (call["group_kind"], call["group_id"], call["group_name"]) == ("ringgroup", GROUP, "Support")
@@ -83,54 +83,54 @@ def ring_group_missed(*, documented: bool = False) -> list:
     return facts
 
 
-def test_3_a_ring_group_that_the_caller_gives_up_on_is_one_missed_call(office: Office) -> None:
-    office.tell(*ring_group_missed())
-    call = office.call()
+def test_3_a_ring_group_that_the_caller_gives_up_on_is_one_missed_call(mirror: CallMirror) -> None:
+    mirror.tell(*ring_group_missed())
+    call = mirror.call()
     assert (call["legs"], call["state"], call["outcome"], call["due_at"]) == (3, "ended", "missed", None)
     assert call["user_id"] is None, "three phones rang: it is the group's"
     assert call["wait_seconds"] == 18
 
 
 def test_4_without_final_and_root_it_is_one_missed_call_after_five_seconds(
-    strangers: Office, monkeypatch: pytest.MonkeyPatch
+    empty_mirror: CallMirror, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     set_now(monkeypatch, 18.5)
-    strangers.tell(*ring_group_missed(documented=True))
-    call = strangers.call()
+    empty_mirror.tell(*ring_group_missed(documented=True))
+    call = empty_mirror.call()
     assert (call["legs"], call["provisional"], call["state"], call["outcome"]) == (3, 1, "ended", None)
-    assert strangers.tick(22.9) == 0
-    assert strangers.tick(23.1) == 1
-    assert strangers.call()["outcome"] == "missed"
-    assert strangers.call()["due_at"] is None
+    assert empty_mirror.tick(22.9) == 0
+    assert empty_mirror.tick(23.1) == 1
+    assert empty_mirror.call()["outcome"] == "missed"
+    assert empty_mirror.call()["due_at"] is None
 
 
 def test_5_a_lost_hangup_is_unconfirmed_then_closed_by_the_poll_then_finished_by_the_cdr(
-    office: Office, monkeypatch: pytest.MonkeyPatch
+    mirror: CallMirror, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     set_now(monkeypatch, 8)
     phone = Phone(101, ANN, connected=7)
-    office.tell(phone.tell("ringing", 0.3), phone.tell("connected", 7))
+    mirror.tell(phone.tell("ringing", 0.3), phone.tell("connected", 7))
     set_now(monkeypatch, 20)
-    office.poll(live(101, "CONNECTED", connected_at=None), when=20)
-    assert office.calls("state", "unconfirmed") == [("talking", 0)]
+    mirror.poll(live(101, "CONNECTED", connected_at=None), when=20)
+    assert mirror.calls("state", "unconfirmed") == [("talking", 0)]
     set_now(monkeypatch, 35)
-    office.poll(when=35)
-    assert office.calls("state", "unconfirmed") == [("talking", 1)]
-    office.gone(101, when=36)
-    assert office.calls("state", "unconfirmed", "outcome") == [("ended", 1, "answered")]
-    office.tell(("cdrs", cdr(9001, 101, 0, 25, 18, user_id=ANN)))
-    call = office.call()
+    mirror.poll(when=35)
+    assert mirror.calls("state", "unconfirmed") == [("talking", 1)]
+    mirror.gone(101, when=36)
+    assert mirror.calls("state", "unconfirmed", "outcome") == [("ended", 1, "answered")]
+    mirror.tell(("cdrs", cdr(9001, 101, 0, 25, 18, user_id=ANN)))
+    call = mirror.call()
     assert (call["state"], call["unconfirmed"], call["outcome"]) == ("ended", 0, "answered")
     assert (call["ended_at"], call["talk_seconds"]) == (at(25), 18)
     assert call["sources"] == "webhook,poll,cdr"
 
 
-def test_6_the_cdrs_alone_give_the_same_call(office: Office) -> None:
-    office.tell(*plain())
-    told = office.call()
-    office.clear()
-    office.tell(*plain()[4:])
-    found = office.call()
+def test_6_the_cdrs_alone_give_the_same_call(mirror: CallMirror) -> None:
+    mirror.tell(*plain())
+    told = mirror.call()
+    mirror.clear()
+    mirror.tell(*plain()[4:])
+    found = mirror.call()
     for name in told.keys() - {"change_no", "sources", "hold_seconds", "ended_by", "context"}:
         assert found[name] == told[name], name
     assert found["hold_seconds"] is None, "no webhook told of holds"
@@ -152,9 +152,11 @@ def transfer() -> list:
     ]
 
 
-def test_7_a_transfer_is_one_answered_call_of_two_talking_legs_with_its_hold_counted(office: Office) -> None:
-    office.tell(*transfer())
-    call = office.call()
+def test_7_a_transfer_is_one_answered_call_of_two_talking_legs_with_its_hold_counted(
+    mirror: CallMirror,
+) -> None:
+    mirror.tell(*transfer())
+    call = mirror.call()
     assert (call["id"], call["legs"], call["outcome"]) == (101, 2, "answered")
     assert (call["wait_seconds"], call["hold_seconds"], call["hold_incomplete"]) == (5, 10, 0)
     assert call["talk_seconds"] == 30 + 30 - 10
@@ -187,32 +189,32 @@ def click_two_legs() -> list:
     ]
 
 
-def test_8_click_to_call_with_two_legs_is_answered_by_the_destination_alone(office: Office) -> None:
+def test_8_click_to_call_with_two_legs_is_answered_by_the_destination_alone(mirror: CallMirror) -> None:
     told = click_two_legs()
-    office.tell(*told[:3])
-    assert office.calls("direction", "state", "answered_at") == [("out", "dialling", None)]
-    office.tell(told[3])
-    assert office.calls("state", "legs") == [("dialling", 2)]
-    office.tell(told[4])
-    assert office.calls("state", "answered_at") == [("talking", at(12))]
-    office.tell(*told[5:])
-    call = office.call()
+    mirror.tell(*told[:3])
+    assert mirror.calls("direction", "state", "answered_at") == [("out", "dialling", None)]
+    mirror.tell(told[3])
+    assert mirror.calls("state", "legs") == [("dialling", 2)]
+    mirror.tell(told[4])
+    assert mirror.calls("state", "answered_at") == [("talking", at(12))]
+    mirror.tell(*told[5:])
+    call = mirror.call()
     assert (call["outcome"], call["wait_seconds"], call["talk_seconds"]) == ("answered", 12, 18)
     assert (call["user_id"], call["party_e164"]) == (ANN, "+447700900101")
 
 
 def test_8_with_two_legs_nobody_waits_for_a_cdr_to_say_that_the_destination_did_not_answer(
-    office: Office,
+    mirror: CallMirror,
 ) -> None:
     agent = Phone(201, ANN, src="1001", src_id=str(ANN), dst="1001", destination="out", connected=4)
     there = Phone(202, None, started=4, src="1001", src_id=str(ANN), dst=CALLER, destination="out", root=201)
-    office.tell(
+    mirror.tell(
         agent.tell("connected", 4),
         there.tell("ringing", 5),
         there.tell("hangup", 25),
         agent.tell("hangup", 26),
     )
-    assert office.calls("direction", "outcome", "unconfirmed", "due_at") == [("out", "not_answered", 0, None)]
+    assert mirror.calls("direction", "outcome", "unconfirmed", "due_at") == [("out", "not_answered", 0, None)]
 
 
 def one_id(*, again: bool) -> list:
@@ -233,49 +235,49 @@ def one_id(*, again: bool) -> list:
 
 
 def test_8_click_to_call_with_one_id_reads_dialling_until_the_destination_rings_and_answers(
-    office: Office,
+    mirror: CallMirror,
 ) -> None:
     told = one_id(again=True)
-    office.tell(*told[:2])
-    assert office.calls("state") == [("ringing",)]
-    office.tell(told[2])
-    assert office.calls("state") == [("dialling",)]
-    office.tell(told[3])
-    assert office.calls("state") == [("dialling",)]
-    office.tell(told[4])
-    assert office.calls("state", "answered_at") == [("talking", at(12))]
-    office.tell(told[5])
-    assert office.calls("outcome", "talk_seconds") == [("answered", 18)]
+    mirror.tell(*told[:2])
+    assert mirror.calls("state") == [("ringing",)]
+    mirror.tell(told[2])
+    assert mirror.calls("state") == [("dialling",)]
+    mirror.tell(told[3])
+    assert mirror.calls("state") == [("dialling",)]
+    mirror.tell(told[4])
+    assert mirror.calls("state", "answered_at") == [("talking", at(12))]
+    mirror.tell(told[5])
+    assert mirror.calls("outcome", "talk_seconds") == [("answered", 18)]
 
 
 @pytest.mark.parametrize(("billsec", "outcome"), [(0, "not_answered"), (18, "answered")])
 def test_8_click_to_call_with_one_id_is_decided_by_the_cdr(
-    office: Office, billsec: int, outcome: str, monkeypatch: pytest.MonkeyPatch
+    mirror: CallMirror, billsec: int, outcome: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     set_now(monkeypatch, 31)
-    office.tell(*one_id(again=False))
-    assert office.calls("state", "outcome", "unconfirmed") == [("ended", None, 1)]
-    office.tick(631)
-    assert office.calls("outcome", "unconfirmed", "due_at") == [("not_answered", 1, None)]
-    office.tell(
+    mirror.tell(*one_id(again=False))
+    assert mirror.calls("state", "outcome", "unconfirmed") == [("ended", None, 1)]
+    mirror.tick(631)
+    assert mirror.calls("outcome", "unconfirmed", "due_at") == [("not_answered", 1, None)]
+    mirror.tell(
         ("cdrs", cdr(9001, 201, 0, 30, billsec, type="O", destination="out", src="1001", src_id=str(ANN),
                      dst=CALLER, context="PSTN_CALL", user_id=ANN)),
     )  # fmt: skip
-    call = office.call()
+    call = mirror.call()
     assert (call["outcome"], call["unconfirmed"], call["user_id"]) == (outcome, 0, ANN)
     if billsec:
         assert (call["answered_at"], call["talk_seconds"]) == (at(12), 18)
 
 
-def test_8_a_poll_that_shows_the_destinations_connection_ends_the_dialling(office: Office) -> None:
-    office.tell(*one_id(again=False)[:3])
-    office.poll(
+def test_8_a_poll_that_shows_the_destinations_connection_ends_the_dialling(mirror: CallMirror) -> None:
+    mirror.tell(*one_id(again=False)[:3])
+    mirror.poll(
         live(
             201, "CONNECTED", src="1001", src_id=str(ANN), dst=CALLER, destination="out", dst_connection=0.01
         ),
         when=14,
     )
-    assert office.calls("state") == [("talking",)]
+    assert mirror.calls("state") == [("talking",)]
 
 
 def queue_left() -> list:
@@ -297,12 +299,12 @@ def queue_left() -> list:
     ]
 
 
-def test_8a_a_queue_whose_caller_hears_only_music_is_one_missed_call(office: Office) -> None:
+def test_8a_a_queue_whose_caller_hears_only_music_is_one_missed_call(mirror: CallMirror) -> None:
     told = queue_left()
-    office.tell(*told[:4])
-    assert office.calls("state", "answered_at") == [("ringing", None)]
-    office.tell(*told[4:])
-    call = office.call()
+    mirror.tell(*told[:4])
+    assert mirror.calls("state", "answered_at") == [("ringing", None)]
+    mirror.tell(*told[4:])
+    call = mirror.call()
     assert (call["legs"], call["outcome"], call["answered_at"]) == (4, "missed", None)
     assert (call["group_kind"], call["group_id"], call["group_name"]) == ("queue", QUEUE, "Sales")
     assert call["wait_seconds"] == 40
@@ -318,18 +320,18 @@ def hunt() -> list:
 
 
 def test_8b_a_hunt_group_whose_third_phone_answers_leaves_no_missed_notice(
-    office: Office, monkeypatch: pytest.MonkeyPatch
+    mirror: CallMirror, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told = hunt()
     set_now(monkeypatch, 40.5)
-    office.tell(*told[:4])
-    assert office.calls("state", "outcome", "legs") == [("ended", None, 2)]
-    office.tick(63)
-    assert office.calls("outcome") == [("missed",)], "the third phone's webhooks are late"
-    office.tell(told[4])
-    assert office.calls("state", "outcome") == [("ringing", None)]
-    office.tell(*told[5:])
-    call = office.call()
+    mirror.tell(*told[:4])
+    assert mirror.calls("state", "outcome", "legs") == [("ended", None, 2)]
+    mirror.tick(63)
+    assert mirror.calls("outcome") == [("missed",)], "the third phone's webhooks are late"
+    mirror.tell(told[4])
+    assert mirror.calls("state", "outcome") == [("ringing", None)]
+    mirror.tell(*told[5:])
+    call = mirror.call()
     assert (call["id"], call["legs"], call["outcome"], call["user_id"]) == (401, 3, "answered", CAT)
     assert call["wait_seconds"] == 47
 
@@ -338,6 +340,6 @@ def left_a_message() -> list:
     return [*ring_group_missed(), ("voicemessages", voicemail(7001, 104, 101))]
 
 
-def test_9_a_call_missed_by_all_with_a_message_left_is_voicemail(office: Office) -> None:
-    office.tell(*left_a_message())
-    assert office.calls("outcome", "voicemails") == [("voicemail", 1)]
+def test_9_a_call_missed_by_all_with_a_message_left_is_voicemail(mirror: CallMirror) -> None:
+    mirror.tell(*left_a_message())
+    assert mirror.calls("outcome", "voicemails") == [("voicemail", 1)]

@@ -1,4 +1,4 @@
-"""A real mirror.db, a store on it, and scripts of calls as the platform would tell them."""
+"""The product with platform users and groups, for tests of computed calls."""
 
 from __future__ import annotations
 
@@ -7,22 +7,25 @@ from pathlib import Path
 
 import pytest
 
-from integration.mirror.schema import open_mirror
-from tests.support.payloads.call_facts import Office
+from tests.support.application import TestApp, running_app
+from tests.support.payloads.call_facts import CallMirror
 
 
 @pytest.fixture
-def office(tmp_path: Path) -> Iterator[Office]:
-    """A mirror with three people, a ring group and a queue; the platform's clock is under the test's hand."""
-    office = Office(open_mirror(tmp_path / "mirror.db"))
-    office.seed()
-    yield office
-    office.mirror_db.close()
+def call_app(tmp_path: Path) -> Iterator[TestApp]:
+    with running_app(tmp_path / "data") as app:
+        yield app
 
 
 @pytest.fixture
-def strangers(tmp_path: Path) -> Iterator[Office]:
-    """A mirror that knows nobody yet: before the first sync."""
-    office = Office(open_mirror(tmp_path / "mirror.db"))
-    yield office
-    office.mirror_db.close()
+def mirror(call_app: TestApp) -> CallMirror:
+    """A mirror with three platform users, a ring group and a queue."""
+    mirror = CallMirror(call_app)
+    mirror.seed()
+    return mirror
+
+
+@pytest.fixture
+def empty_mirror(call_app: TestApp) -> CallMirror:
+    """A mirror before the first sync."""
+    return CallMirror(call_app)

@@ -1,30 +1,33 @@
-"""Words for telling calls: webhooks, polls, records, with the types the platform uses, numbers of fiction."""
+"""Webhooks, polls and records of calls, with the types of the platform and fictional numbers."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import Any
 
+from integration.catalogue import get_resource
+from integration.catalogue.events import get_event
 from integration.core import clock
-from integration.core.ids import event_clock
 from integration.core.json_records import JsonRecord
 from integration.core.phone_numbers import PhoneNumbers
 from integration.core.timestamps import format_timestamp, parse_seconds
+from integration.inbox.interpret import interpret
 from integration.mirror.calls.directory import Directory, Group, Person
 from integration.mirror.calls.facts import CallEvent, Cdr, LegFacts, ReceivedEvent, Recording, Voicemail
 from integration.mirror.calls.joins import join_legs
 from integration.mirror.calls.leg_view import LegView, ReferenceData, make_link
 from integration.mirror.calls.legs import build_leg
 from integration.mirror.calls.outcomes import evaluate_call
-from integration.mirror.calls.rules import CallRules
 from integration.mirror.calls.store import CallStore
+from integration.mirror.records.upsert import upsert
 from integration.sqlite.database import Database
 from integration.sqlite.transaction import Transaction
+from tests.support.application import TestApp
+from tests.support.people import CALLER
 
 T0 = 1788338755  # 2026-09-02 08:45:55 UTC
-CALLER = "447700900101"
 OTHER = "447700900102"
 DDI = "442079460002"
 GROUP = 80001
@@ -131,34 +134,16 @@ def hold_events(*actions: tuple[str, float]) -> list[CallEvent]:
 
 
 def event(event_id: str, payload: dict[str, Any]) -> CallEvent:
-    server, micros = event_clock(event_id, payload["event_time"])
-    return CallEvent(
-        event_id=event_id,
-        name=payload["event_name"],
-        leg_id=payload["call_id"],
-        root_id=payload.get("root_call_id"),
-        event_time=payload["event_time"],
-        micros=micros,
-        server=server,
-        state=payload.get("state"),
-        connected_at=payload.get("connected_at"),
-        start_time=payload.get("start_time"),
-        context=payload.get("context"),
-        destination=payload.get("destination"),
-        duration=payload.get("duration"),
-        t_cause=payload.get("t_cause"),
-        src=payload.get("src"),
-        src_id=payload.get("src_id"),
-        src_name=payload.get("src_name"),
-        dst=payload.get("dst"),
-        dst_id=payload.get("dst_id"),
-        dst_name=payload.get("dst_name"),
-        final=payload.get("final"),
-        terminated_by=payload.get("terminated_by"),
-        dtmf_tag=payload.get("dtmf_tag"),
-        dtmf_target=payload.get("dtmf_target"),
-        doc=json.dumps({"id": event_id, **payload}, separators=(",", ":")),
-    )
+    """Interpret a webhook as the inbox does.
+
+    The computation of calls accepts names that the catalogue lacks: these get their name afterwards.
+    """
+    values = {"id": event_id, **payload}
+    record = JsonRecord(json.dumps(values, separators=(",", ":")), values)
+    name = payload["event_name"] if get_event(payload["event_name"]) else "call.ringing"
+    interpreted = interpret(record, payload["event_time"], event_id, name)
+    assert isinstance(interpreted, CallEvent)
+    return replace(interpreted, name=payload["event_name"])
 
 
 def cdr(id_: int, leg: int, when: float, duration: int, billsec: int, **more: Any) -> dict[str, Any]:
@@ -190,13 +175,18 @@ Fact = CallEvent | tuple[str, dict[str, Any]]
 
 
 @dataclass
-class Office:
-    mirror_db: Database
-    rules: CallRules = field(default_factory=CallRules)
-    now: float = T0 + 3600.0
+class CallMirror:
+    """The mirror of `app`, for tests of computed calls."""
 
-    def __post_init__(self) -> None:
-        self.store = CallStore(self.rules, PhoneNumbers("GB"))
+    app: TestApp
+
+    @property
+    def mirror_db(self) -> Database:
+        return self.app.mirror_db
+
+    @property
+    def store(self) -> CallStore:
+        return self.app.context.call_store
 
     def seed(self) -> None:
         for id_, name in NAMES.items():
@@ -205,11 +195,12 @@ class Office:
         self.put("ringgroups", {"id": GROUP, "name": "Support", "number": 601, "ring_time": RING_TIME})
         self.put("queues", {"id": QUEUE, "name": "Sales", "number": 602, "ring_time": 15, "retry": 5})
 
-    def put(self, table: str, record: dict[str, Any]) -> None:
-        self.mirror_db.write(lambda tx: put(tx, table, record))
+    def put(self, table: str, record: dict[str, Any], *, defer_calls: bool = False) -> None:
+        """Mirror a record of the collection `table`. Its calls are computed, unless `defer_calls`."""
+        self.mirror_db.write(lambda tx: put(tx, table, record, defer_calls=defer_calls))
 
     def clear(self) -> None:
-        """Forget all calls and facts, keep people and groups."""
+        """Delete all calls and facts; platform users and groups stay."""
 
         def job(tx: Transaction) -> None:
             for table in (
@@ -232,10 +223,7 @@ class Office:
         if isinstance(fact, CallEvent):
             self.store.add_events(tx, [fact])
             return
-        table, record = fact
-        put(tx, table, record)
-        legs = [record.get("live_id"), record.get("parent_live_id")]
-        self.store.refresh(tx, [leg for leg in legs if leg is not None])
+        put(tx, *fact)
 
     def poll(self, *documents: JsonRecord, when: float) -> None:
         self.mirror_db.write(lambda tx: self.store.apply_poll(tx, documents, at(when)))
@@ -271,21 +259,20 @@ class Office:
             return [tuple(row) for row in connection.execute("SELECT topic, key FROM _changes ORDER BY id")]
 
 
-def put(tx: Transaction, table: str, record: dict[str, Any]) -> None:
-    """Store a record the way `upsert` would, without its hooks."""
-    known = {row[1] for row in tx.execute(f"PRAGMA table_info({table})")}
-    values = {name: value for name, value in record.items() if name in known}
-    stamped = clock.utc_text()
-    values |= {"_doc": json.dumps(record), "_first_seen": stamped, "_last_seen": stamped, "_source": "sync"}
-    names = ", ".join(f'"{name}"' for name in values)
-    tx.execute(
-        f"INSERT OR REPLACE INTO {table} ({names}) VALUES ({', '.join('?' * len(values))})",
-        tuple(values.values()),
+def put(tx: Transaction, table: str, record: dict[str, Any], *, defer_calls: bool = False) -> None:
+    document = JsonRecord(json.dumps(record), record)
+    upsert(
+        tx,
+        get_resource(table),
+        [document],
+        source="sync",
+        requested_at=clock.utc_text(),
+        defer_calls=defer_calls,
     )
 
 
 def set_now(monkeypatch: Any, when: float) -> None:
-    """Our clock stands `when` seconds after T0."""
+    """Stop the wall clock `when` seconds after T0."""
     monkeypatch.setattr(clock, "unix", lambda: float(T0 + when))
 
 
@@ -302,27 +289,31 @@ def compute(
     knowledge = knowledge or ReferenceData(PEOPLE, PhoneNumbers("GB"))
     legs: dict[int, LegFacts] = {}
 
-    def leg(id_: int) -> LegFacts:
+    def find_facts(id_: int) -> LegFacts:
         return legs.setdefault(id_, LegFacts(id_))
 
     for fact in facts:
         if isinstance(fact, CallEvent):
-            leg(fact.leg_id or 0).events.append(ReceivedEvent(fact, now))
+            find_facts(fact.leg_id or 0).events.append(ReceivedEvent(fact, now))
             continue
         table, record = fact
         if table == "cdrs":
             values = {name: record.get(name) for name in Cdr._fields}
             values |= {"parent_id": record["parent_live_id"], "root_id": record["root_live_id"]}
             values |= {"calldate": parse_seconds(record["calldate"]), "received_at": int(now)}
-            leg(record["live_id"]).cdrs.append(Cdr(**values))
+            find_facts(record["live_id"]).cdrs.append(Cdr(**values))
         elif table == "monitors":
-            leg(record["live_id"]).recordings.append(
+            find_facts(record["live_id"]).recordings.append(
                 Recording(record["id"], record["live_id"], record.get("user_id"))
             )
         else:
             message = Voicemail(record["id"], record.get("live_id"), record.get("parent_live_id"))
             for id_ in {message.leg_id, message.parent_id} - {None}:
-                leg(id_).voicemails.append(message)
-    views = {id_: LegView(build_leg(told), knowledge) for id_, told in legs.items() if not told.is_empty}
+                find_facts(id_).voicemails.append(message)
+    views = {
+        id_: LegView(build_leg(leg_facts), knowledge)
+        for id_, leg_facts in legs.items()
+        if not leg_facts.is_empty
+    }
     calls = join_legs(make_link(view, knowledge) for view in views.values())
     return [evaluate_call(call, [views[id_] for id_ in call.leg_ids], knowledge, now) for call in calls]
