@@ -29,7 +29,7 @@ ROWS = 12
 URL = "/exports/cdrs.xlsx?columns=id,src"
 
 
-class Desk:
+class ExportClient:
     """A app whose exports of more than ten rows are prepared."""
 
     def __init__(self, app: TestApp) -> None:
@@ -69,10 +69,10 @@ class Desk:
 
 
 @pytest.fixture
-def desk(app: TestApp, monkeypatch: pytest.MonkeyPatch) -> Desk:
+def exports(app: TestApp, monkeypatch: pytest.MonkeyPatch) -> ExportClient:
     for suffix in ("xlsx", "parquet"):
         monkeypatch.setitem(FORMATS, suffix, replace(FORMATS[suffix], background_above=10))
-    return Desk(app)
+    return ExportClient(app)
 
 
 class Gate:
@@ -90,133 +90,135 @@ class Gate:
         return SimpleNamespace(free=self.free)
 
 
-def test_it_is_asked_for_polled_and_fetched(desk: Desk) -> None:
-    ann = desk.person("ann")
-    answer = desk.client.get(URL, headers=ann)
+def test_it_is_asked_for_polled_and_fetched(exports: ExportClient) -> None:
+    ann = exports.person("ann")
+    answer = exports.client.get(URL, headers=ann)
     assert (answer.status_code, answer.headers["Retry-After"]) == (202, "2")
     assert (answer.json["total"], answer.json["form"]) == (ROWS, "xlsx")
     where = answer.headers["Location"]
-    told = desk.until("done", where, ann)
+    told = exports.until("done", where, ann)
     assert (told["done"], told["total"]) == (ROWS, ROWS)
-    file = desk.client.get(told["file"], headers=ann)
+    file = exports.client.get(told["file"], headers=ann)
     assert file.headers["X-Export-Rows"] == str(ROWS)
     assert file.headers["Content-Disposition"] == "attachment; filename=cdrs.xlsx"
     assert file.headers["Cache-Control"] == "no-store"
     book = openpyxl.load_workbook(io.BytesIO(file.data))
     assert [row[0] for row in book.worksheets[0].iter_rows(values_only=True)] == ["id", *range(1, ROWS + 1)]
     assert told["bytes"] == len(file.data)
-    part = desk.client.get(told["file"], headers={**ann, "Range": "bytes=100-"})
+    part = exports.client.get(told["file"], headers={**ann, "Range": "bytes=100-"})
     assert (part.status_code, part.data) == (206, file.data[100:])
-    trail = [(entry.what, entry.about, entry.result) for entry in audit.list_newest(desk.app.app_db)[:2]]
+    trail = [(entry.what, entry.about, entry.result) for entry in audit.list_newest(exports.app.app_db)[:2]]
     assert trail == [("export", "cdrs.xlsx", "12 rows"), ("export asked for", "cdrs.xlsx", "12 rows")]
 
 
-def test_small_ones_csv_and_counting_are_answered_at_once(desk: Desk) -> None:
-    ann = desk.person("ann")
+def test_small_ones_csv_and_counting_are_answered_at_once(exports: ExportClient) -> None:
+    ann = exports.person("ann")
     for url in (URL + "&to=2000-01-01", URL.replace("xlsx", "csv")):
-        assert desk.client.get(url, headers=ann).status_code == 200
-    head = desk.client.head(URL, headers=ann)
+        assert exports.client.get(url, headers=ann).status_code == 200
+    head = exports.client.head(URL, headers=ann)
     assert (head.status_code, head.headers["X-Export-Rows"]) == (200, str(ROWS))
 
 
-def test_a_browser_is_sent_to_the_page_that_shows_how_far_it_is(desk: Desk) -> None:
-    answer = desk.client.get(URL, headers={**desk.person("ann"), "Accept": "text/html"})
+def test_a_browser_is_sent_to_the_page_that_shows_how_far_it_is(exports: ExportClient) -> None:
+    answer = exports.client.get(URL, headers={**exports.person("ann"), "Accept": "text/html"})
     assert (answer.status_code, answer.headers["Location"]) == (303, "/exports")
 
 
-def test_a_program_asks_with_its_key(desk: Desk) -> None:
-    key, other = desk.app.add_key("one"), desk.app.add_key("two")
-    where = desk.ask(key, URL.replace("xlsx", "parquet"))
-    told = desk.until("done", where, key)
-    assert desk.client.get(told["file"], headers=key).data.startswith(b"PAR1")
-    assert desk.client.delete(where, headers=other).status_code == 404
-    assert desk.client.delete(where, headers=key).status_code == 204
-    assert desk.client.get(where, headers=key).status_code == 404
-    assert not list((desk.app.context.settings.storage.data_dir / "prepared").iterdir())
+def test_a_program_asks_with_its_key(exports: ExportClient) -> None:
+    key, other = exports.app.add_key("one"), exports.app.add_key("two")
+    where = exports.ask(key, URL.replace("xlsx", "parquet"))
+    told = exports.until("done", where, key)
+    assert exports.client.get(told["file"], headers=key).data.startswith(b"PAR1")
+    assert exports.client.delete(where, headers=other).status_code == 404
+    assert exports.client.delete(where, headers=key).status_code == 204
+    assert exports.client.get(where, headers=key).status_code == 404
+    assert not list((exports.app.context.settings.storage.data_dir / "prepared").iterdir())
 
 
-def test_only_its_owner_has_it_and_only_while_they_may(desk: Desk) -> None:
-    ann, boss = desk.person("ann"), desk.person("boss", "admin")
-    where = desk.ask(ann)
-    file = desk.until("done", where, ann)["file"]
+def test_only_its_owner_has_it_and_only_while_they_may(exports: ExportClient) -> None:
+    ann, boss = exports.person("ann"), exports.person("boss", "admin")
+    where = exports.ask(ann)
+    file = exports.until("done", where, ann)["file"]
     for url in (where, file):
-        assert desk.client.get(url, headers=boss).status_code == 404
-        assert desk.client.get(url, headers=desk.app.add_key(url)).status_code == 404
-        assert desk.client.get(url).status_code == 401
-        assert desk.client.get(url, headers={"Accept": "text/html"}).status_code == 302
-    assert desk.client.get("/exports/prepared/99/file", headers=ann).status_code == 404
-    assert desk.client.delete(where, headers=ann).status_code == 403, "a session proves no intent"
-    people.set_right(desk.app.app_db, "ann@example.com", "export", False)
+        assert exports.client.get(url, headers=boss).status_code == 404
+        assert exports.client.get(url, headers=exports.app.add_key(url)).status_code == 404
+        assert exports.client.get(url).status_code == 401
+        assert exports.client.get(url, headers={"Accept": "text/html"}).status_code == 302
+    assert exports.client.get("/exports/prepared/99/file", headers=ann).status_code == 404
+    assert exports.client.delete(where, headers=ann).status_code == 403, "a session proves no intent"
+    people.set_right(exports.app.app_db, "ann@example.com", "export", False)
     for url in (where, file):
-        assert desk.client.get(url, headers=ann).status_code == 403
+        assert exports.client.get(url, headers=ann).status_code == 403
 
 
-def test_who_sees_less_than_when_they_asked_does_not_get_it(desk: Desk) -> None:
-    ann = desk.person("ann", "agent", platform_user_id=7)
-    people.set_right(desk.app.app_db, "ann@example.com", "export", True)
-    where = desk.ask(ann)
-    file = desk.until("done", where, ann)["file"]
-    desk.restart(dashboard__agents_see="own")
-    assert desk.client.get(file, headers=ann).status_code == 403
+def test_who_sees_less_than_when_they_asked_does_not_get_it(exports: ExportClient) -> None:
+    ann = exports.person("ann", "agent", platform_user_id=7)
+    people.set_right(exports.app.app_db, "ann@example.com", "export", True)
+    where = exports.ask(ann)
+    file = exports.until("done", where, ann)["file"]
+    exports.restart(dashboard__agents_see="own")
+    assert exports.client.get(file, headers=ann).status_code == 403
 
 
-def test_asking_twice_is_asking_once_and_five_are_enough(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    gate, ann = Gate(monkeypatch), desk.person("ann")
-    assert desk.ask(ann) == desk.ask(ann)
+def test_asking_twice_is_asking_once_and_five_are_enough(
+    exports: ExportClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate, ann = Gate(monkeypatch), exports.person("ann")
+    assert exports.ask(ann) == exports.ask(ann)
     for number in range(4):
-        desk.ask(ann, f"{URL}&from=200{number}-01-01")
-    refused = desk.client.get(f"{URL}&from=2010-01-01", headers=ann)
+        exports.ask(ann, f"{URL}&from=200{number}-01-01")
+    refused = exports.client.get(f"{URL}&from=2010-01-01", headers=ann)
     assert (refused.status_code, refused.headers["Retry-After"]) == (429, "60")
     gate.open.set()
 
 
-def test_it_can_be_cancelled_on_its_way(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    gate, key = Gate(monkeypatch), desk.app.add_key("one")
+def test_it_can_be_cancelled_on_its_way(exports: ExportClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    gate, key = Gate(monkeypatch), exports.app.add_key("one")
     monkeypatch.setattr(query, "BATCH_ROWS", 5)
-    where = desk.ask(key)
+    where = exports.ask(key)
     assert gate.reached.wait(30)
-    told = desk.until("running", where, key)
+    told = exports.until("running", where, key)
     assert (told["done"], told["total"]) == (5, ROWS)
-    assert desk.client.get(told["file"], headers=key).status_code == 409
-    assert desk.client.delete(where, headers=key).status_code == 204
+    assert exports.client.get(told["file"], headers=key).status_code == 409
+    assert exports.client.delete(where, headers=key).status_code == 204
     gate.open.set()
-    desk.until("cancelled", where, key)
-    folder = desk.app.context.settings.storage.data_dir / "prepared"
+    exports.until("cancelled", where, key)
+    folder = exports.app.context.settings.storage.data_dir / "prepared"
     wait_for(lambda: not list(folder.iterdir()), "the part to be gone")
     assert gate.asked == 1, "it ended before the next rows"
 
 
 def test_a_restart_begins_it_again_and_gives_up_in_the_end(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+    exports: ExportClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    gate, ann = Gate(monkeypatch), desk.person("ann")
+    gate, ann = Gate(monkeypatch), exports.person("ann")
     monkeypatch.setattr(query, "BATCH_ROWS", 5)
-    where = desk.ask(ann)
+    where = exports.ask(ann)
     assert gate.reached.wait(30)
-    folder = desk.app.context.settings.storage.data_dir / "prepared"
+    folder = exports.app.context.settings.storage.data_dir / "prepared"
     (folder / "77.xlsx").write_bytes(b"left by a process that was killed")
-    desk.app.context.scheduler.stop(0)
+    exports.app.context.scheduler.stop(0)
     gate.open.set()
     wait_for(lambda: [path.name for path in folder.iterdir()] == ["77.xlsx"], "the first process to end")
-    desk.restart()
-    desk.until("done", where, ann)
+    exports.restart()
+    exports.until("done", where, ann)
     assert [path.name for path in folder.iterdir()] == ["1.xlsx"]
-    second = desk.ask(ann)
+    second = exports.ask(ann)
     number = int(second.rpartition("/")[2])
-    desk.until("done", second, ann)
-    desk.app.app_db.write(
+    exports.until("done", second, ann)
+    exports.app.app_db.write(
         lambda tx: tx.execute(
             "UPDATE prepared_exports SET state = 'running', begun = 3 WHERE id = ?", (number,)
         )
     )
-    desk.restart()
-    assert "cut off" in desk.until("failed", second, ann)["error"]
+    exports.restart()
+    assert "cut off" in exports.until("failed", second, ann)["error"]
 
 
 def test_what_ends_the_work_shows_in_health_and_the_next_run_goes_on(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+    exports: ExportClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ann, list_jobs, asked = desk.person("ann"), prepared_exports.list_in_states, iter(range(99))
+    ann, list_jobs, asked = exports.person("ann"), prepared_exports.list_in_states, iter(range(99))
 
     def fails_once(connection: Connection, *states: Any) -> list[prepared_exports.ExportJob]:
         """Fail in the search for expired files, after a file was written."""
@@ -225,43 +227,43 @@ def test_what_ends_the_work_shows_in_health_and_the_next_run_goes_on(
         return list_jobs(connection, *states)
 
     def check() -> dict[str, Any]:
-        return cast(dict[str, Any], desk.app.context.health.report()["checks"][jobs.JOB_NAME])
+        return cast(dict[str, Any], exports.app.context.health.report()["checks"][jobs.JOB_NAME])
 
     wait_for(lambda: check()["state"] == "ok", "the first run")
     monkeypatch.setattr(scheduler, "RETRY_SECONDS", 60)
     monkeypatch.setattr(prepared_exports, "list_in_states", fails_once)
-    desk.until("done", desk.ask(ann), ann)
+    exports.until("done", exports.ask(ann), ann)
     assert "can't be read" in wait_for(lambda: check()["error"], "the failure")
-    desk.until("done", desk.ask(ann, f"{URL},dst"), ann)
+    exports.until("done", exports.ask(ann, f"{URL},dst"), ann)
     wait_for(lambda: check()["state"] == "ok", "a good run")
 
 
-def test_a_full_disk_ends_it_with_the_reason(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    gate, ann = Gate(monkeypatch), desk.person("ann")
+def test_a_full_disk_ends_it_with_the_reason(exports: ExportClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    gate, ann = Gate(monkeypatch), exports.person("ann")
     gate.free = 1000
     gate.open.set()
-    where = desk.ask(ann)
-    assert "disk is nearly full" in desk.until("failed", where, ann)["error"]
+    where = exports.ask(ann)
+    assert "disk is nearly full" in exports.until("failed", where, ann)["error"]
 
 
-def test_files_go_after_their_days_and_the_oldest_beyond_the_budget(desk: Desk) -> None:
-    ann = desk.person("ann")
-    first = desk.ask(ann)
-    size = desk.until("done", first, ann)["bytes"]
-    second = desk.ask(ann, URL + "&from=2001-01-01")
-    desk.until("done", second, ann)
-    desk.restart(exports__max_gb=str(1.5 * size / 1e9))
-    wait_for(lambda: desk.client.get(first, headers=ann).status_code == 404, "the first to be removed")
-    assert desk.client.get(first, headers=ann).status_code == 404
-    assert desk.client.get(second, headers=ann).status_code == 200
-    desk.app.clock.advance(days=7, seconds=1)
-    desk.preparer.run()
-    with desk.app.app_db.read() as connection:
+def test_files_go_after_their_days_and_the_oldest_beyond_the_budget(exports: ExportClient) -> None:
+    ann = exports.person("ann")
+    first = exports.ask(ann)
+    size = exports.until("done", first, ann)["bytes"]
+    second = exports.ask(ann, URL + "&from=2001-01-01")
+    exports.until("done", second, ann)
+    exports.restart(exports__max_gb=str(1.5 * size / 1e9))
+    wait_for(lambda: exports.client.get(first, headers=ann).status_code == 404, "the first to be removed")
+    assert exports.client.get(first, headers=ann).status_code == 404
+    assert exports.client.get(second, headers=ann).status_code == 200
+    exports.app.clock.advance(days=7, seconds=1)
+    exports.preparer.run()
+    with exports.app.app_db.read() as connection:
         assert prepared_exports.list_in_states(connection, "done") == []
-    assert not os.listdir(Path(desk.app.context.settings.storage.data_dir) / "prepared")
+    assert not os.listdir(Path(exports.app.context.settings.storage.data_dir) / "prepared")
 
 
-def test_memory_does_not_grow_with_the_rows(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_does_not_grow_with_the_rows(exports: ExportClient, monkeypatch: pytest.MonkeyPatch) -> None:
     """The writer gives each batch away before it takes the next: no more than one is alive."""
     steps: list[str] = []
 
@@ -270,8 +272,8 @@ def test_memory_does_not_grow_with_the_rows(desk: Desk, monkeypatch: pytest.Monk
             steps.append(f"{len(batch)} read")
 
     monkeypatch.setitem(FORMATS, "xlsx", replace(FORMATS["xlsx"], write=write))
-    selection = export_request.build_selection(desk.app.context, "cdrs", {"columns": "id"})
+    selection = export_request.build_selection(exports.app.context, "cdrs", {"columns": "id"})
     jobs.write_export(
-        desk.app.context, selection, "xlsx", io.BytesIO(), lambda rows: steps.append(f"{rows} reported")
+        exports.app.context, selection, "xlsx", io.BytesIO(), lambda rows: steps.append(f"{rows} reported")
     )
     assert steps == ["5 read", "5 reported", "5 read", "10 reported", "2 read", "12 reported"]

@@ -19,7 +19,7 @@ from integration.maintenance import backup, manifest
 from integration.maintenance.restore import restore
 from integration.mirror.schema import open_mirror
 from integration.sqlite.database import Database
-from tests.support.applications.data_dir import Home, ask, webhook
+from tests.support.applications.data_dir import DataDir, ask, webhook
 from tests.support.harness import wait_for
 
 
@@ -202,7 +202,7 @@ class TestRestore:
 
     def test_a_round_trip_brings_everything_back_and_verifies(self, home, taken, tmp_path):
         (tmp_path / "elsewhere").mkdir()
-        other = Home(tmp_path / "elsewhere")
+        other = DataDir(tmp_path / "elsewhere")
         for path in other.data_dir.iterdir():
             path.unlink()
         done = other.run("restore", str(taken))

@@ -15,7 +15,7 @@ from integration.maintenance import backup, manifest
 from integration.maintenance.restore import restore
 from integration.maintenance.rotation import HEALTH_NAME, BackupRotation
 from integration.settings.model import Settings
-from tests.support.applications.data_dir import Home
+from tests.support.applications.data_dir import DataDir
 from tests.support.clock import Clock
 from tests.support.harness import wait_for
 
@@ -34,7 +34,7 @@ def rotation(home):
     return rotating(home)
 
 
-def rotating(home: Home, **settings) -> BackupRotation:
+def rotating(home: DataDir, **settings) -> BackupRotation:
     return BackupRotation(
         Settings.model_validate(
             {
@@ -47,7 +47,7 @@ def rotating(home: Home, **settings) -> BackupRotation:
     )
 
 
-def names(home: Home) -> list[str]:
+def names(home: DataDir) -> list[str]:
     return sorted(path.name for path in (home.data_dir / "backups").glob("*"))
 
 
@@ -80,7 +80,7 @@ def test_the_oldest_go_and_what_a_person_made_stays(home, rotation, frozen_clock
 
 def test_another_accounts_backups_in_the_same_place_stay(home, tmp_path, frozen_clock: Clock):
     (tmp_path / "other").mkdir()
-    other = Home(tmp_path / "other")
+    other = DataDir(tmp_path / "other")
     (other.data_dir / "account.json").write_text('{"base_url": "x", "account": "1000002"}\n')
     for place in (home, other):
         each = rotating(place, dest=str(tmp_path / "shared"), keep=1)

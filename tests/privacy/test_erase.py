@@ -31,7 +31,7 @@ from integration.sync.files import download
 from integration.workspace import callbacks
 from integration.workspace.callback_following import update_from_mirror
 from integration.workspace.callback_items import CallbackItem
-from tests.support.applications.filled_data_dir import OTHER, OURS, THEIRS, Place
+from tests.support.applications.filled_data_dir import OTHER, OURS, THEIRS, FilledDataDir
 
 TRACES = (THEIRS[2:], "7700 900123", "7700 900 123", "Ann Example", "a" * 40)
 OTHERS = ("Bob Other", OTHER)
@@ -55,7 +55,7 @@ def settled(product: Product) -> None:
         )
 
 
-def test_without_yes_it_tells_what_would_go_and_changes_nothing(place: Place) -> None:
+def test_without_yes_it_tells_what_would_go_and_changes_nothing(place: FilledDataDir) -> None:
     before = {path: path.read_bytes() for path in place.data_dir.iterdir() if path.suffix == ".db"}
     shown = place.erase("07700 900123")
     assert shown.exit_code == 0
@@ -71,7 +71,7 @@ def test_without_yes_it_tells_what_would_go_and_changes_nothing(place: Place) ->
     assert "nothing is known" in place.erase("020 7946 0999").stdout
 
 
-def test_nothing_is_left_and_calls_are_counted_as_before(place: Place) -> None:
+def test_nothing_is_left_and_calls_are_counted_as_before(place: FilledDataDir) -> None:
     calls = "SELECT id, direction, outcome, started_at, talk_seconds, charge, our_e164, user_id FROM _calls"
     with place.product() as product:
         before, files = ask(product, calls), place.files(product)
@@ -106,7 +106,7 @@ def test_nothing_is_left_and_calls_are_counted_as_before(place: Place) -> None:
         assert product.health.report()["checks"]["erasures"]["state"] == "ok"
 
 
-def test_nothing_comes_back(erased: Place) -> None:
+def test_nothing_comes_back(erased: FilledDataDir) -> None:
     for rebuilt in (False, True):
         if rebuilt:
             for path in erased.data_dir.glob("mirror.db*"):
@@ -140,7 +140,7 @@ def test_nothing_comes_back(erased: Place) -> None:
         assert erased.bytes_with(*TRACES) == {}
 
 
-def test_programs_and_pages_do_not_show_it(erased: Place) -> None:
+def test_programs_and_pages_do_not_show_it(erased: FilledDataDir) -> None:
     with erased.product() as product:
         key = keys.add(product.context.app_db, "test", "read", None, None, reserved_ids=frozenset())
         login = base64.b64encode(f"{key[0]}:{key[1]}".encode()).decode()
@@ -153,7 +153,7 @@ def test_programs_and_pages_do_not_show_it(erased: Place) -> None:
             assert [row["contact"] for row in messages.list_threads(connection).rows] == [OTHER]
 
 
-def test_what_comes_after_the_erasure_is_another_story(erased: Place) -> None:
+def test_what_comes_after_the_erasure_is_another_story(erased: FilledDataDir) -> None:
     later = clock.utc_text(clock.now() + timedelta(hours=1))
     call = {"id": 4, "calldate": later, "live_id": 4_300_000_950, "src": THEIRS, "dst": OURS, "type": "I"}
     person = {"id": 33, "first_name": "Ann", "last_name": "Example", "mobile": f"+{THEIRS}"}
@@ -171,7 +171,7 @@ def test_what_comes_after_the_erasure_is_another_story(erased: Place) -> None:
         ]
 
 
-def test_one_that_was_broken_off_is_told_and_done_by_the_next(place: Place, monkeypatch) -> None:
+def test_one_that_was_broken_off_is_told_and_done_by_the_next(place: FilledDataDir, monkeypatch) -> None:
     def killed(*_: object) -> None:
         raise StorageBroken("killed")
 
@@ -193,7 +193,7 @@ def test_one_that_was_broken_off_is_told_and_done_by_the_next(place: Place, monk
         assert [(one.id, one.done_at is None) for one in erasures.list_all(connection)] == [(1, False)]
 
 
-def test_prepared_exports_go(place: Place) -> None:
+def test_prepared_exports_go(place: FilledDataDir) -> None:
     with place.product() as product:
         made = prepared_exports.add(
             product.context.app_db, owner="person 1", who="sue@example.com", person_id=1, export="calls",
@@ -208,7 +208,7 @@ def test_prepared_exports_go(place: Place) -> None:
     assert not file.exists()
 
 
-def test_nobody_is_erased_while_on_the_line(place: Place) -> None:
+def test_nobody_is_erased_while_on_the_line(place: FilledDataDir) -> None:
     with place.product() as product:
         event = {
             "id": "now",
@@ -225,13 +225,13 @@ def test_nobody_is_erased_while_on_the_line(place: Place) -> None:
 
 
 @pytest.mark.parametrize("number", [f"+{OURS}", "201", "nobody"])
-def test_what_is_no_outside_number_is_refused(place: Place, number: str) -> None:
+def test_what_is_no_outside_number_is_refused(place: FilledDataDir, number: str) -> None:
     refused = place.erase(number, "--yes")
     assert refused.exit_code in (1, 2)
     assert "your own" in refused.stderr or "no telephone number" in refused.stderr
 
 
-def test_a_backup_holds_the_key_and_is_named_as_what_is_not_reached(place: Place) -> None:
+def test_a_backup_holds_the_key_and_is_named_as_what_is_not_reached(place: FilledDataDir) -> None:
     before = backup.create(place.data_dir, place.data_dir / "backups").path
     done = place.erase(f"+{THEIRS}", "--yes")
     assert before.name in done.stderr

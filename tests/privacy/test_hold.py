@@ -17,7 +17,15 @@ from integration.sync.plan import PLAN
 from integration.sync.reading import deletions
 from integration.sync.reading.page_store import Tally
 from tests.support.application import running_app
-from tests.support.applications.filled_data_dir import LEG, OTHER, OTHER_LEG, OURS, THEIRS, Place, stamp
+from tests.support.applications.filled_data_dir import (
+    LEG,
+    OTHER,
+    OTHER_LEG,
+    OURS,
+    THEIRS,
+    FilledDataDir,
+    stamp,
+)
 from tests.support.people import DAVE
 
 KINDS = ("cdrs", "recordings", "transcripts", "sms", "voicemail", "faxes", "inbox")
@@ -25,7 +33,7 @@ SHORT = {f"retention__{kind}_days": "30" for kind in KINDS}
 TABLES = ("cdrs", "monitors", "voicemessages", "sms", "faxes")
 
 
-def retained(place: Place) -> dict[str, list[int]]:
+def retained(place: FilledDataDir) -> dict[str, list[int]]:
     """What retention leaves, before a walk and after it: ids by table, files by number, webhooks by leg."""
     with place.product(**SHORT) as product:
         keeper_of(product).run()
@@ -49,12 +57,12 @@ def keeper_of(product: Product) -> RetentionJob:
     return product.retention_job
 
 
-def test_without_a_hold_all_of_it_goes(place: Place) -> None:
+def test_without_a_hold_all_of_it_goes(place: FilledDataDir) -> None:
     assert not any(retained(place).values())
 
 
 @pytest.mark.parametrize("what", [f"+{THEIRS}", "07700 900123"])
-def test_a_number_is_spared_with_its_calls_and_nobody_else(place: Place, what: str) -> None:
+def test_a_number_is_spared_with_its_calls_and_nobody_else(place: FilledDataDir, what: str) -> None:
     assert place.hold(what, "--reason", "claim 17").exit_code == 0
     assert retained(place) == {
         "cdrs": [1, 2], "monitors": [11, 12], "voicemessages": [21], "sms": [41], "faxes": [51],
@@ -64,7 +72,7 @@ def test_a_number_is_spared_with_its_calls_and_nobody_else(place: Place, what: s
 
 
 @pytest.mark.parametrize("by", ["retention", "walk"])
-def test_what_was_said_is_spared_too(place: Place, by: str) -> None:
+def test_what_was_said_is_spared_too(place: FilledDataDir, by: str) -> None:
     place.hold(f"+{THEIRS}", "--reason", "claim 17")
     with place.product(retention__transcripts_days="30") as product:
         keeper_of(product).run() if by == "retention" else place.sync(product)
@@ -73,7 +81,7 @@ def test_what_was_said_is_spared_too(place: Place, by: str) -> None:
             assert [row[0] for row in said] == [11, 12]
 
 
-def test_a_call_is_spared_alone(place: Place) -> None:
+def test_a_call_is_spared_alone(place: FilledDataDir) -> None:
     assert place.hold(str(OTHER_LEG), "--reason", "claim 18").exit_code == 0
     left = retained(place)
     assert {name: found for name, found in left.items() if found} == {
@@ -82,7 +90,7 @@ def test_a_call_is_spared_alone(place: Place) -> None:
     }  # fmt: skip
 
 
-def test_what_is_held_plays_and_outlives_its_deletion_on_the_platform(place: Place) -> None:
+def test_what_is_held_plays_and_outlives_its_deletion_on_the_platform(place: FilledDataDir) -> None:
     place.hold(f"+{THEIRS}", "--reason", "claim 17")
     with place.product(**SHORT, sync__on_platform_delete="delete") as product:
         assert download.fetch(product.context, "recording", 11).name == "11.mp3"
@@ -105,7 +113,7 @@ def finish_empty_full_sync(product: Product, collection: str) -> None:
 
 
 @pytest.mark.parametrize("what", [f"+{THEIRS}", str(LEG)])
-def test_erasing_is_refused_until_it_is_released(place: Place, what: str) -> None:
+def test_erasing_is_refused_until_it_is_released(place: FilledDataDir, what: str) -> None:
     place.hold(what, "--reason", "claim 17")
     before = place.bytes_with(THEIRS, "Ann Example")
     for arguments in ((), ("--yes",)):
@@ -117,7 +125,7 @@ def test_erasing_is_refused_until_it_is_released(place: Place, what: str) -> Non
     assert place.bytes_with(THEIRS, "Ann Example") == {}
 
 
-def test_they_are_listed_and_audited_and_set_once(place: Place) -> None:
+def test_they_are_listed_and_audited_and_set_once(place: FilledDataDir) -> None:
     place.hold(f"+{OTHER}", "--reason", "claim 17")
     again = place.hold(f"+{OTHER}", "--reason", "claim 17")
     assert (again.exit_code, "already" in again.stderr) == (1, True)
@@ -138,7 +146,9 @@ def test_they_are_listed_and_audited_and_set_once(place: Place) -> None:
     ("arguments", "status"),
     [((OURS, "--reason", "no such call"), 1), ((f"+{OTHER}", "--release"), 1), ((f"+{OTHER}",), 2), ((), 2)],
 )
-def test_what_makes_no_sense_is_refused(place: Place, arguments: tuple[str, ...], status: int) -> None:
+def test_what_makes_no_sense_is_refused(
+    place: FilledDataDir, arguments: tuple[str, ...], status: int
+) -> None:
     assert place.hold(*arguments).exit_code == status
 
 

@@ -38,7 +38,7 @@ def at(days: float) -> str:
     return clock.utc_text(clock.now() - timedelta(days=days))
 
 
-class Kept(TestApp):
+class RetentionApp(TestApp):
     """An application that deletes by age, and records for it to delete."""
 
     def __init__(self, folder: Path, retention: dict[str, int]) -> None:
@@ -73,10 +73,10 @@ class Kept(TestApp):
 
 @pytest.fixture
 def keeping(tmp_path):
-    made: list[Kept] = []
+    made: list[RetentionApp] = []
 
-    def make(**retention: int) -> Kept:
-        made.append(Kept(tmp_path, retention))
+    def make(**retention: int) -> RetentionApp:
+        made.append(RetentionApp(tmp_path, retention))
         return made[-1]
 
     yield make

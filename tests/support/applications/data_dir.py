@@ -22,7 +22,7 @@ from tests.support.harness import NOWHERE, ROOT
 
 
 @dataclass
-class Home:
+class DataDir:
     """`data_dir` as `serve` leaves it, and `run()` for a command with its settings."""
 
     folder: Path
@@ -103,4 +103,4 @@ def ask(path: Path, sql: str) -> list[tuple]:
 
 @pytest.fixture
 def home(tmp_path):
-    return Home(tmp_path)
+    return DataDir(tmp_path)

@@ -22,7 +22,7 @@ from integration.cli import erase, hold
 from integration.core import clock
 from integration.core.commands import Progress
 from integration.core.json_records import JsonRecord
-from integration.factory import Product, build
+from integration.factory import Product
 from integration.inbox.replay import replay
 from integration.mirror.page_queries import search_index
 from integration.mirror.records.upsert import replace_all, upsert
@@ -30,6 +30,7 @@ from integration.settings.model import Settings, load
 from integration.sync.writing import write_log
 from integration.workspace import callbacks, notes, reads
 from integration.workspace.callback_items import recompute_items
+from tests.support.application import running_app
 from tests.support.harness import NOWHERE
 
 THEIRS, OTHER, OURS = "447700900123", "447700900456", "442079460002"
@@ -42,7 +43,7 @@ def stamp(days: float) -> str:
 
 
 @dataclass
-class Place:
+class FilledDataDir:
     folder: Path
     days: float = 40.0
     """How old everything is."""
@@ -66,13 +67,11 @@ class Place:
         return load(None, self.environment(**more))
 
     @contextmanager
-    def product(self, **more: str) -> Iterator[Product]:
-        """The whole product, with nothing running by itself."""
-        product = build(self.settings(**more))
-        try:
-            yield product
-        finally:
-            product.stop()
+    def product(self, **settings: str) -> Iterator[Product]:
+        """The product on this data_dir, before its start."""
+        options = {"platform__base_url": NOWHERE, "platform__api_key": "0" * 40, **settings}
+        with running_app(self.data_dir, **options) as app:
+            yield app.product
 
     def run(self, command: Any, *arguments: str) -> Result:
         return CliRunner().invoke(command, arguments, env=self.environment(), catch_exceptions=False)
@@ -182,7 +181,7 @@ class Place:
         replay(product.context, {}, Progress(lambda _: None, lambda: True))
         search_index.index_all_due(product.context.mirror_db)
 
-    def fill(self) -> Place:
+    def fill(self) -> FilledDataDir:
         with self.product() as product:
             parts = product.context
             self.sync(product)
@@ -226,28 +225,28 @@ def _missed(tx) -> None:
 @pytest.fixture(scope="module")
 def filled(tmp_path_factory) -> Path:
     """Filled once: making it takes longer than most tests."""
-    place = Place(tmp_path_factory.mktemp("filled"))
+    place = FilledDataDir(tmp_path_factory.mktemp("filled"))
     place.fill()
     return place.data_dir
 
 
 @pytest.fixture
-def place(tmp_path, filled) -> Place:
+def place(tmp_path, filled) -> FilledDataDir:
     """All that is known of THEIRS, and the like of OTHER."""
     shutil.copytree(filled, tmp_path / "data")
-    return Place(tmp_path)
+    return FilledDataDir(tmp_path)
 
 
 @pytest.fixture(scope="module")
 def erased_once(tmp_path_factory, filled) -> Path:
-    place = Place(tmp_path_factory.mktemp("erased"))
+    place = FilledDataDir(tmp_path_factory.mktemp("erased"))
     shutil.copytree(filled, place.data_dir)
     assert place.erase(f"+{THEIRS}", "--yes").exit_code == 0
     return place.data_dir
 
 
 @pytest.fixture
-def erased(tmp_path, erased_once) -> Place:
+def erased(tmp_path, erased_once) -> FilledDataDir:
     """THEIRS is erased."""
     shutil.copytree(erased_once, tmp_path / "data")
-    return Place(tmp_path)
+    return FilledDataDir(tmp_path)
