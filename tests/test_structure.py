@@ -22,7 +22,6 @@ HAND_WIRING = re.compile(r"\b(Flask|AppContext|CallStore|guard\.install|make_str
 """Calls that only the factory makes, and the one call of it in the support of the tests."""
 WIRED_APART = {
     "tests/support/application.py": "the one application of the tests",
-    "tests/support/applications/platform_pair.py": "a product in front of a simulator, in a suite of its own",
     "tests/test_factory.py": "a test of the factory",
     "tests/test_structure.py": "the example below",
     "tests/exports/truncated_export.py": "the smallest application for a server process",

@@ -9,7 +9,7 @@ import pytest
 
 from integration.catalogue import OPERATIONS
 from tests.simulator.test_operations import prepared
-from tests.support.applications.platform_pair import Pair, steady, told
+from tests.support.applications.platform_pair import Pair, parse_body, steady
 from tests.support.harness import wait_for
 from tests.support.simulator_client import Client
 
@@ -31,8 +31,8 @@ def test_an_administrator_is_answered_alike(name: str, pair: Pair) -> None:
         # A live call makes more of them, and no webhook tells: it is here with the next look-back.
         wait_for(
             lambda: (
-                told(operation, pair.facade.get(path, **params))
-                == told(operation, pair.platform.get(path, **params))
+                parse_body(operation, pair.facade.get(path, **params))
+                == parse_body(operation, pair.platform.get(path, **params))
             ),
             f"all of {path} in the mirror",
         )
@@ -40,8 +40,8 @@ def test_an_administrator_is_answered_alike(name: str, pair: Pair) -> None:
         # What its webhook does not tell of a live call comes with the next poll.
         wait_for(
             lambda: (
-                steady(told(operation, pair.facade.get(path, **params)))
-                == steady(told(operation, pair.platform.get(path, **params)))
+                steady(parse_body(operation, pair.facade.get(path, **params)))
+                == steady(parse_body(operation, pair.platform.get(path, **params)))
             ),
             f"all of {path} in the mirror",
         )
@@ -53,9 +53,9 @@ def test_an_administrator_is_answered_alike(name: str, pair: Pair) -> None:
     elif path == "/ping":
         assert ours.json()["data"]["response"] == theirs.json()["data"]["response"]
     elif "call" in path and operation.resource == "call":
-        assert steady(told(operation, ours)) == steady(told(operation, theirs))
+        assert steady(parse_body(operation, ours)) == steady(parse_body(operation, theirs))
     else:
-        assert told(operation, ours) == told(operation, theirs)
+        assert parse_body(operation, ours) == parse_body(operation, theirs)
 
 
 def _once_known(pair: Pair, path: str) -> None:
@@ -90,7 +90,7 @@ def test_an_ordinary_user_is_answered_alike(name: str, pair: Pair) -> None:
     theirs = Client(pair.platform.simulator, person.api_key).get(path)
     assert ours.status_code == theirs.status_code
     if path != "/ping":
-        assert steady(told(operation, ours)) == steady(told(operation, theirs))
+        assert steady(parse_body(operation, ours)) == steady(parse_body(operation, theirs))
 
 
 @pytest.mark.parametrize("name", [n for n, row in READS.items() if row.parameters and not row.is_public])

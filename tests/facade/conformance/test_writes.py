@@ -11,7 +11,7 @@ from integration.catalogue import OPERATIONS, match
 from integration.catalogue.shapes import Operation
 from integration.facade.exposure import EXPOSURE, Exposure
 from tests.simulator.test_operations import prepared
-from tests.support.applications.platform_pair import Twins, told
+from tests.support.applications.platform_pair import Twins, parse_body
 from tests.support.harness import wait_for
 from tests.support.simulator_client import Client
 
@@ -46,7 +46,7 @@ def test_a_write_is_answered_and_done_alike(name: str, twins: Twins) -> None:
     assert ours.status_code == theirs.status_code, (ours.text, theirs.text)
     assert ours.status_code in operation.success
     if EXPOSURE[name] is not Exposure.PUBLIC:
-        assert told(operation, ours) == told(operation, theirs)
+        assert parse_body(operation, ours) == parse_body(operation, theirs)
     _compare_effect(twins, operation, path)
 
 

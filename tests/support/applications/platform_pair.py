@@ -1,4 +1,4 @@
-"""The simulated platform, and the whole product in front of it: the same requests go to both."""
+"""A simulator and the product in front of it, for the same requests to both."""
 
 from __future__ import annotations
 
@@ -14,27 +14,19 @@ from typing import Any, cast
 
 import pytest
 import requests
-from werkzeug.serving import WSGIRequestHandler, make_server
 
 from integration import factory
 from integration.catalogue.shapes import Operation
 from integration.core import clock
 from integration.mirror.sync_state import collection_state
-from integration.settings.model import load
 from integration.simulator import embed
 from integration.sync.plan import list_full_sync_policies
-from tests.support.harness import free_port, wait_for
+from tests.support.application import running_app
+from tests.support.harness import wait_for
 from tests.support.simulator_client import START, Client
 
 VOLATILE = {"duration"}
 """What a live call tells differently whenever it is asked."""
-
-
-class Quiet(WSGIRequestHandler):
-    protocol_version = "HTTP/1.1"
-
-    def log(self, *_: object, **__: object) -> None:
-        pass
 
 
 @dataclass(frozen=True)
@@ -63,44 +55,25 @@ class Pair:
 @contextmanager
 def product_before(simulator: embed.Simulator, data_dir: Path, **more: str) -> Iterator[tuple[Any, Client]]:
     """The product in front of `simulator`, once it has read every collection."""
-    port = free_port()
-    settings = load(
-        None,
-        {
-            "SWITCHROOM_PLATFORM__BASE_URL": simulator.url,
-            "SWITCHROOM_PLATFORM__USER_ID": str(simulator.admin.id),
-            "SWITCHROOM_PLATFORM__API_KEY": simulator.admin.api_key,
-            "SWITCHROOM_STORAGE__DATA_DIR": str(data_dir),
-            "SWITCHROOM_SERVER__PORT": str(port),
-            "SWITCHROOM_SYNC__MAX_REQUESTS_PER_MINUTE": "100000",
-            "SWITCHROOM_SYNC__RECENT_INTERVAL": "2",
-            "SWITCHROOM_RECORDINGS__DOWNLOAD": "false",
-            "SWITCHROOM_VOICEMAIL__DOWNLOAD": "false",
-            **more,
-        },
-    )
-    product = factory.build(settings)
-    server = make_server("127.0.0.1", port, product.application, threaded=True, request_handler=Quiet)
-    serving = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-    serving.start()
-    product.start()
-    secret = (data_dir / "webhook-secret").read_text().strip()
-    client = Client(
-        cast(embed.Simulator, Behind(simulator, f"http://127.0.0.1:{port}/v1.2")), simulator.admin.api_key
-    )
-    requests.post(
-        f"{simulator.control_url}/webhook",
-        json={"url": f"http://127.0.0.1:{port}/webhooks/{secret}"},
-        timeout=30,
-    ).raise_for_status()
-    try:
-        wait_for(lambda: _complete(product), "every collection read", 180)
-        yield product, client
-    finally:
-        server.shutdown()
-        serving.join(30)
-        server.server_close()
-        product.stop()
+    settings = {
+        "platform__base_url": simulator.url,
+        "platform__user_id": str(simulator.admin.id),
+        "platform__api_key": simulator.admin.api_key,
+        "sync__max_requests_per_minute": "100000",
+        "sync__recent_interval": "2",
+        "recordings__download": "false",
+        "voicemail__download": "false",
+        **more,
+    }
+    with running_app(data_dir, **settings) as app:
+        app.product.start()
+        secret = (data_dir / "webhook-secret").read_text().strip()
+        client = Client(cast(embed.Simulator, Behind(simulator, f"{app.url}/v1.2")), simulator.admin.api_key)
+        requests.post(
+            f"{simulator.control_url}/webhook", json={"url": f"{app.url}/webhooks/{secret}"}, timeout=30
+        ).raise_for_status()
+        wait_for(lambda: _complete(app.product), "every collection read", 180)
+        yield app.product, client
 
 
 def _complete(product: factory.Product) -> bool:
@@ -173,7 +146,7 @@ def born(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Twins]:
     with pytest.MonkeyPatch.context() as patch:
         held = Held(patch)
         first, second = (embed.start(seed=7, cdrs=200, start_at=START) for _ in range(2))
-        more = {"SWITCHROOM_FACADE__DESTRUCTIVE": "true"}
+        more = {"facade__destructive": "true"}
         try:
             with product_before(second, tmp_path_factory.mktemp("twin"), **more) as (product, facade):
                 yield Twins(Client(first, first.admin.api_key), facade, product, second, held)
@@ -196,7 +169,7 @@ def steady(value: Any) -> Any:
     return [steady(inner) for inner in value] if isinstance(value, list) else value
 
 
-def told(operation: Operation, answer: requests.Response) -> Any:
+def parse_body(operation: Operation, answer: requests.Response) -> Any:
     """What an answer says, apart from how it is written. `links` are ours."""
     if not answer.content or "json" not in answer.headers.get("Content-Type", ""):
         return answer.content
