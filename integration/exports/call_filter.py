@@ -1,4 +1,7 @@
-"""What the URL of Calls asks for, read into a filter: the page, saved views and exports share it."""
+"""Parse the URL parameters of the page Calls into a filter.
+
+The page, saved views and exports use it.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ RANGES = {
     "all": "Everything",
 }
 RANGE_DAYS = {"today": (0, 1), "yesterday": (1, 1), "week": (6, 7), "month": (29, 30)}
-"""Days before today that a range begins, and how many days it has."""
+"""By range: days between today and its first day, and its length in days."""
 OUTCOMES = {
     "answered": "Answered",
     "not_talked": "Missed or voicemail",
@@ -41,31 +44,31 @@ OUTCOMES = {
 DIRECTION_LABELS = {"in": "Inbound", "out": "Outbound", "external": "In and out", "internal": "Internal"}
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 DEFAULT_HOURS_SPAN = timedelta(days=731)
-"""How far back hours of the day are looked for where the view has no beginning."""
+"""Period before today for which weekday and hour filters apply if the view has no first day."""
 
 
 @dataclass(frozen=True, slots=True)
 class CallView:
-    """What the URL asks for. `args` holds only what is set."""
+    """Parsed URL of the page Calls. `args` has only valid parameters that are set."""
 
     args: Mapping[str, str]
     range: str
     call_filter: CallFilter
 
     def url(self, **changes: str | None) -> str:
-        """This view with some parameters changed (None: without), on its first page."""
+        """Return the URL of the first page of this view with `changes`; None removes a parameter."""
         merged = {**self.args, **changes}
         parameters = [(name, merged[name]) for name in PARAMETERS if merged.get(name)]
         return "/calls" + (f"?{urlencode(parameters)}" if parameters else "")
 
     @property
     def filter_names(self) -> list[str]:
-        """Names of the parameters that narrow it, besides the range and the search."""
+        """Names of the set parameters, except the range and the search."""
         return [name for name in PARAMETERS if name in self.args and name not in ("q", "range", "from", "to")]
 
     @property
     def cleared_url(self) -> str:
-        """The URL with the search and the named range alone."""
+        """URL with only the search and the named range."""
         return self.url(**{name: None for name in PARAMETERS if name not in ("q", "range")})
 
 
@@ -104,9 +107,9 @@ def parse_view(
     calling_code: str | None,
     app_db: Readable | None = None,
 ) -> CallView:
-    """The view that URL parameters ask for. What makes no sense is left out, not refused: links get old.
+    """Parse URL parameters into a view. Invalid values are dropped, so that old links keep working.
 
-    Labels and notes are looked up in `app_db`; without it the view has none.
+    Local labels and notes are read from `app_db`; without `app_db` they are not filtered.
     """
     parameters = {name: args[name].strip()[:200] for name in PARAMETERS if args.get(name, "").strip()}
     first, last = parse_day(parameters.get("from")), parse_day(parameters.get("to"))
@@ -171,7 +174,10 @@ def parse_view(
 
 
 def _add_notes_filter(call_filter: CallFilter, parameters: Mapping[str, str], app_db: Readable) -> CallFilter:
-    """Labels and notes are ours, and lie in another database than the calls."""
+    """Add legs with the label or with notes that match the search.
+
+    Local labels and notes are in the application database, so the query of the mirror cannot join them.
+    """
     with app_db.read() as connection:
         if "label" in parameters:
             call_filter = replace(
@@ -197,7 +203,7 @@ def parse_day(text: str | None) -> date | None:
         day = date.fromisoformat(text or "")
     except ValueError:
         return None
-    # Beyond these a zone's offset can't be taken off any more.
+    # Outside this range the conversion from a zone to UTC can overflow.
     return day if 1970 <= day.year < 9000 else None
 
 
@@ -209,7 +215,7 @@ def _parse_minute(text: str | None) -> time | None:
 
 
 def _range_end(last: date | None, minute: time | None, zone: ZoneInfo) -> str | None:
-    """The end of the last day, or the minute of it at which the view stops."""
+    """Return the exclusive end of a view: midnight after `last`, or `minute` of that day, as UTC text."""
     if last is None:
         return None
     if minute is None:
@@ -220,11 +226,13 @@ def _range_end(last: date | None, minute: time | None, zone: ZoneInfo) -> str | 
 def daily_spans(
     first: date, last: date, zone: ZoneInfo, weekday: int | None, begin: time, end: time
 ) -> list[list[str]]:
-    """The part of the day from `begin` until `end` as spans of UTC text, [since, until): of the days from
-    `first` to `last` that are a `weekday` (0 is Monday), or of all. An `end` not after `begin` is the next
-    day's; an hour that the clock shows twice is one long span."""
+    """Return the part of each day from `begin` until `end` as spans [since, until) of UTC text.
+
+    The days are `first` to `last`, limited to `weekday` (0 is Monday) if given. If `end` is not after
+    `begin`, a span ends on the next day. An hour that the clock shows twice is one long span.
+    """
     over_midnight = timedelta(days=end <= begin)
-    first -= over_midnight  # for the early hours of the first day
+    first -= over_midnight  # the span of the previous day covers the early hours of `first`
     days = [first + timedelta(days=day_offset) for day_offset in range((last - first).days + 1)]
     return [
         [
@@ -237,7 +245,7 @@ def daily_spans(
 
 
 def _take_time(parameters: dict[str, str], name: str) -> time | None:
-    """A time of day; what is none is left out of the view."""
+    """Return a parameter as a time of day. Remove an invalid value from `parameters`."""
     parsed = _parse_minute(parameters.get(name))
     if parsed is None:
         parameters.pop(name, None)
@@ -245,7 +253,7 @@ def _take_time(parameters: dict[str, str], name: str) -> time | None:
 
 
 def _take_number(parameters: dict[str, str], name: str, maximum: int) -> int | None:
-    """A number from 0 to `maximum`; anything else is left out of the view."""
+    """Return a parameter as a number. Remove a number above `maximum` from `parameters`."""
     number = _parse_number(parameters.get(name))
     if number is not None and number > maximum:
         del parameters[name]
@@ -258,6 +266,6 @@ def _parse_number(text: str | None) -> int | None:
 
 
 def find_calling_code(country: str | None) -> str | None:
-    """'44' for 'GB'."""
+    """Return the calling code of a country ('44' for 'GB'), or None."""
     code = phonenumbers.country_code_for_region(country.upper()) if country else 0
     return str(code) if code else None

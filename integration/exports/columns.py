@@ -1,9 +1,9 @@
-"""Columns that an export makes of a record's own fields and sets beside them: the local time of a UTC one,
-h:mm:ss of seconds, the name behind an id, the word for a code, the currency of a cost, a recording's file.
+"""Derived columns of exports, computed from the fields of a record.
 
-One rule for every collection, so that nobody has to look up what they are called: `created_at` has
+They contain the local time of a UTC time, h:mm:ss of seconds, the name of an id, the label of a code, the
+currency of a cost, and the file of a recording. Names follow one rule in every collection: `created_at` has
 `created_local`, `duration` has `duration_hms`, `user_id` has `user_name`, `users` has `users_names`, `type`
-has `type_label`. A field that is really called so comes first.
+has `type_label`. A documented field of the same name takes precedence.
 """
 
 from __future__ import annotations
@@ -21,14 +21,13 @@ from integration.mirror.records.dictionaries import Labels
 DerivedKind = Literal["text", "local", "duration", "number"]
 
 MEDIA_COLLECTIONS = {"monitors": ("recording", "recordings"), "voicemessages": ("voicemail", "voicemail")}
-"""Collections whose records have a file in the archive: its kind in `media`, its folder in our URLs."""
+"""By collection with files in the archive: kind in table `media`, folder in URLs of the dashboard."""
 _TITLE_FIELDS = ("name", "title", "company", "description", "filename", "label", "e164")
 
 
 @dataclass(frozen=True, slots=True)
 class DerivedColumn:
-    """A column that is looked up or written another way. `values` are bound in `sql`, and so is `:base`, the
-    dashboard's address."""
+    """A column computed by `sql`. `values` and `:base`, the URL of the dashboard, are bound in it."""
 
     name: str
     kind: DerivedKind
@@ -37,13 +36,16 @@ class DerivedColumn:
 
 
 def is_utc_time(resource: Resource, resource_field: Field) -> bool:
-    """Whether the field is a UTC time. The specification types some as plain text."""
+    """Return whether the field is a UTC time. The specification types some of them as plain text."""
     kind = get_value_kind(resource_field, resource)
     return kind == "time" or (resource_field.name.endswith("_at") and kind == "text")
 
 
 def derive_columns(resource: Resource, labels: Labels) -> dict[str, DerivedColumn]:
-    """By name, in the order of the fields they are made of. `labels` is what dictionaries say of codes."""
+    """Return the derived columns by name, in the order of their source fields.
+
+    `labels` has the labels of codes from the platform's dictionaries.
+    """
     columns: dict[str, DerivedColumn] = {}
     for index, resource_field in enumerate(resource.fields):
         if not resource_field.item_only and not is_secret(resource_field.name):
@@ -64,7 +66,7 @@ def _derive_from_field(
         yield DerivedColumn(f"{name}_hms", "duration", cell)
     code_labels = {**field_labels.parse_codes(resource_field, name), **labels.get(name, {})}
     if code_labels:
-        # What dictionaries say is data of the platform's, never SQL.
+        # Labels are data of the platform: bound as values, never part of the SQL.
         bound_values = {
             f"label{field_index}_{label_index}_{suffix}": text
             for label_index, pair in enumerate(code_labels.items())
@@ -91,7 +93,7 @@ def _derive_from_field(
 
 
 def _derive_name(relation: Relation, target: Resource, cell: str) -> DerivedColumn:
-    """The name behind an id, or the names behind a list of ids or of objects that have one."""
+    """Build the column with the name of an id, or the names of a list of ids or objects with ids."""
     field_names = {target_field.name for target_field in target.fields}
     titles = [f'named."{name}"' for name in _TITLE_FIELDS if name in field_names]
     if {"first_name", "last_name"} <= field_names:
@@ -135,8 +137,10 @@ def _derive_from_record(resource: Resource) -> Iterator[DerivedColumn]:
 
 
 def derive_recordings(source: str, condition: str) -> tuple[DerivedColumn, DerivedColumn]:
-    """Files and links of every recording that `source` ('FROM … WHERE …') finds, one behind the other with a
-    space between."""
+    """Build the columns of files and links of all recordings that `source` ('FROM … WHERE …') selects.
+
+    Several files or links in one cell are separated by spaces.
+    """
     path = (
         "(SELECT path FROM media WHERE media.kind = 'recording' AND media.record_id = monitors.id"
         " AND media.state = 'have')"

@@ -1,7 +1,7 @@
-"""What became of the periods of export schedules: where each stands, and a log of every try to deliver one.
+"""States of the periods of export schedules, and a log of delivery attempts.
 
-A period without a row has not been looked at yet. What is 'delivered' or 'skipped' is touched no
-more, unless a person asks for it again; an `open` one waits, for its data or after a failure.
+A period without a row was not processed yet. A `delivered` or `skipped` period is final unless a user
+requests its redelivery. An `open` period waits for its data, or for the next attempt after a failure.
 """
 
 from __future__ import annotations
@@ -47,11 +47,13 @@ CREATE INDEX IF NOT EXISTS export_attempts_of ON export_attempts (schedule_id, i
 
 @dataclass(frozen=True, slots=True)
 class PeriodState:
-    """Where a period stands. Times are UTC text.
+    """State of a period. Times are UTC text.
 
-    `next_at`: when it is tried again; `holds_all`: the last failure was the target's, so that others of the
-    schedule wait as well. `waits_for`: what its data lacks; `partial_at`: when an incomplete file was
-    delivered. `again`: how often a person asked for it once more; `at_once`: they don't wait for its data.
+    `tries` counts attempts since the last success or change by a user; the next is not before `next_at`.
+    `holds_all`: the last attempt failed because of the target, so the schedule's other periods wait as well.
+    `waits_for` describes the missing data; `partial_at` is the time at which an incomplete file was
+    delivered. `again` counts the redeliveries that users requested; `at_once`: a user requested the delivery
+    without waiting for complete data.
     """
 
     period: str
@@ -68,8 +70,10 @@ class PeriodState:
 
 @dataclass(frozen=True, slots=True)
 class DeliveryAttempt:
-    """One try to deliver. `state` is 'delivered', 'incomplete', 'failed' or 'skipped'; `rows` and `bytes` are
-    None where there was no file yet."""
+    """One delivery attempt.
+
+    `state` is 'delivered', 'incomplete', 'failed' or 'skipped'; `rows` and `bytes` are None without a file.
+    """
 
     schedule_id: int
     name: str
@@ -83,7 +87,7 @@ class DeliveryAttempt:
 
 
 def load_period_states(connection: sqlite3.Connection, schedule_id: int) -> dict[str, PeriodState]:
-    """By period."""
+    """Return the stored states of a schedule's periods by period key."""
     rows = connection.execute(
         "SELECT period, state, tries, next_at, holds_all, error, waits_for, partial_at, again, at_once"
         " FROM export_periods WHERE schedule_id = ?",
@@ -100,7 +104,7 @@ def load_period_states(connection: sqlite3.Connection, schedule_id: int) -> dict
 def list_attempts(
     connection: sqlite3.Connection, schedule_id: int, limit: int = 100
 ) -> list[DeliveryAttempt]:
-    """The newest first."""
+    """Return the newest `limit` attempts, newest first."""
     rows = connection.execute(
         "SELECT schedule_id, name, period, at, file, rows, bytes, state, result FROM export_attempts"
         " WHERE schedule_id = ? ORDER BY id DESC LIMIT ?",
@@ -110,7 +114,7 @@ def list_attempts(
 
 
 def list_failing(connection: sqlite3.Connection) -> list[tuple[int, str, str]]:
-    """Schedules that could not do what they should: (id, name, what is wrong with the oldest period)."""
+    """Return failing schedules that are not paused, as (id, name, error of the oldest failing period)."""
     rows = connection.execute(
         "SELECT s.id, s.name, p.error, min(p.period) FROM export_schedules AS s JOIN export_periods AS p"
         " ON p.schedule_id = s.id WHERE s.paused_at IS NULL AND p.state = 'open' AND p.error IS NOT NULL"
@@ -120,7 +124,7 @@ def list_failing(connection: sqlite3.Connection) -> list[tuple[int, str, str]]:
 
 
 def request_redelivery(app_db: Database, schedule_id: int, period: str) -> None:
-    """Deliver this period now, once more where it was delivered, and as its data is."""
+    """Schedule an immediate delivery of a period, even if it was delivered or its data is incomplete."""
 
     def work(tx: Transaction) -> None:
         tx.execute(
@@ -135,7 +139,7 @@ def request_redelivery(app_db: Database, schedule_id: int, period: str) -> None:
 
 
 def reset_retries(tx: Transaction, schedule_id: int) -> None:
-    """A person changed something: try again at once."""
+    """Clear back-off and errors of the open periods, so that the next run retries them."""
     tx.execute(
         "UPDATE export_periods SET tries = 0, next_at = NULL, holds_all = 0, error = NULL"
         " WHERE schedule_id = ? AND state = 'open'",
@@ -144,12 +148,12 @@ def reset_retries(tx: Transaction, schedule_id: int) -> None:
 
 
 def delete_open_periods(tx: Transaction, schedule_id: int) -> None:
-    """Periods of another length are other periods."""
+    """Delete the open periods of a schedule whose frequency changes, because their keys become invalid."""
     tx.execute("DELETE FROM export_periods WHERE schedule_id = ? AND state = 'open'", (schedule_id,))
 
 
 def mark_waiting(app_db: Database, schedule_id: int, period: str, waits_for: str, error: str | None) -> None:
-    """The data of this period is not complete; `error` says that it should be by now."""
+    """Record that the data of a period is incomplete. `error` is set if its waiting time has passed."""
     app_db.write(
         lambda tx: tx.execute(
             "INSERT INTO export_periods (schedule_id, period, state, waits_for, error)"
@@ -161,7 +165,7 @@ def mark_waiting(app_db: Database, schedule_id: int, period: str, waits_for: str
 
 
 def mark_started(app_db: Database, schedule_id: int, period: str, next_at: str) -> None:
-    """A try begins; whatever becomes of it, the next is not before `next_at`."""
+    """Record the start of an attempt. Whatever its result, the next attempt is not before `next_at`."""
     app_db.write(
         lambda tx: tx.execute(
             "INSERT INTO export_periods (schedule_id, period, state, tries, next_at)"
@@ -173,7 +177,7 @@ def mark_started(app_db: Database, schedule_id: int, period: str, next_at: str) 
 
 
 def mark_failed(app_db: Database, attempt: DeliveryAttempt, *, holds_all: bool) -> None:
-    """What was begun came to nothing."""
+    """Record a failed attempt. `holds_all` delays the other periods of the schedule too."""
 
     def work(tx: Transaction) -> None:
         _insert_attempt(tx, attempt)
@@ -186,7 +190,7 @@ def mark_failed(app_db: Database, attempt: DeliveryAttempt, *, holds_all: bool) 
 
 
 def mark_delivered(app_db: Database, attempt: DeliveryAttempt) -> None:
-    """The target has it. After an incomplete file the period stays open, and the complete one follows."""
+    """Record a successful attempt. After an incomplete file the period stays open for the complete one."""
     is_complete = attempt.state != "incomplete"
 
     def work(tx: Transaction) -> None:
@@ -215,7 +219,7 @@ def mark_delivered(app_db: Database, attempt: DeliveryAttempt) -> None:
 
 
 def mark_skipped(app_db: Database, attempt: DeliveryAttempt, since: str) -> None:
-    """This period is given up, and with it all that were due until then (`since`)."""
+    """Skip this period and all earlier open ones. The schedule ignores periods due until `since`."""
 
     def work(tx: Transaction) -> None:
         _insert_attempt(tx, attempt)
@@ -224,7 +228,7 @@ def mark_skipped(app_db: Database, attempt: DeliveryAttempt, since: str) -> None
             " SELECT id, ?, 'open' FROM export_schedules WHERE id = ? ON CONFLICT DO NOTHING",
             (attempt.period, attempt.schedule_id),
         )
-        # Keys of one schedule sort as their periods do.
+        # Period keys of one schedule sort chronologically.
         tx.execute(
             "UPDATE export_periods SET state = 'skipped', error = NULL"
             " WHERE schedule_id = ? AND state = 'open' AND period <= ?",
@@ -238,7 +242,7 @@ def mark_skipped(app_db: Database, attempt: DeliveryAttempt, since: str) -> None
 
 
 def delete_before(tx: Transaction, before: str) -> int:
-    """Remove attempts older than `before` (UTC text); returns how many."""
+    """Delete attempts older than `before` (UTC text). Return their number."""
     return tx.execute("DELETE FROM export_attempts WHERE at < ?", (before,)).rowcount
 
 

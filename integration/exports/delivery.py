@@ -1,7 +1,7 @@
-"""A finished file to where a schedule wants it: a folder, a mailbox, an HTTP address.
+"""Deliver a finished export to the target of its schedule: a folder, e-mail addresses or a URL.
 
-A file that comes twice is known by its name (folder, PUT) or by its Message-ID: both are made of schedule and
-period alone.
+A repeated delivery has the same file name (folder, PUT) and the same Message-ID (e-mail): both depend on
+schedule and period only, so a recipient can recognise duplicates.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from integration.outbound.upload import UploadFailed, check_url, upload_file
 from integration.settings.model import Settings, Smtp
 
 MAX_MAIL_BYTES = 18_000_000
-"""Many mail servers take 25 MB, and an attachment grows by a third on its way."""
+"""Bytes of the largest attachment. Many mail servers accept 25 MB, and Base64 adds a third."""
 
 
 class DeliveryFailed(SwitchroomError):
-    """The target did not take it. `holds_all` says that it would not take another file either."""
+    """The target did not accept the file. `holds_all`: other files would fail too."""
 
     def __init__(self, message: str, *, holds_all: bool = True) -> None:
         super().__init__(message)
@@ -37,9 +37,11 @@ class DeliveryFailed(SwitchroomError):
 
 @dataclass(frozen=True, slots=True)
 class OutgoingFile:
-    """`file` has `size` bytes and `rows` rows. `name` has the form's ending; `period_label` says which period
-    it is, `incomplete_reason` what it lacks (None: complete); `repeat_number` how often a person asked for it
-    once more."""
+    """A file to deliver, with `size` bytes and `rows` rows.
+
+    `name` includes the suffix of the format. `period_label` names the period in words, `incomplete_reason`
+    describes the missing data (None: complete). `repeat_number` counts the redeliveries that users requested.
+    """
 
     file: IO[bytes]
     name: str
@@ -52,7 +54,7 @@ class OutgoingFile:
 
 
 def deliver(settings: Settings, schedule: Schedule, outgoing: OutgoingFile) -> str:
-    """Returns what to write into the log. Raises DeliveryFailed."""
+    """Deliver a file. Return the text for the delivery log. Raise DeliveryFailed."""
     outgoing.file.seek(0)
     if schedule.target == "folder":
         return _deliver_to_folder(settings, schedule.place, outgoing)
@@ -62,7 +64,7 @@ def deliver(settings: Settings, schedule: Schedule, outgoing: OutgoingFile) -> s
 
 
 def normalize_place(settings: Settings, target: str, place: str) -> str:
-    """`place` in its usual form, if files can be delivered there. Raises ValueError saying what is wrong."""
+    """Validate and normalize the place of a target. Raise ValueError with the reason."""
     place = place.strip()
     if target == "folder":
         _resolve_folder(settings, place)
@@ -76,7 +78,7 @@ def normalize_place(settings: Settings, target: str, place: str) -> str:
 
 
 def base_folder(settings: Settings) -> Path:
-    """What every folder has to be below."""
+    """Return the folder that contains all folder targets (`exports.folder`)."""
     return settings.exports.folder or settings.storage.data_dir / "exports"
 
 
@@ -87,10 +89,10 @@ def _deliver_to_folder(settings: Settings, place: str, outgoing: OutgoingFile) -
     except ValueError as error:
         raise DeliveryFailed(str(error)) from None
     except OSError as error:
-        raise DeliveryFailed(f"the folder {place or '.'} can't be made ({error.strerror})") from error
+        raise DeliveryFailed(f"The folder {place or '.'} cannot be created: {error.strerror}.") from error
     target, part_path = folder / outgoing.name, folder / f".{outgoing.name}.part"
     try:
-        # Others may write into this folder: a link that they put there is not followed.
+        # Other programs may write into this folder: do not follow a link that they created.
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
         with os.fdopen(os.open(part_path, flags, 0o666), "wb") as file:
             shutil.copyfileobj(outgoing.file, file, 1 << 20)
@@ -99,7 +101,7 @@ def _deliver_to_folder(settings: Settings, place: str, outgoing: OutgoingFile) -
         part_path.replace(target)
         atomic_files.fsync_path(folder)
     except OSError as error:
-        raise DeliveryFailed(f"{target}: can't be written ({error.strerror})") from error
+        raise DeliveryFailed(f"The file {target} cannot be written: {error.strerror}.") from error
     finally:
         part_path.unlink(missing_ok=True)
     return f"written to {target}"
@@ -108,7 +110,10 @@ def _deliver_to_folder(settings: Settings, place: str, outgoing: OutgoingFile) -
 def _split_folder(place: str) -> list[str]:
     names = [name for name in place.split("/") if name not in ("", ".")]
     if any(name == ".." or name.startswith(".") or not name.isprintable() or "\\" in name for name in names):
-        raise ValueError("A folder is named by plain names with / between, without dots in front.")
+        raise ValueError(
+            f"Invalid folder {place!r}. Separate names by '/'. A name cannot begin with a dot or contain a"
+            " backslash or an unprintable character."
+        )
     return names
 
 
@@ -116,7 +121,7 @@ def _resolve_folder(settings: Settings, place: str) -> Path:
     base = base_folder(settings)
     folder = base.joinpath(*_split_folder(place))
     if place.startswith("/") or not folder.resolve().is_relative_to(base.resolve()):
-        raise ValueError(f"A folder has to be below {base} (exports.folder).")
+        raise ValueError(f"The folder {place!r} is not below {base} (exports.folder). Use a relative path.")
     return folder
 
 
@@ -126,7 +131,8 @@ def _resolve_folder(settings: Settings, place: str) -> Path:
 def _deliver_to_mailbox(smtp: Smtp, schedule: Schedule, outgoing: OutgoingFile) -> str:
     if outgoing.size > MAX_MAIL_BYTES:
         raise DeliveryFailed(
-            f"{outgoing.size / 1e6:,.0f} MB are too much for an e-mail; use a folder or an HTTP address",
+            f"The file has {outgoing.size / 1e6:,.0f} MB, more than the {MAX_MAIL_BYTES / 1e6:,.0f} MB that"
+            " an e-mail can carry. Use a folder or a URL as target.",
             holds_all=False,
         )
     addresses = schedule.place.split()
@@ -156,7 +162,7 @@ def _build_message(
 
 
 def build_message_id(sender: str, schedule: Schedule, outgoing: OutgoingFile) -> str:
-    """The same for the same file of the same schedule, whenever it is sent: who has it already can tell."""
+    """Return a Message-ID that is equal for repeated deliveries of the same file."""
     is_complete = outgoing.incomplete_reason is None
     identity = (
         f"{sender} {schedule.id} {schedule.created_at} {outgoing.period} {is_complete} "
@@ -184,4 +190,4 @@ def _deliver_to_url(schedule: Schedule, outgoing: OutgoingFile) -> str:
         status = upload_file(url, outgoing.file, outgoing.size, headers)
     except (UploadFailed, ValueError) as error:
         raise DeliveryFailed(str(error)) from None
-    return f"put to {urlunsplit((url_parts.scheme, url_parts.netloc, path, '', ''))}, answered {status}"
+    return f"uploaded to {urlunsplit((url_parts.scheme, url_parts.netloc, path, '', ''))}, status {status}"

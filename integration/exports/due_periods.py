@@ -1,4 +1,4 @@
-"""Which periods schedules still owe, and what the records of a period lack."""
+"""Due periods of export schedules, and the completeness of their records."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from integration.mirror.calls.schema import CALLS
 from integration.mirror.sync_state import completeness
 
 MAX_PERIODS = 31
-"""So many periods are caught up; what is older is given up, and the log says so."""
+"""Largest number of overdue periods that are delivered. Older ones are skipped and logged."""
 
 
 @dataclass(frozen=True, slots=True)
 class DuePeriod:
-    """A period of a schedule, and where it stands."""
+    """A period of a schedule and its delivery state."""
 
     schedule: Schedule
     period: Period
@@ -42,11 +42,11 @@ class DuePeriod:
 
     @property
     def wait_until(self) -> datetime:
-        """Until then the schedule waits for records that are not here yet."""
+        """UTC time until which the schedule waits for missing records."""
         return self.due_at + timedelta(hours=self.schedule.wait_hours)
 
     def file_name(self, *, complete: bool) -> str:
-        """The same for the same file, whenever it is made."""
+        """Return the file name. It depends on schedule and period only."""
         return (
             f"{self.schedule.file}-{self.period.key}{'' if complete else '-incomplete'}.{self.schedule.form}"
         )
@@ -74,7 +74,7 @@ class DuePeriod:
         )
 
     def find_incomplete_reason(self, connection: sqlite3.Connection) -> str | None:
-        """What keeps its records from being complete; None where nothing does."""
+        """Return why the mirror's records of this period are incomplete; None if they are complete."""
         target, _ = export_request.find_export(self.schedule.export)
         required_resource = visibility.required_resource(target)
         since, until = self.bounds
@@ -87,11 +87,13 @@ class DuePeriod:
 
 
 def list_due(connection: sqlite3.Connection, schedule: Schedule, now: datetime) -> list[DuePeriod]:
-    """What was due by `now` and is open, the oldest first: what became due since the schedule began, and what
-    a person asked for again."""
+    """Return the open periods that were due by `now`, oldest first.
+
+    These are the periods due since the schedule's `since`, and those whose redelivery a user requested.
+    """
     delivery_states = deliveries.load_period_states(connection, schedule.id)
     due_periods = []
-    # What a person asks for may have ended and not be due before this morning's hour.
+    # A user may request the period that ended last before its delivery is due.
     for period in dict.fromkeys(
         (find_last_ended(schedule, now), *islice(_iter_ended(schedule, now), _max_periods(schedule)))
     ):
@@ -106,9 +108,9 @@ def list_due(connection: sqlite3.Connection, schedule: Schedule, now: datetime) 
 def find_abandoned(
     connection: sqlite3.Connection, schedule: Schedule, now: datetime
 ) -> tuple[DuePeriod, str] | None:
-    """The newest of what is too old to be caught up, and why; None where nothing is.
+    """Return the newest overdue period that is too old to be delivered, with the reason, or None.
 
-    Of settings only the last period is: what they were before nobody knows any more.
+    Of settings only the last period can be delivered, because the mirror has no earlier state of them.
     """
     max_periods = _max_periods(schedule)
     period = next(islice(_iter_ended(schedule, now), max_periods, None))
@@ -119,18 +121,18 @@ def find_abandoned(
     if delivery_state.state != "open" or clock.utc_text(due_period.due_at) <= schedule.since:
         return None
     if max_periods == 1:
-        return due_period, "not caught up: settings can only be exported as they are now"
-    return due_period, f"not caught up, nor what is before it: more than {max_periods} periods behind"
+        return due_period, "Skipped: settings can only be exported in their present state."
+    return due_period, f"Skipped with all earlier periods: more than {max_periods} periods are overdue."
 
 
 def find_last_ended(schedule: Schedule, now: datetime) -> Period:
-    """The last period that ended, due or not."""
+    """Return the last period that ended, whether its delivery is due or not."""
     zone = ZoneInfo(schedule.zone)
     return find_period(schedule.every, now.astimezone(zone).date()).previous
 
 
 def find_next_due(schedule: Schedule, now: datetime) -> datetime:
-    """When the next delivery is due, after `now`."""
+    """Return the time (UTC) of the first delivery due after `now`."""
     zone, time_of_day = ZoneInfo(schedule.zone), time.fromisoformat(schedule.at)
     period = find_last_ended(schedule, now)
     while (due_at := period.due_at(time_of_day, zone)) <= now:
@@ -139,7 +141,7 @@ def find_next_due(schedule: Schedule, now: datetime) -> datetime:
 
 
 def has_period_records(target: Resource) -> bool:
-    """Whether a period has records of its own. Settings are exported as a whole, as they are now."""
+    """Return whether records belong to periods. Settings do not; exports contain all of them."""
     return visibility.required_resource(target).history
 
 
@@ -147,7 +149,7 @@ def _max_periods(schedule: Schedule) -> int:
     try:
         return MAX_PERIODS if has_period_records(export_request.find_export(schedule.export)[0]) else 1
     except UnknownExport:
-        # The attempt will say so.
+        # The delivery attempt reports this error.
         return MAX_PERIODS
 
 
@@ -163,9 +165,9 @@ _DAY = timedelta(days=1)
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """The days from `first_day` until before `end_day`.
+    """The days from `first_day` to the day before `end_day`.
 
-    `key` is its permanent name: '2026-11-19', '2026-W47' (an ISO week, Monday to Sunday) or '2026-11'.
+    `key` is the permanent name: '2026-11-19', '2026-W47' (an ISO week, Monday to Sunday) or '2026-11'.
     """
 
     frequency: Frequency
@@ -174,11 +176,11 @@ class Period:
     end_day: date
 
     def bounds(self, zone: ZoneInfo) -> tuple[datetime, datetime]:
-        """Its first moment and the first one after it, in UTC."""
+        """Return the start and the exclusive end, in UTC."""
         return _to_utc(self.first_day, time(), zone), _to_utc(self.end_day, time(), zone)
 
     def due_at(self, time_of_day: time, zone: ZoneInfo) -> datetime:
-        """When it is to be delivered, in UTC: at `time_of_day` of the day after it."""
+        """Return the delivery time in UTC: `time_of_day` in `zone` on the day after the period."""
         return _to_utc(self.end_day, time_of_day, zone)
 
     @property
@@ -187,7 +189,7 @@ class Period:
 
     @property
     def label(self) -> str:
-        """'19 November 2026', '16 to 22 November 2026', 'November 2026'."""
+        """Name in words: '19 November 2026', '16 November to 22 November 2026', 'November 2026'."""
         last_day = self.end_day - _DAY
         if self.frequency == "month":
             return f"{self.first_day:%B %Y}"
@@ -197,7 +199,7 @@ class Period:
 
 
 def find_period(frequency: Frequency, day: date) -> Period:
-    """The period that `day` is in."""
+    """Return the period that contains `day`."""
     if frequency == "day":
         return Period(frequency, day.isoformat(), day, day + _DAY)
     if frequency == "week":
@@ -209,7 +211,7 @@ def find_period(frequency: Frequency, day: date) -> Period:
 
 
 def iter_ended(frequency: Frequency, time_of_day: time, zone: ZoneInfo, now: datetime) -> Iterator[Period]:
-    """The periods whose delivery was due by `now`, the newest first, without end."""
+    """Yield the periods whose delivery was due by `now`, newest first, endlessly."""
     period = find_period(frequency, now.astimezone(zone).date())
     while True:
         if period.due_at(time_of_day, zone) <= now:
@@ -218,6 +220,6 @@ def iter_ended(frequency: Frequency, time_of_day: time, zone: ZoneInfo, now: dat
 
 
 def _to_utc(day: date, time_of_day: time, zone: ZoneInfo) -> datetime:
-    # fold=0: of an hour that comes twice the first; one that is left out counts from the offset before, so
-    # that 2:30 is the moment at which the clocks show 3:30.
+    # fold=0: of an hour that occurs twice, the first one. A skipped hour uses the offset before the change:
+    # 2:30 is the moment at which clocks show 3:30.
     return datetime.combine(day, time_of_day, zone).astimezone(UTC)

@@ -1,5 +1,6 @@
-"""What somebody asks to export, by its name and the parameters of its URL: one way for downloads, for files
-that are prepared in the background, and for schedules.
+"""Resolve the name and the URL parameters of an export into a selection.
+
+Downloads, export jobs, schedules and the command `export` use it.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from integration.workspace import saved
 
 
 class ExportContext(Protocol):
-    """What an export is made from: the running product (`AppContext`), or databases read beside it."""
+    """Settings and databases that exports read: `AppContext`, or databases opened by a command."""
 
     @property
     def settings(self) -> Settings: ...
@@ -44,11 +45,11 @@ class ExportContext(Protocol):
 
 
 class UnknownExport(QueryError):
-    """The name is no preset's and no collection's that can be exported."""
+    """The name is neither a preset nor a collection that can be exported."""
 
 
 def find_export(name: str) -> tuple[Resource, Preset | None]:
-    """The records that `name` stands for, a preset's or a collection's. Raises UnknownExport."""
+    """Return the resource, and the preset if `name` is one. Raise UnknownExport."""
     preset = PRESETS.get(name)
     if preset is not None:
         return preset.resource, preset
@@ -57,7 +58,7 @@ def find_export(name: str) -> tuple[Resource, Preset | None]:
     except UnknownResource as error:
         raise UnknownExport(str(error)) from None
     if not target.is_listed or target.table == "me":
-        raise UnknownExport(f"{target.collection} is not a collection that can be exported")
+        raise UnknownExport(f"The collection {target.collection} cannot be exported.")
     return target, None
 
 
@@ -68,10 +69,10 @@ def build_selection(
     viewer: Visibility = UNLIMITED,
     person: Person | None = None,
 ) -> Selection:
-    """Return what `args` select (docs/exports.md, What to ask for), limited to what `viewer` sees.
+    """Build the selection of `args` (docs/exports.md), limited to the records that `viewer` can see.
 
-    The column sets of `person` take precedence over shared ones. `Visibility.check_export` decides whether
-    the viewer may have the export. Raises QueryError, UnknownExport.
+    The column sets of `person` take precedence over shared ones. The caller checks the right to export with
+    `Visibility.check_export`. Raises QueryError and UnknownExport.
     """
     target, preset = find_export(name)
     hidden_fields, settings = viewer.hidden_fields(target), context.settings
@@ -88,7 +89,7 @@ def build_selection(
             return result.with_calls(replace(page_filter or CallFilter(), user_scope=user_scope))
         if page_filter is not None:
             if result.resource.field("live_id") is None:
-                raise QueryError(f"view: {preset.name} belong to no calls")
+                raise QueryError(f"view: {preset.name} cannot be filtered by calls. Omit the parameter.")
             result = result.with_calls(page_filter)
     if user_scope is not None:
         with context.mirror_db.read() as connection:
@@ -97,7 +98,7 @@ def build_selection(
 
 
 def canonical_name(name: str) -> str:
-    """How column sets, audit and files call an export, however its name was spelled. Raises UnknownExport."""
+    """Return the name of an export in column sets, audit log and file names. Raise UnknownExport."""
     target, preset = find_export(name)
     return preset.name if preset else target.table
 
@@ -105,31 +106,31 @@ def canonical_name(name: str) -> str:
 def apply_column_set(
     app_db: Readable, name: str, args: Mapping[str, str], person: Person | None = None
 ) -> Mapping[str, str]:
-    """`args` with the columns of the saved set that `set` names, instead of its name. Raises QueryError."""
+    """Replace `set` in `args` by the columns of the column set with this name. Raise QueryError."""
     set_name = args.get("set")
     if not set_name:
         return args
     if args.get("columns"):
-        raise QueryError("set: columns can't be asked for as well")
+        raise QueryError("set: cannot be combined with columns. Use one of them.")
     with app_db.read() as connection:
         column_set = saved.find(
             connection, saved.COLUMN_SETS, canonical_name(name), set_name, person.id if person else None
         )
     if column_set is None:
-        raise QueryError(f"set: {canonical_name(name)} has no column set called {set_name[:64]!r}")
+        raise QueryError(f"set: {canonical_name(name)} has no column set {set_name[:64]!r}")
     return {**args, "set": "", "columns": ",".join(column_set.columns)}
 
 
 def open_chunks(
     context: ExportContext, selected: Selection, form: str, args: Mapping[str, str]
 ) -> ChunkedFile:
-    """The file, its rows counted. Raises QueryError."""
+    """Open an export as a chunked file with counted rows. Raise QueryError."""
     options = StreamOptions(context.settings.storage.data_dir, bom=args.get("bom") in ("1", "true"))
     return FORMATS[form].stream(context.mirror_db.read, selected, options)
 
 
 def _parse_page_filter(context: ExportContext, args: Mapping[str, str]) -> CallFilter | None:
-    """The calls that the page Calls shows with the query string `view`; None without one."""
+    """Parse the query string of the page Calls in parameter `view`; None without the parameter."""
     view = args.get("view")
     if view is None:
         return None

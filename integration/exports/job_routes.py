@@ -1,8 +1,8 @@
-"""`/exports/prepared/<id>`: how far a large export is, and its file, for whoever asked and nobody else.
+"""Routes of export jobs, accessible only to the job's owner.
 
-GET     how far it is, as JSON; `file` is where it will be
-GET     /exports/prepared/<id>/file   the file, in parts too (Range)
-DELETE  end it, or remove its file; with a key
+GET     /exports/prepared/<id>        progress as JSON; `file` is the path of the file
+GET     /exports/prepared/<id>/file   the file; supports Range
+DELETE  /exports/prepared/<id>        cancel the job or remove its file; needs a key
 """
 
 from __future__ import annotations
@@ -28,11 +28,12 @@ from integration.exports.prepared_exports import ExportJob
 P = ParamSpec("P")
 
 RETRY_AFTER_SECONDS = 2
+"""Seconds that clients should wait between polls of a job."""
 EXPORTS_PAGE = "/exports"
 
 
 def add_routes(blueprint: Blueprint, context: AppContext) -> None:
-    """Put the routes into `blueprint`, which checks its callers itself."""
+    """Add the routes to `blueprint`, which is exempt from the login check: the routes authenticate."""
     routes = _Routes(context)
     for rule, view, methods in (
         ("/exports/prepared/<int:number>", routes.show_status, ["GET", "HEAD"]),
@@ -51,8 +52,7 @@ def start_job(
     args: dict[str, str],
     rows: int,
 ) -> Response:
-    """Have it prepared. A browser is sent to the page that shows how far it is; a program gets 202 and
-    where to ask."""
+    """Start an export job. Redirect a browser to the page Exports; send a client 202 and the job's URL."""
     export_name = export_request.canonical_name(name)
     target, _ = export_request.find_export(name)
     try:
@@ -89,7 +89,7 @@ def start_job(
 
 
 def describe_job(export_jobs: ExportJobs, job: ExportJob) -> dict[str, Any]:
-    """What a program is told. `done` of `total` rows are written; `total` is what was counted at first."""
+    """Return the JSON status of a job. `total` is the row count at the request until the job is complete."""
     return {
         "id": job.id,
         "export": job.export,
@@ -122,11 +122,11 @@ class _Routes:
         export_jobs, job, caller = self._find_own(number)
         path = export_jobs.path(job)
         if job.state != "done":
-            raise ApiError(409, f"This export is {job.state}.")
+            raise ApiError(409, f"This export is {job.state}. It has a file only in the state done.")
         if not path.is_file():
-            raise ApiError(410, "Its file was removed; ask for it again.")
+            raise ApiError(410, "The file of this export was removed. Request the export again.")
         name = f"{export_request.canonical_name(job.export)}.{job.form}"
-        # A file that is fetched in parts is one download.
+        # Several Range requests are one download: record only the first part.
         if request.method != "HEAD" and request.headers.get("Range", "bytes=0-").startswith("bytes=0-"):
             address = request.remote_addr or ""
             audit.record(
@@ -147,30 +147,35 @@ class _Routes:
 
     def remove(self, number: int) -> Response:
         if not self._authenticator.has_key:
-            # A browser sends its session wherever another page makes it: its button is a form of ours.
+            # Another site can make a browser send its session. The dashboard's button is a form with a token.
             status = 403 if browser.browser_token(request) else 401
-            raise ApiError(status, "A key is needed: HTTP Basic user_id:secret, or the header X-Auth-Token.")
+            raise ApiError(
+                status, "A key is required: HTTP Basic with user_id:secret, or the header X-Auth-Token."
+            )
         export_jobs, job, _ = self._find_own(number)
         export_jobs.cancel(job)
         return Response(status=204)
 
     def _find_own(self, number: int) -> tuple[ExportJobs, ExportJob, ExportCaller]:
-        """The export, if it is the caller's and they still may have what is in it. Raises ApiError."""
+        """Return the job if the caller owns it and still has access to its records. Raise ApiError."""
         export_jobs = find_export_jobs(current_app)
         with self._context.app_db.read() as connection:
             job = prepared_exports.find(connection, number)
-        # Strangers learn nothing of which there are: cdrs stand for what everybody who may export sees.
+        # Do not reveal which jobs exist: for an unknown job check the access to cdrs, which every user with
+        # the right to export has.
         target, _ = export_request.find_export(job.export if job else "cdrs")
         caller = self._authenticator.identify(target, FORMATS[job.form].right if job else None)
         if job is None or export_jobs is None or job.owner != caller.owner:
-            raise ApiError(404, "There is no such export of yours.")
+            raise ApiError(404, f"You have no export with the number {number}.")
         if job.only_user != caller.visibility.scope_of(target):
-            raise ApiError(403, "What you may see has changed since you asked for it; ask again.")
+            raise ApiError(
+                403, "Your access rights have changed since you requested this export. Request it again."
+            )
         return export_jobs, job, caller
 
 
 def handle_errors(view: Callable[P, Response]) -> Callable[P, Response]:
-    """`view` with its refusals as responses; a browser without a session is sent to the login."""
+    """Wrap `view`: convert errors into responses, and redirect a browser without a session to the login."""
 
     def respond(*args: P.args, **kwargs: P.kwargs) -> Response:
         try:

@@ -1,7 +1,7 @@
-"""Prepares large files in the background, one after another, and keeps them for a while.
+"""Export jobs: write large exports in the background, one after another, and keep their files.
 
-Some formats have no first byte before their last row is written: beyond `Format.background_above` rows nobody
-waits for that in front of a browser.
+Some formats can send no byte before the last row is written, so exports of more than
+`Format.background_above` rows would leave a browser without a response for minutes.
 """
 
 from __future__ import annotations
@@ -36,19 +36,20 @@ EXTENSION = "switchroom prepared exports"
 JOB_NAME = "prepared exports"
 """Name of the job and of its health check."""
 CHECK_SECONDS = 60.0
+"""Seconds between runs of the job."""
 MAX_ATTEMPTS = 3
-"""So often one is begun. What ends the process each time is not begun for ever."""
+"""Largest number of starts of an export. An export that crashes the process is not retried for ever."""
 MIN_FREE_BYTES = 2 * 10**9
-"""Bytes that are always left free, as by the archive (`recordings.max_gb`)."""
+"""Bytes of disk that stay free. The archive has the same limit (`recordings.max_gb`)."""
 _FILE_NAME = re.compile(r"[0-9]{1,18}\.([a-z0-9]+)(\.part)?")
 
 
 class JobCancelled(SwitchroomError):
-    """It is not wanted any more: cancelled, or the product stops."""
+    """The export job was cancelled, or the process stops."""
 
 
 class ExportJobs:
-    """Writes the requested files one after another; one per running product."""
+    """Export jobs of an app context. Files are written one after another."""
 
     def __init__(self, context: AppContext) -> None:
         self._context = context
@@ -62,34 +63,34 @@ class ExportJobs:
         )
 
     def request_run(self) -> None:
-        """Write the exports that were requested just now. Returns at once."""
+        """Start a run for newly requested exports. Returns immediately."""
         self._context.scheduler.nudge(JOB_NAME)
 
-    # --- asked by routes ---------------------------------------------------------------------------
+    # --- called by routes --------------------------------------------------------------------------
 
     def rows_written(self, job: ExportJob) -> int:
-        """Rows of it that are written so far."""
+        """Return the number of rows written so far."""
         return self._rows_written.get(job.id, 0) if job.is_active else job.rows or 0
 
     def path(self, job: ExportJob) -> Path:
         return self._folder / f"{job.id}.{job.form}"
 
     def expires_at(self, job: ExportJob) -> str | None:
-        """UTC text; None while there is no file."""
+        """Return the time at which the file is removed, as UTC text; None without a file."""
         ended = clock.parse_utc(job.ended_at)
         if job.state != "done" or ended is None:
             return None
         return clock.utc_text(ended + timedelta(days=self._context.settings.exports.keep_days))
 
     def cancel(self, job: ExportJob) -> None:
-        """End it if it is under way, else remove its file."""
+        """Cancel an active job; otherwise delete the job and its file."""
         if job.is_active and prepared_exports.mark_cancelled(self._context.app_db, job.id):
             self._cancelled.add(job.id)
             return
         self._remove_job(job)
 
     def remove_all(self) -> int:
-        """End what is under way and remove every file; returns how many of both."""
+        """Cancel active jobs and delete finished ones with their files. Return the number of both."""
         with self._context.app_db.read() as connection:
             jobs = prepared_exports.list_in_states(connection, "waiting", "running", "done")
         for job in jobs:
@@ -99,7 +100,7 @@ class ExportJobs:
     # --- the job -----------------------------------------------------------------------------------
 
     def run(self) -> None:
-        """Write what is requested, until nothing is left or the product stops; remove what is outdated."""
+        """Remove expired files and write all requested exports, unless the process stops."""
         self._remove_orphans()
         self._remove_expired()
         while (job := self._find_next()) is not None and not self._is_stopping:
@@ -117,7 +118,11 @@ class ExportJobs:
     def _run_job(self, job: ExportJob) -> None:
         app_db = self._context.app_db
         if job.begun >= MAX_ATTEMPTS:
-            prepared_exports.mark_failed(app_db, job.id, f"begun {MAX_ATTEMPTS} times, and cut off each time")
+            prepared_exports.mark_failed(
+                app_db,
+                job.id,
+                f"The export was started {MAX_ATTEMPTS} times and interrupted each time. Request it again.",
+            )
             return
         if not prepared_exports.mark_running(app_db, job.id):
             return
@@ -129,26 +134,29 @@ class ExportJobs:
                 rows = self._write_file(job, file)
             size = part_path.stat().st_size
             if size > self._max_bytes:
-                raise QueryError(f"{size / 1e9:,.1f} GB are more than exports.max_gb")
+                raise QueryError(
+                    f"The file has {size / 1e9:,.1f} GB, more than exports.max_gb. Narrow the filter or raise"
+                    " the setting."
+                )
             part_path.replace(self.path(job))
             if not prepared_exports.mark_done(app_db, job.id, rows, size):
                 self.path(job).unlink(missing_ok=True)
         except JobCancelled:
-            log.info("export %d ends early", job.id)
+            log.info("export %d cancelled", job.id)
         except (QueryError, visibility.NotAllowed) as error:
             prepared_exports.mark_failed(app_db, job.id, str(error))
         except Exception as error:
-            # No caller waits for the result: without this the page would show the job running for ever.
-            log.exception("export %d", job.id)
+            # No caller receives the error: without this the page would show the job as running for ever.
+            log.exception("export %d failed", job.id)
             text = error.strerror if isinstance(error, OSError) else type(error).__name__
-            prepared_exports.mark_failed(app_db, job.id, f"{text}; the log says more")
+            prepared_exports.mark_failed(app_db, job.id, f"{text}. The log of the server has the details.")
         finally:
             part_path.unlink(missing_ok=True)
             self._rows_written.pop(job.id, None)
             self._cancelled.discard(job.id)
 
     def _write_file(self, job: ExportJob, file: IO[bytes]) -> int:
-        """Write what the owner may have now; returns the rows."""
+        """Write the records that the owner may export at present. Return the number of rows."""
         person = find_owner(self._context, job)
         target, _ = export_request.find_export(job.export)
         viewer = visibility.of(person, self._context.settings.dashboard.agents_see)
@@ -157,7 +165,9 @@ class ExportJobs:
         else:
             viewer.check_export(target, FORMATS[job.form].right)
             if viewer.scope_of(target) != job.only_user:
-                raise visibility.NotAllowed("What you may see has changed since you asked; ask again")
+                raise visibility.NotAllowed(
+                    "Your access rights have changed since you requested this export. Request it again."
+                )
         selection = export_request.build_selection(self._context, job.export, job.args, viewer, person)
         return write_export(self._context, selection, job.form, file, partial(self._report_progress, job.id))
 
@@ -167,14 +177,14 @@ class ExportJobs:
         if self._is_stopping or job_id in self._cancelled:
             raise JobCancelled
         if shutil.disk_usage(self._folder).free < MIN_FREE_BYTES:
-            raise QueryError("the disk is nearly full; 2 GB are always left free")
+            raise QueryError("The disk is nearly full: 2 GB always stay free. Free disk space and try again.")
 
     @property
     def _max_bytes(self) -> float:
         return self._context.settings.exports.max_gb * 1e9
 
     def _remove_expired(self) -> None:
-        """Remove what was kept long enough, then the oldest beyond the budget."""
+        """Remove jobs older than `exports.keep_days`, then the oldest files beyond `exports.max_gb`."""
         with self._context.app_db.read() as connection:
             finished = prepared_exports.list_in_states(connection, "done")
             unsuccessful = prepared_exports.list_in_states(connection, "failed", "cancelled")
@@ -187,7 +197,7 @@ class ExportJobs:
             self._remove_job(finished.pop(0))
 
     def _remove_orphans(self) -> None:
-        """Remove files that nobody owns: a process ended while it wrote them, or a backup was restored."""
+        """Remove files without a finished job, left by a crash or by a restored backup."""
         with self._context.app_db.read() as connection:
             stored_names = {
                 self.path(job).name for job in prepared_exports.list_in_states(connection, "done")
@@ -203,25 +213,25 @@ class ExportJobs:
 
 
 def find_owner(context: AppContext, job: ExportJob) -> Person | None:
-    """The person it is prepared for; None for a key. Raises NotAllowed for one who is gone."""
+    """Return the dashboard user who owns the job; None for a key. Raise NotAllowed for a deleted user."""
     if job.person_id is None:
         return None
     person = people.get(context.app_db, job.person_id)
     if person is None:
-        raise visibility.NotAllowed(f"{job.who} is gone")
+        raise visibility.NotAllowed(f"The dashboard user {job.who} was removed.")
     return person
 
 
 def write_export(
     context: AppContext, selection: Selection, form: str, file: IO[bytes], on_progress: Callable[[int], None]
 ) -> int:
-    """Write the whole file; `on_progress` is called with the number of rows written. Returns the rows.
+    """Write a complete export to `file`. Return the number of rows.
 
-    Raises QueryError.
+    `on_progress` receives the number of rows written so far. Raises QueryError.
     """
     write_file = FORMATS[form].write
     if write_file is None:
-        raise QueryError(f"{form}: this format is not prepared in the background")
+        raise QueryError(f"The format {form} cannot be prepared in the background.")
 
     def write(connection: Connection, export_query: ExportQuery) -> Iterator[bytes]:
         write_file(connection, replace(export_query, on_progress=on_progress), selection, file)
@@ -234,7 +244,7 @@ def write_export(
 
 
 def find_export_jobs(app: Flask) -> ExportJobs | None:
-    """The application's; None where nothing is prepared in the background."""
+    """Return the export jobs of the application; None if it has none."""
     export_jobs = app.extensions.get(EXTENSION)
     assert export_jobs is None or isinstance(export_jobs, ExportJobs)
     return export_jobs

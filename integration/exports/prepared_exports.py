@@ -1,6 +1,6 @@
-"""Large exports that are prepared in the background: who asked for what, how far it is, which file it became.
+"""Table of export jobs: owner, parameters, state and file.
 
-`running` outlives the process that ran it: whoever starts next begins it again.
+The state `running` survives the end of the process: the next process starts the job again.
 """
 
 from __future__ import annotations
@@ -39,14 +39,17 @@ CREATE TABLE IF NOT EXISTS prepared_exports (
 
 JobState = Literal["waiting", "running", "done", "failed", "cancelled"]
 MAX_ACTIVE_PER_OWNER = 5
-"""Of one owner, waiting or running."""
+"""Largest number of waiting and running jobs of one owner."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExportJob:
-    """`owner` alone may have the file: 'person ID', 'key USER_ID' or 'platform user …'. `only_user` is the
-    platform user they were narrowed to; `total` the rows when it was asked for, `rows` and `bytes` those of
-    the file. Times are UTC text."""
+    """An export job. Times are UTC text.
+
+    Only `owner` can access the file: 'person ID', 'key USER_ID' or 'platform user …'. `only_user` is the
+    platform user of the owner's user scope. `total` is the number of rows at the request; `rows` and `bytes`
+    describe the file. `begun` counts the starts.
+    """
 
     id: int
     owner: str
@@ -82,8 +85,10 @@ def add(
     only_user: int | None,
     total: int,
 ) -> ExportJob:
-    """Ask for a file. The same one, asked for again while it is under way, is that one. Raises DomainError
-    where the owner has too many under way."""
+    """Add a job, or return the owner's active job with the same parameters.
+
+    Raises DomainError if the owner has MAX_ACTIVE_PER_OWNER active jobs.
+    """
     args_json = json.dumps({name: args[name] for name in sorted(args) if args[name]})
 
     def work(tx: Transaction) -> ExportJob:
@@ -92,7 +97,10 @@ def add(
             if (job.export, job.form, dict(job.args)) == (export, form, json.loads(args_json)):
                 return job
         if len(active_jobs) >= MAX_ACTIVE_PER_OWNER:
-            raise DomainError(f"{MAX_ACTIVE_PER_OWNER} exports are being prepared for you already.")
+            raise DomainError(
+                f"{MAX_ACTIVE_PER_OWNER} of your exports are already being prepared. Try again when one is"
+                " complete."
+            )
         row = tx.execute(
             "INSERT INTO prepared_exports"
             " (owner, who, person_id, export, form, args, only_user, state, total, created_at)"
@@ -112,13 +120,13 @@ def find(connection: sqlite3.Connection, job_id: int) -> ExportJob | None:
 
 
 def list_of_owner(connection: sqlite3.Connection, owner: str) -> list[ExportJob]:
-    """The newest first."""
+    """Return the jobs of an owner, newest first."""
     rows = connection.execute("SELECT * FROM prepared_exports WHERE owner = ? ORDER BY id DESC", (owner,))
     return [_from_row(row) for row in rows]
 
 
 def list_in_states(connection: sqlite3.Connection, *states: JobState) -> list[ExportJob]:
-    """The oldest first."""
+    """Return the jobs in any of `states`, oldest first."""
     placeholders = ", ".join("?" * len(states))
     rows = connection.execute(
         f"SELECT * FROM prepared_exports WHERE state IN ({placeholders}) ORDER BY id", states
@@ -127,12 +135,12 @@ def list_in_states(connection: sqlite3.Connection, *states: JobState) -> list[Ex
 
 
 def mark_running(app_db: Database, job_id: int) -> bool:
-    """Take it up; False where somebody cancelled it meanwhile."""
+    """Mark a job as running and count the start. Return False if it was cancelled."""
     return _change_state(app_db, job_id, "running", ("waiting", "running"), starts=1)
 
 
 def mark_done(app_db: Database, job_id: int, rows: int, size: int) -> bool:
-    """The file is there; False where somebody cancelled it meanwhile."""
+    """Mark a job as done. Return False if it was cancelled."""
     return _change_state(app_db, job_id, "done", ("running",), rows=rows, size=size)
 
 

@@ -1,7 +1,7 @@
-"""Ready-made exports beside the plain collections: calls as people know them, with names and words.
+"""Ready-made exports with names, labels and local times, in addition to plain collections.
 
-A preset reads one table, a collection's or our table of calls. `columns` is the documented default order
-(docs/exports.md); every other field of the table may be asked for too, and what `columns.py` makes of them.
+A preset reads one table: a collection's, or the derived table of calls. `columns` is the documented default
+order (docs/exports.md). All other fields of the table and its derived columns can be requested too.
 """
 
 from __future__ import annotations
@@ -19,8 +19,11 @@ from integration.mirror.page_queries.history import CallFilter
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """`call_filter` narrows the calls; `has_own_table` says that the table is ours, named `c`, has no `_doc`,
-    and has `derived_columns` instead of what is made of a collection's fields."""
+    """A ready-made export.
+
+    `call_filter` limits the calls. `has_own_table`: the table is the derived table of calls with alias `c`.
+    It has no `_doc`, and `derived_columns` replace the columns derived from a collection's fields.
+    """
 
     name: str
     short: str
@@ -145,4 +148,4 @@ PRESETS: dict[str, Preset] = {
         ),
     )
 }  # fmt: skip
-"""By the name in `/exports/<name>.csv` and `switchroom export <name>`."""
+"""Presets by the name in `/exports/<name>.csv` and `switchroom export <name>`."""

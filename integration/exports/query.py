@@ -1,5 +1,4 @@
-"""One export as SQL: its columns, its rows, their order. Every form of file is written from a
-`ExportQuery`."""
+"""SQL of an export: columns, rows and their order. All file formats are written from an `ExportQuery`."""
 
 from __future__ import annotations
 
@@ -32,22 +31,28 @@ log = logging.getLogger(__name__)
 ColumnKind = Literal[
     "text", "json", "time", "utc", "local", "number", "decimal", "boolean", "any", "duration", "secret"
 ]
-"""What a column's cells are. `time` is UTC text, written in the export's zone where it has one; `utc` stays
-as it is and `local` is written with its zone's offset; `duration` is seconds, written as h:mm:ss; `json` is a
-list or an object, as JSON text. Any of them may hold text that drifted in."""
+"""Type of a column's cells.
+
+`time` is UTC text, converted to the zone of the export if it has one. `utc` is written as stored. `local` is
+written with the offset of its zone. `duration` is seconds, written as h:mm:ss. `json` is a list or an object
+as JSON text. Because of schema drift any of them may contain other text."""
 
 BATCH_ROWS = 2000
-"""Rows read at a time, unless the format needs another number."""
+"""Rows per read, unless the format requires another number."""
 MASK = "***"
+"""Replacement of secret values."""
 _NUL = "\\u0000"
-"""How a NUL stands in the JSON text of a record."""
+"""Escape sequence of NUL in the JSON text of a record."""
 _HAS_ESCAPES = f"(_doc GLOB '*{_NUL}*' OR _doc GLOB '*\\u[dD][89a-fA-F]*')"
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """`sql` is the value as stored, with `values` bound in it; `strip_nul` is set where it may hold a NUL
-    that `ExportQuery.nul_condition` misses."""
+    """A column of an export.
+
+    `sql` is the stored value, with `values` bound in it. `strip_nul` is set if the value may contain a NUL
+    that `ExportQuery.nul_condition` does not detect.
+    """
 
     name: str
     sql: str
@@ -58,9 +63,12 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class ExportQuery:
-    """`order` None is the order of `rowid`. `nul_condition` is SQL, true for every row in which a NUL may
-    stand; `record_sql` is the row's JSON text, None where the columns are all there is; `first_rowid` the
-    lowest rowid."""
+    """SQL of one export.
+
+    `order` None means the order of `rowid`. `nul_condition` is SQL that is true for every row that may
+    contain a NUL. `record_sql` is the JSON text of the row, None if only the columns are exported.
+    `first_rowid` is the lowest rowid of the rows.
+    """
 
     name: str
     columns: tuple[Column, ...]
@@ -76,8 +84,8 @@ class ExportQuery:
     on_progress: Callable[[int], object] = int
 
     def count_rows(self, connection: sqlite3.Connection) -> tuple[int, int | None]:
-        """How many rows the file has, its header apart, and the lowest rowid among them."""
-        # The plus lets an index answer both; without it SQLite walks the table for the first.
+        """Return the number of rows without the header, and their lowest rowid."""
+        # The plus lets SQLite compute both from an index; without it min() scans the table.
         sql = f"SELECT count(*), min(+rowid) FROM {self.table} WHERE {self.where}"
         count, first_rowid = connection.execute(sql, self.values).fetchone()
         return count, first_rowid
@@ -85,9 +93,9 @@ class ExportQuery:
     def fetch_batches(
         self, connection: sqlite3.Connection, batch_size: int | None = None
     ) -> Iterator[list[tuple[Any, ...]]]:
-        """Yield the values of all rows as stored, secrets masked, in batches.
+        """Yield the stored values of all rows in batches, with masked secrets.
 
-        A batch has BATCH_ROWS rows, or `batch_size`. `on_progress` is called with the number of rows written.
+        A batch has BATCH_ROWS rows, or `batch_size`. `on_progress` receives the number of rows consumed.
         """
         cells = ", ".join(_mask_sql(column) for column in self.columns)
         cursor = connection.cursor()
@@ -107,7 +115,7 @@ ChunkWriter = Callable[[sqlite3.Connection, ExportQuery], Iterator[bytes]]
 
 
 class ChunkedFile(Iterator[bytes]):
-    """A file in chunks, that gives back what it holds open after the last of them and after an error."""
+    """A file in chunks. It releases its resources after the last chunk and after an error."""
 
     name: str
     row_count: int
@@ -122,46 +130,47 @@ class ChunkedFile(Iterator[bytes]):
             raise
 
     def prefetch(self) -> None:
-        """Do what comes before the first chunk, so that its errors come before a response's status."""
+        """Compute the first chunk, so that errors are raised before the status of a response is sent."""
         first_chunk = next(self, b"")
         self._chunks = chain((first_chunk,), self._chunks)
 
     def close(self) -> None:
-        """Give it back before. Safe to call twice."""
-        # First what reads: a statement that is not at its end holds its view whatever is rolled back.
+        """Release the resources. Safe to call twice."""
+        # Drop the cursors first: an unfinished statement keeps its snapshot even after a rollback.
         self._chunks = iter(())
         self._open_resources.close()
 
 
 TRUNCATION_MARKER = b"\r\n*** THIS EXPORT BROKE OFF AFTER AN ERROR AND IS NOT COMPLETE ***\r\n"
+"""Last line of a truncated export, in any format."""
 
 
 def mark_if_truncated(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """The file; after an error with a last line that no reader takes for a record.
+    """Append a truncation marker to an export that an error aborts.
 
-    The server ends the transfer normally in either case (Granian sends the final chunk after an exception
-    too), so the file itself has to show that it is not complete.
+    Granian sends the final chunk even after an exception, so clients see a complete transfer. The content of
+    the file must show that it is incomplete.
     """
     try:
         yield from chunks
     except Exception:
-        log.exception("an export broke off")
+        log.exception("export aborted after an error; its last line is the truncation marker")
         yield TRUNCATION_MARKER
 
 
 STALLED_SECONDS = 600.0
-"""A reader who takes nothing for so long loses the view: as long as it is held the write-ahead log grows."""
+"""Seconds without a read before an export is aborted. Its snapshot prevents truncation of the WAL."""
 
 
 class ReaderStalled(SwitchroomError):
-    """The rest of the file is not to be had any more."""
+    """The export was aborted because its client stopped reading."""
 
 
 class ExportStream(ChunkedFile):
-    """Written from one view of the mirror: what is counted before the first chunk is what the file holds,
-    whatever changes meanwhile. The view is given back to the mirror where nobody takes the chunks.
+    """An export written from one snapshot of the mirror.
 
-    Raises QueryError when made.
+    The number of rows is counted in the same snapshot, so it always matches the file. If the client reads
+    nothing for STALLED_SECONDS, the snapshot is released. The constructor raises QueryError.
     """
 
     def __init__(self, read: OpenReader, selection: Selection, write_chunks: ChunkWriter) -> None:
@@ -185,14 +194,17 @@ class ExportStream(ChunkedFile):
     def __next__(self) -> bytes:
         with self._read_lock:
             if self._is_stalled:
-                raise ReaderStalled(f"nobody took any of {self.name} for {STALLED_SECONDS:.0f} s")
+                raise ReaderStalled(
+                    f"The export {self.name} was aborted: the client read nothing for"
+                    f" {STALLED_SECONDS:.0f} s."
+                )
             try:
                 return super().__next__()
             finally:
                 self._last_read_at = clock.monotonic()
 
     def close_if_stalled(self) -> None:
-        # Else it is at work.
+        # A held lock means that a chunk is being computed.
         if self._read_lock.acquire(blocking=False):
             try:
                 if clock.monotonic() - self._last_read_at >= STALLED_SECONDS:
@@ -207,7 +219,7 @@ _streams_lock = threading.Lock()
 
 
 def close_stalled_streams() -> None:
-    """Look after every file that is under way in this process."""
+    """Abort all exports of this process whose clients stopped reading."""
     with _streams_lock:
         streams = list(_open_streams)
     for stream in streams:
@@ -215,12 +227,12 @@ def close_stalled_streams() -> None:
 
 
 def count(connection: sqlite3.Connection, selection: Selection) -> int:
-    """How many rows the file would have. Raises QueryError."""
+    """Return the number of rows of an export. Raise QueryError."""
     return build_export_query(connection, selection).count_rows(connection)[0]
 
 
 def build_export_query(connection: sqlite3.Connection, selection: Selection) -> ExportQuery:
-    """The SQL of an export. Raises QueryError for what no record has."""
+    """Build the SQL of an export. Raise QueryError for unknown fields."""
     register(connection)
     parsed_query, resource, preset = selection.query, selection.resource, selection.preset
     has_own_table = preset is not None and preset.has_own_table
@@ -256,7 +268,7 @@ def build_export_query(connection: sqlite3.Connection, selection: Selection) -> 
         table=f'"{resource.table}"' + (" AS c" if has_own_table else ""),
         where=where,
         order=order,
-        # GLOB looks for the backslash first: a third of what instr() costs.
+        # GLOB searches for the backslash first, in a third of the time of instr().
         nul_condition=_build_nul_condition(preset)
         if preset is not None and has_own_table
         else f"_doc GLOB '*{_NUL}*'",
@@ -275,7 +287,7 @@ def _build_nul_condition(preset: Preset) -> str:
 def list_derived_columns(
     connection: sqlite3.Connection, resource: Resource, preset: Preset | None
 ) -> Mapping[str, DerivedColumn]:
-    """The columns that may be asked for beside the record's own fields, by name."""
+    """Return the columns available in addition to the record's own fields, by name."""
     if preset is not None and preset.has_own_table:
         return {column.name: column for column in preset.derived_columns}
     return derive_columns(resource, dictionaries.load_labels(connection, resource))
@@ -284,8 +296,11 @@ def list_derived_columns(
 def list_available_columns(
     connection: sqlite3.Connection, resource: Resource, preset: Preset | None
 ) -> list[str]:
-    """Every column that may be asked for, secrets apart: documented fields, then others that records have,
-    then what is made of them, then our bookkeeping."""
+    """Return the names of all available columns except secrets.
+
+    The order is: documented fields, undocumented fields found in records, derived columns, bookkeeping
+    columns.
+    """
     has_own_table = preset is not None and preset.has_own_table
     fields = [field for field in resource.fields if not field.item_only and not is_secret(field.name)]
     names = [field.name for field in sorted(fields, key=lambda field: not field.documented)]
@@ -299,7 +314,7 @@ def list_available_columns(
 
 
 def _list_found_columns(connection: sqlite3.Connection, resource: Resource) -> tuple[str, ...]:
-    """Columns of a collection whose fields nobody documented: those that its records have."""
+    """Return the fields found in records, for a collection without documented fields."""
     return browse.sample_fields(connection, resource).undocumented[:MAX_COLUMNS] or BOOKKEEPING_COLUMNS[:2]
 
 
@@ -319,20 +334,21 @@ def _build_column(
     if name in BOOKKEEPING_COLUMNS:
         return Column(name, name, "text")
     if field is not None and is_secret(name):
-        # That a PIN is set may be known, so the column stands there; by a filter its value could be guessed.
+        # The column may show that a PIN is set. Filters cannot use it, or its value could be guessed.
         return Column(name, f'"{name}"', "secret")
     sql = binder.build_expression(name, "columns")
     if is_secret(name):
         return Column(name, sql, "secret")
     if field is not None and is_utc_time(resource, field):
-        # A preset has a column of its own for the local time.
+        # A preset has a separate column for the local time.
         return Column(name, sql, "time" if selection.preset is None else "utc")
     is_nested = field is not None and field.actual_type in ("array", "object")
     if sql.startswith("json_extract("):
-        # It ends a text at its NUL and writes half a surrogate pair as broken UTF-8; reading does neither.
+        # json_extract truncates a text at a NUL and writes a lone surrogate as invalid UTF-8; field_of is
+        # exact.
         sql = f"CASE WHEN {_HAS_ESCAPES} THEN {sql.replace('json_extract', 'field_of', 1)} ELSE {sql} END"
     if is_nested or field is None:
-        # What lies deeper may be a PIN as well.
+        # A nested value may contain a PIN.
         sql = f"CASE WHEN {sql} GLOB '[[{{]*' THEN without_secrets({sql}) ELSE {sql} END"
     return Column(name, sql, "json" if is_nested else get_value_kind(field, resource))
 

@@ -1,4 +1,4 @@
-"""`/exports/<resource>.<suffix>`: the filter shown, as a file (docs/exports.md)."""
+"""Route `/exports/<resource>.<suffix>`: download the filtered records as a file (docs/exports.md)."""
 
 from __future__ import annotations
 
@@ -18,8 +18,10 @@ NAME = "exports"
 
 
 def make_blueprint(context: AppContext) -> Blueprint:
-    """As a blueprint called `exports`, open to the guard: it takes a person with the right `export`, or a key
-    of the facade."""
+    """Create the blueprint `exports`.
+
+    It is exempt from the login check: its routes accept a dashboard user with the right `export`, or a key.
+    """
     blueprint = Blueprint(NAME, __name__)
     exports = ExportRoutes(context)
     rule = f"/exports/<path:name>.<any({','.join(FORMATS)}):form>"
@@ -29,7 +31,7 @@ def make_blueprint(context: AppContext) -> Blueprint:
 
 
 class ExportRoutes:
-    """The route of exports. One per application."""
+    """View function of exports. One instance per application."""
 
     def __init__(self, context: AppContext) -> None:
         self._context = context
@@ -65,13 +67,15 @@ class ExportRoutes:
 
 
 def parse_args(args: MultiDict[str, str]) -> dict[str, str]:
-    """Parameters by name. A form sends a `columns` for each tick, a link one with commas."""
+    """Return parameters by name. A form sends `columns` once per checkbox, a link once with commas."""
     return {**args.to_dict(), "columns": ",".join(args.getlist("columns"))}
 
 
 def _build_download(chunks: ChunkedFile, form: str) -> Response:
-    """`X-Export-Rows` is how many rows the file has: counted before its first byte, from the same view of the
-    mirror, so that whoever reads the file can tell that all of it came. HEAD answers the count alone.
+    """Build the download response.
+
+    `X-Export-Rows` is the number of rows, counted in the same snapshot before the first byte. A client can
+    compare it with the file to detect truncation. HEAD returns only the headers.
     """
     response = Response(mark_if_truncated(chunks), content_type=FORMATS[form].mime)
     response.call_on_close(chunks.close)

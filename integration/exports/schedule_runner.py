@@ -1,8 +1,8 @@
-"""Delivers what schedules ask for: each period once, the oldest first, when all of it is here.
+"""Deliver due export schedules: each period once, oldest first, when its records are complete.
 
-A period is marked as delivered when its target has it. A crash between the two repeats the delivery, under
-the same name or Message-ID; none loses one. Every schedule has a thread of its own while it delivers, so that
-a target that hangs keeps no other waiting.
+A period is marked as delivered after its target has accepted the file. A crash between the two repeats the
+delivery with the same file name or Message-ID; a crash never loses a delivery. Each schedule delivers in a
+separate thread, so that a target that hangs delays no other schedule.
 """
 
 from __future__ import annotations
@@ -30,13 +30,15 @@ log = logging.getLogger(__name__)
 JOB_NAME = "scheduled exports"
 """Name of the job and of its health check."""
 CHECK_SECONDS = 30.0
+"""Seconds between runs of the job."""
 RETRY_DELAYS = (60.0, 300.0, 900.0, 3600.0, 3 * 3600.0, 6 * 3600.0)
-"""Seconds between attempts, the last for all that follow; each up to a fifth shorter or longer."""
+"""Seconds between attempts; the last value repeats. RETRY_JITTER varies each by up to 20 %."""
 RETRY_JITTER = (0.8, 1.2)
+"""Range of the random factor of a retry delay."""
 
 
 class ScheduleRunner:
-    """One per running product."""
+    """Delivers the schedules of an app context. One instance per context."""
 
     def __init__(self, context: AppContext) -> None:
         self._context = context
@@ -52,7 +54,7 @@ class ScheduleRunner:
         )
 
     def run(self) -> None:
-        """Begin to deliver whatever is due; returns at once."""
+        """Start the delivery of due schedules. Returns immediately."""
         with self._context.app_db.read() as connection:
             schedules = export_schedules.list_all(connection)
         schedule_ids = {schedule.id for schedule in schedules}
@@ -64,7 +66,7 @@ class ScheduleRunner:
                 self._start_thread(schedule)
 
     def stop(self, seconds: float = 0.5) -> None:
-        """Begin nothing more, and give what is under way so long. What it doesn't end is delivered again."""
+        """Start no more deliveries, and wait up to `seconds` for active ones. Aborted ones are repeated."""
         with self._lock:
             self._is_stopping = True
             threads = list(self._running.values())
@@ -73,16 +75,16 @@ class ScheduleRunner:
             thread.join(max(0.0, deadline - clock.monotonic()))
 
     def describe_failures(self) -> str | None:
-        """What the health report says of schedules; None where all is well."""
+        """Return a summary of failing schedules for the health check; None if none fails."""
         with self._context.app_db.read() as connection:
             failing = [f"{name}: {error}" for _, name, error in deliveries.list_failing(connection)]
         failing += [f"schedule {schedule_id}: {error}" for schedule_id, error in self._errors.items()]
         if len(failing) > 1:
-            return f"{len(failing)} fail; {failing[0]}"
+            return f"{len(failing)} schedules fail; the first is {failing[0]}"
         return failing[0] if failing else None
 
     def deliver_due(self, schedule: Schedule) -> None:
-        """Deliver what is due of one schedule, until there is nothing more or the target fails."""
+        """Deliver the due periods of one schedule until none is left or the target fails."""
         with self._context.app_db.read() as connection:
             abandoned = find_abandoned(connection, schedule, clock.now())
         if abandoned is not None:
@@ -93,7 +95,7 @@ class ScheduleRunner:
             if self._is_stopping or not self._deliver_period(due_period):
                 return
 
-    # --- inside ------------------------------------------------------------------------------------
+    # --- internals ---------------------------------------------------------------------------------
 
     def _start_thread(self, schedule: Schedule) -> None:
         with self._lock:
@@ -108,15 +110,16 @@ class ScheduleRunner:
             self.deliver_due(schedule)
             self._errors.pop(schedule.id, None)
         except Exception as error:
-            # Nobody waits for this thread: house.db could not be read or written.
-            log.exception("schedule %s", schedule.id)
+            # Delivery errors are handled inside; here house.db could not be read or written. No caller
+            # receives the error, so the health check reports it.
+            log.exception("schedule %s failed", schedule.id)
             self._errors[schedule.id] = str(error) or type(error).__name__
         finally:
             with self._lock:
                 del self._running[schedule.id]
 
     def _list_due(self, schedule: Schedule) -> list[DuePeriod]:
-        """What is to be tried now, the oldest first."""
+        """Return the due periods whose back-off has passed, oldest first."""
         now = clock.utc_text(clock.now())
         with self._context.app_db.read() as connection:
             due_periods = list_due(connection, schedule, clock.now())
@@ -128,7 +131,7 @@ class ScheduleRunner:
         return [due_period for due_period in due_periods if due_period not in delayed]
 
     def _deliver_period(self, due_period: DuePeriod) -> bool:
-        """Deliver one period if it can be; False where the others need not be tried."""
+        """Deliver one period if its data allows it. Return False to skip the schedule's other periods."""
         key, started_at, app_db = due_period.period.key, clock.now(), self._context.app_db
         try:
             with self._context.mirror_db.read() as connection:
@@ -136,13 +139,13 @@ class ScheduleRunner:
             if incomplete_reason is not None and not self._accepts_incomplete(due_period, incomplete_reason):
                 return True
             delay = backoff.delay(due_period.delivery_state.tries + 1, RETRY_DELAYS, jitter=RETRY_JITTER)
-            # Before anything leaves: whatever happens from here on, the next try is not at once.
+            # Store the back-off before the delivery, so that a crash does not cause an immediate retry.
             deliveries.mark_started(
                 app_db, due_period.schedule.id, key, clock.utc_text(started_at + timedelta(seconds=delay))
             )
             name = due_period.file_name(complete=incomplete_reason is None)
             with tempfile.TemporaryFile(dir=self._context.settings.storage.data_dir) as file:
-                # One at a time: making files is bounded by this machine, delivering by whoever takes them.
+                # Write one file at a time: writing is limited by this host, delivering by the targets.
                 with self._writing_lock:
                     rows = self._write_file(due_period, file)
                 size = file.tell()
@@ -154,13 +157,13 @@ class ScheduleRunner:
         except Exception as error:
             text = str(error)
             if not isinstance(error, DeliveryFailed | QueryError | visibility.NotAllowed):
-                log.exception("schedule %s, %s", due_period.schedule.id, key)
+                log.exception("schedule %s, period %s failed", due_period.schedule.id, key)
                 if isinstance(error, OSError):
-                    text = f"the file can't be made ({error.strerror})"
+                    text = f"The file cannot be written: {error.strerror}."
                 elif not isinstance(error, SwitchroomError):
-                    text = f"{type(error).__name__}; the log says more"
+                    text = f"{type(error).__name__}. The log of the server has the details."
             holds_all = not isinstance(error, DeliveryFailed) or error.holds_all
-            log.warning("schedule %s, %s: %s", due_period.schedule.id, key, text)
+            log.warning("schedule %s, period %s: %s", due_period.schedule.id, key, text)
             deliveries.mark_failed(
                 app_db, due_period.make_attempt(started_at, "failed", text), holds_all=holds_all
             )
@@ -171,7 +174,7 @@ class ScheduleRunner:
         return True
 
     def _accepts_incomplete(self, due_period: DuePeriod, incomplete_reason: str) -> bool:
-        """Whether an incomplete file is to be delivered now; else notes what the period waits for."""
+        """Return whether to deliver an incomplete file now. If not, record the missing data."""
         schedule, delivery_state = due_period.schedule, due_period.delivery_state
         is_waiting = clock.now() < due_period.wait_until
         if delivery_state.at_once or not (is_waiting or not schedule.incomplete or delivery_state.partial_at):
@@ -185,13 +188,14 @@ class ScheduleRunner:
         return False
 
     def _write_file(self, due_period: DuePeriod, file: IO[bytes]) -> int:
-        """The file of a period, as whoever made the schedule may have it; returns its rows."""
+        """Write the export of a period with the rights of the schedule's owner. Return the number of rows."""
         schedule, settings = due_period.schedule, self._context.settings
         target, _ = export_request.find_export(schedule.export)
         person = people.find(self._context.app_db, schedule.who)
         if person is None or not has(person, "supervisor"):
             raise visibility.NotAllowed(
-                f"{schedule.who} may export no longer; somebody who may has to save it"
+                f"{schedule.who} no longer has the role supervisor. A user with this role must save the"
+                " schedule."
             )
         viewer = visibility.of(person, settings.dashboard.agents_see)
         viewer.check_export(target, FORMATS[schedule.form].right)

@@ -1,4 +1,4 @@
-"""Where every schedule stands, for people: on the dashboard and on the command line."""
+"""Status of export schedules, for the dashboard and the command `schedules`."""
 
 from __future__ import annotations
 
@@ -15,12 +15,16 @@ from integration.exports.schedules import Schedule
 
 FREQUENCY_LABELS = {"day": "every day", "week": "every week, on Monday", "month": "every month, on the 1st"}
 LOG_LINES = 100
+"""Number of delivery attempts searched for the last successful one."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScheduleStatus:
-    """`about` says why it fails or waits; `next_at` is when the next delivery is due (UTC text); `last` the
-    newest attempt that was delivered."""
+    """Status of one schedule.
+
+    `about` is the reason for a failure or for waiting. `next_at` is the time of the next delivery (UTC text),
+    `last` the newest successful attempt.
+    """
 
     schedule: Schedule
     title: str
@@ -31,7 +35,7 @@ class ScheduleStatus:
 
 
 def list_statuses(connection: sqlite3.Connection, now: datetime) -> list[ScheduleStatus]:
-    """All schedules, by name."""
+    """Return the status of all schedules, sorted by name."""
     return [compute_status(connection, schedule, now) for schedule in schedules.list_all(connection)]
 
 
@@ -57,7 +61,7 @@ def compute_status(connection: sqlite3.Connection, schedule: Schedule, now: date
 
 
 def export_title(export: str) -> str:
-    """What an export is called; the name itself where nothing has it any more."""
+    """Return the title of an export; its name if the export no longer exists."""
     try:
         target, preset = export_request.find_export(export)
     except UnknownExport:

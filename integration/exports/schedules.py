@@ -1,5 +1,4 @@
-"""Schedules of exports: what is exported, how often, in which zone, and where to (`deliveries.py` has
-what became of it)."""
+"""Export schedules: export, frequency, time zone and target. `deliveries.py` stores their progress."""
 
 from __future__ import annotations
 
@@ -42,18 +41,22 @@ CREATE TABLE IF NOT EXISTS export_schedules (
 Target = Literal["folder", "email", "put"]
 TARGETS: tuple[Target, ...] = get_args(Target)
 MAX_SCHEDULES = 100
-"""Schedules of an installation."""
+"""Largest number of schedules of an installation."""
 MAX_NAME_LENGTH = 60
+"""Characters of a schedule's name; the rest is cut off."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
-    """`export` and `form` are those of `/exports/<export>.<form>`, `args` its parameters. `file` is how
-    names of files begin, before their period. `at` is 'HH:MM' in `zone`; `place` is a folder below the
-    allowed one, e-mail addresses with blanks between, or a URL; `secret` its Authorization header, or ''.
+    """A recurring export.
 
-    It runs in the name of `who`. For data that is not complete it waits `wait_hours`; then it delivers what
-    there is where `incomplete` says so. Periods that were due until `since` (UTC text) are none of its.
+    `export` and `form` are those of `/exports/<export>.<form>`, `args` the parameters. `file` is the prefix
+    of file names, before the period. `at` is 'HH:MM' in `zone`. `place` is a folder below `exports.folder`,
+    e-mail addresses separated by blanks, or a URL; `secret` is the Authorization header for the URL, or ''.
+
+    Exports run with the rights of the dashboard user `who` (an e-mail address). A schedule waits `wait_hours`
+    for complete data, then delivers an incomplete file if `incomplete` is set. Periods due until `since` (UTC
+    text) are not delivered.
     """
 
     id: int = 0
@@ -77,12 +80,12 @@ class Schedule:
 
     @property
     def display_place(self) -> str:
-        """`place` for pages and logs: what stands behind '?' in a URL may be a credential."""
+        """`place` for pages and logs, without the query of a URL, which may contain credentials."""
         return self.place.partition("?")[0] if self.target == "put" else self.place
 
 
 def list_all(connection: sqlite3.Connection) -> list[Schedule]:
-    """All schedules, by name."""
+    """Return all schedules, sorted by name."""
     rows = connection.execute("SELECT * FROM export_schedules ORDER BY name COLLATE NOCASE, id")
     return [_from_row(row) for row in rows]
 
@@ -93,19 +96,19 @@ def find(connection: sqlite3.Connection, schedule_id: int) -> Schedule | None:
 
 
 def make_file_name(name: str) -> str:
-    """What files of the schedule `name` are called. Raises DomainError where nothing is left of it."""
+    """Return the file name prefix of a schedule. Raise DomainError for a name without letters and digits."""
     file = re.sub(r"[^\w.]+", "-", name.casefold()).strip("-._")
     if not file:
-        raise DomainError("A schedule needs a name with letters or figures in it.")
+        raise DomainError("Enter a name that contains letters or digits.")
     return file
 
 
 def add(app_db: Database, schedule: Schedule) -> int:
-    """Keep a new schedule; returns its id. Raises DomainError."""
+    """Store a new schedule. Return its id. Raise DomainError."""
 
     def work(tx: Transaction) -> int:
         if tx.execute("SELECT count(*) FROM export_schedules").fetchone()[0] >= MAX_SCHEDULES:
-            raise DomainError(f"There are {MAX_SCHEDULES} schedules already. Remove one first.")
+            raise DomainError(f"At most {MAX_SCHEDULES} schedules are possible. Remove one first.")
         now = clock.utc_text()
         new_schedule = replace(schedule, id=0, since=now, created_at=now, paused_at=None)
         return _upsert(tx, new_schedule)
@@ -114,7 +117,7 @@ def add(app_db: Database, schedule: Schedule) -> int:
 
 
 def change(app_db: Database, schedule: Schedule) -> None:
-    """Replace the schedule of this id; what failed is tried again at once. Raises DomainError."""
+    """Replace a schedule and retry its failed periods at the next run. Raise DomainError."""
 
     def work(tx: Transaction) -> None:
         stored = find(tx.connection, schedule.id)
@@ -122,7 +125,7 @@ def change(app_db: Database, schedule: Schedule) -> None:
             raise DomainError("This schedule was removed.")
         since = stored.since
         if schedule.every != stored.every:
-            # Periods of another length are other periods.
+            # Open periods of another frequency have invalid keys.
             since = clock.utc_text()
             deliveries.delete_open_periods(tx, schedule.id)
         _upsert(tx, replace(schedule, since=since, created_at=stored.created_at, paused_at=stored.paused_at))
@@ -132,14 +135,14 @@ def change(app_db: Database, schedule: Schedule) -> None:
 
 
 def remove(app_db: Database, schedule_id: int) -> bool:
-    """False where there is none. Its log stays."""
+    """Delete a schedule; its log stays. Return False if it does not exist."""
     return app_db.write(
         lambda tx: tx.execute("DELETE FROM export_schedules WHERE id = ?", (schedule_id,)).rowcount > 0
     )
 
 
 def pause(app_db: Database, schedule_id: int) -> None:
-    """Deliver nothing until `resume`."""
+    """Pause a schedule: deliver nothing until `resume`."""
     app_db.write(
         lambda tx: tx.execute(
             "UPDATE export_schedules SET paused_at = coalesce(paused_at, ?) WHERE id = ?",
@@ -149,7 +152,7 @@ def pause(app_db: Database, schedule_id: int) -> None:
 
 
 def resume(app_db: Database, schedule_id: int) -> None:
-    """Go on with what was open before the pause, and with what becomes due from now on."""
+    """Resume a schedule: deliver periods that were open before the pause and those due from now on."""
 
     def work(tx: Transaction) -> None:
         tx.execute(
@@ -175,7 +178,7 @@ def _upsert(tx: Transaction, schedule: Schedule) -> int:
     ).fetchone()
     if conflict is not None:
         raise DomainError(
-            f"Files of the schedule “{conflict[0]}” are called {cleaned.file} already. Choose another name."
+            f"The schedule “{conflict[0]}” already uses the file name {cleaned.file}. Choose another name."
         )
     values: list[object] = []
     for column in _COLUMNS:

@@ -1,4 +1,4 @@
-"""What an export is of: which records, which columns, which time zone (docs/exports.md)."""
+"""Selection of an export: records, columns and time zone (docs/exports.md)."""
 
 from __future__ import annotations
 
@@ -35,23 +35,25 @@ FILTER_LABELS = {
     "has_recording": "recorded", "has_voicemail": "with voicemail", "has_charge": "with a cost",
     "min_charge": "cost, at least", "labelled_leg_ids": "with the label asked for",
 }  # fmt: skip
-"""What narrows calls, in words. The ids that a search found on its way say nothing to a reader."""
+"""Labels of call filters for the description in a file. Filters by ids that a search found are omitted."""
 FILTERS_WITHOUT_VALUE = frozenset({"time_spans", "labelled_leg_ids"})
-"""Whose values are looked-up ids and spans."""
+"""Filters described without a value, because the value is a list of ids or spans."""
 
 MAX_COLUMNS = 120
-"""SQLite functions take 127 arguments, and a line is one of them."""
+"""Largest number of columns: SQLite functions accept 127 arguments, and a CSV line is one `printf` call."""
 
 BOOKKEEPING_COLUMNS = ("_first_seen", "_last_seen", "_source", "_missing_since")
-"""May be asked for as columns beside the record's own fields."""
+"""Columns of the mirror that can be exported in addition to the record's own fields."""
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """`columns` in the order of the file, () for whatever fields the records have; `zone` None for UTC as
-    stored, `local_zone` the zone of columns that are local times by name; `is_raw` for the records as
-    received, where the form has room for them. `call_filters` narrow what the question asks; `bound_values`
-    is bound in columns."""
+    """Records, columns and time zone of an export.
+
+    `columns` are in the order of the file; () means the fields found in the records. `zone` None means UTC as
+    stored; `local_zone` is the zone of derived local times. `is_raw`: formats that can contain the records as
+    received do so. `call_filters` limit the records further; `bound_values` are bound in the SQL of columns.
+    """
 
     query: Query
     columns: tuple[str, ...]
@@ -68,11 +70,11 @@ class Selection:
 
     @property
     def name(self) -> str:
-        """What the file is called, without its ending."""
+        """File name without suffix."""
         return self.preset.name if self.preset else self.resource.table
 
     def describe(self) -> list[tuple[str, str]]:
-        """What was asked for, in words for a reader of the file."""
+        """Return the filters and the order as (label, value) lines for the reader of the file."""
         lines = []
         for entry in self.query.conditions:
             for condition in entry.conditions if isinstance(entry, AnyOf) else (entry,):
@@ -97,7 +99,7 @@ class Selection:
         return replace(self, query=self.query.with_conditions(*conditions))
 
     def with_calls(self, call_filter: CallFilter) -> Selection:
-        """Only the calls that `call_filter` shows; of recordings and voice messages, only those calls'."""
+        """Limit the selection to calls that match `call_filter`, or to the records of these calls."""
         return replace(self, call_filters=(*self.call_filters, call_filter))
 
 
@@ -109,14 +111,14 @@ def select(
     timezone: str = "UTC",
     base_url: str = "",
 ) -> Selection:
-    """The export that `args` ask for: the facade's filter, sort and dir; `from` (inclusive) and `to` (not
-    inclusive) on the collection's date property, in the zone `tz` where given; `columns` a comma list.
+    """Parse the parameters of an export of a collection.
 
-    `timezone` is for columns that are local times where no `tz` is given; links begin with `base_url`. Raises
-    QueryError naming what is wrong.
+    `filter`, `sort` and `dir` are those of the facade. `from` (inclusive) and `to` (exclusive) apply to the
+    collection's date property, in the zone `tz` if given. `columns` is separated by commas. Without `tz`,
+    `timezone` is the zone of derived local times. Links begin with `base_url`. Raises QueryError.
     """
     if args.get("group_by"):
-        raise QueryError("group_by can't be exported")
+        raise QueryError("group_by: not supported in exports. Omit the parameter.")
     query_args = {name: args[name] for name in ("filter", "sort", "dir") if args.get(name)}
     parsed_query = query.parse(
         resource, query_args, include_missing=resource.collection in HISTORY, hidden_fields=hidden
@@ -142,7 +144,10 @@ def select_preset(
     base_url: str,
     hidden: frozenset[str] = frozenset(),
 ) -> Selection:
-    """As `select`, of a preset: without `tz`, `timezone` is the zone of `from` and `to` too."""
+    """Parse the parameters of a preset, as `select` does.
+
+    Without `tz`, `timezone` is also the zone of `from` and `to`.
+    """
     zoned_args = {**args, "tz": args.get("tz") or timezone}
     selection = select(preset.resource, zoned_args, hidden, timezone=timezone, base_url=base_url)
     selection = replace(
@@ -159,7 +164,7 @@ def select_preset(
 
 
 def _check_properties_exist(preset: Preset, parsed_query: Query, columns: tuple[str, ...]) -> None:
-    """A table of ours has no records that could know more than its columns."""
+    """Raise QueryError for unknown properties. The table of calls has no fields beyond its columns."""
     fields = {field.name for field in preset.resource.fields}
     requested = [
         ("filter", entry.property) for entry in parsed_query.conditions if isinstance(entry, Condition)
@@ -190,7 +195,7 @@ def _add_date_range(parsed_query: Query, args: Mapping[str, str], zone: ZoneInfo
 def _parse_columns(args: Mapping[str, str]) -> tuple[str, ...]:
     names = [name.strip() for name in args.get("columns", "").split(",") if name.strip()]
     if len(names) > MAX_COLUMNS:
-        raise QueryError(f"columns: at most {MAX_COLUMNS} are allowed")
+        raise QueryError(f"columns: {len(names)} columns requested, at most {MAX_COLUMNS} are allowed")
     return tuple(dict.fromkeys(names))
 
 
@@ -200,15 +205,15 @@ def _parse_zone(name: str | None) -> ZoneInfo | None:
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise QueryError(f"tz: {name!r} is not a time zone; one is called 'Europe/London'") from None
+        raise QueryError(f"tz: {name!r} is not a time zone. Use a name like 'Europe/London'.") from None
 
 
 def _parse_utc(name: str, text: str, zone: ZoneInfo | None) -> str:
-    """A date is its midnight; with a Z it is UTC whatever the zone."""
+    """Convert a date or time to UTC text. A date means its midnight; a time with Z is UTC in any zone."""
     utc_text = text.replace("T", " ").removesuffix("Z")
     moment = clock.parse_utc(f"{utc_text}:00" if len(utc_text) == len("2026-07-01 09:15") else utc_text)
     if moment is None:
-        raise QueryError(f"{name}: {text!r} is not a date ('YYYY-MM-DD' or 'YYYY-MM-DD HH:MM:SS')")
+        raise QueryError(f"{name}: {text!r} is not a date. Use 'YYYY-MM-DD' or 'YYYY-MM-DD HH:MM:SS'.")
     if zone is not None and not text.endswith("Z"):
         moment = datetime.combine(moment.date(), moment.time(), zone).astimezone(UTC)
     return clock.utc_text(moment)

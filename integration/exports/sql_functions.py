@@ -1,4 +1,4 @@
-"""What is made of a cell: times in a zone, durations, texts without NULs; most of it for SQLite to call."""
+"""Conversions of cells: zones, durations, NULs. Most are registered as SQLite functions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ def register(connection: sqlite3.Connection) -> None:
 
 
 def field_of(record_text: str, path: str) -> Any:
-    """What json_extract gives for `path` ('$."name"'), exactly, as a column of the mirror holds it."""
+    """Return the value at `path` ('$."name"') as the mirror stores it.
+
+    Unlike json_extract it is exact for NULs and lone surrogates.
+    """
     return to_column_value(read_record(record_text).values.get(path[3:-1]))
 
 
@@ -34,17 +37,17 @@ def without_nul(value: Any) -> Any:
 
 
 def parse_utc(value: Any) -> datetime | None:
-    """The moment that a stored UTC time tells; None for anything else."""
+    """Parse a stored UTC time; None for any other value."""
     if not isinstance(value, str) or len(value) != 19 or value[10] != " ":
         return None
     try:
-        return datetime.fromisoformat(value).replace(tzinfo=UTC)  # strptime takes ten times as long
+        return datetime.fromisoformat(value).replace(tzinfo=UTC)  # strptime takes 10 times as long
     except ValueError:
         return None
 
 
 def in_zone(value: Any, zone: str) -> Any:
-    """A UTC time as the same moment in `zone`; what is no time stays as it is."""
+    """Convert a UTC time to `zone`. Other values are returned unchanged."""
     moment = parse_utc(value)
     try:
         return value if moment is None else _convert_to_zone(moment, zone).replace(tzinfo=None).isoformat(" ")
@@ -53,7 +56,7 @@ def in_zone(value: Any, zone: str) -> Any:
 
 
 def with_offset(value: Any, zone: str) -> Any:
-    """As `in_zone`, its offset behind it: '2026-07-01 09:30:00+01:00'."""
+    """Convert a UTC time to `zone`, with its offset: '2026-07-01 09:30:00+01:00'."""
     moment = parse_utc(value)
     try:
         return value if moment is None else _convert_to_zone(moment, zone).isoformat(" ")
@@ -62,7 +65,7 @@ def with_offset(value: Any, zone: str) -> Any:
 
 
 def format_duration(value: Any) -> Any:
-    """Seconds as h:mm:ss; what is no number of seconds stays as it is."""
+    """Format seconds as h:mm:ss. Other values are returned unchanged."""
     if not isinstance(value, int) or value < 0:
         return value
     return f"{value // 3600}:{value // 60 % 60:02}:{value % 60:02}"

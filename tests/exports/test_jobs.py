@@ -212,7 +212,7 @@ def test_a_restart_begins_it_again_and_gives_up_in_the_end(
         )
     )
     exports.restart()
-    assert "cut off" in exports.until("failed", second, ann)["error"]
+    assert "interrupted" in exports.until("failed", second, ann)["error"]
 
 
 def test_what_ends_the_work_shows_in_health_and_the_next_run_goes_on(

@@ -11,11 +11,11 @@ from integration.exports.formats.format import Format
 FORMATS: dict[str, Format] = {
     entry.suffix: entry for entry in (csv.FORMAT, xlsx.FORMAT, parquet.FORMAT, jsonl.FORMAT, media_zip.FORMAT)
 }
-"""By suffix, in the order of the command line."""
+"""Formats by suffix, in the order of the command line."""
 
 
 def list_available(resource: Resource, person: Person) -> list[Format]:
-    """The formats in which `person` may have `resource`, in the order of the pages."""
+    """Return the formats in which `person` can export `resource`, in the order of the pages."""
     return [entry for entry in list_by_page_order() if entry.is_available(resource, person)]
 
 

@@ -1,7 +1,7 @@
-"""CSV composed inside SQLite: a line is one `printf`, so that no cell passes through Python.
+"""CSV, composed inside SQLite: each line is one `printf`, so that no cell passes through Python.
 
 RFC 4180, CRLF, UTF-8. Text is always quoted, numbers never. Cells that a spreadsheet would run as a formula
-get one `'` before them (promise S17).
+get the prefix `'` (promise S17).
 """
 
 from __future__ import annotations
@@ -15,14 +15,13 @@ from integration.exports.query import MASK, Column, ExportQuery, ExportStream
 from integration.exports.selection import OpenReader, Selection
 
 CHUNK_ROWS = 2000
-"""Records of one chunk; what is held in memory."""
+"""Records of one chunk, the largest number held in memory."""
 
 
 def stream(
     read: OpenReader, selection: Selection, *, bom: bool = False, chunk_rows: int = CHUNK_ROWS
 ) -> ExportStream:
-    """The file in chunks: the header first, then `chunk_rows` records each. Memory does not grow with the
-    file.
+    """Return the file in chunks: the header, then `chunk_rows` records per chunk, in constant memory.
 
     Raises QueryError before the first chunk.
     """
@@ -36,11 +35,10 @@ def chunks(
     bom: bool = False,
     chunk_rows: int = CHUNK_ROWS,
 ) -> Iterator[bytes]:
-    """The file of `export_query`, all of it from `connection`'s one view."""
-    # Fields that nobody documented are called what the platform sends.
+    """Yield the file of `export_query` from the snapshot of `connection`."""
+    # Names of undocumented fields come from the platform, so they are quoted and guarded like cells.
     header = ",".join(quote_cell(column.name) for column in export_query.columns) + "\r\n"
     yield ("\ufeff" if bom else "").encode() + header.encode()
-    # Values beside the sheet's own: the zones for times.
     values = {
         **export_query.values,
         "zone": export_query.zone.key if export_query.zone else None,
@@ -50,11 +48,11 @@ def chunks(
     fast_line, careful_line = (
         _build_line_sql(export_query, digit_columns, strip_nul=strip_nul) for strip_nul in (False, True)
     )
-    # printf stops at a NUL, so records that hold one take the long way.
+    # printf stops at a NUL, so records that may contain one use the slower expression.
     line = f"CASE WHEN {export_query.nul_condition} THEN {careful_line} ELSE {fast_line} END"
     source = f"{export_query.table} {{}} WHERE {export_query.where}"
     if export_query.order is not None:
-        # In another order there is no key to go on from: one statement, read bit by bit.
+        # Another order has no key to resume from: read one statement in steps.
         cursor = connection.cursor()
         cursor.row_factory = None
         sql = f"SELECT CAST({line} AS BLOB) FROM {source.format('')} ORDER BY {export_query.order}"
@@ -62,9 +60,9 @@ def chunks(
         while rows := cursor.fetchmany(chunk_rows):
             yield b"".join(row[0] for row in rows)
         return
-    # One step for a whole chunk: rows don't pass through Python, and other threads run meanwhile.
-    # NOT INDEXED: one pass over the table in the order of its rowid for all chunks together, instead of a
-    # sort for each. Where it begins is asked of the indexes.
+    # One statement per chunk: rows do not pass through Python, and other threads run in the meantime.
+    # NOT INDEXED: all chunks together scan the table once in the order of rowid, instead of one sort per
+    # chunk. The first rowid comes from an index.
     sql = (
         "SELECT CAST(group_concat(line, '') AS BLOB), max(key) FROM (SELECT rowid AS key, "
         f"{line} AS line FROM {source.format('NOT INDEXED')} AND rowid >= :after ORDER BY rowid LIMIT :lines)"
@@ -81,7 +79,7 @@ def chunks(
 
 
 def _find_digit_columns(connection: sqlite3.Connection, export_query: ExportQuery) -> frozenset[str]:
-    """The columns whose cells begin with a figure, as far as the first row tells."""
+    """Return the columns whose cell in the first row begins with a digit."""
     cells = ", ".join(column.sql for column in export_query.columns)
     sql = f"SELECT {cells} FROM {export_query.table} WHERE rowid = :first"
     row = connection.execute(sql, {**export_query.values, "first": export_query.first_rowid}).fetchone() or ()
@@ -102,7 +100,7 @@ def _build_line_sql(export_query: ExportQuery, digit_columns: frozenset[str], *,
         )
         for column in export_query.columns
     ]
-    # Only conversions stand in the template: nothing that anybody chose.
+    # The template contains only conversions, no names or values from outside.
     template = ",".join(conversion for conversion, _ in cells) + "\r\n"
     return f"printf('{template}', {', '.join(cell for _, cell in cells)})"
 
@@ -110,7 +108,7 @@ def _build_line_sql(export_query: ExportQuery, digit_columns: frozenset[str], *,
 def _build_cell_sql(
     column: Column, export_query: ExportQuery, *, strip_nul: bool, starts_with_digit: bool
 ) -> tuple[str, str]:
-    """The conversion and the expression for one column's cells."""
+    """Return the printf conversion and the SQL expression for the cells of a column."""
     value = f"without_nul({column.sql})" if strip_nul else column.sql
     if column.kind == "secret":
         return '"%w"', f"CASE WHEN {value} IS NULL THEN '' ELSE '{MASK}' END"
@@ -120,7 +118,7 @@ def _build_cell_sql(
         return '"%w"', f"CASE WHEN {value} GLOB '[0-9]*' THEN {time_sql} ELSE {text_sql} END"
     if column.kind in ("text", "json", "time", "utc"):
         return '"%w"', _guard_formula(value, starts_with_digit)
-    # A number stands bare; text that drifted in is quoted like other text. NULL prints as nothing.
+    # Numbers are not quoted; text in a number column (schema drift) is. NULL becomes an empty cell.
     text_sql = f"printf('\"%w\"', {_guard_formula(value, starts_with_digit)})"
     if column.kind == "duration":
         duration_sql = f"printf('%d:%02d:%02d', {value} / 3600, {value} / 60 % 60, {value} % 60)"
@@ -134,12 +132,12 @@ def _build_cell_sql(
 
 
 def _guard_formula(cell: str, starts_with_digit: bool) -> str:
-    """`'` before what a spreadsheet takes for a formula; a phone number with its plus is none.
+    """Return SQL that puts `'` before a cell that a spreadsheet treats as a formula.
 
-    Nearly every cell is empty, begins with a letter, or with a figure, and is settled by the comparisons that
-    come first, those that most cells of the column need before the others: each costs what reading the cell
-    costs. Tab and CR stand before the 14th character, + , and - between * and the full stop, = and @ between
-    the figures and the letters.
+    A phone number with a plus sign is not a formula. Each comparison costs as much as reading the cell.
+    Nearly every cell is empty or begins with a letter or a digit, so these comparisons come first, starting
+    with the one that fits most cells of the column. In character order, tab and CR are below 14; '+', ',' and
+    '-' are between '*' and '.'; '=' and '@' are between the digits and the letters.
     """
     is_letter, is_digit = f"{cell} >= 'A'", f"({cell} < '=' AND {cell} >= '.')"
     likely_test, other_test = (is_digit, is_letter) if starts_with_digit else (is_letter, is_digit)
@@ -158,7 +156,7 @@ def _guard_formula(cell: str, starts_with_digit: bool) -> str:
 
 
 def quote_cell(text: str) -> str:
-    """A cell of text, as the file's own cells are written."""
+    """Quote and guard a text cell in the same way as the SQL expressions."""
     number = text[1:]
     is_phone_number = 6 <= len(number) <= 15 and number.isascii() and number.isdigit()
     if text.startswith(("=", "@", "-", "\t", "\r")) or (text.startswith("+") and not is_phone_number):

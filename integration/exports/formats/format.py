@@ -1,4 +1,4 @@
-"""Format: what routes, jobs, pages and commands need of one file format."""
+"""Interface of a file format for routes, jobs, pages and commands."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from integration.exports.selection import OpenReader, Selection
 
 @dataclass(frozen=True, slots=True)
 class StreamOptions:
-    """What a request chooses beside the selection. `bom` is a byte order mark; `data_dir` has the archive."""
+    """Options of a stream. `bom` adds a byte order mark; `data_dir` contains the archive."""
 
     data_dir: Path
     bom: bool = False
@@ -27,11 +27,12 @@ class StreamOptions:
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """One file format. `suffix` ends file names and names the format; `label` and `hint` are for people.
+    """One file format. `suffix` is its name and the file suffix; `label` and `hint` are shown on pages.
 
-    Selections of more than `background_above` rows are prepared in the background by `write`. `order` is the
-    place on pages, `package` the optional package that it needs, `right` a right beside “export”.
-    `for_media` restricts it to collections with files; `write_months` serves `--partition-by month`.
+    `write` prepares selections of more than `background_above` rows in the background. `order` is the
+    position on pages, `package` an optional Python package that the format requires, `right` a right required
+    in addition to “export”. `for_media` limits the format to collections with files. `write_months`
+    implements `--partition-by month`.
     """
 
     suffix: str
@@ -49,10 +50,10 @@ class Format:
 
     def __post_init__(self) -> None:
         if self.background_above is not None and self.write is None:
-            raise ValueError(f"the format {self.suffix} is prepared in the background and has no `write`")
+            raise ValueError(f"The format {self.suffix} has `background_above` but no `write`.")
 
     def is_available(self, resource: Resource, person: Person) -> bool:
-        """Whether it is installed, serves `resource` and is permitted to `person`."""
+        """Return whether the format is installed, supports `resource` and is permitted to `person`."""
         return (
             (self.package is None or find_spec(self.package) is not None)
             and (not self.for_media or resource.collection in MEDIA_COLLECTIONS)

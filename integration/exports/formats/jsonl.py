@@ -1,5 +1,7 @@
-"""JSON Lines: each record as the platform sent it, one per line; ready-made exports, and collections whose
-columns were chosen, by their columns."""
+"""JSON Lines: one record per line, as received from the platform.
+
+Presets, and collections with selected columns, have one object with these columns per line.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +19,11 @@ from integration.exports.sql_functions import format_duration, in_zone, with_off
 from integration.mirror.records.masking import mask_json
 
 CHUNK_ROWS = 2000
+"""Records of one chunk, the largest number held in memory."""
 
 
 def stream(read: OpenReader, selection: Selection, *, chunk_rows: int = CHUNK_ROWS) -> ExportStream:
-    """The file in chunks. Raises QueryError at once."""
+    """Return the file in chunks. Raise QueryError immediately."""
     return ExportStream(read, selection, partial(chunks, chunk_rows=chunk_rows))
 
 
@@ -63,7 +66,7 @@ def _write_objects(
 
 
 def _make_converter(column: Column, export_query: ExportQuery) -> Callable[[Any], Any] | None:
-    """How a column's cells differ from what is stored; None where they don't."""
+    """Return the conversion of stored values for a column; None if values are written as stored."""
     if column.kind == "local":
         return partial(with_offset, zone=export_query.local_zone.key)
     if column.kind == "time" and export_query.zone is not None:
@@ -74,7 +77,7 @@ def _make_converter(column: Column, export_query: ExportQuery) -> Callable[[Any]
 
 
 def _parse_json(value: Any) -> Any:
-    """A list or an object as such; what is no JSON stays the text it is."""
+    """Parse JSON text. Text that is not JSON is returned unchanged."""
     try:
         return orjson.loads(value) if isinstance(value, str) else value
     except orjson.JSONDecodeError:

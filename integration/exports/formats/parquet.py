@@ -1,7 +1,7 @@
-"""Parquet, for DuckDB, ClickHouse, Spark and pandas: one file, or a data set with a folder for each month.
+"""Parquet for DuckDB, ClickHouse, Spark and pandas: one file, or a data set with one folder per month.
 
-Every column has the type that the catalogue documents, so that files of different months always fit together;
-a value of another type stands in `_unfit` (JSON text by column) and leaves its own cell empty.
+Every column has the type documented in the catalogue, so files of different months always have compatible
+schemas. A value of another type is written to `_unfit` (JSON text by column), and its own cell is empty.
 """
 
 from __future__ import annotations
@@ -24,17 +24,18 @@ from integration.exports.selection import OpenReader, Selection
 from integration.exports.sql_functions import format_duration, parse_utc, with_offset
 
 GROUP_ROWS = 50_000
-"""Rows of one row group; what is held in memory."""
+"""Rows of one row group, the largest number held in memory."""
 CHUNK_BYTES = 1 << 16
+"""Bytes of one chunk of a stream."""
 UNFIT_COLUMN = "_unfit"
 UNDATED = "undated"
 _INT64_LIMIT = 2**63
 
 
 def stream(read: OpenReader, selection: Selection) -> ExportStream:
-    """The file in chunks, the first of them when all rows are written (to a temporary file).
+    """Return the file in chunks. The first chunk follows after all rows are written to a temporary file.
 
-    Raises QueryError at once, also where pyarrow is not installed.
+    Raises QueryError immediately, also if pyarrow is not installed.
     """
     _import_pyarrow()
     return ExportStream(read, selection, chunks)
@@ -49,7 +50,7 @@ def chunks(connection: sqlite3.Connection, export_query: ExportQuery) -> Iterato
 
 
 def write(connection: sqlite3.Connection, export_query: ExportQuery, file: IO[bytes]) -> int:
-    """Write the file; returns how many rows it has."""
+    """Write the file. Return the number of rows."""
     arrow = _import_pyarrow()
     from pyarrow.parquet import ParquetWriter
 
@@ -69,16 +70,17 @@ def write(connection: sqlite3.Connection, export_query: ExportQuery, file: IO[by
 
 
 def write_months(read: OpenReader, selection: Selection, folder: Path) -> dict[str, int]:
-    """Write `folder/month=YYYY-MM/part-0.parquet` for every (UTC) month of the selection, all from one view;
-    returns the rows of each. A month's file is replaced in one step when it is whole, so that the same data
-    set may be written again every night; months beside the selection are left alone.
+    """Write `folder/month=YYYY-MM/part-0.parquet` for every UTC month of the selection, from one snapshot.
 
-    Raises QueryError where the records have no date, StorageError.
+    Return the number of rows by month. The file of a month is replaced atomically after it is complete, so
+    the same data set can be updated every night. Files of other months are not changed.
+
+    Raises QueryError for records without a date, and StorageError.
     """
     _import_pyarrow()
     date = selection.resource.date
     if date is None:
-        raise QueryError(f"partition-by: {selection.name} has no date to part it by")
+        raise QueryError(f"partition-by: {selection.name} has no date property. Omit --partition-by.")
     rows_by_month: dict[str, int] = {}
     with read() as connection:
         export_query = build_export_query(connection, selection)
@@ -105,14 +107,16 @@ def _replace_file(target: Path, write_content: Callable[[IO[bytes]], int]) -> in
         with atomic_files.open_atomic(target) as file:
             return write_content(file)
     except OSError as error:
-        raise StorageError(f"{target}: can't be written ({error.strerror})") from error
+        raise StorageError(f"The file {target} cannot be written: {error.strerror}.") from error
 
 
 def _import_pyarrow() -> Any:
     try:
         import pyarrow
     except ImportError:
-        raise QueryError("Parquet needs one more package: pip install 'switchroom[parquet]'") from None
+        raise QueryError(
+            "The format parquet requires the package pyarrow: pip install 'switchroom[parquet]'"
+        ) from None
     return pyarrow
 
 
@@ -125,7 +129,7 @@ def _arrow_type(arrow: Any, column: Column) -> Any:
 
 
 Converter = Callable[[Any], Any]
-"""A stored value as its column's type has it; raises ValueError for one that does not fit."""
+"""Converts a stored value to the type of its column. Raises ValueError for a value of another type."""
 
 
 def _convert_batch(

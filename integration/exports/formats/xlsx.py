@@ -1,7 +1,7 @@
-"""XLSX for Excel: text stays text (phone numbers keep plus and zeros), times and durations are real ones.
+"""XLSX for Excel: text stays text (phone numbers keep plus and zeros); times and durations are typed cells.
 
-The rows' sheets come first, as many as Excel's limit of rows demands; the last sheet says what this is a file
-of: the export, its filter, zone, time, row count, and what did not fit.
+Rows are distributed over as many sheets as Excel's row limit requires. The last sheet describes the file:
+export, filter, time zone, creation time, number of rows, and truncated cells.
 """
 
 from __future__ import annotations
@@ -26,24 +26,26 @@ from integration.exports.selection import OpenReader, Selection
 from integration.exports.sql_functions import parse_utc, without_nul
 
 MAX_SHEET_ROWS = 1_048_576
-"""Rows of one sheet, its header included (the file format's limit)."""
+"""Largest number of rows of a sheet including its header (limit of the file format)."""
 MAX_CELL_CHARACTERS = 32_767
-"""Characters of one cell (the file format's limit)."""
+"""Largest number of characters of a cell (limit of the file format)."""
 MAX_EXACT_INTEGER = 2**53
-"""Beyond it a number loses its last figures in Excel: such ids are written as text."""
+"""Largest integer written as a number. Excel would lose the last digits of larger ids; they become text."""
 CHUNK_BYTES = 1 << 16
+"""Bytes of one chunk of a stream."""
 
 _WIDTHS: dict[ColumnKind, int] = {"time": 19, "utc": 19, "local": 19, "text": 18}
 _DAY_SECONDS = 86_400
 _EPOCH = datetime(1899, 12, 30)
+"""Day 0 of Excel's date numbers."""
 TRUNCATED = -2
-"""What XlsxWriter answers where it had to shorten a text."""
+"""Return value of XlsxWriter for a truncated text."""
 
 
 def stream(read: OpenReader, selection: Selection, *, sheet_rows: int = MAX_SHEET_ROWS) -> ExportStream:
-    """The file in chunks, the first of them when all rows are written (to a temporary file).
+    """Return the file in chunks. The first chunk follows after all rows are written to a temporary file.
 
-    Raises QueryError at once.
+    Raises QueryError immediately.
     """
     return ExportStream(read, selection, partial(chunks, selection=selection, sheet_rows=sheet_rows))
 
@@ -70,7 +72,7 @@ def write(
     *,
     sheet_rows: int = MAX_SHEET_ROWS,
 ) -> None:
-    """Write the workbook; memory does not grow with it. `sheet_rows` is what one sheet may hold."""
+    """Write the workbook in constant memory. `sheet_rows` is the maximum per sheet, header included."""
     workbook = xlsxwriter.Workbook(file, {"constant_memory": True, "in_memory": False})
     workbook.set_properties({"title": export_query.name, "comments": "Made by Switchroom"})
     bold = workbook.add_format({"bold": True})
@@ -130,8 +132,10 @@ def write(
 
 
 class _TextWorksheet(Worksheet):
-    """A sheet that takes text for text: with constant memory XlsxWriter would write `<r>…</r>` as it stands,
-    as XML that whoever wrote it into a field chose."""
+    """A worksheet that escapes all text.
+
+    In constant memory mode XlsxWriter writes a text `<r>…</r>` unescaped, so a field could inject XML.
+    """
 
     def _xml_rich_inline_string(self, string: Any, attributes: Any = ()) -> None:
         self._xml_inline_string(string, False, attributes)
@@ -161,7 +165,7 @@ def _finish_worksheet(worksheet: _TextWorksheet | None, row_count: int, export_q
 
 
 class _CellFormats:
-    """How cells look, and how many had to be cut."""
+    """Formats of time and duration cells, and the number of truncated cells."""
 
     def __init__(self, time_format: CellFormat, duration_format: CellFormat) -> None:
         self.time_format = time_format
@@ -175,9 +179,10 @@ CellWriter = Callable[[int, int, Any], object]
 def _make_cell_writer(
     worksheet: _TextWorksheet, column: Column, export_query: ExportQuery, formats: _CellFormats
 ) -> CellWriter:
-    """What writes a cell of this column by its row and place; whatever drifted in is text.
+    """Return a function that writes a cell of `column`. Values of another type are written as text.
 
-    The methods behind `write_string` and `write_number`: these also take 'A1', which costs a tenth of it all.
+    It calls the internal methods of XlsxWriter: the public `write_string` and `write_number` also parse 'A1'
+    notation, which costs a tenth of the total time.
     """
     zone = {"time": export_query.zone, "local": export_query.local_zone}.get(column.kind)
     write_string, write_number = worksheet._write_string, worksheet._write_number
@@ -218,7 +223,7 @@ def _make_cell_writer(
 
 
 def _to_excel_days(value: Any, zone: ZoneInfo | None) -> float | None:
-    """A stored time as Excel counts: in days, without zones. None for what is no time, or before 1901."""
+    """Convert a stored time to Excel's number of days. None for an invalid time or one before 1901."""
     moment = parse_utc(value)
     if moment is None or not 1900 < moment.year < 9999:
         return None

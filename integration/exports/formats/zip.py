@@ -1,8 +1,8 @@
-"""A ZIP of the recordings (or voice messages) of a filter, with a manifest, made while it is sent.
+"""ZIP of the recordings or voicemail messages of a filter, with a manifest, created while it is sent.
 
-Inside: `manifest.csv`, a row for every record of the filter with the name of its file and, in the column
-`missing`, why there is none; the files under these names; and, where some are missing, `missing.csv` with
-these alone.
+Content: `manifest.csv` with a row for every record of the filter, the name of its file and, in column
+`missing`, the reason for a missing file; the files under these names; and `missing.csv` with the missing
+files only, if there are any.
 """
 
 from __future__ import annotations
@@ -28,20 +28,24 @@ from integration.exports.query import ChunkedFile, Column, build_export_query
 from integration.exports.selection import OpenReader, Selection
 
 CHUNK_BYTES = 1 << 18
+"""Bytes read from a file per chunk."""
 _ARCHIVE_PATH = re.compile(r"(recordings|voicemail)/([0-9]{4}/[0-9]{2}/[0-9]{2}|undated)/[0-9]{1,19}\.mp3")
-"""What the archive names its files; nothing else is opened (promise S13)."""
+"""Paths of the archive's files. No other file is opened (promise S13)."""
 
 
 class ZipExport(ChunkedFile):
-    """The ZIP in chunks. What it holds is settled when it is made, from one view of the mirror that is given
-    back before the first file is sent: a slow reader of gigabytes keeps nothing open but two temporary files.
+    """A ZIP in chunks.
 
-    `row_count` is how many records the manifest has. Raises QueryError when made.
+    The constructor determines the content from one snapshot of the mirror and releases the snapshot before
+    the first file is sent. A slow client keeps only three temporary files open. `row_count` is the number of
+    records of the manifest. The constructor raises QueryError.
     """
 
     def __init__(self, read: OpenReader, selection: Selection, data_dir: Path) -> None:
         if selection.resource.collection not in MEDIA_COLLECTIONS:
-            raise QueryError("only recordings and voicemail can be exported as a ZIP")
+            raise QueryError(
+                f"{selection.name} cannot be exported as zip: only recordings and voicemail have audio files"
+            )
         self.name = selection.name
         self._data_dir = data_dir
         with ExitStack() as stack:
@@ -88,8 +92,8 @@ class ZipExport(ChunkedFile):
                             modified = time.gmtime(os.fstat(file.fileno()).st_mtime)
                             yield from _add_file(archive, sink, path, file, modified)
                     except FileNotFoundError as error:
-                        # Deleted since the manifest was made. Any other fault breaks the archive off.
-                        reason = f"can't be read ({error.strerror})"
+                        # Deleted since the manifest was written. Any other error aborts the export.
+                        reason = f"cannot be read ({error.strerror})"
                 if reason is not None:
                     is_complete = False
                     cells = ",".join(csv.quote_cell(text) for text in (path or "", reason))
@@ -101,17 +105,19 @@ class ZipExport(ChunkedFile):
 
     def _find_missing_reason(self, path: str | None, state: str | None) -> str | None:
         if not path:
-            return f"not in the archive ({state or 'never asked for'})"
+            return f"not in the archive ({state or 'never requested'})"
         try:
             _open_archived(self._data_dir, path).close()
         except OSError as error:
-            return f"can't be read ({error.strerror})"
+            return f"cannot be read ({error.strerror})"
         return None
 
 
 class _ChunkBuffer(io.RawIOBase):
-    """Takes what is written until somebody fetches it. It can't be sought, so that the ZIP is written in one
-    go, sizes behind their files."""
+    """Buffer between `ZipFile` and the chunks.
+
+    It is not seekable, so `ZipFile` writes sequentially and puts sizes after the files.
+    """
 
     def __init__(self) -> None:
         self._buffer = bytearray()
@@ -132,7 +138,7 @@ class _ChunkBuffer(io.RawIOBase):
 def _add_file(
     archive: zipfile.ZipFile, sink: _ChunkBuffer, name: str, file: IO[bytes], modified: time.struct_time
 ) -> Iterator[bytes]:
-    # A ZIP knows no year before 1980.
+    # ZIP cannot store years before 1980.
     entry = zipfile.ZipInfo(name, date_time=max(modified[:6], (1980, 1, 1, 0, 0, 0)))
     entry.external_attr = 0o600 << 16
     with archive.open(entry, "w", force_zip64=False) as entry_file:

@@ -103,7 +103,7 @@ def test_the_manifest_of_a_zip_is_guarded_like_a_csv(tmp_path: Path) -> None:
     rows = list(csv.reader(io.StringIO(manifest, newline="")))
     assert rows[0] == ["caller", "missing"]
     assert [row[0] for row in rows[1:]] == [guarded(text) for text in ODD]
-    assert {row[1] for row in rows[1:]} == {"not in the archive (never asked for)"}
+    assert {row[1] for row in rows[1:]} == {"not in the archive (never requested)"}
 
 
 def test_a_header_that_the_platform_chose_is_guarded_too(app: TestApp) -> None:

@@ -56,7 +56,7 @@ def test_it_holds_the_files_the_manifest_names_and_says_what_is_missing(app):
     for row in rows[:2]:
         assert archive.read(row["file"]) == AUDIO + bytes([int(row["id"]) - 30])
     assert table(archive, "missing.csv") == [
-        {"id": "33", "file": "", "reason": "not in the archive (never asked for)"}
+        {"id": "33", "file": "", "reason": "not in the archive (never requested)"}
     ]
 
 
