@@ -1,4 +1,4 @@
-"""The facade's one door: every request below a base path comes through `Facade.answer`."""
+"""Entry point of the facade: `Facade.respond` handles every request below a base path."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ log = logging.getLogger(__name__)
 NAME = "facade"
 METHODS = ("GET", "HEAD", "OPTIONS", "POST", "PATCH", "DELETE")
 PASS_THROUGH_METHODS = ("GET", "POST", "PATCH", "DELETE")
-"""What the platform may know of a path that the specification doesn't list."""
+"""Methods that are passed through for paths that the specification does not list."""
 UNEXPECTED_ERROR_MESSAGE = (
     "Switchroom failed on this request because of an internal error; the log of the server has the cause. "
     "Retry a read in a few seconds. Before you retry a write, check whether it was carried out."
 )
 _FAX_PATH = re.compile(r"/faxes/(?P<id>[0-9]{1,19})\.pdf")
-"""Archived like recordings, though the specification lacks its path (docs/platform.md#7-resources)."""
+"""Path of a fax file, archived like recordings. The specification lacks it (docs/platform.md#7-resources)."""
 _ALLOWED_HEADERS = "Authorization, Content-Type, X-Auth-Token, Cache-Control, Idempotency-Key, Range"
 _EXPOSED_HEADERS = (
     "X-Mirror-Age, X-Mirror-Complete, X-Export-Rows, Content-Range, Accept-Ranges, ETag, Retry-After"
@@ -47,14 +47,19 @@ _EXPOSED_HEADERS = (
 
 
 class PathBelowBase(PathConverter):
-    """Everything below a base path. Werkzeug's own stops at a line break, and something else would answer."""
+    """Any path below a base path.
+
+    Werkzeug's own converter stops at a line break; such paths would get a response of another form.
+    """
 
     regex = r"(?s:[^/].*?)"
 
 
 def list_base_paths(context: AppContext) -> tuple[str, ...]:
-    """Where the facade answers, the longest first: as configured, and at the path of platform.base_url with
-    either version segment."""
+    """Return the base paths, longest first.
+
+    They are the configured ones, and the path of `platform.base_url` with either version segment.
+    """
     paths = {path.rstrip("/") for path in context.settings.facade.base_paths}
     platform_path = urlsplit(str(context.settings.platform.base_url)).path.rstrip("/")
     if platform_path:
@@ -70,9 +75,9 @@ def list_base_paths(context: AppContext) -> tuple[str, ...]:
 
 
 def make_blueprint(context: AppContext, fetch_file: FetchFile | None = None) -> Blueprint:
-    """The facade as a blueprint called `facade`, open to the guard: it has credentials of its own.
+    """Create the blueprint `facade`. It is exempt from the login check and checks its own credentials.
 
-    `fetch_file(kind, record_id)` brings a missing file into the archive.
+    `fetch_file(kind, record_id)` downloads a missing file into the archive.
     """
     blueprint = Blueprint(NAME, __name__)
     facade = Facade(context, fetch_file)
@@ -84,8 +89,11 @@ def make_blueprint(context: AppContext, fetch_file: FetchFile | None = None) -> 
 
 
 def _add_routes(bases: Iterable[str], facade: Facade, state: BlueprintSetupState) -> None:
-    """Every path below `bases`, by every method there is: a rule that names its methods would leave the
-    answer to a TRACE to Flask, in another shape. `Blueprint.add_url_rule` knows no such rule."""
+    """Add routes for all paths below `bases` and all methods.
+
+    With a list of methods, Flask would answer a TRACE with an error of another form.
+    `Blueprint.add_url_rule` always sets a list of methods, so the rules are added directly.
+    """
     routes = state.app.url_map
     routes.converters["facade_rest"] = PathBelowBase
     endpoint = f"{NAME}.answer"
@@ -96,7 +104,7 @@ def _add_routes(bases: Iterable[str], facade: Facade, state: BlueprintSetupState
 
 
 class Facade:
-    """What stands behind the routes. One per application."""
+    """Handler of all facade requests. One instance per application."""
 
     def __init__(self, context: AppContext, fetch_file: FetchFile | None = None) -> None:
         self._context = context
@@ -105,7 +113,7 @@ class Facade:
         self.authenticator = context.authenticator
 
     def respond(self, rest: str = "") -> Response:
-        """Respond to any request; every error has the JSON shape of `build_error_response`."""
+        """Respond to a request. Every error has the JSON form of `build_error_response`."""
         try:
             response = self._handle("/" + rest)
         except ApiError as api_error:
@@ -123,7 +131,9 @@ class Facade:
         except Exception as error:
             if isinstance(error, sqlite3.OperationalError) and str(error) == "interrupted":
                 response = build_error_response(
-                    400, "This query takes too long; filter on an indexed property."
+                    400,
+                    f"The query took longer than {reads.QUERY_TIMEOUT_SECONDS:g} s and was cancelled."
+                    " Filter by an indexed property.",
                 )
             else:
                 log.exception("%s %s failed", request.method, request.path)
@@ -138,7 +148,7 @@ class Facade:
         if path != "/" and (
             any(segment in ("", ".", "..") for segment in segments) or not path.isprintable()
         ):
-            raise ApiError(404, "There is nothing at this path.")
+            raise ApiError(404, "There is no resource at this path.")
         operation_match = match(method, path)
         operation, parameters = operation_match if operation_match else (None, {})
         if fax_match := _FAX_PATH.fullmatch(path):
@@ -150,7 +160,7 @@ class Facade:
         caller = self.authenticator.identify(request)
         facade_request = self._build_request(caller, method, path, operation, parameters)
         if path == "/":
-            raise ApiError(404, "There is nothing at this path.")
+            raise ApiError(404, "There is no resource at this path.")
         allowed_methods = list_methods(path)
         if (
             operation is None
@@ -159,7 +169,7 @@ class Facade:
         ):
             raise ApiError(
                 405,
-                f"{method} is not allowed here.",
+                f"The method {method} is not allowed at this path.",
                 headers={"Allow": _format_allow(allowed_methods or PASS_THROUGH_METHODS)},
             )
         check_rights(facade_request)
@@ -217,11 +227,11 @@ class Facade:
         return reads.read_record(facade_request, target)
 
     def _respond_options(self, path: str) -> Response:
-        """Preflights carry no credentials, so neither does this answer need any."""
+        """Respond to OPTIONS. Preflight requests have no credentials, so none are required."""
         return build_response(b"", 204, headers={"Allow": _format_allow(list_methods(path) or METHODS)})
 
     def _add_cors_headers(self, response: Response) -> Response:
-        """CORS as configured (facade.cors_origins). No cache on the way may keep an answer."""
+        """Add CORS headers for `facade.cors_origins`, and forbid caches to store the response."""
         response.headers.setdefault("Cache-Control", "no-store")
         origins = self._context.settings.facade.cors_origins
         if not origins:
@@ -247,10 +257,10 @@ def _format_allow(methods: Iterable[str]) -> str:
 
 
 def _select_error_headers(error: HTTPException) -> dict[str, str]:
-    """What an error says in headers: the Content-Range of a 416, the Allow of a 405."""
+    """Return the headers of an error, such as Content-Range of a 416 and Allow of a 405."""
     return {name: value for name, value in error.get_headers() if name != "Content-Type"}
 
 
 def _respond_ping() -> Response:
-    """Both forms: the specification's `message` and the observed `data` (docs/platform.md#2-sign-in)."""
+    """Respond with the documented `message` and the observed `data` (docs/platform.md#2-sign-in)."""
     return build_response(orjson.dumps({"message": "Pong", "data": {"response": "Pong"}}))

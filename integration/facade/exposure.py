@@ -1,6 +1,7 @@
-"""What we do with each operation of the specification. One explicit entry each; a test demands it.
+"""Policy of the facade for each operation of the specification.
 
-The catalogue holds the facts about the platform; this is the facade's policy.
+Every operation has an explicit entry; a test checks this. The catalogue contains the facts about the
+platform.
 """
 
 from __future__ import annotations
@@ -9,15 +10,15 @@ from enum import Enum
 
 
 class Exposure(Enum):
-    """How an operation is answered."""
+    """Source of the response to an operation. The value is the description in command `catalogue`."""
 
-    MIRROR = "from the mirror"
-    READ_THROUGH = "asked of the platform each time"
-    WRITE_THROUGH = "done by the platform, then noted in the mirror"
-    DESTRUCTIVE = "done by the platform, only with facade.destructive"
-    FILE = "from the archive, fetched and kept when missing"
-    PUBLIC = "passed to the platform, without credentials of ours"
-    LOCAL = "answered here"
+    MIRROR = "served from the mirror"
+    READ_THROUGH = "requested from the platform each time"
+    WRITE_THROUGH = "sent to the platform, then stored in the mirror"
+    DESTRUCTIVE = "sent to the platform, only with facade.destructive"
+    FILE = "served from the archive, downloaded and stored if missing"
+    PUBLIC = "passed to the platform without credentials"
+    LOCAL = "handled by Switchroom"
 
 
 MIRROR = Exposure.MIRROR
@@ -197,8 +198,9 @@ EXPOSURE: dict[str, Exposure] = {
 }
 
 UNDOCUMENTED_EXPOSURE = {"GET /faxes/{id}.pdf": FILE}
-"""What the specification lacks and is more than passed through."""
+"""Operations that the specification lacks and that are not passed through."""
 
 UNDOCUMENTED_METHODS = frozenset({("PATCH", "queues")})
-"""Methods that real clients use on records of the specification's paths, but that it doesn't list
-(docs/platform.md#16-clients, the queue script); passed through. By method and the path's first segment."""
+"""Undocumented (method, first path segment) pairs on documented paths, passed through.
+
+Real clients use them (docs/platform.md#16-clients, the queue script)."""

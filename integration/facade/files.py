@@ -1,4 +1,4 @@
-"""Files: sound, faxes, traces and captures from the archive with Range and ETag, a user's CDRs as CSV."""
+"""Files of the facade: archived files with Range and ETag, and the CDRs of a user as CSV."""
 
 from __future__ import annotations
 
@@ -51,8 +51,11 @@ _CONTENT_TYPES = {
 
 
 def serve_archived(request: FacadeRequest) -> Response:
-    """`/monitors/{id}.mp3`, `/cdrs/{id}.pcap` and the like. What isn't archived yet is sent on while it is
-    fetched, and kept; what can't be kept here is passed on all the same."""
+    """Serve an archived file, such as `/monitors/{id}.mp3` or `/cdrs/{id}.pcap`.
+
+    A file that is not in the archive is streamed while it is downloaded, and stored. A file that cannot be
+    stored is passed through.
+    """
     response = _serve_file(request)
     if request.path.endswith((".mp3", ".pdf")) and response.status_code in (200, 206):
         _audit_access(request)
@@ -71,7 +74,7 @@ def _serve_file(request: FacadeRequest) -> Response:
         row = media_files.state(connection, kind, record_id)
         stored_record = single_record.find_record(connection, target, record_id)
     if stored_record is None and kind == "fax":
-        # The specification has no path for one fax: whether this one exists is the platform's to say.
+        # The specification has no path for one fax record, so only the platform can decide whether it exists.
         return pass_through.forward(request)
     if stored_record is None:
         _mirror_record(request, target, record_id)
@@ -91,12 +94,13 @@ def _serve_file(request: FacadeRequest) -> Response:
             return _stream_download(request, shared_download, shared_download.size, _CONTENT_TYPES[suffix])
         path = shared_download.wait() if isinstance(shared_download, SharedDownload) else shared_download
     except (StorageFull, OSError) as error:
-        log.warning("%s is passed on without keeping it: %s", request.path, error)
+        log.warning("cannot store %s, passing it through: %s", request.path, error)
         return pass_through.forward(request)
     except PlatformBroken as error:
         if kind in ("recording", "voicemail"):
             raise to_gateway_error(error) from error
-        # Nobody documents what traces and faxes look like: what we take for an error page may be one.
+        # The formats of traces and faxes are undocumented: content that looks like an error page may be
+        # valid.
         return pass_through.forward(request)
     except PlatformError as error:
         if error.status in (403, 404):
@@ -108,7 +112,10 @@ def _serve_file(request: FacadeRequest) -> Response:
 
 
 def _audit_access(request: FacadeRequest) -> None:
-    """Who got which sound or fax, and when (promise S14). Of many ranges the first is the listening."""
+    """Record the access to a recording, voicemail or fax in the audit log (promise S14).
+
+    Of several Range requests only the one that starts at byte 0 is recorded.
+    """
     http_request = request.http_request
     is_later_range = http_request.range is not None and http_request.range.ranges[0][0] != 0
     if http_request.method == "HEAD" or is_later_range:
@@ -124,12 +131,15 @@ def _audit_access(request: FacadeRequest) -> None:
             address=address,
         )
     except StorageError as error:
-        log.warning("that %s got %s could not be noted: %s", request.caller.name, request.path, error)
+        log.warning("cannot record the access of %s to %s: %s", request.caller.name, request.path, error)
 
 
 def serve_user_cdrs(request: FacadeRequest) -> Response:
-    """`/users/{id}/cdrs.csv`, made from the mirror and sent while it is made; how many records it has is told
-    in advance, and its end says so if it broke off (docs/exports.md)."""
+    """Stream `/users/{id}/cdrs.csv` from the mirror.
+
+    `X-Export-Rows` has the number of records; a truncated file ends with the truncation marker
+    (docs/exports.md).
+    """
     if not request.caller.can_read_mirror:
         return pass_through.forward(request)
     target, user_id = get_resource("cdrs"), int(request.path_parameters["id"])
@@ -165,8 +175,7 @@ def serve_user_cdrs(request: FacadeRequest) -> Response:
 
 
 def _mirror_record(request: FacadeRequest, target: Resource, record_id: int) -> None:
-    """The record of a file that is not mirrored yet, since it says where the file belongs. Raises
-    ApiError."""
+    """Request and store the record of a file, which determines the file's path. Raise ApiError."""
     requested_at = clock.utc_text()
     try:
         record = request.context.platform.item(f"/{target.collection}/{record_id}", priority=INTERACTIVE)
@@ -181,18 +190,21 @@ def _mirror_record(request: FacadeRequest, target: Resource, record_id: int) -> 
 
 def _fetch_file(request: FacadeRequest, kind: MediaKind, record_id: int) -> Path | SharedDownload:
     if request.fetch_file is None:
-        raise ApiError(502, "The file is not in the archive yet.")
+        raise ApiError(502, "The file is not in the archive yet, and this process cannot download it.")
     return request.fetch_file(kind, record_id)
 
 
 def _stream_download(
     request: FacadeRequest, shared_download: SharedDownload, size: int, content_type: str
 ) -> Response:
-    """The file while it comes. What fails now ends the body short of its Content-Length; an exception here
-    would do the same, but end up in the server's log as a fault of ours."""
+    """Stream a file while it is downloaded.
+
+    An error ends the body short of its Content-Length. An exception would do the same, but the server would
+    log it as an internal error.
+    """
     start, stop, status = 0, size, 200
     headers = {"Accept-Ranges": "bytes"}
-    # It has no ETag and no date yet: If-Range can't hold, so that the whole is sent.
+    # The file has no ETag and no date yet, so If-Range cannot match: send the entire file.
     if request.http_request.range is not None and "If-Range" not in request.http_request.headers:
         byte_range = request.http_request.range.range_for_length(size)
         if byte_range is None:
@@ -204,7 +216,7 @@ def _stream_download(
         try:
             yield from shared_download.read_chunks(start, stop)
         except (PlatformError, StorageError, OSError) as error:
-            log.warning("%s ended early: %s", request.path, error)
+            log.warning("response to %s truncated: %s", request.path, error)
 
     response = Response(stream_body(), status=status, mimetype=content_type, headers=headers)
     response.content_length = stop - start
@@ -212,7 +224,7 @@ def _stream_download(
 
 
 def _resolve_archived(data_dir: Path, relative_path: str) -> Path | None:
-    """The archived file; None if it is gone, or is not a plain file in its folder (promise S13)."""
+    """Return the path of an archived file; None if it is not a regular file in `data_dir` (promise S13)."""
     path = data_dir / relative_path
     folder = data_dir.resolve()
     if path.is_symlink() or not path.is_file() or not path.resolve().is_relative_to(folder):
@@ -221,7 +233,7 @@ def _resolve_archived(data_dir: Path, relative_path: str) -> Path | None:
 
 
 def _send_archived(path: Path, sha256: str | None, content_type: str) -> Response:
-    """Range, If-Range, If-None-Match and If-Modified-Since are Werkzeug's."""
+    """Send a file. Werkzeug handles Range, If-Range, If-None-Match and If-Modified-Since."""
     return send_file(
         path.resolve(), mimetype=content_type, conditional=True, etag=sha256 or True, max_age=None
     )

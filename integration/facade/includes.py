@@ -1,4 +1,4 @@
-"""`include=users,ddis` and `fields[users]=id,first_name` on ring groups and queues, from the mirror."""
+"""Parameters `include=users,ddis` and `fields[users]=id,first_name`, served from the mirror."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from integration.mirror.records import single_record
 def include_relations(
     connection: sqlite3.Connection, parsed_query: Query, texts: list[bytes], *, allow_partial: bool
 ) -> list[bytes] | None:
-    """The records of `texts` with their relations as objects instead of ids.
+    """Return the records of `texts` with related objects instead of ids.
 
-    None where the mirror can't tell: a relation that no record shows, or a field that the related records
-    don't have, such as an agent's `status` in a queue. With `allow_partial` those are null or left as they
-    are.
+    Return None if the mirror lacks data: a relation that the record does not have, or a field that the
+    related records do not have, such as an agent's `status` in a queue. With `allow_partial` such fields are
+    null and such relations are unchanged.
     """
     relations = [
         relation
@@ -45,7 +45,7 @@ def _include_relation(
     parsed: list[dict[str, Any]],
     items: list[dict[str, Any]],
 ) -> bool:
-    """Put the related objects in; returns whether everything asked for is known."""
+    """Insert the related objects. Return whether the mirror has all requested relations and fields."""
     target = get_resource(relation.target_collection)
     requested_fields = parsed_query.fields.get(relation.name)
     member_lists = [

@@ -1,4 +1,7 @@
-"""What happens before and after a session: passed to the platform, with our own record of its tokens."""
+"""Login, logout and other operations without credentials, passed to the platform.
+
+Tokens of successful logins are cached; tokens that end are revoked here.
+"""
 
 from __future__ import annotations
 
@@ -18,11 +21,14 @@ from integration.facade.writes import check_content_type
 from integration.platform_api.budget import INTERACTIVE
 
 BODY_LIMIT = 64 * 1024
-"""Anyone may send these bodies, so they are read no further."""
+"""Largest body in bytes. These operations need no credentials, so any client can send one."""
 
 
 def forward_public(request: FacadeRequest, authenticator: Authenticator) -> Response:
-    """Login, its second factor, password reset, registration. Sent once: every login may send an e-mail."""
+    """Forward a login, second factor, password reset or registration.
+
+    The request is sent once, without retries, because every login may send an e-mail.
+    """
     request.http_request.max_content_length = BODY_LIMIT
     body = request.http_request.get_data(cache=False)
     if body:
@@ -33,8 +39,7 @@ def forward_public(request: FacadeRequest, authenticator: Authenticator) -> Resp
     address = request.http_request.remote_addr or ""
     app_db = request.context.app_db
     try:
-        # Nobody has shown anything yet: what is no guess counts, too, or strangers would use up our requests
-        # to the platform.
+        # Requests that try no password count as well, or anonymous clients could exhaust the request budget.
         kind: login_throttle.AttemptKind = "password" if is_credential_guess else "public"
         attempt = login_throttle.begin_attempt(app_db, kind, email if is_credential_guess else None, address)
     except TooManyAttempts as error:
@@ -55,9 +60,9 @@ def forward_public(request: FacadeRequest, authenticator: Authenticator) -> Resp
 
 
 def logout(request: FacadeRequest, authenticator: Authenticator) -> Response:
-    """The token is no good here from now on, whatever becomes of it on the platform."""
+    """Revoke the client's token here, then forward the logout. The token stays revoked if that fails."""
     if request.caller.is_local:
-        return build_response(orjson.dumps({"message": "A local key has no session that could end."}))
+        return build_response(orjson.dumps({"message": "A local key has no session. Nothing was changed."}))
     authenticator.revoke(read_credentials(request.http_request).secret)
     try:
         platform_response = request.context.platform.send(
@@ -69,7 +74,7 @@ def logout(request: FacadeRequest, authenticator: Authenticator) -> Response:
 
 
 def revoke_deleted_token(request: FacadeRequest, response: Response, authenticator: Authenticator) -> None:
-    """`DELETE /apitokens/{token}` through us is known at once."""
+    """Revoke a token here after a successful `DELETE /apitokens/{token}`."""
     head, _, token = request.path.strip("/").partition("/")
     if request.method == "DELETE" and head == "apitokens" and token and response.status_code < 400:
         authenticator.revoke(token)

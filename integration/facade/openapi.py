@@ -1,4 +1,4 @@
-"""The facade described as OpenAPI 3.1, made from the catalogue: nothing about an operation is said twice."""
+"""OpenAPI 3.1 document of the facade, generated from the catalogue."""
 
 from __future__ import annotations
 
@@ -46,24 +46,25 @@ _FILE_TYPES = {
     "pdf": "application/pdf",
 }
 _POLICIES = {
-    Exposure.MIRROR: "Answered from the mirror; asked of the platform where the mirror can't tell.",
-    Exposure.READ_THROUGH: "Asked of the platform each time; its last answer serves while it is away.",
-    Exposure.WRITE_THROUGH: "Done by the platform; the mirror knows before the answer leaves.",
-    Exposure.DESTRUCTIVE: "Done by the platform, refused with 403 unless `facade.destructive` is set.",
-    Exposure.FILE: "From the archive; what is not there yet is sent on while it is fetched, and kept.",
+    Exposure.MIRROR: "Served from the mirror; requested from the platform if the mirror lacks data.",
+    Exposure.READ_THROUGH: "Requested from the platform each time; the cached last response is returned "
+    "while the platform is unreachable.",
+    Exposure.WRITE_THROUGH: "Sent to the platform; the result is in the mirror before the response is sent.",
+    Exposure.DESTRUCTIVE: "Sent to the platform; refused with 403 unless `facade.destructive` is set.",
+    Exposure.FILE: "Served from the archive; a missing file is sent during its download, and stored.",
     Exposure.PUBLIC: "Passed to the platform; needs no credentials.",
-    Exposure.LOCAL: "Answered here.",
+    Exposure.LOCAL: "Handled by Switchroom.",
 }
 _DESCRIPTION = (
-    "The hosted phone system's own REST API, served from a mirror of it. A program written for the platform "
-    "works here with another base URL. Reads go on while the platform is away; writes are done by the "
-    "platform first, and nothing is queued. Times are UTC. Paths that are not listed are passed through with "
-    "the caller's rights."
+    "The REST API of the hosted phone system, served from a mirror. A program written for the platform works "
+    "here with another base URL. Reads work while the platform is unreachable. Writes are sent to the "
+    "platform first; nothing is queued. Times are UTC. Paths that are not listed are passed through with the "
+    "client's rights."
 )
 
 
 def build_document(base_paths: Sequence[str], max_limit: int) -> Json:
-    """The whole document. `base_paths` are where the facade answers."""
+    """Build the document. `base_paths` are the servers, `max_limit` is the largest page size."""
     paths: dict[str, Json] = {}
     for operation in (*OPERATIONS, *UNDOCUMENTED_OPERATIONS):
         paths.setdefault(operation.path, {})[operation.method.lower()] = _build_operation(
@@ -134,7 +135,7 @@ def _build_query_parameters(operation: Operation, max_limit: int) -> list[Json]:
         key_parameter = {
             "name": "Idempotency-Key",
             "in": "header",
-            "description": "A repeat with the same key within a day gets the first answer.",
+            "description": "A repeat with the same key within a day gets the first response.",
             "schema": {"type": "string", "minLength": 1, "maxLength": 200, "pattern": "^[!-~]+$"},
         }
         return [] if operation.is_public else [key_parameter]
@@ -142,7 +143,7 @@ def _build_query_parameters(operation: Operation, max_limit: int) -> list[Json]:
     if _has_ranges(operation):
         range_schema = {"type": "string", "examples": ["bytes=0-99"]}
         parameters = [
-            {"name": "Range", "in": "header", "description": "a part of the file", "schema": range_schema}
+            {"name": "Range", "in": "header", "description": "byte range of the file", "schema": range_schema}
         ]
     if operation.response_kind in ("collection", "dictionary") and operation.resource is not None:
         parameters = _build_paging_parameters(get_resource(operation.resource), max_limit)
@@ -154,7 +155,9 @@ def _build_query_parameters(operation: Operation, max_limit: int) -> list[Json]:
                     "include", f"`{relation.name}` and others: ids become objects", {"type": "string"}
                 ),
                 _build_query_parameter(
-                    f"fields[{relation.name}]", "properties to show, a comma list", {"type": "string"}
+                    f"fields[{relation.name}]",
+                    "properties to return, separated by commas",
+                    {"type": "string"},
                 ),
             ]
     return list({parameter["name"]: parameter for parameter in parameters}.values())
@@ -165,19 +168,19 @@ def _build_paging_parameters(target: Resource, max_limit: int) -> list[Json]:
     positive_integer = {"type": "integer", "minimum": 1}
     return [
         _build_query_parameter("page", "from 1", {**positive_integer, "default": 1}),
-        _build_query_parameter("limit", f"records per page; more than {max_limit} is taken as {max_limit}",
+        _build_query_parameter("limit", f"records per page; a larger value is treated as {max_limit}",
                {**positive_integer, "default": max_limit}),
         {
             "name": "filter",
             "in": "query",
-            "description": "All must hold. `eq` and `ne` take null; dates may be bare; `like` without `%` "
-            "means contains.",
+            "description": "Conditions are combined with AND. `eq` and `ne` accept null. A date without a "
+            "time means its midnight. `like` without `%` means contains.",
             "content": {"application/json": {"schema": FILTER}},
         },
         _build_query_parameter("sort", "a property", name_schema),
         _build_query_parameter("dir", "order of `sort`", {"type": "string", "enum": ["ASC", "DESC"]}),
         _build_query_parameter(
-            "group_by", "a property: one record for each value, the newest, with its `count`", name_schema
+            "group_by", "a property: the newest record of each value, with a `count`", name_schema
         ),
     ]  # fmt: skip
 
@@ -215,7 +218,7 @@ def _build_responses(operation: Operation) -> Json:
 
 
 def _has_ranges(operation: Operation) -> bool:
-    """Files of the archive; a user's CDRs are made anew each time."""
+    """Return whether a response supports Range: archived files do, generated CSV files do not."""
     return _EXPOSURE.get(operation.name) is Exposure.FILE and not operation.path.endswith(".csv")
 
 
@@ -224,7 +227,7 @@ def _build_error(example: Any) -> Json:
     if example is not None:
         content["example"] = example
     return {
-        "description": "What is wrong, in `message`; the status of a write is the platform's own.",
+        "description": "Error with its reason in `message`. The status of a write is that of the platform.",
         "content": {"application/json": content},
     }
 
@@ -233,9 +236,12 @@ def _build_headers(operation: Operation) -> Json:
     if _EXPOSURE.get(operation.name) is not Exposure.MIRROR:
         return {}
     return {
-        "X-Mirror-Age": {"description": "seconds", "schema": {"type": "integer", "minimum": 0}},
+        "X-Mirror-Age": {
+            "description": "maximum age of the data in seconds",
+            "schema": {"type": "integer", "minimum": 0},
+        },
         "X-Mirror-Complete": {
-            "description": "whether the collection was ever read to its end",
+            "description": "true if the collection has ever been synced completely",
             "schema": {"enum": ["true", "false"]},
         },
     }
@@ -286,6 +292,6 @@ def _build_body(operation: Operation) -> Json:
 
 @cache
 def _load_examples() -> dict[str, dict[str, Any]]:
-    """By operation: `request` and statuses → bodies. Invented values in the platform's own types."""
+    """Return example bodies by operation, then by `request` or status. Values are invented."""
     parsed: dict[str, dict[str, Any]] = orjson.loads(Path(__file__).with_name("examples.json").read_bytes())
     return parsed

@@ -1,4 +1,4 @@
-"""Asking the platform on the caller's behalf, and passing on what it says."""
+"""Pass-through: forward requests to the platform with the client's rights and relay the responses."""
 
 from __future__ import annotations
 
@@ -23,10 +23,11 @@ from integration.sqlite.transaction import Transaction
 log = logging.getLogger(__name__)
 
 _PASSED_HEADERS = ("Content-Disposition", "Location", "Retry-After", "ETag", "Last-Modified")
+"""Response headers of the platform that are relayed."""
 
 
 class NoCredentials(Credentials):
-    """For what needs no credentials: neither ours nor a caller's go along."""
+    """Empty credentials: the request carries neither the configured nor the client's credentials."""
 
     __slots__ = ()
 
@@ -38,7 +39,10 @@ NO_CREDENTIALS = NoCredentials("", "")
 
 
 def fetch(request: FacadeRequest) -> PlatformResponse:
-    """The platform's answer to this GET, any status. Raises ApiError 502 or 504 for none."""
+    """Return the platform's response to this GET, whatever its status.
+
+    Raises ApiError 502 or 504 without a response.
+    """
     try:
         return request.context.platform.get(
             request.encoded_path,
@@ -52,7 +56,7 @@ def fetch(request: FacadeRequest) -> PlatformResponse:
 
 
 def fetch_or_raise(request: FacadeRequest) -> PlatformResponse:
-    """As `fetch`, but a 5xx of a read is no answer: it becomes our 502."""
+    """Return the platform's response to this GET. Raise ApiError for a 5xx as well."""
     platform_response = fetch(request)
     if platform_response.status >= 500:
         raise to_gateway_error(
@@ -62,7 +66,7 @@ def fetch_or_raise(request: FacadeRequest) -> PlatformResponse:
 
 
 def relay_response(request: FacadeRequest, platform_response: PlatformResponse) -> Response:
-    """What the platform said, as it said it; without secrets for a local key."""
+    """Return the platform's response unchanged; for a local key with masked secrets."""
     body, content_type = platform_response.body, platform_response.headers.get("Content-Type", JSON)
     if request.caller.is_local and "json" in content_type.lower():
         body = mask_json(body)
@@ -79,8 +83,10 @@ def select_passed_headers(headers: Mapping[str, str]) -> dict[str, str]:
 
 
 def forward(request: FacadeRequest) -> Response:
-    """Ask the platform and pass on what it says, a file while it comes. Raises ApiError 502 or 504 for no
-    answer, to who reads from here for a 5xx as well."""
+    """Forward a GET and relay the response, a file while it is downloaded.
+
+    Raises ApiError 502 or 504 without a response; for clients that can read the mirror also for a 5xx.
+    """
     context = request.context
     try:
         platform_response = context.platform.pass_through(
@@ -92,7 +98,7 @@ def forward(request: FacadeRequest) -> Response:
     except PlatformError as error:
         raise to_gateway_error(error) from error
     except OSError as error:
-        log.warning("%s is passed on in one piece: %s", request.path, error)
+        log.warning("cannot buffer %s in a file, relaying it from memory: %s", request.path, error)
         platform_response = fetch(request)
     if isinstance(platform_response, PlatformResponse):
         if platform_response.status >= 500 and request.caller.can_read_mirror:
@@ -105,8 +111,8 @@ def forward(request: FacadeRequest) -> Response:
         try:
             yield from platform_response.read_chunks(0, platform_response.size)
         except (PlatformError, OSError) as error:
-            # Short of its Content-Length: that is how a reader sees that it is not whole.
-            log.warning("%s ended early: %s", request.path, error)
+            # The body is shorter than its Content-Length, so the client detects the truncation.
+            log.warning("response to %s truncated: %s", request.path, error)
 
     response = Response(
         stream_body(),
@@ -120,7 +126,7 @@ def forward(request: FacadeRequest) -> Response:
 
 
 def read_through(request: FacadeRequest, resource: Resource) -> Response:
-    """Ask the platform and pass its answer on; what it told of a mirrored collection is kept."""
+    """Forward a GET, store the returned records of a mirrored collection, and relay the response."""
     requested_at = clock.utc_text()
     platform_response = fetch_or_raise(request)
     if platform_response.status == 200 and request.caller.can_read_mirror and _has_plain_records(request):
@@ -129,7 +135,7 @@ def read_through(request: FacadeRequest, resource: Resource) -> Response:
 
 
 def store_in_mirror(request: FacadeRequest, resource: Resource, body: bytes, requested_at: str) -> None:
-    """Put the records of an answer into the mirror, source `read`. An unreadable one is only passed on."""
+    """Store the records of a response with source `read`. An unreadable response is ignored."""
     operation = request.operation
     is_single = operation is not None and operation.response_kind == "item"
     try:
@@ -148,10 +154,10 @@ def store_in_mirror(request: FacadeRequest, resource: Resource, body: bytes, req
     try:
         request.context.mirror_db.write(work)
     except StorageError as error:
-        # The answer is good all the same; the next walk brings what could not be kept.
-        log.warning("an answer read through could not be kept: %s", error)
+        # The response is valid; the next full sync stores the records.
+        log.warning("cannot store the records of a read-through response: %s", error)
 
 
 def _has_plain_records(request: FacadeRequest) -> bool:
-    """An answer shaped by include, fields or group_by does not show records as they are."""
+    """Return whether the response has complete records, unchanged by include, fields or group_by."""
     return not any(name in ("include", "group_by") or name.startswith("fields") for name in request.args)

@@ -1,4 +1,4 @@
-"""What is always asked of the platform, and its last answer for when it is away."""
+"""Read-through for resources that are not mirrored, with a response cache for platform outages."""
 
 from __future__ import annotations
 
@@ -17,11 +17,14 @@ from integration.mirror.records.masking import mask_json
 log = logging.getLogger(__name__)
 
 FRESH_SECONDS = 86400.0
-"""A dictionary says what codes mean: it is asked for again after a day."""
+"""Seconds for which a cached dictionary is served without a request."""
 
 
 def read(request: FacadeRequest) -> Response:
-    """Raises ApiError 502 or 504 where the platform gives no answer and never gave one."""
+    """Return the platform's response, or the cached one while the platform is unreachable.
+
+    Raises ApiError 502 or 504 if there is neither.
+    """
     target = (
         f"{request.encoded_path}?{request.query_string}" if request.query_string else request.encoded_path
     )
@@ -52,12 +55,12 @@ def read(request: FacadeRequest) -> Response:
                 )
             )
         except StorageError as error:
-            log.warning("the answer to %s could not be kept: %s", request.path, error)
+            log.warning("cannot cache the response to %s: %s", request.path, error)
     return pass_through.relay_response(request, platform_response)
 
 
 def _is_live(path: str) -> bool:
-    """Yesterday's live calls are no answer."""
+    """Return whether the path shows live calls. An old list of them would be wrong, so it is not cached."""
     return path.startswith("/calls/") or path.endswith("/calls")
 
 

@@ -1,4 +1,4 @@
-"""Collections and records from the mirror."""
+"""Reads of collections and records from the mirror."""
 
 from __future__ import annotations
 
@@ -26,12 +26,15 @@ from integration.mirror.records.single_record import StoredRecord
 from integration.mirror.sync_state.collection_state import State, get_state
 
 QUERY_TIMEOUT_SECONDS = 2.0
-"""A query that takes longer is cut (promise S12)."""
+"""Seconds after which a query is cancelled (promise S12)."""
 
 
 def read_collection(request: FacadeRequest, resource: Resource) -> Response:
-    """`{data: [...], total}`. Read through where the collection was never read completely; from what the
-    mirror has when the platform then doesn't answer."""
+    """Respond with a page of a collection: `{data: [...], total}`.
+
+    A collection that was never synced completely is read through. If the platform then does not respond, the
+    records in the mirror are returned.
+    """
     parsed_query = _parse_query(request, resource)
     if request.requires_fresh:
         return pass_through.read_through(request, resource)
@@ -57,10 +60,10 @@ def read_collection(request: FacadeRequest, resource: Resource) -> Response:
 
 
 def read_dictionary(request: FacadeRequest, resource: Resource) -> Response | None:
-    """`{data: [...], total}`; None where the mirror can't tell.
+    """Respond with a dictionary: `{data: [...], total}`. Return None if the mirror lacks its form.
 
-    What a dictionary looks like is not shown. An object of codes is mirrored as one record, so that a single
-    record may have been either form; several came as a list.
+    The specification does not show the form of dictionaries. An object of codes is mirrored as one record, so
+    a single record may have been an object or a list; several records were a list.
     """
     parsed_query = _parse_query(request, resource)
     if request.requires_fresh:
@@ -73,11 +76,11 @@ def read_dictionary(request: FacadeRequest, resource: Resource) -> Response | No
 
 
 def read_record(request: FacadeRequest, resource: Resource) -> Response:
-    """`{data, links}`. A record of a complete collection that isn't here doesn't exist."""
+    """Respond with one record: `{data, links}`. A record unknown in a complete collection is 404."""
     if resource.table == "me":
         return read_me(request, resource)
     key_field, key = _parse_key(request, resource)
-    # A call that began a moment ago may not have been heard of: no webhook, no poll yet.
+    # A call that has just begun may not be in the mirror yet, before its first webhook and the next poll.
     is_live = resource.table == "calls"
     if request.requires_fresh:
         return pass_through.read_through(request, resource)
@@ -105,7 +108,10 @@ def read_record(request: FacadeRequest, resource: Resource) -> Response:
 
 
 def read_me(request: FacadeRequest, resource: Resource) -> Response:
-    """A platform credential's own /me; for a local key the configured account's, without any `sip_*`."""
+    """Respond to `GET /me`: passed through for platform credentials.
+
+    A local key gets the `/me` of the configured account without `sip_*` fields.
+    """
     if not request.caller.is_local:
         return pass_through.relay_response(request, pass_through.fetch(request))
     if request.caller.visibility.user_scope is not None:
@@ -121,7 +127,7 @@ def read_me(request: FacadeRequest, resource: Resource) -> Response:
     pass_through.store_in_mirror(request, resource, platform_response.body, clock.utc_text())
     record = find_item(platform_response.body)
     if record is None:
-        raise ApiError(502, "The platform gave no usable answer to /me.")
+        raise ApiError(502, "The platform returned an invalid response to GET /me. Try again later.")
     return build_response(_wrap_record(_strip_sip_fields(record.text.encode())))
 
 
@@ -144,8 +150,11 @@ def _build_page(
     *,
     allow_partial: bool = False,
 ) -> Response | None:
-    """The page as the mirror has it; None where an included relation can only be told by the platform
-    (`allow_partial`: then as far as the mirror knows it)."""
+    """Build a page from the mirror.
+
+    Return None if the mirror lacks data of an included relation. With `allow_partial` the page contains the
+    part that the mirror has.
+    """
     parsed_query = request.caller.visibility.restrict_query(connection, parsed_query)
     needs_masking = request.caller.is_local and (
         parsed_query.include or schema_drift.may_contain_secrets(connection, parsed_query.resource)
@@ -198,7 +207,7 @@ def check_user_scope(request: FacadeRequest, resource: Resource, key: int | str)
 
 
 def _parse_key(request: FacadeRequest, resource: Resource) -> tuple[str | None, int | str]:
-    """The field and the value that the path names a record by."""
+    """Return the key field (None: the default one) and the key of the record in the path."""
     if "e164" in request.path_parameters:
         return "e164", request.path_parameters["e164"].lstrip("+")
     value = int(request.path_parameters["id"])
@@ -208,7 +217,7 @@ def _parse_key(request: FacadeRequest, resource: Resource) -> tuple[str | None, 
 
 
 def build_mirror_headers(state: State) -> Mapping[str, str]:
-    """What an answer from the mirror says of itself."""
+    """Return the headers X-Mirror-Complete and X-Mirror-Age (seconds)."""
     headers = {"X-Mirror-Complete": "true" if state.is_complete else "false"}
     moment = clock.parse_utc(state.last_success_at)
     if moment is not None:

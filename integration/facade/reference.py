@@ -1,4 +1,4 @@
-"""`/openapi.json` and `/docs`, a page to browse it: plain HTML, no script, nothing from elsewhere."""
+"""Routes `/openapi.json` and `/docs`, a page of the document without scripts and external resources."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from integration.facade.openapi import build_document
 class Reference:
     """OpenAPI document of one facade.
 
-    Built at the first request: a start would take a tenth longer, and most installations never serve it.
+    It is built at the first request: at the start it would add a tenth to the start time, and most
+    installations never serve it.
     """
 
     def __init__(self, base_paths: tuple[str, ...], max_limit: int) -> None:
@@ -42,7 +43,7 @@ class Reference:
 
 
 def _group_operations(openapi: Json) -> list[tuple[str, list[tuple[str, str, Json]]]]:
-    """(module, [(method, path, operation)]) in the order of the document."""
+    """Return (module, [(method, path, operation)]) in the order of the document."""
     groups: dict[str, list[tuple[str, str, Json]]] = {tag["name"]: [] for tag in openapi["tags"]}
     for path, operations in openapi["paths"].items():
         for method, operation in operations.items():
@@ -51,7 +52,7 @@ def _group_operations(openapi: Json) -> list[tuple[str, list[tuple[str, str, Jso
 
 
 def _format_value(value: Any) -> str:
-    """A schema's type in words, or an example as JSON."""
+    """Format the type of a schema in words, or an example as JSON."""
     if isinstance(value, dict) and "$ref" in value:
         return str(value["$ref"]).rpartition("/")[2]
     if isinstance(value, dict) and ("type" in value or "items" in value):

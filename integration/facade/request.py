@@ -1,4 +1,4 @@
-"""One request to the facade, and the rights that go with it."""
+"""A facade request and the check of its key's rights."""
 
 from __future__ import annotations
 
@@ -23,14 +23,18 @@ from integration.platform_api.paging import encode_path
 from integration.platform_api.shared_download import SharedDownload
 
 FetchFile = Callable[[MediaKind, int], Path | SharedDownload]
-"""(kind, record id) → the file, complete and kept, or on its way. Raises PlatformError where it can't be
-had."""
+"""Fetches a file by kind and record id. Returns its path in the archive, or the running download.
+
+Raises PlatformError."""
 
 
 @dataclass(frozen=True, slots=True)
 class FacadeRequest:
-    """`path` is below the base path, decoded, with its leading slash; `operation` None where the
-    specification doesn't know it; `method` is GET for HEAD too."""
+    """A facade request.
+
+    `path` is the decoded path below the base path, with a leading slash. `operation` is None for undocumented
+    operations. `method` is GET for HEAD requests too.
+    """
 
     context: AppContext
     http_request: Request
@@ -56,7 +60,7 @@ class FacadeRequest:
 
     @property
     def collections(self) -> tuple[str, ...]:
-        """Every collection this path shows something of: a key must be allowed all of them."""
+        """All collections that the path gives access to. A key needs access to each of them."""
         segments = [segment for segment in self.path.split("?")[0].strip("/").split("/") if segment]
         if "/".join(segments[:2]) in COLLECTIONS and len(segments) > 1:
             return ("/".join(segments[:2]),)
@@ -69,41 +73,50 @@ class FacadeRequest:
 
     @property
     def requires_fresh(self) -> bool:
-        """`Cache-Control: no-cache`. A narrowed key can't: the platform would not narrow its answer."""
+        """Whether `Cache-Control: no-cache` applies.
+
+        Keys with a user scope cannot use it, because the platform would return records of all users.
+        """
         return "no-cache" in self.http_request.cache_control and self.caller.visibility.user_scope is None
 
 
 def check_rights(request: FacadeRequest) -> None:
-    """What a local key may not do ends here with 403; the platform decides for its own credentials. Raises
-    ApiError, QueryError."""
+    """Raise ApiError 403 or QueryError if a local key lacks the rights for a request.
+
+    The platform checks the rights of platform credentials.
+    """
     key = request.caller.key
     if key is None:
         return
     collections = request.collections
     if not collections or collections[0].lower() == "apitokens":
-        raise ApiError(403, "A local key can't reach the platform's API tokens.")
+        raise ApiError(403, "Local keys have no access to the platform's API tokens.")
     if collections == ("ping",) or request.path == "/logout":
         return
     if request.method != "GET" and key.scope != "write":
-        raise ApiError(403, f"The key {key.name!r} may only read.")
+        raise ApiError(
+            403, f"The key {key.name!r} has the scope read. Writes need a key with the scope write."
+        )
     for collection in (*collections, *_list_includes(request)):
         if not key.can_access(collection):
-            raise ApiError(403, f"The key {key.name!r} has no right to {collection}.")
+            raise ApiError(403, f"The key {key.name!r} has no access to the collection {collection}.")
     _check_properties(request)
     if key.platform_user_id is not None:
         _check_user_scope(request, collections)
 
 
 def _list_includes(request: FacadeRequest) -> list[str]:
-    """Relations that are asked for as well, wherever the answer comes from."""
+    """Return the relations requested by `include`."""
     return [
         name for text in request.args.getlist("include") for part in text.split(",") if (name := part.strip())
     ]
 
 
 def _check_properties(request: FacadeRequest) -> None:
-    """What a key may not see it may not filter or sort by: where the platform answers, it would spell the
-    value out. Raises QueryError."""
+    """Raise QueryError for a filter or sort by a secret field.
+
+    With such filters a client could determine the value of a field that is masked for local keys.
+    """
     names = [
         name.lstrip("-") for parameter in ("sort", "group_by") for name in request.args.getlist(parameter)
     ]
@@ -116,7 +129,7 @@ def _check_properties(request: FacadeRequest) -> None:
             names += [str(entry.get("property")) for entry in entries if isinstance(entry, dict)]
     for name in names:
         if is_secret(name):
-            raise QueryError(f"a local key can't ask about {name!r}")
+            raise QueryError(f"Local keys cannot filter, sort or group by {name!r}.")
 
 
 def _check_user_scope(request: FacadeRequest, collections: tuple[str, ...]) -> None:

@@ -1,4 +1,4 @@
-"""HTTP half of write-through: rights, origin, body and the response."""
+"""HTTP part of write-through: rights, origin, body and response."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from integration.sync.writing import write_through
 from integration.sync.writing.write_through import WriteRequest, WriteResult
 
 MAX_BODY_BYTES = 32 * 1024 * 1024
-"""A voicemail announcement travels as base64 in its body."""
+"""Largest body in bytes. The body of a voicemail announcement contains the audio as base64."""
 
 
 def write(request: FacadeRequest) -> Response:
-    """One write-through. Raises ApiError: 400, 403, 409, 413, 422, 502, 504."""
+    """Write through to the platform. Raise ApiError 400, 403, 409, 413, 422, 502 or 504."""
     _check_allowed(request)
     check_origin(request)
     write_request = WriteRequest(
@@ -43,9 +43,11 @@ def write(request: FacadeRequest) -> Response:
 def _respond(result: WriteResult) -> Response:
     if result.earlier is not None:
         if not result.earlier.is_same_request:
-            raise ApiError(422, "This Idempotency-Key was used for another request.")
+            raise ApiError(422, "This Idempotency-Key was used for another request. Use a new key.")
         if result.earlier.status is None:
-            raise ApiError(409, "The first request with this Idempotency-Key has no answer yet.")
+            raise ApiError(
+                409, "The first request with this Idempotency-Key has no response yet. Retry it later."
+            )
     if result.status is None:
         raise build_gateway_error(result.problem, result.has_timed_out)
     return build_response(
@@ -59,15 +61,15 @@ def _respond(result: WriteResult) -> Response:
 def _check_allowed(request: FacadeRequest) -> None:
     settings = request.context.settings.facade
     if not settings.writes:
-        raise ApiError(403, "Writes are switched off here (facade.writes).")
+        raise ApiError(403, "Writes are disabled by the setting facade.writes.")
     if is_destructive(request) and not settings.destructive:
         raise ApiError(
-            403, "Deleting a whole collection or the account is switched off (facade.destructive)."
+            403, "Deleting an entire collection or the account is disabled by the setting facade.destructive."
         )
 
 
 def is_destructive(request: FacadeRequest) -> bool:
-    """`DELETE` of a whole collection or of the account, known to the specification or not."""
+    """Return whether a request deletes an entire collection or the account, documented or not."""
     if request.operation is not None:
         return EXPOSURE[request.operation.name] is Exposure.DESTRUCTIVE
     collection = request.path.strip("/")
@@ -75,7 +77,7 @@ def is_destructive(request: FacadeRequest) -> bool:
 
 
 def _read_body(request: FacadeRequest) -> bytes | None:
-    """The body, which must be JSON where there is one, and say so. Raises ApiError 413, 400."""
+    """Return the body, None without one. Raise ApiError 413, or 400 if it is not JSON."""
     http_request = request.http_request
     http_request.max_content_length = MAX_BODY_BYTES
     body = http_request.get_data(cache=False)
@@ -93,21 +95,27 @@ def _read_body(request: FacadeRequest) -> bytes | None:
 
 
 def check_origin(request: FacadeRequest) -> None:
-    """A browser that was asked for Basic credentials here once sends them along with whatever another site's
-    page makes it post. What such a page can't send without a preflight – any other method, a body that is
-    JSON by its name, X-Auth-Token – is for CORS to allow. Raises ApiError."""
+    """Raise ApiError 403 for a cross-site POST with Basic credentials of a browser.
+
+    A browser that stored Basic credentials for this host sends them with every POST that another site's page
+    triggers. Requests that need a preflight (other methods, a JSON content type, X-Auth-Token) are subject to
+    CORS and not checked here.
+    """
     http_request, settings = request.http_request, request.context.settings
     if http_request.method != "POST" or http_request.is_json or "Authorization" not in http_request.headers:
         return
     origin = foreign_origin(http_request, settings.server.public_url)
-    # Not "*": it means pages that bring credentials of their own.
+    # "*" does not count: it is meant for pages that send their own credentials.
     if origin is not None and origin not in settings.facade.cors_origins:
-        raise ApiError(403, f"This request was sent by {origin}; facade.cors_origins does not name it.")
+        raise ApiError(403, f"A page of {origin} sent this request. Add the origin to facade.cors_origins.")
 
 
 def check_content_type(request: Request) -> None:
-    """Raises ApiError 400 for a body that says it is no JSON. What curl and PHP claim without being asked is
-    believed to be JSON; which fields a body must have is the platform's to say, and passed on."""
+    """Raise ApiError 400 for a content type other than JSON.
+
+    The default content type of curl and PHP (form data) is accepted as JSON. The platform validates the
+    fields.
+    """
     content_type = request.mimetype
     if content_type in ("", "application/json", "application/x-www-form-urlencoded") or content_type.endswith(
         "+json"
@@ -124,7 +132,7 @@ def check_content_type(request: Request) -> None:
 
 
 def _restrict_to_own_user(body: bytes, user_id: int) -> bytes:
-    """A narrowed key's calls come from its own user."""
+    """Set `from` of a click-to-call to the user of a key with a user scope. Raise ApiError 400 or 403."""
     try:
         parsed = orjson.loads(body)
     except orjson.JSONDecodeError as error:
@@ -132,5 +140,5 @@ def _restrict_to_own_user(body: bytes, user_id: int) -> bytes:
     if not isinstance(parsed, dict):
         raise ApiError(400, "The body must be a JSON object.")
     if parsed.get("from") not in (None, user_id, str(user_id)):
-        raise ApiError(403, "This key's calls come from its own user.")
+        raise ApiError(403, f"This key can only start calls from the user {user_id}. Omit the field from.")
     return orjson.dumps({**parsed, "from": str(user_id)})
