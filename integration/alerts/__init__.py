@@ -1,6 +1,6 @@
-"""Alerts: rules look at calls and at the health of this house, and tell people of what they find.
+"""Alerts: rules that watch calls and the health of Switchroom, and notify people.
 
-`conditions.py` finds, `decide.py` says what of it is to be told now, `evaluate.py` does both round by round,
-`send.py` brings messages to mailboxes and addresses. Rules and log are in `alerts/rules.py` and
-`alerts/notification_log.py`.
+`conditions.py` finds matches, `decide.py` decides which of them to notify about, `evaluate.py` runs both
+periodically, and `send.py` sends notifications by e-mail, HTTP or Apprise. Rules and current alerts are
+stored by `rules.py`, notifications by `notification_log.py`.
 """

@@ -1,4 +1,4 @@
-"""What rules can watch for. Each condition looks at the present and returns what holds now."""
+"""Conditions of alert rules. Each returns the current matches."""
 
 from __future__ import annotations
 
@@ -19,14 +19,20 @@ from integration.workspace import callbacks
 from integration.workspace.callback_items import CallbackItem
 
 RECENT_HOURS = 1
-"""How old a call or a message may be that is told as new: what came while nothing ran, and no history."""
+"""Largest age in hours of a call or message that is reported as new.
+
+It covers events during a downtime, but not the history of an initial sync."""
 MAX_MATCHES = 500
+"""Largest number of calls or messages that one evaluation returns."""
 
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """What a condition looks at: `now` in the display zone; `previous_findings`, what the rule found before;
-    `failing_since`, since when (Unix seconds) each part of the health report that is not well has been so."""
+    """Input of a condition.
+
+    `now` is in the display zone. `previous_findings` are the alerts of the previous evaluation of the rule.
+    `failing_since` has the start of each failing health check (Unix seconds).
+    """
 
     context: AppContext
     rule: Rule
@@ -35,13 +41,13 @@ class Evaluation:
     failing_since: Mapping[str, float]
 
     def utc_text_before(self, **span: float) -> str:
-        """UTC text of so long ago."""
-        # Local times are subtracted as clocks show them: an hour too much or too little where clocks change.
+        """Return the time `span` ago as UTC text."""
+        # Subtracting from a local datetime would be wrong by an hour when the clocks change.
         return clock.utc_text(self.now.timestamp() - timedelta(**span).total_seconds())
 
     @property
     def new_since(self) -> str:
-        """From when on calls and messages are new; also from before, what nobody was told of yet."""
+        """UTC text from which calls and messages are new; includes alerts without a notification."""
         recent = max(self.utc_text_before(hours=RECENT_HOURS), self.rule.created_at)
         return min(
             [recent, *(finding.began_at for finding in self.previous_findings if finding.notified_at is None)]
@@ -50,7 +56,7 @@ class Evaluation:
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """`since`: since when, UTC text; the rest as of `Finding`."""
+    """A current match of a condition. `since` is its start (UTC text); for the others see `Finding`."""
 
     key: str
     text: str
@@ -60,7 +66,11 @@ class Match:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """`unit` of the threshold, '' where there is none; `reports_recovery`: its end is worth telling."""
+    """A condition of alert rules.
+
+    `unit` is that of the threshold, '' for a condition without one. `default`, `least` and `most` limit the
+    threshold. `reports_recovery`: the end of an alert causes a notification.
+    """
 
     label: str
     unit: str
@@ -172,7 +182,7 @@ def _sms(evaluation: Evaluation) -> list[Match]:
     matches = []
     for row in rows:
         sender = evaluation.context.phone_numbers.format_national(f"+{row['sender']}")
-        # An event gets another key when its record comes.
+        # A webhook event and its later record have different ids, so the key consists of sender and text.
         key = f"{row['sender']} {row['text']}"[:200]
         text = " ".join(str(row["text"] or "").split())
         excerpt = text if len(text) <= 100 else f"{text[:100]}…"
@@ -187,13 +197,13 @@ def _sms(evaluation: Evaluation) -> list[Match]:
     return matches
 
 
-# --- this house ------------------------------------------------------------------------------------------
+# --- health of Switchroom --------------------------------------------------------------------------------
 
 
 def _silent_webhooks(evaluation: Evaluation) -> list[Match]:
     last_received_at = evaluation.context.inbox.load_overview().last_received_at
     active_since = evaluation.rule.find_active_since(evaluation.now)
-    # A night is no silence, nor is what was before the rule.
+    # Time outside the rule's hours and before its creation does not count as silence.
     since = max(
         last_received_at or "",
         evaluation.rule.created_at,
@@ -224,7 +234,7 @@ def _late_records(evaluation: Evaluation) -> list[Match]:
 
 
 def _missing_records(evaluation: Evaluation) -> list[Match]:
-    # Of today the platform's count and ours differ for as long as calls come.
+    # Exclude today: its counts differ while calls arrive.
     today = evaluation.utc_text_before(days=0)[:10]
     with evaluation.context.mirror_db.read() as connection:
         rows = alert_queries.list_completeness_gaps(connection, today)

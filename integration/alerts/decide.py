@@ -1,4 +1,4 @@
-"""What of a rule's findings is to be told now. No clock, no database: times come in, decisions go out."""
+"""Decide which alerts of a rule to notify about now. Pure functions without clock and database."""
 
 from __future__ import annotations
 
@@ -13,8 +13,11 @@ from integration.core import clock
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """`current` holds now, `ended` no more. `alerts` is to be told at once, `recovered` at
-    `recovery_due_at`."""
+    """Result of an evaluation.
+
+    `current` are the alerts that hold now, `ended` those that no longer hold. Notifications about `alerts`
+    are sent immediately, those about `recovered` at `recovery_due_at`.
+    """
 
     current: list[Finding]
     ended: list[Finding]
@@ -32,11 +35,12 @@ def decide(
     *,
     reports_recovery: bool,
 ) -> Decision:
-    """`previous` is what the rule found before, `last_alert_at` when it last told of something (UTC text or
-    '').
+    """Compare the matches of a rule with its previous alerts.
 
-    What is found in quiet hours or while the rule cools down is told afterwards, in one message, if it still
-    holds then. That something is over is told to those who were told of it, after quiet hours, too.
+    `previous` are the alerts of the previous evaluation, `last_alert_at` is the time of the rule's last
+    notification (UTC text or ''). Alerts found in quiet hours or during the cool-down are sent afterwards in
+    one notification, if they still hold then. The end of an alert is sent only if its start was sent, and
+    after quiet hours too.
     """
     previous_by_key = {finding.key: finding for finding in previous}
     findings_by_key = {item.key: _make_finding(rule, item, previous_by_key.get(item.key)) for item in matches}
@@ -53,7 +57,7 @@ def decide(
         ]
         alerts_by_key = {finding.key: finding for finding in alerts}
         current = [alerts_by_key.get(finding.key, finding) for finding in current]
-    # Out of its hours a rule does not look, so that nothing is known to be over.
+    # Outside its hours a rule is not evaluated, so a missing match does not mean that the alert ended.
     recovered = (
         [item for item in ended if item.notified_at is not None]
         if reports_recovery and rule.is_active(now)

@@ -1,4 +1,4 @@
-"""Round by round: what do the rules find, what of it is new, what is over, who is to be told."""
+"""Periodic evaluation of alert rules: find matches, store alerts, add notifications."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from integration.sqlite.transaction import Transaction
 log = logging.getLogger(__name__)
 
 OWN_PREFIX = "alert"
-"""How names of our own parts begin: they can't tell of themselves."""
+"""Prefix of the health checks of alerts. Rules ignore them: failing alerts cannot report themselves."""
 
 
 class RuleEvaluationFailed(SwitchroomError):
-    """Rules could not be looked at; the others were."""
+    """Some rules could not be evaluated; the others were."""
 
 
 def list_configured_rules(settings: Settings) -> list[Rule]:
-    """The rules that `alerts.events` stands for, told to all of `alerts.urls`."""
+    """Return the rules of the setting `alerts.events`, which notify all `alerts.urls`."""
     if not settings.alerts.urls:
         return []
     behind_minutes = max(10, -(-2 * settings.sync.recent_interval // 60))
@@ -46,7 +46,7 @@ def list_configured_rules(settings: Settings) -> list[Rule]:
 
 
 class RuleEvaluator:
-    """`wake_senders()` is called when there is something to send."""
+    """Evaluates all rules. Calls `wake_senders()` after it has added notifications."""
 
     def __init__(self, context: AppContext, wake_senders: Callable[[], None]) -> None:
         self._context = context
@@ -56,8 +56,7 @@ class RuleEvaluator:
         self._failing: dict[str, float] = {}
 
     def run(self) -> None:
-        """Look once by every rule. Raises RuleEvaluationFailed after the round where some could not be looked
-        at."""
+        """Evaluate every rule once. Raise RuleEvaluationFailed at the end if some rules failed."""
         app_db = self._context.app_db
         with app_db.read() as connection:
             rules = [rule for rule in alert_rules.list_all(connection) if rule.paused_at is None]
@@ -73,8 +72,8 @@ class RuleEvaluator:
             try:
                 decision = self._evaluate(rule, previous, last_alerts.get(rule.id, ""), failing)
             except Exception as error:
-                # One condition that can't be looked at must not silence the others.
-                log.exception("the alert rule %r", rule.name)
+                # A failing condition must not prevent the evaluation of other rules.
+                log.exception("alert rule %r cannot be evaluated", rule.name)
                 failures.append(f"{rule.name}: {type(error).__name__}: {error}")
                 continue
             if decision.current != previous or decision.ended:
@@ -119,12 +118,12 @@ class RuleEvaluator:
         self._context.app_db.write(work)
         if notifications:
             self._wake_senders()
-        # Open pages take it from the stream of changes, which is the mirror's.
+        # Open pages receive the change through the live stream, which reads the change log of mirror.db.
         if any(rule.notice for rule, _ in decisions) or orphaned_findings:
             self._context.mirror_db.write(lambda tx: tx.announce("alert", 0))
 
     def _failing_since(self) -> dict[str, float]:
-        """Since when each part that is not well has been so, as far as these rounds saw."""
+        """Return when each failing health check was first seen failing, in Unix seconds."""
         now = clock.unix()
         failing = {
             name
@@ -136,16 +135,19 @@ class RuleEvaluator:
 
 
 EVALUATION_SECONDS = 5.0
+"""Seconds between evaluations of the rules."""
 SEND_SECONDS = 30.0
+"""Seconds between runs of a sender."""
 CHANNEL_NAMES: dict[Channel, str] = {
     "email": "alerts by e-mail",
     "post": "alerts by HTTP",
     "apprise": "alerts by Apprise",
 }
+"""Job and health check names of the senders by channel."""
 
 
 def schedule_jobs(context: AppContext) -> None:
-    """Schedule the evaluation of the rules, and the delivery of notifications for each channel."""
+    """Schedule the evaluation of rules and one sender per channel."""
     every = partial(context.scheduler.every, executor="alerts", is_watched=True, retries=True)
     channels = [name for name in CHANNEL_NAMES if name != "apprise" or context.settings.alerts.urls]
     for channel in channels:

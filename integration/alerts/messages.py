@@ -1,4 +1,4 @@
-"""The words of alerts, and the lines of the log that carry them to each of a rule's targets."""
+"""Texts of notifications, and the notifications for each target of a rule."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from integration.core import clock
 from integration.settings.model import Settings
 
 MAX_LISTED = 20
-"""Findings listed by one message; the others are counted."""
+"""Largest number of alerts listed in one notification; the others are counted."""
 
 
 def make_test_finding(rule: Rule) -> Finding:
-    """What the test button tells of."""
+    """Build the alert of a test notification."""
     label = CONDITIONS[rule.condition].label
     return Finding(
         rule.id,
@@ -32,7 +32,7 @@ def make_test_finding(rule: Rule) -> Finding:
 def make_notifications(
     settings: Settings, rule: Rule, kind: NotificationKind, findings: Sequence[Finding], send_at: datetime
 ) -> Iterator[Notification]:
-    """A line for each target, to be sent at `send_at`."""
+    """Yield one notification per target of a rule, to be sent at `send_at`."""
     zone, base_url = ZoneInfo(settings.dashboard.timezone), (settings.server.public_url or "").rstrip("/")
     subject, text = _format_subject(rule, kind, findings), _format_text(kind, findings, zone, base_url)
     data = _format_json(rule, kind, findings, subject, text, base_url)
@@ -49,7 +49,7 @@ def make_notifications(
             channel=channel,
             target=target,
             place=place,
-            # A notice on the dashboard is there already: it is what the rule finds.
+            # The dashboard shows current alerts directly, so nothing has to be sent.
             state="sent" if channel == "notice" else "waiting",
             tries=0,
             next_at=None if channel == "notice" else clock.utc_text(send_at),
@@ -59,7 +59,7 @@ def make_notifications(
 
 
 def list_targets(settings: Settings, rule: Rule) -> Iterator[tuple[Channel, str, int]]:
-    """Channel, target for people, number in `alerts.urls`."""
+    """Yield the targets of a rule: channel, display name without credentials, index in `alerts.urls`."""
     if rule.id < 0:
         for place, url in enumerate(settings.alerts.urls):
             yield "apprise", f"{url.partition('://')[0]}://… (number {place + 1} of alerts.urls)", place
@@ -102,7 +102,7 @@ def _format_json(
         "condition": rule.condition,
         "at": clock.utc_text(),
         "subject": subject,
-        # What receivers for chats show.
+        # Webhook receivers of chat services show this key.
         "text": f"{subject}\n{text}",
         "count": len(findings),
         "findings": [

@@ -1,7 +1,7 @@
-"""What alert rules told whom, and what still has to be told: a line for each message and target.
+"""Notification log: sent, waiting and failed notifications, one row per message and target.
 
-A line is written in the transaction that notes its reason as told, and sent afterwards: what a crash
-interrupts is sent once more rather than never.
+A row is inserted in the transaction that marks its alerts as notified, and sent afterwards. A notification
+that a crash interrupts is therefore sent twice rather than lost.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ NotificationKind = Literal["alert", "recovered", "test"]
 Channel = Literal["notice", "email", "post", "apprise"]
 CHANNELS: tuple[Channel, ...] = get_args(Channel)
 RETRY_GAPS_SECONDS = (60, 300, 1800, 7200, 21600)
-"""Seconds between tries; after the last one nobody tries any more."""
+"""Seconds between attempts. After the last of them the notification fails."""
 
 QUEUE = RetryQueue(
     "alert_log",
@@ -59,8 +59,11 @@ QUEUE = RetryQueue(
 
 @dataclass(frozen=True, slots=True)
 class Notification:
-    """`target` is for people and holds no credential; `place` is the number of the address in `alerts.urls`.
-    `error` is why the last try failed. Times are UTC text; `next_at` None: not to be tried."""
+    """A notification for one target. Times are UTC text.
+
+    `target` is a display name without credentials. `place` is the index in `alerts.urls`. `error` is the
+    reason why the last attempt failed. `next_at` None: no further attempt.
+    """
 
     id: int
     at: str
@@ -80,7 +83,7 @@ class Notification:
 
 
 def add(tx: Transaction, notifications: Iterable[Notification]) -> None:
-    """Lines to be sent; their ids are made here."""
+    """Insert notifications. Their `id` is ignored; the table assigns a new one."""
     tx.executemany(
         "INSERT INTO alert_log (at, rule_id, rule, kind, subject, body, channel, target, place, state, tries,"
         " next_at, tried_at, error) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -97,7 +100,7 @@ def add(tx: Transaction, notifications: Iterable[Notification]) -> None:
 
 
 def due(connection: sqlite3.Connection, channel: Channel, limit: int) -> list[Notification]:
-    """What is to be sent now, oldest first."""
+    """Return notifications of a channel that are due, oldest first."""
     return [Notification(*row) for row in QUEUE.due(connection, clock.unix(), limit, channel=channel)]
 
 
@@ -115,7 +118,7 @@ def mark_sent(app_db: Database, notification: Notification) -> None:
 
 
 def mark_failed(app_db: Database, notification: Notification, error: str) -> None:
-    """It could not be sent; it is tried later unless that was the last time."""
+    """Record a failed attempt. Schedule the next one, unless this was the last."""
 
     def work(tx: Transaction) -> None:
         key, tries = (notification.id,), notification.tries + 1
@@ -127,7 +130,7 @@ def mark_failed(app_db: Database, notification: Notification, error: str) -> Non
 
 
 def mark_undeliverable(app_db: Database, notification: Notification, error: str) -> None:
-    """There is no sense in trying: no fault of the channel."""
+    """Mark a notification as failed without an attempt, so that its channel does not count as failing."""
     app_db.write(
         lambda tx: tx.execute(
             "UPDATE alert_log SET state = 'failed', next_at = NULL, tried_at = NULL, error = ? WHERE id = ?",
@@ -137,9 +140,9 @@ def mark_undeliverable(app_db: Database, notification: Notification, error: str)
 
 
 def describe_failures(connection: sqlite3.Connection, channel: Channel, since: str) -> str | None:
-    """Why a channel does not work: the targets whose last try, if it was after `since` (UTC text), failed."""
+    """Return the errors of targets whose last attempt failed, if it was after `since` (UTC text), or None."""
     rows = connection.execute(
-        # With max() the other columns are those of its row.
+        # In SQLite the other columns of a query with max() are those of the row with the maximum.
         "SELECT target, error, max(printf('%s %012d', tried_at, id)) AS last FROM alert_log"
         " WHERE channel = ? AND tried_at >= ? GROUP BY target ORDER BY target",
         (channel, since),
@@ -148,13 +151,13 @@ def describe_failures(connection: sqlite3.Connection, channel: Channel, since: s
 
 
 def find_last_alert_times(connection: sqlite3.Connection) -> dict[int, str]:
-    """Rule id → when it last told of something (UTC text)."""
+    """Return the time of the last alert notification by rule id (UTC text)."""
     rows = connection.execute("SELECT rule_id, max(at) FROM alert_log WHERE kind = 'alert' GROUP BY rule_id")
     return dict(tuple(row) for row in rows)
 
 
 def list_newest(connection: sqlite3.Connection, limit: int, before: int | None = None) -> list[Notification]:
-    """The newest lines first; `before` is the id of the last one of the page before."""
+    """Return a page of the log, newest first. `before` is the last id of the previous page."""
     rows = connection.execute(
         "SELECT * FROM alert_log WHERE id < ? ORDER BY id DESC LIMIT ?",
         (2**62 if before is None else before, limit),
@@ -163,5 +166,5 @@ def list_newest(connection: sqlite3.Connection, limit: int, before: int | None =
 
 
 def delete_before(tx: Transaction, before: str) -> int:
-    """Remove what is older than `before` (UTC text) and waits no more; returns how many lines."""
+    """Delete rows older than `before` (UTC text) that are not waiting. Return their number."""
     return tx.execute("DELETE FROM alert_log WHERE at < ? AND state <> 'waiting'", (before,)).rowcount

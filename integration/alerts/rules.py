@@ -1,7 +1,6 @@
-"""Alert rules: what is watched, whom it is told, when not; and what each of them finds at present.
+"""Alert rules (condition, targets, times) and their current alerts.
 
-What a condition means and how it is looked for is in `alerts/conditions.py`; what was told in
-`notification_log.py`.
+`conditions.py` implements the conditions; `notification_log.py` stores the notifications.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ CREATE TABLE IF NOT EXISTS alert_rules (
     created_at TEXT NOT NULL
 ) STRICT;
 
--- What rules find at present. `told_at` NULL: not told yet (quiet hours, cool-down).
+-- current alerts; `told_at` NULL: no notification yet (quiet hours, cool-down)
 CREATE TABLE IF NOT EXISTS alert_findings (
     rule_id INTEGER NOT NULL,
     key TEXT NOT NULL,
@@ -51,20 +50,24 @@ CREATE TABLE IF NOT EXISTS alert_findings (
 """
 
 MAX_RULES = 100
-"""Rules of an installation."""
+"""Largest number of rules of an installation."""
 MAX_NAME_LENGTH = 60
 EVERY_DAY = "0123456"
+"""Value of `Rule.days` for all days; 0 is Monday."""
 _TIME_PATTERN = re.compile(r"([01][0-9]|2[0-3]):[0-5][0-9]")
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """`threshold` in the unit of its `condition`. It watches on `days` (digits, Monday is 0) from `begins` to
-    `ends`, and tells nobody outside this house from `quiet_from` to `quiet_to`: times 'HH:MM' of the display
-    zone, '' for none, over midnight where the second is not after the first. Between two messages lie
-    `cooldown` minutes. `emails` has blanks between; `secret` is the Authorization header of `url`, or ''.
+    """An alert rule. `threshold` is in the unit of its `condition`.
 
-    Rules with an id below zero stand in the configuration and go to `alerts.urls`.
+    The rule is active on `days` (digits, 0 is Monday) from `begins` to `ends`. From `quiet_from` to
+    `quiet_to` it sends no e-mail and no HTTP request. Times are 'HH:MM' in the display zone, '' for none; a
+    range whose end is not after its start ends on the next day. `cooldown` is the smallest number of minutes
+    between two notifications. `emails` are separated by blanks; `secret` is the Authorization header for
+    `url`, or ''.
+
+    Rules with a negative id come from the configuration and notify `alerts.urls`.
     """
 
     id: int
@@ -85,20 +88,20 @@ class Rule:
     created_at: str = ""
 
     def is_active(self, now: datetime) -> bool:
-        """Whether `now`, a time of the display zone, is among its days and hours."""
+        """Return whether `now` (in the display zone) is within the days and hours of the rule."""
         return str(now.weekday()) in self.days and (
             not self.begins or is_within_hours(now, self.begins, self.ends)
         )
 
     def find_quiet_end(self, now: datetime) -> datetime | None:
-        """When the quiet hours end that `now` is in; None in no such hours."""
+        """Return the end of the quiet hours that contain `now`; None outside quiet hours."""
         if not self.quiet_from or not is_within_hours(now, self.quiet_from, self.quiet_to):
             return None
         end = _set_time(now, self.quiet_to)
         return end if end > now else end + timedelta(days=1)
 
     def find_active_since(self, now: datetime) -> datetime | None:
-        """When the hours began that `now` is in; None where it watches all day."""
+        """Return the start of the hours that contain `now`; None for a rule that is active all day."""
         if not self.begins:
             return None
         begin = _set_time(now, self.begins)
@@ -106,15 +109,18 @@ class Rule:
 
     @property
     def display_url(self) -> str:
-        """For pages and logs: the host alone. Many services have their credential in the path."""
+        """`url` for pages and logs, reduced to the host: many services have credentials in the path."""
         parsed = urlsplit(self.url)
         return f"{parsed.scheme}://{parsed.netloc}/" + ("…" if parsed.path.strip("/") or parsed.query else "")
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something a rule found: `key` tells it from others of the rule, `text` is one line for people, `href`
-    leads to it. Times are UTC text."""
+    """An alert: a current match of a rule. Times are UTC text.
+
+    `key` identifies the alert within its rule, `text` describes it in one line, `href` is the path of its
+    page. `notified_at` is None before the first notification.
+    """
 
     rule_id: int
     key: str
@@ -139,7 +145,7 @@ _COLUMNS = tuple(name for name in Rule.__dataclass_fields__ if name != "id")
 
 
 def list_all(connection: sqlite3.Connection) -> list[Rule]:
-    """All rules, by name."""
+    """Return all rules, sorted by name."""
     return [
         _from_row(row)
         for row in connection.execute("SELECT * FROM alert_rules ORDER BY name COLLATE NOCASE, id")
@@ -152,29 +158,31 @@ def find(connection: sqlite3.Connection, rule_id: int) -> Rule | None:
 
 
 def save(app_db: Database, rule: Rule) -> int:
-    """Add a rule (id 0) or replace the one of this id; returns its id. A rule whose condition is another one
-    begins anew. Raises DomainError."""
+    """Add a rule (id 0) or replace the rule with this id. Return its id. Raise DomainError.
+
+    A change of the condition or the threshold deletes the current alerts of the rule.
+    """
     cleaned = replace(rule, name=" ".join(rule.name.split()))
     if not 1 <= len(cleaned.name) <= MAX_NAME_LENGTH or not cleaned.name.isprintable():
-        raise DomainError(f"a rule needs a name of 1 to {MAX_NAME_LENGTH} printable characters")
+        raise DomainError(f"Enter a name of 1 to {MAX_NAME_LENGTH} printable characters.")
     if not cleaned.days or set(cleaned.days) - set(EVERY_DAY):
-        raise DomainError("a rule needs at least one day on which it watches")
+        raise DomainError("Choose at least one day on which the rule is active.")
     for begin, end in ((cleaned.begins, cleaned.ends), (cleaned.quiet_from, cleaned.quiet_to)):
         if bool(begin) != bool(end) or (
             begin and not (_TIME_PATTERN.fullmatch(begin) and _TIME_PATTERN.fullmatch(end))
         ):
-            raise DomainError("hours need a beginning and an end, such as 09:00 and 17:30")
+            raise DomainError("Enter a start and an end of the hours, such as 09:00 and 17:30.")
         if begin and begin == end:
-            raise DomainError("hours that end when they begin are none")
+            raise DomainError(f"The start and the end of the hours must differ; both are {begin}.")
     if not (cleaned.notice or cleaned.emails or cleaned.url):
-        raise DomainError("a rule has to tell somebody: on the dashboard, by e-mail or at an address")
+        raise DomainError("Choose at least one target: dashboard, e-mail or URL.")
     return app_db.write(lambda tx: _upsert(tx, cleaned))
 
 
 def _upsert(tx: Transaction, rule: Rule) -> int:
     if not rule.id:
         if tx.execute("SELECT count(*) FROM alert_rules").fetchone()[0] >= MAX_RULES:
-            raise DomainError(f"there are {MAX_RULES} rules already; remove one first")
+            raise DomainError(f"At most {MAX_RULES} alert rules are possible. Remove one first.")
         values = _column_values(replace(rule, created_at=clock.utc_text()))
         names, placeholders = ", ".join(_COLUMNS), ", ".join("?" * len(_COLUMNS))
         return int(
@@ -182,7 +190,7 @@ def _upsert(tx: Transaction, rule: Rule) -> int:
         )
     stored = find(tx.connection, rule.id)
     if stored is None:
-        raise DomainError("this rule was removed")
+        raise DomainError("This alert rule was removed. Add a new one.")
     updated = replace(rule, created_at=stored.created_at, paused_at=stored.paused_at)
     changes = ", ".join(f"{name} = ?" for name in _COLUMNS)
     tx.execute(f"UPDATE alert_rules SET {changes} WHERE id = ?", (*_column_values(updated), rule.id))
@@ -192,12 +200,12 @@ def _upsert(tx: Transaction, rule: Rule) -> int:
 
 
 def remove(app_db: Database, rule_id: int) -> str:
-    """Its log stays. Returns its name; raises DomainError for an unknown one."""
+    """Delete a rule; its notification log stays. Return its name. Raise DomainError for an unknown id."""
 
     def work(tx: Transaction) -> str:
         rule = find(tx.connection, rule_id)
         if rule is None:
-            raise DomainError("this rule was removed already")
+            raise DomainError("This alert rule was already removed.")
         tx.execute("DELETE FROM alert_rules WHERE id = ?", (rule_id,))
         tx.execute("DELETE FROM alert_findings WHERE rule_id = ?", (rule_id,))
         return rule.name
@@ -206,15 +214,15 @@ def remove(app_db: Database, rule_id: int) -> str:
 
 
 def pause(app_db: Database, rule_id: int, *, paused: bool) -> str:
-    """Stop watching, or go on and begin anew: what it had found is forgotten.
+    """Pause or resume a rule and delete its current alerts.
 
-    Returns its name; raises DomainError for an unknown one.
+    Return its name. Raise DomainError for an unknown id.
     """
 
     def work(tx: Transaction) -> str:
         rule = find(tx.connection, rule_id)
         if rule is None:
-            raise DomainError("this rule was removed")
+            raise DomainError("This alert rule was removed.")
         tx.execute(
             "UPDATE alert_rules SET paused_at = ? WHERE id = ?",
             (clock.utc_text() if paused else None, rule_id),
@@ -229,7 +237,7 @@ def pause(app_db: Database, rule_id: int, *, paused: bool) -> str:
 
 
 def list_findings(connection: sqlite3.Connection) -> dict[int, list[Finding]]:
-    """What each rule finds at present, by its id, oldest first."""
+    """Return the current alerts by rule id, oldest first."""
     findings_by_rule: dict[int, list[Finding]] = {}
     for row in connection.execute("SELECT * FROM alert_findings ORDER BY began_at, key"):
         findings_by_rule.setdefault(row["rule_id"], []).append(Finding(*row))
@@ -237,11 +245,11 @@ def list_findings(connection: sqlite3.Connection) -> dict[int, list[Finding]]:
 
 
 def list_dashboard_findings(connection: sqlite3.Connection, limit: int) -> list[tuple[str, Finding, int]]:
-    """(name, newest finding, how many there are) of the rules that tell the dashboard, newest first."""
+    """Return (rule name, newest alert, number of alerts) of the rules with target dashboard, newest first."""
     return [
         (row["name"], Finding(*tuple(row)[:6]), row["many"])
         for row in connection.execute(
-            # With max() the other columns are those of its row.
+            # In SQLite the other columns of a query with max() are those of the row with the maximum.
             "SELECT f.*, r.name, count(*) AS many, max(f.began_at) AS newest FROM alert_findings f"
             " JOIN alert_rules r ON r.id = f.rule_id AND r.notice = 1"
             " GROUP BY r.id ORDER BY newest DESC, r.id LIMIT ?",
@@ -251,7 +259,7 @@ def list_dashboard_findings(connection: sqlite3.Connection, limit: int) -> list[
 
 
 def save_findings(tx: Transaction, current: Iterable[Finding], ended: Iterable[Finding]) -> None:
-    """Note what was found, and forget what is not any more."""
+    """Store the current alerts and delete the ended ones."""
     tx.executemany(
         "DELETE FROM alert_findings WHERE rule_id = ? AND key = ?",
         [(finding.rule_id, finding.key) for finding in ended],

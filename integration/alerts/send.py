@@ -1,5 +1,8 @@
-"""Brings messages to mailboxes and addresses. A channel has a thread of its own, so that none waits for
-another; a target that fails is tried again later, and shows in the health report until it takes a message."""
+"""Send notifications by e-mail, HTTP and Apprise.
+
+Each channel runs as a separate job, so that no channel delays another. Failed notifications are retried, and
+a failing target is shown in the health check until it accepts a notification.
+"""
 
 from __future__ import annotations
 
@@ -19,26 +22,28 @@ from integration.outbound import mail
 from integration.outbound.upload import UploadFailed, upload_file
 
 TIMEOUT_SECONDS = 15.0
-"""For one message, or one step of talking to a mail server."""
+"""Seconds for one HTTP request, or one step of an SMTP session."""
 RUN_SECONDS = 40.0
+"""Seconds after which a run starts no further notification."""
 MAX_BATCH = 50
+"""Largest number of notifications of one run."""
 FAILURE_SHOWN_FOR = timedelta(days=1)
-"""How long the failure of a channel that has nothing to send any more is shown."""
+"""Period for which the health check shows a failure without a later attempt."""
 
 
 class SendingFailed(SwitchroomError):
-    """The last message of a channel did not arrive."""
+    """A notification could not be sent."""
 
 
 class Sender:
-    """Sends what waits for one channel."""
+    """Sends the due notifications of one channel."""
 
     def __init__(self, context: AppContext, channel: Channel) -> None:
         self._context = context
         self._channel: Channel = channel
 
     def run(self) -> None:
-        """Send what is due. Raises SendingFailed where the channel does not work."""
+        """Send due notifications. Raise SendingFailed if targets of the channel fail."""
         app_db, deadline = self._context.app_db, clock.monotonic() + RUN_SECONDS
         with app_db.read() as connection:
             notifications = notification_log.due(connection, self._channel, MAX_BATCH)
@@ -65,15 +70,15 @@ class Sender:
 
 
 class Undeliverable(SendingFailed):
-    """There is no sense in trying again."""
+    """The notification cannot be sent, and a retry cannot succeed."""
 
 
 def send(context: AppContext, notification: Notification, rule: Rule | None) -> None:
-    """Send one message now. Raises SendingFailed."""
+    """Send one notification immediately. Raise SendingFailed."""
     if notification.channel == "apprise":
         return _send_apprise(context, notification)
     if rule is None:
-        raise Undeliverable("the rule was removed")
+        raise Undeliverable("The alert rule was removed.")
     if notification.channel == "email":
         return _send_email(context, notification, rule)
     return _send_post(notification, rule)
@@ -81,7 +86,7 @@ def send(context: AppContext, notification: Notification, rule: Rule | None) -> 
 
 def _send_email(context: AppContext, notification: Notification, rule: Rule) -> None:
     if not rule.emails:
-        raise Undeliverable("the rule sends no e-mail any more")
+        raise Undeliverable("The alert rule no longer has an e-mail address.")
     smtp, recipients = context.settings.smtp, rule.emails.split()
     try:
         message = mail.make_message(smtp, recipients, notification.subject)
@@ -93,7 +98,7 @@ def _send_email(context: AppContext, notification: Notification, rule: Rule) -> 
 
 def _send_post(notification: Notification, rule: Rule) -> None:
     if not rule.url:
-        raise Undeliverable("the rule has no address any more")
+        raise Undeliverable("The alert rule no longer has a URL.")
     body = notification.body.encode()
     headers = {"Content-Type": "application/json"}
     if rule.secret:
@@ -107,14 +112,18 @@ def _send_post(notification: Notification, rule: Rule) -> None:
 def _send_apprise(context: AppContext, notification: Notification) -> None:
     urls = context.settings.alerts.urls
     if notification.place >= len(urls):
-        raise Undeliverable("alerts.urls has this address no more")
+        raise Undeliverable("The setting alerts.urls no longer has this URL.")
     try:
-        # Slow to load, needed by few, and an extra.
+        # An optional package that few installations use and that is slow to import.
         apprise: Any = importlib.import_module("apprise")
     except ImportError:
-        raise SendingFailed("alerts.urls needs Apprise: pip install 'switchroom[alerts]'") from None
+        raise SendingFailed(
+            "The setting alerts.urls requires the package Apprise: pip install 'switchroom[alerts]'"
+        ) from None
     notifier = apprise.Apprise()
     if not notifier.add(urls[notification.place]):
-        raise SendingFailed("Apprise can't read this address")
+        raise SendingFailed("Apprise does not accept this URL. Correct it in alerts.urls.")
     if not notifier.notify(title=notification.subject, body=notification.body):
-        raise SendingFailed("Apprise could not deliver; the log has what the service said")
+        raise SendingFailed(
+            "Apprise could not send the notification. The log has the response of the service."
+        )
