@@ -1,4 +1,4 @@
-"""Keeps the call-back list up to date with mirror.db."""
+"""Update the call-back list from the calls in mirror.db."""
 
 from __future__ import annotations
 
@@ -21,14 +21,18 @@ from integration.workspace.callback_items import (
 )
 
 BATCH_SIZE = 1000
+"""Largest number of changed calls of one transaction."""
 INITIAL_PERIOD_SECONDS = 7 * 86_400
-"""Misses older than this at the installation's first start open nothing."""
+"""Age in seconds above which missed calls at the first start of an installation create no items."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Batch:
-    """What mirror.db told: `calls` of the callers concerned, `mirrored_ids` of theirs that it knows,
-    `merged_ids` of those that were merged."""
+    """Changes read from mirror.db.
+
+    `calls` are the calls of the affected `parties`. `mirrored_ids` are the ids of listed and deleted calls
+    that mirror.db has; `merged_ids` maps the ids of merged calls to the remaining ones.
+    """
 
     epoch: str
     change_number: int
@@ -39,10 +43,11 @@ class _Batch:
 
 
 def update_from_mirror(app_db: Database, mirror_db: Database, callback_seconds: int = 15) -> int:
-    """Bring the list up to date with mirror.db. Returns the number of callers looked at.
+    """Apply all changes of calls since the last update. Return the number of processed callers.
 
-    Harmless to repeat, and to break off: the position is kept with the items. `callback_seconds` is how
-    long an outbound call must have talked to count: a mailbox answers too.
+    The update is idempotent and can be interrupted: the position is stored with the items. `callback_seconds`
+    is the shortest talk time in seconds of an outbound call that counts as a call-back, because mailboxes
+    answer calls too.
     """
     updated = 0
     while True:
@@ -76,7 +81,7 @@ def _read_batch(
         return None
     parties: set[str] = set()
     if epoch != mirror_epoch or (oldest or 0) > number + 1:
-        # Another mirror, or changes that were tidied away: whatever we hold may have changed meanwhile.
+        # The mirror was rebuilt, or old changes were deleted: any listed call may have changed.
         number = number if epoch == mirror_epoch else 0
         parties |= {row[0] for row in app_connection.execute("SELECT DISTINCT party FROM callback_calls")}
     rows = mirror_connection.execute(
@@ -152,10 +157,12 @@ def _party_key(party: str, call_id: int) -> str:
 def _load_calls(
     connection: sqlite3.Connection, party: str, since: str, first_missed_at: str | None, callback_seconds: int
 ) -> Sequence[CallbackCall]:
-    """The misses of a caller and the calls that reached them, from the first miss on: the first in
-    mirror.db, or the first that we hold where that is earlier."""
+    """Return the missed calls of a caller and the calls that reached them, from the first missed call on.
+
+    The first missed call is the earliest one in mirror.db or in the list.
+    """
     if party == ERASED:
-        # Nobody can be called back.
+        # An erased number cannot be called back.
         return ()
     columns = "id, outcome, started_at, our_number, party_name"
     if party.startswith(WITHHELD_PREFIX):
@@ -186,7 +193,7 @@ def _load_calls(
 
 
 def _apply_batch(tx: Transaction, batch: _Batch) -> None:
-    """Write what the batch told and make the items of its callers anew."""
+    """Store the calls of a batch and recompute the items of its callers."""
     for old_id, new_id in batch.merged_ids.items():
         tx.execute(
             "INSERT OR IGNORE INTO callback_deed_calls"
@@ -205,8 +212,8 @@ def _apply_batch(tx: Transaction, batch: _Batch) -> None:
         if new_calls.get(stored.call_id) == stored:
             del new_calls[stored.call_id]
         elif stored.call_id not in new_calls and stored.call_id in batch.mirrored_ids:
-            # The mirror knows the call, and it is no longer of this kind, or another's. One that it does
-            # not know, since it was built anew, is remembered as it was.
+            # The call is in the mirror, but has another outcome or caller now. A call that a rebuilt mirror
+            # does not have is kept unchanged.
             tx.execute("DELETE FROM callback_calls WHERE call_id = ?", (stored.call_id,))
     tx.executemany(
         "INSERT INTO callback_calls (call_id, party, at, kind, our_number, party_name)"

@@ -1,4 +1,4 @@
-"""A caller's items, made from their calls and from what people did by hand, in whatever order both came."""
+"""Compute a caller's call-back items from their calls and the actions of users, in any order of arrival."""
 
 from __future__ import annotations
 
@@ -17,8 +17,11 @@ AUTO = "auto"
 
 @dataclass(frozen=True, slots=True)
 class CallbackItem:
-    """A row of `callbacks`. `party` is E.164, else as received, else 'withheld:<call id>'; times are UTC
-    text; `reason` 'missed' or 'voicemail', of the last attempt; `closed_by` 'auto' or a person."""
+    """A call-back item, a row of `callbacks`. Times are UTC text.
+
+    `party` is the number in E.164 or as received, or 'withheld:<call id>'. `reason` is 'missed' or
+    'voicemail', that of the last attempt. `closed_by` is 'auto' or a dashboard user.
+    """
 
     id: int
     party: str
@@ -39,7 +42,7 @@ class CallbackItem:
 
 @dataclass(frozen=True, slots=True)
 class CallbackCall:
-    """What counts of a call: `kind` 'missed', 'voicemail' or 'reached'; `at` when it began, UTC text."""
+    """A call of a caller. `kind` is 'missed', 'voicemail' or 'reached'; `at` is its start (UTC text)."""
 
     call_id: int
     party: str
@@ -51,7 +54,7 @@ class CallbackCall:
 
 @dataclass(frozen=True, slots=True)
 class CallbackAction:
-    """Something done by hand at `at` to the item that `calls` made up then."""
+    """An action of a user on an item. `calls` are the calls that the item had at the time `at`."""
 
     id: int
     at: str
@@ -63,7 +66,7 @@ class CallbackAction:
 
 @dataclass(slots=True)
 class CallbackEpisode:
-    """An item in the making."""
+    """A call-back item while it is computed."""
 
     missed_calls: list[CallbackCall]
     closed_at: str | None = None
@@ -102,13 +105,13 @@ class CallbackEpisode:
 
 
 def build_episodes(calls: Iterable[CallbackCall], actions: Iterable[CallbackAction]) -> list[CallbackEpisode]:
-    """One caller's items, oldest first, from their calls and what was done by hand, in any order."""
+    """Compute the items of one caller, oldest first. The order of the arguments does not matter."""
     started_at = {call.call_id: call.at for call in calls}
     steps: list[tuple[str, int, int, CallbackCall | CallbackAction]] = [
         (call.at, 1 if call.kind == REACHED else 0, call.call_id, call) for call in calls
     ]
     for action in actions:
-        # A person can only act on what has happened, whatever the platform's clock says of it.
+        # An action follows the calls of its item, even if the platform's clock is ahead.
         effective_at = max(
             [action.at, *(started_at[call_id] for call_id in action.calls if call_id in started_at)]
         )
@@ -152,7 +155,7 @@ def _apply_action(action: CallbackAction, episodes: list[CallbackEpisode]) -> No
 
 
 def recompute_items(tx: Transaction, party: str) -> None:
-    """Make the items of a caller anew; rows that stay the same are not touched, ids stay with their calls."""
+    """Recompute the items of a caller. Unchanged rows are not written; calls keep their item ids."""
     rows = tx.execute(
         "SELECT call_id, party, at, kind, our_number, party_name, item_id FROM callback_calls"
         " WHERE party = ?",

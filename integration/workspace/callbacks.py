@@ -1,9 +1,9 @@
-"""The call-back list: one open item per caller who was missed, closed when either side reaches the other.
+"""Call-back list: one open item per missed caller, closed when either side reaches the other.
 
-`callback_calls` keeps what of each caller's calls matters here: misses, and the calls that reached them.
-`follow` brings it up to date with mirror.db; a caller's items are made from it and from what people did by
-hand. So an item depends on the calls and the deeds, never on the order in which they became known, and it
-outlives a mirror that is built anew.
+`callback_calls` has the missed calls of each caller and the calls that reached them.
+`callback_following.update_from_mirror` updates it from mirror.db. Items are computed from these calls and the
+actions of users. They therefore do not depend on the order in which calls and actions arrive, and they
+survive a rebuild of the mirror.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ CREATE INDEX IF NOT EXISTS callbacks_party ON callbacks (party);
 -- serves the work list
 CREATE INDEX IF NOT EXISTS callbacks_state ON callbacks (state, last_at);
 
--- Misses, and calls that reached the same caller. `item_id` is the item a miss counts for.
+-- missed calls, and calls that reached the same caller; `item_id` is the item of a missed call
 CREATE TABLE IF NOT EXISTS callback_calls (
     call_id INTEGER PRIMARY KEY, party TEXT NOT NULL, at TEXT NOT NULL, kind TEXT NOT NULL,
     our_number TEXT, party_name TEXT NOT NULL, item_id INTEGER
@@ -38,7 +38,7 @@ CREATE TABLE IF NOT EXISTS callback_calls (
 -- serves the calls of a caller
 CREATE INDEX IF NOT EXISTS callback_calls_party ON callback_calls (party);
 
--- What people did by hand, to the item that these calls (JSON) made up then.
+-- actions of users; callback_deed_calls has the calls that the item had at that time
 CREATE TABLE IF NOT EXISTS callback_deeds (
     id INTEGER PRIMARY KEY, at TEXT NOT NULL, who TEXT NOT NULL, deed TEXT NOT NULL, text TEXT
 ) STRICT;
@@ -51,13 +51,13 @@ CREATE TABLE IF NOT EXISTS callback_position (
 ) STRICT;
 """
 
-# --- what pages read -----------------------------------------------------------------------------------
+# --- queries of pages ----------------------------------------------------------------------------------
 
 
 def list_items(
     connection: sqlite3.Connection, state: str = "open", limit: int | None = None
 ) -> list[CallbackItem]:
-    """Items that are 'open' or 'closed', the last attempt first."""
+    """Return the items in `state` 'open' or 'closed', latest attempt first."""
     rows = connection.execute(
         "SELECT * FROM callbacks WHERE state = ? ORDER BY last_at DESC, id DESC LIMIT ?",
         (state, -1 if limit is None else limit),
@@ -71,7 +71,7 @@ def find_item(connection: sqlite3.Connection, item_id: int) -> CallbackItem | No
 
 
 def find_open_item(connection: sqlite3.Connection, party: str | None) -> CallbackItem | None:
-    """The open item of a caller, by E.164 or the number as received."""
+    """Return the open item of a caller, by number in E.164 or as received."""
     row = connection.execute(
         "SELECT * FROM callbacks WHERE party = ? AND state = 'open' ORDER BY id DESC", (party,)
     ).fetchone()
@@ -83,12 +83,15 @@ def count_open(connection: sqlite3.Connection) -> int:
 
 
 def list_open_call_ids(connection: sqlite3.Connection) -> list[int]:
-    """The last call of every open item."""
+    """Return the id of the last call of every open item."""
     return [row[0] for row in connection.execute("SELECT last_call_id FROM callbacks WHERE state = 'open'")]
 
 
 def compute_fingerprint(connection: sqlite3.Connection) -> tuple[int, ...]:
-    """What changes whenever the open list does by itself: its length, its newest item, all its tries."""
+    """Return values that change with every automatic change of the open list.
+
+    They are the number of items, the newest item id and the number of all attempts.
+    """
     row = connection.execute(
         "SELECT count(*), coalesce(max(id), 0), coalesce(sum(attempts), 0) FROM callbacks"
         " WHERE state = 'open'"
@@ -96,7 +99,7 @@ def compute_fingerprint(connection: sqlite3.Connection) -> tuple[int, ...]:
     return tuple(row)
 
 
-# --- what people do ------------------------------------------------------------------------------------
+# --- actions of users ----------------------------------------------------------------------------------
 
 
 def record_action(app_db: Database, item_id: int, who: str, action: ItemAction, text: str = "") -> bool:

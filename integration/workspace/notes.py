@@ -1,4 +1,4 @@
-"""Notes and labels of ours on calls. They refer to leg ids, so that a rebuilt mirror finds them."""
+"""Notes and local labels of calls. They refer to leg ids, which a rebuilt mirror has as well."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ CREATE INDEX IF NOT EXISTS labels_by_label ON labels (label, leg_id);
 """
 
 MAX_NOTE_LENGTH = 2000
+"""Largest number of characters of a note."""
 
 
 def add_note(tx: Transaction, leg_id: int, person: str, text: str) -> int:
-    """Write a note; returns its id. Raises ValueError for an empty one or one over MAX_NOTE_LENGTH
-    characters."""
+    """Add a note. Return its id. Raise ValueError for an empty or too long text."""
     text = text.strip()
     if not text:
-        raise ValueError("A note needs some text.")
+        raise ValueError("The note is empty. Enter a text.")
     if len(text) > MAX_NOTE_LENGTH:
-        raise ValueError(f"A note holds at most {MAX_NOTE_LENGTH} characters.")
+        raise ValueError(f"The note has {len(text):,} characters. At most {MAX_NOTE_LENGTH:,} are possible.")
     cursor = tx.execute(
         "INSERT INTO notes (leg_id, at, person, text) VALUES (?, ?, ?, ?)",
         (leg_id, clock.utc_text(), person, text),
@@ -50,14 +50,14 @@ def add_note(tx: Transaction, leg_id: int, person: str, text: str) -> int:
 
 
 def remove_note(tx: Transaction, leg_ids: Sequence[int], note_id: int, person: str) -> bool:
-    """Take back a note of one's own on one of these legs; False where there is none."""
+    """Delete a note by `person` on one of `leg_ids`. Return False if it does not exist."""
     placeholders = ", ".join("?" * len(leg_ids))
     sql = f"DELETE FROM notes WHERE leg_id IN ({placeholders}) AND id = ? AND person = ?"
     return tx.execute(sql, [*leg_ids, note_id, person]).rowcount > 0
 
 
 def add_label(tx: Transaction, leg_id: int, person: str, label: str) -> None:
-    """Put a label on a call; doing it twice is once. Raises ValueError for an empty or long one."""
+    """Add a label to a call, unless it has it. Raise ValueError for an empty or too long label."""
     tx.execute(
         "INSERT OR IGNORE INTO labels (leg_id, label, at, person) VALUES (?, ?, ?, ?)",
         (leg_id, normalize_label(label), clock.utc_text(), person),
@@ -65,10 +65,10 @@ def add_label(tx: Transaction, leg_id: int, person: str, label: str) -> None:
 
 
 def normalize_label(label: str) -> str:
-    """A label with single spaces. Raises ValueError for an empty or long one."""
+    """Return a label with single spaces. Raise ValueError for an empty or too long label."""
     label = " ".join(label.split())
     if not 0 < len(label) <= 40:
-        raise ValueError("A label has 1 to 40 characters.")
+        raise ValueError(f"The label has {len(label)} characters. Enter 1 to 40.")
     return label
 
 
@@ -79,21 +79,21 @@ def remove_label(tx: Transaction, leg_ids: Sequence[int], label: str) -> bool:
 
 
 def list_notes(connection: sqlite3.Connection, leg_ids: Sequence[int]) -> list[sqlite3.Row]:
-    """Notes on any of these legs, oldest first: id, leg_id, at, person, text."""
+    """Return the notes of these legs, oldest first: id, leg_id, at, person, text."""
     placeholders = ", ".join("?" * len(leg_ids))
     sql = f"SELECT * FROM notes WHERE leg_id IN ({placeholders}) ORDER BY at, id"
     return connection.execute(sql, list(leg_ids)).fetchall()
 
 
 def list_labels(connection: sqlite3.Connection, leg_ids: Sequence[int]) -> list[str]:
-    """Labels on any of these legs, in alphabetical order."""
+    """Return the labels of these legs in alphabetical order."""
     placeholders = ", ".join("?" * len(leg_ids))
     sql = f"SELECT DISTINCT label FROM labels WHERE leg_id IN ({placeholders}) ORDER BY label"
     return [row["label"] for row in connection.execute(sql, list(leg_ids))]
 
 
 def load_labels_by_leg(connection: sqlite3.Connection, leg_ids: Sequence[int]) -> dict[int, list[str]]:
-    """The labels of those legs that have any, in alphabetical order."""
+    """Return labels in alphabetical order by leg id. Legs without labels are omitted."""
     rows = connection.execute(
         "SELECT leg_id, label FROM labels WHERE leg_id IN (SELECT value FROM json_each(?)) ORDER BY label",
         (id_list(leg_ids),),
@@ -105,7 +105,7 @@ def load_labels_by_leg(connection: sqlite3.Connection, leg_ids: Sequence[int]) -
 
 
 def list_label_usage(connection: sqlite3.Connection) -> list[sqlite3.Row]:
-    """Every label in use, in alphabetical order: label, calls, last_at (UTC text)."""
+    """Return every label in use in alphabetical order: label, calls, last_at (UTC text)."""
     return connection.execute(
         "SELECT label, count(*) AS calls, max(at) AS last_at FROM labels GROUP BY label"
         " ORDER BY label COLLATE NOCASE"
@@ -113,8 +113,10 @@ def list_label_usage(connection: sqlite3.Connection) -> list[sqlite3.Row]:
 
 
 def rename_label(tx: Transaction, label: str, new_label: str) -> None:
-    """Call a label something else on every call. One that exists already takes the calls of both. Raises
-    ValueError for an empty or long name."""
+    """Rename a label on all calls; an existing label with the new name is merged.
+
+    Raises ValueError for an empty or too long name.
+    """
     new_label = normalize_label(new_label)
     if new_label == label:
         return
@@ -127,26 +129,26 @@ def rename_label(tx: Transaction, label: str, new_label: str) -> None:
 
 
 def delete_label(tx: Transaction, label: str) -> None:
-    """Take a label off every call."""
+    """Remove a label from all calls."""
     tx.execute("DELETE FROM labels WHERE label = ?", (label,))
 
 
 def list_all_labels(connection: sqlite3.Connection) -> list[str]:
-    """Every label in use, in alphabetical order."""
+    """Return every label in use in alphabetical order."""
     return [row["label"] for row in connection.execute("SELECT DISTINCT label FROM labels ORDER BY label")]
 
 
 MAX_LEGS = 5000
-"""Notes that a search looks through at most, the newest first."""
+"""Largest number of matching notes and labels of a search, newest first."""
 
 
 def find_legs_with_label(connection: sqlite3.Connection, label: str) -> list[int]:
-    """Legs that carry this label."""
+    """Return the ids of the legs with a label."""
     return [row[0] for row in connection.execute("SELECT leg_id FROM labels WHERE label = ?", (label,))]
 
 
 def search_legs(connection: sqlite3.Connection, query: str) -> list[int]:
-    """Legs with a note or a label that has every word of `query`."""
+    """Return the ids of legs with a note or label that contains every word of `query`."""
     patterns = [f"%{escape_like(word)}%" for word in query.split()[:10]]
     if not patterns:
         return []

@@ -1,4 +1,4 @@
-"""Whose phone rings when somebody places a call who is no user of the platform themselves."""
+"""Preferred phones: the phone that rings for click-to-call by dashboard users without a platform user."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def save_preferred(app_db: Database, person_id: int, platform_user_id: int) -> N
 
 
 def find_preferred(connection: sqlite3.Connection, person_id: int) -> int | None:
-    """The platform user whose phone was chosen last."""
+    """Return the platform user whose phone the dashboard user selected last."""
     row = connection.execute(
         "SELECT platform_user_id FROM phones WHERE person_id = ?", (person_id,)
     ).fetchone()

@@ -45,16 +45,16 @@ def list_requested(connection: sqlite3.Connection) -> dict[str, set[str]]:
 
 @command("fields.promote")
 def promote(context: AppContext, arguments: Arguments, progress: Progress) -> Result:
-    """Make the undocumented field {collection, field} a column. Raises QueryError if it cannot be one.
+    """Add a column for the undocumented field {collection, field}. Raise QueryError if that is impossible.
 
-    `who` is the name of the actor that is stored, if it is not the command line.
+    `who` is the stored name of the actor; the default is the command line.
     """
     target, name = get_resource(arguments["collection"]), arguments["field"]
     with context.mirror_db.read() as connection:
         refusal = promoted_fields.find_refusal_reason(connection, target, name)
     if refusal is not None:
         raise QueryError(refusal)
-    # First: what is interrupted after this is finished at the next start.
+    # Store the request first: an interrupted promotion is completed at the next start.
     context.app_db.write(lambda tx: _record_request(tx, target, name, arguments.get("who", ACTOR)))
 
     def report_progress(done: int, total: int) -> None:
@@ -66,14 +66,14 @@ def promote(context: AppContext, arguments: Arguments, progress: Progress) -> Re
 
 @command("fields.demote")
 def demote(context: AppContext, arguments: Arguments, _: Progress) -> Result:
-    """Remove the column of {collection, field}. Raises QueryError if it was not promoted.
+    """Remove the column of {collection, field}. Raise QueryError if the field is not promoted.
 
     An interrupted removal is undone at the next start.
     """
     target, name = get_resource(arguments["collection"]), arguments["field"]
     with context.app_db.read() as connection:
         if name not in list_requested(connection).get(target.collection, ()):
-            raise QueryError(f"/{target.collection}: {name!r} was not made a column")
+            raise QueryError(f"/{target.collection}: the field {name!r} is not promoted")
     promoted_fields.demote(context.mirror_db, target, name)
     context.app_db.write(lambda tx: _delete_request(tx, target, name))
     return {"table": target.table}
@@ -82,9 +82,9 @@ def demote(context: AppContext, arguments: Arguments, _: Progress) -> Result:
 def restore_columns(
     app_db: Database, mirror_db: Database, is_stopping: Callable[[], bool] = lambda: False
 ) -> None:
-    """Give a rebuilt or restored mirror the requested columns, until `is_stopping` returns True.
+    """Add the promoted columns to a rebuilt or restored mirror, unless `is_stopping` returns True.
 
-    Filling the columns of a big table takes about a minute.
+    Filling the columns of a large table takes about a minute.
     """
     with app_db.read() as connection:
         fields = list_requested(connection)

@@ -1,6 +1,6 @@
-"""Played voicemail, the same for everyone, and read message threads of each person.
+"""Played voicemail (shared by all users) and read message threads of each dashboard user.
 
-Messages from before the account of a person was created count as read.
+Messages older than the user's account count as read.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ CREATE TABLE IF NOT EXISTS heard (
 
 
 def mark_played(tx: Transaction, voicemail_id: int, person: str) -> None:
-    """The first to hear it is kept."""
+    """Record that a voicemail message was played. The first user is kept."""
     tx.execute("INSERT OR IGNORE INTO heard VALUES (?, ?, ?)", (voicemail_id, clock.utc_text(), person))
 
 
@@ -36,7 +36,7 @@ def list_played_ids(connection: sqlite3.Connection) -> list[int]:
 
 
 def mark_thread_read(app_db: Database, person_id: int, contact: str, read_until: str) -> None:
-    """The person has read the thread with `contact` (digits) up to `read_until` (UTC text); never back."""
+    """Mark the thread with `contact` (digits) as read up to `read_until` (UTC text). Never moves back."""
     app_db.write(
         lambda tx: tx.execute(
             "INSERT INTO seen_threads VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET at = max(at, excluded.at)",
@@ -46,7 +46,7 @@ def mark_thread_read(app_db: Database, person_id: int, contact: str, read_until:
 
 
 def load_read_threads(connection: sqlite3.Connection, person_id: int) -> dict[str, str]:
-    """Contact → read up to, UTC text."""
+    """Return by contact the time up to which the user has read the thread (UTC text)."""
     return dict(
         tuple(row)
         for row in connection.execute(

@@ -1,6 +1,6 @@
-"""Saved views of pages, column sets of exports, and columns that a user hides.
+"""Saved views of pages, column sets of exports, and hidden columns of a user.
 
-A user sees their own saved items and those that others share.
+Users see their own items and shared items of others.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from integration.core.errors import DomainError
 from integration.sqlite.database import Database
 from integration.sqlite.transaction import Transaction
 
-# A set that others use outlives its owner.
+# A shared column set is kept when its owner is removed, because other users may depend on it.
 TABLES = """
 CREATE TABLE IF NOT EXISTS views (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -50,13 +50,16 @@ END;
 
 MAX_NAME_LENGTH = 60
 MAX_ITEMS = 50
-"""Saved items of one user for one page or export."""
+"""Largest number of saved items of one user for one page or export."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of saved item and its table. `place` is the column with the page or export, `content` the
-    column with what is saved; `noun` and `plural` are for messages."""
+    """A kind of saved item and its table.
+
+    `place` is the column with the page or export, `content` the column with the saved value. `noun` and
+    `plural` are used in messages.
+    """
 
     table: str
     place: str
@@ -72,9 +75,10 @@ COLUMN_SETS = Kind("column_sets", "export", "columns", "column set", "sets")
 
 @dataclass(frozen=True, slots=True)
 class SavedItem:
-    """`person_id` is the owner, None after their removal; others see the item if it is `shared`.
+    """A saved item. `person_id` is the owner, None after the owner's removal.
 
-    `content`: of a view the part of the URL behind '?', of a set the column names, separated by commas.
+    Other users see the item if it is `shared`. `content` is the query string of a view, or the column names
+    of a set, separated by commas.
     """
 
     id: int
@@ -90,7 +94,7 @@ class SavedItem:
 
 
 def all_of(connection: sqlite3.Connection, kind: Kind, place: str, person_id: int | None) -> list[SavedItem]:
-    """The user's own items of a page or export and shared ones, pinned first, then by name."""
+    """Return the user's own and shared items of a page or export, pinned first, then by name."""
     rows = connection.execute(
         f"{_select(kind)} WHERE {kind.place} = ? AND (person_id = ? OR shared)"
         " ORDER BY pinned DESC, name COLLATE NOCASE, id",
@@ -102,7 +106,7 @@ def all_of(connection: sqlite3.Connection, kind: Kind, place: str, person_id: in
 def find(
     connection: sqlite3.Connection, kind: Kind, place: str, name: str, person_id: int | None = None
 ) -> SavedItem | None:
-    """The item of this name: the user's own, else a shared one. Without a user only a shared one."""
+    """Return the item with this name: the user's own, otherwise a shared one."""
     row = connection.execute(
         f"{_select(kind)} WHERE {kind.place} = ? AND name = ? AND (person_id = ? OR shared)"
         " ORDER BY person_id IS ? DESC LIMIT 1",
@@ -122,16 +126,16 @@ def save(
     shared: bool,
     pinned: bool = False,
 ) -> None:
-    """Store an item; the user's own of the same name is replaced.
+    """Store an item. It replaces the user's own item with the same name.
 
-    Raises DomainError for an empty name, too many items, a set without columns and the shared name of
-    another user's set.
+    Raises DomainError for an empty name, too many items, a set without columns, and a shared set whose name
+    another user's shared set has.
     """
     name = normalize_name(name)
     if not name:
-        raise DomainError(f"A {kind.noun} needs a name.")
+        raise DomainError(f"Enter a name for the {kind.noun}.")
     if kind is COLUMN_SETS and not content:
-        raise DomainError("A column set needs at least one column.")
+        raise DomainError("Choose at least one column for the column set.")
     values = {
         "person_id": person_id,
         kind.place: place,
@@ -154,7 +158,7 @@ def save(
             f"SELECT count(*) FROM {kind.table} WHERE person_id = ? AND {kind.place} = ?", (person_id, place)
         ).fetchone()[0]
         if count > MAX_ITEMS:
-            raise DomainError(f"There are {MAX_ITEMS} {kind.plural} already. Remove one first.")
+            raise DomainError(f"You can save at most {MAX_ITEMS} {kind.plural} here. Remove one first.")
 
     app_db.write(work)
 
@@ -162,7 +166,7 @@ def save(
 def remove(
     app_db: Database, kind: Kind, item_id: int, person_id: int, *, include_shared: bool = False
 ) -> bool:
-    """Remove an item of the user, or (`include_shared`) a shared one; False where there is none."""
+    """Delete an item of the user or, with `include_shared`, a shared one. Return False if there is none."""
     return app_db.write(
         lambda tx: (
             tx.execute(
@@ -175,7 +179,7 @@ def remove(
 
 
 def load_hidden_columns(connection: sqlite3.Connection, person_id: int, page: str) -> frozenset[str]:
-    """Columns of a page that a person hides."""
+    """Return the columns of a page that a user hides."""
     row = connection.execute(
         "SELECT columns FROM hidden_columns WHERE person_id = ? AND page = ?", (person_id, page)
     ).fetchone()
@@ -211,4 +215,4 @@ def _check_shared_set_name(tx: Transaction, export: str, name: str, person_id: i
         (export, name, person_id),
     ).fetchone()
     if conflict:
-        raise DomainError(f"Somebody else shares a set called “{name}”. Choose another name.")
+        raise DomainError(f"Another user already shares a column set “{name}”. Choose another name.")

@@ -1,6 +1,6 @@
-"""Wallboards: a screen on the wall shows today's figures to whoever holds its address, and nothing else.
+"""Wallboards: pages with today's figures for a screen, accessible with a token.
 
-The token in the address has 192 random bits, is shown once and stored hashed, like a key's secret.
+The token in the URL has 192 random bits. It is shown once and stored hashed, like the secret of a key.
 """
 
 from __future__ import annotations
@@ -26,12 +26,17 @@ CREATE TABLE IF NOT EXISTS wallboards (
 """
 
 SEEN_INTERVAL_SECONDS = 60.0
+"""Seconds between updates of `seen_at`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wallboard:
-    """Targets: service level in per cent (at least), longest wait in seconds and open call-backs (at most).
-    `seen_at`: Unix seconds of its last reading, None for never."""
+    """A wallboard and its targets.
+
+    `level_target` is the lowest service level in per cent, `wait_target` the longest wait in seconds,
+    `missed_target` the largest number of open call-backs. `seen_at` is the last request (Unix seconds), or
+    None.
+    """
 
     id: int
     name: str
@@ -48,12 +53,15 @@ _COLUMNS = "id, name, level_target, wait_target, missed_target, created_at, seen
 def add(
     app_db: Database, name: str, *, level_target: int = 80, wait_target: int = 60, missed_target: int = 0
 ) -> str:
-    """Make one; returns its token, which can't be had again. Raises DomainError."""
+    """Create a wallboard. Return its token, which is not stored. Raise DomainError."""
     name = name.strip()
     if not name or len(name) > 60 or not name.isprintable():
-        raise DomainError("a wallboard needs a name of 1 to 60 printable characters")
+        raise DomainError("Enter a name of 1 to 60 printable characters.")
     if not (0 <= level_target <= 100 and 0 <= wait_target <= 86400 and 0 <= missed_target <= 9999):
-        raise DomainError("the targets are a percentage, seconds and a number of callers")
+        raise DomainError(
+            "Invalid target. Enter a service level of 0 to 100 %, a wait of 0 to 86,400 s and 0 to 9,999"
+            " call-backs."
+        )
     token = tokens.new(24)
     app_db.write(
         lambda tx: tx.execute(
@@ -66,7 +74,7 @@ def add(
 
 
 def find(app_db: Database, token: str) -> Wallboard | None:
-    """The wallboard whose token this is; notes that it was read."""
+    """Return the wallboard with this token and record the request; None for an unknown token."""
     with app_db.read() as connection:
         row = connection.execute(
             f"SELECT {_COLUMNS} FROM wallboards WHERE token_hash = ?", (tokens.digest(token),)
@@ -89,12 +97,12 @@ def list_all(app_db: Database) -> list[Wallboard]:
 
 
 def revoke(app_db: Database, wallboard_id: int) -> str:
-    """Its address leads nowhere from now on. Returns its name; raises DomainError for an unknown one."""
+    """Delete a wallboard, which invalidates its URL. Return its name. Raise DomainError for an unknown id."""
 
     def work(tx: Transaction) -> str:
         row = tx.execute("SELECT name FROM wallboards WHERE id = ?", (wallboard_id,)).fetchone()
         if row is None:
-            raise DomainError("this wallboard is gone already")
+            raise DomainError("This wallboard was already removed.")
         tx.execute("DELETE FROM wallboards WHERE id = ?", (wallboard_id,))
         return str(row["name"])
 

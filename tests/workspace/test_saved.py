@@ -49,7 +49,7 @@ def test_ones_own_is_found_before_the_shared_one_and_nobody_finds_anothers(app_d
 
 def test_a_shared_name_is_given_once_and_ones_own_may_be_changed(app_db: Database) -> None:
     saved.save(app_db, saved.COLUMN_SETS, "cdrs", ANN, "for tax", "id", shared=True)
-    with pytest.raises(DomainError, match="Somebody else"):
+    with pytest.raises(DomainError, match="Another user"):
         saved.save(app_db, saved.COLUMN_SETS, "cdrs", BEA, "for tax", "id", shared=True)
     saved.save(app_db, saved.COLUMN_SETS, "cdrs", ANN, "for tax", "dst", shared=True)
     assert found(app_db, "for tax", BEA) == ("dst",)
