@@ -1,1 +1,1 @@
-"""What keeps an installation well: backup and restore, verify, doctor, the first configuration."""
+"""Maintenance of an installation: backup, restore, verify, doctor, first configuration."""

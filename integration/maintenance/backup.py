@@ -1,16 +1,17 @@
-"""`backup`: a consistent copy of everything in data_dir that can't be made again, beside a running `serve`.
+"""`backup`: copy all data of data_dir that cannot be recreated, while `serve` runs.
 
-The order is part of the promise. Each database follows another by numbers of that one: house.db keeps how
-far it followed mirror.db's calls, mirror.db keeps in `_applied` which webhooks of inbox.db it applied, and
-`media` there names files of the archive. What follows is copied before what it follows:
+The databases are copied in a fixed order, because each stores its position in another one: house.db stores up
+to which change it has processed the calls of mirror.db, mirror.db stores in `_applied` which webhooks of
+inbox.db it applied, and its table `media` names files of the archive. A database is copied before the one
+that its position refers to:
 
     house.db → mirror.db → inbox.db, and after mirror.db the files
 
-So the copies disagree only in the way that heals by itself: inbox.db may hold webhooks that mirror.db has
-not applied, which are claimed at the next start, and mirror.db calls that house.db has not seen. The other
-way round, a webhook stored after the restore would be given a seq that `_applied` already holds, and would
-never be applied. inbox.db coming last also means that the copy holds what was acknowledged while it was
-being made, up to that moment.
+The copies can then differ only in ways that are repaired automatically: inbox.db may have webhooks that
+mirror.db has not applied, which are applied at the next start, and mirror.db may have calls that house.db has
+not processed. In the opposite order a webhook stored after the restore could get a seq that `_applied`
+already contains, and would never be applied. Because inbox.db is copied last, the backup also contains the
+webhooks acknowledged while it was made.
 """
 
 from __future__ import annotations
@@ -37,27 +38,28 @@ from integration.sqlite import database_files
 from integration.sqlite.readers import open_readonly
 
 ARCHIVE_FOLDERS = ("recordings", "voicemail")
-"""Folders that belong to a backup even when mirror.db names no file in them."""
+"""Folders that are always copied, even if mirror.db names no file in them."""
 
 SMALL_FILES = (SECRET_FILE, ACCOUNT_FILE, ERASURE_FILE)
+"""Files that are copied if they exist."""
 
 OWNER_FILE = "owner"
-"""File in a folder that is growing, or being removed: whose it is."""
+"""File in an unfinished backup or one being removed; names the host and data_dir that own it."""
 
 BACKUP_NAME_PATTERN = "switchroom-????????-??????"
-"""Pattern of a finished backup's name."""
+"""Glob pattern of the folder names of finished backups."""
 
 Progress = Callable[[str, int, int], None]
-"""Called with what is being copied, what is done of it, and the total."""
+"""Callback with the name of the current step, the completed amount and the total."""
 
 
 class BackupRunning(SwitchroomError):
-    """Another backup of the same data_dir is being made."""
+    """Another backup of the same data_dir is running."""
 
 
 @dataclass(slots=True)
 class FinishedBackup:
-    """A finished backup. `notes` are lines for people about files that are not as they should be."""
+    """A finished backup. `notes` has a line for each missing or changed file of the archive."""
 
     path: Path
     files: int = 0
@@ -67,7 +69,7 @@ class FinishedBackup:
 
 
 def get_destination(settings: Settings) -> Path:
-    """Where backups go that are made by the schedule or from the dashboard."""
+    """Return the folder for scheduled backups and backups started on the dashboard."""
     return settings.backup.dest or settings.storage.data_dir / "backups"
 
 
@@ -78,15 +80,16 @@ def create(
     *,
     scheduled: bool = False,
 ) -> FinishedBackup:
-    """Write `dest/switchroom-YYYYMMDD-HHMMSS/` (UTC), which appears under that name when it is complete and
-    its databases were found sound.
+    """Write the backup `dest/switchroom-YYYYMMDD-HHMMSS/` (UTC).
 
-    Raises StorageError (StorageFull for no room, StorageBroken for a copy that is damaged), BackupRunning,
-    SwitchroomError where there is nothing to back up.
+    The folder has this name only after it is complete and its databases were checked.
+
+    Raises StorageFull without enough disk space, StorageBroken for a damaged copy, other StorageErrors,
+    BackupRunning, and SwitchroomError for a data_dir without databases.
     """
     for name in DATABASES:
         if not (data_dir / name).is_file():
-            raise SwitchroomError(f"{data_dir}: has no {name}; start `switchroom serve` once, then back up")
+            raise SwitchroomError(f"{data_dir} has no {name}. Run `switchroom serve` once before a backup.")
     started_at = clock.now()
     final_folder = dest / f"switchroom-{started_at:%Y%m%d-%H%M%S}"
     owner = format_owner(data_dir)
@@ -94,7 +97,7 @@ def create(
         dest.mkdir(mode=0o700, parents=True, exist_ok=True)
         _remove_unfinished(dest, owner)
         if final_folder.exists():
-            raise SwitchroomError(f"{final_folder}: is there already; try again in a second")
+            raise SwitchroomError(f"The folder {final_folder} already exists. Try again in 1 second.")
         _check_space(data_dir, dest)
         partial_folder = final_folder.with_name(final_folder.name + ".part")
         with _create_partial_folder(partial_folder, owner):
@@ -114,15 +117,15 @@ def create(
 
 
 def format_owner(data_dir: Path) -> str:
-    """What a growing folder says of whose it is."""
+    """Return the content of OWNER_FILE for backups of `data_dir`."""
     return f"{socket.gethostname()}:{data_dir.resolve()}"
 
 
 def _verify_copy(partial_folder: Path, progress: Progress) -> None:
-    """Read back what was written. Archive files only by size: their sha256 was taken while they were copied,
-    and reading terabytes twice a day would wear out what it is to protect.
+    """Check the written backup: databases by their content, files by size.
 
-    Raises StorageBroken, SwitchroomError.
+    The sha256 of files was computed while they were copied. Reading terabytes twice a day would wear out the
+    disk. Raises StorageBroken and SwitchroomError.
     """
     for entry in manifest.read(partial_folder).files:
         size = (partial_folder / entry.path).stat().st_size
@@ -131,7 +134,10 @@ def _verify_copy(partial_folder: Path, progress: Progress) -> None:
             progress(f"checking {entry.path}", 0, 1)
             faults += database_files.find_faults(partial_folder / entry.path)
         if faults:
-            raise StorageBroken(f"the copy of {entry.path} {'; '.join(faults)}; run `switchroom verify`")
+            raise StorageBroken(
+                f"The backup failed: the copy of {entry.path} {'; '.join(faults)}. Run `switchroom verify` to"
+                " check the original."
+            )
 
 
 def _copy_all(
@@ -140,10 +146,10 @@ def _copy_all(
     for name in DATABASES:
         yield _copy_database(data_dir / name, partial_folder / name, progress)
         if name == "mirror.db":
-            # Read from the copy: what it names as present was complete when it was made.
+            # Read from the copy: the files that it lists as present were complete when it was made.
             expected_files = _read_expected_files(partial_folder / name)
     for name in SMALL_FILES:
-        # webhook-secret is only there where no secret is configured.
+        # webhook-secret exists only if no secret is configured.
         with contextlib.suppress(FileNotFoundError):
             size, sha256 = manifest.copy_file(data_dir / name, partial_folder / name)
             yield Entry(name, size, sha256)
@@ -151,7 +157,7 @@ def _copy_all(
 
 
 def _copy_database(source: Path, target: Path, progress: Progress) -> Entry:
-    # Made here first: SQLite gives the files beside it the mode of the database.
+    # Create the file first with mode 0600: SQLite creates -wal and -shm with the mode of the database.
     os.close(manifest.create_private_file(target))
     database_files.copy_database(source, target, lambda done, total: progress(source.name, done, total))
     atomic_files.fsync_path(target)
@@ -160,7 +166,7 @@ def _copy_database(source: Path, target: Path, progress: Progress) -> Entry:
 
 
 def _read_expected_files(mirror_path: Path) -> dict[str, tuple[int | None, str | None]]:
-    """Path below data_dir → size and sha256 as they were when the file was downloaded and verified."""
+    """Return size and sha256 at the time of the download by path below data_dir."""
     with open_readonly(mirror_path) as connection:
         return {file.path: (file.size, file.sha256) for file in archive_queries.iterate_files(connection)}
 
@@ -188,23 +194,27 @@ def _copy_archive(
                 else _copy_entry(path, source, target)
             )
         except FileNotFoundError:
-            # Removed since the folder was listed; a row that still names it is noted below.
+            # The file was deleted after the folder was listed. If `media` still lists it, a note is added
+            # below.
             continue
         backup.linked += is_linked
         copied_paths.add(path)
         size, sha256 = expected_files.get(path, (None, None))
         if sha256 is not None and (entry.size, entry.sha256) != (size, sha256):
-            backup.notes.append(f"{path}: is not what was downloaded; `switchroom verify` tells more")
+            backup.notes.append(f"{path}: differs from the download; run `switchroom verify` for details")
         yield entry
     progress("files", len(source_files), len(source_files))
     backup.notes += [
-        f"{path}: is missing from the archive" for path in expected_files if path not in copied_paths
+        f"{path}: missing from the archive" for path in expected_files if path not in copied_paths
     ]
 
 
 def _make_linked_entry(path: str, target: Path, expected: tuple[int | None, str | None] | None) -> Entry:
-    """What a linked file should be. Its bytes are read only where nobody ever did: reading the whole archive
-    at each backup would cost hours, and `restore` and `verify` compare what they find with the same sum."""
+    """Build the manifest entry of a linked file with the sha256 of its download.
+
+    The file is read only if no sha256 is stored: reading the entire archive for each backup would take hours,
+    and `restore` and `verify` compare the content with the same sha256.
+    """
     size = target.stat().st_size
     if expected is not None and expected[1] is not None and expected[0] == size:
         return Entry(path, size, expected[1])
@@ -216,7 +226,7 @@ def _copy_entry(path: str, source: Path, target: Path) -> Entry:
 
 
 def _iterate_files(folder: Path) -> Iterator[Path]:
-    """Complete files below `folder`: regular ones that no download is still writing. Links are left out."""
+    """Yield the complete regular files below `folder`, without symbolic links and running downloads."""
     try:
         listing = sorted(os.scandir(folder), key=lambda entry: entry.name)
     except (FileNotFoundError, NotADirectoryError):
@@ -229,7 +239,7 @@ def _iterate_files(folder: Path) -> Iterator[Path]:
 
 
 def _check_space(data_dir: Path, dest: Path) -> None:
-    """Say so at once where not even the databases fit. The archive may be linked and need no room."""
+    """Raise StorageFull if the databases do not fit. The archive may be linked and need no space."""
     needed_bytes = sum(
         (data_dir / (name + suffix)).stat().st_size
         for name in DATABASES
@@ -239,21 +249,26 @@ def _check_space(data_dir: Path, dest: Path) -> None:
     free_bytes = shutil.disk_usage(dest).free
     if free_bytes < needed_bytes:
         raise StorageFull(
-            f"{dest}: has {free_bytes / 1e6:,.0f} MB free, the databases need {needed_bytes / 1e6:,.0f} MB;"
-            " make room there or choose another folder"
+            f"{dest} has {free_bytes / 1e6:,.0f} MB of free space, but the databases need"
+            f" {needed_bytes / 1e6:,.0f} MB. Free disk space or choose another folder."
         )
 
 
 @contextmanager
 def _lock_backup(data_dir: Path) -> Iterator[None]:
-    """One backup of a data_dir at a time. It is locked itself: the destination may be a network disk, which
-    often can't, and a lock file made by root would keep out the user that `serve` runs as."""
+    """Lock `data_dir` against concurrent backups. Raise BackupRunning.
+
+    The lock is on the folder data_dir itself: the destination may be a network disk without locks, and a lock
+    file created by root would block the user of `serve`.
+    """
     descriptor = os.open(data_dir, os.O_RDONLY | os.O_DIRECTORY)
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise BackupRunning(f"{data_dir}: another backup of it is under way") from None
+            raise BackupRunning(
+                f"Another backup of {data_dir} is running. Try again after it has finished."
+            ) from None
         yield
     finally:
         os.close(descriptor)
@@ -261,8 +276,7 @@ def _lock_backup(data_dir: Path) -> Iterator[None]:
 
 @contextmanager
 def _create_partial_folder(partial_folder: Path, owner: str) -> Iterator[None]:
-    """The new folder `partial_folder`, which says whose it is while it grows and is removed if the block
-    fails."""
+    """Create `partial_folder` with an owner file. Remove the folder if the block raises."""
     partial_folder.mkdir(mode=0o700)
     try:
         (partial_folder / OWNER_FILE).write_text(owner, "utf-8")
@@ -273,7 +287,7 @@ def _create_partial_folder(partial_folder: Path, owner: str) -> Iterator[None]:
 
 
 def _remove_unfinished(dest: Path, owner: str) -> None:
-    """Remove what backups of ours that were killed left behind. Others may back up to the same place."""
+    """Remove unfinished backups of this owner. Other installations may use the same folder."""
     for partial_folder in dest.glob(f"{BACKUP_NAME_PATTERN}.part"):
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             if not partial_folder.is_symlink() and (partial_folder / OWNER_FILE).read_text("utf-8") == owner:

@@ -1,4 +1,4 @@
-"""What an examination says: a line for each thing looked at."""
+"""Result of a check of `doctor`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Level = Literal["ok", "warn", "fail"]
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """What was found about one thing, and what to do where it is not well."""
+    """Result of one check: level, subject, finding and advice. Its text is one line of `doctor`."""
 
     level: Level
     about: str

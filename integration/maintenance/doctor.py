@@ -1,4 +1,4 @@
-"""`doctor`: is everything there that an installation needs, and if not, what to do. Changes nothing."""
+"""`doctor`: check the requirements of an installation and suggest fixes. Changes nothing."""
 
 from __future__ import annotations
 
@@ -32,18 +32,21 @@ from integration.sqlite.readers import open_readonly
 from integration.sqlite.schema import open_schema
 
 TIMEOUT_SECONDS = 10.0
-"""For one question to the platform or to ourselves from outside."""
+"""Seconds for one request to the platform or to the public URL."""
 
 MIN_FREE_BYTES = 2 * 10**9
-"""Bytes that downloads always leave free; below, they stop."""
+"""Free bytes below which downloads stop; the check fails."""
 
 LOW_FREE_BYTES = 5 * 10**9
+"""Free bytes below which the check warns."""
 MAX_CLOCK_SKEW_SECONDS = 10
+"""Clock difference in seconds above which the check warns."""
 FATAL_CLOCK_SKEW_SECONDS = 300
+"""Clock difference in seconds above which the check fails."""
 
 
 def check_installation(settings: Settings) -> Iterator[CheckResult]:
-    """A line for each thing looked at, in an order in which the first fault explains those after it."""
+    """Run all checks, ordered so that an early failure can explain later ones."""
     yield from _check_configuration(settings)
     yield from _check_sqlite()
     yield from _check_data_dir(settings)
@@ -57,7 +60,7 @@ def _check_configuration(settings: Settings) -> Iterator[CheckResult]:
     for warning in messages:
         yield CheckResult("warn", "configuration", warning)
     if not messages:
-        yield CheckResult("ok", "configuration", "every setting can be used")
+        yield CheckResult("ok", "configuration", "all settings are valid")
 
 
 def _check_sqlite() -> Iterator[CheckResult]:
@@ -76,7 +79,9 @@ def _check_sqlite() -> Iterator[CheckResult]:
 def _check_data_dir(settings: Settings) -> Iterator[CheckResult]:
     folder = settings.storage.data_dir
     if folder.exists() and not folder.is_dir():
-        yield CheckResult("fail", "data_dir", f"{folder} is no folder", "set storage.data_dir to another one")
+        yield CheckResult(
+            "fail", "data_dir", f"{folder} is not a folder", "set storage.data_dir to another folder"
+        )
         return
     existing_folder = _find_existing_folder(folder)
     try:
@@ -86,21 +91,21 @@ def _check_data_dir(settings: Settings) -> Iterator[CheckResult]:
             os.fsync(file.fileno())
     except OSError as error:
         advice = f"make {existing_folder} writable for this user, or set storage.data_dir"
-        yield CheckResult("fail", "data_dir", f"{folder} can't be written ({error.strerror})", advice)
+        yield CheckResult("fail", "data_dir", f"{folder} is not writable ({error.strerror})", advice)
     else:
         yield (
             _check_permissions(folder)
             if folder == existing_folder
-            else CheckResult("ok", "data_dir", f"{folder} is made by the first `switchroom serve`")
+            else CheckResult("ok", "data_dir", f"{folder} will be created by the first `switchroom serve`")
         )
     free_bytes = shutil.disk_usage(existing_folder).free
     text = f"{free_bytes / 1e9:,.1f} GB free at {existing_folder}"
     if free_bytes < MIN_FREE_BYTES:
         yield CheckResult(
-            "fail", "disk", text, "downloads stop below 2 GB; make room or set recordings.max_gb"
+            "fail", "disk", text, "downloads stop below 2 GB; free disk space or set recordings.max_gb"
         )
     elif free_bytes < LOW_FREE_BYTES:
-        yield CheckResult("warn", "disk", text, "downloads stop below 2 GB; make room soon")
+        yield CheckResult("warn", "disk", text, "downloads stop below 2 GB; free disk space")
     else:
         yield CheckResult("ok", "disk", text)
     if folder == existing_folder:
@@ -109,7 +114,7 @@ def _check_data_dir(settings: Settings) -> Iterator[CheckResult]:
 
 
 def _find_existing_folder(folder: Path) -> Path:
-    """`folder`, or the nearest one above it that exists."""
+    """Return `folder`, or its nearest existing parent."""
     while not folder.is_dir() and folder != folder.parent:
         folder = folder.parent
     return folder
@@ -118,8 +123,8 @@ def _find_existing_folder(folder: Path) -> Path:
 def _check_permissions(folder: Path) -> CheckResult:
     if stat.S_IMODE(folder.stat().st_mode) & 0o077:
         advice = f"run: chmod 700 {folder}"
-        return CheckResult("warn", "data_dir", f"{folder} can be entered by other users", advice)
-    return CheckResult("ok", "data_dir", f"{folder} can be written")
+        return CheckResult("warn", "data_dir", f"{folder} is accessible to other users", advice)
+    return CheckResult("ok", "data_dir", f"{folder} is writable")
 
 
 def _check_account(settings: Settings) -> Iterator[CheckResult]:
@@ -138,20 +143,20 @@ def _check_process(folder: Path) -> Iterator[CheckResult]:
         yield CheckResult("fail", "process", str(error))
         return
     if writer_name is None:
-        yield CheckResult("warn", "process", "none runs on this data_dir", "start `switchroom serve`")
+        yield CheckResult("warn", "process", "no process uses this data_dir", "start `switchroom serve`")
     else:
-        yield CheckResult("ok", "process", f"{writer_name} works in data_dir")
+        yield CheckResult("ok", "process", f"{writer_name} uses this data_dir")
 
 
 def _check_databases(settings: Settings) -> Iterator[CheckResult]:
     paths = [settings.storage.data_dir / name for name in DATABASES]
     missing = [path.name for path in paths if not path.exists()]
     if len(missing) == len(paths):
-        yield CheckResult("ok", "databases", "none yet, the first `switchroom serve` makes them")
+        yield CheckResult("ok", "databases", "none yet; the first `switchroom serve` creates them")
         return
     for path in paths:
         if path.name in missing:
-            yield CheckResult("fail", path.name, "is missing beside the others", "restore a backup")
+            yield CheckResult("fail", path.name, "missing, while other databases exist", "restore a backup")
             continue
         try:
             with open_readonly(path) as connection:
@@ -159,10 +164,10 @@ def _check_databases(settings: Settings) -> Iterator[CheckResult]:
         except StorageError as error:
             yield CheckResult("fail", path.name, str(error))
         else:
-            # What was committed last may still stand in the file beside it.
+            # Recent commits may still be in the -wal file.
             files = (path, path.with_name(f"{path.name}-wal"))
             size = sum(file.stat().st_size for file in files if file.exists()) / 1e6
-            yield CheckResult("ok", path.name, f"{size:,.1f} MB; `switchroom verify` looks inside")
+            yield CheckResult("ok", path.name, f"{size:,.1f} MB; `switchroom verify` checks the content")
 
 
 def _check_platform(settings: Settings) -> Iterator[CheckResult]:
@@ -170,7 +175,7 @@ def _check_platform(settings: Settings) -> Iterator[CheckResult]:
     try:
         before = clock.now()
         response = platform.get("/ping", priority=INTERACTIVE, tries=1, seconds=TIMEOUT_SECONDS)
-        yield CheckResult("ok", "platform", f"{settings.platform.base_url} answers")
+        yield CheckResult("ok", "platform", f"{settings.platform.base_url} responds")
         if response.date is not None:
             yield _check_clock(response.date, before)
         me = platform.item("/me", priority=INTERACTIVE, tries=1).values
@@ -178,7 +183,7 @@ def _check_platform(settings: Settings) -> Iterator[CheckResult]:
     except CredentialsRefused as error:
         yield CheckResult("fail", "credentials", str(error))
     except PlatformRefused as error:
-        advice = "check platform.base_url, its version segment included"
+        advice = "check platform.base_url, including its version segment"
         yield CheckResult("fail", "platform", f"{error} (status {error.status})", advice)
     except PlatformError as error:
         yield CheckResult("fail", "platform", f"{settings.platform.base_url}: {error}")
@@ -188,27 +193,27 @@ def _check_platform(settings: Settings) -> Iterator[CheckResult]:
 
 def _check_credentials(is_root: object) -> CheckResult:
     if is_root in (True, 1, "1", "true"):
-        return CheckResult("ok", "credentials", "an administrator's")
+        return CheckResult("ok", "credentials", "valid, with administrator rights")
     return CheckResult(
         "warn",
         "credentials",
-        "good, but not an administrator's: the platform shows them only their own calls",
+        "valid, but without administrator rights: the platform returns only this user's calls",
         "use an API key of an administrator",
     )
 
 
 def _check_clock(platform_time: datetime, before: datetime) -> CheckResult:
-    # Their clock was read between our two readings, and tells whole seconds only.
+    # The platform's time was read between `before` and now, and has a resolution of 1 s.
     after = clock.now()
     skew_seconds = max(
         0.0, (before - platform_time).total_seconds() - 1, (platform_time - after).total_seconds()
     )
     if skew_seconds <= MAX_CLOCK_SKEW_SECONDS:
-        return CheckResult("ok", "clock", "agrees with the platform's")
+        return CheckResult("ok", "clock", "agrees with the platform's clock")
     direction = "behind" if platform_time > after else "ahead of"
     return CheckResult(
         "fail" if skew_seconds > FATAL_CLOCK_SKEW_SECONDS else "warn",
         "clock",
-        f"{skew_seconds:,.0f} s {direction} the platform's",
-        "set this machine's clock by NTP (timedatectl set-ntp true)",
+        f"{skew_seconds:,.0f} s {direction} the platform's clock",
+        "synchronize the clock of this host by NTP (timedatectl set-ntp true)",
     )

@@ -1,4 +1,4 @@
-"""`init`: the first config.toml, with what an installation can't do without."""
+"""`init`: write the first config.toml with the required settings."""
 
 from __future__ import annotations
 
@@ -13,24 +13,27 @@ from integration.settings.model import Settings
 from integration.settings.sources import Sources, build_settings
 
 Values = Mapping[str, Mapping[str, str | int]]
-"""section → key → value; what is not there keeps its default."""
+"""Values by section and key. Omitted keys keep their defaults."""
 
 _HEADER = """\
-# Switchroom's settings. config.example.toml explains every key there is.
-# This file holds credentials: keep it readable for its owner only.
+# Settings of Switchroom. config.example.toml documents every key.
+# This file contains credentials: keep it readable by its owner only.
 """
 
 
 def require_absent(path: Path) -> None:
-    """Raises SwitchroomError if there is a file already, before anybody is asked anything."""
+    """Raise SwitchroomError if the file exists, before any prompt."""
     if path.exists() or path.is_symlink():
-        raise SwitchroomError(f"{path}: is there already and stays as it is; edit it, or name another file")
+        raise SwitchroomError(
+            f"{path} already exists and was not changed. Edit it, or choose another file by --config."
+        )
 
 
 def write(path: Path, values: Values) -> None:
-    """Create `path` (mode 0600) with `values`, once they are known to be good.
+    """Validate `values` and write them to the new file `path` (mode 0600).
 
-    Raises ConfigurationError with every mistake, SwitchroomError for a file that exists or can't be made.
+    Raises ConfigurationError with every mistake, and SwitchroomError for a file that exists or cannot be
+    written.
     """
     build_settings(
         Settings, Sources(values={section: dict(keys) for section, keys in values.items()}, file=path)
@@ -43,11 +46,11 @@ def write(path: Path, values: Values) -> None:
     except FileExistsError:
         require_absent(path)
     except OSError as error:
-        raise SwitchroomError(f"{path}: can't be written: {error.strerror}") from error
+        raise SwitchroomError(f"{path} cannot be written: {error.strerror}") from error
 
 
 def format_toml(values: Values) -> str:
-    """`values` as TOML."""
+    """Format `values` as TOML."""
     lines = [_HEADER]
     for section, keys in values.items():
         if keys:
@@ -58,5 +61,5 @@ def format_toml(values: Values) -> str:
 
 
 def _format_value(value: str | int) -> str:
-    # JSON's escapes are TOML's; only DEL, which JSON leaves as it is, must be escaped there.
+    # TOML has the escapes of JSON, but also requires an escape of DEL, which JSON does not escape.
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007F")

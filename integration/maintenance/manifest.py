@@ -1,4 +1,4 @@
-"""What a backup holds: `manifest.json` names every file with size and sha256. Written last, read first."""
+"""Manifest of a backup: `manifest.json` has path, size and sha256 of every file. It is written last."""
 
 from __future__ import annotations
 
@@ -16,15 +16,16 @@ from integration.core.errors import StorageError, StorageFull, SwitchroomError
 MANIFEST_FILE = "manifest.json"
 FORMAT_VERSION = 1
 DATABASES = ("house.db", "mirror.db", "inbox.db")
-"""In the order in which they are copied; see backup.py for why."""
+"""Databases in the order of copying; the docstring of backup.py has the reason."""
 
 CHUNK_BYTES = 1024 * 1024
+"""Bytes of one read."""
 _LINK_UNSUPPORTED_ERRORS = frozenset({errno.EXDEV, errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK, errno.EACCES})
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One file: `path` relative and with slashes, `size` in bytes, `sha256` as hex."""
+    """A file of a backup: `path` relative with slashes, `size` in bytes, `sha256` as hex digits."""
 
     path: str
     size: int
@@ -33,8 +34,11 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """`made_at` is UTC text, when the backup began; `version` the product's; `scheduled`: nobody asked for
-    it, and the schedule may remove it again."""
+    """Content of `manifest.json`.
+
+    `made_at` is the start of the backup (UTC text), `version` the version of Switchroom. `scheduled`: the
+    backup was made by the schedule, which may remove it later.
+    """
 
     made_at: str
     version: str
@@ -42,7 +46,7 @@ class Manifest:
     scheduled: bool = False
 
     def write(self, folder: Path) -> None:
-        """Write it into `folder`, durable."""
+        """Write the manifest to `folder` and fsync it."""
         body = {
             "format": FORMAT_VERSION,
             "made_at": self.made_at,
@@ -58,43 +62,45 @@ class Manifest:
 
 
 def read(folder: Path) -> Manifest:
-    """The manifest of the backup in `folder`. Raises SwitchroomError where there is none that can be used."""
+    """Read the manifest of the backup in `folder`. Raise SwitchroomError for a missing or invalid one."""
     path = folder / MANIFEST_FILE
     try:
         body = json.loads(path.read_text("utf-8"))
         if body["format"] != FORMAT_VERSION:
-            raise SwitchroomError(f"{path}: has format {body['format']!r}; a newer Switchroom made it")
+            raise SwitchroomError(
+                f"{path} has the format {body['format']!r} of a newer version. Update Switchroom to read it."
+            )
         entries = tuple(
             Entry(_parse_safe_path(entry["path"]), int(entry["size"]), str(entry["sha256"]))
             for entry in body["files"]
         )
-        # Those of the first versions don't say: all of them were asked for.
+        # Manifests of the first versions lack `scheduled`; those backups were made by a user.
         return Manifest(
             str(body["made_at"]), str(body["version"]), entries, body.get("scheduled", False) is True
         )
     except FileNotFoundError:
         raise SwitchroomError(_describe_missing_manifest(folder)) from None
     except OSError as error:
-        raise SwitchroomError(f"{path}: can't be read: {error.strerror}") from error
+        raise SwitchroomError(f"{path} cannot be read: {error.strerror}") from error
     except (ValueError, KeyError, TypeError) as error:
-        raise SwitchroomError(f"{path}: is damaged ({error}); this backup can't be trusted") from None
+        raise SwitchroomError(f"{path} is damaged ({error}). Use another backup.") from None
 
 
 def _describe_missing_manifest(folder: Path) -> str:
     if not folder.is_dir():
-        return f"{folder}: there is no such folder"
+        return f"The folder {folder} does not exist."
     if folder.name.endswith(".part"):
-        return f"{folder}: is a backup that was never finished; take another one"
+        return f"{folder} is an unfinished backup. Use another one."
     backup_names = sorted(found.parent.name for found in folder.glob(f"switchroom-*/{MANIFEST_FILE}"))
     if backup_names:
         return (
-            f"{folder}: is a folder of backups; name one of them, the latest is {folder / backup_names[-1]}"
+            f"{folder} is a folder of backups. Choose one of them; the latest is {folder / backup_names[-1]}."
         )
-    return f"{folder}: is no backup (it has no {MANIFEST_FILE})"
+    return f"{folder} is not a backup: it has no {MANIFEST_FILE}."
 
 
 def _parse_safe_path(text: object) -> str:
-    """A path that stays below its folder. A manifest may come from anywhere (promise S13)."""
+    """Return a path below its folder. Raise ValueError for others: a manifest is untrusted (promise S13)."""
     path = PurePosixPath(str(text))
     if not isinstance(text, str) or path.is_absolute() or ".." in path.parts or not path.parts:
         raise ValueError(f"path {text!r}")
@@ -102,7 +108,7 @@ def _parse_safe_path(text: object) -> str:
 
 
 def copy_file(source: Path, target: Path) -> tuple[int, str]:
-    """Copy into the new file `target` (mode 0600, durable); size and sha256 of what was copied."""
+    """Copy to the new file `target` (mode 0600) and fsync it. Return size in bytes and sha256."""
     hasher, size = hashlib.sha256(), 0
     with open(source, "rb") as origin, os.fdopen(create_private_file(target), "wb") as copy:
         while chunk := origin.read(CHUNK_BYTES):
@@ -115,8 +121,10 @@ def copy_file(source: Path, target: Path) -> tuple[int, str]:
 
 
 def create_hard_link(source: Path, target: Path) -> bool:
-    """A second name for the same bytes; False where the filesystem can't. For files of the archive only: they
-    never change in place, another version comes by rename."""
+    """Create a hard link. Return False if the filesystem does not support it.
+
+    Only for files of the archive: they never change in place; another version replaces them by a rename.
+    """
     try:
         os.link(source, target, follow_symlinks=False)
     except OSError as error:
@@ -127,17 +135,19 @@ def create_hard_link(source: Path, target: Path) -> bool:
 
 
 def create_private_file(path: Path) -> int:
-    """A descriptor of the new file `path`, for its owner only."""
+    """Create `path` with mode 0600. Return its file descriptor."""
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
 
 
 @contextmanager
 def explain_os_errors(folder: Path) -> Iterator[None]:
-    """Turn OSError into one line about `folder` that says what to do."""
+    """Convert OSError into StorageFull or StorageError with a message about `folder`."""
     try:
         yield
     except OSError as error:
         name = error.filename or folder
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise StorageFull(f"{folder}: the disk is full; make room there or choose another one") from error
+            raise StorageFull(
+                f"The disk of {folder} is full. Free disk space or choose another folder."
+            ) from error
         raise StorageError(f"{name}: {error.strerror or error}") from error

@@ -1,4 +1,4 @@
-"""Does our own receiver answer under the address that the platform is to use?"""
+"""Check of `doctor`: the webhook receiver responds at the public URL."""
 
 from __future__ import annotations
 
@@ -16,24 +16,25 @@ from integration.settings.model import Settings
 from integration.settings.values import is_loopback
 
 TIMEOUT_SECONDS = 10.0
+"""Seconds for the request."""
 
 
 def check_public_url(settings: Settings) -> Iterator[CheckResult]:
-    """Asks from outside, as the platform would."""
+    """Request the webhook receiver at `server.public_url`, as the platform does."""
     url = settings.server.public_url
     if url is None:
-        advice = "the platform delivers webhooks to HTTPS addresses only; set server.public_url"
-        yield CheckResult("warn", "public address", "none is set", advice)
+        advice = "the platform delivers webhooks to HTTPS URLs only; set server.public_url"
+        yield CheckResult("warn", "public address", "not set", advice)
         return
     parsed_url = urlsplit(url)
     if parsed_url.scheme != "https":
         level: Level = "warn" if is_loopback(parsed_url.hostname or "") else "fail"
-        advice = "the platform takes only https://; put a proxy with a certificate before Switchroom"
+        advice = "the platform accepts only https://; use a reverse proxy with a certificate"
         yield CheckResult(level, "public address", f"{url} is not HTTPS", advice)
     secret = _read_secret(settings)
     if secret is None:
         yield CheckResult(
-            "warn", "public address", "not asked: no webhook secret yet", "start `switchroom serve`"
+            "warn", "public address", "not checked: no webhook secret yet", "start `switchroom serve`"
         )
         return
     exchange = Exchange(url, 1)
@@ -52,7 +53,7 @@ def check_public_url(settings: Settings) -> Iterator[CheckResult]:
 
 
 def _read_secret(settings: Settings) -> str | None:
-    """The receiver's secret, where there is one already: making one is for `serve`."""
+    """Return the webhook secret, or None if `serve` has not generated one yet."""
     secret_file = settings.storage.data_dir / SECRET_FILE
     return load_webhook_secrets(settings)[0] if settings.webhooks.secret or secret_file.exists() else None
 
@@ -70,19 +71,26 @@ def _make_headers(settings: Settings) -> dict[str, str]:
 def _judge_response(settings: Settings, url: str, status: int, content: bytes) -> CheckResult:
     subject = "public address"
     if status == 200 and _is_switchroom_response(content):
-        return CheckResult("ok", subject, f"our receiver answers at {url}")
+        return CheckResult("ok", subject, f"the webhook receiver responds at {url}")
     if status == 404 and settings.webhooks.allow_from:
-        advice = "webhooks.allow_from keeps this machine out, as it should; send a test from the platform"
-        return CheckResult("warn", subject, f"{url} answers 404", advice)
+        advice = "webhooks.allow_from excludes this host, as expected; send a test from the platform"
+        return CheckResult("warn", subject, f"{url} returns status 404", advice)
     if status in (502, 503, 504):
-        advice = "is `switchroom serve` running, and does the proxy lead to its port?"
+        advice = "check that `switchroom serve` runs and that the proxy forwards to its port"
     elif status == 401:
-        advice = "webhooks.username and password are not the ones that `serve` was started with"
+        advice = (
+            "webhooks.username and webhooks.password differ from those of the running `serve`; restart it"
+        )
     elif 300 <= status < 400:
-        advice = "the platform may not follow a redirect; set server.public_url to the address it leads to"
+        advice = "the platform may not follow a redirect; set server.public_url to the target of the redirect"
     else:
-        advice = "something else answers there: lead the proxy to this Switchroom, with this data_dir"
-    return CheckResult("fail", subject, f"{url} answers {status}, not as our receiver would", advice)
+        advice = "another program responds; make the proxy forward to this Switchroom with this data_dir"
+    return CheckResult(
+        "fail",
+        subject,
+        f"{url} returns status {status}, which is not the webhook receiver's response",
+        advice,
+    )
 
 
 def _is_switchroom_response(content: bytes) -> bool:

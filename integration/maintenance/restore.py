@@ -1,8 +1,7 @@
-"""`restore`: put a backup in the place of what data_dir holds, which is moved aside and never deleted.
+"""`restore`: replace the content of data_dir by a backup. The old content is moved aside, never deleted.
 
-Everything is copied and checked inside data_dir first, under a name of its own; only then are names changed,
-so that a backup that turns out to be damaged changes nothing. The contents are moved, not data_dir itself,
-which may be a mount point.
+The backup is first copied to a separate folder in data_dir and checked; only then are files renamed, so a
+damaged backup changes nothing. The content is moved instead of data_dir itself, which may be a mount point.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from integration.mirror.page_queries import archive_queries
 from integration.sqlite import database_files
 
 PRESERVED_NAMES = frozenset({process_lock.LOCK_FILE, SOCKET_FILE, "backups"})
-"""What in data_dir is neither data to be replaced nor a reason to refuse."""
+"""Names in data_dir that a restore does not replace and that do not count as content."""
 
 ASIDE_PREFIX = "before-restore-"
 _PARTIAL_FOLDER = "restore.part"
@@ -32,21 +31,24 @@ Progress = Callable[[str, int, int], None]
 
 
 class BackupDamaged(SwitchroomError):
-    """The backup is not what its manifest says. `faults` has a line for each file at fault."""
+    """The backup differs from its manifest. `faults` has a line for each damaged file."""
 
     def __init__(self, source: Path, faults: Iterable[str]) -> None:
         self.faults = tuple(faults)
         super().__init__(
-            f"{source}: {len(self.faults)} of its files are damaged; nothing was changed."
-            " Take another backup, or leave out damaged recordings with --skip-damaged"
+            f"{len(self.faults)} files of the backup {source} are damaged. Nothing was changed."
+            " Use another backup, or omit damaged recordings with --skip-damaged."
         )
 
 
 @dataclass(slots=True)
 class RestoreResult:
-    """`backup_created_at`: when the backup was taken (UTC text). `previous_data_dir`: where the old contents
-    are, None if there were none. `skipped_files`: a line for each damaged file of the archive that was not
-    restored."""
+    """Result of a restore.
+
+    `backup_created_at` is the time of the backup (UTC text). `previous_data_dir` is the folder of the old
+    content, None if there was none. `skipped_files` has a line for each damaged archive file that was
+    omitted.
+    """
 
     backup_created_at: str
     files: int = 0
@@ -65,8 +67,8 @@ def restore(
 ) -> RestoreResult:
     """Restore the backup `source` into `data_dir`.
 
-    Raises lock.Held while another process works there, SwitchroomError for a data_dir with contents
-    (without `replace`) and for what is no backup, Damaged, StorageError.
+    Raises process_lock.LockHeld while another process uses data_dir, SwitchroomError for a data_dir with
+    content (without `replace`) and for an invalid backup, BackupDamaged and StorageError.
     """
     backup_manifest = manifest.read(source)
     missing_databases = [
@@ -74,7 +76,7 @@ def restore(
     ]
     if missing_databases:
         raise SwitchroomError(
-            f"{source}: lacks {', '.join(missing_databases)}; this backup can't be restored"
+            f"The backup {source} has no {', '.join(missing_databases)}. Use another backup."
         )
     with manifest.explain_os_errors(data_dir):
         data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -82,10 +84,10 @@ def restore(
             existing_paths = _list_contents(data_dir)
             if existing_paths and not replace:
                 raise SwitchroomError(
-                    f"{data_dir}: is not empty; --replace moves what is there into a folder beside it"
+                    f"{data_dir} is not empty. Use --replace to move its content into a separate folder."
                 )
             partial_folder = data_dir / _PARTIAL_FOLDER
-            # A restore that was killed left it; the lock says that none is under way.
+            # Left by a killed restore: the lock guarantees that no other restore runs.
             if partial_folder.exists():
                 shutil.rmtree(partial_folder)
             partial_folder.mkdir(mode=0o700)
@@ -96,7 +98,8 @@ def restore(
                 raise
             if existing_paths:
                 result.previous_data_dir = _move_aside(data_dir, existing_paths)
-            # Databases last: while they are not all there, `verify` and people see that it was cut short.
+            # Databases last: if the process is killed here, missing databases show that the restore is
+            # incomplete.
             for path in sorted(partial_folder.iterdir(), key=lambda path: path.name in DATABASES):
                 path.rename(data_dir / path.name)
             partial_folder.rmdir()
@@ -121,7 +124,7 @@ def _copy_into(
     skip_damaged: bool,
     progress: Progress,
 ) -> RestoreResult:
-    """Copy every file of the manifest into `partial_folder`, checking each."""
+    """Copy every file of the manifest into `partial_folder` and check it."""
     result = RestoreResult(backup_manifest.made_at)
     faults: list[str] = []
     for index, entry in enumerate(backup_manifest.files):
@@ -157,28 +160,30 @@ def _copy_into(
 
 
 def _copy_entry(source: Path, target: Path, entry: Entry, *, link: bool) -> str | None:
-    """Bring one file over, as a second name for the same bytes where that is allowed and the filesystem can.
-    Returns what is wrong with it."""
+    """Copy one file, or hard-link it if `link` is set and the filesystem supports it.
+
+    Return a description of the damage, None for an intact file.
+    """
     if source.is_symlink() or not source.is_file():
-        return f"{entry.path}: is missing from the backup"
+        return f"{entry.path}: missing from the backup"
     try:
         is_linked = link and manifest.create_hard_link(source, target)
         size, sha256 = atomic_files.hash_file(target) if is_linked else manifest.copy_file(source, target)
     except OSError as error:
         if error.errno != errno.EIO:
             raise
-        return f"{entry.path}: the disk can't read it"
+        return f"{entry.path}: cannot be read from the disk"
     if size != entry.size:
         return f"{entry.path}: has {size:,} bytes instead of {entry.size:,}"
     if sha256 != entry.sha256:
-        return f"{entry.path}: has other content than when it was backed up (sha256 differs)"
+        return f"{entry.path}: content changed since the backup (sha256 differs)"
     return None
 
 
 def _move_aside(data_dir: Path, existing_paths: list[Path]) -> Path:
     aside_folder = data_dir / f"{ASIDE_PREFIX}{clock.now():%Y%m%d-%H%M%S}"
     aside_folder.mkdir(mode=0o700)
-    # Databases first and each with its -wal: a database without its own, or with another's, is not itself.
+    # Databases first, each with its -wal: a database without its -wal, or with another one, is inconsistent.
     for path in sorted(existing_paths, key=lambda path: (path.suffix != ".db", path.name)):
         path.rename(aside_folder / path.name)
     atomic_files.fsync_path(aside_folder)

@@ -1,5 +1,6 @@
-"""Scheduled backups: a new one once the newest is `backup.every_hours` old, then the oldest beyond
-`backup.keep` go. What a person asked for is neither counted nor removed.
+"""Scheduled backups: create one every `backup.every_hours`, keep the newest `backup.keep`.
+
+Backups made by a user are neither counted nor removed.
 """
 
 from __future__ import annotations
@@ -22,18 +23,18 @@ from integration.settings.model import Settings
 log = logging.getLogger(__name__)
 
 HEALTH_NAME = "backups"
-"""As what the schedule shows in the health report."""
+"""Name of the health check of scheduled backups."""
 
 CHECK_SECONDS = 900.0
-"""Between two looks at whether one is due, and between a failure and the next try."""
+"""Seconds between checks for a due backup, and between a failure and the next attempt."""
 
 
 class _StopRequested(SwitchroomError):
-    """The process is about to end."""
+    """The process stops."""
 
 
 class BackupRotation:
-    """`run_if_due()` is to be called again and again, by one thread."""
+    """Scheduled backups. One thread calls `run_if_due()` periodically."""
 
     def __init__(self, settings: Settings, health: Health) -> None:
         self._data_dir = settings.storage.data_dir
@@ -44,37 +45,36 @@ class BackupRotation:
         self._stopping = threading.Event()
 
     def stop(self) -> None:
-        """Give up the backup that is being made; what it wrote is removed."""
+        """Abort a running backup and remove its files."""
         self._stopping.set()
 
     def run_if_due(self) -> None:
-        """Make a backup if one is due. Raises SwitchroomError for whatever kept it from being made whole; it
-        is due again then."""
+        """Create a backup if one is due. Raise SwitchroomError if it fails; it is then still due."""
         if clock.now() < self._get_due_at():
             return
         try:
             finished = backup.create(self._data_dir, self._dest, self._on_progress, scheduled=True)
         except backup.BackupRunning:
-            # A person's. Ours is due still, and made at the next look.
+            # A user's backup is running. The scheduled one is still due at the next check.
             return
         except _StopRequested:
             return
         log.info("%s: %d files, %d bytes", finished.path.name, finished.files, finished.bytes)
         for note in finished.notes:
             log.warning("%s: %s", finished.path.name, note)
-        warning = f"; {len(finished.notes)} files need a look: {finished.notes[0]}" if finished.notes else ""
+        warning = f"; {len(finished.notes)} files to check: {finished.notes[0]}" if finished.notes else ""
         self._health.set_fact("last scheduled backup", finished.path.name + warning)
         self._remove_old()
 
     def _on_progress(self, _what: str, _done: int, _total: int) -> None:
-        """Called all through the work: it is alive."""
+        """Record a heartbeat. Raise _StopRequested if the process stops."""
         self._health.beat(HEALTH_NAME)
         if self._stopping.is_set():
             raise _StopRequested("stopped")
 
     def _get_due_at(self) -> datetime:
         now = clock.now()
-        # One from the future was dated by a clock that has been set right since.
+        # Ignore backups dated in the future: the clock was wrong when they were made.
         created_times = [
             created_at
             for _, stored_manifest in self._list_scheduled_backups()
@@ -83,15 +83,17 @@ class BackupRotation:
         return max(created_times, default=self._get_first_data_time()) + self._interval
 
     def _get_first_data_time(self) -> datetime:
-        """When there came to be something to back up."""
+        """Return the time at which data_dir got its first data."""
         try:
             return datetime.fromtimestamp((self._data_dir / ACCOUNT_FILE).stat().st_mtime, UTC)
         except FileNotFoundError:
             return clock.now()
 
     def _list_scheduled_backups(self) -> Iterator[tuple[Path, Manifest]]:
-        """Finished backups that the schedule made of this account, oldest first. Others may back up to the
-        same place."""
+        """Yield finished scheduled backups of this account, oldest first.
+
+        Other installations may use the same folder.
+        """
         try:
             account_sha256 = atomic_files.hash_file(self._data_dir / ACCOUNT_FILE)[1]
         except FileNotFoundError:
@@ -100,7 +102,7 @@ class BackupRotation:
             try:
                 stored_manifest = manifest.read(folder)
             except SwitchroomError as error:
-                # The System page lists it with its fault; what can't be read is no backup to count on.
+                # The page System lists it with its error. An unreadable backup does not count.
                 log.debug("%s", error)
                 continue
             if stored_manifest.scheduled and any(
@@ -112,8 +114,8 @@ class BackupRotation:
     def _remove_old(self) -> None:
         for folder, _ in list(self._list_scheduled_backups())[: -self._keep_count]:
             with manifest.explain_os_errors(folder):
-                # Under its name it would pass for whole while it is being removed, and after a kill.
+                # Rename it first: under its own name a partly removed backup would look complete.
                 (folder / backup.OWNER_FILE).write_text(backup.format_owner(self._data_dir), "utf-8")
                 partial_folder = folder.rename(folder.with_name(folder.name + ".part"))
                 shutil.rmtree(partial_folder)
-            log.info("%s: removed, %d are kept", folder.name, self._keep_count)
+            log.info("%s: removed, the newest %d are kept", folder.name, self._keep_count)

@@ -1,6 +1,6 @@
-"""`verify`: are the databases sound, are the files what was downloaded, was every webhook applied?
+"""`verify`: check the databases, the files of the archive, and that all webhooks were applied.
 
-Reads only, beside a running `serve`.
+Read-only; can run while `serve` runs.
 """
 
 from __future__ import annotations
@@ -19,14 +19,13 @@ from integration.sqlite.readers import open_readonly
 from integration.sync.files import file_check
 
 APPLY_GRACE = timedelta(seconds=60)
-"""A webhook may wait this long to be applied while `serve` runs."""
+"""Age below which an unapplied webhook is not a finding while `serve` runs."""
 
 Progress = Callable[[str, int, int], None]
 
 
 class Verification:
-    """One pass. `find_faults()` gives a line for each thing at fault; `notes` fills with what is only worth
-    knowing."""
+    """One verification. `find_faults()` yields a line per finding; `notes` collects lines that are none."""
 
     def __init__(
         self,
@@ -55,10 +54,10 @@ class Verification:
             yield from self._check_webhooks()
 
     def _check_archive(self) -> Iterator[str]:
-        """Every file that mirror.db says is here."""
+        """Check every file that mirror.db lists as present."""
         path = self._data_dir / "mirror.db"
         try:
-            # One statement over all rows would hold a snapshot for hours, and with it the -wal.
+            # Read all rows first: one open statement would hold a snapshot for hours and let the WAL grow.
             with open_readonly(path) as connection:
                 rows = list(archive_queries.iterate_files(connection))
             for index, row in enumerate(rows):
@@ -74,7 +73,7 @@ class Verification:
             yield str(error)
 
     def _check_webhooks(self) -> Iterator[str]:
-        """What inbox.db holds against what mirror.db says was applied."""
+        """Compare the webhooks in inbox.db with those that mirror.db has applied."""
         inbox_path = self._data_dir / "inbox.db"
         is_serving = find_writer(self._data_dir) is not None
         received_before = clock.utc_text(clock.now() - APPLY_GRACE) if is_serving else "9999"
@@ -96,7 +95,6 @@ class Verification:
                 self.notes.append(f"{line}; `switchroom serve` applies them when it starts")
         if missing_seq:
             yield (
-                f"inbox.db: is older than mirror.db, which applied webhook number {missing_seq}; "
-                "restore both from"
-                " one backup, else webhooks yet to come are taken for applied"
+                f"inbox.db: older than mirror.db, which has applied webhook number {missing_seq};"
+                " restore both from one backup, or future webhooks will be treated as already applied"
             )

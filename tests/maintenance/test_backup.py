@@ -134,8 +134,8 @@ def test_a_backup_says_which_files_are_not_what_was_downloaded(home, tmp_path):
     home.record(8, b"another").unlink()
     done = home.run("backup", str(tmp_path / "backups"))
     assert done.returncode == 0
-    assert "recordings/2026/03/01/7.mp3: is not what was downloaded" in done.stderr
-    assert "recordings/2026/03/01/8.mp3: is missing" in done.stderr
+    assert "recordings/2026/03/01/7.mp3: differs from the download" in done.stderr
+    assert "recordings/2026/03/01/8.mp3: missing" in done.stderr
 
 
 def test_a_failed_backup_leaves_nothing_and_the_next_clears_what_a_killed_one_left(home, tmp_path):
@@ -169,7 +169,7 @@ def test_two_backups_at_once_do_not_meet(home, tmp_path):
 
     def again(what, *_):
         if what == "mirror.db" and not refused:
-            with pytest.raises(SwitchroomError, match="under way") as error:
+            with pytest.raises(SwitchroomError, match="is running") as error:
                 backup.create(home.data_dir, tmp_path / "backups")
             refused.append(error)
 
@@ -258,7 +258,7 @@ class TestRestore:
         before = sorted(path.name for path in home.data_dir.iterdir())
         done = home.run("restore", str(taken), "--replace")
         assert done.returncode == 1
-        assert f"{name}: has other content" in done.stderr
+        assert f"{name}: content changed" in done.stderr
         assert {*before, "lock"} == {path.name for path in home.data_dir.iterdir()}
 
     def test_damaged_recordings_can_be_left_out(self, home, taken):

@@ -215,7 +215,7 @@ def test_a_data_dir_that_is_a_file(doctor, tmp_path):
     (tmp_path / "file").write_text("")
     lines, status = doctor(storage__data_dir=str(tmp_path / "file"))
     assert status == 1
-    assert "is no folder" in lines["data_dir"][1]
+    assert "is not a folder" in lines["data_dir"][1]
 
 
 def test_it_leaves_no_file_behind(doctor, home):
@@ -243,7 +243,7 @@ def test_a_missing_database(doctor, home):
 def test_a_folder_that_was_never_used_is_left_untouched(doctor, tmp_path):
     lines, _ = doctor(storage__data_dir=str(tmp_path / "fresh"))
     assert lines["data_dir"][0] == "ok"
-    assert "not asked" in lines["public address"][1]
+    assert "not checked" in lines["public address"][1]
     assert not (tmp_path / "fresh").exists()
 
 
@@ -273,9 +273,9 @@ class TestPublicAddress:
     @pytest.mark.parametrize(
         ("status", "body", "advice"),
         [
-            (200, b"<html>Welcome to nginx</html>", "something else answers"),
-            (404, b'{"message": "Not found", "errors": []}', "something else answers"),
-            (502, b"Bad Gateway", "is `switchroom serve` running"),
+            (200, b"<html>Welcome to nginx</html>", "another program responds"),
+            (404, b'{"message": "Not found", "errors": []}', "another program responds"),
+            (502, b"Bad Gateway", "check that `switchroom serve` runs"),
             (301, b"", "redirect"),
             (401, b"{}", "webhooks.username"),
         ],

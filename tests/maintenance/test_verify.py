@@ -104,7 +104,7 @@ def test_an_inbox_that_is_older_than_the_mirror_is_found(home):
     connection.close()
     done = home.run("verify")
     assert done.returncode == 1
-    assert "inbox.db: is older than mirror.db, which applied webhook number 7" in done.stdout
+    assert "inbox.db: older than mirror.db, which has applied webhook number 7" in done.stdout
 
 
 def test_it_leaves_the_databases_as_they_are(home, archive):
