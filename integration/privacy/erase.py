@@ -1,10 +1,10 @@
-"""`erase NUMBER`: finds all that tells of a number, and takes it out of everything.
+"""`erase NUMBER`: find all data of a telephone number and erase it everywhere.
 
-The order is fixed. What keeps the number out from now on is written down first; so whatever arrives, and
-whenever this is killed, nothing comes back, and the same command again does the rest:
+The order is fixed. The erasure is recorded first, which activates the erasure gate. Data that arrives later,
+or after the process was killed, is therefore stripped, and a repeat of the command completes the erasure:
 
-    noted → webhooks → records, calls, files → notes, call-back items, logs → prepared exports → files of the
-    databases, each written anew → read again for anything left → done
+    erasure recorded → webhooks → records, calls, files → notes, call-back items, logs → prepared exports →
+    VACUUM of the databases → search for remaining digits → done
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from integration.sqlite.readers import open_readonly
 ACTOR = "command line"
 
 MAX_PASSES = 3
-"""What was on its way when the first began is found by the second."""
+"""Largest number of passes. The second finds data that arrived while the first began."""
 
 TABLE_LABELS = {
     "cdrs": "CDRs",
@@ -55,16 +55,16 @@ TABLE_LABELS = {
     "faxes": "faxes",
     "contacts": "contacts (removed)",
 }
+"""Labels of tables in the result of `erase`."""
 
 
-class UnderLegalHold(SwitchroomError):
-    """Nothing was erased: somebody's hold forbids it."""
+class ErasureRefused(SwitchroomError):
+    """The erasure was refused because of a legal hold, an own number or a live call."""
 
 
 @dataclass(slots=True)
 class Traces:
-    """All that was found of one number. `webhook_seqs` are webhooks; `app_counts` counts what only we know,
-    in words."""
+    """Data of one number. `app_counts` has the numbers of entries in house.db by label."""
 
     mirror_traces: erase_mirror.ErasureMatches
     webhook_seqs: list[int]
@@ -72,14 +72,14 @@ class Traces:
 
     @property
     def counts(self) -> dict[str, int]:
-        """For people: what, and how many; nothing that there is none of."""
+        """Numbers of entries by label, without zeros."""
         rows = {TABLE_LABELS.get(table, table): len(keys) for table, keys in self.mirror_traces.rows.items()}
         counts = {
             "calls": len(self.mirror_traces.calls),
             **rows,
             "files (removed)": len(self.mirror_traces.files),
             "webhooks as received": len(self.webhook_seqs),
-            "what webhooks and polls told": self.mirror_traces.event_count,
+            "call events of webhooks and polls": self.mirror_traces.event_count,
             "other rows of mirror.db": self.mirror_traces.other_row_count,
             **self.app_counts,
         }
@@ -94,8 +94,10 @@ def find_traces(
     *,
     include_unfinished: bool = True,
 ) -> Traces:
-    """Read all three databases for traces of a number. `include_unfinished`: what an erasure that was broken
-    off has left is among them. Changes nothing."""
+    """Search all three databases for data of a number. Changes nothing.
+
+    With `include_unfinished` the result includes the records of an interrupted erasure.
+    """
     finder_of_number = make_finder([e164])
     mirror_traces = erase_mirror.find(
         mirror_connection,
@@ -116,8 +118,10 @@ def find_traces(
 
 
 def preview(data_dir: Path, e164: str) -> tuple[Traces, str | None]:
-    """What there is of a number, and why it may not be erased now, beside whoever writes. Raises
-    StorageError."""
+    """Return the data of a number, and the reason for a refusal of its erasure or None.
+
+    Read-only; can run while `serve` runs. Raises StorageError.
+    """
     with ExitStack() as stack:
         app_connection, mirror_connection, inbox_connection = (
             stack.enter_context(open_readonly(data_dir / name)) for name in DATABASES
@@ -131,26 +135,27 @@ def preview(data_dir: Path, e164: str) -> tuple[Traces, str | None]:
 
 
 def find_refusal(traces: Traces, e164: str, held_records: HeldRecords) -> str | None:
-    """Why it may not be erased now; None where it may."""
+    """Return why a number cannot be erased now; None if it can."""
     if e164 in held_records.numbers or held_records.legs.intersection(traces.mirror_traces.legs):
         return (
-            f"{e164} is under legal hold, or a call with it is: `switchroom hold --list`; nothing was erased"
+            f"{e164} or a call with it is under legal hold. Nothing was erased."
+            " `switchroom hold --list` lists the holds."
         )
     if traces.mirror_traces.own_number_tables:
         return (
-            f"{e164} is a number of your own (it stands in "
-            f"{', '.join(traces.mirror_traces.own_number_tables)}); take it out there"
-            " first; nothing was erased"
+            f"{e164} is a number of the account, listed in"
+            f" {', '.join(traces.mirror_traces.own_number_tables)}. Nothing was erased."
+            " Remove the number there first."
         )
     if traces.mirror_traces.has_live_call:
-        return f"a call with {e164} is going on; try again when it is over; nothing was erased"
+        return f"A call with {e164} is in progress. Nothing was erased. Try again after the call has ended."
     return None
 
 
 def refresh_held(
     app_connection: sqlite3.Connection, mirror_connection: sqlite3.Connection, held_records: HeldRecords
 ) -> HeldRecords:
-    """`held_records`, as it is by house.db."""
+    """Reload `held_records` with the legal holds of house.db, and return it."""
     all_holds = holds.list_all(app_connection)
     held_records.load(
         mirror_connection,
@@ -165,13 +170,13 @@ _erasure_lock = threading.Lock()
 
 @command("number.erase")
 def erase(context: AppContext, arguments: Arguments, progress: Progress) -> Result:
-    """Erase {number}, which is in E.164 form. One erasure runs at a time.
+    """Erase {number}, in E.164. Erasures do not run concurrently.
 
-    The result has `removed` (numbers by kind), `left` (places that still contain the digits, by database
-    file) and `backups` (names of those that still contain the number).
+    The result has `removed` (numbers of entries by label), `left` (numbers of places that still contain the
+    digits, by database file) and `backups` (names of existing backups, which may contain the number).
     """
     if not _erasure_lock.acquire(blocking=False):
-        raise SwitchroomError("another number is being erased; try again when that is done")
+        raise SwitchroomError("Another erasure is running. Try again after it has finished.")
     try:
         return _Erasure(context, arguments["number"], progress).run()
     finally:
@@ -196,7 +201,7 @@ class _Erasure:
             )
         if refusal is not None:
             audit.record(self._context.app_db, ACTOR, "erasure refused", "a number", "legal hold, or in use")
-            raise UnderLegalHold(refusal)
+            raise ErasureRefused(refusal)
         self._check_space()
         erasure_id = self._begin_erasure(traces)
         removed = traces.counts
@@ -242,13 +247,13 @@ class _Erasure:
             )
 
     def _check_space(self) -> None:
-        """Raises StorageFull where a database could not be written anew."""
+        """Raise StorageFull if the disk space does not suffice for a VACUUM of the largest database."""
         needed_bytes = 2 * max(database.path.stat().st_size for database in self._databases)
         free_bytes = shutil.disk_usage(self._context.settings.storage.data_dir).free
         if free_bytes < needed_bytes:
             raise StorageFull(
-                f"{needed_bytes / 1e9:,.1f} GB of free disk are needed to write the databases anew, there are"
-                f" {free_bytes / 1e9:,.1f}; nothing was erased"
+                f"Rewriting the databases needs {needed_bytes / 1e9:,.1f} GB of free disk space, but only"
+                f" {free_bytes / 1e9:,.1f} GB are free. Nothing was erased. Free disk space and try again."
             )
 
     def _begin_erasure(self, traces: Traces) -> int:
@@ -298,7 +303,7 @@ class _Erasure:
 
     def _vacuum_databases(self) -> None:
         for database in self._databases:
-            self._progress(doing=f"writing {database.name} anew")
+            self._progress(doing=f"rewriting {database.name}")
             database.run_exclusive(_vacuum_database)
 
     def _count_remaining(self) -> dict[str, int]:

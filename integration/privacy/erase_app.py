@@ -1,4 +1,7 @@
-"""One number out of house.db: call-back items and notes of its calls go, elsewhere it is taken out."""
+"""Erase a number from house.db.
+
+Call-back items and notes of its calls are deleted. In other tables the number is removed from the text.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ _FREE_TEXT_COLUMNS = {
     "alert_findings": ("text",),
     "notes": ("text",),
 }
-"""Texts that name whom the number belongs to, beside it."""
+"""Columns with texts that may also name the person with the number."""
 _SPECIAL_TABLES = frozenset(
     {"callbacks", "callback_calls", "callback_deeds", "erasures", "erased_records", "legal_holds"}
 )
@@ -33,7 +36,7 @@ def find(
     leg_ids: Collection[int],
     call_ids: Collection[int],
 ) -> dict[str, int]:
-    """What there is, in words: how many."""
+    """Return the numbers of matching entries by label, without zeros."""
     counts = {
         "call-back items": len(_find_item_ids(connection, finder, e164, call_ids)),
         "notes": connection.execute(
@@ -50,7 +53,7 @@ def find(
 def erase(
     tx: Transaction, finder: Finder[Any], e164: str, leg_ids: Collection[int], call_ids: Collection[int]
 ) -> None:
-    """In one transaction. The same arguments as `find`."""
+    """Erase the number in the transaction `tx`. The arguments are those of `find`."""
     connection = tx.connection
     item_ids = json.dumps(_find_item_ids(connection, finder, e164, call_ids))
     matching_calls = [
@@ -72,7 +75,7 @@ def erase(
     tx.execute(f"DELETE FROM notes WHERE leg_id {_IN_LIST}", (id_list(leg_ids),))
     for table in [*_list_other_tables(connection), "callbacks", "callback_deeds"]:
         if table == "idempotency":
-            # A repeat must not get half an answer.
+            # Delete the stored response: a repeated write must not get a response with missing parts.
             for key, _ in list(scrub_tables.find_matching_rows(connection, table, finder)):
                 condition = " AND ".join(f"{name} IS ?" for name in key)
                 tx.execute(f"DELETE FROM idempotency WHERE {condition}", tuple(key.values()))

@@ -1,7 +1,7 @@
-"""Numbers that were erased: a keyed hash of each, so that what comes again is known, and none can be read.
+"""Table of erasures: keyed hashes of erased numbers, and the ids of their records.
 
-The key stands in a file of its own beside the databases. `erased_records` names what told of the number, by
-ids alone.
+The erasure gate recognises the numbers by their hashes, but the numbers cannot be read from the table. The
+key is in a separate file (`erasure-key`). `erased_records` has only ids.
 """
 
 from __future__ import annotations
@@ -34,8 +34,10 @@ CREATE TABLE IF NOT EXISTS erased_records (
 
 @dataclass(frozen=True, slots=True)
 class Erasure:
-    """`at` when it was asked for, `done_at` when nothing was left (None: broken off); UTC text. `removed`
-    counts by kind."""
+    """An erasure. `at` is its request, `done_at` its completion (None: interrupted), both UTC text.
+
+    `removed` has the numbers of entries by label.
+    """
 
     id: int
     at: str
@@ -47,8 +49,10 @@ class Erasure:
 def begin(
     tx: Transaction, requested_at: str, who: str, digests: Iterable[bytes], lengths: Iterable[int]
 ) -> int:
-    """Note that a number is to be erased, with all that is dated up to `requested_at`. Returns the erasure's
-    id; that of the same number is the same."""
+    """Record the erasure of a number for all data dated up to `requested_at`. Return the erasure's id.
+
+    A repeated erasure of the same number has the same id.
+    """
     digests_json = json.dumps(sorted(digest.hex() for digest in digests))
     tx.execute(
         "INSERT INTO erasures (at, who, digests, lengths) VALUES (?, ?, ?, ?) ON CONFLICT (digests)"
@@ -59,7 +63,7 @@ def begin(
 
 
 def add_records(tx: Transaction, records: Iterable[tuple[str, Any]]) -> None:
-    """These told of an erased number: (table, key)."""
+    """Store the records of an erased number as (table, key)."""
     tx.executemany("INSERT OR IGNORE INTO erased_records VALUES (?, ?)", list(records))
 
 
@@ -71,14 +75,16 @@ def finish(tx: Transaction, erasure_id: int, removed: Mapping[str, int]) -> None
 
 
 def list_all(connection: sqlite3.Connection) -> list[Erasure]:
-    """The newest first."""
+    """Return all erasures, newest first."""
     rows = connection.execute("SELECT id, at, who, done_at, removed FROM erasures ORDER BY id DESC")
     return [Erasure(row[0], row[1], row[2], row[3], json.loads(row[4] or "{}")) for row in rows]
 
 
 def list_unfinished_records(connection: sqlite3.Connection) -> dict[str, set[Any]]:
-    """Records that an erasure found which was broken off: keys by table. Those of the others are among them:
-    they are stripped already. None where all were finished."""
+    """Return the keys of erased records by table if an erasure was interrupted, otherwise an empty dict.
+
+    The result includes the records of completed erasures, which are already stripped.
+    """
     if not has_tables(connection) or all(erasure.done_at for erasure in list_all(connection)):
         return {}
     keys_by_table: dict[str, set[Any]] = {}
@@ -88,12 +94,12 @@ def list_unfinished_records(connection: sqlite3.Connection) -> dict[str, set[Any
 
 
 def has_tables(connection: sqlite3.Connection) -> bool:
-    """False for a house.db from before there were erasures, which a command looks at."""
+    """Return False for a house.db of a version without erasures. Read-only commands do not migrate it."""
     return connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'erasures'").fetchone() is not None
 
 
 def load_gate(connection: sqlite3.Connection, erasure_gate: ErasureGate) -> None:
-    """Let `erasure_gate` know of all of them."""
+    """Add all erasures and erased records to `erasure_gate`."""
     erasure_gate.add(
         "", (), (), ((row[0], row[1]) for row in connection.execute("SELECT * FROM erased_records"))
     )

@@ -1,6 +1,6 @@
-"""`hold`: calls and numbers that neither retention nor an erasure may remove.
+"""Commands of legal holds, which protect calls and numbers from retention and erasure.
 
-A hold is in force when its command returns. `kind` is "number" or "call", `what` the number in E.164 form or
+A hold is in force when its command returns. `kind` is "number" or "call"; `what` is the number in E.164 or
 the id of the call.
 """
 
@@ -20,10 +20,10 @@ ACTOR = "command line"
 
 @command("hold.set")
 def set_hold(context: AppContext, arguments: Arguments, _: Progress) -> Result:
-    """Put {kind, what} under legal hold for {reason}."""
+    """Set a legal hold on {kind, what} for {reason}. Raise DomainError for an unknown call."""
     if arguments["kind"] == "call" and not _is_mirrored_call(context, int(arguments["what"])):
         raise DomainError(
-            f"no call {arguments['what']} is known; a telephone number is written with its plus, or the 0"
+            f"There is no call with the id {arguments['what']}. A telephone number begins with + or 0."
         )
     hold = holds.add(context.app_db, arguments["kind"], arguments["what"], arguments["reason"], ACTOR)
     _refresh(context)
@@ -32,7 +32,7 @@ def set_hold(context: AppContext, arguments: Arguments, _: Progress) -> Result:
 
 @command("hold.release")
 def release_hold(context: AppContext, arguments: Arguments, _: Progress) -> Result:
-    """Release the hold on {kind, what}."""
+    """Release the legal hold on {kind, what}."""
     holds.release(context.app_db, arguments["kind"], arguments["what"], ACTOR)
     _refresh(context)
     return {}

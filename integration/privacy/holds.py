@@ -1,4 +1,4 @@
-"""Legal holds: calls and numbers whose records nothing may remove, and why."""
+"""Legal holds: calls and numbers whose records must not be removed, with reasons."""
 
 from __future__ import annotations
 
@@ -23,15 +23,16 @@ CREATE TABLE IF NOT EXISTS legal_holds (
     UNIQUE (kind, what)
 ) STRICT;
 """
-"""Those in force; of the others tells the audit."""
+"""The table has the holds in force; released ones are in the audit log."""
 
 HoldKind = Literal["number", "call"]
 MAX_REASON_LENGTH = 500
+"""Largest number of characters of a reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class LegalHold:
-    """`what` is an E.164 number or a call's id; `at` UTC text."""
+    """A legal hold. `what` is a number in E.164 or the id of a call; `at` is UTC text."""
 
     id: int
     kind: HoldKind
@@ -42,10 +43,10 @@ class LegalHold:
 
 
 def add(app_db: Database, kind: HoldKind, what: str, reason: str, who: str) -> LegalHold:
-    """Raises DomainError without a reason, or where there is a hold on it."""
+    """Set a legal hold. Raise DomainError without a reason, or if the hold already exists."""
     reason = " ".join(reason.split())
     if not 0 < len(reason) <= MAX_REASON_LENGTH:
-        raise DomainError(f"a legal hold needs a reason of 1 to {MAX_REASON_LENGTH} characters")
+        raise DomainError(f"Enter a reason of 1 to {MAX_REASON_LENGTH} characters for the legal hold.")
     values = (kind, what, reason, who, clock.utc_text())
 
     def work(tx: Transaction) -> LegalHold:
@@ -53,7 +54,7 @@ def add(app_db: Database, kind: HoldKind, what: str, reason: str, who: str) -> L
             "INSERT OR IGNORE INTO legal_holds (kind, what, reason, who, at) VALUES (?, ?, ?, ?, ?)", values
         )
         if not cursor.rowcount:
-            raise DomainError(f"{what} is under legal hold already")
+            raise DomainError(f"{what} is already under legal hold.")
         audit.record(tx, who, "legal hold set", f"{kind} {what}: {reason}")
         return LegalHold(int(cursor.lastrowid or 0), *values)
 
@@ -61,18 +62,18 @@ def add(app_db: Database, kind: HoldKind, what: str, reason: str, who: str) -> L
 
 
 def release(app_db: Database, kind: HoldKind, what: str, who: str) -> None:
-    """Raises DomainError where there is none on it."""
+    """Release a legal hold. Raise DomainError if there is none."""
 
     def work(tx: Transaction) -> None:
         if not tx.execute("DELETE FROM legal_holds WHERE kind = ? AND what = ?", (kind, what)).rowcount:
-            raise DomainError(f"{what} is not under legal hold")
+            raise DomainError(f"{what} is not under legal hold. `switchroom hold --list` lists the holds.")
         audit.record(tx, who, "legal hold released", f"{kind} {what}")
 
     app_db.write(work)
 
 
 def list_all(connection: sqlite3.Connection) -> list[LegalHold]:
-    """The oldest first; none in a house.db from before there were holds."""
+    """Return all holds, oldest first; none for a house.db of a version without holds."""
     if connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'legal_holds'").fetchone() is None:
         return []
     columns = "id, kind, what, reason, who, at"

@@ -1,7 +1,7 @@
-"""Retention: what is older than `retention.*` allows is removed, files and texts too, and stays away.
+"""Retention: remove records, texts and files older than `retention.*` permanently.
 
-One thread calls `run()` now and then. Everything is removed in small transactions, so that webhooks never
-wait behind a year that goes at once.
+One thread calls `run()` periodically. Data is removed in small transactions, so that the removal of a whole
+year does not delay webhooks.
 """
 
 from __future__ import annotations
@@ -33,15 +33,18 @@ from integration.sync.writing import write_log
 T = TypeVar("T")
 
 JOB_NAME = "retention"
+"""Name of the job and of its health check."""
 INTERVAL_SECONDS = 3600.0
+"""Seconds between runs."""
 
 RESPONSE_CACHE_AGE = timedelta(days=1)
-"""How long what the platform answered last stands in for it, once any record has an end: nobody knows how old
-what it lists is."""
+"""Age at which cached responses are deleted if a retention limit of records is set.
+
+The age of the records in a cached response is unknown."""
 
 
 class RetentionJob:
-    """Removes; `is_needed` says whether any kind has an end at all."""
+    """Job that removes old data. `is_needed`: at least one retention limit is set."""
 
     def __init__(
         self,
@@ -63,11 +66,11 @@ class RetentionJob:
         self.is_needed = any(settings.retention.model_dump().values())
 
     def stop(self) -> None:
-        """End after the slice at hand."""
+        """Stop after the current batch."""
         self._stopping.set()
 
     def run(self) -> None:
-        """Remove all that is due. Raises StorageError, OSError; what was removed before stays so."""
+        """Remove all expired data. Raise StorageError or OSError; completed batches stay removed."""
         removed = Counter[str]()
         try:
             self._remove_due(removed)
@@ -135,7 +138,7 @@ class RetentionJob:
             removed_responses = self._mirror_db.write(
                 partial(response_cache.delete_older_than, before=yesterday)
             )
-            removed[f"answers of the platform before {yesterday[:10]}"] += removed_responses
+            removed[f"cached responses before {yesterday[:10]}"] += removed_responses
         if limit := self._limits.for_kind("inbox"):
             due_webhooks = self._inbox.list_before(limit) if held_records else []
             held_seqs = [
@@ -160,7 +163,7 @@ class RetentionJob:
     def _iterate_batches(
         self, due_items: Sequence[T], removed: Counter[str], label: str
     ) -> Iterator[Sequence[T]]:
-        """`due_items` bit by bit, each counted once it is done with."""
+        """Yield batches of `due_items`. Count each batch in `removed` after it was processed."""
         for offset in range(0, len(due_items), retention_rules.BATCH_SIZE):
             if self._stopping.is_set():
                 return
