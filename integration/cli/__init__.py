@@ -1,7 +1,7 @@
-"""The command line: `switchroom COMMAND`, one file per command, each imported only when it is asked for.
+"""Command line `switchroom COMMAND`: one module per command, imported only when it is used.
 
-Exit status: 0 done, 1 failed, 2 wrong usage or configuration, 130 interrupted. Results go to standard
-output, progress and messages to standard error.
+Exit status: 0 done, 1 failed, 2 wrong usage or configuration, 130 interrupted. Results go to standard output,
+progress and messages to standard error.
 """
 
 from __future__ import annotations
@@ -28,28 +28,28 @@ T = TypeVar("T")
 
 COMMANDS = {
     "init": "Write a first settings file.",
-    "doctor": "Check configuration, platform, public address, disk and clock.",
+    "doctor": "Check configuration, platform, public URL, disk and clock.",
     "serve": "Run the webhook receiver, the scheduler, the dashboard and the REST facade.",
-    "demo": "Show everything with a simulated platform; nothing to configure.",
+    "demo": "Run Switchroom with a simulated platform; needs no configuration.",
     "simulator": "Run the simulated platform alone.",
-    "sync": "Bring the mirror up to date now.",
+    "sync": "Run one sync of the mirror now.",
     "export": "Export a collection from the mirror.",
-    "schedules": "List what is exported by schedule, and where each stands.",
+    "schedules": "List the export schedules and their state.",
     "replay": "Apply stored webhooks again.",
-    "backup": "Copy databases, recordings and voicemail, beside a running serve.",
-    "restore": "Put a backup in place.",
-    "verify": "Check databases, recordings and voicemail.",
-    "erase": "Show, or erase everywhere, what is known of a telephone number.",
-    "hold": "Keep calls and numbers from retention and erasure (legal hold).",
-    "catalogue": "Print the platform's operations with what is done with each.",
-    "user": "Manage the people of the dashboard.",
+    "backup": "Back up databases, recordings and voicemail while serve runs.",
+    "restore": "Restore a backup.",
+    "verify": "Check databases, recordings, voicemail and webhooks.",
+    "erase": "Show the stored data of a telephone number, or erase it permanently.",
+    "hold": "Manage legal holds, which protect calls and numbers from deletion.",
+    "catalogue": "Print the platform's operations and how Switchroom handles each.",
+    "user": "Manage the users of the dashboard.",
     "key": "Manage the keys of the REST facade.",
 }
-"""Each is the click command `command` in the module of its name; the text stands in the list of commands."""
+"""Command names and their texts in the list of commands. Each module has a click command `command`."""
 
 
 class _LazyGroup(click.Group):
-    """Finds subcommands by name, so that `--help` and each command load only what they need."""
+    """Command group that imports a command's module when it is used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         return list(COMMANDS)
@@ -68,7 +68,7 @@ class _LazyGroup(click.Group):
 
 
 def exit_on_error(function: Callable[P, T]) -> Callable[P, T]:
-    """Turn what `function` raises into messages on standard error and an exit status."""
+    """Convert exceptions of `function` into messages on standard error and an exit status."""
 
     @functools.wraps(function)
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -82,7 +82,8 @@ def exit_on_error(function: Callable[P, T]) -> Callable[P, T]:
             _print_error(str(error))
             sys.exit(1)
         except BrokenPipeError:
-            # Whoever read our output has had enough. Nothing more may be written, at exit neither.
+            # The reader of standard output has closed it. Redirect it, because the flush at exit would fail
+            # too.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             sys.exit(1)
         except (KeyboardInterrupt, click.Abort):
@@ -99,13 +100,13 @@ def _print_error(message: str) -> None:
     cls=_LazyGroup,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
     help=(
-        "Switchroom keeps a true copy of your hosted phone system on your own disk: it hears every call as it"
-        " happens, keeps the recordings, and serves dashboard, exports and the same REST API from here."
+        "Switchroom mirrors your hosted phone system: it receives every call as it happens, stores records"
+        " and recordings locally, and serves a dashboard, exports and the same REST API."
     ),
 )
 @click.version_option(package_name="switchroom", prog_name="switchroom")
 def group() -> None:
-    # Whatever a command writes is for its user alone.
+    # Files that commands create are readable by their owner only.
     os.umask(0o077)
     log_format.configure_logging()
 
@@ -114,9 +115,11 @@ config_option = click.option(
     "--config",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="Settings file; without it $SWITCHROOM_CONFIG, or config.toml if there is one.",
+    help="Settings file. Default: $SWITCHROOM_CONFIG, otherwise config.toml if it exists.",
 )
-"""`--config FILE`, for commands that check their arguments before they load it as `config: Path | None`."""
+"""Option `--config FILE`, passed as `config: Path | None`.
+
+For commands that check their arguments before they load the settings."""
 
 
 def settings_option(function: Callable[..., None]) -> Callable[..., None]:
@@ -125,7 +128,7 @@ def settings_option(function: Callable[..., None]) -> Callable[..., None]:
     @config_option
     @functools.wraps(function)
     def wrapper(config: Path | None, **parameters: Any) -> None:
-        # `--help` needs no settings, and pydantic takes 300 ms to import.
+        # Import here: `--help` needs no settings, and the import of pydantic takes 300 ms.
         from integration.settings.model import load
 
         function(settings=load(config, os.environ), **parameters)
@@ -134,13 +137,13 @@ def settings_option(function: Callable[..., None]) -> Callable[..., None]:
 
 
 UNLIMITED_WIDTH = 100_000
-"""Columns of a console that folds no line; rich assumes 80 where the output is no terminal."""
+"""Console width in columns that avoids line breaks. Without a terminal rich assumes 80."""
 
 
 def print_table(rows: Sequence[Sequence[str]], right_aligned: Collection[int] = ()) -> None:
-    """Print a table to standard output; its first row is the header.
+    """Print a table to standard output. The first row is the header.
 
-    On a terminal it is fitted to the width. Elsewhere each row is one line, without styles.
+    On a terminal the table is fitted to its width. Otherwise each row is one line, without styles.
     """
     if sys.stdout.isatty():
         from rich.console import Console
@@ -154,7 +157,7 @@ def format_table(rows: Sequence[Sequence[str]], right_aligned: Collection[int] =
     """Return one line per row, without styles. The indexes `right_aligned` are those of number columns."""
     from rich.console import Console
 
-    # Without these two, FORCE_COLOR in the environment puts styles into a pipe.
+    # color_system and force_terminal: FORCE_COLOR in the environment would otherwise add styles.
     console = Console(file=io.StringIO(), width=UNLIMITED_WIDTH, color_system=None, force_terminal=False)
     with console.capture() as capture:
         console.print(_build_table(rows, right_aligned))
@@ -162,7 +165,7 @@ def format_table(rows: Sequence[Sequence[str]], right_aligned: Collection[int] =
 
 
 def _build_table(rows: Sequence[Sequence[str]], right_aligned: Collection[int]) -> Table:
-    # rich takes 100 ms and more to import, so only a command that prints a table imports it.
+    # The import of rich takes at least 100 ms, so only commands that print a table import it.
     from rich.table import Table
     from rich.text import Text
 
@@ -170,17 +173,17 @@ def _build_table(rows: Sequence[Sequence[str]], right_aligned: Collection[int]) 
     for index, heading in enumerate(rows[0]):
         table.add_column(heading, justify="right" if index in right_aligned else "left", overflow="fold")
     for row in rows[1:]:
-        # A Text has no markup; a line break would split the row.
+        # `Text` disables markup. A line break would split the row.
         table.add_row(*(Text(cell.replace("\n", " ")) for cell in row))
     return table
 
 
 @exit_on_error
 def main() -> None:
-    """The entry point of `switchroom` and `python app.py`."""
+    """Entry point of `switchroom` and `python app.py`."""
     try:
         group.main(prog_name="switchroom", standalone_mode=False)
-        # Here rather than at exit, where a reader that went away would be a traceback.
+        # Flush here: at exit a closed pipe would cause a traceback.
         sys.stdout.flush()
     except click.ClickException as error:
         error.show()

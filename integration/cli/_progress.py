@@ -1,4 +1,4 @@
-"""What commands show while they work: progress on a terminal, plain lines elsewhere, always on stderr."""
+"""Progress and messages of commands, on standard error."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ if TYPE_CHECKING:
 
 
 def print_message(message: str) -> None:
-    """One message, on standard error."""
+    """Print a message to standard error."""
     print(message, file=sys.stderr, flush=True)
 
 
 @contextmanager
 def show_progress(*, has_bar_per_step: bool = False) -> Iterator[Callable[[str, int, int], None]]:
-    """Yield a function of step, done and total that draws a bar on a terminal, nothing elsewhere.
+    """Yield a function of step, done and total that draws a bar on a terminal and does nothing elsewhere.
 
-    `has_bar_per_step`: each step has a bar of its own, which stays on the screen.
+    `has_bar_per_step`: each step has a separate bar, which stays on the screen.
     """
     if not sys.stderr.isatty():
         yield lambda _step, _done, _total: None

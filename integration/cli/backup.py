@@ -1,4 +1,4 @@
-"""`switchroom backup`."""
+"""Command `switchroom backup`."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from integration.settings.model import Settings
 
 @click.command(
     "backup",
-    help="Copy databases, recordings and voicemail into a new folder below DEST, beside a running `serve`."
-    " Prints the folder's path. Files of the archive are linked, not copied, where DEST is on the same"
-    " filesystem.",
+    help="Copy databases, recordings and voicemail to a new folder below DEST. `serve` may run. Prints the"
+    " path of the folder. If DEST is on the same filesystem, files of the archive are hard-linked instead of"
+    " copied.",
 )
 @click.argument("dest", type=click.Path(path_type=Path, file_okay=False))
 @settings_option

@@ -1,4 +1,4 @@
-"""`switchroom catalogue`."""
+"""Command `switchroom catalogue`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from integration.cli import print_table
 
 
 @click.command(
-    "catalogue", help="Print every operation of the platform's specification with what is done with it here."
+    "catalogue", help="Print every operation of the platform's specification and how Switchroom handles it."
 )
 @click.option(
     "--format", "form", type=click.Choice(["table", "csv", "markdown"]), default="table", show_default=True
@@ -25,6 +25,6 @@ def command(form: str) -> None:
     elif form == "markdown":
         click.echo(operations_table.format_markdown(rows))
     else:
-        # The descriptions are for a screen; `grep` gets the columns before them.
+        # Omit the long descriptions if the output is not a terminal.
         end = None if sys.stdout.isatty() else -1
         print_table([operations_table.HEADER[:end], *(astuple(row)[:end] for row in rows)])

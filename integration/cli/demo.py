@@ -1,4 +1,4 @@
-"""`switchroom demo`: a simulated platform, and the whole product wired to it over HTTP."""
+"""Command `switchroom demo`: a simulated platform and Switchroom connected to it over HTTP."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from integration.settings.sources import PREFIX
 
 EMAIL = "demo@example.com"
 MARKER_FILE = "demo.json"
-"""A folder with this file is a demo's, to be emptied at the next start; any other is left alone."""
+"""File that marks the data folder of a demo. Only marked folders are emptied at the next start."""
 
 _DATABASES = ("mirror.db", "inbox.db", "house.db")
 _FOLDERS = ("recordings", "voicemail", "backups")
@@ -39,31 +39,33 @@ _TICK_SECONDS = 0.1
 
 @click.command(
     "demo",
-    help="Start a simulated platform with months of history and live calls, and the whole product wired to"
-    " it; prints the URL and a login. Nothing to configure. Every start begins anew.",
+    help="Start a simulated platform with months of history and live calls, and Switchroom connected to it."
+    " Prints the URL and a login. Needs no configuration. Every start deletes the data of the previous demo.",
 )
 @click.option(
     "--port",
     "requested_port",
     default=8000,
     show_default=True,
-    help="Port of the dashboard; 0 is a free one.",
+    help="Port of the dashboard; 0 selects a free port.",
 )
 @click.option(
     "--data",
     default="demo-data",
     show_default=True,
     type=click.Path(path_type=Path, file_okay=False),
-    help="Folder for the demo's data.",
+    help="Data folder of the demo.",
 )
-@click.option("--speed", default=1.0, show_default=True, help="How much faster calls come and go.")
-@click.option("--seed", default=1, show_default=True, help="The same seed gives the same account again.")
-@click.option("--cdrs", default=20_000, show_default=True, help="About how many CDRs of history.")
+@click.option("--speed", default=1.0, show_default=True, help="Speed factor of simulated calls.")
+@click.option(
+    "--seed", default=1, show_default=True, help="Seed of the account; equal seeds, equal accounts."
+)
+@click.option("--cdrs", default=20_000, show_default=True, help="Approximate number of CDRs of the history.")
 def command(requested_port: int, data: Path, speed: float, seed: int, cdrs: int) -> None:
     if speed <= 0:
-        raise click.UsageError("--speed: must be above 0")
+        raise click.UsageError(f"--speed: must be above 0, not {speed:g}")
     if not 0 <= requested_port <= 65535:
-        raise click.UsageError("--port: must be from 0 to 65535")
+        raise click.UsageError(f"--port: must be from 0 to 65535, not {requested_port}")
     free_port = _find_port(requested_port)
     password = prepare_data_dir(data)
     with _StopOnSignal() as stop:
@@ -72,7 +74,7 @@ def command(requested_port: int, data: Path, speed: float, seed: int, cdrs: int)
 
 @dataclass(frozen=True)
 class _SimulatedAccount:
-    """What the simulated platform has, and how much faster than real its calls come and go."""
+    """Options of the simulated platform: seed, number of CDRs, speed factor of calls."""
 
     seed: int
     cdrs: int
@@ -85,7 +87,7 @@ class _SimulatedAccount:
 def run_demo(
     data: Path, dashboard_port: int, account: _SimulatedAccount, password: str, stop: threading.Event
 ) -> None:
-    """Everything from the first process to the last, until `stop` is set. Raises SwitchroomError."""
+    """Run simulator and `serve` as child processes until `stop` is set. Raise SwitchroomError."""
     base_environ = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
     children: list[ChildProcess] = []
     try:
@@ -114,7 +116,7 @@ def run_demo(
             return
         _register_webhook(base_url, f"{url}/webhooks/{load_webhook_secrets(settings)[0]}")
         print(f"Dashboard: {url}/\nLogin: {EMAIL}\nPassword: {password}", flush=True)
-        _print_message("Ctrl-C ends it.")
+        _print_message("Press Ctrl-C to stop.")
         _wait_until(lambda: False, children, stop)
     finally:
         for child, seconds in reversed(
@@ -124,30 +126,33 @@ def run_demo(
 
 
 def prepare_data_dir(data: Path) -> str:
-    """Empty the folder of an earlier demo, or make a new one; returns the password of its login.
+    """Empty the folder of an earlier demo, or create it. Return the password of the login.
 
-    The simulated platform forgets everything at its end and gives out the same ids again, so that a copy of
-    the last one would be wrong. Raises SwitchroomError for a folder that is in use or not a demo's.
+    The simulated platform has no persistent data and assigns the same ids again, so an old mirror would be
+    wrong. Raises SwitchroomError for a folder that is in use or does not belong to a demo.
     """
     if data.resolve() == Path("data").resolve():
-        raise click.UsageError("--data: 'data' is where `serve` keeps real data")
+        raise click.UsageError("--data: 'data' is the data folder of `serve`. Choose another folder.")
     marker = data / MARKER_FILE
     try:
         data.mkdir(parents=True, exist_ok=True)
         if not marker.exists() and any(data.iterdir()):
-            raise SwitchroomError(f"{data} holds something that is not a demo's; choose another by --data")
+            raise SwitchroomError(
+                f"The folder {data} contains files that do not belong to a demo."
+                " Choose another folder by --data."
+            )
         with process_lock.acquire(data, "demo"):
             password = _read_password(marker)
             _remove_data(data)
             marker.write_text(json.dumps({"password": password}) + "\n")
             _add_login(data, password)
     except OSError as error:
-        raise SwitchroomError(f"{data}: can't be written: {error.strerror}") from error
+        raise SwitchroomError(f"The folder {data} cannot be written: {error.strerror}.") from error
     return password
 
 
 def _read_password(marker: Path) -> str:
-    """The password of the last demo on this data, so that a browser that remembers it is right."""
+    """Return the password of the previous demo, which a browser may have saved; otherwise a new one."""
     try:
         password = json.loads(marker.read_text())["password"]
         if isinstance(password, str) and len(password) >= 12:
@@ -158,7 +163,7 @@ def _read_password(marker: Path) -> str:
 
 
 def _remove_data(data: Path) -> None:
-    """Remove what the product keeps in a data_dir, by name: nothing else can be lost by a wrong --data."""
+    """Remove the known files of a data_dir by name, so that a wrong --data cannot delete other files."""
     for name in _DATABASES:
         for suffix in ("", "-wal", "-shm", "-journal"):
             (data / f"{name}{suffix}").unlink(missing_ok=True)
@@ -171,19 +176,19 @@ def _remove_data(data: Path) -> None:
 
 
 def _find_port(requested_port: int) -> int:
-    """The port that the dashboard gets; a clear error now rather than after the simulator has started."""
+    """Return a usable port for the dashboard. Raise SwitchroomError before the simulator is started."""
     try:
         with port.listen("127.0.0.1", requested_port) as listener:
             return int(listener.getsockname()[1])
     except SwitchroomError as error:
-        raise SwitchroomError(str(error).replace("server.port", "one by --port")) from error
+        raise SwitchroomError(str(error).replace("server.port", "--port")) from error
 
 
 def _build_environment(
     data: Path, dashboard_port: int, base_url: str, *, user_id: str, api_key: str
 ) -> dict[str, str]:
     return {
-        # Whatever config.toml lies here is about a real account.
+        # Ignore a config.toml in the working directory: it belongs to a real account.
         "SWITCHROOM_CONFIG": os.devnull,
         "SWITCHROOM_PLATFORM__BASE_URL": base_url,
         "SWITCHROOM_PLATFORM__USER_ID": user_id,
@@ -192,7 +197,7 @@ def _build_environment(
         "SWITCHROOM_STORAGE__DATA_DIR": str(data.absolute()),
         "SWITCHROOM_DASHBOARD__COUNTRY": "GB",
         "SWITCHROOM_DASHBOARD__TIMEZONE": "Europe/London",
-        # The platform is next door and nobody's bill: look often.
+        # The simulated platform is local and costs nothing, so poll often.
         "SWITCHROOM_SYNC__RECENT_INTERVAL": "10",
         "SWITCHROOM_SYNC__LIVE_INTERVAL": "5",
         "SWITCHROOM_SYNC__MAX_REQUESTS_PER_MINUTE": "6000",
@@ -200,8 +205,8 @@ def _build_environment(
 
 
 def _add_login(data: Path, password: str) -> None:
-    """Before `serve` starts, which would print a set-up link for its first administrator."""
-    # Not at the top: `--help` needs none of it.
+    """Create the login. Without it `serve` would print a setup link for the first administrator."""
+    # Imported here because `--help` does not need it.
     from integration.access import people
     from integration.access.passwords import hash_password
     from integration.app_schema import open_app_db
@@ -214,10 +219,12 @@ def _add_login(data: Path, password: str) -> None:
 
 
 def _register_webhook(base_url: str, url: str) -> None:
-    """Tell the simulated platform where webhooks go."""
+    """Set the webhook URL of the simulated platform."""
     status, response_text = _send_request(base_url, "POST", "/_simulator/webhook", json.dumps({"url": url}))
     if status >= 300:
-        raise SwitchroomError(f"the simulated platform refused the webhook address: {status} {response_text}")
+        raise SwitchroomError(
+            f"The simulated platform refused the webhook URL with status {status}: {response_text}"
+        )
 
 
 def _send_request(base_url: str, method: str, path: str, body: str | None = None) -> tuple[int, str]:
@@ -238,19 +245,19 @@ def _is_responding(url: str) -> bool:
 
 
 def _wait_until(is_done: Callable[[], bool], children: list[ChildProcess], stop: threading.Event) -> None:
-    """Until `is_done()` or `stop`. Raises SwitchroomError when one of `children` ends meanwhile."""
+    """Wait for `is_done()` or `stop`. Raise SwitchroomError if one of `children` ends."""
     while not stop.wait(_TICK_SECONDS):
         for child in children:
             if child.exit_status is not None:
                 raise SwitchroomError(
-                    f"{child.name} ended with status {child.exit_status}; the demo ends, too"
+                    f"The demo stops because {child.name} ended with status {child.exit_status}."
                 )
         if is_done():
             return
 
 
 class _StopOnSignal:
-    """SIGTERM and SIGINT set an event instead of interrupting, so that processes end in order."""
+    """Set an event on SIGTERM and SIGINT instead of interrupting, so that processes stop in order."""
 
     def __enter__(self) -> threading.Event:
         event = threading.Event()

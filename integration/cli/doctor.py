@@ -1,4 +1,4 @@
-"""`switchroom doctor`."""
+"""Command `switchroom doctor`."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}
 
 @click.command(
     "doctor",
-    help="Check configuration, disk, clock, the platform and its credentials, and the public address. Says"
-    " what to do; exit status 1 if something fails.",
+    help="Check configuration, disk, clock, platform, credentials and public URL, and suggest fixes."
+    " The exit status is 1 if a check fails.",
 )
 @config_option
 def command(config: Path | None) -> None:
@@ -28,7 +28,7 @@ def command(config: Path | None) -> None:
         for mistake in error.mistakes:
             _print_line("fail", f"fail  configuration: {mistake}")
         sys.exit(2)
-    # Not at the top: nothing of it is needed while the settings are wrong.
+    # Imported here because it is not needed if the settings are invalid.
     from integration.maintenance import doctor
 
     failed = False
@@ -40,5 +40,5 @@ def command(config: Path | None) -> None:
 
 
 def _print_line(level: str, line: str) -> None:
-    """One line; the level in colour on a terminal."""
+    """Print a line with its level in colour on a terminal."""
     click.echo(click.style(line[:5], fg=_COLOURS[level], bold=level != "ok") + line[5:])

@@ -1,4 +1,4 @@
-"""`switchroom erase NUMBER`: a person asks to be forgotten."""
+"""Command `switchroom erase NUMBER`: erase the data of a person."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from integration.settings.model import Settings
 
 @click.command(
     "erase",
-    help="Show what is known of a telephone number; with --yes erase it everywhere here, for good. Calls stay"
-    " counted, without the number, names, words and sound of it.",
+    help="Show the stored data of a telephone number; with --yes erase it permanently. Calls are still"
+    " counted, but without the number, names, texts and recordings.",
 )
 @click.argument("number")
-@click.option("--yes", is_flag=True, help="Do it; without it nothing is changed.")
+@click.option("--yes", is_flag=True, help="Erase the number. Without this option nothing is changed.")
 @exit_on_error
 @settings_option
 def command(number: str, yes: bool, settings: Settings) -> None:
@@ -36,21 +36,23 @@ def command(number: str, yes: bool, settings: Settings) -> None:
         lambda notice: click.echo(notice, err=True),
     )
     _print_counts(result["removed"])
-    click.echo(f"erasure {result['erasure']}: " + ("not all of it is gone" if result["left"] else "done"))
+    click.echo(f"erasure {result['erasure']}: " + ("incomplete" if result["left"] else "done"))
     for name, places in result["left"].items():
         click.echo(
-            f"{name} still has the digits in {places:,} places; stop other readers, then again", err=True
+            f"{name} still contains the digits in {places:,} places. Stop other programs that read it, then"
+            " repeat the command.",
+            err=True,
         )
     _print_not_erased(result["backups"])
     sys.exit(1 if result["left"] else 0)
 
 
 def parse_number(settings: Settings, text: str) -> str:
-    """In E.164 form. Raises click.BadParameter."""
+    """Return the number in E.164. Raise click.BadParameter for an invalid one."""
     e164 = PhoneNumbers(settings.dashboard.country).to_e164(text)
     if e164 is None:
         raise click.BadParameter(
-            f"{text!r} is no telephone number; write it with its country, such as +442079460001"
+            f"{text!r} is not a telephone number. Write it with its country code, such as +442079460001."
         )
     return e164
 
@@ -59,9 +61,9 @@ def _print_traces(settings: Settings, e164: str) -> None:
     traces, refusal = erase.preview(settings.storage.data_dir, e164)
     _print_counts(traces.counts)
     if not traces.counts:
-        click.echo("nothing is known of this number")
+        click.echo("no data of this number is stored")
     elif refusal is None:
-        click.echo("Nothing was changed. With --yes this is erased for good.")
+        click.echo("Nothing was changed. With --yes this data is erased permanently.")
     if refusal is not None:
         click.echo(f"switchroom: {refusal}", err=True)
         sys.exit(1)
@@ -75,10 +77,11 @@ def _print_counts(counts: dict[str, int]) -> None:
 
 
 def _print_not_erased(backups: list[str]) -> None:
-    """What is out of reach, so that nobody takes it for erased."""
-    click.echo("Not reached from here: the platform's own records, exports that left, mail.", err=True)
+    """Print the places that an erasure does not reach."""
+    click.echo("Not erased: records on the platform, delivered exports, sent e-mails.", err=True)
     if backups:
         click.echo(
-            f"{len(backups)} backups from before hold it until they are removed: {', '.join(backups)}",
+            f"{len(backups)} existing backups may contain the number until they are removed:"
+            f" {', '.join(backups)}",
             err=True,
         )

@@ -1,4 +1,4 @@
-"""`switchroom export RESOURCE`: from the mirror, beside a running serve."""
+"""Command `switchroom export RESOURCE`: export from the mirror; `serve` may run."""
 
 from __future__ import annotations
 
@@ -35,34 +35,32 @@ from integration.sqlite.readers import ReadOnlyDatabase
 @click.command("export")
 @click.argument("name", metavar="RESOURCE")
 @click.option(
-    "--from", "since", metavar="DATE", help="Only from this time on (the collection's date property)."
+    "--from", "since", metavar="DATE", help="Only records from this time on (the collection's date property)."
 )
-@click.option("--to", "until", metavar="DATE", help="Only before this time.")
+@click.option("--to", "until", metavar="DATE", help="Only records before this time.")
 @click.option(
-    "--filter", "conditions", metavar="JSON", help="The facade's filter: [{property, operator, value}]."
+    "--filter", "conditions", metavar="JSON", help="Filter of the facade: [{property, operator, value}]."
 )
 @click.option("--columns", metavar="A,B,C", help="Only these columns, in this order.")
-@click.option("--set", "column_set", metavar="NAME", help="The columns of this set, which somebody shares.")
-@click.option("--tz", metavar="ZONE", help="Times in this zone, such as Europe/London, instead of UTC.")
+@click.option("--set", "column_set", metavar="NAME", help="The columns of this shared column set.")
+@click.option("--tz", metavar="ZONE", help="Time zone of times, such as Europe/London. Default: UTC.")
 @click.option(
     "--format",
     "form",
     type=click.Choice(list(FORMATS)),
     default="csv",
     show_default=True,
-    help="Form of the file.",
+    help="File format.",
 )
-@click.option("--bom", is_flag=True, help="Begin the CSV with a byte order mark, for Excel.")
+@click.option("--bom", is_flag=True, help="CSV: begin with a byte order mark, for Excel.")
 @click.option(
     "--partition-by",
     "by_month",
     type=click.Choice(["month"]),
-    help="Parquet: write a folder with a part for each month (UTC) instead of one file.",
+    help="Parquet: write a folder with one file per month (UTC) instead of one file.",
 )
-@click.option(
-    "--out", metavar="FILE", default="-", help="Where to write; '-' is standard output, the default."
-)
-@click.option("--count", "only_count", is_flag=True, help="Print how many rows it would have, and no more.")
+@click.option("--out", metavar="FILE", default="-", help="Output file. Default: '-', standard output.")
+@click.option("--count", "only_count", is_flag=True, help="Print only the number of rows.")
 @config_option
 @exit_on_error
 def command(
@@ -80,14 +78,16 @@ def command(
     only_count: bool,
     config: Path | None,
 ) -> None:
-    """Export a collection, named by its path with / or _, such as cdrs or sms_cannedresponses; or a
-    ready-made export: call-history, missed, cdr-details, recordings, voicemail, messages."""
+    """Export a collection or a ready-made export.
+
+    RESOURCE is the path of a collection with / or _, such as cdrs or sms_cannedresponses, or a ready-made
+    export: call-history, missed, cdr-details, recordings, voicemail, messages."""
     write_months = FORMATS[form].write_months
     if by_month and write_months is None:
         suffixes = " or ".join(entry.suffix for entry in FORMATS.values() if entry.write_months)
-        raise click.UsageError(f"--partition-by is for --format {suffixes}")
+        raise click.UsageError(f"--partition-by requires --format {suffixes}")
     if by_month and out == "-":
-        raise click.UsageError("--partition-by needs --out FOLDER")
+        raise click.UsageError("--partition-by requires --out FOLDER")
     parameters = {
         "from": since,
         "to": until,
@@ -122,7 +122,7 @@ def command(
                 for chunk in chunks:
                     output.write(chunk)
     except export_request.UnknownExport as error:
-        raise click.UsageError(f"{error}; ready-made exports are {', '.join(PRESETS)}") from None
+        raise click.UsageError(f"{error} Ready-made exports are {', '.join(PRESETS)}.") from None
     except QueryError as error:
         raise click.UsageError(str(error)) from None
 
@@ -132,7 +132,7 @@ class _MirrorReader(ReadOnlyDatabase):
     def read(self, seconds: float | None = None) -> Iterator[sqlite3.Connection]:
         if not self.exists:
             raise StorageError(
-                f"{self.path} does not exist yet: run `switchroom sync` or `switchroom serve` first"
+                f"{self.path} does not exist yet. Run `switchroom sync` or `switchroom serve` first."
             )
         with super().read(seconds) as connection:
             query.register(connection)
@@ -141,7 +141,7 @@ class _MirrorReader(ReadOnlyDatabase):
 
 @dataclass(frozen=True, slots=True)
 class _ReadOnlyContext:
-    """The databases as a reading command has them."""
+    """Settings and databases of a command that only reads."""
 
     settings: Settings
 
@@ -155,7 +155,7 @@ class _ReadOnlyContext:
 
 
 def _audit_export(settings: Settings, export_name: str, rows: int) -> None:
-    """Record the export in the audit log through the process that writes, before the first byte."""
+    """Record the export in the audit log through the writer, before the first byte is written."""
     entry = {
         "who": f"{access_commands.ACTOR} ({_operating_system_user()})",
         "about": export_name,
@@ -167,7 +167,7 @@ def _audit_export(settings: Settings, export_name: str, rows: int) -> None:
 
 
 def _ignore(_: object) -> None:
-    """Discard progress and notices: recording takes milliseconds."""
+    """Discard progress and notices, because recording takes milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +178,7 @@ class _AuditContext:
 
 @contextmanager
 def _open_audit(settings: Settings) -> Iterator[access_commands.AccessContext]:
-    """Open house.db alone: an export needs no other part of the product in order to write."""
+    """Open only house.db, because the audit record needs no other service."""
     app_db = open_app_db(settings.storage.data_dir / "house.db")
     try:
         yield _AuditContext(settings, app_db)
@@ -187,7 +187,7 @@ def _open_audit(settings: Settings) -> Iterator[access_commands.AccessContext]:
 
 
 def _operating_system_user() -> str:
-    """The operating system's user, and who became it by sudo."""
+    """Return the operating system user, with the sudo user if they differ."""
     try:
         name = pwd.getpwuid(os.getuid()).pw_name
     except KeyError:
@@ -198,7 +198,7 @@ def _operating_system_user() -> str:
 
 @contextmanager
 def _open_output(out: str) -> Iterator[BinaryIO]:
-    """Standard output, or a file that appears under its name only when it is whole."""
+    """Open standard output, or a file that appears under its name only after it is complete."""
     if out == "-":
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
@@ -207,4 +207,4 @@ def _open_output(out: str) -> Iterator[BinaryIO]:
         with atomic_files.open_atomic(Path(out)) as file:
             yield file
     except OSError as error:
-        raise StorageError(f"{out}: can't be written ({error.strerror})") from error
+        raise StorageError(f"The file {out} cannot be written: {error.strerror}.") from error

@@ -1,4 +1,4 @@
-"""`switchroom hold`: keep what a dispute is about from retention and erasure."""
+"""Command `switchroom hold`: protect the records of a dispute from retention and erasure."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from integration.sqlite.readers import ReadOnlyDatabase
 
 @click.command(
     "hold",
-    help="Put a call (by its id) or all that names a telephone number under legal hold: retention spares it,"
-    " and it can't be erased until the hold is released.",
+    help="Set a legal hold on WHAT: a call id, or a telephone number with all its records. Retention and"
+    " erasure do not remove them until the hold is released.",
 )
 @click.argument("what", required=False)
-@click.option("--reason", help="Why; needed to set a hold.")
-@click.option("--release", is_flag=True, help="End the hold on it.")
+@click.option("--reason", help="Set a hold for this reason.")
+@click.option("--release", is_flag=True, help="Release the hold.")
 @click.option("--list", "listed", is_flag=True, help="List the holds in force.")
 @config_option
 @exit_on_error
 def command(what: str | None, reason: str | None, release: bool, listed: bool, config: Path | None) -> None:
     if (listed, release, reason is not None).count(True) != 1 or (what is None) != listed:
-        raise click.UsageError("give WHAT with --reason or with --release, or --list alone")
+        raise click.UsageError("Use WHAT with --reason or --release, or --list without WHAT.")
     settings = load(config, os.environ)
     if what is None:
         _print_holds(settings)
@@ -44,7 +44,7 @@ def command(what: str | None, reason: str | None, release: bool, listed: bool, c
 
 
 def _parse_subject(settings: Settings, text: str) -> tuple[holds.HoldKind, str]:
-    """A call's id is digits alone, and a number has a plus or begins with 0: no call's id does."""
+    """Parse WHAT. Digits without a leading 0 are a call id; everything else is a telephone number."""
     if text.isascii() and text.isdigit() and not text.startswith("0"):
         return "call", text
     return "number", parse_number(settings, text)

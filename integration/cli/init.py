@@ -1,4 +1,4 @@
-"""`switchroom init`."""
+"""Command `switchroom init`."""
 
 from __future__ import annotations
 
@@ -15,24 +15,21 @@ from integration.settings.sources import DEFAULT_FILE
 
 @click.command(
     "init",
-    help="Write a first settings file. Asks for what no option tells, on a terminal. Never overwrites one.",
+    help="Write a first settings file. On a terminal, prompts for values without an option. Never overwrites"
+    " a file.",
 )
-@click.option("--base-url", metavar="URL", help="The platform's service root with its version segment.")
-@click.option("--user-id", metavar="ID", help="User id that the API key belongs to.")
+@click.option("--base-url", metavar="URL", help="Service root of the platform with its version segment.")
+@click.option("--user-id", metavar="ID", help="User id of the API key.")
+@click.option("--api-key-file", type=click.File(), metavar="FILE", help="File with the API key; - for stdin.")
+@click.option("--email", help="E-mail address of a login, instead of an API key.")
 @click.option(
-    "--api-key-file", type=click.File(), metavar="FILE", help="File to read the API key from; - for stdin."
+    "--password-file", type=click.File(), metavar="FILE", help="File with the login's password; - for stdin."
 )
-@click.option("--email", help="Login, where there is no API key.")
-@click.option(
-    "--password-file", type=click.File(), metavar="FILE", help="File to read its password from; - for stdin."
-)
-@click.option("--public-url", metavar="URL", help="HTTPS address that the platform and browsers will use.")
-@click.option("--data-dir", metavar="FOLDER", help="Where the data will lie. [default: data]")
+@click.option("--public-url", metavar="URL", help="HTTPS URL for the platform and browsers.")
+@click.option("--data-dir", metavar="FOLDER", help="Data folder. [default: data]")
 @click.option("--port", type=int, help="Port to listen on. [default: 8000]")
-@click.option("--timezone", metavar="ZONE", help="Zone times are shown in, such as Europe/London.")
-@click.option(
-    "--country", metavar="CODE", help="Country of numbers without international prefix, such as GB."
-)
+@click.option("--timezone", metavar="ZONE", help="Time zone of the dashboard, such as Europe/London.")
+@click.option("--country", metavar="CODE", help="Country of numbers without a country code, such as GB.")
 @config_option
 def command(
     base_url: str | None,
@@ -68,10 +65,10 @@ def command(
         if email is not None:
             password = password or _prompt_user("Password", hidden=True)
         public_url = public_url or _prompt_user(
-            "HTTPS address of this Switchroom (empty for none yet)", optional=True
+            "HTTPS URL of this Switchroom (empty for none yet)", optional=True
         )
         timezone = timezone or _prompt_user(
-            "Time zone to show, such as Europe/London (empty for UTC)", optional=True
+            "Time zone of the dashboard, such as Europe/London (empty for UTC)", optional=True
         )
         country = country or _prompt_user(
             "Country of your numbers, such as GB (empty for none)", optional=True
@@ -95,12 +92,12 @@ def command(
             for section, keys in sections.items()
         },
     )
-    _progress.print_message("next: `switchroom doctor` checks it, `switchroom serve` starts")
+    _progress.print_message("Next: check it with `switchroom doctor`, then run `switchroom serve`.")
     click.echo(path)
 
 
 def _prompt_user(question: str, *, hidden: bool = False, optional: bool = False) -> str:
-    """An answer from the terminal. Questions go to standard error: standard output is for the result."""
+    """Prompt for a value on standard error, because standard output is for the result."""
     answer = click.prompt(
         question, hide_input=hidden, err=True, default="" if optional else None, show_default=False
     )

@@ -1,4 +1,4 @@
-"""`switchroom key …`: the keys of the REST facade."""
+"""Commands `switchroom key …`: the keys of the REST facade."""
 
 from __future__ import annotations
 
@@ -17,13 +17,17 @@ def command() -> None:
     pass
 
 
-@command.command(help="Make a key; prints user_id:secret, which can't be shown again.")
+@command.command(help="Add a key. Prints user_id:secret once; the secret is stored hashed.")
 @click.argument("name")
-@click.option("--scope", type=click.Choice(keys.SCOPES), required=True, help="Read only, or write as well.")
 @click.option(
-    "--collections", metavar="A,B", help="Only these collections, such as cdrs,sms; all without it."
+    "--scope", type=click.Choice(keys.SCOPES), required=True, help="read: reads only; write: writes as well."
 )
-@click.option("--user", "user_id", type=int, metavar="ID", help="Only what belongs to this platform user.")
+@click.option(
+    "--collections", metavar="A,B", help="Limit the key to these collections, such as cdrs,sms. Default: all."
+)
+@click.option(
+    "--user", "user_id", type=int, metavar="ID", help="Limit the key to the records of this platform user."
+)
 @settings_option
 def add(name: str, scope: str, collections: str | None, user_id: int | None, settings: Settings) -> None:
     result = run_command(
@@ -40,7 +44,7 @@ def add(name: str, scope: str, collections: str | None, user_id: int | None, set
     click.echo(f"{result['user_id']}:{result['secret']}")
 
 
-@command.command("list", help="List the keys in force; secrets are not kept.")
+@command.command("list", help="List the valid keys, without their secrets.")
 @settings_option
 def list_(settings: Settings) -> None:
     app_db = ReadOnlyDatabase(settings.storage.data_dir / "house.db")
@@ -60,7 +64,7 @@ def list_(settings: Settings) -> None:
     print_table(rows)
 
 
-@command.command(help="Revoke a key; it stops working at once.")
+@command.command(help="Revoke a key. It stops working immediately.")
 @click.argument("name")
 @settings_option
 def revoke(name: str, settings: Settings) -> None:
@@ -70,4 +74,4 @@ def revoke(name: str, settings: Settings) -> None:
         {"name": name},
         on_notice=lambda notice: click.echo(notice, err=True),
     )
-    click.echo(f"{name} is revoked", err=True)
+    click.echo(f"key {name} revoked", err=True)

@@ -1,4 +1,4 @@
-"""`catalogue`: every operation of the platform with what we do with it."""
+"""Table of command `catalogue`: operations of the platform and how Switchroom handles them."""
 
 from __future__ import annotations
 
@@ -15,18 +15,22 @@ from integration.sync.plan import PLAN
 HEADER = ("module", "method", "path", "answers", "facade", "mirror", "about")
 
 _SYNC_DESCRIPTIONS = {
-    "grows": "look-back and complete walk",
-    "settings": "read whole, often",
-    "single": "read often",
-    "live": "webhooks and polls",
-    "dictionary": "read whole, hourly",
+    "grows": "incremental and full sync",
+    "settings": "frequent full sync",
+    "single": "frequent request",
+    "live": "webhooks and live polls",
+    "dictionary": "hourly full sync",
 }
+"""Texts of column `mirror` by kind of sync."""
 
 
 @dataclass(frozen=True, slots=True)
 class OperationRow:
-    """One operation. `facade`: how ours answers it; `mirror`: how its records are kept here, '' where the
-    operation does not read any."""
+    """A row of the table.
+
+    `answers` is the kind of response, `facade` its source in the facade, `mirror` the sync of its collection,
+    '' for operations that read no collection.
+    """
 
     module: str
     method: str
@@ -38,7 +42,7 @@ class OperationRow:
 
 
 def list_rows() -> list[OperationRow]:
-    """Every operation in the specification's order."""
+    """Return all operations in the order of the specification."""
     return [
         OperationRow(
             operation.module,
@@ -60,7 +64,7 @@ def _describe_sync(operation: Operation) -> str:
     policy = PLAN.get(read_resource.collection)
     if policy is not None:
         return _SYNC_DESCRIPTIONS[policy.kind]
-    return "not yet" if read_resource.is_listed else ""
+    return "not mirrored" if read_resource.is_listed else ""
 
 
 def format_csv(operation_rows: Iterable[OperationRow]) -> str:

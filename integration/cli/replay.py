@@ -1,4 +1,4 @@
-"""`switchroom replay`."""
+"""Command `switchroom replay`."""
 
 from __future__ import annotations
 
@@ -15,25 +15,27 @@ from integration.settings.model import load
 
 
 def _parse_time(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
-    """A time in UTC, or with an offset of its own, as the text the inbox sorts by."""
+    """Convert a time in UTC or with an offset to UTC text, the order of the inbox."""
     if value is None:
         return None
     try:
         moment = datetime.fromisoformat(value)
     except ValueError:
         raise click.BadParameter(
-            f"{value!r} is no time; write 2026-02-28 or '2026-02-28 14:30:00' (UTC)"
+            f"Invalid time {value!r}. Use 2026-02-28 or '2026-02-28 14:30:00' (UTC)."
         ) from None
     return clock.utc_text(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
 
 
 @click.command(
     "replay",
-    help="Apply stored webhooks again, all of them without options. Applying twice changes nothing, so this"
-    " is safe at any time. A running `serve` does the work.",
+    help="Apply stored webhooks again; without options all of them. Applying a webhook twice changes nothing,"
+    " so the command is always safe. A running `serve` does the work.",
 )
-@click.option("--failed", is_flag=True, help="Only those that could not be applied.")
-@click.option("--since", callback=_parse_time, metavar="TIME", help="Only those received since then (UTC).")
+@click.option("--failed", is_flag=True, help="Only webhooks that could not be applied.")
+@click.option(
+    "--since", callback=_parse_time, metavar="TIME", help="Only webhooks received since this time (UTC)."
+)
 @config_option
 def command(failed: bool, since: str | None, config: Path | None) -> None:
     from integration.server.run_command import run_command
@@ -49,5 +51,7 @@ def command(failed: bool, since: str | None, config: Path | None) -> None:
         )
     click.echo(f"{result['applied']:,} webhooks applied, {result['failed']:,} failed")
     if result["failed"]:
-        _progress.print_message("the System page shows why; `switchroom replay --failed` tries them again")
+        _progress.print_message(
+            "The page System shows the errors. `switchroom replay --failed` retries these webhooks."
+        )
         sys.exit(1)

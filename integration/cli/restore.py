@@ -1,4 +1,4 @@
-"""`switchroom restore`."""
+"""Command `switchroom restore`."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from integration.settings.model import Settings
 
 @click.command(
     "restore",
-    help="Put the backup SRC, a folder that `backup` made, into data_dir. Every file is checked before"
-    " anything is changed. Refuses while `serve` runs.",
+    help="Restore the backup SRC, a folder written by `backup`, into data_dir. Every file is checked before"
+    " anything is changed. Refused while `serve` runs.",
 )
 @click.argument("src", type=click.Path(path_type=Path, file_okay=False))
-@click.option("--replace", is_flag=True, help="Move what data_dir holds aside first. Nothing is deleted.")
+@click.option("--replace", is_flag=True, help="Move the content of data_dir aside first. Nothing is deleted.")
 @click.option(
-    "--skip-damaged", is_flag=True, help="Leave out damaged recordings and voicemail instead of refusing."
+    "--skip-damaged", is_flag=True, help="Omit damaged recordings and voicemail instead of failing."
 )
 @settings_option
 def command(src: Path, replace: bool, skip_damaged: bool, settings: Settings) -> None:
@@ -35,12 +35,12 @@ def command(src: Path, replace: bool, skip_damaged: bool, settings: Settings) ->
             _progress.print_message(finding)
         raise
     for line in restored.skipped_files:
-        _progress.print_message(f"left out: {line}")
+        _progress.print_message(f"omitted: {line}")
     if restored.previous_data_dir is not None:
         _progress.print_message(
-            f"what was there before is in {restored.previous_data_dir}; remove it when you need it no more"
+            f"The previous content is in {restored.previous_data_dir}. Remove it when you no longer need it."
         )
     _progress.print_message(
-        "start `switchroom serve`: it fetches from the platform what came after the backup"
+        "Start `switchroom serve`: it fetches the records since the backup from the platform."
     )
     click.echo(f"{data_dir}: {restored.files:,} files as of {restored.backup_created_at} UTC")

@@ -1,4 +1,4 @@
-"""`switchroom schedules`: what is exported by schedule and where each stands, beside a running serve."""
+"""Command `switchroom schedules`: export schedules and their state; `serve` may run."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ from integration.sqlite.readers import ReadOnlyDatabase
 @exit_on_error
 @settings_option
 def command(settings: Settings) -> None:
-    """List the schedules of exports, which the dashboard has under System, Exports. Times are UTC; exit
-    status 1 where one fails."""
+    """List the export schedules and their state.
+
+    Users manage them on the dashboard page System, Exports. Times are UTC. The exit status is 1 if a schedule
+    is failing."""
     app_db = ReadOnlyDatabase(settings.storage.data_dir / "house.db")
     rows = [("NAME", "EXPORT", "WHEN", "WHERE TO", "LAST", "STATE")]
     statuses: list[schedule_status.ScheduleStatus] = []

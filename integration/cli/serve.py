@@ -1,4 +1,4 @@
-"""`switchroom serve`."""
+"""Command `switchroom serve`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from integration.settings.model import Settings
 )
 @settings_option
 def command(settings: Settings) -> None:
-    # Not at the top: Granian is only needed once the settings are right.
+    # Imported here because Granian is needed only with valid settings.
     from integration.server import supervisor
 
     supervisor.serve(settings)

@@ -1,4 +1,4 @@
-"""`switchroom simulator`: the pretend platform alone."""
+"""Command `switchroom simulator`: the simulated platform alone."""
 
 from __future__ import annotations
 
@@ -16,25 +16,29 @@ _FAULTS_HELP = (fault_specs.__doc__ or "").partition("\n\n")[2]
     name="simulator",
     epilog="Faults: \n\n\b\n" + _FAULTS_HELP.replace("\n\n", "\n\n\b\n"),
 )
-@click.option("--host", default="127.0.0.1", show_default=True, help="Where to listen.")
-@click.option("--port", default=0, show_default="a free one", help="Port.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option("--port", default=0, show_default="a free port", help="Port to listen on.")
+@click.option("--seed", default=1, show_default=True, help="Seed of the account and its history.")
+@click.option("--start", "start_at", type=float, help="Unix time of the end of the history. [default: now]")
+@click.option("--cdrs", default=20_000, show_default=True, help="Approximate number of CDRs of the history.")
+@click.option("--webhook", metavar="URL", help="Webhook URL; credentials in the URL are sent as Basic.")
 @click.option(
-    "--seed", default=1, show_default=True, help="The same seed gives the same account and history."
+    "--webhook-ca",
+    type=click.Path(exists=True, dir_okay=False),
+    help="Certificates to trust for the webhook URL.",
 )
-@click.option("--start", "start_at", type=float, help="Unix time at which history ends. [default: now]")
-@click.option("--cdrs", default=20_000, show_default=True, help="About how many CDRs of history.")
-@click.option("--webhook", metavar="URL", help="Where to post webhooks; credentials in it are sent as Basic.")
+@click.option("--faults", default="", metavar="SPEC", help="Simulated faults; see below.")
+@click.option("--speed", default=1.0, show_default=True, help="Speed factor of simulated calls.")
 @click.option(
-    "--webhook-ca", type=click.Path(exists=True, dir_okay=False), help="Certificates to trust for it."
-)
-@click.option("--faults", default="", metavar="SPEC", help="What goes wrong on purpose; see below.")
-@click.option("--speed", default=1.0, show_default=True, help="How much faster calls come and go.")
-@click.option(
-    "--no-traffic", is_flag=True, help="No calls by themselves, only those asked for at /_simulator/calls."
+    "--no-traffic", is_flag=True, help="Simulate no calls except those requested at /_simulator/calls."
 )
 @click.option("--token-idle", default=900.0, show_default=True, help="Seconds until an unused token expires.")
-@click.option("--tls-cert", type=click.Path(exists=True, dir_okay=False), help="Answer HTTPS with this.")
-@click.option("--tls-key", type=click.Path(exists=True, dir_okay=False), help="Its key.")
+@click.option(
+    "--tls-cert", type=click.Path(exists=True, dir_okay=False), help="Certificate file; enables HTTPS."
+)
+@click.option(
+    "--tls-key", type=click.Path(exists=True, dir_okay=False), help="Private key file of the certificate."
+)
 def command(
     host: str,
     port: int,
@@ -52,15 +56,15 @@ def command(
 ) -> None:
     """Run a simulated platform with an invented account, months of history and live calls.
 
-    Everything is kept in memory. Control while it runs: /_simulator/… on the same port, from this machine.
+    All data is in memory. Requests to /_simulator/… on the same port control it, from this host only.
     """
-    # Imported here: the web framework is not needed to print the help.
+    # Imported here because the help needs no web framework.
     from integration.simulator import serve
 
     if speed <= 0:
-        raise ConfigurationError(["--speed: must be above 0"])
+        raise ConfigurationError([f"--speed: must be above 0, not {speed:g}"])
     if (tls_cert is None) != (tls_key is None):
-        raise ConfigurationError(["--tls-cert and --tls-key: give both or neither"])
+        raise ConfigurationError(["--tls-cert and --tls-key: set both or neither"])
     try:
         serve.run(
             host=host,
@@ -80,4 +84,6 @@ def command(
     except fault_specs.InvalidFaultSpec as error:
         raise ConfigurationError([f"--faults: {error}"]) from error
     except OSError as error:
-        raise SwitchroomError(f"cannot listen on {host}:{port}: {error.strerror or error}") from error
+        raise SwitchroomError(
+            f"The simulator cannot listen on {host}:{port}: {error.strerror or error}. Choose another --port."
+        ) from error

@@ -1,4 +1,4 @@
-"""`switchroom sync`: one pass now, with progress on a terminal and a summary table."""
+"""Command `switchroom sync`: one sync with progress on a terminal and a summary table."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from integration.sync.commands import resolve_collections
 UNDO_DELETIONS = "undo-deletions"
 COLUMN_MESSAGES = {"promote": "is a column of", "demote": "is no longer a column of"}
 
-HELP = f"""Bring the mirror up to date now: all collections, or those named.
+HELP = f"""Run one sync of the mirror now, of all collections or of the named ones.
 
-`sync {UNDO_DELETIONS} RESOURCE` shows records again that were taken to be deleted on the platform.
+`sync {UNDO_DELETIONS} RESOURCE` restores records that were marked as deleted on the platform.
 
-`sync promote RESOURCE FIELD` makes a field that nobody documented a column of the collection's table, filled
-for every record there is and will be; `sync demote RESOURCE FIELD` takes the column away."""
+`sync promote RESOURCE FIELD` adds a column for an undocumented field to the collection's table and fills it
+for all existing and future records. `sync demote RESOURCE FIELD` removes the column."""
 
 
 @click.command("sync", help=HELP)
 @click.argument("resources", nargs=-1, metavar="[RESOURCE]...")
-@click.option("--full", is_flag=True, help="Read everything again, not only what is new.")
-@click.option("--no-files", is_flag=True, help="Leave recordings, voicemail and faxes where they are.")
+@click.option("--full", is_flag=True, help="Read all records, not only new ones.")
+@click.option("--no-files", is_flag=True, help="Do not download recordings, voicemail and faxes.")
 @click.option(
     "--accept-deletions",
     is_flag=True,
-    help="What a complete reading of the named collections misses is gone, however much it is.",
+    help="Run a full sync of the named collections and accept deletions above the deletion limit.",
 )
 @settings_option
 def command(
@@ -38,16 +38,16 @@ def command(
 ) -> None:
     if resources[:1] == (UNDO_DELETIONS,):
         if len(resources) == 1:
-            raise click.UsageError(f"{UNDO_DELETIONS} needs the name of a collection")
+            raise click.UsageError(f"{UNDO_DELETIONS} requires the name of a collection.")
         _undo_deletions(settings, resolve_collections(resources[1:]))
         return
     if resources[:1] and resources[0] in COLUMN_MESSAGES:
         if len(resources) != 3:
-            raise click.UsageError(f"{resources[0]} needs the name of a collection and of a field")
+            raise click.UsageError(f"{resources[0]} requires the names of a collection and a field.")
         _change_column(settings, *resources)
         return
     if accept_deletions and not resources:
-        raise click.UsageError("--accept-deletions needs the names of the collections it is meant for")
+        raise click.UsageError("--accept-deletions requires the names of the collections.")
     arguments = {
         "resources": resolve_collections(resources),
         "full": full or accept_deletions,
@@ -62,7 +62,7 @@ def command(
 def _undo_deletions(settings: Settings, collections: list[str]) -> None:
     result = _run_with_progress(settings, "deletions.undo", {"resources": collections})
     for name, count in result["back"].items():
-        click.echo(f"{name}: {count:,} records are shown again")
+        click.echo(f"{name}: {count:,} records restored")
 
 
 def _change_column(settings: Settings, action: str, collection: str, field: str) -> None:
@@ -82,14 +82,14 @@ def _run_with_progress(settings: Settings, name: str, arguments: dict[str, Any])
 
 
 def _print_summary(result: dict[str, Any]) -> None:
-    rows = [("collection", "in the mirror", "read", "new", "changed", "gone", "seconds", "")]
+    rows = [("collection", "in the mirror", "read", "new", "changed", "missing", "seconds", "")]
     for row in result["rows"]:
         counts = (f"{row[name]:,}" for name in ("rows", "read", "new", "changed", "gone"))
         rows.append((row["collection"], *counts, f"{row['seconds']:.1f}", _row_status(row)))
     files = result["files"]
     if files is not None:
         error = f": {files['error']}" if files["error"] else ""
-        status = f"{files['waiting']:,} not fetched yet{error}" if files["waiting"] else "complete"
+        status = f"{files['waiting']:,} not downloaded yet{error}" if files["waiting"] else "complete"
         rows.append(("files", f"{files['have']:,}", "", f"{files['fetched']:,}", "", "", "", status))
     print_table(rows, right_aligned=range(1, 7))
 
@@ -99,7 +99,7 @@ def _row_status(row: dict[str, Any]) -> str:
         return str(row["error"])
     if row["held"]:
         return (
-            f"the platform lists {row['held']:,} of them no longer; if that is so: "
-            f"sync {row['collection']} --accept-deletions"
+            f"{row['held']:,} records are missing on the platform, more than the deletion limit. They are"
+            f" kept until you run: sync {row['collection']} --accept-deletions"
         )
-    return "complete" if row["complete"] else "not complete yet"
+    return "complete" if row["complete"] else "incomplete"

@@ -1,4 +1,4 @@
-"""`switchroom user …`: the people of the dashboard."""
+"""Commands `switchroom user …`: the users of the dashboard."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from integration.settings.model import Settings, load
 from integration.sqlite.readers import ReadOnlyDatabase
 
 password_option = click.option(
-    "--password-stdin", is_flag=True, help="Take the password from standard input instead of making a link."
+    "--password-stdin", is_flag=True, help="Read the password from standard input; print no setup link."
 )
 platform_user_option = click.option(
-    "--user", "user_id", type=int, metavar="ID", help="Which user of the platform this person is."
+    "--user", "user_id", type=int, metavar="ID", help="Platform user of this dashboard user."
 )
 
 
-@click.group("user", help="Manage the people of the dashboard.")
+@click.group("user", help="Manage the users of the dashboard.")
 def command() -> None:
     pass
 
 
-@command.command(help="Add a person; prints a one-time set-up link, good for 48 hours.")
+@command.command(help="Add a user. Prints a one-time setup link, valid for 48 hours.")
 @click.argument("email")
-@click.option("--role", type=click.Choice(ROLES), required=True, help="What they may do.")
+@click.option("--role", type=click.Choice(ROLES), required=True, help="Role of the user.")
 @password_option
 @platform_user_option
 @settings_option
@@ -52,11 +52,11 @@ def add(email: str, role: str, password_stdin: bool, user_id: int | None, settin
     _print_link(result, f"{result['email']} can log in now")
 
 
-@command.command("list", help="List the people, their role and rights.")
+@command.command("list", help="List the users with their roles and rights.")
 @settings_option
 def list_(settings: Settings) -> None:
     app_db = ReadOnlyDatabase(settings.storage.data_dir / "house.db")
-    rows = [("E-MAIL", "ROLE", "MAY", "PLATFORM USER", "LAST LOGIN")]
+    rows = [("E-MAIL", "ROLE", "RIGHTS", "PLATFORM USER", "LAST LOGIN")]
     for person in people.list_all(app_db) if app_db.exists else ():
         rows.append(
             (
@@ -64,13 +64,13 @@ def list_(settings: Settings) -> None:
                 person.role,
                 ", ".join(sorted(person.rights)) or "-",
                 str(person.platform_user_id or "-"),
-                (person.login_at or "never") if person.has_password else "waits for set-up",
+                (person.login_at or "never") if person.has_password else "setup pending",
             )
         )
     print_table(rows)
 
 
-@command.command(help="Give a person a new password; without --password-stdin prints a one-time set-up link.")
+@command.command(help="Set a new password. Without --password-stdin prints a one-time setup link.")
 @click.argument("email")
 @password_option
 @settings_option
@@ -81,14 +81,14 @@ def passwd(email: str, password_stdin: bool, settings: Settings) -> None:
         "user.passwd",
         {"email": email, "password_hash": password_hash, "base_url": find_base_url(settings)},
     )
-    _print_link(result, f"{result['email']} has a new password; their sessions have ended")
+    _print_link(result, f"{result['email']} has a new password; all sessions of the user have ended")
 
 
-@command.command(help="Change a person's role, rights or platform user.")
+@command.command(help="Change the role, the rights or the platform user of a user.")
 @click.argument("email")
-@click.option("--role", type=click.Choice(ROLES), help="Their new role.")
-@click.option("--grant", type=click.Choice(list(RIGHTS)), multiple=True, help="Give a right by name.")
-@click.option("--deny", type=click.Choice(list(RIGHTS)), multiple=True, help="Take a right away by name.")
+@click.option("--role", type=click.Choice(ROLES), help="New role.")
+@click.option("--grant", type=click.Choice(list(RIGHTS)), multiple=True, help="Grant a right.")
+@click.option("--deny", type=click.Choice(list(RIGHTS)), multiple=True, help="Deny a right.")
 @platform_user_option
 @config_option
 def change(
@@ -100,7 +100,9 @@ def change(
     config: Path | None,
 ) -> None:
     if conflicting := set(grant) & set(deny):
-        raise click.UsageError(f"--grant and --deny of the same right: {', '.join(sorted(conflicting))}")
+        raise click.UsageError(
+            f"--grant and --deny cannot have the same right: {', '.join(sorted(conflicting))}"
+        )
     settings = load(config, os.environ)
     rights = dict.fromkeys(grant, True) | dict.fromkeys(deny, False)
     result = _run_command(
@@ -111,12 +113,12 @@ def change(
     click.echo(result["about"], err=True)
 
 
-@command.command(help="Remove a person; their sessions end at once.")
+@command.command(help="Remove a user. The user's sessions end immediately.")
 @click.argument("email")
 @settings_option
 def remove(email: str, settings: Settings) -> None:
     _run_command(settings, "user.remove", {"email": email})
-    click.echo(f"{people.normalize_email(email)} is removed", err=True)
+    click.echo(f"{people.normalize_email(email)} removed", err=True)
 
 
 def _run_command(settings: Settings, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -125,7 +127,7 @@ def _run_command(settings: Settings, name: str, arguments: dict[str, Any]) -> di
 
 def _hash_from_stdin() -> str:
     if sys.stdin is None:
-        raise click.UsageError("--password-stdin: there is no standard input")
+        raise click.UsageError("--password-stdin: standard input is closed")
     password = sys.stdin.readline().rstrip("\r\n")
     try:
         return passwords.hash_password(password)
@@ -136,6 +138,6 @@ def _hash_from_stdin() -> str:
 def _print_link(result: dict[str, Any], message: str) -> None:
     if "link" in result:
         click.echo(result["link"])
-        click.echo("This link is good for one use within 48 hours.", err=True)
+        click.echo("This link is valid for one use within 48 hours.", err=True)
     else:
         click.echo(message, err=True)

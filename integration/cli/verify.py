@@ -1,4 +1,4 @@
-"""`switchroom verify`."""
+"""Command `switchroom verify`."""
 
 from __future__ import annotations
 
@@ -12,21 +12,23 @@ import click
 from integration.cli import _progress, config_option, format_table
 from integration.settings.model import Settings, load
 
-HELP = """Check the databases, every file of the archive and whether all webhooks were applied, beside a
-running `serve`. Prints a line for each finding; exit status 1 if there is any.
+HELP = """Check the databases, every file of the archive, and that all webhooks were applied. `serve` may run.
+Prints one line per finding. The exit status is 1 if there is a finding.
 
-`--coverage` proves instead that what the platform lists is here: its own count of every collection, and of
-every day of what has days, against ours. What is missing is fetched on the way.
+With `--coverage`, compare the mirror with the platform's own counts of every collection, and of every day of
+collections with dates, and fetch what is missing.
 
-`--media` reads every file of the archive instead and fetches again what is damaged."""
+With `--media`, read every file of the archive and download damaged files again."""
 
 
 @click.command("verify", help=HELP)
 @click.argument("resources", nargs=-1, metavar="[RESOURCE]...")
-@click.option("--quick", is_flag=True, help="Look only at the sizes of files, not at their content.")
-@click.option("--coverage", is_flag=True, help="Prove the mirror against the platform; all, or those named.")
+@click.option("--quick", is_flag=True, help="Compare only the sizes of files, not their content.")
+@click.option(
+    "--coverage", is_flag=True, help="Compare all or the named collections with the platform's counts."
+)
 @click.option("--every-day", is_flag=True, help="With --coverage: print every day, not only gaps.")
-@click.option("--media", is_flag=True, help="Read the whole archive, fetch again what is damaged.")
+@click.option("--media", is_flag=True, help="Read the entire archive and download damaged files again.")
 @config_option
 def command(
     resources: tuple[str, ...],
@@ -37,9 +39,9 @@ def command(
     config: Path | None,
 ) -> None:
     if (resources or every_day) and not coverage:
-        raise click.UsageError("names of collections and --every-day belong to --coverage")
+        raise click.UsageError("Names of collections and --every-day require --coverage.")
     if quick and (coverage or media):
-        raise click.UsageError("--quick belongs to verify alone")
+        raise click.UsageError("--quick cannot be combined with --coverage or --media.")
     settings = load(config, os.environ)
     results = [verify_completeness(settings, resources, every_day)] if coverage else []
     results += [scrub_archive(settings)] if media else []
@@ -48,7 +50,7 @@ def command(
 
 
 def verify_local(settings: Settings, quick: bool) -> bool:
-    """Databases, files and webhooks, read only."""
+    """Check databases, files and webhooks read-only. Return whether there is no finding."""
     from integration.maintenance.verify import Verification
 
     finding_count = 0
@@ -67,7 +69,7 @@ def verify_local(settings: Settings, quick: bool) -> bool:
 
 
 def verify_completeness(settings: Settings, resources: tuple[str, ...], every_day: bool) -> bool:
-    """The ledger: a line for each collection, and for each day that differs."""
+    """Print completeness: a line per collection and per day with a gap. Return whether all is complete."""
     from integration.sync.commands import resolve_collections
 
     result = _run_command(
@@ -90,25 +92,28 @@ def verify_completeness(settings: Settings, resources: tuple[str, ...], every_da
     ]
     days = sum(collection_result["days"] for collection_result in collection_results)
     summary = (
-        f"{len(collection_results) - len(incomplete)} of {len(collection_results)} collections proved, "
+        f"{len(collection_results) - len(incomplete)} of {len(collection_results)} collections complete, "
         f"{days:,} days counted"
     )
-    _progress.print_message(f"{summary}; not proved: {', '.join(incomplete)}" if incomplete else summary)
+    _progress.print_message(f"{summary}; incomplete: {', '.join(incomplete)}" if incomplete else summary)
     return bool(result["complete"])
 
 
-COMPLETENESS_COLUMNS = ("collection", "platform", "here", "days", "agree", "came")
+COMPLETENESS_COLUMNS = ("collection", "platform", "mirror", "days", "equal", "fetched")
+"""Columns of `verify --coverage`: counts of records, days, days with equal counts, fetched records."""
 
 
 def scrub_archive(settings: Settings) -> bool:
-    """Every file of the archive; a line for each that was damaged."""
+    """Scrub the archive: print a line per damaged file. Return whether all could be repaired."""
     result = _run_command(settings, "archive.verify", {})
     for damaged_file in result["damaged"]:
-        repair = "fetched again" if damaged_file["healed"] else f"not fetched again: {damaged_file['error']}"
+        repair = (
+            "downloaded again" if damaged_file["healed"] else f"not downloaded again: {damaged_file['error']}"
+        )
         click.echo(f"{damaged_file['path']}: {damaged_file['finding']}; {repair}")
     remaining = sum(not damaged_file["healed"] for damaged_file in result["damaged"])
     _progress.print_message(
-        f"{result['files']:,} files read, {len(result['damaged']):,} damaged, {remaining:,} of them still"
+        f"{result['files']:,} files read, {len(result['damaged']):,} damaged, {remaining:,} not repaired"
     )
     return not remaining
 
@@ -125,7 +130,7 @@ def _run_command(settings: Settings, name: str, arguments: dict[str, Any]) -> di
 
 
 def _format_cells(collection_result: dict[str, Any]) -> tuple[str, ...]:
-    """Cells of a line. What has no days, or no count, has dashes."""
+    """Format the cells of a collection, with dashes for missing counts and days."""
     platform_count = "–" if collection_result["there"] is None else f"{collection_result['there']:,}"
     days = [
         f"{collection_result[name]:,}" if collection_result["days"] else "–" for name in ("days", "agree")
@@ -149,19 +154,21 @@ def _format_verdict(collection_result: dict[str, Any]) -> str:
     if collection_result["off"]:
         return f"the platform refuses it: {collection_result['error']}"
     if collection_result["error"]:
-        return f"NOT PROVED: {collection_result['error']}"
+        return f"NOT VERIFIED: {collection_result['error']}"
     if collection_result["gaps"]:
         return "GAPS"
     pending_text = (
-        f", {collection_result['held']:,} deletions wait for a person" if collection_result["held"] else ""
+        f", {collection_result['held']:,} deletions above the deletion limit"
+        if collection_result["held"]
+        else ""
     )
-    return f"proved{pending_text}"
+    return f"complete{pending_text}"
 
 
 def _format_day(day: dict[str, Any]) -> str:
-    name = "all of it" if day["day"] == "*" else day["day"]
+    name = "entire collection" if day["day"] == "*" else day["day"]
     if day["total"] == day["ours"]:
-        return f"{name}: {day['total']:,} there and here, proved {day['proved_at']} UTC"
-    details = [f"{day['ours']:,} here of {day['total']:,}", day["cause"], day["repair"]]
-    last_verified = f"last proved {day['proved_at']} UTC" if day["proved_at"] else "never proved"
+        return f"{name}: {day['total']:,} records on both sides, verified {day['proved_at']} UTC"
+    details = [f"{day['ours']:,} of {day['total']:,} in the mirror", day["cause"], day["repair"]]
+    last_verified = f"last verified {day['proved_at']} UTC" if day["proved_at"] else "never verified"
     return f"{name}: {'; '.join(filter(None, [*details, last_verified]))}"

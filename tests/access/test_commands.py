@@ -73,7 +73,7 @@ def test_people_are_listed_changed_and_removed(run: Run) -> None:
     assert run("user", "list").stdout.split() == [
         "E-MAIL",
         "ROLE",
-        "MAY",
+        "RIGHTS",
         "PLATFORM",
         "USER",
         "LAST",

@@ -18,7 +18,7 @@ def test_every_operation_has_a_row_that_says_what_is_done_with_it(home):
     assert [f"{row['method']} {row['path']}" for row in rows] == [row.name for row in OPERATIONS]
     assert all(row["facade"] for row in rows)
     (cdrs,) = [row for row in rows if (row["method"], row["path"]) == ("GET", "/cdrs")]
-    assert (cdrs["facade"], cdrs["mirror"]) == ("from the mirror", "look-back and complete walk")
+    assert (cdrs["facade"], cdrs["mirror"]) == ("served from the mirror", "incremental and full sync")
     (erase,) = [row for row in rows if (row["method"], row["path"]) == ("DELETE", "/sms")]
     assert "facade.destructive" in erase["facade"]
 

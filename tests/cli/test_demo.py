@@ -111,7 +111,7 @@ def test_it_says_so_and_stops_when_the_simulated_platform_ends(demo: Running) ->
     simulator, *others = family(demo)
     os.kill(simulator, signal.SIGKILL)
     assert demo.ended() == 1
-    assert demo.err[-1] == "switchroom: the simulated platform ended with status -9; the demo ends, too"
+    assert demo.err[-1] == "switchroom: The demo stops because the simulated platform ended with status -9."
     assert not any(alive(pid) for pid in others)
 
 
@@ -129,7 +129,7 @@ def test_a_port_in_use_is_told_before_anything_starts(start: Start, tmp_path: Pa
         assert demo.ended() == 1
     assert demo.err == [
         f"switchroom: port {taken} on 127.0.0.1 is in use by another program. Stop that program,"
-        " or choose another one by --port."
+        " or choose another --port."
     ]
     assert os.listdir(tmp_path) == []
 
@@ -138,5 +138,7 @@ def test_a_folder_that_is_not_a_demos_is_left_alone(start: Start, tmp_path: Path
     (tmp_path / "mirror.db").write_text("precious")
     demo = begin(start, tmp_path)
     assert demo.ended() == 1
-    assert demo.err[-1].endswith("holds something that is not a demo's; choose another by --data")
+    assert demo.err[-1].endswith(
+        "contains files that do not belong to a demo. Choose another folder by --data."
+    )
     assert (tmp_path / "mirror.db").read_text() == "precious"

@@ -113,4 +113,4 @@ def test_a_mirror_that_was_lost_is_rebuilt_from_the_inbox(app, tmp_path):
 def test_a_time_that_is_none_is_wrong_usage(home, time):
     done = home.run("replay", "--since", time)
     assert done.returncode == 2
-    assert "is no time" in done.stderr
+    assert "Invalid time" in done.stderr

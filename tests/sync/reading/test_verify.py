@@ -159,7 +159,7 @@ def test_the_command_prints_the_ledger_and_ends_with_what_it_found(simulated, ve
     simulated.faults("status=500@/cdrs")
     failed = verify("--coverage", "cdrs")
     assert failed.exit_code == 1
-    assert "not proved: cdrs" in failed.stderr
+    assert "incomplete: cdrs" in failed.stderr
 
 
 def test_the_command_reads_the_archive_and_ends_with_what_it_could_not_heal(simulated, verify):
@@ -174,7 +174,7 @@ def test_the_command_reads_the_archive_and_ends_with_what_it_could_not_heal(simu
     simulated.faults(f"status=500@/monitors/{number}.mp3")
     left = verify("--media")
     assert left.exit_code == 1
-    assert "not fetched again" in left.stdout
+    assert "not downloaded again" in left.stdout
 
 
 @pytest.mark.parametrize("arguments", [("cdrs",), ("--every-day",), ("--quick", "--media")])
