@@ -77,12 +77,12 @@ def test_a_schedule_is_made_changed_paused_run_and_removed(
 @pytest.mark.parametrize(
     ("field", "value", "why"),
     [
-        ("name", "…", "letters or figures"),
+        ("name", "…", "letters or digits"),
         ("form", "exe", "form: choose one of"),
         ("every", "hour", "every: choose one of"),
         ("at", "25:00", "hours and minutes"),
         ("zone", "Mars/Olympus", "no time zone"),
-        ("place", "../../etc", "plain names"),
+        ("place", "../../etc", "Invalid folder"),
         ("target", "email", "no mail server"),
         ("columns", "nope", "nope"),
         ("filter", "{", "filter"),

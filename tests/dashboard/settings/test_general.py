@@ -184,7 +184,7 @@ def test_the_webhook_secret_rotates_while_both_work_and_the_old_one_is_forgotten
 
 
 def test_the_check_of_the_webhook_says_what_is_missing(client):
-    assert "none is set" in text(client.post("/settings/webhook/check"))
+    assert "not set" in text(client.post("/settings/webhook/check"))
 
 
 def test_the_audit_pages_back_to_its_beginning(app, client):

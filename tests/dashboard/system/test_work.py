@@ -115,13 +115,13 @@ def test_a_backup_that_was_damaged_says_so_in_the_list(app, client):
     folder = app.context.settings.storage.data_dir / "backups" / "switchroom-20261120-090000"
     folder.mkdir(parents=True)
     (folder / "manifest.json").write_text("{")
-    assert said_by(client, folder.name, "can't be trusted")
+    assert said_by(client, folder.name, "is damaged")
 
 
 def test_doctor_says_on_a_page_what_it_says_on_the_command_line(client):
     said = text(client.get("/system/doctor"))
     assert "SQLite" in said
-    assert "public address : none is set" in said or "public address: none is set" in said
+    assert "public address : not set" in said or "public address: not set" in said
 
 
 def test_writes_stand_in_the_journal_without_their_secrets(app, client):
