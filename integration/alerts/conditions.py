@@ -47,7 +47,10 @@ class Evaluation:
 
     @property
     def new_since(self) -> str:
-        """UTC text from which calls and messages are new; includes alerts without a notification."""
+        """UTC text from which calls and messages are new.
+
+        Includes alerts without a notification.
+        """
         recent = max(self.utc_text_before(hours=RECENT_HOURS), self.rule.created_at)
         return min(
             [recent, *(finding.began_at for finding in self.previous_findings if finding.notified_at is None)]
@@ -56,7 +59,10 @@ class Evaluation:
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A current match of a condition. `since` is its start (UTC text); for the others see `Finding`."""
+    """A current match of a condition.
+
+    `since` is its start (UTC text); for the others see `Finding`.
+    """
 
     key: str
     text: str

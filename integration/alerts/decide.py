@@ -1,4 +1,7 @@
-"""Decide which alerts of a rule to notify about now. Pure functions without clock and database."""
+"""Decide which alerts of a rule to notify about now.
+
+Pure functions without clock and database.
+"""
 
 from __future__ import annotations
 

@@ -56,7 +56,10 @@ class RuleEvaluator:
         self._failing: dict[str, float] = {}
 
     def run(self) -> None:
-        """Evaluate every rule once. Raise RuleEvaluationFailed at the end if some rules failed."""
+        """Evaluate every rule once.
+
+        Raise RuleEvaluationFailed at the end if some rules failed.
+        """
         app_db = self._context.app_db
         with app_db.read() as connection:
             rules = [rule for rule in alert_rules.list_all(connection) if rule.paused_at is None]

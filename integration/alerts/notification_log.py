@@ -118,7 +118,10 @@ def mark_sent(app_db: Database, notification: Notification) -> None:
 
 
 def mark_failed(app_db: Database, notification: Notification, error: str) -> None:
-    """Record a failed attempt. Schedule the next one, unless this was the last."""
+    """Record a failed attempt.
+
+    Schedule the next one, unless this was the last.
+    """
 
     def work(tx: Transaction) -> None:
         key, tries = (notification.id,), notification.tries + 1
@@ -130,7 +133,10 @@ def mark_failed(app_db: Database, notification: Notification, error: str) -> Non
 
 
 def mark_undeliverable(app_db: Database, notification: Notification, error: str) -> None:
-    """Mark a notification as failed without an attempt, so that its channel does not count as failing."""
+    """Mark a notification as failed without an attempt.
+
+    Its channel does not count as failing.
+    """
     app_db.write(
         lambda tx: tx.execute(
             "UPDATE alert_log SET state = 'failed', next_at = NULL, tried_at = NULL, error = ? WHERE id = ?",
@@ -140,7 +146,10 @@ def mark_undeliverable(app_db: Database, notification: Notification, error: str)
 
 
 def describe_failures(connection: sqlite3.Connection, channel: Channel, since: str) -> str | None:
-    """Return the errors of targets whose last attempt failed, if it was after `since` (UTC text), or None."""
+    """Return the errors of failing targets, or None.
+
+    A target fails if its last attempt failed and was after `since` (UTC text).
+    """
     rows = connection.execute(
         # In SQLite the other columns of a query with max() are those of the row with the maximum.
         "SELECT target, error, max(printf('%s %012d', tried_at, id)) AS last FROM alert_log"
@@ -157,7 +166,10 @@ def find_last_alert_times(connection: sqlite3.Connection) -> dict[int, str]:
 
 
 def list_newest(connection: sqlite3.Connection, limit: int, before: int | None = None) -> list[Notification]:
-    """Return a page of the log, newest first. `before` is the last id of the previous page."""
+    """Return a page of the log, newest first.
+
+    `before` is the last id of the previous page.
+    """
     rows = connection.execute(
         "SELECT * FROM alert_log WHERE id < ? ORDER BY id DESC LIMIT ?",
         (2**62 if before is None else before, limit),
@@ -166,5 +178,8 @@ def list_newest(connection: sqlite3.Connection, limit: int, before: int | None =
 
 
 def delete_before(tx: Transaction, before: str) -> int:
-    """Delete rows older than `before` (UTC text) that are not waiting. Return their number."""
+    """Delete rows older than `before` (UTC text) that are not waiting.
+
+    Return their number.
+    """
     return tx.execute("DELETE FROM alert_log WHERE at < ? AND state <> 'waiting'", (before,)).rowcount

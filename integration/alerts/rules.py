@@ -94,14 +94,20 @@ class Rule:
         )
 
     def find_quiet_end(self, now: datetime) -> datetime | None:
-        """Return the end of the quiet hours that contain `now`; None outside quiet hours."""
+        """Return the end of the quiet hours that contain `now`.
+
+        Return None outside quiet hours.
+        """
         if not self.quiet_from or not is_within_hours(now, self.quiet_from, self.quiet_to):
             return None
         end = _set_time(now, self.quiet_to)
         return end if end > now else end + timedelta(days=1)
 
     def find_active_since(self, now: datetime) -> datetime | None:
-        """Return the start of the hours that contain `now`; None for a rule that is active all day."""
+        """Return the start of the hours that contain `now`.
+
+        Return None for a rule that is active all day.
+        """
         if not self.begins:
             return None
         begin = _set_time(now, self.begins)
@@ -158,7 +164,9 @@ def find(connection: sqlite3.Connection, rule_id: int) -> Rule | None:
 
 
 def save(app_db: Database, rule: Rule) -> int:
-    """Add a rule (id 0) or replace the rule with this id. Return its id. Raise DomainError.
+    """Add a rule (id 0) or replace the rule with this id.
+
+    Return its id. Raise DomainError.
 
     A change of the condition or the threshold deletes the current alerts of the rule.
     """
@@ -200,7 +208,10 @@ def _upsert(tx: Transaction, rule: Rule) -> int:
 
 
 def remove(app_db: Database, rule_id: int) -> str:
-    """Delete a rule; its notification log stays. Return its name. Raise DomainError for an unknown id."""
+    """Delete a rule; its notification log stays.
+
+    Return its name. Raise DomainError for an unknown id.
+    """
 
     def work(tx: Transaction) -> str:
         rule = find(tx.connection, rule_id)
@@ -245,7 +256,10 @@ def list_findings(connection: sqlite3.Connection) -> dict[int, list[Finding]]:
 
 
 def list_dashboard_findings(connection: sqlite3.Connection, limit: int) -> list[tuple[str, Finding, int]]:
-    """Return (rule name, newest alert, number of alerts) of the rules with target dashboard, newest first."""
+    """Return the alerts of rules with target dashboard, newest first.
+
+    Each is (rule name, newest alert, number of alerts).
+    """
     return [
         (row["name"], Finding(*tuple(row)[:6]), row["many"])
         for row in connection.execute(

@@ -154,7 +154,10 @@ def print_table(rows: Sequence[Sequence[str]], right_aligned: Collection[int] = 
 
 
 def format_table(rows: Sequence[Sequence[str]], right_aligned: Collection[int] = ()) -> list[str]:
-    """Return one line per row, without styles. The indexes `right_aligned` are those of number columns."""
+    """Return one line per row, without styles.
+
+    The indexes `right_aligned` are those of number columns.
+    """
     from rich.console import Console
 
     # color_system and force_terminal: FORCE_COLOR in the environment would otherwise add styles.

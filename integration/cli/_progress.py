@@ -18,7 +18,9 @@ def print_message(message: str) -> None:
 
 @contextmanager
 def show_progress(*, has_bar_per_step: bool = False) -> Iterator[Callable[[str, int, int], None]]:
-    """Yield a function of step, done and total that draws a bar on a terminal and does nothing elsewhere.
+    """Yield a function of step, done and total that draws a bar.
+
+    Without a terminal it does nothing.
 
     `has_bar_per_step`: each step has a separate bar, which stays on the screen.
     """

@@ -87,7 +87,10 @@ class _SimulatedAccount:
 def run_demo(
     data: Path, dashboard_port: int, account: _SimulatedAccount, password: str, stop: threading.Event
 ) -> None:
-    """Run simulator and `serve` as child processes until `stop` is set. Raise SwitchroomError."""
+    """Run simulator and `serve` as child processes until `stop` is set.
+
+    Raise SwitchroomError.
+    """
     base_environ = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
     children: list[ChildProcess] = []
     try:
@@ -126,7 +129,9 @@ def run_demo(
 
 
 def prepare_data_dir(data: Path) -> str:
-    """Empty the folder of an earlier demo, or create it. Return the password of the login.
+    """Empty the folder of an earlier demo, or create it.
+
+    Return the password of the login.
 
     The simulated platform has no persistent data and assigns the same ids again, so an old mirror would be
     wrong. Raises SwitchroomError for a folder that is in use or does not belong to a demo.
@@ -152,7 +157,10 @@ def prepare_data_dir(data: Path) -> str:
 
 
 def _read_password(marker: Path) -> str:
-    """Return the password of the previous demo, which a browser may have saved; otherwise a new one."""
+    """Return the password of the previous demo, otherwise a new one.
+
+    A browser may have saved the previous password.
+    """
     try:
         password = json.loads(marker.read_text())["password"]
         if isinstance(password, str) and len(password) >= 12:
@@ -163,7 +171,10 @@ def _read_password(marker: Path) -> str:
 
 
 def _remove_data(data: Path) -> None:
-    """Remove the known files of a data_dir by name, so that a wrong --data cannot delete other files."""
+    """Remove the known files of a data_dir by name.
+
+    A wrong --data can therefore not delete other files.
+    """
     for name in _DATABASES:
         for suffix in ("", "-wal", "-shm", "-journal"):
             (data / f"{name}{suffix}").unlink(missing_ok=True)
@@ -176,7 +187,10 @@ def _remove_data(data: Path) -> None:
 
 
 def _find_port(requested_port: int) -> int:
-    """Return a usable port for the dashboard. Raise SwitchroomError before the simulator is started."""
+    """Return a usable port for the dashboard.
+
+    Raise SwitchroomError before the simulator is started.
+    """
     try:
         with port.listen("127.0.0.1", requested_port) as listener:
             return int(listener.getsockname()[1])
@@ -205,7 +219,10 @@ def _build_environment(
 
 
 def _add_login(data: Path, password: str) -> None:
-    """Create the login. Without it `serve` would print a setup link for the first administrator."""
+    """Create the login.
+
+    Without it `serve` would print a setup link for the first administrator.
+    """
     # Imported here because `--help` does not need it.
     from integration.access import people
     from integration.access.passwords import hash_password
@@ -257,7 +274,7 @@ def _wait_until(is_done: Callable[[], bool], children: list[ChildProcess], stop:
 
 
 class _StopOnSignal:
-    """Set an event on SIGTERM and SIGINT instead of interrupting, so that processes stop in order."""
+    """Set an event on SIGTERM and SIGINT, so that processes stop in order."""
 
     def __enter__(self) -> threading.Event:
         event = threading.Event()

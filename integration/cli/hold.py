@@ -44,7 +44,10 @@ def command(what: str | None, reason: str | None, release: bool, listed: bool, c
 
 
 def _parse_subject(settings: Settings, text: str) -> tuple[holds.HoldKind, str]:
-    """Parse WHAT. Digits without a leading 0 are a call id; everything else is a telephone number."""
+    """Parse WHAT. Digits without a leading 0 are a call id.
+
+    Everything else is a telephone number.
+    """
     if text.isascii() and text.isdigit() and not text.startswith("0"):
         return "call", text
     return "number", parse_number(settings, text)

@@ -69,7 +69,10 @@ def verify_local(settings: Settings, quick: bool) -> bool:
 
 
 def verify_completeness(settings: Settings, resources: tuple[str, ...], every_day: bool) -> bool:
-    """Print completeness: a line per collection and per day with a gap. Return whether all is complete."""
+    """Print completeness: a line per collection and per day with a gap.
+
+    Return whether all is complete.
+    """
     from integration.sync.commands import resolve_collections
 
     result = _run_command(
@@ -104,7 +107,10 @@ COMPLETENESS_COLUMNS = ("collection", "platform", "mirror", "days", "equal", "fe
 
 
 def scrub_archive(settings: Settings) -> bool:
-    """Scrub the archive: print a line per damaged file. Return whether all could be repaired."""
+    """Scrub the archive: print a line per damaged file.
+
+    Return whether all could be repaired.
+    """
     result = _run_command(settings, "archive.verify", {})
     for damaged_file in result["damaged"]:
         repair = (

@@ -49,14 +49,20 @@ DEFAULT_HOURS_SPAN = timedelta(days=731)
 
 @dataclass(frozen=True, slots=True)
 class CallView:
-    """Parsed URL of the page Calls. `args` has only valid parameters that are set."""
+    """Parsed URL of the page Calls.
+
+    `args` has only valid parameters that are set.
+    """
 
     args: Mapping[str, str]
     range: str
     call_filter: CallFilter
 
     def url(self, **changes: str | None) -> str:
-        """Return the URL of the first page of this view with `changes`; None removes a parameter."""
+        """Return the URL of the first page of this view with `changes`.
+
+        None removes a parameter.
+        """
         merged = {**self.args, **changes}
         parameters = [(name, merged[name]) for name in PARAMETERS if merged.get(name)]
         return "/calls" + (f"?{urlencode(parameters)}" if parameters else "")
@@ -107,7 +113,9 @@ def parse_view(
     calling_code: str | None,
     app_db: Readable | None = None,
 ) -> CallView:
-    """Parse URL parameters into a view. Invalid values are dropped, so that old links keep working.
+    """Parse URL parameters into a view.
+
+    Invalid values are dropped, so that old links keep working.
 
     Local labels and notes are read from `app_db`; without `app_db` they are not filtered.
     """
@@ -215,7 +223,10 @@ def _parse_minute(text: str | None) -> time | None:
 
 
 def _range_end(last: date | None, minute: time | None, zone: ZoneInfo) -> str | None:
-    """Return the exclusive end of a view: midnight after `last`, or `minute` of that day, as UTC text."""
+    """Return the exclusive end of a view as UTC text.
+
+    The end is midnight after `last`, or `minute` of that day.
+    """
     if last is None:
         return None
     if minute is None:
@@ -226,7 +237,7 @@ def _range_end(last: date | None, minute: time | None, zone: ZoneInfo) -> str | 
 def daily_spans(
     first: date, last: date, zone: ZoneInfo, weekday: int | None, begin: time, end: time
 ) -> list[list[str]]:
-    """Return the part of each day from `begin` until `end` as spans [since, until) of UTC text.
+    """Return daily spans [since, until) from `begin` until `end` as UTC text.
 
     The days are `first` to `last`, limited to `weekday` (0 is Monday) if given. If `end` is not after
     `begin`, a span ends on the next day. An hour that the clock shows twice is one long span.
@@ -245,7 +256,10 @@ def daily_spans(
 
 
 def _take_time(parameters: dict[str, str], name: str) -> time | None:
-    """Return a parameter as a time of day. Remove an invalid value from `parameters`."""
+    """Return a parameter as a time of day.
+
+    Remove an invalid value from `parameters`.
+    """
     parsed = _parse_minute(parameters.get(name))
     if parsed is None:
         parameters.pop(name, None)
@@ -253,7 +267,10 @@ def _take_time(parameters: dict[str, str], name: str) -> time | None:
 
 
 def _take_number(parameters: dict[str, str], name: str, maximum: int) -> int | None:
-    """Return a parameter as a number. Remove a number above `maximum` from `parameters`."""
+    """Return a parameter as a number.
+
+    Remove a number above `maximum` from `parameters`.
+    """
     number = _parse_number(parameters.get(name))
     if number is not None and number > maximum:
         del parameters[name]

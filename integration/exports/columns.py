@@ -27,7 +27,10 @@ _TITLE_FIELDS = ("name", "title", "company", "description", "filename", "label",
 
 @dataclass(frozen=True, slots=True)
 class DerivedColumn:
-    """A column computed by `sql`. `values` and `:base`, the URL of the dashboard, are bound in it."""
+    """A column computed by `sql`.
+
+    `values` and `:base`, the URL of the dashboard, are bound in it.
+    """
 
     name: str
     kind: DerivedKind
@@ -36,7 +39,10 @@ class DerivedColumn:
 
 
 def is_utc_time(resource: Resource, resource_field: Field) -> bool:
-    """Return whether the field is a UTC time. The specification types some of them as plain text."""
+    """Return whether the field is a UTC time.
+
+    The specification types some of them as plain text.
+    """
     kind = get_value_kind(resource_field, resource)
     return kind == "time" or (resource_field.name.endswith("_at") and kind == "text")
 
@@ -93,7 +99,10 @@ def _derive_from_field(
 
 
 def _derive_name(relation: Relation, target: Resource, cell: str) -> DerivedColumn:
-    """Build the column with the name of an id, or the names of a list of ids or objects with ids."""
+    """Build the column with the names of related records.
+
+    The field is an id, or a list of ids or of objects with ids.
+    """
     field_names = {target_field.name for target_field in target.fields}
     titles = [f'named."{name}"' for name in _TITLE_FIELDS if name in field_names]
     if {"first_name", "last_name"} <= field_names:
@@ -137,7 +146,9 @@ def _derive_from_record(resource: Resource) -> Iterator[DerivedColumn]:
 
 
 def derive_recordings(source: str, condition: str) -> tuple[DerivedColumn, DerivedColumn]:
-    """Build the columns of files and links of all recordings that `source` ('FROM … WHERE …') selects.
+    """Build the columns of files and links of recordings.
+
+    `source` ('FROM … WHERE …') selects the recordings.
 
     Several files or links in one cell are separated by spaces.
     """

@@ -114,7 +114,10 @@ def list_attempts(
 
 
 def list_failing(connection: sqlite3.Connection) -> list[tuple[int, str, str]]:
-    """Return failing schedules that are not paused, as (id, name, error of the oldest failing period)."""
+    """Return failing schedules that are not paused.
+
+    Each is (id, name, error of the oldest failing period).
+    """
     rows = connection.execute(
         "SELECT s.id, s.name, p.error, min(p.period) FROM export_schedules AS s JOIN export_periods AS p"
         " ON p.schedule_id = s.id WHERE s.paused_at IS NULL AND p.state = 'open' AND p.error IS NOT NULL"
@@ -124,7 +127,10 @@ def list_failing(connection: sqlite3.Connection) -> list[tuple[int, str, str]]:
 
 
 def request_redelivery(app_db: Database, schedule_id: int, period: str) -> None:
-    """Schedule an immediate delivery of a period, even if it was delivered or its data is incomplete."""
+    """Schedule an immediate delivery of a period.
+
+    The period may have been delivered before, and its data may be incomplete.
+    """
 
     def work(tx: Transaction) -> None:
         tx.execute(
@@ -153,7 +159,10 @@ def delete_open_periods(tx: Transaction, schedule_id: int) -> None:
 
 
 def mark_waiting(app_db: Database, schedule_id: int, period: str, waits_for: str, error: str | None) -> None:
-    """Record that the data of a period is incomplete. `error` is set if its waiting time has passed."""
+    """Record that the data of a period is incomplete.
+
+    `error` is set if its waiting time has passed.
+    """
     app_db.write(
         lambda tx: tx.execute(
             "INSERT INTO export_periods (schedule_id, period, state, waits_for, error)"
@@ -165,7 +174,10 @@ def mark_waiting(app_db: Database, schedule_id: int, period: str, waits_for: str
 
 
 def mark_started(app_db: Database, schedule_id: int, period: str, next_at: str) -> None:
-    """Record the start of an attempt. Whatever its result, the next attempt is not before `next_at`."""
+    """Record the start of an attempt.
+
+    Whatever its result, the next attempt is not before `next_at`.
+    """
     app_db.write(
         lambda tx: tx.execute(
             "INSERT INTO export_periods (schedule_id, period, state, tries, next_at)"
@@ -177,7 +189,10 @@ def mark_started(app_db: Database, schedule_id: int, period: str, next_at: str) 
 
 
 def mark_failed(app_db: Database, attempt: DeliveryAttempt, *, holds_all: bool) -> None:
-    """Record a failed attempt. `holds_all` delays the other periods of the schedule too."""
+    """Record a failed attempt.
+
+    `holds_all` delays the other periods of the schedule too.
+    """
 
     def work(tx: Transaction) -> None:
         _insert_attempt(tx, attempt)
@@ -190,7 +205,10 @@ def mark_failed(app_db: Database, attempt: DeliveryAttempt, *, holds_all: bool) 
 
 
 def mark_delivered(app_db: Database, attempt: DeliveryAttempt) -> None:
-    """Record a successful attempt. After an incomplete file the period stays open for the complete one."""
+    """Record a successful attempt.
+
+    After an incomplete file the period stays open for the complete one.
+    """
     is_complete = attempt.state != "incomplete"
 
     def work(tx: Transaction) -> None:
@@ -219,7 +237,10 @@ def mark_delivered(app_db: Database, attempt: DeliveryAttempt) -> None:
 
 
 def mark_skipped(app_db: Database, attempt: DeliveryAttempt, since: str) -> None:
-    """Skip this period and all earlier open ones. The schedule ignores periods due until `since`."""
+    """Skip this period and all earlier open ones.
+
+    The schedule ignores periods due until `since`.
+    """
 
     def work(tx: Transaction) -> None:
         _insert_attempt(tx, attempt)

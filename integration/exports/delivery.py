@@ -1,4 +1,4 @@
-"""Deliver a finished export to the target of its schedule: a folder, e-mail addresses or a URL.
+"""Deliver a finished export to a folder, e-mail addresses or a URL.
 
 A repeated delivery has the same file name (folder, PUT) and the same Message-ID (e-mail): both depend on
 schedule and period only, so a recipient can recognise duplicates.
@@ -28,7 +28,10 @@ MAX_MAIL_BYTES = 18_000_000
 
 
 class DeliveryFailed(SwitchroomError):
-    """The target did not accept the file. `holds_all`: other files would fail too."""
+    """The target did not accept the file.
+
+    `holds_all`: other files would fail too.
+    """
 
     def __init__(self, message: str, *, holds_all: bool = True) -> None:
         super().__init__(message)
@@ -64,7 +67,10 @@ def deliver(settings: Settings, schedule: Schedule, outgoing: OutgoingFile) -> s
 
 
 def normalize_place(settings: Settings, target: str, place: str) -> str:
-    """Validate and normalize the place of a target. Raise ValueError with the reason."""
+    """Validate and normalize the place of a target.
+
+    Raise ValueError with the reason.
+    """
     place = place.strip()
     if target == "folder":
         _resolve_folder(settings, place)

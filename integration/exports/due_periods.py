@@ -74,7 +74,10 @@ class DuePeriod:
         )
 
     def find_incomplete_reason(self, connection: sqlite3.Connection) -> str | None:
-        """Return why the mirror's records of this period are incomplete; None if they are complete."""
+        """Return why the mirror's records of this period are incomplete.
+
+        Return None if they are complete.
+        """
         target, _ = export_request.find_export(self.schedule.export)
         required_resource = visibility.required_resource(target)
         since, until = self.bounds
@@ -108,7 +111,7 @@ def list_due(connection: sqlite3.Connection, schedule: Schedule, now: datetime) 
 def find_abandoned(
     connection: sqlite3.Connection, schedule: Schedule, now: datetime
 ) -> tuple[DuePeriod, str] | None:
-    """Return the newest overdue period that is too old to be delivered, with the reason, or None.
+    """Return the newest period too old for delivery, with the reason, or None.
 
     Of settings only the last period can be delivered, because the mirror has no earlier state of them.
     """
@@ -141,7 +144,10 @@ def find_next_due(schedule: Schedule, now: datetime) -> datetime:
 
 
 def has_period_records(target: Resource) -> bool:
-    """Return whether records belong to periods. Settings do not; exports contain all of them."""
+    """Return whether records belong to periods.
+
+    Settings do not; exports contain all of them.
+    """
     return visibility.required_resource(target).history
 
 

@@ -130,7 +130,10 @@ def open_chunks(
 
 
 def _parse_page_filter(context: ExportContext, args: Mapping[str, str]) -> CallFilter | None:
-    """Parse the query string of the page Calls in parameter `view`; None without the parameter."""
+    """Parse the query string of the page Calls in parameter `view`.
+
+    Return None without the parameter.
+    """
     view = args.get("view")
     if view is None:
         return None

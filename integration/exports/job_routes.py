@@ -52,7 +52,10 @@ def start_job(
     args: dict[str, str],
     rows: int,
 ) -> Response:
-    """Start an export job. Redirect a browser to the page Exports; send a client 202 and the job's URL."""
+    """Start an export job.
+
+    Redirect a browser to the page Exports; send a client 202 and the job's URL.
+    """
     export_name = export_request.canonical_name(name)
     target, _ = export_request.find_export(name)
     try:
@@ -89,7 +92,10 @@ def start_job(
 
 
 def describe_job(export_jobs: ExportJobs, job: ExportJob) -> dict[str, Any]:
-    """Return the JSON status of a job. `total` is the row count at the request until the job is complete."""
+    """Return the JSON status of a job.
+
+    `total` is the row count at the request until the job is complete.
+    """
     return {
         "id": job.id,
         "export": job.export,
@@ -175,7 +181,10 @@ class _Routes:
 
 
 def handle_errors(view: Callable[P, Response]) -> Callable[P, Response]:
-    """Wrap `view`: convert errors into responses, and redirect a browser without a session to the login."""
+    """Wrap `view` and convert its errors into responses.
+
+    A browser without a session is redirected to the login.
+    """
 
     def respond(*args: P.args, **kwargs: P.kwargs) -> Response:
         try:

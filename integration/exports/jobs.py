@@ -76,7 +76,10 @@ class ExportJobs:
         return self._folder / f"{job.id}.{job.form}"
 
     def expires_at(self, job: ExportJob) -> str | None:
-        """Return the time at which the file is removed, as UTC text; None without a file."""
+        """Return the time at which the file is removed, as UTC text.
+
+        Return None without a file.
+        """
         ended = clock.parse_utc(job.ended_at)
         if job.state != "done" or ended is None:
             return None
@@ -90,7 +93,10 @@ class ExportJobs:
         self._remove_job(job)
 
     def remove_all(self) -> int:
-        """Cancel active jobs and delete finished ones with their files. Return the number of both."""
+        """Cancel active jobs and delete finished ones with their files.
+
+        Return the number of both.
+        """
         with self._context.app_db.read() as connection:
             jobs = prepared_exports.list_in_states(connection, "waiting", "running", "done")
         for job in jobs:
@@ -156,7 +162,10 @@ class ExportJobs:
             self._cancelled.discard(job.id)
 
     def _write_file(self, job: ExportJob, file: IO[bytes]) -> int:
-        """Write the records that the owner may export at present. Return the number of rows."""
+        """Write the records that the owner may export at present.
+
+        Return the number of rows.
+        """
         person = find_owner(self._context, job)
         target, _ = export_request.find_export(job.export)
         viewer = visibility.of(person, self._context.settings.dashboard.agents_see)
@@ -213,7 +222,10 @@ class ExportJobs:
 
 
 def find_owner(context: AppContext, job: ExportJob) -> Person | None:
-    """Return the dashboard user who owns the job; None for a key. Raise NotAllowed for a deleted user."""
+    """Return the dashboard user who owns the job; None for a key.
+
+    Raise NotAllowed for a deleted user.
+    """
     if job.person_id is None:
         return None
     person = people.get(context.app_db, job.person_id)

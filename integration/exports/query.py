@@ -1,4 +1,7 @@
-"""SQL of an export: columns, rows and their order. All file formats are written from an `ExportQuery`."""
+"""SQL of an export: columns, rows and their order.
+
+All file formats are written from an `ExportQuery`.
+"""
 
 from __future__ import annotations
 
@@ -115,7 +118,10 @@ ChunkWriter = Callable[[sqlite3.Connection, ExportQuery], Iterator[bytes]]
 
 
 class ChunkedFile(Iterator[bytes]):
-    """A file in chunks. It releases its resources after the last chunk and after an error."""
+    """A file in chunks.
+
+    It releases its resources after the last chunk and after an error.
+    """
 
     name: str
     row_count: int
@@ -130,7 +136,10 @@ class ChunkedFile(Iterator[bytes]):
             raise
 
     def prefetch(self) -> None:
-        """Compute the first chunk, so that errors are raised before the status of a response is sent."""
+        """Compute the first chunk.
+
+        Errors are then raised before the status of a response is sent.
+        """
         first_chunk = next(self, b"")
         self._chunks = chain((first_chunk,), self._chunks)
 

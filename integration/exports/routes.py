@@ -67,7 +67,10 @@ class ExportRoutes:
 
 
 def parse_args(args: MultiDict[str, str]) -> dict[str, str]:
-    """Return parameters by name. A form sends `columns` once per checkbox, a link once with commas."""
+    """Return parameters by name.
+
+    A form sends `columns` once per checkbox, a link once with commas.
+    """
     return {**args.to_dict(), "columns": ",".join(args.getlist("columns"))}
 
 

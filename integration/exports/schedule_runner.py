@@ -66,7 +66,10 @@ class ScheduleRunner:
                 self._start_thread(schedule)
 
     def stop(self, seconds: float = 0.5) -> None:
-        """Start no more deliveries, and wait up to `seconds` for active ones. Aborted ones are repeated."""
+        """Start no more deliveries, and wait up to `seconds` for active ones.
+
+        Aborted ones are repeated.
+        """
         with self._lock:
             self._is_stopping = True
             threads = list(self._running.values())
@@ -75,7 +78,10 @@ class ScheduleRunner:
             thread.join(max(0.0, deadline - clock.monotonic()))
 
     def describe_failures(self) -> str | None:
-        """Return a summary of failing schedules for the health check; None if none fails."""
+        """Return a summary of failing schedules for the health check.
+
+        Return None if none fails.
+        """
         with self._context.app_db.read() as connection:
             failing = [f"{name}: {error}" for _, name, error in deliveries.list_failing(connection)]
         failing += [f"schedule {schedule_id}: {error}" for schedule_id, error in self._errors.items()]
@@ -131,7 +137,10 @@ class ScheduleRunner:
         return [due_period for due_period in due_periods if due_period not in delayed]
 
     def _deliver_period(self, due_period: DuePeriod) -> bool:
-        """Deliver one period if its data allows it. Return False to skip the schedule's other periods."""
+        """Deliver one period if its data allows it.
+
+        Return False to skip the schedule's other periods.
+        """
         key, started_at, app_db = due_period.period.key, clock.now(), self._context.app_db
         try:
             with self._context.mirror_db.read() as connection:
@@ -174,7 +183,10 @@ class ScheduleRunner:
         return True
 
     def _accepts_incomplete(self, due_period: DuePeriod, incomplete_reason: str) -> bool:
-        """Return whether to deliver an incomplete file now. If not, record the missing data."""
+        """Return whether to deliver an incomplete file now.
+
+        If not, record the missing data.
+        """
         schedule, delivery_state = due_period.schedule, due_period.delivery_state
         is_waiting = clock.now() < due_period.wait_until
         if delivery_state.at_once or not (is_waiting or not schedule.incomplete or delivery_state.partial_at):

@@ -61,7 +61,10 @@ def compute_status(connection: sqlite3.Connection, schedule: Schedule, now: date
 
 
 def export_title(export: str) -> str:
-    """Return the title of an export; its name if the export no longer exists."""
+    """Return the title of an export.
+
+    Return its name if the export no longer exists.
+    """
     try:
         target, preset = export_request.find_export(export)
     except UnknownExport:

@@ -96,7 +96,10 @@ def find(connection: sqlite3.Connection, schedule_id: int) -> Schedule | None:
 
 
 def make_file_name(name: str) -> str:
-    """Return the file name prefix of a schedule. Raise DomainError for a name without letters and digits."""
+    """Return the file name prefix of a schedule.
+
+    Raise DomainError for a name without letters and digits.
+    """
     file = re.sub(r"[^\w.]+", "-", name.casefold()).strip("-._")
     if not file:
         raise DomainError("Enter a name that contains letters or digits.")
@@ -117,7 +120,10 @@ def add(app_db: Database, schedule: Schedule) -> int:
 
 
 def change(app_db: Database, schedule: Schedule) -> None:
-    """Replace a schedule and retry its failed periods at the next run. Raise DomainError."""
+    """Replace a schedule and retry its failed periods at the next run.
+
+    Raise DomainError.
+    """
 
     def work(tx: Transaction) -> None:
         stored = find(tx.connection, schedule.id)
@@ -135,7 +141,10 @@ def change(app_db: Database, schedule: Schedule) -> None:
 
 
 def remove(app_db: Database, schedule_id: int) -> bool:
-    """Delete a schedule; its log stays. Return False if it does not exist."""
+    """Delete a schedule; its log stays.
+
+    Return False if it does not exist.
+    """
     return app_db.write(
         lambda tx: tx.execute("DELETE FROM export_schedules WHERE id = ?", (schedule_id,)).rowcount > 0
     )
@@ -152,7 +161,10 @@ def pause(app_db: Database, schedule_id: int) -> None:
 
 
 def resume(app_db: Database, schedule_id: int) -> None:
-    """Resume a schedule: deliver periods that were open before the pause and those due from now on."""
+    """Resume a schedule.
+
+    Deliver the periods that were open before the pause and those due from now on.
+    """
 
     def work(tx: Transaction) -> None:
         tx.execute(

@@ -164,7 +164,10 @@ def select_preset(
 
 
 def _check_properties_exist(preset: Preset, parsed_query: Query, columns: tuple[str, ...]) -> None:
-    """Raise QueryError for unknown properties. The table of calls has no fields beyond its columns."""
+    """Raise QueryError for unknown properties.
+
+    The table of calls has no fields beyond its columns.
+    """
     fields = {field.name for field in preset.resource.fields}
     requested = [
         ("filter", entry.property) for entry in parsed_query.conditions if isinstance(entry, Condition)
@@ -209,7 +212,10 @@ def _parse_zone(name: str | None) -> ZoneInfo | None:
 
 
 def _parse_utc(name: str, text: str, zone: ZoneInfo | None) -> str:
-    """Convert a date or time to UTC text. A date means its midnight; a time with Z is UTC in any zone."""
+    """Convert a date or time to UTC text.
+
+    A date means its midnight; a time with Z is UTC in any zone.
+    """
     utc_text = text.replace("T", " ").removesuffix("Z")
     moment = clock.parse_utc(f"{utc_text}:00" if len(utc_text) == len("2026-07-01 09:15") else utc_text)
     if moment is None:

@@ -75,7 +75,9 @@ def list_base_paths(context: AppContext) -> tuple[str, ...]:
 
 
 def make_blueprint(context: AppContext, fetch_file: FetchFile | None = None) -> Blueprint:
-    """Create the blueprint `facade`. It is exempt from the login check and checks its own credentials.
+    """Create the blueprint `facade`.
+
+    It is exempt from the login check and checks its own credentials.
 
     `fetch_file(kind, record_id)` downloads a missing file into the archive.
     """

@@ -10,7 +10,10 @@ from enum import Enum
 
 
 class Exposure(Enum):
-    """Source of the response to an operation. The value is the description in command `catalogue`."""
+    """Source of the response to an operation.
+
+    The value is the description in command `catalogue`.
+    """
 
     MIRROR = "served from the mirror"
     READ_THROUGH = "requested from the platform each time"

@@ -1,4 +1,7 @@
-"""Files of the facade: archived files with Range and ETag, and the CDRs of a user as CSV."""
+"""Files of the facade.
+
+Archived files with Range and ETag, and the CDRs of a user as CSV.
+"""
 
 from __future__ import annotations
 
@@ -224,7 +227,10 @@ def _stream_download(
 
 
 def _resolve_archived(data_dir: Path, relative_path: str) -> Path | None:
-    """Return the path of an archived file; None if it is not a regular file in `data_dir` (promise S13)."""
+    """Return the path of an archived file.
+
+    Return None if it is not a regular file in `data_dir` (promise S13).
+    """
     path = data_dir / relative_path
     folder = data_dir.resolve()
     if path.is_symlink() or not path.is_file() or not path.resolve().is_relative_to(folder):

@@ -45,7 +45,10 @@ def _include_relation(
     parsed: list[dict[str, Any]],
     items: list[dict[str, Any]],
 ) -> bool:
-    """Insert the related objects. Return whether the mirror has all requested relations and fields."""
+    """Insert the related objects.
+
+    Return whether the mirror has all requested relations and fields.
+    """
     target = get_resource(relation.target_collection)
     requested_fields = parsed_query.fields.get(relation.name)
     member_lists = [

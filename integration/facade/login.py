@@ -60,7 +60,10 @@ def forward_public(request: FacadeRequest, authenticator: Authenticator) -> Resp
 
 
 def logout(request: FacadeRequest, authenticator: Authenticator) -> Response:
-    """Revoke the client's token here, then forward the logout. The token stays revoked if that fails."""
+    """Revoke the client's token here, then forward the logout.
+
+    The token stays revoked if that fails.
+    """
     if request.caller.is_local:
         return build_response(orjson.dumps({"message": "A local key has no session. Nothing was changed."}))
     authenticator.revoke(read_credentials(request.http_request).secret)

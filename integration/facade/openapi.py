@@ -64,7 +64,10 @@ _DESCRIPTION = (
 
 
 def build_document(base_paths: Sequence[str], max_limit: int) -> Json:
-    """Build the document. `base_paths` are the servers, `max_limit` is the largest page size."""
+    """Build the document.
+
+    `base_paths` are the servers, `max_limit` is the largest page size.
+    """
     paths: dict[str, Json] = {}
     for operation in (*OPERATIONS, *UNDOCUMENTED_OPERATIONS):
         paths.setdefault(operation.path, {})[operation.method.lower()] = _build_operation(
@@ -292,6 +295,9 @@ def _build_body(operation: Operation) -> Json:
 
 @cache
 def _load_examples() -> dict[str, dict[str, Any]]:
-    """Return example bodies by operation, then by `request` or status. Values are invented."""
+    """Return example bodies by operation, then by `request` or status.
+
+    Values are invented.
+    """
     parsed: dict[str, dict[str, Any]] = orjson.loads(Path(__file__).with_name("examples.json").read_bytes())
     return parsed

@@ -135,7 +135,10 @@ def read_through(request: FacadeRequest, resource: Resource) -> Response:
 
 
 def store_in_mirror(request: FacadeRequest, resource: Resource, body: bytes, requested_at: str) -> None:
-    """Store the records of a response with source `read`. An unreadable response is ignored."""
+    """Store the records of a response with source `read`.
+
+    An unreadable response is ignored.
+    """
     operation = request.operation
     is_single = operation is not None and operation.response_kind == "item"
     try:

@@ -60,7 +60,10 @@ def read(request: FacadeRequest) -> Response:
 
 
 def _is_live(path: str) -> bool:
-    """Return whether the path shows live calls. An old list of them would be wrong, so it is not cached."""
+    """Return whether the path shows live calls.
+
+    An old list of them would be wrong, so it is not cached.
+    """
     return path.startswith("/calls/") or path.endswith("/calls")
 
 

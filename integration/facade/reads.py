@@ -60,7 +60,9 @@ def read_collection(request: FacadeRequest, resource: Resource) -> Response:
 
 
 def read_dictionary(request: FacadeRequest, resource: Resource) -> Response | None:
-    """Respond with a dictionary: `{data: [...], total}`. Return None if the mirror lacks its form.
+    """Respond with a dictionary: `{data: [...], total}`.
+
+    Return None if the mirror lacks its form.
 
     The specification does not show the form of dictionaries. An object of codes is mirrored as one record, so
     a single record may have been an object or a list; several records were a list.
@@ -76,7 +78,10 @@ def read_dictionary(request: FacadeRequest, resource: Resource) -> Response | No
 
 
 def read_record(request: FacadeRequest, resource: Resource) -> Response:
-    """Respond with one record: `{data, links}`. A record unknown in a complete collection is 404."""
+    """Respond with one record: `{data, links}`.
+
+    A record unknown in a complete collection is 404.
+    """
     if resource.table == "me":
         return read_me(request, resource)
     key_field, key = _parse_key(request, resource)

@@ -60,7 +60,10 @@ class FacadeRequest:
 
     @property
     def collections(self) -> tuple[str, ...]:
-        """All collections that the path gives access to. A key needs access to each of them."""
+        """All collections that the path gives access to.
+
+        A key needs access to each of them.
+        """
         segments = [segment for segment in self.path.split("?")[0].strip("/").split("/") if segment]
         if "/".join(segments[:2]) in COLLECTIONS and len(segments) > 1:
             return ("/".join(segments[:2]),)

@@ -23,7 +23,10 @@ MAX_BODY_BYTES = 32 * 1024 * 1024
 
 
 def write(request: FacadeRequest) -> Response:
-    """Write through to the platform. Raise ApiError 400, 403, 409, 413, 422, 502 or 504."""
+    """Write through to the platform.
+
+    Raise ApiError 400, 403, 409, 413, 422, 502 or 504.
+    """
     _check_allowed(request)
     check_origin(request)
     write_request = WriteRequest(
@@ -77,7 +80,10 @@ def is_destructive(request: FacadeRequest) -> bool:
 
 
 def _read_body(request: FacadeRequest) -> bytes | None:
-    """Return the body, None without one. Raise ApiError 413, or 400 if it is not JSON."""
+    """Return the body, None without one.
+
+    Raise ApiError 413, or 400 if it is not JSON.
+    """
     http_request = request.http_request
     http_request.max_content_length = MAX_BODY_BYTES
     body = http_request.get_data(cache=False)

@@ -59,7 +59,10 @@ class BackupRunning(SwitchroomError):
 
 @dataclass(slots=True)
 class FinishedBackup:
-    """A finished backup. `notes` has a line for each missing or changed file of the archive."""
+    """A finished backup.
+
+    `notes` has a line for each missing or changed file of the archive.
+    """
 
     path: Path
     files: int = 0
@@ -239,7 +242,10 @@ def _iterate_files(folder: Path) -> Iterator[Path]:
 
 
 def _check_space(data_dir: Path, dest: Path) -> None:
-    """Raise StorageFull if the databases do not fit. The archive may be linked and need no space."""
+    """Raise StorageFull if the databases do not fit.
+
+    The archive may be linked and need no space.
+    """
     needed_bytes = sum(
         (data_dir / (name + suffix)).stat().st_size
         for name in DATABASES
@@ -276,7 +282,10 @@ def _lock_backup(data_dir: Path) -> Iterator[None]:
 
 @contextmanager
 def _create_partial_folder(partial_folder: Path, owner: str) -> Iterator[None]:
-    """Create `partial_folder` with an owner file. Remove the folder if the block raises."""
+    """Create `partial_folder` with an owner file.
+
+    Remove the folder if the block raises.
+    """
     partial_folder.mkdir(mode=0o700)
     try:
         (partial_folder / OWNER_FILE).write_text(owner, "utf-8")
@@ -287,7 +296,10 @@ def _create_partial_folder(partial_folder: Path, owner: str) -> Iterator[None]:
 
 
 def _remove_unfinished(dest: Path, owner: str) -> None:
-    """Remove unfinished backups of this owner. Other installations may use the same folder."""
+    """Remove unfinished backups of this owner.
+
+    Other installations may use the same folder.
+    """
     for partial_folder in dest.glob(f"{BACKUP_NAME_PATTERN}.part"):
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             if not partial_folder.is_symlink() and (partial_folder / OWNER_FILE).read_text("utf-8") == owner:

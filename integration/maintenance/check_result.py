@@ -10,7 +10,10 @@ Level = Literal["ok", "warn", "fail"]
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """Result of one check: level, subject, finding and advice. Its text is one line of `doctor`."""
+    """Result of one check: level, subject, finding and advice.
+
+    Its text is one line of `doctor`.
+    """
 
     level: Level
     about: str

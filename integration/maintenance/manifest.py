@@ -62,7 +62,10 @@ class Manifest:
 
 
 def read(folder: Path) -> Manifest:
-    """Read the manifest of the backup in `folder`. Raise SwitchroomError for a missing or invalid one."""
+    """Read the manifest of the backup in `folder`.
+
+    Raise SwitchroomError for a missing or invalid one.
+    """
     path = folder / MANIFEST_FILE
     try:
         body = json.loads(path.read_text("utf-8"))
@@ -100,7 +103,10 @@ def _describe_missing_manifest(folder: Path) -> str:
 
 
 def _parse_safe_path(text: object) -> str:
-    """Return a path below its folder. Raise ValueError for others: a manifest is untrusted (promise S13)."""
+    """Return a path below its folder.
+
+    Raise ValueError for others: a manifest is untrusted (promise S13).
+    """
     path = PurePosixPath(str(text))
     if not isinstance(text, str) or path.is_absolute() or ".." in path.parts or not path.parts:
         raise ValueError(f"path {text!r}")
@@ -108,7 +114,10 @@ def _parse_safe_path(text: object) -> str:
 
 
 def copy_file(source: Path, target: Path) -> tuple[int, str]:
-    """Copy to the new file `target` (mode 0600) and fsync it. Return size in bytes and sha256."""
+    """Copy to the new file `target` (mode 0600) and fsync it.
+
+    Return size in bytes and sha256.
+    """
     hasher, size = hashlib.sha256(), 0
     with open(source, "rb") as origin, os.fdopen(create_private_file(target), "wb") as copy:
         while chunk := origin.read(CHUNK_BYTES):
@@ -121,7 +130,9 @@ def copy_file(source: Path, target: Path) -> tuple[int, str]:
 
 
 def create_hard_link(source: Path, target: Path) -> bool:
-    """Create a hard link. Return False if the filesystem does not support it.
+    """Create a hard link.
+
+    Return False if the filesystem does not support it.
 
     Only for files of the archive: they never change in place; another version replaces them by a rename.
     """

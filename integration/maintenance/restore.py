@@ -1,4 +1,6 @@
-"""`restore`: replace the content of data_dir by a backup. The old content is moved aside, never deleted.
+"""`restore`: replace the content of data_dir by a backup.
+
+The old content is moved aside, never deleted.
 
 The backup is first copied to a separate folder in data_dir and checked; only then are files renamed, so a
 damaged backup changes nothing. The content is moved instead of data_dir itself, which may be a mount point.
@@ -31,7 +33,10 @@ Progress = Callable[[str, int, int], None]
 
 
 class BackupDamaged(SwitchroomError):
-    """The backup differs from its manifest. `faults` has a line for each damaged file."""
+    """The backup differs from its manifest.
+
+    `faults` has a line for each damaged file.
+    """
 
     def __init__(self, source: Path, faults: Iterable[str]) -> None:
         self.faults = tuple(faults)

@@ -49,7 +49,10 @@ class BackupRotation:
         self._stopping.set()
 
     def run_if_due(self) -> None:
-        """Create a backup if one is due. Raise SwitchroomError if it fails; it is then still due."""
+        """Create a backup if one is due.
+
+        Raise SwitchroomError if it fails; it is then still due.
+        """
         if clock.now() < self._get_due_at():
             return
         try:

@@ -25,7 +25,10 @@ Progress = Callable[[str, int, int], None]
 
 
 class Verification:
-    """One verification. `find_faults()` yields a line per finding; `notes` collects lines that are none."""
+    """One verification.
+
+    `find_faults()` yields a line per finding; `notes` collects lines that are none.
+    """
 
     def __init__(
         self,

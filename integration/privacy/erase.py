@@ -59,12 +59,15 @@ TABLE_LABELS = {
 
 
 class ErasureRefused(SwitchroomError):
-    """The erasure was refused because of a legal hold, an own number or a live call."""
+    """Refusal of an erasure because of a hold, an own number or a live call."""
 
 
 @dataclass(slots=True)
 class Traces:
-    """Data of one number. `app_counts` has the numbers of entries in house.db by label."""
+    """Data of one number.
+
+    `app_counts` has the numbers of entries in house.db by label.
+    """
 
     mirror_traces: erase_mirror.ErasureMatches
     webhook_seqs: list[int]
@@ -118,7 +121,7 @@ def find_traces(
 
 
 def preview(data_dir: Path, e164: str) -> tuple[Traces, str | None]:
-    """Return the data of a number, and the reason for a refusal of its erasure or None.
+    """Return the data of a number, and the reason for a refusal or None.
 
     Read-only; can run while `serve` runs. Raises StorageError.
     """
@@ -247,7 +250,7 @@ class _Erasure:
             )
 
     def _check_space(self) -> None:
-        """Raise StorageFull if the disk space does not suffice for a VACUUM of the largest database."""
+        """Raise StorageFull without space for a VACUUM of the largest database."""
         needed_bytes = 2 * max(database.path.stat().st_size for database in self._databases)
         free_bytes = shutil.disk_usage(self._context.settings.storage.data_dir).free
         if free_bytes < needed_bytes:

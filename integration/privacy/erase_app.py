@@ -53,7 +53,10 @@ def find(
 def erase(
     tx: Transaction, finder: Finder[Any], e164: str, leg_ids: Collection[int], call_ids: Collection[int]
 ) -> None:
-    """Erase the number in the transaction `tx`. The arguments are those of `find`."""
+    """Erase the number in the transaction `tx`.
+
+    The arguments are those of `find`.
+    """
     connection = tx.connection
     item_ids = json.dumps(_find_item_ids(connection, finder, e164, call_ids))
     matching_calls = [

@@ -81,7 +81,9 @@ def list_all(connection: sqlite3.Connection) -> list[Erasure]:
 
 
 def list_unfinished_records(connection: sqlite3.Connection) -> dict[str, set[Any]]:
-    """Return the keys of erased records by table if an erasure was interrupted, otherwise an empty dict.
+    """Return the keys of erased records by table.
+
+    The result is empty unless an erasure was interrupted.
 
     The result includes the records of completed erasures, which are already stripped.
     """
@@ -94,7 +96,10 @@ def list_unfinished_records(connection: sqlite3.Connection) -> dict[str, set[Any
 
 
 def has_tables(connection: sqlite3.Connection) -> bool:
-    """Return False for a house.db of a version without erasures. Read-only commands do not migrate it."""
+    """Return False for a house.db of a version without erasures.
+
+    Read-only commands do not migrate it.
+    """
     return connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'erasures'").fetchone() is not None
 
 

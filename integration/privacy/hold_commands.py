@@ -20,7 +20,10 @@ ACTOR = "command line"
 
 @command("hold.set")
 def set_hold(context: AppContext, arguments: Arguments, _: Progress) -> Result:
-    """Set a legal hold on {kind, what} for {reason}. Raise DomainError for an unknown call."""
+    """Set a legal hold on {kind, what} for {reason}.
+
+    Raise DomainError for an unknown call.
+    """
     if arguments["kind"] == "call" and not _is_mirrored_call(context, int(arguments["what"])):
         raise DomainError(
             f"There is no call with the id {arguments['what']}. A telephone number begins with + or 0."

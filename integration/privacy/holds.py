@@ -43,7 +43,10 @@ class LegalHold:
 
 
 def add(app_db: Database, kind: HoldKind, what: str, reason: str, who: str) -> LegalHold:
-    """Set a legal hold. Raise DomainError without a reason, or if the hold already exists."""
+    """Set a legal hold.
+
+    Raise DomainError without a reason, or if the hold already exists.
+    """
     reason = " ".join(reason.split())
     if not 0 < len(reason) <= MAX_REASON_LENGTH:
         raise DomainError(f"Enter a reason of 1 to {MAX_REASON_LENGTH} characters for the legal hold.")
@@ -73,7 +76,10 @@ def release(app_db: Database, kind: HoldKind, what: str, who: str) -> None:
 
 
 def list_all(connection: sqlite3.Connection) -> list[LegalHold]:
-    """Return all holds, oldest first; none for a house.db of a version without holds."""
+    """Return all holds, oldest first.
+
+    Return an empty list for a house.db of a version without holds.
+    """
     if connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'legal_holds'").fetchone() is None:
         return []
     columns = "id, kind, what, reason, who, at"

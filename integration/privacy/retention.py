@@ -44,7 +44,10 @@ The age of the records in a cached response is unknown."""
 
 
 class RetentionJob:
-    """Job that removes old data. `is_needed`: at least one retention limit is set."""
+    """Job that removes old data.
+
+    `is_needed`: at least one retention limit is set.
+    """
 
     def __init__(
         self,
@@ -163,7 +166,10 @@ class RetentionJob:
     def _iterate_batches(
         self, due_items: Sequence[T], removed: Counter[str], label: str
     ) -> Iterator[Sequence[T]]:
-        """Yield batches of `due_items`. Count each batch in `removed` after it was processed."""
+        """Yield batches of `due_items`.
+
+        Count each batch in `removed` after it was processed.
+        """
         for offset in range(0, len(due_items), retention_rules.BATCH_SIZE):
             if self._stopping.is_set():
                 return

@@ -43,7 +43,9 @@ class _Batch:
 
 
 def update_from_mirror(app_db: Database, mirror_db: Database, callback_seconds: int = 15) -> int:
-    """Apply all changes of calls since the last update. Return the number of processed callers.
+    """Apply all changes of calls since the last update.
+
+    Return the number of processed callers.
 
     The update is idempotent and can be interrupted: the position is stored with the items. `callback_seconds`
     is the shortest talk time in seconds of an outbound call that counts as a call-back, because mailboxes
@@ -157,7 +159,7 @@ def _party_key(party: str, call_id: int) -> str:
 def _load_calls(
     connection: sqlite3.Connection, party: str, since: str, first_missed_at: str | None, callback_seconds: int
 ) -> Sequence[CallbackCall]:
-    """Return the missed calls of a caller and the calls that reached them, from the first missed call on.
+    """Return the missed calls of a caller and the calls that reached them.
 
     The first missed call is the earliest one in mirror.db or in the list.
     """

@@ -1,4 +1,7 @@
-"""Compute a caller's call-back items from their calls and the actions of users, in any order of arrival."""
+"""Compute call-back items from calls and the actions of users.
+
+The order of arrival does not matter.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +45,10 @@ class CallbackItem:
 
 @dataclass(frozen=True, slots=True)
 class CallbackCall:
-    """A call of a caller. `kind` is 'missed', 'voicemail' or 'reached'; `at` is its start (UTC text)."""
+    """A call of a caller.
+
+    `kind` is 'missed', 'voicemail' or 'reached'; `at` is its start (UTC text).
+    """
 
     call_id: int
     party: str
@@ -54,7 +60,10 @@ class CallbackCall:
 
 @dataclass(frozen=True, slots=True)
 class CallbackAction:
-    """An action of a user on an item. `calls` are the calls that the item had at the time `at`."""
+    """An action of a user on an item.
+
+    `calls` are the calls that the item had at the time `at`.
+    """
 
     id: int
     at: str
@@ -105,7 +114,10 @@ class CallbackEpisode:
 
 
 def build_episodes(calls: Iterable[CallbackCall], actions: Iterable[CallbackAction]) -> list[CallbackEpisode]:
-    """Compute the items of one caller, oldest first. The order of the arguments does not matter."""
+    """Compute the items of one caller, oldest first.
+
+    The order of the arguments does not matter.
+    """
     started_at = {call.call_id: call.at for call in calls}
     steps: list[tuple[str, int, int, CallbackCall | CallbackAction]] = [
         (call.at, 1 if call.kind == REACHED else 0, call.call_id, call) for call in calls
@@ -155,7 +167,10 @@ def _apply_action(action: CallbackAction, episodes: list[CallbackEpisode]) -> No
 
 
 def recompute_items(tx: Transaction, party: str) -> None:
-    """Recompute the items of a caller. Unchanged rows are not written; calls keep their item ids."""
+    """Recompute the items of a caller.
+
+    Unchanged rows are not written; calls keep their item ids.
+    """
     rows = tx.execute(
         "SELECT call_id, party, at, kind, our_number, party_name, item_id FROM callback_calls"
         " WHERE party = ?",

@@ -103,7 +103,9 @@ def compute_fingerprint(connection: sqlite3.Connection) -> tuple[int, ...]:
 
 
 def record_action(app_db: Database, item_id: int, who: str, action: ItemAction, text: str = "") -> bool:
-    """Apply an action of a user to an item. Returns False if the item does not exist.
+    """Apply an action of a user to an item.
+
+    Returns False if the item does not exist.
 
     `text` is the note (close, note) or the new owner (assign); an empty one removes it. `reopen` has no
     effect while the caller has a newer open item.

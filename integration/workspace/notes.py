@@ -1,4 +1,7 @@
-"""Notes and local labels of calls. They refer to leg ids, which a rebuilt mirror has as well."""
+"""Notes and local labels of calls.
+
+They refer to leg ids, which a rebuilt mirror has as well.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,10 @@ MAX_NOTE_LENGTH = 2000
 
 
 def add_note(tx: Transaction, leg_id: int, person: str, text: str) -> int:
-    """Add a note. Return its id. Raise ValueError for an empty or too long text."""
+    """Add a note. Return its id.
+
+    Raise ValueError for an empty or too long text.
+    """
     text = text.strip()
     if not text:
         raise ValueError("The note is empty. Enter a text.")
@@ -50,14 +56,20 @@ def add_note(tx: Transaction, leg_id: int, person: str, text: str) -> int:
 
 
 def remove_note(tx: Transaction, leg_ids: Sequence[int], note_id: int, person: str) -> bool:
-    """Delete a note by `person` on one of `leg_ids`. Return False if it does not exist."""
+    """Delete a note by `person` on one of `leg_ids`.
+
+    Return False if it does not exist.
+    """
     placeholders = ", ".join("?" * len(leg_ids))
     sql = f"DELETE FROM notes WHERE leg_id IN ({placeholders}) AND id = ? AND person = ?"
     return tx.execute(sql, [*leg_ids, note_id, person]).rowcount > 0
 
 
 def add_label(tx: Transaction, leg_id: int, person: str, label: str) -> None:
-    """Add a label to a call, unless it has it. Raise ValueError for an empty or too long label."""
+    """Add a label to a call, unless it has it.
+
+    Raise ValueError for an empty or too long label.
+    """
     tx.execute(
         "INSERT OR IGNORE INTO labels (leg_id, label, at, person) VALUES (?, ?, ?, ?)",
         (leg_id, normalize_label(label), clock.utc_text(), person),
@@ -65,7 +77,10 @@ def add_label(tx: Transaction, leg_id: int, person: str, label: str) -> None:
 
 
 def normalize_label(label: str) -> str:
-    """Return a label with single spaces. Raise ValueError for an empty or too long label."""
+    """Return a label with single spaces.
+
+    Raise ValueError for an empty or too long label.
+    """
     label = " ".join(label.split())
     if not 0 < len(label) <= 40:
         raise ValueError(f"The label has {len(label)} characters. Enter 1 to 40.")
@@ -93,7 +108,10 @@ def list_labels(connection: sqlite3.Connection, leg_ids: Sequence[int]) -> list[
 
 
 def load_labels_by_leg(connection: sqlite3.Connection, leg_ids: Sequence[int]) -> dict[int, list[str]]:
-    """Return labels in alphabetical order by leg id. Legs without labels are omitted."""
+    """Return labels in alphabetical order by leg id.
+
+    Legs without labels are omitted.
+    """
     rows = connection.execute(
         "SELECT leg_id, label FROM labels WHERE leg_id IN (SELECT value FROM json_each(?)) ORDER BY label",
         (id_list(leg_ids),),
@@ -113,7 +131,9 @@ def list_label_usage(connection: sqlite3.Connection) -> list[sqlite3.Row]:
 
 
 def rename_label(tx: Transaction, label: str, new_label: str) -> None:
-    """Rename a label on all calls; an existing label with the new name is merged.
+    """Rename a label on all calls.
+
+    An existing label with the new name is merged.
 
     Raises ValueError for an empty or too long name.
     """

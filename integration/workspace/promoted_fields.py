@@ -45,7 +45,9 @@ def list_requested(connection: sqlite3.Connection) -> dict[str, set[str]]:
 
 @command("fields.promote")
 def promote(context: AppContext, arguments: Arguments, progress: Progress) -> Result:
-    """Add a column for the undocumented field {collection, field}. Raise QueryError if that is impossible.
+    """Add a column for the undocumented field {collection, field}.
+
+    Raise QueryError if that is impossible.
 
     `who` is the stored name of the actor; the default is the command line.
     """
@@ -66,7 +68,9 @@ def promote(context: AppContext, arguments: Arguments, progress: Progress) -> Re
 
 @command("fields.demote")
 def demote(context: AppContext, arguments: Arguments, _: Progress) -> Result:
-    """Remove the column of {collection, field}. Raise QueryError if the field is not promoted.
+    """Remove the column of {collection, field}.
+
+    Raise QueryError if the field is not promoted.
 
     An interrupted removal is undone at the next start.
     """

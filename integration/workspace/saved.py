@@ -166,7 +166,10 @@ def save(
 def remove(
     app_db: Database, kind: Kind, item_id: int, person_id: int, *, include_shared: bool = False
 ) -> bool:
-    """Delete an item of the user or, with `include_shared`, a shared one. Return False if there is none."""
+    """Delete an item of the user or, with `include_shared`, a shared one.
+
+    Return False if there is none.
+    """
     return app_db.write(
         lambda tx: (
             tx.execute(

@@ -74,7 +74,10 @@ def add(
 
 
 def find(app_db: Database, token: str) -> Wallboard | None:
-    """Return the wallboard with this token and record the request; None for an unknown token."""
+    """Return the wallboard with this token and record the request.
+
+    Return None for an unknown token.
+    """
     with app_db.read() as connection:
         row = connection.execute(
             f"SELECT {_COLUMNS} FROM wallboards WHERE token_hash = ?", (tokens.digest(token),)
@@ -97,7 +100,10 @@ def list_all(app_db: Database) -> list[Wallboard]:
 
 
 def revoke(app_db: Database, wallboard_id: int) -> str:
-    """Delete a wallboard, which invalidates its URL. Return its name. Raise DomainError for an unknown id."""
+    """Delete a wallboard, which invalidates its URL. Return its name.
+
+    Raise DomainError for an unknown id.
+    """
 
     def work(tx: Transaction) -> str:
         row = tx.execute("SELECT name FROM wallboards WHERE id = ?", (wallboard_id,)).fetchone()

@@ -265,7 +265,7 @@ def test_addresses_of_the_configuration_go_by_apprise_where_it_is(tmp_path, monk
             Sender(app.context, "apprise").run()
         monkeypatch.setitem(sys.modules, "apprise", SimpleNamespace(Apprise=Teller))
         app.app_db.write(lambda tx: tx.execute("UPDATE alert_log SET next_at = at"))
-        with pytest.raises(SendingFailed, match=r"number 2 of alerts.urls\): Apprise can't read"):
+        with pytest.raises(SendingFailed, match=r"number 2 of alerts.urls\): Apprise does not accept"):
             Sender(app.context, "apprise").run()
         assert told == [("json://192.0.2.1/a", "Missed call from 07700 900101 on 020 7946 0002")]
         assert {(line.place, line.state) for line in log(app)} == {(0, "sent"), (1, "waiting")}

@@ -235,7 +235,7 @@ def test_a_folder_is_below_the_allowed_one(make_exporting: Any, tmp_path: Path) 
     make_due(exporting)
     exporting.deliver()
     assert list((tmp_path / "elsewhere").iterdir()) == []
-    assert "has to be below" in exporting.attempts(schedule)[0][2]
+    assert "is not below" in exporting.attempts(schedule)[0][2]
     (tmp_path / "allowed" / "out").unlink()
     schedules.change(exporting.app_db, schedule)
     exporting.deliver()
@@ -251,7 +251,7 @@ def test_a_link_in_the_folder_is_not_followed(make_exporting: Any, tmp_path: Pat
     make_due(exporting)
     exporting.deliver()
     assert (tmp_path / "victim").read_text() == "untouched"
-    assert "can't be written" in exporting.attempts(schedule)[0][2]
+    assert "cannot be written" in exporting.attempts(schedule)[0][2]
 
 
 def test_a_file_appears_under_its_name_only_whole(
@@ -270,7 +270,7 @@ def test_a_file_appears_under_its_name_only_whole(
             return 0
 
     parcel = OutgoingFile(Breaks(b"x" * 100), "a.csv", 100, 1, "2026-11-18", "", None, 0)
-    with pytest.raises(DeliveryFailed, match="can't be written"):
+    with pytest.raises(DeliveryFailed, match="cannot be written"):
         delivery.deliver(exporting.context.settings, schedule, parcel)
     assert list((exporting.data_dir / "exports").iterdir()) == []
 

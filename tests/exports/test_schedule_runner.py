@@ -285,7 +285,7 @@ def test_a_saved_column_set_is_followed(exporting: ScheduledExports, movable_clo
     movable_clock.set("2026-11-20 12:00:00")
     exporting.finish_sync()
     exporting.deliver()
-    assert "no column set called 'Short'" in exporting.attempts(schedule)[1][2], (
+    assert "no column set 'Short'" in exporting.attempts(schedule)[1][2], (
         "rather than other columns in silence"
     )
 
@@ -349,8 +349,8 @@ def test_it_ends_with_the_right_of_whoever_made_it(exporting: ScheduledExports, 
     people.remove(exporting.app_db, BOB.email)
     movable_clock.advance(hours=1)
     exporting.deliver()
-    assert "may export no longer" in exporting.attempts(schedule)[1][2]
-    assert "may export no longer" in (exporting.runner.describe_failures() or "")
+    assert "no longer has the role supervisor" in exporting.attempts(schedule)[1][2]
+    assert "no longer has the role supervisor" in (exporting.runner.describe_failures() or "")
 
 
 def test_house_db_that_cannot_be_written_delivers_nothing(

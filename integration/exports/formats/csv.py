@@ -1,4 +1,6 @@
-"""CSV, composed inside SQLite: each line is one `printf`, so that no cell passes through Python.
+"""CSV, composed inside SQLite.
+
+Each line is one `printf`, so that no cell passes through Python.
 
 RFC 4180, CRLF, UTF-8. Text is always quoted, numbers never. Cells that a spreadsheet would run as a formula
 get the prefix `'` (promise S17).

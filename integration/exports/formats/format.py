@@ -19,7 +19,10 @@ from integration.exports.selection import OpenReader, Selection
 
 @dataclass(frozen=True, slots=True)
 class StreamOptions:
-    """Options of a stream. `bom` adds a byte order mark; `data_dir` contains the archive."""
+    """Options of a stream.
+
+    `bom` adds a byte order mark; `data_dir` contains the archive.
+    """
 
     data_dir: Path
     bom: bool = False

@@ -66,7 +66,10 @@ def _write_objects(
 
 
 def _make_converter(column: Column, export_query: ExportQuery) -> Callable[[Any], Any] | None:
-    """Return the conversion of stored values for a column; None if values are written as stored."""
+    """Return the conversion of stored values for a column.
+
+    Return None if values are written as stored.
+    """
     if column.kind == "local":
         return partial(with_offset, zone=export_query.local_zone.key)
     if column.kind == "time" and export_query.zone is not None:

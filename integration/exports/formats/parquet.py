@@ -1,4 +1,6 @@
-"""Parquet for DuckDB, ClickHouse, Spark and pandas: one file, or a data set with one folder per month.
+"""Parquet: one file, or a data set with one folder per month.
+
+For DuckDB, ClickHouse, Spark and pandas.
 
 Every column has the type documented in the catalogue, so files of different months always have compatible
 schemas. A value of another type is written to `_unfit` (JSON text by column), and its own cell is empty.
@@ -33,7 +35,9 @@ _INT64_LIMIT = 2**63
 
 
 def stream(read: OpenReader, selection: Selection) -> ExportStream:
-    """Return the file in chunks. The first chunk follows after all rows are written to a temporary file.
+    """Return the file in chunks.
+
+    The first chunk follows after all rows are written to a temporary file.
 
     Raises QueryError immediately, also if pyarrow is not installed.
     """

@@ -1,4 +1,6 @@
-"""XLSX for Excel: text stays text (phone numbers keep plus and zeros); times and durations are typed cells.
+"""XLSX for Excel: text stays text (phone numbers keep plus and zeros).
+
+Times and durations are typed cells.
 
 Rows are distributed over as many sheets as Excel's row limit requires. The last sheet describes the file:
 export, filter, time zone, creation time, number of rows, and truncated cells.
@@ -43,7 +45,9 @@ TRUNCATED = -2
 
 
 def stream(read: OpenReader, selection: Selection, *, sheet_rows: int = MAX_SHEET_ROWS) -> ExportStream:
-    """Return the file in chunks. The first chunk follows after all rows are written to a temporary file.
+    """Return the file in chunks.
+
+    The first chunk follows after all rows are written to a temporary file.
 
     Raises QueryError immediately.
     """
@@ -72,7 +76,10 @@ def write(
     *,
     sheet_rows: int = MAX_SHEET_ROWS,
 ) -> None:
-    """Write the workbook in constant memory. `sheet_rows` is the maximum per sheet, header included."""
+    """Write the workbook in constant memory.
+
+    `sheet_rows` is the maximum per sheet, header included.
+    """
     workbook = xlsxwriter.Workbook(file, {"constant_memory": True, "in_memory": False})
     workbook.set_properties({"title": export_query.name, "comments": "Made by Switchroom"})
     bold = workbook.add_format({"bold": True})
@@ -179,7 +186,9 @@ CellWriter = Callable[[int, int, Any], object]
 def _make_cell_writer(
     worksheet: _TextWorksheet, column: Column, export_query: ExportQuery, formats: _CellFormats
 ) -> CellWriter:
-    """Return a function that writes a cell of `column`. Values of another type are written as text.
+    """Return a function that writes a cell of `column`.
+
+    Values of another type are written as text.
 
     It calls the internal methods of XlsxWriter: the public `write_string` and `write_number` also parse 'A1'
     notation, which costs a tenth of the total time.
@@ -223,7 +232,10 @@ def _make_cell_writer(
 
 
 def _to_excel_days(value: Any, zone: ZoneInfo | None) -> float | None:
-    """Convert a stored time to Excel's number of days. None for an invalid time or one before 1901."""
+    """Convert a stored time to Excel's number of days.
+
+    Return None for an invalid time or one before 1901.
+    """
     moment = parse_utc(value)
     if moment is None or not 1900 < moment.year < 9999:
         return None

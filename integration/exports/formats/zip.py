@@ -1,4 +1,4 @@
-"""ZIP of the recordings or voicemail messages of a filter, with a manifest, created while it is sent.
+"""ZIP of recordings or voicemail messages, created while it is sent.
 
 Content: `manifest.csv` with a row for every record of the filter, the name of its file and, in column
 `missing`, the reason for a missing file; the files under these names; and `missing.csv` with the missing

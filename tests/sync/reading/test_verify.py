@@ -147,15 +147,15 @@ def verify(simulated, monkeypatch):
 def test_the_command_prints_the_ledger_and_ends_with_what_it_found(simulated, verify):
     first = verify("--coverage", "contacts", "cdrs")
     assert first.exit_code == 1
-    assert "NOT PROVED" in first.stdout
+    assert "NOT VERIFIED" in first.stdout
     run_full_sync(simulated.context, CDRS)
     done = verify("--coverage", "cdrs", "--every-day")
     assert done.exit_code == 0, done.output
     head, line, *days = done.stdout.splitlines()
     count = len(simulated.records("cdrs"))
-    assert head.split() == ["collection", "platform", "here", "days", "agree", "came"]
-    assert line.split() == ["cdrs", str(count), str(count), str(len(days)), str(len(days)), "0", "proved"]
-    assert all("there and here" in day for day in days)
+    assert head.split() == ["collection", "platform", "mirror", "days", "equal", "fetched"]
+    assert line.split() == ["cdrs", str(count), str(count), str(len(days)), str(len(days)), "0", "complete"]
+    assert all("on both sides" in day for day in days)
     simulated.faults("status=500@/cdrs")
     failed = verify("--coverage", "cdrs")
     assert failed.exit_code == 1
@@ -169,7 +169,7 @@ def test_the_command_reads_the_archive_and_ends_with_what_it_could_not_heal(simu
     path, number = simulated.rows("SELECT path, record_id FROM media LIMIT 1")[0]
     (simulated.data_dir / path).unlink()
     healed = verify("--media")
-    assert (healed.exit_code, healed.stdout) == (0, f"{path}: is missing; fetched again\n")
+    assert (healed.exit_code, healed.stdout) == (0, f"{path}: is missing; downloaded again\n")
     (simulated.data_dir / path).unlink()
     simulated.faults(f"status=500@/monitors/{number}.mp3")
     left = verify("--media")
