@@ -156,7 +156,7 @@ def test_a_persons_backup_under_way_is_no_failure_and_ours_comes_after_it(home, 
     assert told.wait(30)
     rotation.run_if_due()
     assert names(home) == []
-    with pytest.raises(SwitchroomError, match="Another backup of .* is running"):
+    with pytest.raises(SwitchroomError, match=r"Another backup of .* is running"):
         backup.create(home.data_dir, home.folder / "third")
     go_on.set()
     manual.join()

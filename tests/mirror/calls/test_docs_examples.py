@@ -15,15 +15,13 @@ import pytest
 from integration.catalogue import get_resource
 from integration.core import clock
 from integration.core.json_records import JsonRecord
-from integration.core.phone_numbers import PhoneNumbers
 from integration.inbox.interpret import interpret
-from integration.mirror import hooks
 from integration.mirror.calls.facts import CallEvent
 from integration.mirror.calls.store import CallStore
 from integration.mirror.records.upsert import upsert
-from integration.mirror.schema import open_mirror
 from integration.sqlite.database import Database
 from integration.sqlite.transaction import Transaction
+from tests.support.application import running_app
 from tests.support.payloads.markdown import Table, read_sections
 
 DAY = "2026-09-02"
@@ -106,14 +104,11 @@ def to_unix(at: str) -> float:
 
 @pytest.fixture
 def reader(tmp_path: Path) -> Iterator[Reader]:
-    mirror_db = open_mirror(tmp_path / "mirror.db")
-    store = CallStore(phone_numbers=PhoneNumbers("GB"))
-    hooks.register_hooks(mirror_db, store)
-    reader = Reader(mirror_db, store)
-    for row in ACCOUNT:
-        reader.put(row["Collection"].strip("`"), parse_fields(row["Record"]), f"{DAY} 09:00:00")
-    yield reader
-    mirror_db.close()
+    with running_app(tmp_path, dashboard__country="GB") as app:
+        reader = Reader(app.context.mirror_db, app.context.call_store)
+        for row in ACCOUNT:
+            reader.put(row["Collection"].strip("`"), parse_fields(row["Record"]), f"{DAY} 09:00:00")
+        yield reader
 
 
 def group_by_time(rows: Table) -> dict[str, Table]:
