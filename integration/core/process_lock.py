@@ -33,17 +33,18 @@ class Holder:
 
     @property
     def is_alive(self) -> bool:
-        """False only if the process has certainly ended.
+        """False only if the process has certainly ended, even if its parent has not read its exit status.
 
         The worker of a killed supervisor can hold the lock after that.
         """
         try:
             os.kill(self.pid, 0)
+            state = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[0]
         except ProcessLookupError:
             return False
         except OSError:
             return True
-        return True
+        return state not in ("Z", "X")
 
     def __str__(self) -> str:
         return f"`switchroom {self.purpose}` (process {self.pid}, since {self.since} UTC)"
