@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import signal
 import sqlite3
 import ssl
 from contextlib import closing
@@ -57,6 +58,8 @@ for profile in ("suite", EXHAUSTIVE):
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # Under nohup, started processes would inherit that SIGHUP is ignored, and the product respects this.
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     hypothesis.settings.load_profile(EXHAUSTIVE if config.option.markexpr == "exhaustive" else "suite")
     speedups.install()
     if not hasattr(config, "workerinput"):
