@@ -72,7 +72,8 @@ class PeriodState:
 class DeliveryAttempt:
     """One delivery attempt.
 
-    `state` is 'delivered', 'incomplete', 'failed' or 'skipped'; `rows` and `bytes` are None without a file.
+    `state` is 'delivered', 'incomplete' (delivered with missing data), 'failed' or 'skipped'. `rows` and
+    `bytes` are None without a file.
     """
 
     schedule_id: int

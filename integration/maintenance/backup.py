@@ -138,7 +138,7 @@ def _verify_copy(partial_folder: Path, progress: Progress) -> None:
             faults += database_files.find_faults(partial_folder / entry.path)
         if faults:
             raise StorageBroken(
-                f"The backup failed: the copy of {entry.path} {'; '.join(faults)}. Run `switchroom verify` to"
+                f"The backup failed. Copy of {entry.path}: {'; '.join(faults)}. Run `switchroom verify` to"
                 " check the original."
             )
 

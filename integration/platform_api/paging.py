@@ -48,9 +48,9 @@ def build_parameters(
 
 
 def encode_path(path: str) -> str:
-    """Encode a decoded path.
+    """Percent-encode a decoded path, so that it cannot contain a query.
 
-    No part of it can then become a query or another path.
+    `..` stays: `facade/blueprint.py` rejects it.
     """
     return quote(path, safe="/,+:@")
 

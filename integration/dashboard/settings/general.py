@@ -182,7 +182,7 @@ def _parse_whole_number(name: str, default: int) -> int:
 @blueprint.post("/webhook/check")
 @requires_admin
 def check_webhook() -> str:
-    """Send a request to the webhook receiver at its public URL."""
+    """Show whether the webhook receiver responds at `server.public_url`."""
     return render_page(checked=list(public_address.check_public_url(app_context().settings)))
 
 

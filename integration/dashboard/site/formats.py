@@ -164,8 +164,8 @@ def tel(number: object) -> str | None:
 def far_end_name(call: sqlite3.Row) -> str:
     """Return the name of the outside party; '' if it is unknown.
 
-    On an outbound call to a number that is not a contact's, however the call was started, the platform sends
-    the name of the destination ('United Kingdom Mobile'). It is not the name of a party and is dropped.
+    For an outbound call to a number without a contact the platform sends the name of a region
+    ('United Kingdom Mobile'). It is not the name of a party and is dropped.
     """
     name = str(call["party_name"] or "")
     if not name or call["direction"] != "out" or not call["party_e164"]:

@@ -136,7 +136,7 @@ class ErasureGate:
 
     @property
     def has_key(self) -> bool:
-        """Return whether the key of the hashes is loaded."""
+        """Return whether the file `erasure-key` is loaded, with which numbers are hashed."""
         return self._key is not None
 
     def set_key(self, key: bytes) -> None:

@@ -39,10 +39,11 @@ FAR_FUTURE = datetime(9999, 1, 1, tzinfo=UTC)
 
 
 def verify_due_days(context: SyncContext, policy: Policy, tally: Tally | None = None) -> int:
-    """Verify the due days and, if due, the total of a collection.
+    """Compare the due days and, if due, the total with the platform's counts.
 
-    Returns the number of verifications. Does nothing before the initial sync is complete or while the
-    platform refuses the collection. Raises PlatformError; days without a result stay due.
+    Days that differ are read again. Returns the number of comparisons. Does nothing before the initial sync
+    is complete or while the platform refuses the collection. Raises PlatformError; days without a result stay
+    due.
     """
     tally = tally or Tally()
     with context.mirror_db.read() as connection:

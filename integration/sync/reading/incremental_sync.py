@@ -51,7 +51,7 @@ MAX_UNFILTERED_RECORDS = 20_000
 
 
 def run_incremental_sync(context: SyncContext, policy: Policy, tally: Tally | None = None) -> Tally:
-    """Read the new records of a collection that grows.
+    """Read the new records of a history collection.
 
     Raises PlatformError; stored records are kept.
     """
