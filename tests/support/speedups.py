@@ -9,15 +9,13 @@ import shutil
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from types import CodeType
-from typing import ClassVar
 
 from flask import Flask
 from jinja2 import BytecodeCache, Environment
 from jinja2.bccache import Bucket
-from werkzeug.routing import Rule
 
 from integration.platform_api import retry
 from integration.sqlite import migrations
@@ -37,7 +35,6 @@ def install() -> None:
     share_schemas()
     share_templates()
     fork_server.enable()
-    share_routes()
     retry_at_once()
 
 
@@ -129,25 +126,6 @@ class Templates(BytecodeCache):
 def share_templates() -> None:
     """Each application has a cache of its own, and a test that looks at a page mostly has one of its own."""
     Flask.jinja_options = {**Flask.jinja_options, "bytecode_cache": Templates()}
-
-
-class SharedRule(Rule):
-    """A route whose URL builders are compiled once per process: for 110 routes that takes 30 ms.
-
-    A builder gets the rule as its first argument, so that equal routes of other applications can use it.
-    """
-
-    builders: ClassVar[dict[tuple[object, ...], Callable[..., tuple[str, str]]]] = {}
-
-    def _compile_builder(self, append_unknown: bool = True) -> Callable[..., tuple[str, str]]:
-        key = (self.rule, repr(self.defaults), tuple(self._trace), append_unknown)
-        if key not in self.builders:
-            self.builders[key] = super()._compile_builder(append_unknown)
-        return self.builders[key]
-
-
-def share_routes() -> None:
-    Flask.url_rule_class = SharedRule
 
 
 def retry_at_once() -> None:
