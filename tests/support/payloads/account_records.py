@@ -13,7 +13,8 @@ from integration.core.json_records import JsonRecord
 from integration.mirror.records.upsert import replace_all, store_item, upsert
 from integration.mirror.sync_state import collection_state
 
-LISTED = [row for row in RESOURCES if row.is_listed]
+LISTED = sorted((row for row in RESOURCES if row.is_listed), key=lambda row: row.collection == "calls")
+"""Live calls come last: a CDR of the same leg ends the call, which then leaves their table."""
 AT = "2026-11-02 09:15:00"
 
 
