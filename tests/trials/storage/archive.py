@@ -176,7 +176,7 @@ class Archive(Trial):
         fitting = states.count("have")
         self.verify(0 < fitting < len(states), f"a part of {len(states)} recordings fits, not {fitting}")
         # Several downloads run at the limit; one may be smaller than the one that did not fit.
-        newest = states[: fitting - recordings.MAX_PARALLEL_DOWNLOADS]
+        newest = states[: max(0, fitting - recordings.MAX_PARALLEL_DOWNLOADS)]
         self.verify(set(newest) <= {"have"}, f"the newest recordings are stored, not {states}")
         self.figures.append(f"{fitting} of {len(states)} recordings fit")
 
