@@ -161,7 +161,7 @@ class FullDisk(Trial):
 
         def is_reported() -> bool:
             checks = self.product.client.json("GET", "/readyz")["checks"]
-            return any("no file is fetched" in str(check["error"]) for check in checks.values())
+            return any("downloads stop until" in str(check["error"]) for check in checks.values())
 
         self.verify_soon(is_reported, "downloads stop while webhooks have space, and report it")
         self.verify(self._count_files(False) > 0, "a recording is not downloaded")
