@@ -374,7 +374,7 @@ def make_call_rules(settings: Settings) -> CallRules:
 
 
 def _register_database_probes(context: AppContext) -> None:
-    """Register the health checks of databases. Without a writer `/readyz` is 503; no listener degrades."""
+    """Register health checks. A failed writer makes `/readyz` 503, a failed listener makes it degraded."""
     for database in (context.inbox.database, context.mirror_db, context.app_db):
         context.health.probe(database.name, partial(_find_database_problem, database), essential=True)
         context.health.probe(f"listeners of {database.name}", partial(getattr, database, "listener_error"))

@@ -98,7 +98,7 @@ def test_a_copy_that_is_damaged_is_told_and_the_old_ones_stay(home, rotation, fr
     frozen_clock.advance(25 * HOUR)
     with monkeypatch.context() as damaged:
         damaged.setattr(backup.database_files, "find_faults", lambda _path: ["wrong # of entries in index"])
-        with pytest.raises(StorageError, match=r"copy of house\.db wrong # of entries"):
+        with pytest.raises(StorageError, match=r"Copy of house\.db: wrong # of entries"):
             rotation.run_if_due()
     assert names(home) == before
     rotation.run_if_due()

@@ -249,7 +249,7 @@ def _format_call(value: Any) -> DisplayValue:
 
 
 def _format_time(meaning: Meaning | None, value: Any) -> DisplayValue:
-    """Format a time in the display zone, with UTC as its title. A value that is no time stays unchanged."""
+    """Format a time in the display zone, with UTC as its title. Other values stay unchanged."""
     timestamp = value if isinstance(value, str) else None
     if isinstance(value, int | float) and meaning == "unix_time" and 0 < value < 4e9:
         timestamp = clock.utc_text(float(value))
