@@ -39,7 +39,10 @@ BLUEPRINTS = (
 
 
 class IdConverter(IntegerConverter):
-    """Convert `<int:…>` of a URL. Werkzeug's converter accepts digits of every script, for example `٣`."""
+    """Converter of `<int:…>` in URLs that accepts only ASCII digits.
+
+    Werkzeug's converter accepts digits of every script, for example `٣`.
+    """
 
     regex = "[0-9]+"
 

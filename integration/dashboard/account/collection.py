@@ -35,7 +35,10 @@ COUNT_SECONDS = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """Column of the list. `sort_order` is 'ascending', 'descending' or ''; `url` sorts by the column."""
+    """Column of the list.
+
+    `sort_order` is 'ascending', 'descending' or ''; `url` sorts by the column.
+    """
 
     name: str
     label: str
@@ -176,7 +179,7 @@ def _count_records(
     *,
     page_row_count: int,
 ) -> int | None:
-    """Return the number of matches; None if the count takes more than COUNT_SECONDS."""
+    """Return the number of matches; None if counting exceeds COUNT_SECONDS."""
     if record_query.page == 1 and page_row_count < list_query.PAGE_SIZE:
         return page_row_count
     try:
@@ -189,9 +192,10 @@ def _count_records(
 
 
 def _export_url(list_view: ListView, resource: Resource, column_names: list[str]) -> str | None:
-    """Return the URL of an export with the same filter and order. None for an invalid filter.
+    """Return the URL of an export with this filter and order.
 
-    The columns are included if the user chose them or the collection has fewer than two documented fields.
+    Returns None for an invalid view. The columns are included if the user chose them or the collection has
+    fewer than two documented fields.
     """
     if list_view.mistake:
         return None

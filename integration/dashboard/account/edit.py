@@ -1,4 +1,7 @@
-"""Account page: forms that change records through the platform, generated from the catalogue."""
+"""Account page: forms that change records through the platform.
+
+EDIT_RULES lists the fields; their types and descriptions come from the catalogue.
+"""
 
 from __future__ import annotations
 
@@ -73,13 +76,19 @@ class FormField:
 
 
 def find_edit_rule(visibility: Visibility, section: Section) -> EditRule | None:
-    """Return the edit rule of the collection. None if the viewer may not edit."""
+    """Return the edit rule of the collection.
+
+    Returns None if the collection has no rule or the viewer may not edit its records.
+    """
     rule = EDIT_RULES.get(section.collection)
     return rule if rule is not None and has(visibility, rule.min_role) else None
 
 
 def new_record_url(visibility: Visibility, section: Section) -> str | None:
-    """Return the URL of the form for a new record. None if the viewer may not create records."""
+    """Return the URL of the form for a new record.
+
+    Returns None if the collection has no such form or the viewer may not create records.
+    """
     if section.collection == "contacts":
         return "/contacts/new" if has(visibility, "agent") else None
     rule = find_edit_rule(visibility, section)
@@ -178,10 +187,11 @@ def _require_edit_rule(visibility: Visibility, section: Section, key: str | None
 
 
 def _read_record(section: Section, key: str | None) -> tuple[dict[str, Any], str | None]:
-    """Return (record, read error). The record includes its members and whether they are logged in.
+    """Return (record, read error).
 
-    It comes from the platform, or from the mirror if the request fails; only then there is a read error.
-    Aborts with 404 if the mirror does not have the record.
+    The record includes its members and whether they are logged in. It comes from the platform, or from the
+    mirror if the request fails; only then there is a read error. Aborts with 404 if the mirror does not have
+    the record.
     """
     context, resource = app_context(), section.resource
     record_key = browse.parse_key(resource, key or "")
@@ -243,7 +253,10 @@ def _field_kind(field: Field, has_codes: bool, meaning: Meaning | None) -> Input
 
 
 def _parse_members(value: Any) -> dict[str, bool]:
-    """Return user id → is logged in, from a list of ids or of objects {id, status}."""
+    """Map the ids of members to whether they are logged in.
+
+    `value` is a list of ids or of objects {id, status}. Members without a status count as logged in.
+    """
     entries: Sequence[Any] = value if isinstance(value, list) else ()
     logged_in_by_user = {}
     for entry in entries:
@@ -254,7 +267,10 @@ def _parse_members(value: Any) -> dict[str, bool]:
 
 
 def _parse_input(form_field: FormField, mistakes: dict[str, str]) -> Any:
-    """Parse an input to a value of the request body. None if it is unchanged or invalid."""
+    """Parse an input to a value of the request body.
+
+    Returns None if the input is unchanged or invalid. `mistakes` gets the message of an invalid input.
+    """
     if form_field.kind == "people":
         user_ids = [
             user_id

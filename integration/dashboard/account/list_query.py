@@ -1,4 +1,4 @@
-"""URL parameters of a list: search, filters with operators, order, page and columns.
+"""URL parameters of a list: search, filters, order, page and columns.
 
 `filter`, `sort`, `dir` and `page` are the same as in the facade and in exports. The filter form sends
 `property`, `operator` and `value` instead; `url_from_form` converts them.
@@ -53,9 +53,10 @@ _OPERATOR_LABELS = {
 
 @dataclass(frozen=True, slots=True)
 class ListView:
-    """View of a list. `args` has the parameters that are set, `query` is the query of the mirror.
+    """View of a list.
 
-    `mistake` is the error message of an invalid view.
+    `args` has the parameters that are set, `query` is the query of the mirror. `mistake` is the error message
+    of an invalid view.
     """
 
     path: str
@@ -64,7 +65,10 @@ class ListView:
     mistake: str | None = None
 
     def url(self, **changes: str | None) -> str:
-        """Return the URL with changed parameters. None removes one; `page` is 1 unless it is changed."""
+        """Return the URL with changed parameters.
+
+        None removes a parameter. `page` is 1 unless it is changed.
+        """
         merged = {**self.args, "page": None, **changes}
         parameters = [(name, value) for name in PARAMETERS if (value := merged.get(name))]
         return self.path + (f"?{urlencode(parameters)}" if parameters else "")
@@ -110,7 +114,10 @@ def parse_view(
     hidden_fields: frozenset[str],
     include_missing: bool,
 ) -> ListView:
-    """Parse URL parameters to a view. For invalid parameters, `mistake` has the error message."""
+    """Parse URL parameters to a view.
+
+    For invalid parameters, `mistake` of the view is the error message.
+    """
     parameters = {name: args[name].strip() for name in PARAMETERS if args.get(name, "").strip()}
     parameters["q"] = parameters.get("q", "")[:200]
     mistake = None
@@ -145,7 +152,10 @@ def parse_view(
 
 
 def url_from_form(list_view: ListView, args: MultiDict[str, str], zone: ZoneInfo) -> str | None:
-    """Return the URL for a submitted form. None if `args` come from a link."""
+    """Return the URL for a submitted form.
+
+    Returns None if `args` come from a link.
+    """
     if "property" in args:
         name = args["property"].strip()
         if not name:
@@ -184,7 +194,10 @@ def _parse_value(kind: str, text: str, zone: ZoneInfo) -> Any:
 
 
 def _to_utc_text(text: str, zone: ZoneInfo) -> str:
-    """Convert a time in `zone` to UTC text. An invalid time is returned unchanged and rejected later."""
+    """Convert a time in `zone` to UTC text.
+
+    An invalid time is returned unchanged and rejected later.
+    """
     for time_format in ("%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M", "%Y-%m-%dT%H:%M", "%Y-%m-%d"):
         try:
             return clock.utc_text(datetime.strptime(text, time_format).replace(tzinfo=zone).astimezone(UTC))
@@ -203,7 +216,7 @@ def _dump_conditions(conditions: list[Any]) -> str | None:
 
 
 def filtered_url(path: str, name: str, value: Any) -> str:
-    """Return the URL of the list of records whose field `name` is `value`."""
+    """Return the URL of the records whose field `name` is `value`."""
     return f"{path}?{urlencode({'filter': _dump_conditions([Condition(name, 'eq', value)])})}"
 
 

@@ -50,7 +50,10 @@ def index() -> str:
 
 @blueprint.get("/account/<path:path>")
 def show_path(path: str) -> Response:
-    """Show the collection or the record of a path. A path of a collection is never a record."""
+    """Show the collection or the record of a path.
+
+    A path of a collection is never a record.
+    """
     section, key = _resolve_path(path.rstrip("/"))
     visibility = layout.get_visibility()
     if not visibility.can_open(section.resource):
@@ -71,7 +74,10 @@ def save_record(path: str) -> Response:
 
 
 def _resolve_path(path: str) -> tuple[Section, str | None]:
-    """Split a path into collection and id. Both may contain slashes; the longest collection wins."""
+    """Split a path into collection and id.
+
+    Both may contain slashes; the longest collection wins. Raises NotFound if no collection matches.
+    """
     segments = path.split("/")
     for end in range(len(segments), 0, -1):
         section = SECTIONS.get("/".join(segments[:end]))

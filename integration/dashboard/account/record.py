@@ -42,7 +42,10 @@ class RecordField:
 
 
 def show_record(visibility: Visibility, section: Section, key_text: str | None) -> Response:
-    """Show the record with the key `key_text`. None for the only record of a collection."""
+    """Show the record with the key `key_text`.
+
+    `key_text` is None for the only record of a collection.
+    """
     context = app_context()
     resource = section.resource
     include_item_fields = visibility.can_see_item_fields(resource)
@@ -88,7 +91,10 @@ def show_record(visibility: Visibility, section: Section, key_text: str | None) 
 
 
 def _edit_url(visibility: Visibility, section: Section, key: int | str) -> str | None:
-    """Return the URL of the form of the record. None if the viewer may not change it."""
+    """Return the URL of the record's form.
+
+    The form of a contact is on the contact's page. Returns None if the viewer may not change other records.
+    """
     if section.collection == "contacts":
         return f"/contacts/{key}"
     return f"{section.path}/{key}?edit=1" if edit.find_edit_rule(visibility, section) else None
@@ -127,7 +133,10 @@ def _show_empty(
 
 
 def _secret_fields(resource: Resource) -> frozenset[str]:
-    """Return the names of secret fields. The page shows them only as set or empty."""
+    """Return the names of secret fields.
+
+    The page shows their values only as set or empty.
+    """
     return frozenset(field.name for field in resource.fields if is_secret(field.name))
 
 
@@ -155,7 +164,7 @@ def _group_fields(
 
 
 def _call_url(resource: Resource, values: Mapping[str, Any]) -> str | None:
-    """Return the URL of the call of the record. None if there is none."""
+    """Return the URL of the call of the record, or None."""
     call_id = values.get("id" if resource.collection == "calls" else "live_id")
     if isinstance(call_id, int | str) and parse_id(str(call_id)):
         return f"/calls/{call_id}"
@@ -163,7 +172,10 @@ def _call_url(resource: Resource, values: Mapping[str, Any]) -> str | None:
 
 
 def _raw_texts(row: sqlite3.Row, include_item_fields: bool) -> list[tuple[str, str]]:
-    """Return (title, JSON as received). Secrets are null. Only JSON that indentation keeps is indented."""
+    """Return (title, JSON as received) with secrets as null.
+
+    JSON is indented unless that would change its values.
+    """
     texts = [("As the collection lists it", row["_doc"])]
     if row["_item"] and include_item_fields:
         texts.append(("As its own path answers", row["_item"]))

@@ -24,7 +24,10 @@ MAX_LINKS = 50
 
 @dataclass(frozen=True, slots=True)
 class Related:
-    """Group of related records. Either `links` of (name, URL), or `count` records in the list at `url`."""
+    """Group of related records.
+
+    Either `links` has (name, URL) of each record, or `count` is the number of records in the list at `url`.
+    """
 
     label: str
     links: tuple[tuple[str, str], ...] = ()

@@ -1,4 +1,4 @@
-"""Sections: the group and the title of each collection on the Account pages."""
+"""Group and title of each collection on the Account pages."""
 
 from __future__ import annotations
 
@@ -78,7 +78,10 @@ SECTIONS: Mapping[str, Section] = _build_sections()
 
 
 def sections_by_group(visibility: Visibility) -> dict[str, list[Section]]:
-    """Return the sections that a viewer can open, by group. Empty groups are omitted."""
+    """Return the sections that a viewer can open, by group.
+
+    Empty groups are omitted.
+    """
     groups: dict[str, list[Section]] = {group: [] for group in GROUP_DESCRIPTIONS}
     for section in SECTIONS.values():
         if visibility.can_open(section.resource):

@@ -85,7 +85,7 @@ class ReferenceNames:
 
 
 def reference_targets(resource: Resource, name: str, values: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return the targets (collection, key field) that the field `name` may refer to."""
+    """Return the possible targets (collection, key field) of the field `name`."""
     relation = next((row for row in resource.relations if row.name == name), None)
     candidates: list[tuple[str, str]] = []
     if relation is not None and relation.target_collection != "calls":
@@ -177,7 +177,10 @@ class ValueFormatter:
         return dictionary.get(code) or field_labels.parse_codes(self.resource.field(name), name).get(code)
 
     def label_code(self, name: str, code: str) -> str:
-        """Return the label of a code of the field `name`. A code without a label is returned unchanged."""
+        """Return the label of a code of the field `name`.
+
+        A code without a label is returned unchanged.
+        """
         return self._find_code_label(name, code) or code
 
     def _format_plain(self, name: str, value: Any, field_spec: Field | None) -> DisplayValue:
@@ -249,7 +252,10 @@ def _format_call(value: Any) -> DisplayValue:
 
 
 def _format_time(meaning: Meaning | None, value: Any) -> DisplayValue:
-    """Format a time in the display zone, with UTC as its title. Other values stay unchanged."""
+    """Format a time in the display zone, with UTC as its title.
+
+    Other values stay unchanged.
+    """
     timestamp = value if isinstance(value, str) else None
     if isinstance(value, int | float) and meaning == "unix_time" and 0 < value < 4e9:
         timestamp = clock.utc_text(float(value))

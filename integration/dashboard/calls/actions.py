@@ -1,4 +1,4 @@
-"""Call control through the platform: place, answer, transfer, record and hang up calls."""
+"""Call control through the platform: place, answer, transfer, record, hang up."""
 
 from __future__ import annotations
 
@@ -71,7 +71,10 @@ def find_phone(context: AppContext, person: Person) -> Phone | None:
 
 
 def can_control_call(person: Person, phone: Phone | None, call: sqlite3.Row, legs: Iterable[LiveLeg]) -> bool:
-    """Check the right to control a call. Supervisors control every call, agents those at their phone."""
+    """Return whether a dashboard user may control a call.
+
+    Supervisors control every call, agents the calls at their phone, viewers none.
+    """
     if has(person, "supervisor"):
         return True
     if not has(person, "agent") or phone is None:
@@ -80,7 +83,7 @@ def can_control_call(person: Person, phone: Phone | None, call: sqlite3.Row, leg
 
 
 def find_call_actions(connection: sqlite3.Connection, call: sqlite3.Row) -> CallActions | None:
-    """Return the current user's actions for this call. None if there are none."""
+    """Return the current user's actions for this call, or None."""
     if call["state"] == "ended" or not has(current_person(), "agent"):
         return None
     phone = find_phone(app_context(), current_person())
@@ -106,7 +109,10 @@ def find_call_actions(connection: sqlite3.Connection, call: sqlite3.Row) -> Call
 
 
 def require_call(connection: sqlite3.Connection, number: int) -> sqlite3.Row:
-    """Return the call. Aborts with 404 if it does not exist or is outside the user scope."""
+    """Return the call with the id `number`.
+
+    Aborts with 404 if the call does not exist or is outside the user scope.
+    """
     call = history.find(connection, number)
     user_scope = layout.get_visibility().user_scope
     if call is None or (user_scope is not None and call["user_id"] != user_scope):
@@ -135,7 +141,10 @@ def _require_controllable_call(number: int) -> tuple[sqlite3.Row, list[LiveLeg]]
 @blueprint.post("/calls/<int:number>/hangup")
 @requires("agent")
 def hang_up(number: int) -> Response:
-    """End every leg, connected legs first, until one fails. Legs that have ended before (404) are skipped."""
+    """End every leg, connected legs first, until a request fails.
+
+    Legs that have already ended (404) are skipped.
+    """
     call, legs = _require_controllable_call(number)
     result = _call_ended_result()
     for leg in legs:
@@ -165,7 +174,7 @@ def answer(number: int) -> Response:
 @blueprint.post("/calls/<int:number>/transfer")
 @requires("agent")
 def transfer(number: int) -> Response:
-    """Transfer the call to a listed extension (`to`) or to a number (`number`)."""
+    """Transfer the call to a listed extension (`to`) or a `number`."""
     call, legs = _require_controllable_call(number)
     target = to_dialable(request.form.get("number") or request.form.get("to") or "")
     if not target:
@@ -257,7 +266,7 @@ def dial() -> Response | tuple[str, int]:
 
 
 def _respond_failed(result: WriteResult) -> Response | tuple[str, int]:
-    """Show the form with the entered values and the error. Scripts get JSON."""
+    """Show the entered values and the error; scripts get JSON."""
     if form_responses.is_script_request():
         return form_responses.respond_refused(result)
     return _render_dial_form(request.form.get("to", "")[:40], result), result.status or 502

@@ -101,7 +101,11 @@ def _render_list(kind: AudioKind, path: str) -> str:
 
 
 def excerpt(transcript: object, search_text: str) -> tuple[str, str, str]:
-    """Return a transcript as (excerpt before the search match, match, rest after it)."""
+    """Split a transcript into (text before the match, match, rest).
+
+    The text before the match is cut to its last EXCERPT_CONTEXT characters. Without a match, it is the full
+    transcript.
+    """
     text = str(transcript or "")
     # Not with case-folded texts: "ß" folds to two letters, which shifts all later positions.
     match = re.search(re.escape(search_text), text, re.IGNORECASE) if search_text else None

@@ -173,7 +173,10 @@ def voicemail(number: int) -> Response:
 @blueprint.get("/calls/<int:number>/<int:record>.<any(trace, pcap):kind>")
 @requires("supervisor")
 def trace(number: int, record: int, kind: Literal["trace", "pcap"]) -> Response:
-    """Send the SIP trace or the packet capture of a CDR. The file is downloaded once and archived."""
+    """Send the SIP trace or the packet capture of a CDR.
+
+    The file is downloaded once and archived.
+    """
     context = app_context()
     with context.mirror_db.read() as connection:
         call = actions.require_call(connection, number)
@@ -192,7 +195,10 @@ def trace(number: int, record: int, kind: Literal["trace", "pcap"]) -> Response:
 def _send_audio(
     kind: MediaKind, number: int, find_user: Callable[[sqlite3.Connection, int], tuple[bool, int | None]]
 ) -> Response:
-    """Send an audio file with Range support and audit the access. A missing file is downloaded first."""
+    """Send an audio file with Range support and audit the access.
+
+    A missing file is downloaded first.
+    """
     context, user_scope = app_context(), layout.get_visibility().user_scope
     with context.mirror_db.read() as connection:
         exists, user_id = find_user(connection, number)

@@ -1,4 +1,7 @@
-"""Page Calls: the call history. The URL holds the entire view, so that it can be saved and shared."""
+"""Page Calls: the call history.
+
+The URL holds the entire view, so that it can be saved and shared.
+"""
 
 from __future__ import annotations
 
@@ -182,5 +185,8 @@ _CLEARED_DAYS: dict[str, str | None] = {"from": None, "to": None}
 
 
 def _export_url(view: CallView) -> str:
-    """Return the URL of the export of all pages of this view. The export accepts the same parameters."""
+    """Return the URL of the export of all pages of this view.
+
+    The export accepts the same parameters.
+    """
     return "/exports/call-history.csv?" + urlencode({"view": view.url().partition("?")[2]})

@@ -195,7 +195,10 @@ def render_change(change: Change, person: Person) -> list[tuple[str, dict[str, A
 
 
 def render_heartbeat() -> dict[str, Any]:
-    """Return the data of the event `beat`. `now` is the server's time in milliseconds since 1970."""
+    """Return the data of the event `beat`.
+
+    `now` is the server's time in milliseconds since 1970.
+    """
     with app_context().mirror_db.read() as connection:
         age = layout.read_data_age(connection, app_context())
     html = get_template_attribute("_age.html", "age")(age)

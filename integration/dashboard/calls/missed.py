@@ -79,7 +79,7 @@ def reopen(number: int) -> Response:
 @blueprint.post("/missed/<int:number>/assign")
 @requires("agent")
 def assign(number: int) -> Response:
-    """Assign an item to the current user (`owner=me`) or to no user (empty)."""
+    """Assign an item to the current user (`owner=me`), or to no user."""
     owner = current_person().email if request.form.get("owner") == "me" else ""
     return _record_action(number, "assign", owner)
 

@@ -1,4 +1,7 @@
-"""Page Reports: totals, charts and shares of calls. Every count links to its rows in the history."""
+"""Page Reports: totals, charts and shares of calls.
+
+Every count links to its rows in the history.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +57,10 @@ _quote_cached = lru_cache(4096)(quote_plus)
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """Whole days of the display zone, both included. `name` is a key of RANGES or 'custom'."""
+    """Days of the display zone from `first` to `last`, both included.
+
+    `name` is a key of RANGES or 'custom'.
+    """
 
     name: str
     first: date
@@ -69,7 +75,10 @@ class Period:
         return Span(clock.midnight(self.first, zone), clock.midnight(day_after, zone), service_level_seconds)
 
     def calls_url(self, **filters: object) -> str:
-        """Return the URL of the calls of these days with `filters`. `begin` and `end` replace the days."""
+        """Return the URL of the calls of these days with `filters`.
+
+        The filters `begin` and `end` replace the days.
+        """
         parameters = {
             "from": filters.pop("begin", self.first),
             "to": filters.pop("end", self.last),
@@ -79,14 +88,17 @@ class Period:
         return "/calls?" + "&".join(f"{name}={_quote_cached(str(value))}" for name, value in items)
 
     def export_url(self, file_format: str) -> str:
-        """Return the URL of the export of the calls counted in these days."""
+        """Return the export URL of the calls counted in these days."""
         view = self.calls_url(direction="external").partition("?")[2]
         return f"/exports/call-history.{file_format}?view={_quote_cached(view)}"
 
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """Bar of the chart over time. `calls_url` returns the URL of its calls for given filters."""
+    """Bar of the chart over time.
+
+    `calls_url` returns the URL of its calls for given filters.
+    """
 
     label: str
     title: str
@@ -96,7 +108,10 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """Hour of the week in the heat map. `count` is of inbound calls, `shade` is 0 to HEAT_SHADES."""
+    """Hour of the week in the heat map.
+
+    `count` is the number of inbound calls, `shade` is 0 to HEAT_SHADES.
+    """
 
     count: int
     shade: int
@@ -118,7 +133,10 @@ def parse_period(args: Mapping[str, str], today: date) -> Period:
 
 @blueprint.app_template_filter()
 def ceiling(maximum: float) -> float:
-    """Return the end of an axis: one of 2, 4, 6, 8, 10, 20, 40, 60 …. Its half is an integer."""
+    """Return a round end of an axis for values up to `maximum`.
+
+    The result is one of 2, 4, 6, 8, 10, 20, 40, 60 …, so that its half is an integer.
+    """
     magnitude = 1
     while 10 * magnitude < maximum:
         magnitude *= 10
@@ -177,7 +195,10 @@ def index() -> str | Response:
 def comparison_spans(
     now: datetime, service_level_seconds: int, zone: ZoneInfo
 ) -> tuple[tuple[Callable[..., str], Span], tuple[Callable[..., str], Span]]:
-    """Return (URL of calls, span) of today and of the same weekday last week up to the current minute."""
+    """Return (URL of calls, span) of today and of last week.
+
+    Last week is the same weekday, up to the end of the current minute. Each URL is a function of filters.
+    """
     today = Period("today", now.date(), now.date())
     week = timedelta(days=7)
     last_week = Period("custom", today.first - week, today.last - week)
@@ -197,7 +218,7 @@ def comparison_spans(
 
 
 def build_bars(period: Period, sums: ReportSums) -> list[Bar]:
-    """Return bars of hours, days, weeks or months, also for those without calls."""
+    """Return bars of hours, days, weeks or months, including empty bars."""
     if period.days == 1:
         return [_build_hour_bar(period, hour, sums.hours.get(hour, Figures())) for hour in range(24)]
     figures_by_start: dict[date, Figures] = {}
@@ -216,7 +237,10 @@ def build_bars(period: Period, sums: ReportSums) -> list[Bar]:
 
 
 def _bar_start(day: date, period: Period) -> date:
-    """Return the first day of the bar that includes `day`. It may be before the period."""
+    """Return the first day of the bar that includes `day`.
+
+    The first day may be before the period.
+    """
     if period.days <= MAX_DAILY_DAYS:
         return day
     if period.days <= MAX_WEEKLY_DAYS:

@@ -35,7 +35,10 @@ def _redirect_to_calls(query: str) -> Response:
 
 @blueprint.post("/calls/views")
 def save() -> Response:
-    """Save the current view as `name`. It is private or `shared`; `pinned` adds it to the quick filters."""
+    """Save the current view as `name`.
+
+    The view is private or `shared`; `pinned` adds it to the quick filters.
+    """
     query = _view_query()
     try:
         saved.save(

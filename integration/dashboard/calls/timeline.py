@@ -1,4 +1,4 @@
-"""Chart of legs and list of steps for the page of a call."""
+"""Chart of legs and list of steps of a call."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ EVENT_LABELS = {
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """Phase of a leg. `kind` is ring, talk, held or wait (a machine answered).
+    """Phase of a leg.
 
-    `x` and `width` are units of the drawing.
+    `kind` is ring, talk, held or wait (a machine answered). `x` and `width` are units of the drawing.
     """
 
     kind: str
@@ -46,7 +46,10 @@ class Bar:
 
 @dataclass(slots=True)
 class Lane:
-    """Row of the chart for one leg. `y` is its top in units of the drawing."""
+    """Row of the chart for one leg.
+
+    `y` is its top in units of the drawing.
+    """
 
     leg_id: int
     label: str
@@ -56,7 +59,10 @@ class Lane:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """Chart of legs over time. `marks` are (x, label) of the time scale."""
+    """Chart of legs over time.
+
+    `marks` are (x, label) of the time scale.
+    """
 
     lanes: list[Lane]
     marks: list[tuple[float, str]]
@@ -70,7 +76,10 @@ class Chart:
 
 @dataclass(frozen=True, slots=True)
 class TimelineStep:
-    """Step of a call. `occurred_at` is UTC text, `offset` the seconds since the start of the call."""
+    """Step of a call.
+
+    `occurred_at` is UTC text, `offset` the seconds since the start of the call.
+    """
 
     occurred_at: str
     offset: float | None
@@ -81,7 +90,10 @@ class TimelineStep:
 
 
 def build_chart(details: CallDetail) -> Chart | None:
-    """Return the chart of the legs. None if no leg has a start time."""
+    """Return the chart of the legs.
+
+    Returns None if no leg has a start time.
+    """
     now = clock.unix()
     spans = [(leg, formats.unix(leg["started_at"]), formats.unix(leg["ended_at"])) for leg in details.legs]
     start_times = [begin for _, begin, _ in spans if begin is not None]
@@ -127,7 +139,10 @@ def build_chart(details: CallDetail) -> Chart | None:
 
 
 def _answering_machine_label(leg: sqlite3.Row) -> str | None:
-    """Return the label of the machine that answered (docs/calls.md#outcome); None for no machine."""
+    """Return the label of the machine that answered, or None.
+
+    See docs/calls.md#outcome.
+    """
     if leg["user_id"] is not None or leg["extension"]:
         return None
     if leg["disposition"] == "VM" or leg["voicemails"]:
@@ -139,7 +154,7 @@ def _answering_machine_label(leg: sqlite3.Row) -> str | None:
 def _split_talk_and_hold(
     events: list[sqlite3.Row], leg_id: int, connected: float, end: float
 ) -> list[tuple[str, float, float]]:
-    """Split a connected leg into phases (kind, start, end). Times are Unix seconds."""
+    """Split a connected leg into phases (kind, start, end) in Unix seconds."""
     hold_events = [
         (float(formats.unix(event["at"]) or connected), event["name"])
         for event in events
@@ -170,7 +185,10 @@ def _leg_label(leg: sqlite3.Row) -> str:
 
 
 def build_steps(call: sqlite3.Row, details: CallDetail) -> list[TimelineStep]:
-    """Return the steps in order of time. Facts that no webhook reported come from the legs."""
+    """Return the steps in order of time.
+
+    Facts that no webhook reported come from the legs.
+    """
     call_started = clock.parse_utc(call["started_at"])
     names = {leg["leg_id"]: _leg_label(leg) for leg in details.legs}
     machine_by_leg = {leg["leg_id"]: _answering_machine_label(leg) for leg in details.legs}
@@ -221,7 +239,10 @@ def raw_records(details: CallDetail) -> list[tuple[str, str]]:
 
 
 def indent_json(doc: str) -> str:
-    """Indent JSON. Text that orjson cannot read or write, such as numbers beyond 64 bits, stays unchanged."""
+    """Indent JSON.
+
+    Text that orjson cannot read or write, such as numbers beyond 64 bits, stays unchanged.
+    """
     try:
         return orjson.dumps(orjson.loads(doc), option=orjson.OPT_INDENT_2).decode()
     except (orjson.JSONDecodeError, orjson.JSONEncodeError):

@@ -1,4 +1,7 @@
-"""Wallboard: large figures for a screen. The token is its only credential; it shows no callers."""
+"""Wallboard: large figures for a screen.
+
+The token is its only credential. The page shows no callers.
+"""
 
 from __future__ import annotations
 

@@ -139,7 +139,10 @@ def save(name: str) -> Response:
 @blueprint.post("/export/<path:name>/sets/<int:number>/remove")
 @requires("export")
 def remove(name: str, number: int) -> Response:
-    """Remove an own column set; administrators can also remove shared sets of others."""
+    """Remove a column set of the current user.
+
+    Administrators can also remove shared sets of other users.
+    """
     _require_export(name)
     person = current_person()
     if not saved.remove(
@@ -154,7 +157,10 @@ def remove(name: str, number: int) -> Response:
 
 
 def _require_export(name: str) -> tuple[Resource, Preset | None]:
-    """Return the export of this name. Aborts with 404 if it is unknown, 403 if it is not allowed."""
+    """Return the export of this name.
+
+    Aborts with 404 if the name is unknown, 403 if the export is not allowed.
+    """
     try:
         resource, preset = export_request.find_export(name)
         layout.get_visibility().check_export(resource)
@@ -180,13 +186,13 @@ def _export_page_url(name: str, args: Mapping[str, str], **changes: str) -> str:
 
 
 def _build_url(path: str, args: Mapping[str, str], **extra: str) -> str:
-    """Return a URL with the selection parameters of `args` and those of `extra`."""
+    """Return a URL with `extra` and the selection parameters of `args`."""
     parameters = [(key, args[key]) for key in SELECTION_PARAMETERS if args.get(key)] + list(extra.items())
     return f"/{path}" + (f"?{urlencode(parameters)}" if parameters else "")
 
 
 def _list_presets(name: str, args: Mapping[str, str]) -> list[tuple[str, str, bool]]:
-    """Return (title, URL, is current) of each ready-made export that the user may have.
+    """Return (title, URL, is current) of each ready-made export allowed.
 
     URLs of exports of calls keep the current view of calls.
     """

@@ -34,7 +34,7 @@ MAX_WAIT_HOURS = 24 * 14
 def parse_form(
     context: AppContext, person: Person, form: Mapping[str, str], old_schedule: Schedule
 ) -> Schedule:
-    """Return `old_schedule` with the values of the form and `person` as its owner.
+    """Return `old_schedule` with the form's values and `person` as its owner.
 
     Raises DomainError for an invalid value, and if the export itself is invalid or not allowed.
     """
@@ -95,7 +95,7 @@ def _select_export_parameters(parameters: Mapping[str, str]) -> dict[str, str]:
 
 
 def remove_days(view: str) -> str:
-    """Return the query string of a view of Calls, changed to all days."""
+    """Return the query string of page Calls, changed to all days."""
     parameters = [(key, value) for key, value in parse_qsl(view) if key not in DAY_PARAMETERS]
     return urlencode([*parameters, ("range", "all")])
 
@@ -144,7 +144,10 @@ def _choose_secret(fields: Mapping[str, str], target: str, place: str, old_sched
 
 
 def mask_place(schedule: Schedule) -> str:
-    """Return the place for the form. The query string of a URL is masked: it may hold a credential."""
+    """Return the place for the form.
+
+    The query string of a URL is masked, because it may hold a credential.
+    """
     return f"{schedule.display_place}{SECRET_MASK if schedule.place != schedule.display_place else ''}"
 
 

@@ -1,4 +1,4 @@
-"""Exports page: export jobs of the dashboard user, and schedules that deliver files.
+"""Exports page: the user's export jobs and the schedules that deliver files.
 
 /exports                              own export jobs; for supervisors also the schedules
 /exports/prepared/<id>/remove         (POST) cancel an export job, or remove its file
@@ -230,7 +230,10 @@ def _render_form(schedule: Schedule, **values: Any) -> str:
 
 
 def _require_export(export: str | None) -> str:
-    """Return the canonical export name. Aborts with 404 if it is unknown, 403 if it is not allowed."""
+    """Return the canonical export name.
+
+    Aborts with 404 if the name is unknown, 403 if the export is not allowed.
+    """
     name = export or "call-history"
     try:
         resource, _ = export_request.find_export(name)

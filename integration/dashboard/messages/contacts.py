@@ -47,7 +47,10 @@ assert {name for name, _ in FORM_FIELDS} <= {field.name for field in _CHANGE[0].
 
 @dataclass(frozen=True, slots=True)
 class TimelineEntry:
-    """Entry of a timeline. `kind` is 'call', 'message', 'fax' or 'note'; `row` is its database row."""
+    """Entry of a timeline.
+
+    `kind` is 'call', 'message', 'fax' or 'note'; `row` is its database row.
+    """
 
     occurred_at: str
     kind: str
@@ -119,7 +122,10 @@ def create() -> Response | tuple[str, int]:
 @blueprint.post("/contacts/<int:number>")
 @requires("agent")
 def change(number: int) -> Response | tuple[str, int]:
-    """Change a contact. Only fields that differ from the mirror are sent; the others are not overwritten."""
+    """Change a contact.
+
+    Only fields that differ from the mirror are sent, so that the others are not overwritten.
+    """
     contact, _ = _load_contact(number)
     form_values = _form_values()
     body = {
@@ -143,7 +149,10 @@ def delete(number: int) -> Response:
 
 
 def _form_values() -> dict[str, str]:
-    """Return the fields of the form. Valid telephone numbers are in the platform's form."""
+    """Return the fields of the form.
+
+    Valid telephone numbers are converted to the platform's form.
+    """
     return {
         name: _normalize_value(name, request.form[name].strip()[:2000])
         for name, _ in FORM_FIELDS
@@ -166,7 +175,10 @@ def _respond_refused(result: WriteResult, number: int | None) -> Response | tupl
 
 
 def _load_contact(number: int) -> tuple[sqlite3.Row, list[str]]:
-    """Return a contact and its numbers. Aborts with 404 if it does not exist or is not visible."""
+    """Return a contact and its numbers.
+
+    Aborts with 404 if the contact does not exist or is not visible.
+    """
     with app_context().mirror_db.read() as connection:
         contact = contacts.find(connection, number, layout.get_visibility().user_scope)
         if contact is None:
@@ -204,7 +216,10 @@ def _render_page(contact: sqlite3.Row | None, numbers: list[str], result: WriteR
 
 
 def _read_timeline(numbers: list[str], before: str | None) -> tuple[list[TimelineEntry], str | None]:
-    """Return a page of the timeline, newest first, and `before` (UTC text) of the next page."""
+    """Return a page of the timeline and `before` of the next.
+
+    Entries are newest first. `before` is UTC text, None after the last page.
+    """
     context, user_scope = app_context(), layout.get_visibility().user_scope
     with context.mirror_db.read(seconds=READ_SECONDS) as mirror_connection:
         calls = contacts.list_calls(

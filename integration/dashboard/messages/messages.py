@@ -64,7 +64,10 @@ def fax_list() -> str:
 
 @blueprint.get("/messages/faxes/<int:number>.pdf")
 def fax(number: int) -> Response:
-    """Send the PDF of a fax. The file is downloaded once and archived."""
+    """Send the PDF of a fax.
+
+    The file is downloaded once and archived.
+    """
     _require_full_scope()
     try:
         path = app_context().fetch_file("fax", number)
@@ -128,7 +131,10 @@ def _render_page(contact: str, result: WriteResult | None = None) -> str:
 
 
 def _last_own_number(thread_rows: list[sqlite3.Row], own_numbers: list[str]) -> str:
-    """Return the last DDI (digits) of the thread that can send SMS. '' if there is none."""
+    """Return the thread's last DDI (digits) that can send SMS.
+
+    Returns '' if there is none.
+    """
     for row in reversed(thread_rows):
         own_number = row["sender"] if row["direction"] == "out" else row["receiver"]
         if own_number in own_numbers:
@@ -138,7 +144,10 @@ def _last_own_number(thread_rows: list[sqlite3.Row], own_numbers: list[str]) -> 
 
 @blueprint.post("/messages/read")
 def read() -> Response:
-    """Mark the thread `with` as read by the user up to `to`. `to` is UTC text, at most a day ahead."""
+    """Mark the thread `with` as read by the user up to `to`.
+
+    `to` is UTC text; a time more than a day ahead is reduced to one day ahead.
+    """
     contact = messages.normalize_digits(request.form.get("with", ""))[:40]
     moment = clock.parse_utc(request.form.get("to"))
     if not contact or moment is None:
@@ -152,7 +161,10 @@ def read() -> Response:
 @blueprint.post("/messages")
 @requires("agent")
 def send() -> Response | tuple[str, int]:
-    """Send an SMS `to` a number, `from` a DDI. An empty `message` is replaced by the text `canned`."""
+    """Send an SMS `to` a number, `from` a DDI.
+
+    An empty `message` is replaced by the text of the canned response `canned` (an id).
+    """
     to = to_dialable(request.form.get("to", ""))
     text = request.form.get("message", "").strip()
     with app_context().mirror_db.read() as connection:

@@ -1,4 +1,6 @@
-"""Settings for administrators: keys, wallboards, the webhook URL and the audit log. Users: people.py.
+"""Settings for administrators: keys, wallboards, webhook URL and audit log.
+
+Settings of dashboard users are in people.py.
 
 Setup links, secrets of keys and wallboard URLs are shown once, in the response to the form that created them.
 They are never in a redirect, a log line or the audit log.
@@ -60,7 +62,10 @@ def render_page(**values: Any) -> str:
 
 
 def _webhook_info() -> dict[str, Any]:
-    """Return webhook settings for the page. The URL has the secret, because it is entered on the platform."""
+    """Return webhook settings for the page.
+
+    The URL contains the secret, because users enter the URL on the platform.
+    """
     settings = app_context().settings
     secrets = load_webhook_secrets(settings)
     base_url = setup_links.find_base_url(settings).rstrip("/")
@@ -74,7 +79,10 @@ def _webhook_info() -> dict[str, Any]:
 
 
 def requires_admin(view: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorate a view for administrators. A DomainError is shown on the settings page with status 400."""
+    """Decorate a view for administrators.
+
+    A DomainError is shown on the settings page with status 400.
+    """
 
     @requires("admin")
     @wraps(view)

@@ -22,9 +22,9 @@ ProgressCallback = Callable[[str, int, int], None]
 
 @dataclass(slots=True)
 class Job:
-    """Background job. `state` is 'running', 'done' or 'failed'; `result` is its result or error message.
+    """Background job.
 
-    Times are UTC text.
+    `state` is 'running', 'done' or 'failed'; `result` is its result or error message. Times are UTC text.
     """
 
     name: str
@@ -40,7 +40,10 @@ class Job:
 
 @dataclass(slots=True)
 class BackgroundJobs:
-    """The last job of each name, in memory only. The audit log keeps their results."""
+    """The last job of each name, in memory only.
+
+    The audit log keeps the results.
+    """
 
     last_by_name: dict[str, Job] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -52,9 +55,10 @@ class BackgroundJobs:
         work: Callable[[ProgressCallback], str],
         on_end: Callable[[Job], None],
     ) -> Job | None:
-        """Start `work` on a new thread. Return its job; None if a job of this name is running.
+        """Start `work` on a new thread and return its job.
 
-        The job stores the text that `work` returns, or its error. `on_end` is called on that thread.
+        Returns None if a job of this name is running. The job stores the text that `work` returns, or its
+        error. `on_end` is called on that thread.
         """
         with self._lock:
             previous = self.last_by_name.get(name)

@@ -59,7 +59,10 @@ def _handle_interrupted(error: sqlite3.OperationalError) -> Response:
 
 
 def _handle_overflow(_: OverflowError) -> Response:
-    """Respond 404 to an id beyond 64 bits. SQLite rejects it, and no record has it."""
+    """Respond 404 to an id beyond 64 bits.
+
+    SQLite rejects such an id, and no record has one.
+    """
     return render_error(404)
 
 

@@ -23,7 +23,7 @@ def send_write(
     *,
     once: bool = False,
 ) -> WriteResult:
-    """Send one write to the platform on behalf of the current dashboard user.
+    """Send one write to the platform for the current dashboard user.
 
     With `once` the form field `once` (`new_once()`) is the idempotency key: a double click or a reload gets
     the first result.
@@ -42,12 +42,18 @@ def send_write(
 
 
 def is_script_request() -> bool:
-    """Return whether a script sent the form. Scripts get JSON, browsers a page."""
+    """Return whether a script sent the form.
+
+    Scripts get JSON, browsers a page.
+    """
     return request.accept_mimetypes.best == "application/json"
 
 
 def respond_done(message: str, url: str) -> Response:
-    """Respond to a successful form. Scripts get `message`, browsers a redirect to `url`."""
+    """Respond to a successful form.
+
+    Scripts get `message`, browsers a redirect to `url`.
+    """
     if is_script_request():
         return jsonify({"done": True, "message": message})
     return redirect(url, 303)

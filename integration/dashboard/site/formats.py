@@ -1,7 +1,7 @@
-"""Formats of times, durations, numbers and states on pages. `register` adds them as Jinja filters.
+"""Formats of times, durations, numbers and states on pages.
 
-Times are UTC text and are shown in the display zone (`dashboard.timezone`). Filters return '—' for a missing
-value, never a zero.
+`register` adds them as Jinja filters. Times are UTC text and are shown in the display zone
+(`dashboard.timezone`). Filters return '—' for a missing value, never a zero.
 """
 
 from __future__ import annotations
@@ -72,7 +72,10 @@ def at_full(timestamp: str | None) -> str:
 
 
 def at_short(timestamp: str | None) -> str:
-    """Format as '14:03' today, '19 Nov 14:03' in the last 180 days, else '19 Nov 2025'."""
+    """Format a time, with less detail for older times.
+
+    '14:03' today, '19 Nov 14:03' tomorrow or less than 180 days ago, else '19 Nov 2025'.
+    """
     moment = to_display_zone(timestamp)
     if moment is None:
         return NOTHING
@@ -85,7 +88,10 @@ def at_short(timestamp: str | None) -> str:
 
 
 def day_name(day: date) -> str:
-    """Format as 'Today', 'Yesterday' or 'Thursday 19 November', with the year if it is not this year."""
+    """Format as 'Today', 'Yesterday' or 'Thursday 19 November'.
+
+    The year is added unless it is the current year.
+    """
     now = today()
     if day == now:
         return "Today"
@@ -100,7 +106,10 @@ def day_of(timestamp: str | None) -> str:
 
 
 def duration(seconds: object) -> str:
-    """Format seconds as '0:07', '12:31' or '1:02:09'. '—' if the platform sent no number."""
+    """Format seconds as '0:07', '12:31' or '1:02:09'.
+
+    Returns '—' if the platform sent no number.
+    """
     parsed = parse_number(seconds)
     if parsed is None:
         return NOTHING
@@ -111,7 +120,7 @@ def duration(seconds: object) -> str:
 
 
 def format_age(seconds: float | None) -> str:
-    """Format an age in seconds as '7 s', '4 min', '3 h' or '2 d'."""
+    """Format seconds as '7 s', '4 min', '3 h' or '2 d'."""
     if seconds is None:
         return NOTHING
     seconds = max(0, int(seconds))
@@ -140,7 +149,10 @@ def size(byte_count: float | None) -> str:
 
 
 def thousands(count: int | None) -> str:
-    """Format as '12 480'. The narrow no-break space is unambiguous in every country."""
+    """Format as '12 480'.
+
+    The separator is a narrow no-break space, which is unambiguous in every country.
+    """
     return NOTHING if count is None else f"{count:,}".replace(",", "\u202f")
 
 
@@ -157,7 +169,10 @@ def international(number: object) -> str:
 
 
 def tel(number: object) -> str | None:
-    """Return E.164 for a `tel:` link. None for a text that cannot be dialled."""
+    """Return E.164 for a `tel:` link.
+
+    Returns None for a text that cannot be dialled.
+    """
     return app_context().phone_numbers.to_e164(number)
 
 
@@ -175,7 +190,10 @@ def far_end_name(call: sqlite3.Row) -> str:
 
 
 def state_key(call: sqlite3.Row) -> str:
-    """Return the key into STATES: state of a live call, outcome of an ended call."""
+    """Return the key of a call in STATES.
+
+    The key is the state of a live call and the outcome of an ended call.
+    """
     if call["state"] != "ended":
         return "unconfirmed" if call["unconfirmed"] else str(call["state"])
     return str(call["outcome"] or "ended")
@@ -202,7 +220,10 @@ def threshold_colour(seconds: float | None, state: str) -> str:
 
 
 def seconds_since(timestamp: str | None) -> float | None:
-    """Return the seconds since a UTC text, at least 0. None for an invalid time."""
+    """Return the seconds since a UTC text, at least 0.
+
+    Returns None for an invalid time.
+    """
     moment = clock.parse_utc(timestamp)
     return None if moment is None else max(0.0, clock.unix() - moment.timestamp())
 

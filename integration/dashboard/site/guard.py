@@ -1,4 +1,4 @@
-"""Access control of the dashboard: login, roles and rights, protection against forged requests.
+"""Access control of the dashboard: login, roles, rights and CSRF protection.
 
 Every route requires a login unless its endpoint or blueprint is named as open at the installation of the
 guard. Open routes check their own credentials (receiver, facade, metrics) or need none (health, static). The
@@ -41,7 +41,10 @@ _LOCAL_PATH = re.compile(r"/(?![/\\])[^\\\x00-\x20\x7f]*")
 
 
 class Guard:
-    """Checks before each request. `open_to_all` names the endpoints and blueprints that need no login."""
+    """Checks before each request.
+
+    `open_to_all` names the endpoints and blueprints that need no login.
+    """
 
     def __init__(
         self, app_db: Database, *, public_url: str | None, agents_see: AgentsSee, open_to_all: Collection[str]
@@ -52,7 +55,10 @@ class Guard:
         self._open_routes = frozenset(open_to_all)
 
     def check(self) -> Response | None:
-        """Check login and CSRF token before each request. The login is checked before the body is read."""
+        """Check login and CSRF token before each request.
+
+        The login is checked before the body is read.
+        """
         if request.endpoint is not None and self._is_open(request.endpoint, request.blueprint):
             return None
         request.max_content_length = (
@@ -70,14 +76,20 @@ class Guard:
         return None
 
     def finish(self, response: Response) -> Response:
-        """Set the cookie of a browser that got its first form. The CSRF token is bound to it."""
+        """Set the cookie of a browser that got its first form.
+
+        The CSRF token of the form is bound to the cookie.
+        """
         new_token = g.pop("fresh_token", None)
         if new_token is not None:
             browser.put_cookie(response, new_token, logged_in=False)
         return response
 
     def viewer(self) -> Viewer:
-        """Return the viewer of a live stream. The stream ends with the session or a change of visibility."""
+        """Return the viewer of a live stream.
+
+        The stream ends with the session or a change of visibility.
+        """
         person, token = current_person(), g.session_token
         initial_visibility = visibility.of(person, self._agents_see)
 
@@ -129,7 +141,10 @@ def install(
 
 
 def current_person() -> Person:
-    """Return the dashboard user of this request. Raises RuntimeError on a route without login."""
+    """Return the dashboard user of this request.
+
+    Raises RuntimeError on a route without login.
+    """
     person = g.get("person")
     if not isinstance(person, Person):
         raise RuntimeError(
@@ -145,7 +160,10 @@ def audit_action(action: str, details: str = "") -> None:
 
 
 def csrf_token() -> str:
-    """Return the CSRF token for the form field `csrf_token` or the header `X-CSRF-Token`."""
+    """Return the CSRF token of this browser.
+
+    Forms send it in the field `csrf_token`, scripts in the header `X-CSRF-Token`.
+    """
     token = browser.browser_token(request) or g.get("fresh_token")
     if token is None:
         token = g.fresh_token = tokens.new()
@@ -153,7 +171,10 @@ def csrf_token() -> str:
 
 
 def requires(role_or_right: str) -> Callable[[Callable[P, R]], Callable[P, R | Response]]:
-    """Require at least this role, or this right, for a view. Other users get 403."""
+    """Decorate a view: require at least this role, or this right.
+
+    Other users get 403.
+    """
     if role_or_right not in (*ROLES, *RIGHTS):
         raise ValueError(f"{role_or_right!r} is neither a role nor a right.")
 
@@ -174,7 +195,10 @@ def requires(role_or_right: str) -> Callable[[Callable[P, R]], Callable[P, R | R
 
 
 def refuse(status: int, message: str, *, retry_after: int | None = None) -> Response:
-    """Respond with an error: a page for browsers, JSON for scripts. `retry_after` is in seconds."""
+    """Respond with an error: a page for browsers, JSON for scripts.
+
+    `retry_after` is in seconds.
+    """
     if _is_page_request():
         response = make_response(render_template("notice.html", message=message), status)
     else:
@@ -185,7 +209,10 @@ def refuse(status: int, message: str, *, retry_after: int | None = None) -> Resp
 
 
 def to_local_path(target: str | None) -> str:
-    """Return `target` if it is a local path, for the redirect after login; else '/'."""
+    """Return `target` if it is a local path, else '/'.
+
+    The result is the path of the redirect after login. It is never a path of login, logout or setup.
+    """
     if target and len(target) <= 2000 and _LOCAL_PATH.fullmatch(target):
         path = target.partition("?")[0]
         if path not in ("/login", "/logout") and not path.startswith("/setup/"):

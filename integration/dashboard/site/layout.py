@@ -42,7 +42,10 @@ MAX_NOTICES = 3
 
 @dataclass(frozen=True, slots=True)
 class Tab:
-    """Entry of the rail. `key` opens it after `g` on the keyboard; `badge` is the CSS class of its count."""
+    """Entry of the rail.
+
+    `key` opens it after `g` on the keyboard; `badge` is the CSS class of its count.
+    """
 
     page: str
     path: str
@@ -72,7 +75,10 @@ def get_visibility() -> Visibility:
 
 
 def read_data_age(connection: sqlite3.Connection, context: AppContext) -> DataAge:
-    """Return the age of the CDRs. Calls are final only with their CDRs."""
+    """Return the age of the CDRs.
+
+    Other collections do not count: calls are final only with their CDRs.
+    """
     state = collection_state.get_state(connection, "cdrs")
     last_success_at = state.last_success_at
     if last_success_at is None:
@@ -98,7 +104,10 @@ def read_data_age(connection: sqlite3.Connection, context: AppContext) -> DataAg
 
 
 def unreachable_since(connection: sqlite3.Connection) -> str | None:
-    """Return the time since which reads of CDRs fail (UTC text). None if the last read succeeded."""
+    """Return the time (UTC text) since which reads of CDRs fail.
+
+    Returns None if the last read succeeded.
+    """
     state = collection_state.get_state(connection, "cdrs")
     if not state.last_error:
         return None
@@ -106,7 +115,10 @@ def unreachable_since(connection: sqlite3.Connection) -> str | None:
 
 
 def count_open_callbacks(context: AppContext, user_scope: int | None) -> int:
-    """Count open call-backs. With a user scope, only those of the user's calls and of groups count."""
+    """Count open call-backs.
+
+    With a user scope, only those of the user's calls and of groups count.
+    """
     with context.app_db.read() as connection:
         if user_scope is None:
             return callbacks.count_open(connection)
@@ -202,7 +214,10 @@ def build_layout(person: Person) -> dict[str, Any]:
 
 
 def render_page(tab: str, template: str, **values: Any) -> str:
-    """Render a page inside the shell. `tab` is the page of the rail entry to mark."""
+    """Render a page inside the shell.
+
+    `tab` is the page of the rail entry to mark.
+    """
     return render_template(template, page=tab, shell=build_layout(current_person()), **values)
 
 
@@ -213,14 +228,20 @@ def _has_right(context: Context, role_or_right: str) -> bool:
 
 
 def _store_change_number() -> None:
-    """Read the change number before the page reads data. The live stream sends all later changes."""
+    """Read the change number before the page reads data.
+
+    The live stream then sends all later changes.
+    """
     if g.get("person") is not None:
         with app_context().mirror_db.read() as connection:
             g.change = live.get_change_number(connection)
 
 
 def register(app: Flask) -> None:
-    """Add `may('agent')` to the templates. Call this after the installation of the guard."""
+    """Add `may('agent')` and NOTHING to the templates.
+
+    Call this after the installation of the guard.
+    """
     app.before_request(_store_change_number)
     app.jinja_env.globals["may"] = _has_right
     app.jinja_env.globals["NOTHING"] = formats.NOTHING

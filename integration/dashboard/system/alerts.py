@@ -88,7 +88,10 @@ def pause(number: int) -> Response | tuple[str, int]:
 @blueprint.post("/<int:number>/test")
 @requires("admin")
 def test(number: int) -> str:
-    """Send a test notification to every target of a rule, at any hour."""
+    """Send a test notification to every target of a rule.
+
+    The days and hours of the rule do not apply.
+    """
     context = app_context()
     rule = _require_rule(number)
     notifications = messages.make_notifications(
@@ -147,7 +150,10 @@ def _render_page(edited_rule: Rule | None, **values: Any) -> str:
 
 
 def _rule_to_edit() -> Rule | None:
-    """Return the selected rule for the form. None if the user is no administrator."""
+    """Return the selected rule for the form.
+
+    Returns None if no rule is selected or the user is no administrator.
+    """
     number = request.args.get("edit", 0, type=int)
     return _require_rule(number) if number and has(current_person(), "admin") else None
 

@@ -42,8 +42,8 @@ def verify_completeness() -> Response:
             lambda facts: report_progress(f"/{facts['collection']}", facts["done"] or 0, facts["total"] or 0),
             lambda: True,
         )
-        proofs = verify.verify_completeness(context, {"resources": list(PLAN)}, progress)["proofs"]
-        results = [verify.CompletenessResult(**proof) for proof in proofs]
+        entries = verify.verify_completeness(context, {"resources": list(PLAN)}, progress)["proofs"]
+        results = [verify.CompletenessResult(**entry) for entry in entries]
         incomplete = [result.collection for result in results if not result.is_complete]
         day_count = sum(result.days for result in results)
         summary = (

@@ -40,7 +40,7 @@ RESERVED_BYTES = 2_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class Disk:
-    """Bytes of the file system of `data_dir`, and of the databases by name."""
+    """Bytes of the file system of `data_dir`, and of each database."""
 
     total: int
     free: int

@@ -1,4 +1,4 @@
-"""Pages and buttons of System: failed webhooks, backups, checks of doctor, write log."""
+"""Pages and buttons of System: failed webhooks, backups, doctor, write log."""
 
 from __future__ import annotations
 
@@ -29,7 +29,10 @@ def redirect_to_section(anchor: str) -> Response:
 
 
 def start_job(name: str, action: str, work: Any) -> None:
-    """Start a background job. The audit log records its start and its result."""
+    """Start a background job.
+
+    The audit log records its start and its result.
+    """
     context, email, address = app_context(), current_person().email, request.remote_addr or ""
 
     def audit_end(job: Job) -> None:
@@ -79,9 +82,10 @@ def back_up() -> Response:
 
 
 def list_backups(context: AppContext) -> tuple[list[dict[str, Any]], str]:
-    """Return (finished backups, error). The error is the reason if the folder cannot be read, else ''.
+    """Return (finished backups, error).
 
-    Backups are newest first, with name, made_at, version, files and bytes, or with name and error.
+    The error is the reason if the folder cannot be read, else ''. Backups are newest first, with name,
+    made_at, version, files and bytes, or with name and error.
     """
     try:
         folders = sorted(
@@ -123,7 +127,10 @@ def show_event(seq: int) -> str:
 @blueprint.get("/doctor")
 @requires("admin")
 def show_doctor() -> str:
-    """Show the checks of `switchroom doctor`. Its requests to the platform and the public URL are slow."""
+    """Show the checks of `switchroom doctor`.
+
+    The page is slow: the checks send requests to the platform and the public URL.
+    """
     return layout.render_page(
         "system", "system_doctor.html", lines=list(doctor.check_installation(app_context().settings))
     )
