@@ -1,4 +1,4 @@
-"""Authentication group: sessions, the second factor, passwords, ACL roles. 9 operations."""
+"""Authentication module: sessions, the second factor, passwords, ACL roles. 9 operations."""
 
 from __future__ import annotations
 

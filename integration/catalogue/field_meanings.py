@@ -64,7 +64,7 @@ Some of them, such as `code`, have other meanings in records.
 
 
 def is_secret(name: str) -> bool:
-    """Check whether a record field of this name holds a secret."""
+    """Return whether a record field of this name holds a secret."""
     return name in SECRET_NAMES or name.startswith(SECRET_PREFIX)
 
 

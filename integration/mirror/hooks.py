@@ -20,7 +20,10 @@ from integration.sqlite.transaction import Hook, Transaction
 
 
 def register_hooks(mirror_db: Database, call_store: CallStore) -> None:
-    """Register the hooks of `mirror_db`. Call this function once, before the first write."""
+    """Register the hooks of `mirror_db`.
+
+    Call this function once, before the first write.
+    """
     for table, fields in LEG_FIELDS.items():
         mirror_db.hooks.setdefault(table, []).append(_make_refresh_hook(call_store, fields))
     mirror_db.hooks.setdefault("contacts", []).append(_make_contacts_hook(call_store))
@@ -49,8 +52,8 @@ def _make_contacts_hook(call_store: CallStore) -> Hook:
     return hook
 
 
-def _list_leg_ids(outcome: UpsertResult, fields: Iterable[str]) -> Iterator[int]:
-    for record in outcome.changed:
+def _list_leg_ids(result: UpsertResult, fields: Iterable[str]) -> Iterator[int]:
+    for record in result.changed:
         for name in fields:
             leg_id = as_id(record.values.get(name))
             if leg_id is not None and leg_id > 0:

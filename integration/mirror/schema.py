@@ -1,4 +1,4 @@
-"""Schema of mirror.db: one table per collection of the catalogue, and internal tables.
+"""Schema of mirror.db: one table per collection, and internal tables.
 
 Collection tables are STRICT, with columns of type ANY for the fields of the catalogue. Internal tables
 are SQL scripts, because they need WITHOUT ROWID, CHECK and UNIQUE, for which sqlite-utils has no

@@ -190,9 +190,9 @@ def far_end_name(call: sqlite3.Row) -> str:
 
 
 def state_key(call: sqlite3.Row) -> str:
-    """Return the key of a call in STATES.
+    """Return the key of a call in STATE_LABELS.
 
-    The key is the state of a live call and the outcome of an ended call.
+    The key is the state of a live call, or 'unconfirmed', and the outcome of an ended call.
     """
     if call["state"] != "ended":
         return "unconfirmed" if call["unconfirmed"] else str(call["state"])

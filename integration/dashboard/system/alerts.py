@@ -1,4 +1,7 @@
-"""Alerts: current alerts and the notification log; for administrators also the alert rules."""
+"""Alerts page: current alerts, notification log and alert rules.
+
+Only administrators can change alert rules.
+"""
 
 from __future__ import annotations
 

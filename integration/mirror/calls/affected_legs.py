@@ -1,4 +1,4 @@
-"""Legs affected by a change: load their facts, compute them, write changed rows."""
+"""Legs affected by a change: load facts, compute legs, write changed rows."""
 
 from __future__ import annotations
 

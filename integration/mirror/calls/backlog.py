@@ -1,4 +1,4 @@
-"""Backlog of legs: legs of an initial sync whose calls are not computed yet.
+"""Backlog: legs of an initial sync whose calls are not computed yet.
 
 An initial sync stores records far faster than calls can be computed. It therefore stores the leg ids in
 `_legs_due`, in the transaction that stores the records. `CallStore.assemble_backlog` computes their calls in
@@ -70,7 +70,10 @@ def remove(tx: Transaction, leg_ids: Iterable[int]) -> None:
 
 
 def count(connection: sqlite3.Connection | Transaction) -> int:
-    """Return the number of legs in the backlog. Takes a few milliseconds for a million legs."""
+    """Return the number of legs in the backlog.
+
+    Takes a few milliseconds for a million legs.
+    """
     return int(connection.execute("SELECT count(*) FROM _legs_due").fetchone()[0])
 
 

@@ -1,7 +1,8 @@
-"""Conferences: a caller is answered if a user of the account took part at that time.
+"""Conferences: a caller counts as answered if a user takes part.
 
-The callers and users in a conference are separate calls without a common root. This is the only module in
-which a call depends on legs of another call.
+The user must belong to the account and take part during the caller's leg. The callers and users in a
+conference are separate calls without a common root. This is the only module in which a call depends on legs
+of another call.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Identify the ends of a leg: users and groups of the account, contexts.
+"""Ends of a leg: users and groups of the account, contexts.
 
 A `Directory` contains the users, groups and numbers of the account. Before the initial sync the directory is
 empty. Ends are then identified only by the leg's own fields, and fewer calls count as answered.
@@ -168,9 +168,9 @@ class Directory:
     def is_own(self, number: str | None, id_: str | None) -> bool:
         """Return whether an end of a leg belongs to the account.
 
-        An internal number does. For a withheld or short number the id decides. It is ignored if the number is
-        longer than an extension, because CDRs put ids of contacts into the
-        same field (specification, CDR `src_id`).
+        An internal number belongs to the account. For a withheld or short number the id decides. For a longer
+        number the id is ignored, because CDRs put ids of contacts into the same field (specification, CDR
+        `src_id`).
         """
         if self.is_own_number(number):
             return True

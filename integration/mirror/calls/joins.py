@@ -126,7 +126,10 @@ def _find_top_id(id_: int, links_by_id: dict[int, Link]) -> int:
 
 
 def _join_provisionally(links_by_id: dict[int, Link], sets: _DisjointSets) -> set[int]:
-    """Join `sets` by time and group (rule 3). Returns the sets with such a join."""
+    """Join `sets` by time and group (rule 3).
+
+    Returns the sets with such a join.
+    """
     edges = list(_find_edges(links_by_id.values()))
     if not edges:
         return set()

@@ -1,4 +1,7 @@
-"""Interpret a leg with the account's users and groups: direction, far end, answering user."""
+"""Interpret a leg with the account's users and groups.
+
+A LegView has the side, far end, group and user of the leg.
+"""
 
 from __future__ import annotations
 
@@ -115,9 +118,10 @@ class LegView:
 
     @property
     def staff_name(self) -> str:
-        """Name of the user at the leg: from the directory, otherwise as the leg has it.
+        """Name of the user at the leg.
 
-        '' for groups and machines that are not identified as a user.
+        It comes from the directory, otherwise from the leg. '' for groups and machines that are not
+        identified as a user.
         """
         if self.person is not None and self.person.name:
             return self.person.name
@@ -142,9 +146,10 @@ def make_link(view: LegView, reference_data: ReferenceData) -> Link:
 
 
 def get_next_leg_seconds(view: LegView, rules: CallRules) -> int:
-    """Return how many seconds after the leg's end its group may still ring the next phone.
+    """Return the seconds within which the group may ring another phone.
 
-    A new leg within this time joins the same call. `patience` is the ring or retry time of the group.
+    The seconds count from the end of the leg. A new leg within this time joins the same call. `patience` is
+    the ring or retry time of the group.
     """
     if view.group is None or view.group.patience is None:
         return rules.next_leg_seconds

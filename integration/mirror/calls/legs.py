@@ -36,7 +36,10 @@ StateChange = tuple[int, str, str]
 
 @dataclass(slots=True)
 class Leg:
-    """Leg computed from its facts. Times are Unix seconds, `origins` are the sources of fields."""
+    """Leg computed from its facts.
+
+    Times are Unix seconds, `origins` are the sources of fields.
+    """
 
     id: int
     root_id: int | None = None
@@ -89,7 +92,7 @@ class Leg:
 
 
 def get_event_state(event: CallEvent) -> str | None:
-    """Return the state that an event sets; None for DTMF and undocumented states."""
+    """Return an event's state; None for DTMF and undocumented states."""
     if event.name == "call.dtmf":
         return None
     if event.name in ("call.hangup", "call.missed"):
@@ -101,7 +104,7 @@ def get_event_state(event: CallEvent) -> str | None:
 
 
 def sort_events(events: Iterable[CallEvent]) -> list[tuple[int, CallEvent, str]]:
-    """Sort the events that set a live state. Returns (Unix seconds, event, state).
+    """Return (Unix seconds, event, state) of events with live states, sorted.
 
     Events are sorted by `event_time`. Within one second the microseconds of the event ids decide if all
     events of that second have them and come from one server. Otherwise the rank of the states decides, and
@@ -194,7 +197,7 @@ PARTY_FIELDS = ("src", "src_id", "src_name", "dst", "dst_id", "dst_name", "conte
 def _set_parties(
     leg: Leg, newest_events: Sequence[CallEvent], sighting: Sighting | None, cdrs: Sequence[Cdr]
 ) -> None:
-    """Set each field from the first source that has it: CDR, poll, newest webhook."""
+    """Set each field from CDR, else poll, else newest webhook."""
     sources: list[tuple[str, Cdr | Sighting | CallEvent]] = [("cdr", cdr) for cdr in cdrs]
     if sighting is not None:
         sources.append(("poll", sighting))
@@ -216,7 +219,7 @@ def _set_parties(
 
 
 def parse_direction(record: Cdr | Sighting | CallEvent) -> str | None:
-    """Return 'in', 'out' or None. Calls placed for a user (webcall, callmeback) are outbound."""
+    """Return 'in', 'out' or None; webcalls and callmeback calls are outbound."""
     destination = (record.destination or "").strip().lower()
     if destination in ("in", "out"):
         return destination
@@ -391,7 +394,7 @@ def _set_times(leg: Leg, events: Sequence[CallEvent], sighting: Sighting | None,
 
 
 def classify_far_end(leg: Leg) -> str:
-    """Classify the far end of the leg. For several contexts the CDR's context decides."""
+    """Classify the far end; of several contexts the CDR's decides."""
     if leg.is_mailbox:
         return "machine"
     return classify_context(leg.context)

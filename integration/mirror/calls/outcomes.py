@@ -186,7 +186,7 @@ def _determine_direction(views: Sequence[LegView]) -> str:
 
 
 def _find_talks(views: Sequence[LegView], direction: str, reference_data: ReferenceData) -> list[Talk]:
-    """Return the legs on which people talked, by start. Empty if no person answered."""
+    """Return the talks by start; empty if no person answered."""
     if direction == "in":
         talks = [Talk(v.leg, v.leg.connected_at or v.leg.started) for v in views if v.is_answered_by_staff]
         if talks:
@@ -373,7 +373,7 @@ def _get_known_end(leg: Leg, ended_at: int) -> float:
 
 
 def _is_ended_by_phones(views: Sequence[LegView]) -> bool:
-    """Return whether the account's phones ended the call: switched off, busy or rejecting."""
+    """Return whether the account's phones ended the call (off, busy or rejecting)."""
     causes = [(view.leg.t_cause or "").casefold() for view in views if not view.is_group]
     return bool(causes) and all(cause in PHONE_CAUSES for cause in causes)
 

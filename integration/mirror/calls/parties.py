@@ -1,4 +1,4 @@
-"""Find the parties of a call: outside party, account number, group, user, names."""
+"""Parties of a call: outside party, account number, group, user, names."""
 
 from __future__ import annotations
 
@@ -78,7 +78,10 @@ def get_party_name(
 
 
 def find_account_number(views: Sequence[LegView], direction: str) -> str | None:
-    """Return the dialled number of the account; outbound: the number shown to the party."""
+    """Return the account's number in a call.
+
+    Inbound and internal calls: the dialled number. Outbound calls: the number shown to the party.
+    """
     if direction != "out":
         side = "in" if direction == "in" else "inner"
         return next((view.leg.dst for view in views if view.side == side and view.leg.dst), None)

@@ -83,7 +83,10 @@ def _to_mixed_json_list(ids: Sequence[int]) -> str:
 
 
 def load_facts(connection: sqlite3.Connection, leg_ids: Sequence[int]) -> dict[int, LegFacts]:
-    """Read all facts of the legs `leg_ids`. Legs without facts get an empty entry."""
+    """Read all facts of the legs `leg_ids`.
+
+    Legs without facts get an empty entry.
+    """
     facts_by_leg = {id_: LegFacts(id_) for id_ in leg_ids}
     ids_list, mixed_ids = id_list(leg_ids), _to_mixed_json_list(leg_ids)
     for row in connection.execute(

@@ -48,10 +48,10 @@ _LEG_ID_INDEX = reading.EVENT_COLUMNS.split(", ").index("leg_id")
 
 
 class CallStore:
-    """Calls of one mirror.db. Methods with a `Transaction` must run in a write job.
+    """Calls of one mirror.db.
 
-    `on_ended(tx, leg_ids)` is called in the same transaction for legs that were found ended, so that they are
-    removed from the table of live calls.
+    Methods with a `Transaction` must run in a write job. `on_ended(tx, leg_ids)` is called in the same
+    transaction for legs that were found ended, so that they are removed from the table of live calls.
     """
 
     def __init__(
@@ -238,7 +238,10 @@ def _to_storable(value: object) -> object:
 
 
 def _store_fingerprint(tx: Transaction, directory: Directory) -> bool:
-    """Store the fingerprint of the directory. Returns whether it differs from the stored one."""
+    """Store the fingerprint of the directory.
+
+    Returns whether the fingerprint differs from the stored one.
+    """
     fingerprint = hashlib.sha256(repr(astuple(directory)).encode()).hexdigest()
     row = tx.execute("SELECT fingerprint FROM _call_directory").fetchone()
     if row is not None and row[0] == fingerprint:

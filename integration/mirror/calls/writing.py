@@ -85,7 +85,7 @@ def _store_call_ids(
     affected_legs: AffectedLegs,
     removed_ids: Sequence[int],
 ) -> None:
-    """Map all ids of a call to the call: legs, roots and calls that were merged into it."""
+    """Map the ids of legs, roots and merged calls to their call."""
     call_id_by_id: dict[int, int] = {}
     for call in joined_calls:
         call_id_by_id.update(dict.fromkeys(call.root_ids, call.id))

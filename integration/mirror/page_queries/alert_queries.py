@@ -1,4 +1,7 @@
-"""Queries of the alert rules. Each runs every few seconds and uses an index."""
+"""Queries of the alert rules.
+
+Each query runs every few seconds and uses an index.
+"""
 
 from __future__ import annotations
 

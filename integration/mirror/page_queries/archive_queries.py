@@ -13,9 +13,10 @@ from integration.sqlite.readers import build_readonly_uri
 
 @dataclass(frozen=True, slots=True)
 class ArchivedFile:
-    """File in state 'have': `path` relative to data_dir, `size` in bytes, `sha256` as hex.
+    """File in state 'have'.
 
-    `kind` and `record_id` are the key of table `media`.
+    `path` is relative to data_dir, `size` is in bytes, `sha256` is hexadecimal. `kind` and `record_id` are
+    the key of table `media`.
     """
 
     kind: str
@@ -26,7 +27,7 @@ class ArchivedFile:
 
 
 def iterate_files(connection: sqlite3.Connection) -> Iterator[ArchivedFile]:
-    """Iterate over the files in state 'have', sorted by kind and record id."""
+    """Iterate over the files in state 'have', by kind and record id."""
     for row in connection.execute(
         "SELECT kind, record_id, path, size, sha256 FROM media WHERE state = 'have' ORDER BY kind, record_id"
     ):

@@ -9,7 +9,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class CallDetail:
-    """All stored data of a call. `files` maps (kind, record id) to rows of `media`."""
+    """All stored data of a call.
+
+    `files` maps (kind, record id) to rows of `media`.
+    """
 
     legs: list[sqlite3.Row]
     events: list[sqlite3.Row]
@@ -20,7 +23,10 @@ class CallDetail:
 
 
 def load_call_detail(connection: sqlite3.Connection, call_id: int) -> CallDetail:
-    """Load the data of a call. `call_id` is its present id (see `history.find`)."""
+    """Load the data of a call.
+
+    `call_id` is the call's present id (see `history.find`).
+    """
     call_legs = list_legs(connection, call_id)
     leg_ids = [leg["leg_id"] for leg in call_legs] or [call_id]
     recordings = _fetch_for_ids(
@@ -55,7 +61,10 @@ def load_call_detail(connection: sqlite3.Connection, call_id: int) -> CallDetail
 
 
 def list_legs(connection: sqlite3.Connection, call_id: int) -> list[sqlite3.Row]:
-    """Return the legs of a call by start. `call_id` is the call's present id."""
+    """Return the legs of a call by start.
+
+    `call_id` is the call's present id.
+    """
     return connection.execute(
         "SELECT * FROM _legs WHERE call_id = ? ORDER BY started, leg_id", (call_id,)
     ).fetchall()
@@ -88,7 +97,10 @@ def _find_user(connection: sqlite3.Connection, sql: str, record_id: int) -> tupl
 
 
 def _fetch_for_ids(connection: sqlite3.Connection, sql: str, ids: Sequence[int]) -> list[sqlite3.Row]:
-    """Return the rows for a list of ids. Each `{}` or `{0}` in `sql` becomes the placeholders."""
+    """Return the rows for a list of ids.
+
+    Each `{}` or `{0}` in `sql` is replaced by the placeholders.
+    """
     if not ids:
         return []
     placeholders = ", ".join(f"?{n}" for n in range(1, len(ids) + 1))

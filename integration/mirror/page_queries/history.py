@@ -70,7 +70,7 @@ _HAS_LEG = (
 
 @dataclass(frozen=True, slots=True)
 class CallFilter:
-    """Filter. `since` and `until` (exclusive) are UTC text, talk and wait times seconds."""
+    """Filter of calls. Times are UTC text (`until` exclusive), durations seconds."""
 
     since: str | None = None
     until: str | None = None
@@ -109,7 +109,7 @@ class CallFilter:
 
     @property
     def needs_full_scan(self) -> bool:
-        """True if all calls of the range must be read, because no index fits."""
+        """True if no index fits: all calls in range are read."""
         if (
             self.user_id
             or self.user_scope
@@ -246,7 +246,7 @@ def _query_page(
 
 
 def _build_source(call_filter: CallFilter) -> tuple[str, list[str]]:
-    """Return the FROM clause and its values. Time spans lead: each is a range of an index."""
+    """Return (FROM clause, values). Time spans come first, as index ranges."""
     if call_filter.time_spans is None:
         return "_calls c", []
     span_condition = "c.started_at >= s.value ->> 0 AND c.started_at < s.value ->> 1"
@@ -287,7 +287,7 @@ def count_up_to_limit(connection: sqlite3.Connection, call_filter: CallFilter) -
 
 
 def resolve_search(connection: sqlite3.Connection, call_filter: CallFilter) -> CallFilter:
-    """Return the filter with up to MAX_INDEXED_MATCHES matches, shared by page and count."""
+    """Return the filter plus at most MAX_INDEXED_MATCHES matches, for page and count."""
     if call_filter.search_terms is None:
         return call_filter
     rows = connection.execute(
@@ -320,7 +320,7 @@ def build_named_conditions(
 def _build_conditions(
     connection: sqlite3.Connection, call_filter: CallFilter, *, is_ordered: bool
 ) -> tuple[list[str], list[Any]]:
-    """Return all conditions and values, with the cheaper of two ways to search."""
+    """Return all conditions and values, with the cheaper way to search."""
     conditions, values = call_filter.build_conditions()
     if call_filter.search_terms is None:
         return conditions, values
@@ -387,7 +387,7 @@ def list_earlier_calls(
 
 
 def list_users(connection: sqlite3.Connection) -> list[sqlite3.Row]:
-    """Return the platform users by name. `gone` is 1 if missing on the platform."""
+    """Return the platform users by name; `gone` is 1 for missing users."""
     return connection.execute(
         "SELECT id, trim(coalesce(first_name, '') || ' ' || coalesce(last_name, '')) AS name, ext,"
         " _missing_since IS NOT NULL AS gone FROM users ORDER BY name COLLATE NOCASE, id"

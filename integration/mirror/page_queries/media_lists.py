@@ -89,7 +89,7 @@ def fetch_page(
     """Return one page of recordings or voicemail messages, newest first.
 
     Columns: id, at (UTC text), duration, transcript, summary, sentiment, is_new; call_id and the parties of
-    the call; of the file state ('wanted', 'have', 'failed', 'gone'; None: not requested), size, tries,
+    the call; of the file state (`wanted`, `have`, `failed`, `gone`; None: not requested), size, tries,
     last_error, path (relative to data_dir).
     """
     escaped_text = escape_like(media_filter.text.strip())

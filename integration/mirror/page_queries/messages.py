@@ -249,7 +249,10 @@ def find_last_received(connection: sqlite3.Connection, since: str) -> dict[str, 
 
 
 def list_sms_numbers(connection: sqlite3.Connection) -> list[sqlite3.Row]:
-    """Return the account's numbers that can send SMS. Columns: e164 (as received), name."""
+    """Return the account's numbers that can send SMS.
+
+    Columns: e164 (as received), name.
+    """
     return connection.execute(
         "SELECT e164, name FROM ddis WHERE sms_enabled IN (1, '1', 'true') AND _missing_since IS NULL"
         " ORDER BY e164"
@@ -270,7 +273,10 @@ def list_canned_responses(connection: sqlite3.Connection) -> list[tuple[int, str
 
 
 def find_contact_names(connection: sqlite3.Connection, contacts: Iterable[str]) -> dict[str, str]:
-    """Map numbers (digits) to names of contacts. Numbers without a contact are omitted."""
+    """Map numbers (digits) to names of contacts.
+
+    Numbers without a contact are omitted.
+    """
     numbers = [f"+{contact}" for contact in contacts]
     placeholders = ", ".join("?" * len(numbers))
     sql = (

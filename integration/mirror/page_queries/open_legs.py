@@ -23,7 +23,7 @@ def list_open_legs(connection: sqlite3.Connection | Transaction, seen_before: st
 
 
 def list_ended_legs(connection: sqlite3.Connection | Transaction) -> list[int]:
-    """Return the ids in the list of live calls (table `calls`) of legs that have ended."""
+    """Return the ids of ended legs in table `calls` (live calls)."""
     rows = connection.execute(
         "SELECT calls.id FROM calls JOIN _legs ON _legs.leg_id = calls.id WHERE _legs.state = 'ENDED'"
     )

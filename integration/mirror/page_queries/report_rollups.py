@@ -298,7 +298,7 @@ def _make_span(first: date, last: date, zone: ZoneInfo, level: int) -> Span:
 
 
 def _list_days_of_hour(hour: str, zone: ZoneInfo) -> tuple[date, ...]:
-    """Return the one or two local days that an hour of UTC overlaps.
+    """Return the one or two local days overlapped by a UTC hour.
 
     `hour` may also be a time within the hour.
     """

@@ -128,7 +128,10 @@ SHARE_KINDS = ("person", "line", "group", "country")
 
 @dataclass(slots=True)
 class Share:
-    """Figures of one user, number, group or country. `key` is the filter value of `/calls`."""
+    """Figures of one user, number, group or country.
+
+    `key` is the filter value of `/calls`.
+    """
 
     key: str
     name: str
@@ -154,13 +157,16 @@ class ReportSums:
     shares: dict[str, dict[str, Share]] = field(default_factory=lambda: {kind: {} for kind in SHARE_KINDS})
 
     def add_hour(self, hour_start: datetime, figures: Figures) -> None:
-        """Add the figures of the calls of one hour. `hour_start` is local time."""
+        """Add the figures of one hour; `hour_start` is local time."""
         self.days.setdefault(hour_start.date(), Figures()).add(figures)
         self.hours.setdefault(hour_start.hour, Figures()).add(figures)
         self.week[hour_start.weekday(), hour_start.hour] += figures.inbound
 
     def add_share(self, kind: str, key: str, name: str, figures: Figures) -> None:
-        """Add figures to the share with `key`. Of several names the last in text order is used."""
+        """Add figures to the share with `key`.
+
+        Of several names, the last in text order is used.
+        """
         share = self.shares[kind].setdefault(key, Share(key, name, Figures()))
         share.name = max(share.name, name)
         share.figures.add(figures)
@@ -259,7 +265,10 @@ def _sum_by_group(connection: sqlite3.Connection, span: Span) -> _KeyedFigures:
 
 
 def _sum_by_country(connection: sqlite3.Connection, span: Span) -> _KeyedFigures:
-    """Sum calls by the calling code of the outside party. All countries with +1 are one key."""
+    """Sum calls by the calling code of the outside party.
+
+    All countries with +1 are one key.
+    """
     rows = connection.execute(
         f"SELECT substr(party_e164, 2, 3), {_SUMS} {_FROM} GROUP BY 1", span.get_parameters()
     )
@@ -275,7 +284,7 @@ def sum_by_hour(connection: sqlite3.Connection, span: Span, zone: ZoneInfo) -> l
     An hour that occurs twice in local time, because the clock is set back, is returned twice. Quarters of an
     hour are returned separately if the offset of the zone is not in whole hours.
     """
-    prefix_length = 13 if _has_whole_hour_offsets(span, zone) else 16
+    prefix_length = 13 if _has_full_hour_offsets(span, zone) else 16
     minutes = "" if prefix_length == 13 else ", cast(substr(started_at, 15, 2) AS INTEGER) / 15"
     rows = connection.execute(
         f"SELECT substr(started_at, 1, 13){minutes}, {_SUMS} {_FROM} GROUP BY 1{', 2' if minutes else ''}",
@@ -337,7 +346,7 @@ def _find_user_name(connection: sqlite3.Connection, user_id: str) -> str:
     return (row and row[0]) or f"User {user_id}"
 
 
-def _has_whole_hour_offsets(span: Span, zone: ZoneInfo) -> bool:
+def _has_full_hour_offsets(span: Span, zone: ZoneInfo) -> bool:
     """Return whether the zone's offset is in full hours throughout the span.
 
     The offset is tested at about 400 times, or once a day if that is less often.

@@ -20,7 +20,10 @@ from integration.sqlite.transaction import Transaction
 
 
 def fold(text: str) -> str:
-    """Fold a text for the index: NFKD, without accents, casefolded ('Müller' → 'muller')."""
+    """Fold a text for the index ('Müller' → 'muller').
+
+    The result is NFKD, without accents and casefolded.
+    """
     if text.isascii():
         return text.lower()
     decomposed = unicodedata.normalize("NFKD", text)
@@ -107,7 +110,7 @@ BATCH_SIZE = 10_000
 
 
 def index_changed_calls(tx: Transaction, limit: int = BATCH_SIZE) -> int:
-    """Index up to `limit` changed calls. Returns their number; 0 if none is due."""
+    """Index up to `limit` changed calls; return how many (0: none due)."""
     rows = tx.execute(
         f"SELECT d.id AS due, c.*, {_TRANSCRIPTS} AS transcripts"
         " FROM _calls_search_due d LEFT JOIN _calls c ON c.id = d.id LIMIT ?",
@@ -126,7 +129,10 @@ def index_changed_calls(tx: Transaction, limit: int = BATCH_SIZE) -> int:
 
 
 def index_all_due(mirror_db: Database) -> None:
-    """Index all changed calls in short transactions. Writes nothing if no call is due."""
+    """Index all changed calls in short transactions.
+
+    Writes nothing if no call is due.
+    """
     while True:
         with mirror_db.read() as connection:
             if connection.execute("SELECT 1 FROM _calls_search_due LIMIT 1").fetchone() is None:
@@ -151,10 +157,11 @@ def _build_text(row: sqlite3.Row) -> str:
 
 @dataclass(frozen=True, slots=True)
 class SearchTerms:
-    """Parsed search text: every group must match by at least one of its alternatives.
+    """Parsed search text.
 
-    Alternatives are folded. Those of one or two characters get padding in front, so that they match only at
-    the start of a word: FTS5 finds nothing shorter than a trigram.
+    Every group must match by at least one of its alternatives. Alternatives are folded. Those of one or two
+    characters get padding in front, so that they match only at the start of a word: FTS5 finds nothing
+    shorter than a trigram.
     """
 
     groups: tuple[tuple[str, ...], ...]

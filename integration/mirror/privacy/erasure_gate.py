@@ -120,7 +120,7 @@ def remove_number_from_bytes(body: bytes, finder: Finder[Any]) -> bytes:
 class ErasureGate:
     """All erasures of this data_dir.
 
-    `key`: key of the hashes. It is None if data_dir has lost the file; records are then recognized only by
+    `key`: key of the hashes, None if the file `erasure-key` is missing. Records are then recognized only by
     the ids stored at the erasure. Thread-safe: `add` replaces its data atomically.
     """
 
@@ -258,7 +258,7 @@ class ErasureGate:
 
 
 class _TableGate:
-    """Gate of a table: the gate installed before (retention), then the erasure gate."""
+    """Gate of a table: the previous gate (retention), then the erasure gate."""
 
     def __init__(
         self,

@@ -112,7 +112,7 @@ class HeldRecords:
 
 
 def is_call_id(connection: sqlite3.Connection, call_id: int) -> bool:
-    """Return whether a call or a leg of a call has this id."""
+    """Return whether a call or a call's leg has this id."""
     return (
         call_id <= MAX_ID
         and connection.execute(

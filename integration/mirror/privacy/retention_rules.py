@@ -187,7 +187,7 @@ def _clear_fields(record: JsonRecord, field_names: Sequence[str]) -> JsonRecord:
 
 
 def find_old_texts(connection: sqlite3.Connection, table: str, limit: str) -> list[int]:
-    """Return the ids of records dated before `limit` that still have a text."""
+    """Return the ids of records dated before `limit` that have texts."""
     date = _RESOURCES_BY_TABLE[table].date
     has_text = " OR ".join(f"{name} IS NOT NULL" for name in TEXT_FIELDS[table])
     return _fetch_column(

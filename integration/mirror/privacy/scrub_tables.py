@@ -1,4 +1,4 @@
-"""Remove a number from any table of a database, independent of its columns."""
+"""Remove a number from any table, independent of its columns."""
 
 from __future__ import annotations
 

@@ -173,7 +173,7 @@ def parse_key(resource: Resource, text: str) -> Key | None:
 
 
 def get_row_key(resource: Resource, row: sqlite3.Row) -> Key:
-    """Return the key of a row: `_n`, its position, if records have none."""
+    """Return a row's key, or its position `_n` if records have none."""
     key: Key = row[resource.key or "_n"]
     return key
 
@@ -239,7 +239,7 @@ def find_referring(
 
 
 def is_fast_lookup(connection: sqlite3.Connection, resource: Resource, name: str) -> bool:
-    """Return whether records can be searched by field `name` within a page request.
+    """Return whether a page request can search records by field `name`.
 
     True if an index starts with the field, or if the collection has at most MAX_SCAN_ROWS records.
     """

@@ -1,4 +1,4 @@
-"""Convert the conditions of a filter (filters.py) to SQL over a collection's table.
+"""Convert filter conditions (filters.py) to SQL over a collection's table.
 
 No part of a request becomes SQL text: values and JSON paths are bound, operators come from a table,
 column names from the catalogue.
@@ -32,7 +32,10 @@ _INT64_LIMIT = 2**63
 
 
 def get_value_kind(field: Field | None, resource: Resource) -> ValueKind:
-    """Return how values of `field` are compared; `field` is None for undocumented fields."""
+    """Return how values of `field` are compared.
+
+    `field` is None for undocumented fields.
+    """
     if field is None:
         return "any"
     if field.name == resource.date or field.type == "timestamp":
@@ -73,7 +76,7 @@ class SqlBuilder:
 
     @property
     def has_number_key(self) -> bool:
-        """Return whether the key is a number: a documented key, or else `_n`."""
+        """Return whether the key is a number (`_n` without a key)."""
         field = self.resource.field(self.resource.key or "")
         return field is None or field.type != "string"
 

@@ -86,7 +86,10 @@ class PageCache:
         return total
 
     def _store_total(self, connection: sqlite3.Connection, query: Query, count: int) -> None:
-        """Store the total if the page is not full, which makes a count unnecessary."""
+        """Store the total if a page is not full.
+
+        No count is necessary in this case.
+        """
         version = _get_version(connection, "_versions", query)
         if version is not None and count < query.limit and (count or query.page == 1):
             with self._lock:
@@ -95,7 +98,7 @@ class PageCache:
                 )
 
     def _with_matching_keys(self, connection: sqlite3.Connection, query: Query) -> Query:
-        """Return the query with its matching keys, if there are at most MAX_CACHED_KEYS."""
+        """Add the matching keys to the query unless they exceed MAX_CACHED_KEYS."""
         version = _get_version(connection, "_versions", query)
         if version is None or not query.conditions:
             return query
@@ -205,7 +208,7 @@ class PageCache:
     def _store_positions(
         self, connection: sqlite3.Connection, query: Query, positions: _Positions, skipped: int
     ) -> None:
-        """Cache positions on the way to a deep page of an unfiltered collection.
+        """Cache positions before a deep page of an unfiltered collection.
 
         The index is then read once instead of once per page. With a filter this would cost as much as the
         page.
@@ -228,7 +231,7 @@ class PageCache:
 
 
 def _get_version(connection: sqlite3.Connection, table: str, query: Query) -> tuple[str, int] | None:
-    """Return (table, version) of the collection in this snapshot; None without a version."""
+    """Return (table, version) of a collection in this snapshot, or None."""
     if query.resource.table not in CACHED_TABLES:
         return None
     row = connection.execute(f"SELECT number FROM {table} WHERE name = ?", (query.resource.table,)).fetchone()

@@ -67,13 +67,13 @@ class Query:
 
     @property
     def is_in_key_order(self) -> bool:
-        """Return whether a page can start after the last key of another page."""
+        """Return whether a page can start after another page's last key."""
         by_key = self.sort is None or self.sort == self.resource.key
         return by_key and self.group_by is None and self.resource.key is not None
 
     @property
     def is_in_column_order(self) -> bool:
-        """Return whether a page can start after another page's last value and key."""
+        """Return whether a page can start after another's last value and key."""
         sort_field = self.resource.field(self.sort or "")
         is_ungrouped = self.group_by is None and self.resource.key is not None and not self.is_in_key_order
         return is_ungrouped and sort_field is not None and sort_field.name not in self.hidden_fields
@@ -93,11 +93,14 @@ class Query:
         return " AND ".join(conditions) or "1"
 
     def make_builder(self, connection: sqlite3.Connection) -> SqlBuilder:
-        """Return a builder for `build_where`. Its `values` are the parameters of the statement."""
+        """Return a builder for `build_where`.
+
+        Its `values` are the parameters of the statement.
+        """
         return SqlBuilder(self.resource, connection, self.hidden_fields)
 
     def fetch_keys(self, connection: sqlite3.Connection, max_count: int) -> tuple[str, int] | None:
-        """Return the keys of all matches as a JSON array, and their number.
+        """Return the keys of all matches (JSON array) and their number.
 
         None if there are more than `max_count`. The order is undefined, so that SQLite can read the narrowest
         index that covers the conditions.
@@ -139,7 +142,7 @@ class Query:
         return connection.execute(*self._build_page_sql(connection, "t.*")).fetchall()
 
     def fetch_texts(self, connection: sqlite3.Connection, column: str = "_doc") -> list[bytes]:
-        """Return the JSON texts of this page's records from `column` (`_doc` or `_item`)."""
+        """Return this page's records as JSON texts from `_doc` or `_item`."""
         if self.group_by is not None:
             return self.fetch_groups(connection, column)[0]
         return [row[0] for row in self._query_texts(connection, column)]
@@ -147,7 +150,7 @@ class Query:
     def fetch_groups(
         self, connection: sqlite3.Connection, column: str = "_doc"
     ) -> tuple[list[bytes], int | None]:
-        """Return the records of a page with `group_by`, and the number of groups.
+        """Return a page's records with `group_by`, and the number of groups.
 
         The records have the additional integer `count`. The number is None after the last page.
         """
@@ -164,7 +167,7 @@ class Query:
         return cursor.execute(*self._build_page_sql(connection, f"CAST(t.{column} AS BLOB)"))
 
     def fetch_joined(self, connection: sqlite3.Connection) -> tuple[bytes, int, object]:
-        """Return this page's records joined by commas, their number and the last key.
+        """Return (records joined by commas, their number, last key) of this page.
 
         The key is only valid for a query with `is_in_key_order`. Not for `group_by`. SQLite joins the
         records, because a Python object per record would cost a quarter more.

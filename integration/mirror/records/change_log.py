@@ -36,7 +36,7 @@ def since(mirror_db: Database, number: int) -> list[Change] | None:
 
 
 def prune(tx: Transaction) -> int:
-    """Delete all but the newest MAX_STORED_CHANGES changes and return how many were deleted."""
+    """Delete all but the newest MAX_STORED_CHANGES changes; return how many."""
     return tx.execute(
         "DELETE FROM _changes WHERE id <= (SELECT max(id) FROM _changes) - ?", (MAX_STORED_CHANGES,)
     ).rowcount

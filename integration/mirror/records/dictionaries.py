@@ -19,11 +19,11 @@ Labels = Mapping[str, Mapping[str, str]]
 
 
 def load_labels(connection: sqlite3.Connection, resource: Resource) -> Labels:
-    """Return the labels in `/<collection>/dictionaries` of `resource`; empty if that is not mirrored.
+    """Return the labels in `/<collection>/dictionaries` of `resource`.
 
-    The specification documents only that the response is a collection. Two forms are read: records with a
-    field name and one of its codes, and objects that map a field to its codes, as a list of such records or
-    as an object.
+    Empty if the dictionaries are not mirrored. The specification documents only that the response is a
+    collection. Two forms are read: records with a field name and one of its codes, and objects that map a
+    field to its codes, as a list of such records or as an object.
     """
     table = f"{resource.table}_dictionaries"
     table_row = connection.execute(

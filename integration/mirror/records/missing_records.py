@@ -51,7 +51,7 @@ class UnseenRecords:
 
 
 def count_unseen(connection: sqlite3.Connection, resource: Resource, sync_started_at: str) -> UnseenRecords:
-    """Count the rows that the full sync begun at `sync_started_at` did not see."""
+    """Count the rows not seen by the full sync begun at `sync_started_at`."""
     row = connection.execute(
         "SELECT count(*), sum(_last_seen < :started_at), min(CASE WHEN _last_seen >= :started_at"
         f' THEN "{resource.key}" END) '
@@ -103,7 +103,10 @@ def mark_suspected(tx: Transaction, resource: Resource, keys: Collection[Key], s
 
 
 def clear_seen(tx: Transaction, resource: Resource, sync_started_at: str) -> None:
-    """Delete the entries of present rows that the full sync saw, in any state."""
+    """Delete the entries of present rows that the full sync saw.
+
+    Entries of every state are deleted.
+    """
     tx.execute(
         f'DELETE FROM _deletions WHERE collection = ? AND key IN (SELECT "{resource.key}"'
         f' FROM "{resource.table}" '

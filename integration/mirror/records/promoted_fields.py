@@ -85,7 +85,10 @@ def promote(
 
 
 def demote(mirror_db: Database, resource: Resource, name: str) -> None:
-    """Drop the column of a promoted field, if present. Records keep the field."""
+    """Drop the column of a promoted field, if present.
+
+    Records keep the field.
+    """
 
     def drop_column(tx: Transaction) -> None:
         if name in list_columns(tx, resource):
@@ -101,7 +104,7 @@ def apply_requested_columns(
     requested: Collection[str],
     is_stopping: Callable[[], bool] = lambda: False,
 ) -> None:
-    """Add and drop columns so that the promoted fields are those of `requested`.
+    """Add and drop columns so that exactly the fields `requested` are promoted.
 
     Interrupted promotions are finished, unless `is_stopping`. Fields that cannot be promoted are skipped.
     """
@@ -118,7 +121,7 @@ def apply_requested_columns(
 
 
 def add_documented_column(schema: Schema, resource: Resource, name: str) -> None:
-    """Add and fill a column for a field documented by a newer catalogue."""
+    """Add and fill a column for a newly documented field."""
     schema.table(resource.table).add_column(name, ANY)
     schema.execute(
         f'UPDATE "{resource.table}" SET "{name}" = json_extract(_doc, ?) '

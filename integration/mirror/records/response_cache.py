@@ -58,9 +58,10 @@ def store(tx: Transaction, target: str, body: bytes, content_type: str, requeste
 
 
 def delete_older_than(tx: Transaction, before: str) -> int:
-    """Delete responses requested before `before` (UTC text), except dictionaries, and return how many.
+    """Delete responses requested before `before`, except dictionaries; return how many.
 
-    A response can list records of any age, so retention deletes responses by the time of their request.
+    `before` is UTC text. A response can list records of any age, so retention deletes responses by the time
+    of their request.
     """
     return tx.execute(
         "DELETE FROM _answers WHERE asked_at < ? AND target NOT LIKE '%/dictionaries'", (before,)

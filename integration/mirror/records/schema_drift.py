@@ -1,4 +1,4 @@
-"""Schema drift: undocumented fields, other types and new codes in the platform's records.
+"""Schema drift: undocumented fields, other types and new codes in records.
 
 Records with drift are stored like others. Each difference is stored once, with the times of its first and
 last occurrence, so that users learn of changes of the platform. Collections without documented records

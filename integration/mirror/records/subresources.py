@@ -82,9 +82,10 @@ def store(tx: Transaction, collection: str, key: int, name: str, doc: str | None
 
 
 def find(connection: sqlite3.Connection, collection: str, key: int, name: str) -> str | None:
-    """Return a subresource as a JSON array, such as find(connection, 'cdrs', 7, 'notes').
+    """Return a subresource as a JSON array, or None.
 
-    None if it was never read or the platform has none.
+    Example: find(connection, 'cdrs', 7, 'notes'). The result is None if the
+    subresource was never read or the platform has none.
     """
     row = connection.execute(
         "SELECT doc FROM _below WHERE collection = ? AND key = ? AND name = ?", (collection, key, name)

@@ -289,7 +289,7 @@ def _make_row(
 
 
 def _to_storable_text(text: str) -> str:
-    """Return JSON text with lone surrogates escaped: they cannot be encoded as UTF-8."""
+    """Return JSON text with lone surrogates escaped, for encoding as UTF-8."""
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -1,4 +1,4 @@
-"""Store the results of writes in the mirror before their responses are sent."""
+"""Store results of writes in the mirror before their responses are sent."""
 
 from __future__ import annotations
 

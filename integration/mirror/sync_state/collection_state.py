@@ -62,17 +62,17 @@ def add_columns(schema: Schema) -> None:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """Sync state of a collection: one row of `_walks`. Times are UTC text.
+    """Sync state of a collection: one row of `_walks`.
 
-    `complete_at`: end of the last full sync; None if none has ended. `last_success_at`: time from which the
-    age of the mirror counts. `last_error`: None after a success. `total`: last count reported by the
-    platform. `mark`: high-water mark; all records up to this id were read. `seen_until`: platform time up to
-    which incremental syncs have read. `begun_at`, `walk_key`, `walk_rows`: start, last key and number of
-    records of a running full sync. `items_at`: when every record was last read by its own path.
-    `walked_from`: start of the last finished full sync; records that it did not see are missing. `reread_at`:
-    last refresh of recent records. `off_since`: time since which the platform refuses this collection (403,
-    404). `held`: number of missing records above the deletion limit. `accepted`: number of missing records
-    that a user accepted.
+    Times are UTC text. `complete_at`: end of the last full sync; None if none has ended. `last_success_at`:
+    time from which the age of the mirror counts. `last_error`: None after a success. `total`: last count
+    reported by the platform. `mark`: high-water mark; all records up to this id were read. `seen_until`:
+    platform time up to which incremental syncs have read. `begun_at`, `walk_key`, `walk_rows`: start, last
+    key and number of records of a running full sync. `items_at`: when every record was last read by its own
+    path. `walked_from`: start of the last finished full sync; records that it did not see are missing.
+    `reread_at`: last refresh of recent records. `off_since`: time since which the platform refuses this
+    collection (403, 404). `held`: number of missing records above the deletion limit. `accepted`: number of
+    missing records that a user accepted.
     """
 
     collection: str
@@ -152,7 +152,7 @@ def list_keys(
 def list_field_values(
     connection: sqlite3.Connection, resource: Resource, name: str, keys: Sequence[int | str]
 ) -> Sequence[int | str]:
-    """Return the values of the field `name` in the records with these keys.
+    """Return the values of field `name` in records with these keys.
 
     Null and empty text are excluded. Raises ValueError if `resource` has no such field.
     """
@@ -219,7 +219,10 @@ def finish_full_sync(
 def finish_incremental_sync(
     tx: Transaction, collection: str, mark: int | str | None, seen_until: str
 ) -> None:
-    """Record the end of an incremental sync. `mark` None keeps the stored mark."""
+    """Record the end of an incremental sync.
+
+    `mark` None keeps the stored mark.
+    """
     values: dict[str, Any] = {"seen_until": seen_until, **_get_success_values()}
     if mark is not None:
         values["mark"] = mark
@@ -282,7 +285,7 @@ def record_refusal(tx: Transaction, collection: str, error: str) -> None:
 
 
 def hold_deletions(tx: Transaction, collection: str, count: int | None) -> None:
-    """Hold `count` missing records above the deletion limit, or release them with None.
+    """Hold `count` missing records above the deletion limit; None releases them.
 
     An earlier acceptance is deleted. See sync/reading/deletions.py.
     """

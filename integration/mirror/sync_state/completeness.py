@@ -294,7 +294,7 @@ def _list_days(since: datetime, until: datetime) -> Iterator[str]:
 
 
 def explain_unfinished_calls(connection: sqlite3.Connection, since: datetime, until: datetime) -> str | None:
-    """Return why calls that began in `[since, until)` are not final, or None.
+    """Return why calls begun in `[since, until)` are not final, or None.
 
     Reasons are legs whose calls are not computed yet, and calls that have not ended.
     """

@@ -136,7 +136,7 @@ def has_delayed_lookups(connection: sqlite3.Connection, now: float) -> bool:
 
 
 def reset_delayed_lookups(tx: Transaction, now: float) -> None:
-    """Make lookups due now that are delayed because the clock was set back."""
+    """Make lookups due that are delayed by a clock set back."""
     tx.execute(
         f"UPDATE _lookups SET wanted_at = min(wanted_at, :now), next_at = :now WHERE {_IS_DELAYED}",
         {"now": now},
@@ -163,7 +163,7 @@ def find_recent_leg_start(connection: sqlite3.Connection, now: float) -> int | N
 
 
 def finish_lookups(tx: Transaction, lookups: Sequence[DueLookup], now: float) -> list[int]:
-    """Finish or reschedule `lookups` after the platform responded and its records were stored.
+    """Finish or reschedule `lookups` whose responses are stored.
 
     Returns the legs that changed to state 'unlearnt': they have no CDR a day after their end.
     """

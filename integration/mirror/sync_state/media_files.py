@@ -173,13 +173,13 @@ def get_record_table(kind: MediaKind) -> str:
 
 
 def register_hooks(mirror_db: Database, kinds: Iterable[MediaKind]) -> None:
-    """Register hooks that queue the file of every stored record of these kinds."""
+    """Register hooks that queue the file of each stored record of `kinds`."""
     for kind in kinds:
         mirror_db.hooks.setdefault(_SOURCES[kind].table, []).append(_make_hook(kind))
 
 
 def enqueue_missing(tx: Transaction, kind: MediaKind) -> int:
-    """Queue the files of records without a row in `media`; return how many."""
+    """Queue files of records without a row in `media`; return how many."""
     source = _SOURCES[kind]
     rows = tx.execute(
         f'SELECT id, "{source.date_field}" FROM {source.table} AS record WHERE NOT EXISTS '
@@ -191,9 +191,9 @@ def enqueue_missing(tx: Transaction, kind: MediaKind) -> int:
 
 
 def enqueue_resized(tx: Transaction, kind: MediaKind, ids: Iterable[int] | None = None) -> int:
-    """Queue files with another size than their record; return how many. `ids` None: of all records.
+    """Queue files with another size than their record; return how many.
 
-    The platform had not finished such a file. It is kept until the next download succeeds.
+    `ids` None: all records. The platform had not finished such a file. It is kept until it is replaced.
     """
     source, id_condition = _SOURCES[kind], "AND record_id IN (SELECT value FROM json_each(:ids))"
     return tx.execute(
@@ -230,7 +230,7 @@ def list_due(
 
 
 def find(connection: sqlite3.Connection, kind: MediaKind, record_id: int) -> MediaFile | None:
-    """Return the file of a record, in any state; None without the record."""
+    """Return a record's file in any state; None without the record."""
     row = connection.execute(
         f"{_build_select(kind)} WHERE media.kind = ? AND media.record_id = ?", (kind, record_id)
     ).fetchone()
@@ -267,7 +267,7 @@ def count_by_state(connection: sqlite3.Connection) -> dict[tuple[str, str], int]
 def find_last_error(
     connection: sqlite3.Connection, kinds: Iterable[MediaKind] = AUTOMATIC_KINDS
 ) -> str | None:
-    """Return the error of the file that failed last; None without failed files."""
+    """Return the error of the last failed file; None without any."""
     row = connection.execute(
         "SELECT last_error FROM media WHERE state = 'failed' AND kind IN (SELECT value FROM json_each(?)) "
         "ORDER BY updated_at DESC LIMIT 1",
@@ -339,7 +339,7 @@ def mark_missing(tx: Transaction, file: MediaFile) -> None:
 
 
 def wake(tx: Transaction, since: str) -> None:
-    """Make files due now that were queued or failed since an outage began (UTC text)."""
+    """Make due all files queued or failed since an outage (UTC text)."""
     tx.execute(
         "UPDATE media SET next_try_at = ? WHERE state IN ('wanted', 'failed') AND updated_at >= ?",
         (clock.unix(), since),
@@ -395,6 +395,6 @@ def _make_file(row: sqlite3.Row) -> MediaFile:
 
 
 def _parse_positive_int(value: object) -> int | None:
-    """Return a positive integer; None for null, and for 0, the size sent during encoding."""
+    """Return a positive integer; None for null and 0 (still encoding)."""
     number = as_id(value)
     return number if number is not None and number > 0 else None

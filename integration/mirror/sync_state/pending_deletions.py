@@ -66,7 +66,7 @@ def remove(tx: Transaction, deletion: PendingDeletion) -> None:
 
 
 def reschedule(tx: Transaction, deletion: PendingDeletion, remaining_keys: Sequence[int] | None) -> None:
-    """Schedule the next poll of a deletion, or remove it after the last.
+    """Schedule the next poll of a deletion; remove it after the last.
 
     `remaining_keys`: keys that the platform still has; None for the entire collection.
     """

@@ -1,4 +1,4 @@
-"""Scrub log: last check of each file of the archive, and its finding.
+"""Scrub log: last check and finding of each file in the archive.
 
 Stored files can become corrupt without an error. The scrub (sync/files/scrub.py) reads the files in order of
 their last read, oldest first. A file that differs from its download is queued for another download.
@@ -78,7 +78,7 @@ def sample_files(connection: sqlite3.Connection, limit: int) -> list[ArchivedFil
 
 
 def sample_missing_files(connection: sqlite3.Connection, limit: int) -> list[ArchivedFile]:
-    """Return random files that were stored once and that the platform has deleted."""
+    """Return random files, stored once, that the platform has deleted."""
     rows = connection.execute(
         f"{_SELECT_FILES} WHERE state = 'gone' AND sha256 IS NOT NULL ORDER BY random() LIMIT ?", (limit,)
     )
