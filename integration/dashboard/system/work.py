@@ -45,7 +45,7 @@ def start_job(name: str, action: str, work: Any) -> None:
 @blueprint.post("/replay")
 @requires("admin")
 def replay() -> Response:
-    """Apply failed webhooks again, like `switchroom replay --failed`."""
+    """Reapply failed webhooks, like `switchroom replay --failed`."""
     context = app_context()
 
     def work(report_progress: ProgressCallback) -> str:

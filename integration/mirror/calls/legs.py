@@ -18,7 +18,7 @@ STATE_RANK = {"INITIAL": 0, "ACCEPTED": 1, "RINGING": 2, "CONNECTED": 3, "ON_HOL
 END_STATES = frozenset({"HANGUP", "MISSED", "FAILED"})
 """States of the platform that end a leg."""
 ENDED = "ENDED"
-"""State of a leg that has ended, whatever ended it."""
+"""State of a leg that has ended, for any reason."""
 
 _STATE_BY_EVENT = {
     "call.initial": "INITIAL",

@@ -83,7 +83,7 @@ class CallRow(NamedTuple):
 class CallEnd(NamedTuple):
     """Outcome of a call.
 
-    `due_at`: Unix seconds at which the call must be evaluated again, or None. `is_unsure`: a CDR may still
+    `due_at`: Unix seconds at which the call must be re-evaluated, or None. `is_unsure`: a CDR may still
     change the outcome.
     """
 

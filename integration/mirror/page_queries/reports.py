@@ -3,7 +3,7 @@
 A call belongs to the span in which it started. Internal calls are excluded (docs/calls.md#times). Every sum
 has an equivalent filter of `history.CallFilter`, so pages can list the counted calls. Days and hours are
 those of a time zone. Calls are summed by hours of UTC, or by quarters of an hour if the zone's offset is not
-in whole hours. Each belongs to exactly one local hour, so changes of the clock need no table.
+in full hours. Each quarter or hour belongs to exactly one local hour, so changes of the clock need no table.
 """
 
 from __future__ import annotations
@@ -282,7 +282,7 @@ def sum_by_hour(connection: sqlite3.Connection, span: Span, zone: ZoneInfo) -> l
     """Return (local start, figures) of every hour with calls.
 
     An hour that occurs twice in local time, because the clock is set back, is returned twice. Quarters of an
-    hour are returned separately if the offset of the zone is not in whole hours.
+    hour are returned separately if the offset of the zone is not in full hours.
     """
     prefix_length = 13 if _has_full_hour_offsets(span, zone) else 16
     minutes = "" if prefix_length == 13 else ", cast(substr(started_at, 15, 2) AS INTEGER) / 15"

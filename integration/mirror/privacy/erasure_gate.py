@@ -32,7 +32,7 @@ from integration.sqlite.database import Database
 LEGS_KEY = "legs"
 """Key of the erased leg ids in `ErasureGate.record_keys`.
 
-The platform can send webhooks of these legs again.
+The platform can resend webhooks of these legs.
 """
 
 PERSON_TABLES = frozenset({"contacts"})
