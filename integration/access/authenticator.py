@@ -77,7 +77,7 @@ class Caller:
 
     @property
     def visibility(self) -> Visibility:
-        """Visibility of the mirror for this client, if it can read the mirror."""
+        """Visibility of the mirror, if the client can read the mirror."""
         return visibility.of(self.key)
 
 
@@ -98,9 +98,10 @@ class PresentedCredentials:
 
 
 class Authenticator:
-    """Authenticate clients of the facade and of exports. One per application, made by `factory.py`.
+    """Authenticator of facade clients and of exports.
 
-    A second one would repeat requests that verify a credential. `app_db` is house.db.
+    One per application, made by `factory.py`. A second one would repeat requests that verify a credential.
+    `app_db` is house.db.
     """
 
     def __init__(self, settings: Settings, mirror: Database, app_db: Database, platform: Platform) -> None:
@@ -158,7 +159,7 @@ class Authenticator:
     def revoke(self, secret: str) -> None:
         credential_cache.mark_ended(self._app_db, secret)
 
-    # --- inside ------------------------------------------------------------------------------------
+    # --- internal ------------------------------------------------------------------------------------
 
     def _verify_new(self, presented: PresentedCredentials, address: str) -> CachedCredential:
         """Verify credentials that are not cached with the platform.
@@ -211,7 +212,10 @@ class Authenticator:
                 self._checks_running.discard(digest)
 
     def _start_check(self, digest: bytes) -> bool:
-        """Return True for the first of concurrent requests; the others use the cached result."""
+        """Return True for the first of concurrent requests.
+
+        The others use the cached result.
+        """
         with self._lock:
             if digest in self._checks_running:
                 return False
@@ -249,7 +253,10 @@ class Authenticator:
         return not 0 <= clock.unix() - identified_at <= ADMIN_RECHECK_SECONDS
 
     def _request(self, path: str, presented: PresentedCredentials) -> PlatformResponse:
-        """Send one GET with these credentials. Raises PlatformError, also for 429 and 5xx."""
+        """Send one GET with these credentials.
+
+        Raises PlatformError, also for 429 and 5xx.
+        """
         response = self._platform.get(
             path,
             priority=INTERACTIVE,
@@ -265,7 +272,8 @@ class Authenticator:
     def _fetch_identity(self, presented: PresentedCredentials) -> CachedCredential | None:
         """Request `/me` with these credentials and cache their user.
 
-        Returns None if the platform refuses the credentials. Raises ApiError 403 for another customer's.
+        Returns None if the platform refuses the credentials. Raises ApiError 403 for credentials of another
+        customer.
         """
         response = self._request("/me", presented)
         me: dict[str, Any] = {}
@@ -297,7 +305,10 @@ class Authenticator:
 
 
 def read_credentials(request: Request) -> PresentedCredentials:
-    """Return the credentials of a request. Raises ApiError 401 if missing, 400 if malformed."""
+    """Return the credentials of a request.
+
+    Raises ApiError 401 if they are missing, 400 if they are malformed.
+    """
     header = request.headers.get("Authorization", "")
     scheme, _, rest = header.partition(" ")
     if scheme.lower() == "basic":
@@ -323,7 +334,7 @@ def build_unauthorized_error(message: str = "Unauthorized: unknown or expired cr
 
 
 def _parse_record(body: bytes) -> dict[str, Any]:
-    """Return the record in a response of the platform, {} if it has none."""
+    """Return the record in a platform response, {} if there is none."""
     try:
         parsed = orjson.loads(body)
     except orjson.JSONDecodeError:

@@ -1,4 +1,4 @@
-"""Session cookie of a browser, and the origin that a request comes from."""
+"""Session cookie of a browser, and the origin of a request."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def browser_token(request: Request) -> str | None:
 
 
 def is_local_request(request: Request) -> bool:
-    """Return whether the request is from this machine and not forwarded for another.
+    """Return whether the request originates on this machine.
 
     A local proxy sends requests of remote clients; its forwarding headers show that. A web page can resolve
     its own host name to this machine (DNS rebinding); its requests have that name in the Host header.
@@ -49,7 +49,7 @@ def is_local_request(request: Request) -> bool:
 
 
 def _is_address_or_loopback(host: str) -> bool:
-    """Return whether a Host header is an IP address or a loopback name."""
+    """Return whether a Host header has an IP address or loopback name."""
     try:
         name = urlsplit(f"//{host}").hostname or ""
         return is_loopback(name) or bool(ip_address(name))
@@ -82,9 +82,10 @@ def drop_cookie(response: Response) -> None:
 
 
 def foreign_origin(request: Request, public_url: str | None) -> str | None:
-    """Return the foreign origin of a browser request, None for this server's own origin.
+    """Return the origin of a browser request if it is foreign.
 
-    None also if no header names an origin; then only the CSRF token protects the request.
+    None for this server's own origin. None also if no header names an origin; then only the CSRF token
+    protects the request.
     """
     origin = request.headers.get("Origin")
     if origin is None:
@@ -107,15 +108,15 @@ def _origin(url: str) -> str:
     A URL that has no origin is returned unchanged.
     """
     try:
-        url_parts = urlsplit(url)
-        port = url_parts.port
+        split_url = urlsplit(url)
+        port = split_url.port
     except ValueError:
         return url
-    if not url_parts.scheme or not url_parts.hostname:
+    if not split_url.scheme or not split_url.hostname:
         return url
-    host = f"[{url_parts.hostname}]" if ":" in url_parts.hostname else url_parts.hostname
-    default_port = {"http": 80, "https": 443}.get(url_parts.scheme)
-    return f"{url_parts.scheme}://{host}" + ("" if port in (None, default_port) else f":{port}")
+    host = f"[{split_url.hostname}]" if ":" in split_url.hostname else split_url.hostname
+    default_port = {"http": 80, "https": 443}.get(split_url.scheme)
+    return f"{split_url.scheme}://{host}" + ("" if port in (None, default_port) else f":{port}")
 
 
 def _warn_of_plain_http() -> None:

@@ -21,7 +21,10 @@ ACTOR = "command line"
 
 
 class AccessContext(Protocol):
-    """The part of `AppContext` that these commands need. `export` opens no other part."""
+    """Members of `AppContext` that these commands use.
+
+    The command `export` provides no others.
+    """
 
     @property
     def settings(self) -> Settings: ...
@@ -102,7 +105,10 @@ def revoke_key(context: AccessContext, arguments: Arguments, _: Progress) -> Res
 
 @command("export.record")
 def record_export(context: AccessContext, arguments: Arguments, _: Progress) -> Result:
-    """Record an export by the command line in the audit log: `who`, `about`, `result`."""
+    """Record an export by the command line in the audit log.
+
+    Arguments: `who`, `about`, `result`.
+    """
     audit.record(context.app_db, arguments["who"], "export", arguments["about"], arguments["result"])
     return {}
 
@@ -118,7 +124,7 @@ def _require_person(context: AccessContext, email: str) -> people.Person:
 
 
 def _make_user_result(context: AccessContext, person: people.Person, arguments: Arguments) -> Result:
-    """Return the e-mail address, with a setup link if no password was given."""
+    """Return the e-mail address, and without a password also a setup link."""
     if arguments.get("password_hash") is not None:
         return {"email": person.email}
     link = setup_links.create_link(context.app_db, person.email, arguments["base_url"])

@@ -55,7 +55,10 @@ class CachedCredential:
     ended_at: float | None
 
     def matches_user(self, user_part: str | None) -> bool:
-        """Return whether the user part of Basic (None: none sent) is this credential's user."""
+        """Return whether `user_part` is the user of this credential.
+
+        `user_part`: user of HTTP Basic; None, if no user was sent, matches every credential.
+        """
         if user_part is None or user_part == self.user_id:
             return True
         return self.user_part is not None and user_part.casefold() == self.user_part.casefold()
@@ -79,7 +82,7 @@ def store(
     user_part: str | None,
     administrator: bool | None,
 ) -> CachedCredential:
-    """Store a credential that the platform has just accepted, and return its row.
+    """Store a credential that the platform just accepted; return its row.
 
     A stored row keeps its `source`, and its values where the arguments are None.
     """

@@ -35,13 +35,17 @@ class ExportAuthenticator:
 
     @property
     def has_key(self) -> bool:
-        """True if the current request has a key, which no browser sends automatically."""
+        """True if the current request has a key.
+
+        Browsers never send a key automatically.
+        """
         return "Authorization" in request.headers or "X-Auth-Token" in request.headers
 
     def identify(self, target: Resource, right: str | None) -> ExportCaller:
-        """Return the client if it may export `target` in a format that requires `right`.
+        """Return the client of the current request if it may export `target`.
 
-        Raises ApiError 401 or 403, or another error of `Authenticator.identify`, and NotAllowed for a person.
+        `right`: a right that the format requires, None if it requires none. Raises ApiError 401 or 403, or
+        another error of `Authenticator.identify`, and NotAllowed for a person.
         """
         resource = visibility.required_resource(target)
         if self.has_key:

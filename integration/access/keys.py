@@ -1,6 +1,6 @@
 """Local keys of the facade.
 
-A key has the form of the platform's, which clients require: a user id of seven digits and a secret of 40
+A key has the form of a platform key, as clients require: a user id of seven digits and a secret of 40
 lower-case hex digits (docs/platform.md#2-sign-in). The secret has 160 random bits and is shown once. Only its
 SHA-256 is stored; a slow hash is necessary only for passwords that people choose.
 """
@@ -28,7 +28,7 @@ SCOPES: tuple[Scope, ...] = get_args(Scope)
 USER_IDS = range(9_000_000, 10_000_000)
 """User ids of local keys.
 
-Those of the platform have five to seven digits and start low. See docs/platform.md#4-types.
+User ids of the platform have five to seven digits and start at low numbers. See docs/platform.md#4-types.
 """
 _COLLECTION_PATTERN = re.compile(r"^[a-z0-9]+(/[a-z0-9]+)*$")
 _USED_AT_INTERVAL_SECONDS = 300.0
@@ -55,7 +55,7 @@ CREATE UNIQUE INDEX IF NOT EXISTS keys_name ON keys (name) WHERE revoked_at IS N
 class Key:
     """Local key.
 
-    `user_id`: the key's own, never a platform user's. `collections`: paths without a leading slash, None for
+    `user_id`: id of the key, never of a platform user. `collections`: paths without a leading slash, None for
     all. `platform_user_id`: user scope, None for no limit. `used_at`: Unix seconds; other times are UTC text.
     """
 
@@ -69,7 +69,10 @@ class Key:
     revoked_at: str | None
 
     def can_access(self, collection: str) -> bool:
-        """Return whether the key covers `collection`, a path with or without a leading slash."""
+        """Return whether the key allows access to `collection`.
+
+        `collection`: a path with or without a leading slash.
+        """
         return self.collections is None or collection.strip("/") in self.collections
 
 

@@ -1,4 +1,4 @@
-"""Login throttle: ten attempts per minute for each account and for each address.
+"""Login throttle: ten attempts per minute for each account and address.
 
 It covers passwords, keys, setup links and requests that the facade passes through without credentials.
 Attempts are stored on disk, so a restart does not reset the limit. Unknown accounts are counted like existing

@@ -75,9 +75,10 @@ def create(
     password_hash: str | None = None,
     platform_user_id: int | None = None,
 ) -> Person:
-    """Add a dashboard user. Without a password hash the user needs a setup link.
+    """Add a dashboard user.
 
-    Raises DomainError for a malformed address, an unknown role, or an address in use.
+    Without a password hash the user needs a setup link. Raises DomainError for a malformed address, an
+    unknown role, or an address in use.
     """
     return app_db.write(lambda tx: insert(tx, email, role, password_hash, platform_user_id))
 
@@ -105,7 +106,10 @@ def insert(
 
 
 def find(app_db: Database, email: str) -> Person | None:
-    """Return the dashboard user with this address, ignoring case; None if there is none."""
+    """Return the dashboard user with this address, None if there is none.
+
+    Case is ignored.
+    """
     with app_db.read() as connection:
         return _find_by_email(connection, email)
 
@@ -185,9 +189,9 @@ def set_role(app_db: Database, email: str, role: str) -> Person:
 
 
 def set_right(app_db: Database, email: str, right: str, is_granted: bool | None) -> Person:
-    """Grant or deny a right by name; None makes the right follow the role.
+    """Grant or deny a right by name, or reset it.
 
-    Raises DomainError for an unknown address or right.
+    `is_granted`: None makes the right follow the role. Raises DomainError for an unknown address or right.
     """
     if right not in RIGHTS:
         raise DomainError(f"There is no right {right!r}. Rights are {', '.join(RIGHTS)}.")
@@ -320,7 +324,7 @@ _COLUMN_RIGHTS = ("export", "recordings")
 
 
 def read_explicit_rights(row: sqlite3.Row) -> dict[str, bool]:
-    """Return the rights that a row of `people` grants or denies by name."""
+    """Return the rights granted or denied by name in a row."""
     if "rights" in row.keys():  # noqa: SIM118 – `in` on a Row searches its values
         stored: dict[str, bool] = json.loads(row["rights"])
         return stored

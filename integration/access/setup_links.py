@@ -31,15 +31,18 @@ CREATE INDEX IF NOT EXISTS setup_links_person ON setup_links (person_id); -- ser
 
 @dataclass(frozen=True, slots=True)
 class SetupLink:
-    """Valid setup link. `person` is None for the link that creates the first administrator."""
+    """Valid setup link.
+
+    `person` is None for the link that creates the first administrator.
+    """
 
     person: people.Person | None
 
 
 def create_link(app_db: Database, email: str, base_url: str) -> str:
-    """Return the URL of a new setup link. The user's earlier links become invalid.
+    """Create a setup link and return its URL.
 
-    Raises DomainError for an unknown address.
+    The user's earlier links become invalid. Raises DomainError for an unknown address.
     """
     token = tokens.new()
 
@@ -80,7 +83,10 @@ def find_base_url(settings: Settings) -> str:
 
 
 def find(app_db: Database, token: str) -> SetupLink | None:
-    """Return a link without redeeming it; None if it is unknown, used or expired."""
+    """Return a link without redeeming it.
+
+    None if the link is unknown, used or expired.
+    """
     with app_db.read() as connection:
         return _find_link(connection, token)
 

@@ -24,7 +24,10 @@ _TRUE_VALUES = (True, 1, "1", "true")
 
 
 class TenantCheck:
-    """Compare users with the customer of `data_dir`. One per application; caches the customer id."""
+    """Comparison of users with the customer of `data_dir`.
+
+    One per application, because it caches the customer id.
+    """
 
     def __init__(self, settings: Settings, mirror: Database, platform: Platform) -> None:
         self._settings = settings
@@ -33,7 +36,7 @@ class TenantCheck:
         self._cached_id: str | None = None
 
     def is_administrator(self, me: Mapping[str, Any]) -> bool | None:
-        """Return whether a response of `/me` is of an administrator of this customer.
+        """Return whether `me` is an administrator of this customer.
 
         `me`: the record, {} for credentials without access to `/me`. None if the customer of an administrator
         cannot be determined yet. Raises ApiError 403 for a user of another customer.
@@ -49,7 +52,7 @@ class TenantCheck:
         return is_own if me.get("is_root") in _TRUE_VALUES else False
 
     def _is_own_user(self, me: Mapping[str, Any]) -> bool | None:
-        """Return whether the user is this customer's, None if that cannot be determined.
+        """Return whether the user belongs to this customer, None if undetermined.
 
         Compares `customer_id`, else searches the mirrored users.
         """
@@ -73,7 +76,10 @@ class TenantCheck:
         return self._cached_id
 
     def _fetch_own_me(self) -> Mapping[str, Any]:
-        """Request `/me` of the configured account, before its first sync; {} after an error."""
+        """Request `/me` of the configured account.
+
+        Used until the first sync of `/me`. Returns {} after an error.
+        """
         try:
             return self._platform.item("/me", priority=INTERACTIVE, tries=1).values
         except PlatformError:

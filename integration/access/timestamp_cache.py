@@ -25,7 +25,10 @@ class TimestampCache:
         return self._times.get(digest, 0.0)
 
     def replace(self, digest: bytes, now: float) -> float:
-        """Store `now` and return the previously stored time, 0.0 if there was none."""
+        """Store `now` and return the time stored before.
+
+        Returns 0.0 if no time was stored.
+        """
         with self._lock:
             previous = self._times.get(digest, 0.0)
             if len(self._times) >= self._max_entries:

@@ -1,4 +1,7 @@
-"""User scope: limits a key or a dashboard user to one platform user's records."""
+"""User scope: limit of a viewer to one platform user's records.
+
+A viewer is a local key or a dashboard user.
+"""
 
 from __future__ import annotations
 

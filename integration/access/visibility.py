@@ -43,7 +43,10 @@ FULL_ACCESS_ROLE: Role = "supervisor"
 
 
 class NotAllowed(SwitchroomError):
-    """The viewer may not export. The message names the missing right or role."""
+    """The viewer may not export.
+
+    The message states the missing right or role.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +84,14 @@ class Visibility:
     # --- records -------------------------------------------------------------------------------------
 
     def scope_of(self, resource: Resource) -> int | None:
-        """Return the platform user to whose records of this collection the viewer is limited."""
+        """Return the viewer's user scope for this collection, None for no limit."""
         return None if self.sees_shared and resource.is_shared else self.user_scope
 
     def limited_to(self, user_id: int | None) -> Visibility:
-        """Return this visibility with a user scope for every collection; None removes the scope."""
+        """Return this visibility with a user scope for every collection.
+
+        `user_id`: None removes the scope.
+        """
         return replace(self, user_scope=user_id, sees_shared=user_id is None)
 
     def restrict_query(self, connection: sqlite3.Connection, query: Query) -> Query:
@@ -164,7 +170,7 @@ def of(viewer: Person | Key | None, agents_see: AgentsSee = "all") -> Visibility
 
 
 def required_resource(target: Resource) -> Resource:
-    """Return the resource that a viewer of `target` must be allowed to read.
+    """Return the resource whose read access `target` requires.
 
     Calls are computed from CDRs.
     """

@@ -1,4 +1,4 @@
-"""Alerts: rules that watch calls and the health of Switchroom, and notify people.
+"""Alerts: rules that watch calls and health, and send notifications.
 
 `conditions.py` finds matches, `decide.py` decides which of them to notify about, `evaluate.py` runs both
 periodically, and `send.py` sends notifications by e-mail, HTTP or Apprise. Rules and current alerts are

@@ -61,7 +61,7 @@ class Evaluation:
 class Match:
     """A current match of a condition.
 
-    `since` is its start (UTC text); for the others see `Finding`.
+    `since` is its start (UTC text); for the other fields see `Finding`.
     """
 
     key: str
@@ -74,7 +74,7 @@ class Match:
 class Condition:
     """A condition of alert rules.
 
-    `unit` is that of the threshold, '' for a condition without one. `default`, `least` and `most` limit the
+    `unit` is the unit of the threshold, '' for a condition without threshold. `default`, `least` and `most` limit the
     threshold. `reports_recovery`: the end of an alert causes a notification.
     """
 

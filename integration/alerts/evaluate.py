@@ -126,7 +126,10 @@ class RuleEvaluator:
             self._context.mirror_db.write(lambda tx: tx.announce("alert", 0))
 
     def _failing_since(self) -> dict[str, float]:
-        """Return when each failing health check was first seen failing, in Unix seconds."""
+        """Return the start of each failing health check in Unix seconds.
+
+        The start is the first evaluation in which the check was failing.
+        """
         now = clock.unix()
         failing = {
             name

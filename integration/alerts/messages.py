@@ -32,7 +32,7 @@ def make_test_finding(rule: Rule) -> Finding:
 def make_notifications(
     settings: Settings, rule: Rule, kind: NotificationKind, findings: Sequence[Finding], send_at: datetime
 ) -> Iterator[Notification]:
-    """Yield one notification per target of a rule, to be sent at `send_at`."""
+    """Yield one notification per target of a rule, due at `send_at`."""
     zone, base_url = ZoneInfo(settings.dashboard.timezone), (settings.server.public_url or "").rstrip("/")
     subject, text = _format_subject(rule, kind, findings), _format_text(kind, findings, zone, base_url)
     data = _format_json(rule, kind, findings, subject, text, base_url)
@@ -59,7 +59,10 @@ def make_notifications(
 
 
 def list_targets(settings: Settings, rule: Rule) -> Iterator[tuple[Channel, str, int]]:
-    """Yield the targets of a rule: channel, display name without credentials, index in `alerts.urls`."""
+    """Yield channel, name and index of each target of a rule.
+
+    The name is for display, without credentials. The index is that of the URL in `alerts.urls`, else 0.
+    """
     if rule.id < 0:
         for place, url in enumerate(settings.alerts.urls):
             yield "apprise", f"{url.partition('://')[0]}://… (number {place + 1} of alerts.urls)", place

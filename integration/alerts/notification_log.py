@@ -1,7 +1,8 @@
-"""Notification log: sent, waiting and failed notifications, one row per message and target.
+"""Notification log: sent, waiting and failed notifications.
 
-A row is inserted in the transaction that marks its alerts as notified, and sent afterwards. A notification
-that a crash interrupts is therefore sent twice rather than lost.
+The table has one row per message and target. A row is inserted in the transaction that marks its alerts as
+notified, and sent afterwards. A notification that a crash interrupts is therefore sent twice rather than
+lost.
 """
 
 from __future__ import annotations
@@ -160,7 +161,10 @@ def describe_failures(connection: sqlite3.Connection, channel: Channel, since: s
 
 
 def find_last_alert_times(connection: sqlite3.Connection) -> dict[int, str]:
-    """Return the time of the last alert notification by rule id (UTC text)."""
+    """Return the time of each rule's last alert notification.
+
+    Keys are rule ids, times are UTC text.
+    """
     rows = connection.execute("SELECT rule_id, max(at) FROM alert_log WHERE kind = 'alert' GROUP BY rule_id")
     return dict(tuple(row) for row in rows)
 

@@ -88,7 +88,10 @@ class Rule:
     created_at: str = ""
 
     def is_active(self, now: datetime) -> bool:
-        """Return whether `now` (in the display zone) is within the days and hours of the rule."""
+        """Return whether `now` is within the rule's days and hours.
+
+        `now`: in the display zone.
+        """
         return str(now.weekday()) in self.days and (
             not self.begins or is_within_hours(now, self.begins, self.ends)
         )
@@ -115,7 +118,10 @@ class Rule:
 
     @property
     def display_url(self) -> str:
-        """`url` for pages and logs, reduced to the host: many services have credentials in the path."""
+        """`url` for pages and logs, reduced to scheme and host.
+
+        Many services have credentials in the path.
+        """
         parsed = urlsplit(self.url)
         return f"{parsed.scheme}://{parsed.netloc}/" + ("…" if parsed.path.strip("/") or parsed.query else "")
 

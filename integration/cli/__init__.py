@@ -1,7 +1,7 @@
-"""Command line `switchroom COMMAND`: one module per command, imported only when it is used.
+"""Command line `switchroom COMMAND`, with one module per command.
 
-Exit status: 0 done, 1 failed, 2 wrong usage or configuration, 130 interrupted. Results go to standard output,
-progress and messages to standard error.
+A module is imported only when its command is used. Exit status: 0 done, 1 failed, 2 wrong usage or
+configuration, 130 interrupted. Results go to standard output, progress and messages to standard error.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class _LazyGroup(click.Group):
 
 
 def exit_on_error(function: Callable[P, T]) -> Callable[P, T]:
-    """Convert exceptions of `function` into messages on standard error and an exit status."""
+    """Convert exceptions into messages on standard error and an exit status."""
 
     @functools.wraps(function)
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> T:

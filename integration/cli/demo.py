@@ -1,4 +1,4 @@
-"""Command `switchroom demo`: a simulated platform and Switchroom connected to it over HTTP."""
+"""Command `switchroom demo`: Switchroom, connected to a simulated platform over HTTP."""
 
 from __future__ import annotations
 
@@ -74,7 +74,10 @@ def command(requested_port: int, data: Path, speed: float, seed: int, cdrs: int)
 
 @dataclass(frozen=True)
 class _SimulatedAccount:
-    """Options of the simulated platform: seed, number of CDRs, speed factor of calls."""
+    """Options of the simulated platform.
+
+    `cdrs`: approximate number of CDRs. `speed`: speed factor of calls.
+    """
 
     seed: int
     cdrs: int
@@ -274,7 +277,10 @@ def _wait_until(is_done: Callable[[], bool], children: list[ChildProcess], stop:
 
 
 class _StopOnSignal:
-    """Set an event on SIGTERM and SIGINT, so that processes stop in order."""
+    """Set an event on SIGTERM and SIGINT.
+
+    The child processes can then be stopped in order.
+    """
 
     def __enter__(self) -> threading.Event:
         event = threading.Event()

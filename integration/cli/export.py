@@ -155,7 +155,10 @@ class _ReadOnlyContext:
 
 
 def _audit_export(settings: Settings, export_name: str, rows: int) -> None:
-    """Record the export in the audit log through the writer, before the first byte is written."""
+    """Record the export in the audit log, through the writer.
+
+    Called before the first byte of the export is written.
+    """
     entry = {
         "who": f"{access_commands.ACTOR} ({_operating_system_user()})",
         "about": export_name,
@@ -198,7 +201,10 @@ def _operating_system_user() -> str:
 
 @contextmanager
 def _open_output(out: str) -> Iterator[BinaryIO]:
-    """Open standard output, or a file that appears under its name only after it is complete."""
+    """Open standard output, or a file that is written atomically.
+
+    The file gets its name only after it is complete.
+    """
     if out == "-":
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()

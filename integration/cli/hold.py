@@ -1,4 +1,4 @@
-"""Command `switchroom hold`: protect the records of a dispute from retention and erasure."""
+"""Command `switchroom hold`: protect records from retention and erasure."""
 
 from __future__ import annotations
 

@@ -97,7 +97,10 @@ def command(
 
 
 def _prompt_user(question: str, *, hidden: bool = False, optional: bool = False) -> str:
-    """Prompt for a value on standard error, because standard output is for the result."""
+    """Prompt for a value on standard error.
+
+    Standard output is for the result.
+    """
     answer = click.prompt(
         question, hide_input=hidden, err=True, default="" if optional else None, show_default=False
     )

@@ -1,4 +1,4 @@
-"""Table of command `catalogue`: operations of the platform and how Switchroom handles them."""
+"""Table of command `catalogue`: platform operations and their handling by Switchroom."""
 
 from __future__ import annotations
 

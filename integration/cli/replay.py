@@ -15,7 +15,10 @@ from integration.settings.model import load
 
 
 def _parse_time(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
-    """Convert a time in UTC or with an offset to UTC text, the order of the inbox."""
+    """Convert a time in UTC or with an offset to UTC text.
+
+    The inbox is ordered by UTC text.
+    """
     if value is None:
         return None
     try:

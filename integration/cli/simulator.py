@@ -54,9 +54,10 @@ def command(
     tls_cert: str | None,
     tls_key: str | None,
 ) -> None:
-    """Run a simulated platform with an invented account, months of history and live calls.
+    """Run a simulated platform with an invented account and live calls.
 
-    All data is in memory. Requests to /_simulator/… on the same port control it, from this host only.
+    The account has months of history. All data is in memory. Requests to /_simulator/… on the same port
+    control it, from this host only.
     """
     # Imported here because the help needs no web framework.
     from integration.simulator import serve

@@ -1,4 +1,7 @@
-"""Command `switchroom sync`: one sync with progress on a terminal and a summary table."""
+"""Command `switchroom sync`: one sync with progress and a summary table.
+
+Progress is shown on a terminal only.
+"""
 
 from __future__ import annotations
 

@@ -136,7 +136,7 @@ def _run_command(settings: Settings, name: str, arguments: dict[str, Any]) -> di
 
 
 def _format_cells(collection_result: dict[str, Any]) -> tuple[str, ...]:
-    """Format the cells of a collection, with dashes for missing counts and days."""
+    """Format a collection's cells, with dashes for missing counts and days."""
     platform_count = "–" if collection_result["there"] is None else f"{collection_result['there']:,}"
     days = [
         f"{collection_result[name]:,}" if collection_result["days"] else "–" for name in ("days", "agree")

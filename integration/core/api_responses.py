@@ -54,7 +54,10 @@ def build_error_response(
 
 
 def to_gateway_error(error: PlatformError) -> ApiError:
-    """Return the ApiError for a missing platform response: 504 for a timeout, otherwise 502."""
+    """Return the ApiError for a failed request to the platform.
+
+    Status 504 for a timeout, otherwise 502.
+    """
     return build_gateway_error(str(error), is_timeout(error))
 
 

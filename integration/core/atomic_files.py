@@ -11,7 +11,10 @@ from typing import BinaryIO
 
 
 def fsync_path(path: Path) -> None:
-    """Make a file, or the list of names in a folder, durable. Raises OSError."""
+    """Make a file, or the names in a folder, durable.
+
+    Raises OSError.
+    """
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -20,7 +23,10 @@ def fsync_path(path: Path) -> None:
 
 
 def hash_file(path: Path) -> tuple[int, str]:
-    """Return the size in bytes and the sha256 (hex) of a file. Raises OSError."""
+    """Return size in bytes and sha256 (hex) of a file.
+
+    Raises OSError.
+    """
     with open(path, "rb") as file:
         sha = hashlib.file_digest(file, "sha256")
         return file.tell(), sha.hexdigest()

@@ -18,7 +18,7 @@ def delay(
     jitter: tuple[float, float] = NO_JITTER,
     at_least: float = 0.0,
 ) -> float:
-    """Return the seconds to wait after the failed attempt number `attempt` (≥ 1).
+    """Return the seconds to wait after failed attempt number `attempt` (≥ 1).
 
     `gaps`: seconds by attempt; further attempts use the last one. `jitter`: the range of a random factor.
     `at_least`: minimum seconds, as requested by the other side.
@@ -35,7 +35,10 @@ def doubling(first: float, longest: float) -> list[float]:
 
 
 class Backoff:
-    """Delay of one repeated operation. Not thread-safe: the owner must hold a lock."""
+    """Delay of one repeated operation.
+
+    Not thread-safe: the owner must hold a lock.
+    """
 
     def __init__(self, gaps: Sequence[float], *, jitter: tuple[float, float] = NO_JITTER) -> None:
         self.failures = 0

@@ -36,7 +36,7 @@ def monotonic() -> float:
 
 
 def suspended_seconds() -> float:
-    """Return the seconds of suspension since the machine booted; 0.0 except on Linux."""
+    """Return the seconds of suspension since boot; 0.0 except on Linux."""
     if sys.platform != "linux":
         return 0.0
     return time.clock_gettime(time.CLOCK_BOOTTIME) - time.clock_gettime(time.CLOCK_MONOTONIC)

@@ -75,9 +75,10 @@ _handlers: dict[str, Handler] = {}
 
 
 def command(name: str) -> Callable[[H], H]:
-    """Register the decorated function as the handler of the command `name`, which is `noun.verb`.
+    """Register the decorated function as handler of the command `name`.
 
-    `factory.py`, which lists the modules of commands, must import the module.
+    `name`: of the form `noun.verb`. `factory.py`, which lists the modules of commands, must import the
+    module.
     """
 
     def register(handler: H) -> H:
@@ -92,12 +93,12 @@ def command(name: str) -> Callable[[H], H]:
 
 
 def registry() -> Mapping[str, Handler]:
-    """Return the handlers of all imported modules, by the name of their command."""
+    """Return the handlers of all imported modules, by command name."""
     return MappingProxyType(_handlers)
 
 
 def exchanged_name(name: str) -> str:
-    """Return the name of a command for the control channel and for stored commands.
+    """Return the command name for the control channel and stored commands.
 
     Both use the former name, so that a process of another version can execute the command.
     """
@@ -105,7 +106,10 @@ def exchanged_name(name: str) -> str:
 
 
 def find_handler(name: str) -> Handler:
-    """Return the handler of a command by its current or former name. Raises SwitchroomError."""
+    """Return the handler of a command by its current or former name.
+
+    Raises SwitchroomError for an unknown name.
+    """
     try:
         return _handlers[_current_names.get(name, name)]
     except KeyError:

@@ -21,7 +21,7 @@ RETRY_SECONDS = 1.0
 
 
 class Consumer:
-    """Call `work()` after each `wake()`, and every `check_every` seconds whether woken or not.
+    """Call `work()` after each `wake()`, at the latest every `check_every` seconds.
 
     A run that raises is logged, shown as failing, and retried after RETRY_SECONDS, then after twice as long,
     up to `check_every`; a `wake()` shortens that to RETRY_SECONDS.

@@ -28,7 +28,10 @@ from typing import Any
 
 
 class SwitchroomError(Exception):
-    """Base class of all errors of the product. `str(error)` is one line for users."""
+    """Base class of all errors of the product.
+
+    `str(error)` is one line for users.
+    """
 
 
 class ConfigurationError(SwitchroomError):
@@ -56,7 +59,10 @@ class StorageFull(StorageError):
 
 
 class StorageBroken(StorageError):
-    """The disk failed under the database. The connection must not be used any more."""
+    """The disk of the database failed.
+
+    The connection must not be used any more.
+    """
 
 
 class NewerDatabase(StorageError):
@@ -108,7 +114,10 @@ class PlatformThrottled(PlatformError):
 
 
 class PlatformRefused(PlatformError):
-    """A 4xx other than 401 and 429. A retry would be refused as well."""
+    """A 4xx other than 401 and 429.
+
+    A retry would be refused as well.
+    """
 
 
 class CredentialsRefused(PlatformError):
@@ -134,9 +143,9 @@ def is_timeout(error: BaseException) -> bool:
 
 
 def describe_failure(error: BaseException) -> str:
-    """Return the reason of a failed connection to a server other than the platform.
+    """Return the reason why a connection failed.
 
-    For the platform the message of the PlatformError has the reason.
+    For servers other than the platform. For the platform the message of the PlatformError has the reason.
     """
     cause: BaseException | None = error
     while cause is not None:

@@ -39,7 +39,7 @@ class _Component:
     """Whether the current stall is logged."""
 
     def seconds_silent(self, now: float) -> float:
-        """Return the seconds since the last heartbeat, or since `watch` if that was later."""
+        """Return seconds since the last heartbeat or `watch`, whichever was later."""
         return now - max(self.last_beat or 0.0, self.watched_since)
 
 
@@ -73,7 +73,10 @@ class Health:
             self._components.pop(name, None)
 
     def beat(self, name: str) -> None:
-        """Record a heartbeat of `name`. The result of its last attempt is unchanged."""
+        """Record a heartbeat of `name`.
+
+        The result of its last attempt is unchanged.
+        """
         with self._lock:
             component = self._components.setdefault(name, _Component())
             component.last_beat = clock.monotonic()
@@ -94,7 +97,10 @@ class Health:
             component.last_ok_at = clock.utc_text()
 
     def fail(self, name: str, error: object) -> None:
-        """Record a failed attempt of `name`, and a heartbeat. `error` must not contain secrets."""
+        """Record a failed attempt of `name`, and a heartbeat.
+
+        `error` must not contain secrets.
+        """
         with self._lock:
             component = self._components.setdefault(name, _Component())
             component.state, component.error = "failing", str(error) or type(error).__name__

@@ -24,7 +24,7 @@ See docs/calls.md#state-of-a-leg.
 
 
 def as_id(value: object) -> int | None:
-    """Return a JSON value as a 64-bit integer, None if it is not an integer.
+    """Convert a JSON value to a 64-bit integer, None if not integral.
 
     Integral numbers and decimal text are accepted. Negative integers are accepted, because collections accept
     them as keys. Returns None for other values, such as booleans, digits outside ASCII and text with white
@@ -40,7 +40,7 @@ def as_id(value: object) -> int | None:
 
 
 def parse_id(text: str | None) -> int | None:
-    """Parse the id in a URL or a form; None for other text.
+    """Parse the id in a URL or form; None for other text.
 
     An id has 1 to 19 ASCII digits and is at most `MAX_ID`.
     """
@@ -53,7 +53,7 @@ def id_list(ids: Iterable[int | str]) -> str:
 
 
 def event_clock(event_id: str, at: str) -> tuple[str | None, int | None]:
-    """Return the server name of an event id and its microseconds after `at`.
+    """Return server name and microseconds after `at` of an event id.
 
     `event_id`: `uk003.608920d55f7ac3.77053295`: server, 8 hex digits of Unix seconds, 5 of microseconds.
     `at`: `event_time`, 'YYYY-MM-DD HH:MM:SS' in UTC.

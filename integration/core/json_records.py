@@ -42,7 +42,10 @@ class RawJson(str):
 
 @dataclass(frozen=True, slots=True)
 class JsonRecord:
-    """Record of the platform: `text` as received (compact JSON), `values` by field name."""
+    """Record of the platform.
+
+    `text`: compact JSON with the content as received. `values`: values by field name.
+    """
 
     text: str
     values: dict[str, Any]
@@ -124,7 +127,10 @@ def read_record(text: str) -> JsonRecord:
 
 
 def serialize_values(values: Mapping[str, Any]) -> str:
-    """Return the compact text of a record. Values that are RawJson are inserted unchanged."""
+    """Return the compact text of a record.
+
+    Values that are RawJson are inserted unchanged.
+    """
     members = (
         f"{json.dumps(name, ensure_ascii=False)}:"
         + (
@@ -140,10 +146,11 @@ def serialize_values(values: Mapping[str, Any]) -> str:
 def replace_values(
     text: str, matches: Callable[[str], bool], replacement: str, exempt_fields: re.Pattern[str]
 ) -> str:
-    """Replace matching strings, keys and numbers in a JSON text and return it, compact.
+    """Replace matching strings, keys and numbers in a JSON text.
 
-    A string or key for which `matches` is true becomes `replacement`, a number becomes null unless
-    `exempt_fields` matches the name of its field. Raises PlatformBroken for malformed JSON.
+    Returns the text as compact JSON. A string or key for which `matches` is true becomes `replacement`, a
+    number becomes null unless `exempt_fields` matches the name of its field. Raises PlatformBroken for
+    malformed JSON.
     """
     tokens, field_name, replacement_token = _tokenize(text), "", json.dumps(replacement)
     for index, token in enumerate(tokens):
@@ -259,7 +266,10 @@ def _value_spans(tokens: list[str], start: int) -> Iterator[tuple[int, int]]:
 
 
 def _scan_object(tokens: list[str]) -> dict[str, Any]:
-    """Return the top-level values of an object; nested values and overlong numbers as RawJson."""
+    """Return the top-level values of an object.
+
+    Nested values and overlong numbers are RawJson.
+    """
     if tokens[0] != "{" or tokens[-1] != "}":
         raise PlatformBroken("the response is not a JSON object")
     values: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""Logging to standard error, one line per record for any values (promise S18)."""
+"""Logging to standard error, always one line per record (promise S18)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def escape_line(text: str) -> str:
 
 
 class OneLineFormatter(logging.Formatter):
-    """Format a record as one line, with UTC time and without secrets of paths."""
+    """Format a record as one line in UTC, without secrets of paths."""
 
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s")

@@ -66,7 +66,10 @@ def variants(e164: str) -> frozenset[str]:
 
 
 def compile_pattern(e164: str) -> re.Pattern[bytes]:
-    """Return a pattern that finds a number in bytes, not within more digits."""
+    """Return a pattern that finds a number in bytes.
+
+    The number is not found within a longer sequence of digits.
+    """
     number_variants = sorted(variants(e164), key=len, reverse=True)
     alternatives = "|".join(_SEPARATORS.join(variant) for variant in number_variants)
     return re.compile(rf"(?<![0-9])(?:{alternatives})(?![0-9])".encode())

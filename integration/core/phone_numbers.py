@@ -33,7 +33,7 @@ def is_withheld(raw: object) -> bool:
 
 
 def is_short(raw: str | None) -> bool:
-    """Return whether a number is an extension or a service number, by its length."""
+    """Return whether a number has the length of extensions or service numbers."""
     return (
         raw is not None and raw.isdecimal() and len(raw) <= MAX_EXTENSION_DIGITS and not raw.startswith("00")
     )
@@ -90,7 +90,10 @@ class PhoneNumbers:
         return self.format_display(raw)[0]
 
     def format_display(self, value: object) -> tuple[str, str]:
-        """Return the form for display and the international form; invalid numbers as received."""
+        """Return the form for display and the international form.
+
+        Invalid numbers are returned as received.
+        """
         if not value:
             return "", ""
         raw = str(value)

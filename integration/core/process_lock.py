@@ -33,9 +33,10 @@ class Holder:
 
     @property
     def is_alive(self) -> bool:
-        """False only if the process has certainly ended, even if its parent has not read its exit status.
+        """False only if the process has certainly ended.
 
-        The worker of a killed supervisor can hold the lock after that.
+        That includes a process whose exit status its parent has not read. The worker of a killed supervisor
+        can hold the lock after that.
         """
         try:
             os.kill(self.pid, 0)

@@ -79,9 +79,9 @@ class Scheduler:
         self._watch_thread.start()
 
     def stop(self, timeout: float) -> None:
-        """Start no more jobs, and wait at most `timeout` seconds for running jobs.
+        """Start no more jobs and wait for running jobs.
 
-        A long job must check `stopping`.
+        `timeout`: maximum wait in seconds. A long job must check `stopping`.
         """
         self.stopping.set()
         if not self._apscheduler.running:
@@ -142,7 +142,10 @@ class Scheduler:
             self._reschedule(job.id, 0.0)
 
     def run_job(self, name: str, job: Job, *arguments: object) -> None:
-        """Run `job(*arguments)` in this thread and report the result to Health. Raises nothing."""
+        """Run `job(*arguments)` in this thread and report the result to Health.
+
+        Raises nothing.
+        """
         if self.stopping.is_set():
             return
         self._nudged.discard(name)
@@ -229,7 +232,10 @@ class Every(BaseTrigger):
 
 
 def _make_apscheduler() -> Any:
-    """Return an APScheduler with a thread pool for each of EXECUTORS. The library has no types."""
+    """Return an APScheduler with a thread pool for each of EXECUTORS.
+
+    The result is `Any`, because the library has no types.
+    """
     # APScheduler warns when a job is due while it still runs, which is normal for a long full sync.
     logging.getLogger("apscheduler.scheduler").setLevel(logging.ERROR)
     return BackgroundScheduler(  # type: ignore[no-untyped-call]

@@ -27,7 +27,10 @@ def _format_day(day_number: int) -> str:
 
 
 def parse_seconds(text: object) -> int | None:
-    """Parse 'YYYY-MM-DD HH:MM:SS' or 'YYYY-MM-DD' in UTC to Unix seconds; None for anything else."""
+    """Parse 'YYYY-MM-DD HH:MM:SS' or 'YYYY-MM-DD' in UTC to Unix seconds.
+
+    Returns None for anything else.
+    """
     if not isinstance(text, str):
         return None
     midnight = _parse_midnight(text[:10])

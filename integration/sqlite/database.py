@@ -137,7 +137,7 @@ class Database:
         return future
 
     def write(self, work: Callable[[Transaction], T], timeout: float | None = None) -> T:
-        """Run `work` in the writer's next transaction and return its result when durable.
+        """Run `work` on the writer thread and return the durable result.
 
         `timeout`: seconds; None waits without a limit. Must not be called in a write job, which would wait
         for itself. Raises StorageBusy, StorageFull, StorageBroken, TimeoutError (`work` may still run later),
@@ -158,7 +158,7 @@ class Database:
 
     @property
     def is_healthy(self) -> bool:
-        """False after the writer has failed or ended, so that writes cannot become durable."""
+        """False after the writer failed or ended: no write becomes durable."""
         return self._broken is None and self._thread.is_alive()
 
     @property
@@ -191,7 +191,7 @@ class Database:
     def read(
         self, seconds: float | None = None, *, full_scan: bool = False
     ) -> AbstractContextManager[sqlite3.Connection]:
-        """Open a read-only connection with one consistent view of the database for the block.
+        """Open a read-only connection with one consistent view for the block.
 
         Rows are `sqlite3.Row`. A statement that runs later than `seconds` after the start of the block is
         aborted with sqlite3.OperationalError 'interrupted'. `full_scan`: an entire table will be read, so its
@@ -199,7 +199,7 @@ class Database:
         """
         return self._readers.read(seconds, full_scan)
 
-    # --- inside ------------------------------------------------------------------------------------
+    # --- internal ------------------------------------------------------------------------------------
 
     def _open_writer(
         self, synchronous: str, prepare: Callable[[sqlite3.Connection], None]
@@ -245,7 +245,7 @@ class Database:
                 return
 
     def _take_group(self) -> list[_Job] | None:
-        """Return the next group of jobs, oldest first; None at the end marker."""
+        """Return the next jobs, oldest first; None at the end marker."""
         first = self._jobs.get()
         if first is None:
             return None
@@ -276,7 +276,7 @@ class Database:
                 job.future.set_result(result)
 
     def _commit(self, jobs: list[_Job]) -> None:
-        """Run `jobs` in one transaction and set the result of each after COMMIT."""
+        """Run `jobs` in one transaction; set their results after COMMIT."""
         outcomes: list[tuple[Any, BaseException | None]] = []
         transaction = Transaction(self._writer, self.hooks, self.gates)
         try:
@@ -314,7 +314,7 @@ class Database:
         try:
             (result,) = job.work(transaction, [job.item])
         except BaseException as problem:
-            if self._affects_whole_group(problem):
+            if self._affects_all_jobs(problem):
                 raise
             self._writer.execute("ROLLBACK")
             self._writer.execute("BEGIN IMMEDIATE")
@@ -323,8 +323,11 @@ class Database:
             return [(None, problem)]
         return [(result, None)]
 
-    def _affects_whole_group(self, problem: BaseException) -> bool:
-        """Return whether an error affects all jobs: disk full, disk failure or lock."""
+    def _affects_all_jobs(self, problem: BaseException) -> bool:
+        """Return whether an error affects all jobs of the transaction.
+
+        True for a full disk, a failed disk and a held lock.
+        """
         if not isinstance(problem, sqlite3.Error):
             return False
         return isinstance(translate_error(problem, self.path), StorageFull | StorageBroken | StorageBusy)
@@ -335,7 +338,7 @@ class Database:
         items: list[Any],
         transaction: Transaction,
     ) -> list[tuple[Any, BaseException | None]]:
-        """Run all items in one savepoint; after a failure, each in a separate one."""
+        """Run all items in one savepoint; after a failure, each alone."""
         if work is _run_single and len(items) > 1:
             return [
                 outcome for item in items for outcome in self._run_in_savepoint(work, [item], transaction)
@@ -348,7 +351,7 @@ class Database:
                 (result, None) for _, result in zip(items, results, strict=True)
             ]
         except BaseException as problem:
-            if self._affects_whole_group(problem):
+            if self._affects_all_jobs(problem):
                 raise
             self._writer.execute("ROLLBACK TO job")
             self._writer.execute("RELEASE job")
@@ -388,7 +391,10 @@ class Database:
             self.on_broken(error)
 
     def _fail_jobs(self, jobs: list[_Job]) -> None:
-        """Fail `jobs` and all queued jobs, because no more writes can become durable."""
+        """Fail `jobs` and all queued jobs.
+
+        No more writes can become durable.
+        """
         while True:
             for job in jobs:
                 if not job.future.done():

@@ -61,7 +61,7 @@ def copy_database(
 
 
 def count_matches(path: Path, pattern: re.Pattern[bytes]) -> int:
-    """Count the matches in the bytes of a file; 0 without a file.
+    """Count the matches in a file's bytes; 0 without a file.
 
     Raises OSError.
     """

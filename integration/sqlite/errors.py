@@ -15,7 +15,10 @@ Errors of a single statement are not translated.
 
 
 def translate_error(error: sqlite3.Error, path: Path) -> StorageError:
-    """Return the StorageError for an SQLite error, with the next step in its message."""
+    """Return the StorageError for an SQLite error.
+
+    The message has the next step where one is available.
+    """
     code = getattr(error, "sqlite_errorcode", None)
     primary = code & 0xFF if isinstance(code, int) else None
     if primary in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):

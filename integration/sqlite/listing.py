@@ -1,4 +1,4 @@
-"""Keyset pagination of lists in a fixed order, and escaping of search texts.
+"""Keyset pagination of ordered lists, and escaping of search texts.
 
 A page starts after the key of the previous page's last row, so new rows cause neither repeated nor skipped
 rows.
@@ -17,23 +17,26 @@ _SEPARATOR = "~"
 
 
 def escape_like(text: str) -> str:
-    r"""Return a pattern of `LIKE … ESCAPE '\'` that matches only `text` itself."""
+    r"""Return a `LIKE … ESCAPE '\'` pattern that matches only `text` itself."""
     return text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Page of rows. `next`: cursor of the next page, None on the last page."""
+    """Page of rows.
+
+    `next`: cursor of the next page, None on the last page.
+    """
 
     rows: list[sqlite3.Row]
     next: str | None
 
 
 class Listing:
-    """Order of a list: columns that together identify a row, `-name` for descending order.
+    """Order of a list by columns that together identify a row.
 
-    `has_id`: the last column is an id, and a cursor without an id is ignored. Text is compared by the
-    collation of its column.
+    `order`: names of the columns, `-name` for descending order. `has_id`: the last column is an id, and a
+    cursor without an id is ignored. Text is compared by the collation of its column.
     """
 
     def __init__(self, *order: str, has_id: bool = True) -> None:
@@ -53,10 +56,10 @@ class Listing:
         cursor: str | None,
         size: int,
     ) -> Page:
-        """Return one page of the rows of `select`, a query without order and limit.
+        """Return one page of the rows of `select`.
 
-        `values`: its named parameters. `cursor`: cursor of the page, None for the first page. `size`: maximum
-        number of rows.
+        `select`: a query without order and limit. `values`: its named parameters. `cursor`: cursor of the
+        page, None for the first page. `size`: maximum number of rows.
         """
         key = self._parse_cursor(cursor)
         where = f" WHERE {self._condition}" if key else ""
@@ -71,7 +74,7 @@ class Listing:
         return _SEPARATOR.join(str(row[column]) for column in self._columns)
 
     def _parse_cursor(self, text: str | None) -> dict[str, Any]:
-        """Return the parameters of the condition; {} if `text` is not a cursor."""
+        """Return the condition's parameters; {} if `text` is not a cursor."""
         splits = len(self._columns) - 1
         values: list[Any] = (
             (text or "").rsplit(_SEPARATOR, splits)

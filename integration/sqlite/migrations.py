@@ -27,10 +27,11 @@ FORMER_TABLE = "_migrations"
 
 
 def migrate(connection: sqlite3.Connection, name: str, steps: Mapping[str, Step], create: Step) -> None:
-    """Apply the steps that are not recorded yet, in order, then `create` missing tables.
+    """Apply the missing steps in order, then `create` missing tables.
 
-    All changes are one transaction, so a killed process leaves the old or the new schema. A new file is
-    created in its current form and records all steps. Raises NewerDatabase with the file's `name`.
+    A step is missing if the file does not record it. All changes are one transaction, so a killed process
+    leaves the old or the new schema. A new file is created in its current form and records all steps. Raises
+    NewerDatabase with the file's `name`.
     """
     schema = open_schema(connection)
     migrations = Migrations(name.removesuffix(".db"))

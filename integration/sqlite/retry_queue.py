@@ -1,4 +1,4 @@
-"""Persistent retry queue: rows of a table that wait for their next attempt."""
+"""Persistent retry queue: table rows that wait for their next attempt."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from integration.sqlite.transaction import Transaction
 
 @dataclass(frozen=True, slots=True)
 class RetryQueue:
-    """Retry queue in `table`, whose column `tries` counts the attempts of each row.
+    """Retry queue in `table`, whose column `tries` counts attempts.
 
     `key`: columns of the primary key. `gaps`: seconds before each attempt; a row without a further gap fails
     permanently. `waiting`: SQL condition of unfinished rows. `columns`, `order`: columns and order of the
@@ -64,7 +64,10 @@ class RetryQueue:
         return True
 
     def finish(self, tx: Transaction, key: Sequence[object], tries: int, **changes: object) -> None:
-        """Record attempt number `tries` as the last, with the `changes` that finish the row."""
+        """Record attempt number `tries` as the last.
+
+        `changes`: other columns to set, which finish the row.
+        """
         self._update(tx, key, tries=tries, **{self.due_at: None}, **changes)
 
     def _update(self, tx: Transaction, key: Sequence[object], **changes: object) -> None:

@@ -14,7 +14,10 @@ from contextlib import contextmanager
 
 @contextmanager
 def _block_imports(*names: str) -> Iterator[None]:
-    """Let `import name` fail in the block (None in `sys.modules`), except for modules already loaded."""
+    """Make imports of these modules fail in the block.
+
+    Modules that are loaded already are exempt. None in `sys.modules` makes `import` fail.
+    """
     blocked = [name for name in names if name not in sys.modules]
     for name in blocked:
         sys.modules[name] = None  # type: ignore[assignment]

@@ -31,9 +31,10 @@ Gate = Callable[[Any], Any]
 
 
 class Transaction:
-    """Transaction of a write job: the writer's connection, and methods to announce changes.
+    """Transaction of a write job.
 
-    `hooks` and `gates`: those of the database, by table.
+    Has the writer's connection, and methods to announce changes. `hooks` and `gates`: those of the database,
+    by table.
     """
 
     def __init__(
@@ -69,7 +70,7 @@ class Transaction:
         return number
 
     def announce_many(self, topic: str, count: int) -> range:
-        """Record `count` changes as a single one, and return the range of their numbers.
+        """Record `count` changes as one; return the range of their numbers.
 
         The stored change has the last number, and `count` as its key. Listeners receive only this change.
         """

@@ -1,4 +1,4 @@
-"""Checkpoints of the write-ahead log (WAL), made by the writer of the database.
+"""Checkpoints of the write-ahead log (WAL), made by the writer.
 
 Automatic checkpoints of SQLite do not report a failing disk, and delay the results of a commit.
 """
@@ -59,7 +59,7 @@ class WriteAheadLog:
         self.checkpoint()
 
     def checkpoint(self) -> None:
-        """Copy the part of the WAL that no reader needs into the database.
+        """Copy the WAL into the database, except pages that readers need.
 
         Raises sqlite3.Error if the disk fails. A full disk or the lock of another program is only logged; the
         next checkpoint retries.
