@@ -48,7 +48,7 @@ def is_utc_time(resource: Resource, resource_field: Field) -> bool:
 
 
 def derive_columns(resource: Resource, labels: Labels) -> dict[str, DerivedColumn]:
-    """Return the derived columns by name, in the order of their source fields.
+    """Return derived columns by name, in the order of source fields.
 
     `labels` has the labels of codes from the platform's dictionaries.
     """

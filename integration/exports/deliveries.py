@@ -1,4 +1,4 @@
-"""States of the periods of export schedules, and a log of delivery attempts.
+"""States of export schedules' periods, and a log of delivery attempts.
 
 A period without a row was not processed yet. A `delivered` or `skipped` period is final unless a user
 requests its redelivery. An `open` period waits for its data, or for the next attempt after a failure.
@@ -52,7 +52,7 @@ class PeriodState:
     `tries` counts attempts since the last success or change by a user; the next is not before `next_at`.
     `holds_all`: the last attempt failed because of the target, so the schedule's other periods wait as well.
     `waits_for` describes the missing data; `partial_at` is the time at which an incomplete file was
-    delivered. `again` counts the redeliveries that users requested; `at_once`: a user requested the delivery
+    delivered. `redeliveries` counts those that users requested; `at_once`: a user requested the delivery
     without waiting for complete data.
     """
 
@@ -64,7 +64,7 @@ class PeriodState:
     error: str | None = None
     waits_for: str | None = None
     partial_at: str | None = None
-    again: int = 0
+    redeliveries: int = 0
     at_once: bool = False
 
 
@@ -90,7 +90,8 @@ class DeliveryAttempt:
 def load_period_states(connection: sqlite3.Connection, schedule_id: int) -> dict[str, PeriodState]:
     """Return the stored states of a schedule's periods by period key."""
     rows = connection.execute(
-        "SELECT period, state, tries, next_at, holds_all, error, waits_for, partial_at, again, at_once"
+        "SELECT period, state, tries, next_at, holds_all, error, waits_for, partial_at,"
+        " again AS redeliveries, at_once"
         " FROM export_periods WHERE schedule_id = ?",
         (schedule_id,),
     )
@@ -146,7 +147,10 @@ def request_redelivery(app_db: Database, schedule_id: int, period: str) -> None:
 
 
 def reset_retries(tx: Transaction, schedule_id: int) -> None:
-    """Clear back-off and errors of the open periods, so that the next run retries them."""
+    """Clear back-off and errors of the open periods.
+
+    The next run retries them.
+    """
     tx.execute(
         "UPDATE export_periods SET tries = 0, next_at = NULL, holds_all = 0, error = NULL"
         " WHERE schedule_id = ? AND state = 'open'",
@@ -155,7 +159,10 @@ def reset_retries(tx: Transaction, schedule_id: int) -> None:
 
 
 def delete_open_periods(tx: Transaction, schedule_id: int) -> None:
-    """Delete the open periods of a schedule whose frequency changes, because their keys become invalid."""
+    """Delete the open periods of a schedule whose frequency changes.
+
+    The keys of these periods become invalid.
+    """
     tx.execute("DELETE FROM export_periods WHERE schedule_id = ? AND state = 'open'", (schedule_id,))
 
 

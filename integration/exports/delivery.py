@@ -168,7 +168,7 @@ def _build_message(
 
 
 def build_message_id(sender: str, schedule: Schedule, outgoing: OutgoingFile) -> str:
-    """Return a Message-ID that is equal for repeated deliveries of the same file."""
+    """Return the Message-ID, equal for repeated deliveries of the same file."""
     is_complete = outgoing.incomplete_reason is None
     identity = (
         f"{sender} {schedule.id} {schedule.created_at} {outgoing.period} {is_complete} "
@@ -177,12 +177,12 @@ def build_message_id(sender: str, schedule: Schedule, outgoing: OutgoingFile) ->
     return f"<export-{hashlib.sha256(identity.encode()).hexdigest()[:32]}@{sender.rpartition('@')[2]}>"
 
 
-# --- an address ------------------------------------------------------------------------------------------
+# --- a URL -----------------------------------------------------------------------------------------------
 
 
 def _deliver_to_url(schedule: Schedule, outgoing: OutgoingFile) -> str:
-    url_parts = urlsplit(schedule.place)
-    path = f"{url_parts.path.rstrip('/')}/{quote(outgoing.name)}"
+    split_url = urlsplit(schedule.place)
+    path = f"{split_url.path.rstrip('/')}/{quote(outgoing.name)}"
     headers = {
         "Content-Type": FORMATS[schedule.form].mime,
         "X-Export-Rows": str(outgoing.rows),
@@ -192,8 +192,8 @@ def _deliver_to_url(schedule: Schedule, outgoing: OutgoingFile) -> str:
     if schedule.secret:
         headers["Authorization"] = schedule.secret
     try:
-        url = urlunsplit((url_parts.scheme, url_parts.netloc, path, url_parts.query, ""))
+        url = urlunsplit((split_url.scheme, split_url.netloc, path, split_url.query, ""))
         status = upload_file(url, outgoing.file, outgoing.size, headers)
     except (UploadFailed, ValueError) as error:
         raise DeliveryFailed(str(error)) from None
-    return f"uploaded to {urlunsplit((url_parts.scheme, url_parts.netloc, path, '', ''))}, status {status}"
+    return f"uploaded to {urlunsplit((split_url.scheme, split_url.netloc, path, '', ''))}, status {status}"

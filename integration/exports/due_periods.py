@@ -111,9 +111,10 @@ def list_due(connection: sqlite3.Connection, schedule: Schedule, now: datetime) 
 def find_abandoned(
     connection: sqlite3.Connection, schedule: Schedule, now: datetime
 ) -> tuple[DuePeriod, str] | None:
-    """Return the newest period too old for delivery, with the reason, or None.
+    """Return the newest period too old for delivery, and the reason.
 
-    Of settings only the last period can be delivered, because the mirror has no earlier state of them.
+    None if no open period is too old. Of settings only the last period can be delivered, because the mirror
+    has no earlier state of them.
     """
     max_periods = _max_periods(schedule)
     period = next(islice(_iter_ended(schedule, now), max_periods, None))
@@ -129,7 +130,10 @@ def find_abandoned(
 
 
 def find_last_ended(schedule: Schedule, now: datetime) -> Period:
-    """Return the last period that ended, whether its delivery is due or not."""
+    """Return the last period that ended.
+
+    Its delivery may not be due yet.
+    """
     zone = ZoneInfo(schedule.zone)
     return find_period(schedule.every, now.astimezone(zone).date()).previous
 
@@ -186,7 +190,10 @@ class Period:
         return _to_utc(self.first_day, time(), zone), _to_utc(self.end_day, time(), zone)
 
     def due_at(self, time_of_day: time, zone: ZoneInfo) -> datetime:
-        """Return the delivery time in UTC: `time_of_day` in `zone` on the day after the period."""
+        """Return the delivery time in UTC.
+
+        It is `time_of_day` in `zone` on the day after the period.
+        """
         return _to_utc(self.end_day, time_of_day, zone)
 
     @property
@@ -195,7 +202,10 @@ class Period:
 
     @property
     def label(self) -> str:
-        """Name in words: '19 November 2026', '16 November to 22 November 2026', 'November 2026'."""
+        """Name of the period in words.
+
+        '19 November 2026', '16 November to 22 November 2026' or 'November 2026'.
+        """
         last_day = self.end_day - _DAY
         if self.frequency == "month":
             return f"{self.first_day:%B %Y}"

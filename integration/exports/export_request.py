@@ -1,4 +1,4 @@
-"""Resolve the name and the URL parameters of an export into a selection.
+"""Convert name and URL parameters of an export into a selection.
 
 Downloads, export jobs, schedules and the command `export` use it.
 """
@@ -34,7 +34,10 @@ from integration.workspace import saved
 
 
 class ExportContext(Protocol):
-    """Settings and databases that exports read: `AppContext`, or databases opened by a command."""
+    """Settings and databases of exports.
+
+    Implemented by `AppContext`, and by databases that a command opened.
+    """
 
     @property
     def settings(self) -> Settings: ...
@@ -45,7 +48,7 @@ class ExportContext(Protocol):
 
 
 class UnknownExport(QueryError):
-    """The name is neither a preset nor a collection that can be exported."""
+    """The name is neither a preset nor an exportable collection."""
 
 
 def find_export(name: str) -> tuple[Resource, Preset | None]:
@@ -69,10 +72,10 @@ def build_selection(
     viewer: Visibility = UNLIMITED,
     person: Person | None = None,
 ) -> Selection:
-    """Build the selection of `args` (docs/exports.md), limited to the records that `viewer` can see.
+    """Build the selection of `args`, limited to records that `viewer` can see.
 
-    The column sets of `person` take precedence over shared ones. The caller checks the right to export with
-    `Visibility.check_export`. Raises QueryError and UnknownExport.
+    The parameters are in docs/exports.md. The column sets of `person` take precedence over shared ones. The
+    caller checks the right to export with `Visibility.check_export`. Raises QueryError and UnknownExport.
     """
     target, preset = find_export(name)
     hidden_fields, settings = viewer.hidden_fields(target), context.settings
@@ -98,7 +101,10 @@ def build_selection(
 
 
 def canonical_name(name: str) -> str:
-    """Return the name of an export in column sets, audit log and file names. Raise UnknownExport."""
+    """Return the stored name of an export.
+
+    Column sets, audit log and file names use this name. Raises UnknownExport.
+    """
     target, preset = find_export(name)
     return preset.name if preset else target.table
 
@@ -106,7 +112,10 @@ def canonical_name(name: str) -> str:
 def apply_column_set(
     app_db: Readable, name: str, args: Mapping[str, str], person: Person | None = None
 ) -> Mapping[str, str]:
-    """Replace `set` in `args` by the columns of the column set with this name. Raise QueryError."""
+    """Replace `set` in `args` by the columns of this column set.
+
+    Raises QueryError for an unknown set, and for `set` together with `columns`.
+    """
     set_name = args.get("set")
     if not set_name:
         return args

@@ -33,7 +33,10 @@ EXPORTS_PAGE = "/exports"
 
 
 def add_routes(blueprint: Blueprint, context: AppContext) -> None:
-    """Add the routes to `blueprint`, which is exempt from the login check: the routes authenticate."""
+    """Add the routes to `blueprint`.
+
+    The blueprint is exempt from the login check, because the routes authenticate.
+    """
     routes = _Routes(context)
     for rule, view, methods in (
         ("/exports/prepared/<int:number>", routes.show_status, ["GET", "HEAD"]),
@@ -163,7 +166,11 @@ class _Routes:
         return Response(status=204)
 
     def _find_own(self, number: int) -> tuple[ExportJobs, ExportJob, ExportCaller]:
-        """Return the job if the caller owns it and still has access to its records. Raise ApiError."""
+        """Return a job of the caller.
+
+        Raises ApiError 404 if the caller does not own it, 403 if the caller's access to its records has
+        changed.
+        """
         export_jobs = find_export_jobs(current_app)
         with self._context.app_db.read() as connection:
             job = prepared_exports.find(connection, number)

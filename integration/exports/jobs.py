@@ -1,7 +1,7 @@
-"""Export jobs: write large exports in the background, one after another, and keep their files.
+"""Export jobs: write large exports in the background, one at a time.
 
-Some formats can send no byte before the last row is written, so exports of more than
-`Format.background_above` rows would leave a browser without a response for minutes.
+Their files are kept for `exports.keep_days`. Some formats can send no byte before the last row is written, so
+exports of more than `Format.background_above` rows would leave a browser without a response for minutes.
 """
 
 from __future__ import annotations
@@ -206,7 +206,10 @@ class ExportJobs:
             self._remove_job(finished.pop(0))
 
     def _remove_orphans(self) -> None:
-        """Remove files without a finished job, left by a crash or by a restored backup."""
+        """Remove files without a finished job.
+
+        A crash or a restored backup leaves such files.
+        """
         with self._context.app_db.read() as connection:
             stored_names = {
                 self.path(job).name for job in prepared_exports.list_in_states(connection, "done")

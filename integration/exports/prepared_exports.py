@@ -85,9 +85,10 @@ def add(
     only_user: int | None,
     total: int,
 ) -> ExportJob:
-    """Add a job, or return the owner's active job with the same parameters.
+    """Add a job, or return an equal active job of the owner.
 
-    Raises DomainError if the owner has MAX_ACTIVE_PER_OWNER active jobs.
+    Jobs are equal if export, format and parameters are. Raises DomainError if the owner has
+    MAX_ACTIVE_PER_OWNER active jobs.
     """
     args_json = json.dumps({name: args[name] for name in sorted(args) if args[name]})
 

@@ -1,7 +1,8 @@
-"""Ready-made exports with names, labels and local times, in addition to plain collections.
+"""Ready-made exports with names, labels and local times.
 
-A preset reads one table: a collection's, or the derived table of calls. `columns` is the documented default
-order (docs/exports.md). All other fields of the table and its derived columns can be requested too.
+They are available in addition to plain collections. A preset reads one table: a collection's, or the derived
+table of calls. `columns` is the documented default order (docs/exports.md). All other fields of the table and
+its derived columns can be requested too.
 """
 
 from __future__ import annotations

@@ -296,7 +296,7 @@ def _build_nul_condition(preset: Preset) -> str:
 def list_derived_columns(
     connection: sqlite3.Connection, resource: Resource, preset: Preset | None
 ) -> Mapping[str, DerivedColumn]:
-    """Return the columns available in addition to the record's own fields, by name."""
+    """Return the columns in addition to the record's own fields, by name."""
     if preset is not None and preset.has_own_table:
         return {column.name: column for column in preset.derived_columns}
     return derive_columns(resource, dictionaries.load_labels(connection, resource))

@@ -1,8 +1,9 @@
-"""Deliver due export schedules: each period once, oldest first, when its records are complete.
+"""Delivery of due export schedules.
 
-A period is marked as delivered after its target has accepted the file. A crash between the two repeats the
-delivery with the same file name or Message-ID; a crash never loses a delivery. Each schedule delivers in a
-separate thread, so that a target that hangs delays no other schedule.
+Each period is delivered once, oldest first, when its records are complete. A period is marked as delivered
+after its target has accepted the file. A crash between the two repeats the delivery with the same file name
+or Message-ID; a crash never loses a delivery. Each schedule delivers in a separate thread, so that a target
+that hangs delays no other schedule.
 """
 
 from __future__ import annotations
@@ -90,7 +91,7 @@ class ScheduleRunner:
         return failing[0] if failing else None
 
     def deliver_due(self, schedule: Schedule) -> None:
-        """Deliver the due periods of one schedule until none is left or the target fails."""
+        """Deliver the due periods of one schedule until its target fails."""
         with self._context.app_db.read() as connection:
             abandoned = find_abandoned(connection, schedule, clock.now())
         if abandoned is not None:
@@ -158,7 +159,7 @@ class ScheduleRunner:
                 with self._writing_lock:
                     rows = self._write_file(due_period, file)
                 size = file.tell()
-                repeat_number = due_period.delivery_state.again
+                repeat_number = due_period.delivery_state.redeliveries
                 outgoing = OutgoingFile(
                     file, name, size, rows, key, due_period.period.label, incomplete_reason, repeat_number
                 )
@@ -200,7 +201,10 @@ class ScheduleRunner:
         return False
 
     def _write_file(self, due_period: DuePeriod, file: IO[bytes]) -> int:
-        """Write the export of a period with the rights of the schedule's owner. Return the number of rows."""
+        """Write the export of a period and return the number of rows.
+
+        The rights of the schedule's owner apply.
+        """
         schedule, settings = due_period.schedule, self._context.settings
         target, _ = export_request.find_export(schedule.export)
         person = people.find(self._context.app_db, schedule.who)

@@ -43,14 +43,14 @@ TARGETS: tuple[Target, ...] = get_args(Target)
 MAX_SCHEDULES = 100
 """Largest number of schedules of an installation."""
 MAX_NAME_LENGTH = 60
-"""Characters of a schedule's name; the rest is cut off."""
+"""Characters of a schedule's name; a longer name is truncated."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
     """A recurring export.
 
-    `export` and `form` are those of `/exports/<export>.<form>`, `args` the parameters. `file` is the prefix
+    `export` and `form` are as in `/exports/<export>.<form>`, `args` the parameters. `file` is the prefix
     of file names, before the period. `at` is 'HH:MM' in `zone`. `place` is a folder below `exports.folder`,
     e-mail addresses separated by blanks, or a URL; `secret` is the Authorization header for the URL, or ''.
 
@@ -80,7 +80,10 @@ class Schedule:
 
     @property
     def display_place(self) -> str:
-        """`place` for pages and logs, without the query of a URL, which may contain credentials."""
+        """`place` for pages and logs, without the query of a URL.
+
+        The query may contain credentials.
+        """
         return self.place.partition("?")[0] if self.target == "put" else self.place
 
 

@@ -74,7 +74,10 @@ class Selection:
         return self.preset.name if self.preset else self.resource.table
 
     def describe(self) -> list[tuple[str, str]]:
-        """Return the filters and the order as (label, value) lines for the reader of the file."""
+        """Return the filters and the order as (label, value) lines.
+
+        The lines are for users who read the file.
+        """
         lines = []
         for entry in self.query.conditions:
             for condition in entry.conditions if isinstance(entry, AnyOf) else (entry,):
@@ -99,7 +102,10 @@ class Selection:
         return replace(self, query=self.query.with_conditions(*conditions))
 
     def with_calls(self, call_filter: CallFilter) -> Selection:
-        """Limit the selection to calls that match `call_filter`, or to the records of these calls."""
+        """Limit the selection to matching calls, or to their records.
+
+        `call_filter`: the conditions of the calls.
+        """
         return replace(self, call_filters=(*self.call_filters, call_filter))
 
 

@@ -1,4 +1,4 @@
-"""Entry point of the facade: `Facade.respond` handles every request below a base path."""
+"""Entry point of the facade: handling of requests below a base path."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class PathBelowBase(PathConverter):
 def list_base_paths(context: AppContext) -> tuple[str, ...]:
     """Return the base paths, longest first.
 
-    They are the configured ones, and the path of `platform.base_url` with either version segment.
+    These are the configured paths, and the path of `platform.base_url` with either version segment.
     """
     paths = {path.rstrip("/") for path in context.settings.facade.base_paths}
     platform_path = urlsplit(str(context.settings.platform.base_url)).path.rstrip("/")
@@ -93,12 +93,12 @@ def make_blueprint(context: AppContext, fetch_file: FetchFile | None = None) -> 
 def _add_routes(bases: Iterable[str], facade: Facade, state: BlueprintSetupState) -> None:
     """Add routes for all paths below `bases` and all methods.
 
-    With a list of methods, Flask would answer a TRACE with an error of another form.
+    With a list of methods, Flask would respond to a TRACE with an error of another form.
     `Blueprint.add_url_rule` always sets a list of methods, so the rules are added directly.
     """
     routes = state.app.url_map
     routes.converters["facade_rest"] = PathBelowBase
-    endpoint = f"{NAME}.answer"
+    endpoint = f"{NAME}.respond"
     state.app.view_functions[endpoint] = facade.respond
     for base in bases:
         for path in (base, f"{base}/", f"{base}/<facade_rest:rest>"):
@@ -157,7 +157,7 @@ class Facade:
             parameters = fax_match.groupdict()
         if operation is not None and EXPOSURE[operation.name] is Exposure.PUBLIC:
             return forward_public(
-                self._build_request(Caller("nobody"), method, path, operation, parameters), self.authenticator
+                self._build_request(Caller("unauthenticated client"), method, path, operation, parameters), self.authenticator
             )
         caller = self.authenticator.identify(request)
         facade_request = self._build_request(caller, method, path, operation, parameters)
@@ -259,7 +259,10 @@ def _format_allow(methods: Iterable[str]) -> str:
 
 
 def _select_error_headers(error: HTTPException) -> dict[str, str]:
-    """Return the headers of an error, such as Content-Range of a 416 and Allow of a 405."""
+    """Return the headers of an error.
+
+    Examples: Content-Range of a 416, Allow of a 405.
+    """
     return {name: value for name, value in error.get_headers() if name != "Content-Type"}
 
 

@@ -115,7 +115,7 @@ def _serve_file(request: FacadeRequest) -> Response:
 
 
 def _audit_access(request: FacadeRequest) -> None:
-    """Record the access to a recording, voicemail or fax in the audit log (promise S14).
+    """Record the access to a file in the audit log (promise S14).
 
     Of several Range requests only the one that starts at byte 0 is recorded.
     """
@@ -178,7 +178,10 @@ def serve_user_cdrs(request: FacadeRequest) -> Response:
 
 
 def _mirror_record(request: FacadeRequest, target: Resource, record_id: int) -> None:
-    """Request and store the record of a file, which determines the file's path. Raise ApiError."""
+    """Request and store the record of a file.
+
+    The record determines the file's path. Raises ApiError.
+    """
     requested_at = clock.utc_text()
     try:
         record = request.context.platform.item(f"/{target.collection}/{record_id}", priority=INTERACTIVE)

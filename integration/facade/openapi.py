@@ -221,7 +221,10 @@ def _build_responses(operation: Operation) -> Json:
 
 
 def _has_ranges(operation: Operation) -> bool:
-    """Return whether a response supports Range: archived files do, generated CSV files do not."""
+    """Return whether a response supports Range.
+
+    Archived files support Range, generated CSV files do not.
+    """
     return _EXPOSURE.get(operation.name) is Exposure.FILE and not operation.path.endswith(".csv")
 
 

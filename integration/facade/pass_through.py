@@ -1,4 +1,4 @@
-"""Pass-through: forward requests to the platform with the client's rights and relay the responses."""
+"""Pass-through of requests to the platform, with the client's rights."""
 
 from __future__ import annotations
 
@@ -56,7 +56,10 @@ def fetch(request: FacadeRequest) -> PlatformResponse:
 
 
 def fetch_or_raise(request: FacadeRequest) -> PlatformResponse:
-    """Return the platform's response to this GET. Raise ApiError for a 5xx as well."""
+    """Return the platform's response to this GET.
+
+    Raises ApiError, for a 5xx as well.
+    """
     platform_response = fetch(request)
     if platform_response.status >= 500:
         raise to_gateway_error(
@@ -83,9 +86,10 @@ def select_passed_headers(headers: Mapping[str, str]) -> dict[str, str]:
 
 
 def forward(request: FacadeRequest) -> Response:
-    """Forward a GET and relay the response, a file while it is downloaded.
+    """Forward a GET and relay the response.
 
-    Raises ApiError 502 or 504 without a response; for clients that can read the mirror also for a 5xx.
+    A file is relayed while it is downloaded. Raises ApiError 502 or 504 without a response; for clients that
+    can read the mirror also for a 5xx.
     """
     context = request.context
     try:
@@ -126,7 +130,10 @@ def forward(request: FacadeRequest) -> Response:
 
 
 def read_through(request: FacadeRequest, resource: Resource) -> Response:
-    """Forward a GET, store the returned records of a mirrored collection, and relay the response."""
+    """Forward a GET, store the returned records and relay the response.
+
+    For mirrored collections.
+    """
     requested_at = clock.utc_text()
     platform_response = fetch_or_raise(request)
     if platform_response.status == 200 and request.caller.can_read_mirror and _has_plain_records(request):
@@ -162,5 +169,8 @@ def store_in_mirror(request: FacadeRequest, resource: Resource, body: bytes, req
 
 
 def _has_plain_records(request: FacadeRequest) -> bool:
-    """Return whether the response has complete records, unchanged by include, fields or group_by."""
+    """Return whether the response has complete and unchanged records.
+
+    The parameters include, fields and group_by change records.
+    """
     return not any(name in ("include", "group_by") or name.startswith("fields") for name in request.args)

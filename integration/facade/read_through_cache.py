@@ -1,4 +1,7 @@
-"""Read-through for resources that are not mirrored, with a response cache for platform outages."""
+"""Read-through for resources that are not mirrored.
+
+A response cache covers outages of the platform.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ FRESH_SECONDS = 86400.0
 
 
 def read(request: FacadeRequest) -> Response:
-    """Return the platform's response, or the cached one while the platform is unreachable.
+    """Return the platform's response, or the cached one during an outage.
 
     Raises ApiError 502 or 504 if there is neither.
     """

@@ -201,7 +201,7 @@ def _build_record_response(
 
 
 def check_user_scope(request: FacadeRequest, resource: Resource, key: int | str) -> None:
-    """Raise ApiError 403 if the key is limited to a user and the record is another user's."""
+    """Raise ApiError 403 if the record is outside the key's user scope."""
     if request.caller.visibility.user_scope is None:
         return
     record_query = Query(resource, (Condition(resource.key or "id", "eq", key),))
@@ -212,7 +212,10 @@ def check_user_scope(request: FacadeRequest, resource: Resource, key: int | str)
 
 
 def _parse_key(request: FacadeRequest, resource: Resource) -> tuple[str | None, int | str]:
-    """Return the key field (None: the default one) and the key of the record in the path."""
+    """Return key field and key of the record in the path.
+
+    The field is None for the default key field.
+    """
     if "e164" in request.path_parameters:
         return "e164", request.path_parameters["e164"].lstrip("+")
     value = int(request.path_parameters["id"])

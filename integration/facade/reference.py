@@ -1,4 +1,7 @@
-"""Routes `/openapi.json` and `/docs`, a page of the document without scripts and external resources."""
+"""Routes `/openapi.json` and `/docs`.
+
+`/docs` is a page of the document without scripts and external resources.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +55,7 @@ def _group_operations(openapi: Json) -> list[tuple[str, list[tuple[str, str, Jso
 
 
 def _format_value(value: Any) -> str:
-    """Format the type of a schema in words, or an example as JSON."""
+    """Format a schema's type in words, or an example as JSON."""
     if isinstance(value, dict) and "$ref" in value:
         return str(value["$ref"]).rpartition("/")[2]
     if isinstance(value, dict) and ("type" in value or "items" in value):

@@ -84,9 +84,10 @@ class FacadeRequest:
 
 
 def check_rights(request: FacadeRequest) -> None:
-    """Raise ApiError 403 or QueryError if a local key lacks the rights for a request.
+    """Check that a local key has the rights for a request.
 
-    The platform checks the rights of platform credentials.
+    Raises ApiError 403, or QueryError for a filter or sort by a secret field. The platform checks the rights
+    of platform credentials.
     """
     key = request.caller.key
     if key is None:

@@ -72,7 +72,10 @@ def _check_allowed(request: FacadeRequest) -> None:
 
 
 def is_destructive(request: FacadeRequest) -> bool:
-    """Return whether a request deletes an entire collection or the account, documented or not."""
+    """Return whether a request deletes an entire collection or the account.
+
+    Includes undocumented operations.
+    """
     if request.operation is not None:
         return EXPOSURE[request.operation.name] is Exposure.DESTRUCTIVE
     collection = request.path.strip("/")
@@ -101,7 +104,7 @@ def _read_body(request: FacadeRequest) -> bytes | None:
 
 
 def check_origin(request: FacadeRequest) -> None:
-    """Raise ApiError 403 for a cross-site POST with Basic credentials of a browser.
+    """Raise ApiError 403 for cross-site POSTs with Basic credentials of browsers.
 
     A browser that stored Basic credentials for this host sends them with every POST that another site's page
     triggers. Requests that need a preflight (other methods, a JSON content type, X-Auth-Token) are subject to
@@ -138,7 +141,10 @@ def check_content_type(request: Request) -> None:
 
 
 def _restrict_to_own_user(body: bytes, user_id: int) -> bytes:
-    """Set `from` of a click-to-call to the user of a key with a user scope. Raise ApiError 400 or 403."""
+    """Set `from` of a click-to-call to `user_id`, the key's user scope.
+
+    Raises ApiError 400 for a body that is not a JSON object, 403 for another user.
+    """
     try:
         parsed = orjson.loads(body)
     except orjson.JSONDecodeError as error:

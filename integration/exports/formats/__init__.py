@@ -15,7 +15,10 @@ FORMATS: dict[str, Format] = {
 
 
 def list_available(resource: Resource, person: Person) -> list[Format]:
-    """Return the formats in which `person` can export `resource`, in the order of the pages."""
+    """Return the formats in which `person` can export `resource`.
+
+    They are in the order of the pages.
+    """
     return [entry for entry in list_by_page_order() if entry.is_available(resource, person)]
 
 

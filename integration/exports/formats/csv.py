@@ -23,9 +23,10 @@ CHUNK_ROWS = 2000
 def stream(
     read: OpenReader, selection: Selection, *, bom: bool = False, chunk_rows: int = CHUNK_ROWS
 ) -> ExportStream:
-    """Return the file in chunks: the header, then `chunk_rows` records per chunk, in constant memory.
+    """Return the file in chunks, computed in constant memory.
 
-    Raises QueryError before the first chunk.
+    The first chunk is the header, each further chunk has `chunk_rows` records. Raises QueryError before the
+    first chunk.
     """
     return ExportStream(read, selection, partial(chunks, bom=bom, chunk_rows=chunk_rows))
 
@@ -81,7 +82,7 @@ def chunks(
 
 
 def _find_digit_columns(connection: sqlite3.Connection, export_query: ExportQuery) -> frozenset[str]:
-    """Return the columns whose cell in the first row begins with a digit."""
+    """Return columns whose cell in the first row begins with a digit."""
     cells = ", ".join(column.sql for column in export_query.columns)
     sql = f"SELECT {cells} FROM {export_query.table} WHERE rowid = :first"
     row = connection.execute(sql, {**export_query.values, "first": export_query.first_rowid}).fetchone() or ()
@@ -110,7 +111,7 @@ def _build_line_sql(export_query: ExportQuery, digit_columns: frozenset[str], *,
 def _build_cell_sql(
     column: Column, export_query: ExportQuery, *, strip_nul: bool, starts_with_digit: bool
 ) -> tuple[str, str]:
-    """Return the printf conversion and the SQL expression for the cells of a column."""
+    """Return printf conversion and SQL expression of a column's cells."""
     value = f"without_nul({column.sql})" if strip_nul else column.sql
     if column.kind == "secret":
         return '"%w"', f"CASE WHEN {value} IS NULL THEN '' ELSE '{MASK}' END"
@@ -134,12 +135,13 @@ def _build_cell_sql(
 
 
 def _guard_formula(cell: str, starts_with_digit: bool) -> str:
-    """Return SQL that puts `'` before a cell that a spreadsheet treats as a formula.
+    """Return SQL that adds the prefix `'` to formulas.
 
-    A phone number with a plus sign is not a formula. Each comparison costs as much as reading the cell.
-    Nearly every cell is empty or begins with a letter or a digit, so these comparisons come first, starting
-    with the one that fits most cells of the column. In character order, tab and CR are below 14; '+', ',' and
-    '-' are between '*' and '.'; '=' and '@' are between the digits and the letters.
+    A formula is a cell that a spreadsheet would run. A phone number with a plus sign is not a formula. Each
+    comparison costs as much as reading the cell. Nearly every cell is empty or begins with a letter or a
+    digit, so these comparisons come first, starting with the one that fits most cells of the column. In
+    character order, tab and CR are below 14; '+', ',' and '-' are between '*' and '.'; '=' and '@' are
+    between the digits and the letters.
     """
     is_letter, is_digit = f"{cell} >= 'A'", f"({cell} < '=' AND {cell} >= '.')"
     likely_test, other_test = (is_digit, is_letter) if starts_with_digit else (is_letter, is_digit)
@@ -158,7 +160,7 @@ def _guard_formula(cell: str, starts_with_digit: bool) -> str:
 
 
 def quote_cell(text: str) -> str:
-    """Quote and guard a text cell in the same way as the SQL expressions."""
+    """Quote and guard a text cell as the SQL expressions do."""
     number = text[1:]
     is_phone_number = 6 <= len(number) <= 15 and number.isascii() and number.isdigit()
     if text.startswith(("=", "@", "-", "\t", "\r")) or (text.startswith("+") and not is_phone_number):

@@ -30,12 +30,13 @@ class StreamOptions:
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """One file format. `suffix` is its name and the file suffix; `label` and `hint` are shown on pages.
+    """File format of exports.
 
-    `write` prepares selections of more than `background_above` rows in the background. `order` is the
-    position on pages, `package` an optional Python package that the format requires, `right` a right required
-    in addition to “export”. `for_media` limits the format to collections with files. `write_months`
-    implements `--partition-by month`.
+    `suffix` is its name and the file suffix; `label` and `hint` are shown on pages. `write` prepares
+    selections of more than `background_above` rows in the background. `order` is the position on pages,
+    `package` an optional Python package that the format requires, `right` a right required in addition to
+    “export”. `for_media` limits the format to collections with files. `write_months` implements
+    `--partition-by month`.
     """
 
     suffix: str
@@ -56,7 +57,10 @@ class Format:
             raise ValueError(f"The format {self.suffix} has `background_above` but no `write`.")
 
     def is_available(self, resource: Resource, person: Person) -> bool:
-        """Return whether the format is installed, supports `resource` and is permitted to `person`."""
+        """Return whether `person` can export `resource` in this format.
+
+        The package of the format must be installed.
+        """
         return (
             (self.package is None or find_spec(self.package) is not None)
             and (not self.for_media or resource.collection in MEDIA_COLLECTIONS)

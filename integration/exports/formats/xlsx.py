@@ -197,32 +197,32 @@ def _make_cell_writer(
     write_string, write_number = worksheet._write_string, worksheet._write_number
     time_format, duration_format = formats.time_format, formats.duration_format
 
-    def write_text_cell(row: int, place: int, value: Any) -> None:
+    def write_text_cell(row: int, column_index: int, value: Any) -> None:
         if type(value) is not str:
             value = str(value)
         if "\x00" in value:
             value = without_nul(value)
-        if write_string(row, place, value) == TRUNCATED:
+        if write_string(row, column_index, value) == TRUNCATED:
             formats.truncated_count += 1
 
-    def write_number_cell(row: int, place: int, value: Any) -> None:
+    def write_number_cell(row: int, column_index: int, value: Any) -> None:
         if type(value) is str or not -MAX_EXACT_INTEGER <= value <= MAX_EXACT_INTEGER:
-            write_text_cell(row, place, value)
+            write_text_cell(row, column_index, value)
         else:
-            write_number(row, place, value)
+            write_number(row, column_index, value)
 
-    def write_duration_cell(row: int, place: int, value: Any) -> None:
+    def write_duration_cell(row: int, column_index: int, value: Any) -> None:
         if type(value) is str or not 0 <= value <= MAX_EXACT_INTEGER:
-            write_text_cell(row, place, value)
+            write_text_cell(row, column_index, value)
         else:
-            write_number(row, place, value / _DAY_SECONDS, duration_format)
+            write_number(row, column_index, value / _DAY_SECONDS, duration_format)
 
-    def write_time_cell(row: int, place: int, value: Any) -> None:
+    def write_time_cell(row: int, column_index: int, value: Any) -> None:
         days = _to_excel_days(value, zone)
         if days is None:
-            write_text_cell(row, place, value)
+            write_text_cell(row, column_index, value)
         else:
-            write_number(row, place, days, time_format)
+            write_number(row, column_index, days, time_format)
 
     if column.kind in ("time", "utc", "local"):
         return write_time_cell
