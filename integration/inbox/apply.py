@@ -30,7 +30,7 @@ from integration.sqlite.transaction import Transaction
 log = logging.getLogger(__name__)
 
 BATCH_SIZE = 256
-"""Most webhooks of one transaction."""
+"""Maximum number of webhooks of one transaction."""
 
 BURST_WEBHOOKS = 8
 """Webhooks received during a batch above which the applier pauses.

@@ -33,10 +33,10 @@ Acknowledgement = Literal["stored", "duplicate", "unreadable"]
 """`status` of the 200 response to the sender."""
 
 GROUP_SIZE = 512
-"""Most webhooks of one commit, deletion or rewrite."""
+"""Maximum number of webhooks of one commit, deletion or rewrite."""
 
 MAX_PROBLEMS_SHOWN = 20
-"""Most problems in an InboxOverview."""
+"""Maximum number of problems in an InboxOverview."""
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS inbox (

@@ -1,4 +1,4 @@
-"""Publish changes of the writer to subscribers, without gaps and with bounded queues.
+"""Publication of changes to subscribers, without gaps and with bounded queues.
 
 A subscriber registers first, then reads missed changes from the database, then receives new ones. A change
 that is committed in between arrives twice and is returned once.

@@ -77,7 +77,7 @@ class Renderer:
         self._renderings: OrderedDict[tuple[int, Hashable], _Rendering] = OrderedDict()
 
     def render(self, app: Flask, change: Change, viewer: Viewer) -> str:
-        """Return the frames of one change, '' if the viewer does not see it.
+        """Return the frames of a change, '' if the viewer cannot see it.
 
         Raises SubscriptionLost if rendering fails or takes too long.
         """
@@ -186,7 +186,10 @@ class EventStream:
             return
 
     def _drop_superseded(self, changes: list[Change]) -> list[Change]:
-        """Drop changes of `latest_only` topics that a later change with the same key supersedes."""
+        """Drop superseded changes of `latest_only` topics.
+
+        A later change with the same topic and key supersedes a change.
+        """
         last_numbers = {(change.topic, change.key): change.number for change in changes}
         return [
             change

@@ -1,4 +1,4 @@
-"""`backup`: copy all data of data_dir that cannot be recreated, while `serve` runs.
+"""`backup`: copy all irreplaceable data of data_dir while `serve` runs.
 
 The databases are copied in a fixed order, because each stores its position in another one: house.db stores up
 to which change it has processed the calls of mirror.db, mirror.db stores in `_applied` which webhooks of
@@ -169,7 +169,10 @@ def _copy_database(source: Path, target: Path, progress: Progress) -> Entry:
 
 
 def _read_expected_files(mirror_path: Path) -> dict[str, tuple[int | None, str | None]]:
-    """Return size and sha256 at the time of the download by path below data_dir."""
+    """Return size and sha256 of downloaded files by path below data_dir.
+
+    Both are as they were at the time of the download.
+    """
     with open_readonly(mirror_path) as connection:
         return {file.path: (file.size, file.sha256) for file in archive_queries.iterate_files(connection)}
 
@@ -213,7 +216,7 @@ def _copy_archive(
 
 
 def _make_linked_entry(path: str, target: Path, expected: tuple[int | None, str | None] | None) -> Entry:
-    """Build the manifest entry of a linked file with the sha256 of its download.
+    """Build a linked file's manifest entry with the sha256 of its download.
 
     The file is read only if no sha256 is stored: reading the entire archive for each backup would take hours,
     and `restore` and `verify` compare the content with the same sha256.
@@ -229,7 +232,10 @@ def _copy_entry(path: str, source: Path, target: Path) -> Entry:
 
 
 def _iterate_files(folder: Path) -> Iterator[Path]:
-    """Yield the complete regular files below `folder`, without symbolic links and running downloads."""
+    """Yield the complete regular files below `folder`.
+
+    Symbolic links and running downloads are excluded.
+    """
     try:
         listing = sorted(os.scandir(folder), key=lambda entry: entry.name)
     except (FileNotFoundError, NotADirectoryError):

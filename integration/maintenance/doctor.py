@@ -46,7 +46,10 @@ FATAL_CLOCK_SKEW_SECONDS = 300
 
 
 def check_installation(settings: Settings) -> Iterator[CheckResult]:
-    """Run all checks, ordered so that an early failure can explain later ones."""
+    """Run all checks.
+
+    The order is such that an early failure can explain later ones.
+    """
     yield from _check_configuration(settings)
     yield from _check_sqlite()
     yield from _check_data_dir(settings)

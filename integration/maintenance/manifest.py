@@ -1,4 +1,7 @@
-"""Manifest of a backup: `manifest.json` has path, size and sha256 of every file. It is written last."""
+"""Manifest of a backup: `manifest.json`.
+
+It has path, size and sha256 of every file and is written last.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,10 @@ _LINK_UNSUPPORTED_ERRORS = frozenset({errno.EXDEV, errno.EPERM, errno.EOPNOTSUPP
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A file of a backup: `path` relative with slashes, `size` in bytes, `sha256` as hex digits."""
+    """File of a backup.
+
+    `path`: relative, with slashes. `size`: bytes. `sha256`: hex digits.
+    """
 
     path: str
     size: int

@@ -53,7 +53,7 @@ def check_public_url(settings: Settings) -> Iterator[CheckResult]:
 
 
 def _read_secret(settings: Settings) -> str | None:
-    """Return the webhook secret, or None if `serve` has not generated one yet."""
+    """Return the webhook secret, None if `serve` has not generated it."""
     secret_file = settings.storage.data_dir / SECRET_FILE
     return load_webhook_secrets(settings)[0] if settings.webhooks.secret or secret_file.exists() else None
 

@@ -165,9 +165,10 @@ def _copy_into(
 
 
 def _copy_entry(source: Path, target: Path, entry: Entry, *, link: bool) -> str | None:
-    """Copy one file, or hard-link it if `link` is set and the filesystem supports it.
+    """Copy one file, or hard-link it.
 
-    Return a description of the damage, None for an intact file.
+    `link`: create a hard link if the filesystem supports it. Return a description of the damage, None for an
+    intact file.
     """
     if source.is_symlink() or not source.is_file():
         return f"{entry.path}: missing from the backup"

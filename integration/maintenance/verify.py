@@ -1,4 +1,4 @@
-"""`verify`: check the databases, the files of the archive, and that all webhooks were applied.
+"""`verify`: check databases, archived files, and that all webhooks were applied.
 
 Read-only; can run while `serve` runs.
 """

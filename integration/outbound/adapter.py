@@ -23,10 +23,10 @@ class PoolAdapter(HTTPAdapter):
     def __init__(self, base_url: str, context: ssl.SSLContext | None, connections: int) -> None:
         # HTTPAdapter replaces both 0 and False by its own default, which wraps every error.
         super().__init__(max_retries=Retry(False, redirect=False))
-        url_parts = urlsplit(base_url)
-        self._host = url_parts.hostname or ""
-        self._port = url_parts.port
-        self._origin_length = len(f"{url_parts.scheme}://{url_parts.netloc}")
+        split_url = urlsplit(base_url)
+        self._host = split_url.hostname or ""
+        self._port = split_url.port
+        self._origin_length = len(f"{split_url.scheme}://{split_url.netloc}")
         self._context = context
         self._pool = self._make_pool(connections)
 

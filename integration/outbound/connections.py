@@ -49,7 +49,7 @@ class _ExchangeState(threading.local):
     deadline: float = float("inf")
     """Monotonic time, in seconds, at which the exchange must have ended."""
     read_timeout: float = float("inf")
-    """Most seconds that one read may wait for a byte."""
+    """Maximum seconds that one read may wait for a byte."""
     is_new_connection: bool = False
     """Whether the connection was opened for this request instead of reused."""
 

@@ -126,11 +126,11 @@ class Exchange:
     """
 
     def __init__(self, base_url: str, connections: int) -> None:
-        url_parts = urlsplit(base_url)
-        if url_parts.scheme not in ("http", "https") or not url_parts.hostname:
+        split_url = urlsplit(base_url)
+        if split_url.scheme not in ("http", "https") or not split_url.hostname:
             raise ValueError(f"invalid base URL {base_url!r}: use http:// or https:// and a host name")
-        self._base_url = urlunsplit((*url_parts[:2], url_parts.path.rstrip("/"), "", ""))
-        context = _make_tls_context() if url_parts.scheme == "https" else None
+        self._base_url = urlunsplit((*split_url[:2], split_url.path.rstrip("/"), "", ""))
+        context = _make_tls_context() if split_url.scheme == "https" else None
         self._session = PlatformSession(
             f"{self._base_url}/", PoolAdapter(self._base_url, context, connections)
         )

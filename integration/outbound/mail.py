@@ -15,7 +15,7 @@ from integration.settings.values import is_loopback
 TIMEOUT_SECONDS = 60.0
 """Seconds for each step of the SMTP exchange."""
 MAX_ADDRESSES = 20
-"""Most recipients of one message."""
+"""Maximum number of recipients of one message."""
 
 
 class MailFailed(SwitchroomError):

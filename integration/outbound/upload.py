@@ -16,7 +16,7 @@ from integration.outbound.exchange import Exchange
 from integration.settings.values import is_loopback
 
 UPLOAD_SECONDS = 1800.0
-"""Most seconds of the entire exchange."""
+"""Maximum seconds of the entire exchange."""
 
 
 class UploadFailed(SwitchroomError):
@@ -35,15 +35,15 @@ def check_url(url: str) -> str:
     if any(ord(character) <= 32 or ord(character) == 127 for character in url):
         raise ValueError("The address has a blank or a control character in it.")
     try:
-        url_parts = urlsplit(url)
-        port = url_parts.port
+        split_url = urlsplit(url)
+        port = split_url.port
     except ValueError as error:
         raise ValueError(f"The address is invalid ({error}).") from None
-    if url_parts.scheme not in ("http", "https") or not url_parts.hostname or port == 0:
+    if split_url.scheme not in ("http", "https") or not split_url.hostname or port == 0:
         raise ValueError("The address has to begin with https:// and name a host.")
-    if url_parts.scheme == "http" and not is_loopback(url_parts.hostname):
+    if split_url.scheme == "http" and not is_loopback(split_url.hostname):
         raise ValueError("The address has to begin with https://; http:// is only for this machine itself.")
-    if url_parts.username is not None or url_parts.password is not None or url_parts.fragment:
+    if split_url.username is not None or split_url.password is not None or split_url.fragment:
         raise ValueError("The address must not have credentials or # in it; the header field takes them.")
     return url
 
@@ -61,9 +61,9 @@ def upload_file(
     The exchange ends after `seconds`. Follows no redirect and uses no proxy. Raises UploadFailed for another
     status or a failed connection, ValueError for a URL that `check_url` refuses.
     """
-    url_parts = urlsplit(check_url(url))
-    exchange = Exchange(urlunsplit((url_parts.scheme, url_parts.netloc, "", "", "")), 1)
-    target = urlunsplit(("", "", url_parts.path or "/", url_parts.query, ""))
+    split_url = urlsplit(check_url(url))
+    exchange = Exchange(urlunsplit((split_url.scheme, split_url.netloc, "", "", "")), 1)
+    target = urlunsplit(("", "", split_url.path or "/", split_url.query, ""))
     body = _DeadlineFile(file, clock.monotonic() + seconds)
     file.seek(0)
     request_headers = {"User-Agent": "Switchroom", **headers, "Content-Length": str(size)}
@@ -71,13 +71,13 @@ def upload_file(
         with exchange.send(method, target, request_headers, body, seconds) as response:
             status = response.status
     except PlatformError as error:
-        raise UploadFailed(f"{url_parts.hostname}: {describe_failure(error)}") from error
+        raise UploadFailed(f"{split_url.hostname}: {describe_failure(error)}") from error
     finally:
         exchange.close()
     if 300 <= status < 400:
-        raise UploadFailed(f"{url_parts.hostname} returned {status}, and redirects are not followed")
+        raise UploadFailed(f"{split_url.hostname} returned {status}, and redirects are not followed")
     if not 200 <= status < 300:
-        raise UploadFailed(f"{url_parts.hostname} returned {status}")
+        raise UploadFailed(f"{split_url.hostname} returned {status}")
     return status
 
 

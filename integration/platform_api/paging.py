@@ -9,7 +9,7 @@ from urllib.parse import quote, urlencode
 import orjson
 
 MAX_PAGE_RECORDS = 5000
-"""Most records of one page."""
+"""Maximum number of records of one page."""
 
 Condition = tuple[str, str, Any]
 """(property, operator, value), such as ('live_id', 'in', [4278000101])."""

@@ -17,7 +17,7 @@ from integration.outbound.exchange import ResponseBody
 MAX_BYTES = 2 * 1024**3
 """Largest download in bytes."""
 CHUNK_BYTES = 64 * 1024
-"""Most bytes of one read from the disk."""
+"""Maximum bytes of one read from the disk."""
 
 
 class _ArrivingFile(ABC):

@@ -1,4 +1,4 @@
-"""`erase NUMBER`: find all data of a telephone number and erase it everywhere.
+"""`erase NUMBER`: find and erase all data of a telephone number.
 
 The order is fixed. The erasure is recorded first, which activates the erasure gate. Data that arrives later,
 or after the process was killed, is therefore stripped, and a repeat of the command completes the erasure:
@@ -59,7 +59,10 @@ TABLE_LABELS = {
 
 
 class ErasureRefused(SwitchroomError):
-    """Refusal of an erasure because of a hold, an own number or a live call."""
+    """Refusal of an erasure.
+
+    Reasons: a legal hold, a number of the account, or a live call.
+    """
 
 
 @dataclass(slots=True)
@@ -121,9 +124,10 @@ def find_traces(
 
 
 def preview(data_dir: Path, e164: str) -> tuple[Traces, str | None]:
-    """Return the data of a number, and the reason for a refusal or None.
+    """Return the data of a number, and the reason for a refusal.
 
-    Read-only; can run while `serve` runs. Raises StorageError.
+    The reason is None if the number can be erased. Read-only; can run while `serve` runs. Raises
+    StorageError.
     """
     with ExitStack() as stack:
         app_connection, mirror_connection, inbox_connection = (

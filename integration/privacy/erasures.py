@@ -1,4 +1,4 @@
-"""Table of erasures: keyed hashes of erased numbers, and the ids of their records.
+"""Table of erasures: keyed hashes of numbers, and ids of records.
 
 The erasure gate recognises the numbers by their hashes, but the numbers cannot be read from the table. The
 key is in a separate file (`erasure-key`). `erased_records` has only ids.
@@ -34,9 +34,10 @@ CREATE TABLE IF NOT EXISTS erased_records (
 
 @dataclass(frozen=True, slots=True)
 class Erasure:
-    """An erasure. `at` is its request, `done_at` its completion (None: interrupted), both UTC text.
+    """An erasure.
 
-    `removed` has the numbers of entries by label.
+    `at`: time of its request, `done_at`: time of its completion (None: interrupted), both UTC text. `removed`
+    has the numbers of entries by label.
     """
 
     id: int
@@ -49,9 +50,10 @@ class Erasure:
 def begin(
     tx: Transaction, requested_at: str, who: str, digests: Iterable[bytes], lengths: Iterable[int]
 ) -> int:
-    """Record the erasure of a number for all data dated up to `requested_at`. Return the erasure's id.
+    """Record the erasure of a number and return the erasure's id.
 
-    A repeated erasure of the same number has the same id.
+    The erasure applies to all data dated up to `requested_at`. A repeated erasure of the same number has the
+    same id.
     """
     digests_json = json.dumps(sorted(digest.hex() for digest in digests))
     tx.execute(
@@ -83,9 +85,8 @@ def list_all(connection: sqlite3.Connection) -> list[Erasure]:
 def list_unfinished_records(connection: sqlite3.Connection) -> dict[str, set[Any]]:
     """Return the keys of erased records by table.
 
-    The result is empty unless an erasure was interrupted.
-
-    The result includes the records of completed erasures, which are already stripped.
+    Empty if every erasure is complete. Otherwise the result includes the records of completed erasures, which
+    are already stripped.
     """
     if not has_tables(connection) or all(erasure.done_at for erasure in list_all(connection)):
         return {}

@@ -1,7 +1,7 @@
-"""Commands of legal holds, which protect calls and numbers from retention and erasure.
+"""Commands that set and release legal holds.
 
-A hold is in force when its command returns. `kind` is "number" or "call"; `what` is the number in E.164 or
-the id of the call.
+Legal holds protect calls and numbers from retention and erasure. A hold is in force when its command returns.
+`kind` is "number" or "call"; `what` is the number in E.164 or the id of the call.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Legal holds: calls and numbers whose records must not be removed, with reasons."""
+"""Legal holds: calls and numbers whose records must not be removed.
+
+Each hold has a reason.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,10 @@ MAX_REASON_LENGTH = 500
 
 @dataclass(frozen=True, slots=True)
 class LegalHold:
-    """A legal hold. `what` is a number in E.164 or the id of a call; `at` is UTC text."""
+    """A legal hold.
+
+    `what` is a number in E.164 or the id of a call; `at` is UTC text.
+    """
 
     id: int
     kind: HoldKind

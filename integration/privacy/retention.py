@@ -1,6 +1,6 @@
 """Retention: remove records, texts and files older than `retention.*` permanently.
 
-One thread calls `run()` periodically. Data is removed in small transactions, so that the removal of a whole
+One thread calls `run()` periodically. Data is removed in small transactions, so that the removal of an entire
 year does not delay webhooks.
 """
 

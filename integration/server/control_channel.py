@@ -198,11 +198,11 @@ def send_command(
     *,
     finish: bool = False,
 ) -> Result | None:
-    """Send `command` to the writer and return its result, None without a response.
+    """Send `command` to the writer and return its result.
 
-    With `finish` the command runs to its end even if this client disconnects. Raises the error of the handler
-    (SwitchroomError, ConfigurationError), CommandMoved if the process is ending before the work is finished,
-    and SwitchroomError if the process ended without a result.
+    Returns None without a response. With `finish` the command runs to its end even if this client
+    disconnects. Raises the error of the handler (SwitchroomError, ConfigurationError), CommandMoved if the
+    process is ending before the work is finished, and SwitchroomError if the process ended without a result.
     """
     connection = _connect(data_dir)
     if connection is None:
@@ -257,7 +257,10 @@ def _connect(data_dir: Path) -> socket.socket | None:
 
 @contextmanager
 def _short_path(path: Path) -> Iterator[str]:
-    """Yield an alias of `path` within the 107 bytes of a Unix socket address."""
+    """Yield an alias of `path` that fits into a Unix socket address.
+
+    The address has at most 107 bytes.
+    """
     folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
     try:
         by_descriptor = Path(f"/proc/self/fd/{folder}")

@@ -1,4 +1,4 @@
-"""Child processes that run commands of the product and end with this process."""
+"""Child processes that run commands and end with this process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Supervisor process of `serve`: holds lock, port and settings, and restarts the worker.
+"""Supervisor of `serve`: holds lock, port and settings, restarts the worker.
 
 The supervisor imports no heavy modules, because the worker is forked from it and because it must not fail.
 The HTTP server is Granian. Its supervisor is used with four differences: the listening socket is opened here
@@ -93,7 +93,7 @@ def serve(
 
 
 def check_data_dir(data_dir: Path, write_line: Callable[[str], None]) -> None:
-    """Create `data_dir` if it is missing, and check that it can be written.
+    """Create `data_dir` if it is missing, and check that it is writable.
 
     Raises SwitchroomError.
     """

@@ -64,7 +64,7 @@ class UnfinishedCommands:
         self.stopping = threading.Event()
 
     def stop(self) -> None:
-        """End at the next commit and keep the rest for the next process.
+        """End at the next commit; keep the rest for the next process.
 
         Safe to call twice.
         """

@@ -167,7 +167,7 @@ class Worker:
     # --- ends --------------------------------------------------------------------------------------
 
     def _on_stop(self) -> None:
-        """End live streams at once, wait for running requests, then stop the product."""
+        """End live streams, wait for running requests, then stop the product."""
         product = self.product
         if product is None:
             # During the start nothing is lost: all durable changes are transactions.
