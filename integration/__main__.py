@@ -1,4 +1,7 @@
-"""Entry point of `python -m integration COMMAND`, with which the product starts child processes."""
+"""Entry point of `python -m integration COMMAND`.
+
+The product starts child processes this way.
+"""
 
 from integration.cli import main
 

@@ -33,7 +33,10 @@ EXTENSION = "switchroom"
 
 @dataclass(frozen=True, slots=True)
 class AppContext:
-    """Services of the product. `mirror_db` and `app_db` are databases; `inbox` wraps the third database."""
+    """Services of the product.
+
+    `mirror_db` and `app_db` are databases; `inbox` wraps the third database.
+    """
 
     settings: Settings
     health: Health

@@ -310,18 +310,19 @@ def build(
     on_broken: Callable[[BaseException], None] | None = None,
     exchange: HttpExchange | None = None,
 ) -> Product:
-    """Build the product for `settings`. No job runs before its `start()`. Raises SwitchroomError.
+    """Build the product for `settings`. Raises SwitchroomError.
 
-    `on_broken(error)` is called once if the disk of a database fails. `exchange` sends the requests to the
-    platform; None for HTTP to `platform.base_url`.
+    No job runs before `start()`. `on_broken(error)` is called once if the disk of a database fails.
+    `exchange` sends the requests to the platform; None for HTTP to `platform.base_url`.
     """
     return Product(settings, on_broken, exchange)
 
 
 def make_dispatcher(context: AppContext, site: Flask) -> WSGIApplication:
-    """Return the WSGI application: webhooks go to the receiver, other requests to `site`.
+    """Return the WSGI application of receiver and `site`.
 
-    The receiver needs no request limits, because it reads no body before the secret is verified.
+    Webhooks are passed to the receiver, other requests to `site`. The receiver needs no request limits,
+    because it reads no body before the secret is verified.
     """
     receiver = trusted_proxies.TrustedProxies(
         Receiver(context.inbox, context.settings.webhooks, WebhookSecrets(context.settings)),
@@ -374,7 +375,10 @@ def make_call_rules(settings: Settings) -> CallRules:
 
 
 def _register_database_probes(context: AppContext) -> None:
-    """Register health checks. A failed writer makes `/readyz` 503, a failed listener makes it degraded."""
+    """Register the health checks of databases.
+
+    A failed writer makes `/readyz` 503, a failed listener makes it degraded.
+    """
     for database in (context.inbox.database, context.mirror_db, context.app_db):
         context.health.probe(database.name, partial(_find_database_problem, database), essential=True)
         context.health.probe(f"listeners of {database.name}", partial(getattr, database, "listener_error"))

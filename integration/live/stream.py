@@ -77,7 +77,7 @@ class Renderer:
         self._renderings: OrderedDict[tuple[int, Hashable], _Rendering] = OrderedDict()
 
     def render(self, app: Flask, change: Change, viewer: Viewer) -> str:
-        """Return the frames of a change, '' if the viewer cannot see it.
+        """Return a change's frames, '' if the viewer cannot see it.
 
         Raises SubscriptionLost if rendering fails or takes too long.
         """

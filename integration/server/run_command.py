@@ -1,8 +1,8 @@
 """Run a command in the writer or, without a writer, here.
 
-A command that works alone also opens the control channel
-and runs other commands that are sent to it. A starting `serve` stops the command at its next commit and
-finishes its work. The command then returns the result of `serve`.
+A command that works alone also opens the control channel and runs other commands that are sent to it. A
+starting `serve` stops the command at its next commit and finishes its work. The command then returns the
+result of `serve`.
 """
 
 from __future__ import annotations

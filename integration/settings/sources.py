@@ -58,7 +58,7 @@ def variable_name(section: str, key: str) -> str:
 
 
 def read_sources(model: type[BaseModel], config: Path | None, environ: Mapping[str, str]) -> Sources:
-    """Read the settings file and the environment; the environment wins.
+    """Read the settings file and the environment, which overrides the file.
 
     The file is `config`, else $SWITCHROOM_CONFIG, else config.toml if it exists.
     """

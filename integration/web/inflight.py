@@ -41,7 +41,10 @@ class InflightRequests:
             self._changed.notify_all()
 
     def wait_until_idle(self, idle_seconds: float, timeout: float) -> bool:
-        """Wait until no request has run for `idle_seconds`. Returns False after `timeout` seconds."""
+        """Wait until no request has run for `idle_seconds`.
+
+        Returns False after `timeout` seconds.
+        """
         deadline = clock.monotonic() + timeout
         with self._changed:
             while True:

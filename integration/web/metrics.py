@@ -18,7 +18,10 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class Metrics:
-    """Registry of gauges, counters and health checks, which are read at each request."""
+    """Registry of gauges, counters and health checks.
+
+    Values are read at each request of `/metrics`.
+    """
 
     def __init__(self, health: Health) -> None:
         self.registry = CollectorRegistry()
@@ -35,7 +38,10 @@ class Metrics:
         self.registry.register(_CallbackCounter(f"switchroom_{name}", help_text, label, values))
 
     def add_gauge(self, name: str, help_text: str, value: Callable[[], float]) -> None:
-        """Add a gauge. `value()` returns its value; `name` is without the prefix `switchroom_`."""
+        """Add a gauge. `value()` returns its value.
+
+        `name`: without the prefix `switchroom_`.
+        """
         self.registry.register(_CallbackGauge(f"switchroom_{name}", help_text, value))
 
     def render(self) -> bytes:

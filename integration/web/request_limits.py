@@ -1,8 +1,8 @@
-"""Limit of threads that wait for slow request bodies and slow readers of responses.
+"""Limit of threads that wait for slow clients.
 
-The server passes a request on when its header is complete. Reading the body, and writing a response in
-pieces, occupy a thread for as long as the client takes. Without a limit any client that can reach the login
-form could occupy all threads (promise P20).
+Slow clients send a request body slowly, or read a response slowly. The server passes a request on when its
+header is complete. Reading the body, and writing a response in pieces, occupy a thread for as long as the
+client takes. Without a limit any client that can reach the login form could occupy all threads (promise P20).
 """
 
 from __future__ import annotations
@@ -64,9 +64,10 @@ class WaitingSlots:
 
 
 class RequestLimits:
-    """WSGI middleware that limits slow request bodies and slow responses to `max_waiting` each.
+    """WSGI middleware that limits slow request bodies and slow responses.
 
-    Beyond the limit, reading a body raises ServiceUnavailable, and a large response is replaced by a 503.
+    At most `max_waiting` threads wait for each of the two. Beyond the limit, reading a body raises
+    ServiceUnavailable, and a large response is replaced by a 503.
     """
 
     def __init__(self, application: Callable[..., Iterable[bytes]], max_waiting: int) -> None:

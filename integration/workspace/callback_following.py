@@ -159,7 +159,7 @@ def _party_key(party: str, call_id: int) -> str:
 def _load_calls(
     connection: sqlite3.Connection, party: str, since: str, first_missed_at: str | None, callback_seconds: int
 ) -> Sequence[CallbackCall]:
-    """Return the missed calls of a caller and the calls that reached them.
+    """Return a caller's missed calls and the calls that reached them.
 
     The first missed call is the earliest one in mirror.db or in the list.
     """
@@ -195,7 +195,7 @@ def _load_calls(
 
 
 def _apply_batch(tx: Transaction, batch: _Batch) -> None:
-    """Store the calls of a batch and recompute the items of its callers."""
+    """Store the calls of a batch and recompute its callers' items."""
     for old_id, new_id in batch.merged_ids.items():
         tx.execute(
             "INSERT OR IGNORE INTO callback_deed_calls"

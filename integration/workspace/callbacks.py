@@ -1,9 +1,9 @@
-"""Call-back list: one open item per missed caller, closed when either side reaches the other.
+"""Call-back list: one open item per missed caller.
 
-`callback_calls` has the missed calls of each caller and the calls that reached them.
-`callback_following.update_from_mirror` updates it from mirror.db. Items are computed from these calls and the
-actions of users. They therefore do not depend on the order in which calls and actions arrive, and they
-survive a rebuild of the mirror.
+An item is closed when either side reaches the other. `callback_calls` has the missed calls of each caller and
+the calls that reached them. `callback_following.update_from_mirror` updates it from mirror.db. Items are
+computed from these calls and the actions of users. They therefore do not depend on the order in which calls
+and actions arrive, and they survive a rebuild of the mirror.
 """
 
 from __future__ import annotations
@@ -71,7 +71,10 @@ def find_item(connection: sqlite3.Connection, item_id: int) -> CallbackItem | No
 
 
 def find_open_item(connection: sqlite3.Connection, party: str | None) -> CallbackItem | None:
-    """Return the open item of a caller, by number in E.164 or as received."""
+    """Return the open item of a caller.
+
+    `party`: the number in E.164 or as received.
+    """
     row = connection.execute(
         "SELECT * FROM callbacks WHERE party = ? AND state = 'open' ORDER BY id DESC", (party,)
     ).fetchone()

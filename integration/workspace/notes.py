@@ -21,7 +21,7 @@ CREATE TABLE IF NOT EXISTS notes (
   person TEXT NOT NULL,
   text TEXT NOT NULL
 ) STRICT;
--- serves notes_of()
+-- serves list_notes()
 CREATE INDEX IF NOT EXISTS notes_by_leg ON notes (leg_id);
 CREATE TABLE IF NOT EXISTS labels (
   leg_id INTEGER NOT NULL,
@@ -94,7 +94,10 @@ def remove_label(tx: Transaction, leg_ids: Sequence[int], label: str) -> bool:
 
 
 def list_notes(connection: sqlite3.Connection, leg_ids: Sequence[int]) -> list[sqlite3.Row]:
-    """Return the notes of these legs, oldest first: id, leg_id, at, person, text."""
+    """Return the notes of these legs, oldest first.
+
+    Columns: id, leg_id, at, person, text.
+    """
     placeholders = ", ".join("?" * len(leg_ids))
     sql = f"SELECT * FROM notes WHERE leg_id IN ({placeholders}) ORDER BY at, id"
     return connection.execute(sql, list(leg_ids)).fetchall()
@@ -123,7 +126,10 @@ def load_labels_by_leg(connection: sqlite3.Connection, leg_ids: Sequence[int]) -
 
 
 def list_label_usage(connection: sqlite3.Connection) -> list[sqlite3.Row]:
-    """Return every label in use in alphabetical order: label, calls, last_at (UTC text)."""
+    """Return the usage of every label, in alphabetical order.
+
+    Columns: label, calls, last_at (UTC text).
+    """
     return connection.execute(
         "SELECT label, count(*) AS calls, max(at) AS last_at FROM labels GROUP BY label"
         " ORDER BY label COLLATE NOCASE"
@@ -168,7 +174,10 @@ def find_legs_with_label(connection: sqlite3.Connection, label: str) -> list[int
 
 
 def search_legs(connection: sqlite3.Connection, query: str) -> list[int]:
-    """Return the ids of legs with a note or label that contains every word of `query`."""
+    """Return the ids of legs with a matching note or label.
+
+    A note or label matches if it contains every word of `query`; only the first 10 words count.
+    """
     patterns = [f"%{escape_like(word)}%" for word in query.split()[:10]]
     if not patterns:
         return []

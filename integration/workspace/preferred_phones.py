@@ -1,4 +1,7 @@
-"""Preferred phones: the phone that rings for click-to-call by dashboard users without a platform user."""
+"""Preferred phones for click-to-call.
+
+The preferred phone rings for a dashboard user without a platform user.
+"""
 
 from __future__ import annotations
 

@@ -86,9 +86,9 @@ def demote(context: AppContext, arguments: Arguments, _: Progress) -> Result:
 def restore_columns(
     app_db: Database, mirror_db: Database, is_stopping: Callable[[], bool] = lambda: False
 ) -> None:
-    """Add the promoted columns to a rebuilt or restored mirror, unless `is_stopping` returns True.
+    """Add the promoted columns to a rebuilt or restored mirror.
 
-    Filling the columns of a large table takes about a minute.
+    Stops when `is_stopping` returns True. Filling the columns of a large table takes about a minute.
     """
     with app_db.read() as connection:
         fields = list_requested(connection)

@@ -1,6 +1,7 @@
-"""Played voicemail (shared by all users) and read message threads of each dashboard user.
+"""Played voicemail and read message threads of dashboard users.
 
-Messages older than the user's account count as read.
+All users share the list of played voicemail; each user has separate read threads. Messages older than the
+user's account count as read.
 """
 
 from __future__ import annotations
@@ -36,7 +37,10 @@ def list_played_ids(connection: sqlite3.Connection) -> list[int]:
 
 
 def mark_thread_read(app_db: Database, person_id: int, contact: str, read_until: str) -> None:
-    """Mark the thread with `contact` (digits) as read up to `read_until` (UTC text). Never moves back."""
+    """Mark a thread as read up to `read_until` (UTC text).
+
+    `contact`: digits. An earlier time than the stored one is ignored.
+    """
     app_db.write(
         lambda tx: tx.execute(
             "INSERT INTO seen_threads VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET at = max(at, excluded.at)",
@@ -46,7 +50,10 @@ def mark_thread_read(app_db: Database, person_id: int, contact: str, read_until:
 
 
 def load_read_threads(connection: sqlite3.Connection, person_id: int) -> dict[str, str]:
-    """Return by contact the time up to which the user has read the thread (UTC text)."""
+    """Return the end of the read part of each thread.
+
+    Keys are contacts, times are UTC text.
+    """
     return dict(
         tuple(row)
         for row in connection.execute(

@@ -1,4 +1,4 @@
-"""Saved views of pages, column sets of exports, and hidden columns of a user.
+"""Saved views of pages, column sets of exports, and hidden columns.
 
 Users see their own items and shared items of others.
 """
@@ -94,7 +94,10 @@ class SavedItem:
 
 
 def all_of(connection: sqlite3.Connection, kind: Kind, place: str, person_id: int | None) -> list[SavedItem]:
-    """Return the user's own and shared items of a page or export, pinned first, then by name."""
+    """Return the user's own and shared items of a page or export.
+
+    Pinned items are first; the items are sorted by name.
+    """
     rows = connection.execute(
         f"{_select(kind)} WHERE {kind.place} = ? AND (person_id = ? OR shared)"
         " ORDER BY pinned DESC, name COLLATE NOCASE, id",
@@ -106,7 +109,7 @@ def all_of(connection: sqlite3.Connection, kind: Kind, place: str, person_id: in
 def find(
     connection: sqlite3.Connection, kind: Kind, place: str, name: str, person_id: int | None = None
 ) -> SavedItem | None:
-    """Return the item with this name: the user's own, otherwise a shared one."""
+    """Return an item by name: the user's own, otherwise a shared item."""
     row = connection.execute(
         f"{_select(kind)} WHERE {kind.place} = ? AND name = ? AND (person_id = ? OR shared)"
         " ORDER BY person_id IS ? DESC LIMIT 1",
@@ -126,10 +129,10 @@ def save(
     shared: bool,
     pinned: bool = False,
 ) -> None:
-    """Store an item. It replaces the user's own item with the same name.
+    """Store an item.
 
-    Raises DomainError for an empty name, too many items, a set without columns, and a shared set whose name
-    another user's shared set has.
+    It replaces the user's own item with the same name. Raises DomainError for an empty name, too many items,
+    a set without columns, and a shared set whose name another user's shared set has.
     """
     name = normalize_name(name)
     if not name:
