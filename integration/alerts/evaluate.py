@@ -58,7 +58,7 @@ class RuleEvaluator:
     def run(self) -> None:
         """Evaluate every rule once.
 
-        Raise RuleEvaluationFailed at the end if some rules failed.
+        Raises RuleEvaluationFailed at the end if some rules failed.
         """
         app_db = self._context.app_db
         with app_db.read() as connection:

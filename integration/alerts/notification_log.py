@@ -184,6 +184,6 @@ def list_newest(connection: sqlite3.Connection, limit: int, before: int | None =
 def delete_before(tx: Transaction, before: str) -> int:
     """Delete rows older than `before` (UTC text) that are not waiting.
 
-    Return their number.
+    Returns their number.
     """
     return tx.execute("DELETE FROM alert_log WHERE at < ? AND state <> 'waiting'", (before,)).rowcount

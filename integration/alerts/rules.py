@@ -99,7 +99,7 @@ class Rule:
     def find_quiet_end(self, now: datetime) -> datetime | None:
         """Return the end of the quiet hours that contain `now`.
 
-        Return None outside quiet hours.
+        Returns None outside quiet hours.
         """
         if not self.quiet_from or not is_within_hours(now, self.quiet_from, self.quiet_to):
             return None
@@ -109,7 +109,7 @@ class Rule:
     def find_active_since(self, now: datetime) -> datetime | None:
         """Return the start of the hours that contain `now`.
 
-        Return None for a rule that is active all day.
+        Returns None for a rule that is active all day.
         """
         if not self.begins:
             return None
@@ -172,7 +172,7 @@ def find(connection: sqlite3.Connection, rule_id: int) -> Rule | None:
 def save(app_db: Database, rule: Rule) -> int:
     """Add a rule (id 0) or replace the rule with this id.
 
-    Return its id. Raise DomainError.
+    Returns its id. Raises DomainError.
 
     A change of the condition or the threshold deletes the current alerts of the rule.
     """
@@ -216,7 +216,7 @@ def _upsert(tx: Transaction, rule: Rule) -> int:
 def remove(app_db: Database, rule_id: int) -> str:
     """Delete a rule; its notification log stays.
 
-    Return its name. Raise DomainError for an unknown id.
+    Returns its name. Raises DomainError for an unknown id.
     """
 
     def work(tx: Transaction) -> str:
@@ -233,7 +233,7 @@ def remove(app_db: Database, rule_id: int) -> str:
 def pause(app_db: Database, rule_id: int, *, paused: bool) -> str:
     """Pause or resume a rule and delete its current alerts.
 
-    Return its name. Raise DomainError for an unknown id.
+    Returns its name. Raises DomainError for an unknown id.
     """
 
     def work(tx: Transaction) -> str:

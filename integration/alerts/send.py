@@ -43,7 +43,7 @@ class Sender:
         self._channel: Channel = channel
 
     def run(self) -> None:
-        """Send due notifications. Raise SendingFailed if targets of the channel fail."""
+        """Send due notifications. Raises SendingFailed if targets of the channel fail."""
         app_db, deadline = self._context.app_db, clock.monotonic() + RUN_SECONDS
         with app_db.read() as connection:
             notifications = notification_log.due(connection, self._channel, MAX_BATCH)
@@ -74,7 +74,7 @@ class Undeliverable(SendingFailed):
 
 
 def send(context: AppContext, notification: Notification, rule: Rule | None) -> None:
-    """Send one notification immediately. Raise SendingFailed."""
+    """Send one notification immediately. Raises SendingFailed."""
     if notification.channel == "apprise":
         return _send_apprise(context, notification)
     if rule is None:

@@ -92,7 +92,7 @@ def run_demo(
 ) -> None:
     """Run simulator and `serve` as child processes until `stop` is set.
 
-    Raise SwitchroomError.
+    Raises SwitchroomError.
     """
     base_environ = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
     children: list[ChildProcess] = []
@@ -134,7 +134,7 @@ def run_demo(
 def prepare_data_dir(data: Path) -> str:
     """Empty the folder of an earlier demo, or create it.
 
-    Return the password of the login.
+    Returns the password of the login.
 
     The simulated platform has no persistent data and assigns the same ids again, so an old mirror would be
     wrong. Raises SwitchroomError for a folder that is in use or does not belong to a demo.
@@ -192,7 +192,7 @@ def _remove_data(data: Path) -> None:
 def _find_port(requested_port: int) -> int:
     """Return a usable port for the dashboard.
 
-    Raise SwitchroomError before the simulator is started.
+    Raises SwitchroomError before the simulator is started.
     """
     try:
         with port.listen("127.0.0.1", requested_port) as listener:
@@ -265,7 +265,7 @@ def _is_responding(url: str) -> bool:
 
 
 def _wait_until(is_done: Callable[[], bool], children: list[ChildProcess], stop: threading.Event) -> None:
-    """Wait for `is_done()` or `stop`. Raise SwitchroomError if one of `children` ends."""
+    """Wait for `is_done()` or `stop`. Raises SwitchroomError if one of `children` ends."""
     while not stop.wait(_TICK_SECONDS):
         for child in children:
             if child.exit_status is not None:

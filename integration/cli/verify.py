@@ -50,7 +50,7 @@ def command(
 
 
 def verify_local(settings: Settings, quick: bool) -> bool:
-    """Check databases, files and webhooks read-only. Return whether there is no finding."""
+    """Check databases, files and webhooks read-only. Returns whether there is no finding."""
     from integration.maintenance.verify import Verification
 
     finding_count = 0
@@ -71,7 +71,7 @@ def verify_local(settings: Settings, quick: bool) -> bool:
 def verify_completeness(settings: Settings, resources: tuple[str, ...], every_day: bool) -> bool:
     """Print completeness: a line per collection and per day with a gap.
 
-    Return whether all is complete.
+    Returns whether all is complete.
     """
     from integration.sync.commands import resolve_collections
 
@@ -109,7 +109,7 @@ COMPLETENESS_COLUMNS = ("collection", "platform", "mirror", "days", "equal", "fe
 def scrub_archive(settings: Settings) -> bool:
     """Scrub the archive: print a line per damaged file.
 
-    Return whether all could be repaired.
+    Returns whether all could be repaired.
     """
     result = _run_command(settings, "archive.verify", {})
     for damaged_file in result["damaged"]:

@@ -36,7 +36,7 @@ class _Component:
     watched_since: float = 0.0
     essential: bool = False
     is_stall_logged: bool = False
-    """Whether the current stall is logged."""
+    """True if the current stall is logged."""
 
     def seconds_silent(self, now: float) -> float:
         """Return seconds since the last heartbeat or `watch`, whichever was later."""

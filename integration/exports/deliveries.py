@@ -271,7 +271,7 @@ def mark_skipped(app_db: Database, attempt: DeliveryAttempt, since: str) -> None
 
 
 def delete_before(tx: Transaction, before: str) -> int:
-    """Delete attempts older than `before` (UTC text). Return their number."""
+    """Delete attempts older than `before` (UTC text). Returns their number."""
     return tx.execute("DELETE FROM export_attempts WHERE at < ?", (before,)).rowcount
 
 

@@ -57,7 +57,7 @@ class OutgoingFile:
 
 
 def deliver(settings: Settings, schedule: Schedule, outgoing: OutgoingFile) -> str:
-    """Deliver a file. Return the text for the delivery log. Raise DeliveryFailed."""
+    """Deliver a file. Returns the text for the delivery log. Raises DeliveryFailed."""
     outgoing.file.seek(0)
     if schedule.target == "folder":
         return _deliver_to_folder(settings, schedule.place, outgoing)
@@ -69,7 +69,7 @@ def deliver(settings: Settings, schedule: Schedule, outgoing: OutgoingFile) -> s
 def normalize_place(settings: Settings, target: str, place: str) -> str:
     """Validate and normalize the place of a target.
 
-    Raise ValueError with the reason.
+    Raises ValueError with the reason.
     """
     place = place.strip()
     if target == "folder":

@@ -76,7 +76,7 @@ class DuePeriod:
     def find_incomplete_reason(self, connection: sqlite3.Connection) -> str | None:
         """Return why the mirror's records of this period are incomplete.
 
-        Return None if they are complete.
+        Returns None if they are complete.
         """
         target, _ = export_request.find_export(self.schedule.export)
         required_resource = visibility.required_resource(target)

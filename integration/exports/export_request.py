@@ -52,7 +52,7 @@ class UnknownExport(QueryError):
 
 
 def find_export(name: str) -> tuple[Resource, Preset | None]:
-    """Return the resource, and the preset if `name` is one. Raise UnknownExport."""
+    """Return the resource, and the preset if `name` is one. Raises UnknownExport."""
     preset = PRESETS.get(name)
     if preset is not None:
         return preset.resource, preset
@@ -133,7 +133,7 @@ def apply_column_set(
 def open_chunks(
     context: ExportContext, selected: Selection, form: str, args: Mapping[str, str]
 ) -> ChunkedFile:
-    """Open an export as a chunked file with counted rows. Raise QueryError."""
+    """Open an export as a chunked file with counted rows. Raises QueryError."""
     options = StreamOptions(context.settings.storage.data_dir, bom=args.get("bom") in ("1", "true"))
     return FORMATS[form].stream(context.mirror_db.read, selected, options)
 
@@ -141,7 +141,7 @@ def open_chunks(
 def _parse_page_filter(context: ExportContext, args: Mapping[str, str]) -> CallFilter | None:
     """Parse the query string of the page Calls in parameter `view`.
 
-    Return None without the parameter.
+    Returns None without the parameter.
     """
     view = args.get("view")
     if view is None:

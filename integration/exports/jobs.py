@@ -78,7 +78,7 @@ class ExportJobs:
     def expires_at(self, job: ExportJob) -> str | None:
         """Return the time at which the file is removed, as UTC text.
 
-        Return None without a file.
+        Returns None without a file.
         """
         ended = clock.parse_utc(job.ended_at)
         if job.state != "done" or ended is None:
@@ -95,7 +95,7 @@ class ExportJobs:
     def remove_all(self) -> int:
         """Cancel active jobs and delete finished ones with their files.
 
-        Return the number of both.
+        Returns the number of both.
         """
         with self._context.app_db.read() as connection:
             jobs = prepared_exports.list_in_states(connection, "waiting", "running", "done")
@@ -164,7 +164,7 @@ class ExportJobs:
     def _write_file(self, job: ExportJob, file: IO[bytes]) -> int:
         """Write the records that the owner may export at present.
 
-        Return the number of rows.
+        Returns the number of rows.
         """
         person = find_owner(self._context, job)
         target, _ = export_request.find_export(job.export)
@@ -227,7 +227,7 @@ class ExportJobs:
 def find_owner(context: AppContext, job: ExportJob) -> Person | None:
     """Return the dashboard user who owns the job; None for a key.
 
-    Raise NotAllowed for a deleted user.
+    Raises NotAllowed for a deleted user.
     """
     if job.person_id is None:
         return None
@@ -240,7 +240,7 @@ def find_owner(context: AppContext, job: ExportJob) -> Person | None:
 def write_export(
     context: AppContext, selection: Selection, form: str, file: IO[bytes], on_progress: Callable[[int], None]
 ) -> int:
-    """Write a complete export to `file`. Return the number of rows.
+    """Write a complete export to `file`. Returns the number of rows.
 
     `on_progress` receives the number of rows written so far. Raises QueryError.
     """

@@ -138,13 +138,13 @@ def list_in_states(connection: sqlite3.Connection, *states: JobState) -> list[Ex
 def mark_running(app_db: Database, job_id: int) -> bool:
     """Mark a job as running and count the start.
 
-    Return False if it was cancelled.
+    Returns False if it was cancelled.
     """
     return _change_state(app_db, job_id, "running", ("waiting", "running"), starts=1)
 
 
 def mark_done(app_db: Database, job_id: int, rows: int, size: int) -> bool:
-    """Mark a job as done. Return False if it was cancelled."""
+    """Mark a job as done. Returns False if it was cancelled."""
     return _change_state(app_db, job_id, "done", ("running",), rows=rows, size=size)
 
 

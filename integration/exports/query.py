@@ -236,12 +236,12 @@ def close_stalled_streams() -> None:
 
 
 def count(connection: sqlite3.Connection, selection: Selection) -> int:
-    """Return the number of rows of an export. Raise QueryError."""
+    """Return the number of rows of an export. Raises QueryError."""
     return build_export_query(connection, selection).count_rows(connection)[0]
 
 
 def build_export_query(connection: sqlite3.Connection, selection: Selection) -> ExportQuery:
-    """Build the SQL of an export. Raise QueryError for unknown fields."""
+    """Build the SQL of an export. Raises QueryError for unknown fields."""
     register(connection)
     parsed_query, resource, preset = selection.query, selection.resource, selection.preset
     has_own_table = preset is not None and preset.has_own_table

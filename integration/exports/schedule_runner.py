@@ -81,7 +81,7 @@ class ScheduleRunner:
     def describe_failures(self) -> str | None:
         """Return a summary of failing schedules for the health check.
 
-        Return None if none fails.
+        Returns None if none fails.
         """
         with self._context.app_db.read() as connection:
             failing = [f"{name}: {error}" for _, name, error in deliveries.list_failing(connection)]
@@ -140,7 +140,7 @@ class ScheduleRunner:
     def _deliver_period(self, due_period: DuePeriod) -> bool:
         """Deliver one period if its data allows it.
 
-        Return False to skip the schedule's other periods.
+        Returns False to skip the schedule's other periods.
         """
         key, started_at, app_db = due_period.period.key, clock.now(), self._context.app_db
         try:

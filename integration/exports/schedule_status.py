@@ -63,7 +63,7 @@ def compute_status(connection: sqlite3.Connection, schedule: Schedule, now: date
 def export_title(export: str) -> str:
     """Return the title of an export.
 
-    Return its name if the export no longer exists.
+    Returns its name if the export no longer exists.
     """
     try:
         target, preset = export_request.find_export(export)

@@ -101,7 +101,7 @@ def find(connection: sqlite3.Connection, schedule_id: int) -> Schedule | None:
 def make_file_name(name: str) -> str:
     """Return the file name prefix of a schedule.
 
-    Raise DomainError for a name without letters and digits.
+    Raises DomainError for a name without letters and digits.
     """
     file = re.sub(r"[^\w.]+", "-", name.casefold()).strip("-._")
     if not file:
@@ -110,7 +110,7 @@ def make_file_name(name: str) -> str:
 
 
 def add(app_db: Database, schedule: Schedule) -> int:
-    """Store a new schedule. Return its id. Raise DomainError."""
+    """Store a new schedule. Returns its id. Raises DomainError."""
 
     def work(tx: Transaction) -> int:
         if tx.execute("SELECT count(*) FROM export_schedules").fetchone()[0] >= MAX_SCHEDULES:
@@ -125,7 +125,7 @@ def add(app_db: Database, schedule: Schedule) -> int:
 def change(app_db: Database, schedule: Schedule) -> None:
     """Replace a schedule and retry its failed periods at the next run.
 
-    Raise DomainError.
+    Raises DomainError.
     """
 
     def work(tx: Transaction) -> None:
@@ -146,7 +146,7 @@ def change(app_db: Database, schedule: Schedule) -> None:
 def remove(app_db: Database, schedule_id: int) -> bool:
     """Delete a schedule; its log stays.
 
-    Return False if it does not exist.
+    Returns False if it does not exist.
     """
     return app_db.write(
         lambda tx: tx.execute("DELETE FROM export_schedules WHERE id = ?", (schedule_id,)).rowcount > 0

@@ -157,7 +157,8 @@ class Facade:
             parameters = fax_match.groupdict()
         if operation is not None and EXPOSURE[operation.name] is Exposure.PUBLIC:
             return forward_public(
-                self._build_request(Caller("unauthenticated client"), method, path, operation, parameters), self.authenticator
+                self._build_request(Caller("unauthenticated client"), method, path, operation, parameters),
+                self.authenticator,
             )
         caller = self.authenticator.identify(request)
         facade_request = self._build_request(caller, method, path, operation, parameters)

@@ -232,7 +232,7 @@ def _stream_download(
 def _resolve_archived(data_dir: Path, relative_path: str) -> Path | None:
     """Return the path of an archived file.
 
-    Return None if it is not a regular file in `data_dir` (promise S13).
+    Returns None if it is not a regular file in `data_dir` (promise S13).
     """
     path = data_dir / relative_path
     folder = data_dir.resolve()

@@ -19,7 +19,7 @@ def include_relations(
 ) -> list[bytes] | None:
     """Return the records of `texts` with related objects instead of ids.
 
-    Return None if the mirror lacks data: a relation that the record does not have, or a field that the
+    Returns None if the mirror lacks data: a relation that the record does not have, or a field that the
     related records do not have, such as an agent's `status` in a queue. With `allow_partial` such fields are
     null and such relations are unchanged.
     """
@@ -47,7 +47,7 @@ def _include_relation(
 ) -> bool:
     """Insert the related objects.
 
-    Return whether the mirror has all requested relations and fields.
+    Returns whether the mirror has all requested relations and fields.
     """
     target = get_resource(relation.target_collection)
     requested_fields = parsed_query.fields.get(relation.name)

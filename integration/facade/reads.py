@@ -62,7 +62,7 @@ def read_collection(request: FacadeRequest, resource: Resource) -> Response:
 def read_dictionary(request: FacadeRequest, resource: Resource) -> Response | None:
     """Respond with a dictionary: `{data: [...], total}`.
 
-    Return None if the mirror lacks its form.
+    Returns None if the mirror lacks its form.
 
     The specification does not show the form of dictionaries. An object of codes is mirrored as one record, so
     a single record may have been an object or a list; several records were a list.
@@ -157,7 +157,7 @@ def _build_page(
 ) -> Response | None:
     """Build a page from the mirror.
 
-    Return None if the mirror lacks data of an included relation. With `allow_partial` the page contains the
+    Returns None if the mirror lacks data of an included relation. With `allow_partial` the page contains the
     part that the mirror has.
     """
     parsed_query = request.caller.visibility.restrict_query(connection, parsed_query)

@@ -76,7 +76,7 @@ class FacadeRequest:
 
     @property
     def requires_fresh(self) -> bool:
-        """Whether `Cache-Control: no-cache` applies.
+        """True if `Cache-Control: no-cache` applies.
 
         Keys with a user scope cannot use it, because the platform would return records of all users.
         """

@@ -25,7 +25,7 @@ MAX_BODY_BYTES = 32 * 1024 * 1024
 def write(request: FacadeRequest) -> Response:
     """Write through to the platform.
 
-    Raise ApiError 400, 403, 409, 413, 422, 502 or 504.
+    Raises ApiError 400, 403, 409, 413, 422, 502 or 504.
     """
     _check_allowed(request)
     check_origin(request)
@@ -85,7 +85,7 @@ def is_destructive(request: FacadeRequest) -> bool:
 def _read_body(request: FacadeRequest) -> bytes | None:
     """Return the body, None without one.
 
-    Raise ApiError 413, or 400 if it is not JSON.
+    Raises ApiError 413, or 400 if it is not JSON.
     """
     http_request = request.http_request
     http_request.max_content_length = MAX_BODY_BYTES

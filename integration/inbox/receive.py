@@ -101,7 +101,7 @@ class Receiver:
 
 
 def is_known_secret(candidate: str, secrets: Sequence[str]) -> bool:
-    """Whether `candidate` is one of `secrets`.
+    """Return whether `candidate` is one of `secrets`.
 
     Compares with each secret in constant time, so that the duration reveals neither match nor position.
     """

@@ -268,7 +268,7 @@ def _check_space(data_dir: Path, dest: Path) -> None:
 
 @contextmanager
 def _lock_backup(data_dir: Path) -> Iterator[None]:
-    """Lock `data_dir` against concurrent backups. Raise BackupRunning.
+    """Lock `data_dir` against concurrent backups. Raises BackupRunning.
 
     The lock is on the folder data_dir itself: the destination may be a network disk without locks, and a lock
     file created by root would block the user of `serve`.

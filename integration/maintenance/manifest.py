@@ -70,7 +70,7 @@ class Manifest:
 def read(folder: Path) -> Manifest:
     """Read the manifest of the backup in `folder`.
 
-    Raise SwitchroomError for a missing or invalid one.
+    Raises SwitchroomError for a missing or invalid one.
     """
     path = folder / MANIFEST_FILE
     try:
@@ -111,7 +111,7 @@ def _describe_missing_manifest(folder: Path) -> str:
 def _parse_safe_path(text: object) -> str:
     """Return a path below its folder.
 
-    Raise ValueError for others: a manifest is untrusted (promise S13).
+    Raises ValueError for others: a manifest is untrusted (promise S13).
     """
     path = PurePosixPath(str(text))
     if not isinstance(text, str) or path.is_absolute() or ".." in path.parts or not path.parts:
@@ -122,7 +122,7 @@ def _parse_safe_path(text: object) -> str:
 def copy_file(source: Path, target: Path) -> tuple[int, str]:
     """Copy to the new file `target` (mode 0600) and fsync it.
 
-    Return size in bytes and sha256.
+    Returns size in bytes and sha256.
     """
     hasher, size = hashlib.sha256(), 0
     with open(source, "rb") as origin, os.fdopen(create_private_file(target), "wb") as copy:
@@ -138,7 +138,7 @@ def copy_file(source: Path, target: Path) -> tuple[int, str]:
 def create_hard_link(source: Path, target: Path) -> bool:
     """Create a hard link.
 
-    Return False if the filesystem does not support it.
+    Returns False if the filesystem does not support it.
 
     Only for files of the archive: they never change in place; another version replaces them by a rename.
     """
@@ -152,7 +152,7 @@ def create_hard_link(source: Path, target: Path) -> bool:
 
 
 def create_private_file(path: Path) -> int:
-    """Create `path` with mode 0600. Return its file descriptor."""
+    """Create `path` with mode 0600. Returns its file descriptor."""
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
 
 

@@ -167,7 +167,7 @@ def _copy_into(
 def _copy_entry(source: Path, target: Path, entry: Entry, *, link: bool) -> str | None:
     """Copy one file, or hard-link it.
 
-    `link`: create a hard link if the filesystem supports it. Return a description of the damage, None for an
+    `link`: create a hard link if the filesystem supports it. Returns a description of the damage, None for an
     intact file.
     """
     if source.is_symlink() or not source.is_file():

@@ -51,7 +51,7 @@ class BackupRotation:
     def run_if_due(self) -> None:
         """Create a backup if one is due.
 
-        Raise SwitchroomError if it fails; it is then still due.
+        Raises SwitchroomError if it fails; it is then still due.
         """
         if clock.now() < self._get_due_at():
             return

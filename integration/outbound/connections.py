@@ -51,7 +51,7 @@ class _ExchangeState(threading.local):
     read_timeout: float = float("inf")
     """Maximum seconds that one read may wait for a byte."""
     is_new_connection: bool = False
-    """Whether the connection was opened for this request instead of reused."""
+    """True if the connection was opened for this request instead of reused."""
 
     def seconds_left(self) -> float:
         return _seconds_until(self.deadline)

@@ -67,7 +67,7 @@ class ResponseBody:
 
     @property
     def has_known_end(self) -> bool:
-        """Whether an early end can be detected.
+        """True if an early end can be detected.
 
         Without Content-Length or chunks the body ends when the connection does.
         """
@@ -217,7 +217,7 @@ class Exchange:
 def parse_http_date(value: str | None) -> datetime | None:
     """Parse an HTTP date (RFC 9110 §5.6.7) into UTC.
 
-    Return None for any other value.
+    Returns None for any other value.
     """
     if not value:
         return None

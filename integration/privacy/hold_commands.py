@@ -22,7 +22,7 @@ ACTOR = "command line"
 def set_hold(context: AppContext, arguments: Arguments, _: Progress) -> Result:
     """Set a legal hold on {kind, what} for {reason}.
 
-    Raise DomainError for an unknown call.
+    Raises DomainError for an unknown call.
     """
     if arguments["kind"] == "call" and not _is_mirrored_call(context, int(arguments["what"])):
         raise DomainError(

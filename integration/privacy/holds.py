@@ -51,7 +51,7 @@ class LegalHold:
 def add(app_db: Database, kind: HoldKind, what: str, reason: str, who: str) -> LegalHold:
     """Set a legal hold.
 
-    Raise DomainError without a reason, or if the hold already exists.
+    Raises DomainError without a reason, or if the hold already exists.
     """
     reason = " ".join(reason.split())
     if not 0 < len(reason) <= MAX_REASON_LENGTH:
@@ -71,7 +71,7 @@ def add(app_db: Database, kind: HoldKind, what: str, reason: str, who: str) -> L
 
 
 def release(app_db: Database, kind: HoldKind, what: str, who: str) -> None:
-    """Release a legal hold. Raise DomainError if there is none."""
+    """Release a legal hold. Raises DomainError if there is none."""
 
     def work(tx: Transaction) -> None:
         if not tx.execute("DELETE FROM legal_holds WHERE kind = ? AND what = ?", (kind, what)).rowcount:
@@ -84,7 +84,7 @@ def release(app_db: Database, kind: HoldKind, what: str, who: str) -> None:
 def list_all(connection: sqlite3.Connection) -> list[LegalHold]:
     """Return all holds, oldest first.
 
-    Return an empty list for a house.db of a version without holds.
+    Returns an empty list for a house.db of a version without holds.
     """
     if connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'legal_holds'").fetchone() is None:
         return []

@@ -73,7 +73,7 @@ class RetentionJob:
         self._stopping.set()
 
     def run(self) -> None:
-        """Remove all expired data. Raise StorageError or OSError; completed batches stay removed."""
+        """Remove all expired data. Raises StorageError or OSError; completed batches stay removed."""
         removed = Counter[str]()
         try:
             self._remove_due(removed)

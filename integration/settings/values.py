@@ -33,7 +33,7 @@ A base path of the facade cannot begin with one of them.
 def is_in_networks(networks: Iterable[Network], address: str | None) -> bool:
     """Check whether the IP `address` is in one of `networks`.
 
-    Return False for None and for text that is not an IP address. An IPv4 address in IPv6 form
+    Returns False for None and for text that is not an IP address. An IPv4 address in IPv6 form
     (`::ffff:192.0.2.1`) is treated as the IPv4 address.
     """
     try:

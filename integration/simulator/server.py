@@ -50,7 +50,7 @@ def create_app(context: SimulatorContext) -> Callable[[Environ, Callable[..., An
             environ["SCRIPT_NAME"], environ["PATH_INFO"] = base.group(), path[base.end() :] or "/"
         if clock.monotonic() < context.outage_until:
             # Close the connection without a response, as an unreachable platform would.
-            environ["simulator.mischief"] = WireFault(hang=0.001)
+            environ["simulator.wire_fault"] = WireFault(hang=0.001)
         return app(environ, start_response)
 
     return dispatch
@@ -170,7 +170,7 @@ def _apply_faults(response: Response, faults: dict[str, Fault]) -> None:
     if "no-length" in faults:
         wire_fault.no_length = min(1.0, faults["no-length"].get_number(0.5))
     if faults and wire_fault != WireFault():
-        request.environ["simulator.mischief"] = wire_fault
+        request.environ["simulator.wire_fault"] = wire_fault
 
 
 def _corrupt_page(response: Response, faults: dict[str, Fault]) -> None:

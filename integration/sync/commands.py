@@ -27,7 +27,7 @@ from integration.sync.reading.page_store import Interrupted, Tally, store_failur
 log = logging.getLogger(__name__)
 
 MAX_RETRY_WAIT_SECONDS = 15.0
-"""Most seconds that a sync waits for a file's next attempt.
+"""Maximum seconds that a sync waits for a file's next attempt.
 
 Later attempts are left to the scheduler.
 """
@@ -78,7 +78,7 @@ class SyncSummary:
 
     @property
     def is_complete(self) -> bool:
-        """Whether all requested collections and files are complete."""
+        """True if all requested collections and files are complete."""
         collections_complete = all(row.complete and row.error is None for row in self.rows)
         return collections_complete and (self.files is None or not self.files.waiting)
 

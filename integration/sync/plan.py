@@ -85,12 +85,12 @@ class Policy:
 
     @property
     def reads_items(self) -> bool:
-        """Whether records are also read by their own paths."""
+        """True if records are also read by their own paths."""
         return self.item_key is not None
 
     @property
     def is_history(self) -> bool:
-        """Whether missing records stay visible; missing settings are hidden."""
+        """True if missing records stay visible; missing settings are hidden."""
         return self.resource.history
 
     def full_sync_seconds(self, settings: Settings, record_count: int = 0) -> float:
@@ -191,8 +191,8 @@ class Subresource:
 
 
 SUBRESOURCES: dict[str, Subresource] = {
-    below.path: below
-    for below in (
+    subresource.path: subresource
+    for subresource in (
         Subresource("/cdrs/{id}/notes", "cdrs", interval_seconds=DAY, count_field="nb_notes"),
         Subresource("/users/{id}/chatmsgs", "users", interval_seconds=HOUR),
         Subresource("/users/{id}/audio", "users", interval_seconds=DAY),
@@ -223,7 +223,7 @@ FILES_OF: dict[str, MediaKind] = {"monitors": "recording", "voicemessages": "voi
 
 
 def is_due(last_at: str | None, interval_seconds: float, now: datetime | None = None) -> bool:
-    """Whether the last run is at least `interval_seconds` ago.
+    """Return whether the last run is at least `interval_seconds` ago.
 
     `last_at` is UTC text, or None without a run.
     """

@@ -45,7 +45,7 @@ class _Batch:
 def update_from_mirror(app_db: Database, mirror_db: Database, callback_seconds: int = 15) -> int:
     """Apply all changes of calls since the last update.
 
-    Return the number of processed callers.
+    Returns the number of processed callers.
 
     The update is idempotent and can be interrupted: the position is stored with the items. `callback_seconds`
     is the shortest talk time in seconds of an outbound call that counts as a call-back, because mailboxes

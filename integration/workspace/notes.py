@@ -39,9 +39,9 @@ MAX_NOTE_LENGTH = 2000
 
 
 def add_note(tx: Transaction, leg_id: int, person: str, text: str) -> int:
-    """Add a note. Return its id.
+    """Add a note. Returns its id.
 
-    Raise ValueError for an empty or too long text.
+    Raises ValueError for an empty or too long text.
     """
     text = text.strip()
     if not text:
@@ -58,7 +58,7 @@ def add_note(tx: Transaction, leg_id: int, person: str, text: str) -> int:
 def remove_note(tx: Transaction, leg_ids: Sequence[int], note_id: int, person: str) -> bool:
     """Delete a note by `person` on one of `leg_ids`.
 
-    Return False if it does not exist.
+    Returns False if it does not exist.
     """
     placeholders = ", ".join("?" * len(leg_ids))
     sql = f"DELETE FROM notes WHERE leg_id IN ({placeholders}) AND id = ? AND person = ?"
@@ -68,7 +68,7 @@ def remove_note(tx: Transaction, leg_ids: Sequence[int], note_id: int, person: s
 def add_label(tx: Transaction, leg_id: int, person: str, label: str) -> None:
     """Add a label to a call, unless it has it.
 
-    Raise ValueError for an empty or too long label.
+    Raises ValueError for an empty or too long label.
     """
     tx.execute(
         "INSERT OR IGNORE INTO labels (leg_id, label, at, person) VALUES (?, ?, ?, ?)",
@@ -79,7 +79,7 @@ def add_label(tx: Transaction, leg_id: int, person: str, label: str) -> None:
 def normalize_label(label: str) -> str:
     """Return a label with single spaces.
 
-    Raise ValueError for an empty or too long label.
+    Raises ValueError for an empty or too long label.
     """
     label = " ".join(label.split())
     if not 0 < len(label) <= 40:

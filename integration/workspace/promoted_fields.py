@@ -47,7 +47,7 @@ def list_requested(connection: sqlite3.Connection) -> dict[str, set[str]]:
 def promote(context: AppContext, arguments: Arguments, progress: Progress) -> Result:
     """Add a column for the undocumented field {collection, field}.
 
-    Raise QueryError if that is impossible.
+    Raises QueryError if that is impossible.
 
     `who` is the stored name of the actor; the default is the command line.
     """
@@ -70,7 +70,7 @@ def promote(context: AppContext, arguments: Arguments, progress: Progress) -> Re
 def demote(context: AppContext, arguments: Arguments, _: Progress) -> Result:
     """Remove the column of {collection, field}.
 
-    Raise QueryError if the field is not promoted.
+    Raises QueryError if the field is not promoted.
 
     An interrupted removal is undone at the next start.
     """
@@ -88,7 +88,8 @@ def restore_columns(
 ) -> None:
     """Add the promoted columns to a rebuilt or restored mirror.
 
-    Stops when `is_stopping` returns True. Filling the columns of a large table takes about a minute.
+    No column is filled further after `is_stopping` has returned True. Filling the columns of a large table
+    takes about a minute.
     """
     with app_db.read() as connection:
         fields = list_requested(connection)

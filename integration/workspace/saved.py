@@ -171,7 +171,7 @@ def remove(
 ) -> bool:
     """Delete an item of the user or, with `include_shared`, a shared one.
 
-    Return False if there is none.
+    Returns False if there is none.
     """
     return app_db.write(
         lambda tx: (

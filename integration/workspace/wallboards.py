@@ -53,7 +53,7 @@ _COLUMNS = "id, name, level_target, wait_target, missed_target, created_at, seen
 def add(
     app_db: Database, name: str, *, level_target: int = 80, wait_target: int = 60, missed_target: int = 0
 ) -> str:
-    """Create a wallboard. Return its token, which is not stored. Raise DomainError."""
+    """Create a wallboard. Returns its token, which is not stored. Raises DomainError."""
     name = name.strip()
     if not name or len(name) > 60 or not name.isprintable():
         raise DomainError("Enter a name of 1 to 60 printable characters.")
@@ -76,7 +76,7 @@ def add(
 def find(app_db: Database, token: str) -> Wallboard | None:
     """Return the wallboard with this token and record the request.
 
-    Return None for an unknown token.
+    Returns None for an unknown token.
     """
     with app_db.read() as connection:
         row = connection.execute(
@@ -100,9 +100,9 @@ def list_all(app_db: Database) -> list[Wallboard]:
 
 
 def revoke(app_db: Database, wallboard_id: int) -> str:
-    """Delete a wallboard, which invalidates its URL. Return its name.
+    """Delete a wallboard, which invalidates its URL. Returns its name.
 
-    Raise DomainError for an unknown id.
+    Raises DomainError for an unknown id.
     """
 
     def work(tx: Transaction) -> str:

@@ -23,7 +23,7 @@ CHUNK_ROWS = 2000
 
 
 def stream(read: OpenReader, selection: Selection, *, chunk_rows: int = CHUNK_ROWS) -> ExportStream:
-    """Return the file in chunks. Raise QueryError immediately."""
+    """Return the file in chunks. Raises QueryError immediately."""
     return ExportStream(read, selection, partial(chunks, chunk_rows=chunk_rows))
 
 
@@ -68,7 +68,7 @@ def _write_objects(
 def _make_converter(column: Column, export_query: ExportQuery) -> Callable[[Any], Any] | None:
     """Return the conversion of stored values for a column.
 
-    Return None if values are written as stored.
+    Returns None if values are written as stored.
     """
     if column.kind == "local":
         return partial(with_offset, zone=export_query.local_zone.key)

@@ -54,7 +54,7 @@ def chunks(connection: sqlite3.Connection, export_query: ExportQuery) -> Iterato
 
 
 def write(connection: sqlite3.Connection, export_query: ExportQuery, file: IO[bytes]) -> int:
-    """Write the file. Return the number of rows."""
+    """Write the file. Returns the number of rows."""
     arrow = _import_pyarrow()
     from pyarrow.parquet import ParquetWriter
 
@@ -76,7 +76,7 @@ def write(connection: sqlite3.Connection, export_query: ExportQuery, file: IO[by
 def write_months(read: OpenReader, selection: Selection, folder: Path) -> dict[str, int]:
     """Write `folder/month=YYYY-MM/part-0.parquet` for every UTC month of the selection, from one snapshot.
 
-    Return the number of rows by month. The file of a month is replaced atomically after it is complete, so
+    Returns the number of rows by month. The file of a month is replaced atomically after it is complete, so
     the same data set can be updated every night. Files of other months are not changed.
 
     Raises QueryError for records without a date, and StorageError.

@@ -234,7 +234,7 @@ def _make_cell_writer(
 def _to_excel_days(value: Any, zone: ZoneInfo | None) -> float | None:
     """Convert a stored time to Excel's number of days.
 
-    Return None for an invalid time or one before 1901.
+    Returns None for an invalid time or one before 1901.
     """
     moment = parse_utc(value)
     if moment is None or not 1900 < moment.year < 9999:

@@ -45,19 +45,20 @@ class EventIdGenerator:
         self._last = (0, 0)
 
     def make(self, unix_time: float) -> str:
-        time_parts = (int(unix_time), int(unix_time % 1 * 1_000_000))
-        if self._last[0] == time_parts[0] and time_parts[1] <= self._last[1]:
-            time_parts = (time_parts[0], min(999_999, self._last[1] + 11))
-        self._last = time_parts
+        seconds, micros = int(unix_time), int(unix_time % 1 * 1_000_000)
+        last_seconds, last_micros = self._last
+        if seconds == last_seconds and micros <= last_micros:
+            micros = min(999_999, last_micros + 11)
+        self._last = (seconds, micros)
         random_digits = self._rng.randrange(10**8)
         digit = self._rng.randrange(10)
-        return f"{self._server}.{time_parts[0]:08x}{time_parts[1]:05x}{digit}.{random_digits:08d}"
+        return f"{self._server}.{seconds:08x}{micros:05x}{digit}.{random_digits:08d}"
 
 
 def call_event(event_id: str, step: Step, unix_time: float, *, uses_documented_form: bool) -> Record | None:
     """Build the webhook body of `step` at Unix time `unix_time`.
 
-    Return None for a step without a webhook: a mailbox answers. `uses_documented_form`: use the form of the
+    Returns None for a step without a webhook: a mailbox answers. `uses_documented_form`: use the form of the
     specification, without root_call_id and final, and with the state MISSED for call.missed.
     """
     leg = step.leg

@@ -49,7 +49,7 @@ class Leg:
 
     @property
     def is_outbound(self) -> bool:
-        """True if a user placed the leg, or the platform for a user.
+        """True if a user placed the leg, also through the platform.
 
         The platform places legs with the destinations webcall and callmeback.
         """
@@ -61,7 +61,7 @@ class Step:
     """Event of a leg, `offset` seconds after the start of the call.
 
     `event`: initial, accepted, ringing, pickup (the user answers a click-to-call with one leg), connected,
-    hold, unhold, dtmf, box (a mailbox answers), hangup, missed.
+    hold, unhold, dtmf, mailbox (a mailbox answers), hangup, missed.
     """
 
     offset: float
@@ -75,7 +75,10 @@ class Step:
 
 @dataclass(slots=True)
 class VoicemailMessage:
-    """Voicemail message of `seconds`, recorded on `leg` in the mailbox of `mailbox_owner`."""
+    """Voicemail message of `seconds`, recorded on `leg`.
+
+    It is in the mailbox of `mailbox_owner`.
+    """
 
     leg: Leg
     mailbox_owner: Person

@@ -86,7 +86,7 @@ class Player:
                 leg.monitor_state = "A" if leg.user and is_leg_recorded(leg) else None
                 if not self.is_history:
                     media_sessions.begin_session(self.world, leg)
-            case "box":
+            case "mailbox":
                 leg.mailbox_connected_at = unix_time
                 if leg.user is None:
                     leg.state = "CONNECTED"
@@ -106,7 +106,7 @@ class Player:
     def store_cdr(self, plan: CallPlan, leg: Leg) -> Record | None:
         """Store the CDR of an ended leg and return it.
 
-        Return None if the user's settings exclude unanswered group calls.
+        Returns None if the user's settings exclude unanswered group calls.
         """
         is_missed = leg.connected_at is None and leg.mailbox_connected_at is None
         if (
@@ -132,7 +132,7 @@ class Player:
     def store_recording(self, leg: Leg, unix_time: float) -> tuple[Record, Record | None]:
         """Store the recording of an ended leg and send monitor.audio_ready at `unix_time`.
 
-        Return the record and the webhook body, if one was sent.
+        Returns the record and the webhook body, if one was sent.
         """
         assert leg.user is not None
         with self.world.lock:
@@ -174,7 +174,7 @@ class Player:
     ) -> tuple[Record, Record | None]:
         """Store an SMS from outside.
 
-        Return the record and the webhook body, if one was sent.
+        Returns the record and the webhook body, if one was sent.
         """
         with self.world.lock:
             record = self._store_sms(user, sender, receiver, text, unix_time, inbound=True)

@@ -83,7 +83,7 @@ class CallScripts:
         seconds = int(options.talk_seconds or 5 + self.rng.random() * 40)
         plan.add_step(0.0, leg, "initial")
         plan.add_step(0.3, leg, "ringing")
-        plan.add_step(ring, leg, "box")
+        plan.add_step(ring, leg, "mailbox")
         plan.add_step(ring + 6 + seconds, leg, "missed", cause=NORMAL_CLEARING, by="caller", final=True)
         plan.message = VoicemailMessage(leg, user, seconds)
         return plan.sort_steps()
@@ -131,7 +131,7 @@ class CallScripts:
             seconds = int(options.talk_seconds or 5 + self.rng.random() * 40)
             plan.legs.append(leg)
             plan.add_step(ring + 0.5, leg, "initial")
-            plan.add_step(ring + 0.7, leg, "box")
+            plan.add_step(ring + 0.7, leg, "mailbox")
             plan.add_step(ring + 6 + seconds, leg, "hangup", cause=NORMAL_CLEARING, by="caller")
             plan.message = VoicemailMessage(leg, mailbox_owner, seconds)
         return plan.sort_steps()
@@ -303,7 +303,7 @@ class CallScripts:
             plan.add_step(ring, leg, "hangup", cause=NO_ANSWER, by="caller")
         return plan.sort_steps()
 
-    # -- parts -----------------------------------------------------------------------------------
+    # -- shared steps ----------------------------------------------------------------------------
 
     def _plan_ring_all(self, group: Group, caller: str, ddi: Ddi, script: str) -> tuple[CallPlan, list[Leg]]:
         plan = CallPlan(script, [], outside_party=caller)

@@ -142,7 +142,7 @@ class WebhookSender:
     def check_url(self, url: str) -> str | None:
         """Probe `url` with a GET.
 
-        The platform does the same when a webhook is saved. Return the error, or None for a status below 300.
+        The platform does the same when a webhook is saved. Returns the error, or None for a status below 300.
         """
         try:
             response = requests.get(

@@ -44,7 +44,7 @@ _OPERATOR_ALIASES = {
 
 
 class QueryRefused(Exception):
-    """Invalid query. The message is the platform's."""
+    """Invalid query. The message is in the platform's wording."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 Werkzeug's server closes the connection after each response. Neither Werkzeug nor Granian lets an application
 truncate a body, send no response or send broken headers. The application requests such a fault with a
-`WireFault` in `environ["simulator.mischief"]`.
+`WireFault` in `environ["simulator.wire_fault"]`.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class Handler(BaseHTTPRequestHandler):
             if close is not None:
                 close()
         status, headers = cast("tuple[str, list[tuple[str, str]]]", tuple(response_start))
-        self._send_response(status, headers, payload, environ.get("simulator.mischief") or WireFault())
+        self._send_response(status, headers, payload, environ.get("simulator.wire_fault") or WireFault())
 
     def _read_body(self) -> bytes | None:
         if "chunked" in self.headers.get("Transfer-Encoding", "").lower():

@@ -26,7 +26,7 @@ REMEMBER_ME_IDLE_SECONDS = 30 * 86400.0
 
 
 class LoginDenied(Exception):
-    """Refused credentials. `status` and message are the platform's."""
+    """Refused credentials. `status` and message are as on the platform."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -87,12 +87,12 @@ class LoginService:
         return token
 
     def log_in(
-        self, email: object, password: object, *, device: object = None, remember: bool = False
+        self, email: object, password: object, *, device: object = None, is_remembered: bool = False
     ) -> tuple[Token | None, str | None]:
         """Log in; return a token, or a nonce for the second factor.
 
         The result is (token, None), or (None, nonce) if a second factor is required. The code of the second
-        factor is printed on stderr. A `device` that was added with a code requires no code. `remember`
+        factor is printed on stderr. A `device` that was added with a code requires no code. `is_remembered`
         selects REMEMBER_ME_IDLE_SECONDS. Raises LoginDenied.
         """
         person = self._find_person(email)
@@ -101,7 +101,7 @@ class LoginService:
         fingerprint = device if isinstance(device, str) and device else None
         with self._lock:
             if not person.has_two_factor or (person.id, fingerprint) in self._trusted_devices:
-                return self._add_token(person, None, self._get_idle_seconds(remember)), None
+                return self._add_token(person, None, self._get_idle_seconds(is_remembered)), None
             nonce, code = make_secret(self._rng), f"{self._rng.randrange(10**6):06d}"
             self._pending_logins[nonce] = (person, code, fingerprint)
             self.codes[person.email] = code
@@ -109,7 +109,7 @@ class LoginService:
         return None, nonce
 
     def verify_second_factor(
-        self, nonce: object, code: object, *, add_device: bool = False, remember: bool = False
+        self, nonce: object, code: object, *, add_device: bool = False, is_remembered: bool = False
     ) -> Token:
         """Complete a login with the code of the second factor. Raises LoginDenied."""
         with self._lock:
@@ -119,13 +119,13 @@ class LoginService:
             del self._pending_logins[str(nonce)]
             if add_device and fingerprint is not None:
                 self._trusted_devices.add((person.id, fingerprint))
-            return self._add_token(person, None, self._get_idle_seconds(remember))
+            return self._add_token(person, None, self._get_idle_seconds(is_remembered))
 
     def _find_person(self, email: object) -> Person | None:
         return next((p for p in self.account.people if p.email == email), None)
 
-    def _get_idle_seconds(self, remember: bool) -> float:
-        return REMEMBER_ME_IDLE_SECONDS if remember else self.token_idle_seconds
+    def _get_idle_seconds(self, is_remembered: bool) -> float:
+        return REMEMBER_ME_IDLE_SECONDS if is_remembered else self.token_idle_seconds
 
     def resend_confirmation(self, email: str) -> bool:
         """Print the confirmation of an address; return False for an unknown address."""
@@ -149,7 +149,7 @@ class LoginService:
     def reset_password(self, token: str, password: str) -> bool:
         """Set a new password with a one-time token.
 
-        All sessions of the person end. Return False for an unknown or used token.
+        All sessions of the person end. Returns False for an unknown or used token.
         """
         with self._lock:
             person = self._resets.pop(token, None)
@@ -200,7 +200,7 @@ class LoginService:
     def create_api_key(self, person: Person, name: str, idle_seconds: float) -> Token | None:
         """Create an API key.
 
-        Return None if the person already has a key of that name.
+        Returns None if the person already has a key of that name.
         """
         with self._lock:
             if any(t.person is person and t.name == name for t in self._tokens.values()):

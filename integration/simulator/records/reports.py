@@ -21,7 +21,7 @@ Record = dict[str, Any]
 def compute_next_run(record: Record, now: float) -> str | None:
     """Compute the UTC time of the next run after Unix time `now`.
 
-    Return None for a paused or ended schedule. Runs start at full hours.
+    Returns None for a paused or ended schedule. Runs start at full hours.
     """
     if record["status"] != "A":
         return None

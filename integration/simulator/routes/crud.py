@@ -37,7 +37,7 @@ from integration.simulator.routes.relations import expand_record
 Record = dict[str, Any]
 
 MAX_IMMEDIATE_DELETES = 20
-"""Most records that one request deletes with 204; more give 202.
+"""Maximum number of records deleted with 204; more return 202.
 
 The specification lists both.
 """

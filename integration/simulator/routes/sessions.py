@@ -36,7 +36,7 @@ def _add_session_routes(app: Flask) -> None:
                 body.get("email"),
                 body.get("password"),
                 device=body.get("device_fingerprint"),
-                remember=body.get("remember_me") is True,
+                is_remembered=body.get("remember_me") is True,
             )
         except LoginDenied as error:
             raise ErrorResponse(error.status, str(error)) from error
@@ -52,7 +52,7 @@ def _add_session_routes(app: Flask) -> None:
                 body.get("nonce"),
                 body.get("code"),
                 add_device=body.get("add_device") is True,
-                remember=body.get("remember_me") is True,
+                is_remembered=body.get("remember_me") is True,
             )
         except LoginDenied as error:
             raise ErrorResponse(error.status, str(error)) from error

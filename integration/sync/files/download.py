@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 BATCH_SIZE = 40
 """Due files of one query."""
 MAX_PARALLEL_DOWNLOADS = 3
-"""Most concurrent downloads of a run."""
+"""Maximum number of concurrent downloads of a run."""
 
 ACCEPT_AFTER_FAILURES = 6
 """Failures after which a file with an unchanged problem is accepted.
@@ -285,7 +285,7 @@ def _download_file(
 
 
 def _has_reappeared(context: SyncContext, file: MediaFile) -> bool:
-    """Whether an earlier download has reappeared with its disk.
+    """Return whether an earlier download has reappeared with its disk.
 
     Marks the file as restored.
     """
@@ -328,7 +328,7 @@ def _store_failure(context: SyncContext, file: MediaFile, error: Exception) -> N
 
 
 def _is_record_deleted(context: SyncContext, file: MediaFile, priority: Priority) -> bool:
-    """Whether the platform has deleted the record too.
+    """Return whether the platform has deleted the record too.
 
     A 404 of the file alone can mean that the recording is not ready.
     """
@@ -344,7 +344,7 @@ def _is_record_deleted(context: SyncContext, file: MediaFile, priority: Priority
 
 
 def _is_in_place(target: Path, stored_state: sqlite3.Row | None) -> bool:
-    """Whether the file is recorded and present with its size.
+    """Return whether the file is recorded and present with its size.
 
     Users may move files. A symbolic link does not count as present.
     """

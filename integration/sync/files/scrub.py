@@ -129,7 +129,7 @@ def _request_refetch(context: SyncContext, file: ArchivedFile, fault: str) -> bo
 
 
 def _is_disk_missing(context: SyncContext) -> bool:
-    """Whether the disk of the archive appears to be absent.
+    """Return whether the disk of the archive appears to be absent.
 
     It is if too many files of a sample are faulty. Sets or removes the health check.
     """

@@ -31,7 +31,7 @@ Older days are verified weekly, the last two hourly.
 """
 
 MAX_DAYS_PER_RUN = 60
-"""Most days of one collection that one run verifies, newest first."""
+"""Maximum number of days that one run verifies of one collection, newest first."""
 
 
 FAR_FUTURE = datetime(9999, 1, 1, tzinfo=UTC)
@@ -39,7 +39,7 @@ FAR_FUTURE = datetime(9999, 1, 1, tzinfo=UTC)
 
 
 def verify_due_days(context: SyncContext, policy: Policy, tally: Tally | None = None) -> int:
-    """Compare the due days and, if due, the total with the platform's counts.
+    """Compare due days and a due total with the platform's counts.
 
     Days that differ are read again. Returns the number of comparisons. Does nothing before the initial sync
     is complete or while the platform refuses the collection. Raises PlatformError; days without a result stay

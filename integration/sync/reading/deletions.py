@@ -1,9 +1,9 @@
 """Confirm the deletion of records that a full sync missed (docs/sync.md).
 
-Every engine of this kind has deleted rows by mistake at some time, so each deletion is confirmed. A record
-counts as deleted only if its own path returns 404 or, without such a path, if a second full sync does not
-find it either. The oldest records of a history may age out, if samples of them return 404. More missing
-records than the deletion limit stop the deletions until a user confirms them.
+Syncs of this kind have deleted rows by mistake, so each deletion is confirmed. A record counts as deleted
+only if its own path returns 404 or, without such a path, if a second full sync does not find it either. The
+oldest records of a history may age out, if samples of them return 404. More missing records than the deletion
+limit stop the deletions until a user confirms them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ The larger of the two applies.
 """
 
 AGE_OUT_SAMPLE_SIZE = 5
-"""Most of the oldest records that are requested to confirm their age-out."""
+"""Maximum number of the oldest records that are requested to confirm their age-out."""
 
 RECORDS_PER_TRANSACTION = 500
 """Records marked in one transaction."""
@@ -90,7 +90,7 @@ def confirm_missing(context: SyncContext, policy: Policy, tally: Tally) -> None:
 
 
 def may_accept_empty(context: SyncContext, policy: Policy, state: collection_state.State) -> bool:
-    """Whether an empty list may replace the stored records.
+    """Return whether an empty list may replace the stored records.
 
     Applies to collections without keys. Their records cannot be requested singly or restored. More than
     DELETION_LIMIT records wait for the confirmation of a user.
@@ -159,7 +159,7 @@ def restore_health_failures(context: SyncContext) -> None:
 
 
 def has_own_path(policy: Policy) -> bool:
-    """Whether a record can be requested by its key."""
+    """Return whether a record can be requested by its key."""
     return policy.resource.item and policy.item_key in (None, policy.resource.key)
 
 
@@ -168,8 +168,8 @@ def _find_aged_out(
 ) -> list[Key]:
     """Find missing records that aged out.
 
-    They are older than all found records, and the platform has really deleted them. The platform ages out its
-    oldest records.
+    They are older than all found records, and the platform has deleted them. The platform ages out its oldest
+    records.
     """
     if not policy.is_history or missing_summary.lowest_seen is None:
         return []
@@ -218,7 +218,7 @@ def _confirm_by_path(
 
 
 def _is_deleted(context: SyncContext, policy: Policy, key: Key) -> bool:
-    """Whether the platform has deleted the record.
+    """Return whether the platform has deleted the record.
 
     Raises PlatformError for an inconclusive response.
     """

@@ -39,7 +39,7 @@ The legs of older records go to the backlog.
 """
 
 MAX_PASSES = 3
-"""Most attempts to read a collection completely by page numbers."""
+"""Maximum number of attempts to read a collection by page numbers."""
 
 
 def run_full_sync(

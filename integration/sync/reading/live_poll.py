@@ -21,11 +21,11 @@ MIN_LEG_AGE_SECONDS = 3.0
 """Seconds after a webhook in which its leg may be unlisted."""
 
 MAX_LEG_REQUESTS = 20
-"""Most missing legs requested by their own paths after one poll."""
+"""Maximum number of missing legs requested by their own paths after one poll."""
 
 
 def needed(context: SyncContext) -> bool:
-    """Whether a live poll is due.
+    """Return whether a live poll is due.
 
     It is due while calls are open or webhooks are silent, and every LIST_REFRESH_SECONDS.
     """

@@ -109,7 +109,7 @@ def get_max_tries(failures: int) -> int | None:
 
 
 def is_unavailable(error: PlatformError) -> bool:
-    """Whether the platform refuses all requests for this collection."""
+    """Return whether the platform refuses all requests for this collection."""
     return isinstance(error, PlatformRefused) and error.status in UNAVAILABLE_STATUSES
 
 

@@ -24,9 +24,9 @@ from integration.platform_api.client import Platform
 from integration.platform_api.paging import MAX_PAGE_RECORDS, Condition
 
 MIN_PAGE_LIMIT = 200
-"""Fewest records requested per page after failures."""
+"""Minimum number of records requested per page after failures."""
 MAX_PAGE_ATTEMPTS = 3
-"""Most attempts to read an inconsistent page."""
+"""Maximum number of attempts to read an inconsistent page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class KeyOrderUnsupported(PlatformBroken):
 
 
 def is_unsupported_query(error: PlatformError) -> bool:
-    """Whether the platform cannot execute the query.
+    """Return whether the platform cannot execute the query.
 
     It does not filter (400, `Filtration error`) or sort as requested. Another query may succeed.
     """

@@ -49,7 +49,7 @@ class CompletenessResult:
 
     @property
     def is_complete(self) -> bool:
-        """Whether no record is missing.
+        """True if no record is missing.
 
         A collection that the platform refuses counts as complete.
         """

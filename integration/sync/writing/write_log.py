@@ -41,13 +41,13 @@ CREATE TABLE IF NOT EXISTS idempotency (
     body BLOB,
     PRIMARY KEY (who, key_hash)
 ) STRICT;
-CREATE INDEX IF NOT EXISTS idempotency_at ON idempotency (at); -- serves forgetting after a day
+CREATE INDEX IF NOT EXISTS idempotency_at ON idempotency (at); -- serves the deletion after a day
 """
 
 IDEMPOTENCY_SECONDS = 86400.0
 """Seconds for which the response of an idempotency key is kept."""
 MAX_BODY_LENGTH = 10_000
-"""Most characters of a body in the write log."""
+"""Maximum number of characters of a body in the write log."""
 _SECRET_PATTERN = re.compile(
     r"pass|token|secret|nonce|^code$|api_?key|^pin|_pin$|fingerprint|^sip_", re.IGNORECASE
 )

@@ -366,7 +366,7 @@ def _parse_ids(body: bytes | None) -> list[int]:
 
 
 def _has_field_selection(query: str) -> bool:
-    """Whether `include` or `fields[…]` change the response.
+    """Return whether `include` or `fields[…]` change the response.
 
     The response then differs from the stored record.
     """
