@@ -319,10 +319,9 @@ def build(
 
 
 def make_dispatcher(context: AppContext, site: Flask) -> WSGIApplication:
-    """Return the WSGI application of receiver and `site`.
+    """Return the WSGI application: receiver for webhooks, `site` for other requests.
 
-    Webhooks are passed to the receiver, other requests to `site`. The receiver needs no request limits,
-    because it reads no body before the secret is verified.
+    The receiver needs no request limits, because it reads no body before the secret is verified.
     """
     receiver = trusted_proxies.TrustedProxies(
         Receiver(context.inbox, context.settings.webhooks, WebhookSecrets(context.settings)),

@@ -74,8 +74,8 @@ class Match:
 class Condition:
     """A condition of alert rules.
 
-    `unit` is the unit of the threshold, '' for a condition without threshold. `default`, `least` and `most` limit the
-    threshold. `reports_recovery`: the end of an alert causes a notification.
+    `unit` is the unit of the threshold, '' for a condition without threshold. `default`, `least` and `most`
+    limit the threshold. `reports_recovery`: the end of an alert causes a notification.
     """
 
     label: str

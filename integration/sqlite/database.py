@@ -324,10 +324,7 @@ class Database:
         return [(result, None)]
 
     def _affects_all_jobs(self, problem: BaseException) -> bool:
-        """Return whether an error affects all jobs of the transaction.
-
-        True for a full disk, a failed disk and a held lock.
-        """
+        """Return whether an error (full disk, failed disk, lock) affects all jobs."""
         if not isinstance(problem, sqlite3.Error):
             return False
         return isinstance(translate_error(problem, self.path), StorageFull | StorageBroken | StorageBusy)
@@ -391,10 +388,7 @@ class Database:
             self.on_broken(error)
 
     def _fail_jobs(self, jobs: list[_Job]) -> None:
-        """Fail `jobs` and all queued jobs.
-
-        No more writes can become durable.
-        """
+        """Fail `jobs` and all queued jobs: no write can become durable."""
         while True:
             for job in jobs:
                 if not job.future.done():
