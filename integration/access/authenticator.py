@@ -159,7 +159,7 @@ class Authenticator:
     def revoke(self, secret: str) -> None:
         credential_cache.mark_ended(self._app_db, secret)
 
-    # --- internal ------------------------------------------------------------------------------------
+    # --- internal ----------------------------------------------------------------------------------
 
     def _verify_new(self, presented: PresentedCredentials, address: str) -> CachedCredential:
         """Verify credentials that are not cached with the platform.

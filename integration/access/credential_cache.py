@@ -57,7 +57,7 @@ class CachedCredential:
     def matches_user(self, user_part: str | None) -> bool:
         """Return whether `user_part` is the user of this credential.
 
-        `user_part`: user of HTTP Basic; None, if no user was sent, matches every credential.
+        `user_part`: user of HTTP Basic. None (no user was sent) matches every credential.
         """
         if user_part is None or user_part == self.user_id:
             return True

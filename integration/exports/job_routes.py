@@ -169,7 +169,7 @@ class _Routes:
         """Return a job of the caller.
 
         Raises ApiError 404 if the caller does not own it, 403 if the caller's access to its records has
-        changed.
+        changed, and the errors of `ExportAuthenticator.identify`.
         """
         export_jobs = find_export_jobs(current_app)
         with self._context.app_db.read() as connection:

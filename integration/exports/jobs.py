@@ -1,7 +1,8 @@
 """Export jobs: write large exports in the background, one at a time.
 
-Their files are kept for `exports.keep_days`. Some formats can send no byte before the last row is written, so
-exports of more than `Format.background_above` rows would leave a browser without a response for minutes.
+Their files are kept until `exports.keep_days` or `exports.max_gb` is exceeded. Some formats can send no byte
+before the last row is written, so exports of more than `Format.background_above` rows would leave a browser
+without a response for minutes.
 """
 
 from __future__ import annotations

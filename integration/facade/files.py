@@ -117,7 +117,8 @@ def _serve_file(request: FacadeRequest) -> Response:
 def _audit_access(request: FacadeRequest) -> None:
     """Record the access to a file in the audit log (promise S14).
 
-    Of several Range requests only the one that starts at byte 0 is recorded.
+    For recordings, voicemail and faxes. Of several Range requests only the one that starts at byte 0 is
+    recorded.
     """
     http_request = request.http_request
     is_later_range = http_request.range is not None and http_request.range.ranges[0][0] != 0

@@ -132,7 +132,7 @@ def forward(request: FacadeRequest) -> Response:
 def read_through(request: FacadeRequest, resource: Resource) -> Response:
     """Forward a GET, store the returned records and relay the response.
 
-    For mirrored collections.
+    `resource`: the mirrored collection of the records.
     """
     requested_at = clock.utc_text()
     platform_response = fetch_or_raise(request)

@@ -1,4 +1,4 @@
-"""Run a command in the writer or, without a writer, here.
+"""Run a command in the writer, else in this process.
 
 A command that works alone also opens the control channel and runs other commands that are sent to it. A
 starting `serve` stops the command at its next commit and finishes its work. The command then returns the

@@ -137,7 +137,7 @@ class Database:
         return future
 
     def write(self, work: Callable[[Transaction], T], timeout: float | None = None) -> T:
-        """Run `work` on the writer thread and return the durable result.
+        """Run `work` in the writer's next transaction; return the durable result.
 
         `timeout`: seconds; None waits without a limit. Must not be called in a write job, which would wait
         for itself. Raises StorageBusy, StorageFull, StorageBroken, TimeoutError (`work` may still run later),
@@ -199,7 +199,7 @@ class Database:
         """
         return self._readers.read(seconds, full_scan)
 
-    # --- internal ------------------------------------------------------------------------------------
+    # --- internal ----------------------------------------------------------------------------------
 
     def _open_writer(
         self, synchronous: str, prepare: Callable[[sqlite3.Connection], None]

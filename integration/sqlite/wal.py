@@ -59,7 +59,7 @@ class WriteAheadLog:
         self.checkpoint()
 
     def checkpoint(self) -> None:
-        """Copy the WAL into the database, except pages that readers need.
+        """Copy the WAL into the database, as far as readers allow.
 
         Raises sqlite3.Error if the disk fails. A full disk or the lock of another program is only logged; the
         next checkpoint retries.

@@ -50,9 +50,9 @@ def mark_thread_read(app_db: Database, person_id: int, contact: str, read_until:
 
 
 def load_read_threads(connection: sqlite3.Connection, person_id: int) -> dict[str, str]:
-    """Return the end of the read part of each thread.
+    """Return the read position of each thread of a user.
 
-    Keys are contacts, times are UTC text.
+    Keys are contacts, values are UTC text.
     """
     return dict(
         tuple(row)

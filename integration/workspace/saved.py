@@ -96,7 +96,7 @@ class SavedItem:
 def all_of(connection: sqlite3.Connection, kind: Kind, place: str, person_id: int | None) -> list[SavedItem]:
     """Return the user's own and shared items of a page or export.
 
-    Pinned items are first; the items are sorted by name.
+    Sorted by name, pinned items first.
     """
     rows = connection.execute(
         f"{_select(kind)} WHERE {kind.place} = ? AND (person_id = ? OR shared)"

@@ -25,8 +25,8 @@ def stream(
 ) -> ExportStream:
     """Return the file in chunks, computed in constant memory.
 
-    The first chunk is the header, each further chunk has `chunk_rows` records. Raises QueryError before the
-    first chunk.
+    The first chunk is the header, each further chunk has at most `chunk_rows` records. Raises QueryError
+    before the first chunk.
     """
     return ExportStream(read, selection, partial(chunks, bom=bom, chunk_rows=chunk_rows))
 

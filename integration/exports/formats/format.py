@@ -57,9 +57,9 @@ class Format:
             raise ValueError(f"The format {self.suffix} has `background_above` but no `write`.")
 
     def is_available(self, resource: Resource, person: Person) -> bool:
-        """Return whether `person` can export `resource` in this format.
+        """Return whether the format is available to `person` for `resource`.
 
-        The package of the format must be installed.
+        It must be installed, support the resource and be permitted to the user.
         """
         return (
             (self.package is None or find_spec(self.package) is not None)
