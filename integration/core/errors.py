@@ -12,6 +12,7 @@
     └── PlatformError           the hosted platform did not complete the request
         ├── PlatformUnreachable no response: DNS, TLS, refused, timeout
         ├── PlatformBroken      an unusable response: 5xx, HTML, truncated, malformed
+        │   └── UnusableBody    a successful status with such a body; the request is repeated
         ├── PlatformThrottled   429, or a response that indicates throttling
         ├── PlatformRefused     a 4xx: the request itself is invalid or forbidden
         └── CredentialsRefused  401, or a login that was refused
@@ -102,6 +103,13 @@ class PlatformBroken(PlatformError):
     """Unusable response: a 5xx, HTML with 200, a truncated or malformed body."""
 
     retryable = True
+
+
+class UnusableBody(PlatformBroken):
+    """Truncated, malformed or HTML body of a successful response.
+
+    The platform is reachable, so a client repeats the request more often than after other failures.
+    """
 
 
 class PlatformThrottled(PlatformError):

@@ -15,7 +15,7 @@ from typing import Any
 
 import orjson
 
-from integration.core.errors import PlatformBroken
+from integration.core.errors import PlatformBroken, UnusableBody
 from integration.core.ids import MAX_ID, MIN_ID
 
 _INEXACT_PATTERN = re.compile(rb"[0-9][0-9.]{16,}|\\u[dD][89a-fA-F]|[0-9][eE][+-]?[0-9]{3}")
@@ -231,15 +231,15 @@ def _tokenize(body: bytes | str) -> list[str]:
         try:
             body = body.decode()
         except UnicodeDecodeError as error:
-            raise PlatformBroken("the response is not UTF-8") from error
+            raise UnusableBody("the response is not UTF-8") from error
     tokens, position = [], 0
     for match in _TOKEN_PATTERN.finditer(body):
         if body[position : match.start()].strip():
-            raise PlatformBroken(f"malformed JSON near character {position}")
+            raise UnusableBody(f"malformed JSON near character {position}")
         tokens.append(match.group())
         position = match.end()
     if body[position:].strip() or not tokens:
-        raise PlatformBroken("malformed JSON: the response is truncated or empty")
+        raise UnusableBody("malformed JSON: the response is truncated or empty")
     return tokens
 
 
@@ -262,7 +262,7 @@ def _value_spans(tokens: list[str], start: int) -> Iterator[tuple[int, int]]:
         elif token == "," and depth == 0:
             yield value_start, position
             value_start = position + 1
-    raise PlatformBroken("malformed JSON: a bracket is never closed")
+    raise UnusableBody("malformed JSON: a bracket is never closed")
 
 
 def _scan_object(tokens: list[str]) -> dict[str, Any]:
@@ -275,7 +275,7 @@ def _scan_object(tokens: list[str]) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for start, end in _value_spans(tokens, 1):
         if end - start < 3 or tokens[start + 1] != ":" or not tokens[start].startswith('"'):
-            raise PlatformBroken("malformed JSON: a key without a value")
+            raise UnusableBody("malformed JSON: a key without a value")
         values[_parse_scalar(tokens[start])] = _parse_value(tokens[start + 2 : end])
     return values
 
@@ -287,7 +287,7 @@ def _parse_value(tokens: list[str]) -> Any:
     if token.startswith('"'):
         return _parse_scalar(token)
     if not _SCALAR_PATTERN.fullmatch(token):
-        raise PlatformBroken(f"malformed JSON: {token[:20]!r}")
+        raise UnusableBody(f"malformed JSON: {token[:20]!r}")
     if len(token) > 18 or "N" in token or "I" in token:
         return RawJson(token)
     return _parse_scalar(token)
@@ -297,7 +297,7 @@ def _parse_scalar(token: str) -> Any:
     try:
         return json.loads(token, strict=False)
     except ValueError:
-        raise PlatformBroken(f"malformed JSON: {token[:20]!r}") from None
+        raise UnusableBody(f"malformed JSON: {token[:20]!r}") from None
 
 
 def _scan_record(text: str) -> JsonRecord:

@@ -26,7 +26,13 @@ import urllib3
 from requests.structures import CaseInsensitiveDict
 
 from integration.core import clock
-from integration.core.errors import PlatformBroken, PlatformError, PlatformThrottled, PlatformUnreachable
+from integration.core.errors import (
+    PlatformBroken,
+    PlatformError,
+    PlatformThrottled,
+    PlatformUnreachable,
+    UnusableBody,
+)
 from integration.outbound.adapter import PlatformSession, PoolAdapter
 from integration.outbound.connections import CHUNK, current_exchange, find_cause
 
@@ -281,15 +287,20 @@ def _translate_error(error: Exception, status: int | None) -> PlatformError:
     if isinstance(cause, http.client.RemoteDisconnected):
         return PlatformUnreachable("the platform closed the connection without a response")
     if isinstance(cause, http.client.IncompleteRead | urllib3.exceptions.IncompleteRead):
-        return PlatformBroken("the response of the platform ended early", status=status)
+        return _make_body_error("the response of the platform ended early", status)
     if isinstance(error, urllib3.exceptions.DecodeError):
-        return PlatformBroken("the response of the platform cannot be decompressed", status=status)
+        return _make_body_error("the response of the platform cannot be decompressed", status)
     if isinstance(cause, http.client.HTTPException) or isinstance(error, urllib3.exceptions.InvalidHeader):
         return PlatformThrottled(
             f"the response of the platform has malformed headers ({type(cause).__name__})"
         )
     if status is not None:
-        return PlatformBroken(f"the response of the platform was truncated ({cause})", status=status)
+        return _make_body_error(f"the response of the platform was truncated ({cause})", status)
     if isinstance(error, urllib3.exceptions.SSLError) or isinstance(cause, ssl.SSLError):
         return PlatformUnreachable(f"no secure connection to the platform: {cause}")
     return PlatformUnreachable(f"the connection to the platform failed ({cause})")
+
+
+def _make_body_error(message: str, status: int | None) -> PlatformBroken:
+    is_success = status is not None and 200 <= status < 300
+    return (UnusableBody if is_success else PlatformBroken)(message, status=status)

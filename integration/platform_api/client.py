@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import orjson
 
 from integration.core import clock
-from integration.core.errors import ConfigurationError, PlatformBroken
+from integration.core.errors import ConfigurationError, PlatformBroken, UnusableBody
 from integration.core.json_records import JsonRecord, RecordPage, read_item, read_page
 from integration.outbound.exchange import Exchange, HttpExchange, PlatformResponse
 from integration.platform_api import downloads, paging
@@ -314,7 +314,12 @@ class Platform:
         if self._session.unreachable_since is not None:
             # One attempt is enough to find out whether the platform is reachable.
             tries = 1
-        return call_with_retries(attempt, tries=tries, wait=lambda gap: not self._stopping.wait(gap))
+        return call_with_retries(
+            attempt,
+            tries=tries,
+            wait=lambda gap: not self._stopping.wait(gap),
+            seconds=self._timeout,
+        )
 
     def _parse(self, response: PlatformResponse, parse: Callable[[bytes], T]) -> T:
         try:
@@ -322,7 +327,7 @@ class Platform:
         except PlatformBroken as error:
             self._session.record_failure(None)
             if response.body.lstrip()[:1] == b"<":
-                raise PlatformBroken(
+                raise UnusableBody(
                     "the platform returned a web page instead of data", status=response.status
                 ) from error
             raise

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from integration.core import backoff, clock
-from integration.core.errors import PlatformError
+from integration.core.errors import PlatformError, UnusableBody
 from integration.outbound.exchange import parse_http_date
 
 T = TypeVar("T")
@@ -23,6 +23,8 @@ JITTER = (0.5, 1.0)
 
 With a lower bound of 0 many clients would retry at once. Without jitter they would retry at the same time.
 """
+UNUSABLE_BODY_TRIES = 4
+"""Attempts of a request whose responses have unusable bodies, the first included."""
 MAX_RETRY_AFTER = 3600.0
 """Largest value in seconds that is accepted from a `Retry-After` header."""
 
@@ -43,21 +45,27 @@ def parse_retry_after(value: str | None) -> float | None:
     return min(max(0.0, (moment - clock.now()).total_seconds()), MAX_RETRY_AFTER)
 
 
-def call_with_retries(action: Callable[[], T], *, tries: int, wait: Callable[[float], bool]) -> T:
+def call_with_retries(
+    action: Callable[[], T], *, tries: int, wait: Callable[[float], bool], seconds: float = float("inf")
+) -> T:
     """Call `action` until it succeeds.
 
-    At most `tries` attempts, after retryable errors only. `wait(seconds)` waits and returns False to stop
-    retrying. With a `Retry-After` longer than MAX_GAP the error is raised at once; the caller reads the delay
-    from its `retry_after`.
+    At most `tries` attempts, after retryable errors only. After an UnusableBody there are UNUSABLE_BODY_TRIES
+    attempts, unless `seconds` have passed since the first one began. `wait(seconds)` waits and returns False
+    to stop retrying. With a `Retry-After` longer than MAX_GAP the error is raised at once; the caller reads
+    the delay from its `retry_after`.
     """
-    failures = 0
+    failures, deadline = 0, clock.monotonic() + seconds
     while True:
         try:
             return action()
         except PlatformError as error:
             failures += 1
             requested_delay = error.retry_after or 0.0
-            if not error.retryable or failures >= tries or requested_delay > MAX_GAP:
+            allowed_tries = tries
+            if isinstance(error, UnusableBody) and clock.monotonic() < deadline:
+                allowed_tries = max(tries, UNUSABLE_BODY_TRIES)
+            if not error.retryable or failures >= allowed_tries or requested_delay > MAX_GAP:
                 raise
             if not wait(backoff.delay(failures, GAPS, jitter=JITTER, at_least=requested_delay)):
                 raise

@@ -186,7 +186,8 @@ def test_an_unusable_answer_is_told_as_what_it_is(server, make, fault):
     platform = make()
     with pytest.raises(error):
         platform.page("cdrs", tries=1)
-    assert platform.budget.per_minute == 300
+    assert platform.budget.per_minute <= 300
+    assert len(server.requests) in (1, 4)
     server.routes["*"] = lambda request, reply: reply.json(page(1))
     assert platform.page("cdrs").total == 1
 

@@ -136,7 +136,9 @@ def verify_day(context: SyncContext, policy: Policy, day: str, tally: Tally) -> 
         platform_count, local_count = _count_between(context, policy, lo, hi)
         repair = f"read again at {clock.utc_text()}: {tally.inserted - inserted_before:,} records added"
         if platform_count != local_count:
-            cause = _explain_difference(platform_count, local_count)
+            cause = (
+                tally.unreadable[-1] if tally.unreadable else _explain_difference(platform_count, local_count)
+            )
         log.info(
             "/%s on %s: %d records in the mirror, %d on the platform; %s",
             policy.collection,

@@ -38,6 +38,11 @@ IMMEDIATE_CALL_RECORDS = 5000
 The legs of older records go to the backlog.
 """
 
+
+class ContradictoryEmptyList(PlatformBroken):
+    """The platform returned an empty list, and a count above 0 in the next response."""
+
+
 MAX_PASSES = 3
 """Maximum number of attempts to read a collection by page numbers."""
 
@@ -62,17 +67,28 @@ def run_full_sync(
     if policy.kind == "dictionary":
         _read_dictionary(context, policy, tally)
         return tally
+    try:
+        _read_collection(context, policy, tally, restart, by_pages_only)
+    except ContradictoryEmptyList as error:
+        log.warning("%s; reading the collection again", error)
+        _read_collection(context, policy, tally, True, by_pages_only)
+    if tally.changed_keys:
+        items.read_items(context, policy, tally.changed_keys, tally)
+        tally.changed_keys.clear()
+    # A record without a readable key may be a stored record, so no record can be called missing.
+    if policy.resource.key is not None and not tally.keyless and not tally.unreadable:
+        deletions.confirm_missing(context, policy, tally)
+    tally.raise_if_unreadable()
+    return tally
+
+
+def _read_collection(
+    context: SyncContext, policy: Policy, tally: Tally, restart: bool, by_pages_only: bool
+) -> None:
     if policy.reads_by_key and not by_pages_only:
         _read_ordered(context, policy, tally, restart)
     else:
         _read_by_pages(context, policy, tally)
-    if tally.changed_keys:
-        items.read_items(context, policy, tally.changed_keys, tally)
-        tally.changed_keys.clear()
-    # A record with an invalid key may be a stored record, so no record can be called missing.
-    if policy.resource.key is not None and not tally.keyless:
-        deletions.confirm_missing(context, policy, tally)
-    return tally
 
 
 def _read_ordered(context: SyncContext, policy: Policy, tally: Tally, restart: bool) -> None:
@@ -213,6 +229,7 @@ def _read_by_pages(context: SyncContext, policy: Policy, tally: Tally) -> None:
         totals: set[int] = set()
         all_records: list[JsonRecord] = []
         requested_at, page_count = clock.utc_text(), 0
+        tally.unreadable.clear()
         for window in read_by_pages(
             context.platform, resource, limit=page_limit(state.failures), tries=get_max_tries(state.failures)
         ):
@@ -220,6 +237,7 @@ def _read_by_pages(context: SyncContext, policy: Policy, tally: Tally) -> None:
             page_count += 1
             if resource.key is None:
                 all_records += window.records
+                tally.unreadable += window.unreadable
             else:
                 seen_keys.update(get_usable_key(resource, record) for record in window.records)
                 store_window(
@@ -230,6 +248,7 @@ def _read_by_pages(context: SyncContext, policy: Policy, tally: Tally) -> None:
         # A single page cannot shift: equal entries in it are two records with the same content.
         distinct_count = len(all_records) if page_count == 1 else _count_distinct(all_records)
         record_count = distinct_count if resource.key is None else len(seen_keys)
+        record_count += len(tally.unreadable)
         if totals == {record_count}:
             if record_count == 0:
                 _reject_unexpected_empty(context, policy, state)
@@ -325,13 +344,21 @@ def _read_dictionary(context: SyncContext, policy: Policy, tally: Tally) -> None
 
 
 def _reject_unexpected_empty(context: SyncContext, policy: Policy, state: collection_state.State) -> None:
-    """Raise PlatformBroken for an empty list where records are stored.
+    """Raise PlatformBroken for an empty list where records are expected.
 
-    Such a list is usually a mistake. The list is accepted after two consecutive failures of the collection,
-    or if a user accepted the deletion of that many records.
+    Such a list is usually a mistake. A list that would replace records, or that ends an initial sync, is
+    requested twice: ContradictoryEmptyList if the platform then counts records. An empty list in place of
+    stored records is accepted after two consecutive failures of the collection, or if a user accepted the
+    deletion of that many records.
     """
     with context.mirror_db.read() as connection:
         rows = collection_state.count_rows(connection, policy.resource)
+    if policy.kind != "dictionary" and (rows or not state.is_complete):
+        count = windows.count_records(context.platform, policy.resource, [])
+        if count:
+            raise ContradictoryEmptyList(
+                f"/{state.collection}: the platform returned an empty list, then counted {count:,} records"
+            )
     is_accepted = rows <= state.accepted < collection_state.ALL_RECORDS
     if rows and not is_accepted and state.failures < 2:
         raise PlatformBroken(

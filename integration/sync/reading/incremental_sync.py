@@ -87,6 +87,7 @@ def run_incremental_sync(context: SyncContext, policy: Policy, tally: Tally | No
     context.mirror_db.write(
         lambda tx: collection_state.finish_incremental_sync(tx, collection, high_water_mark, until)
     )
+    tally.raise_if_unreadable()
     return tally
 
 
@@ -105,6 +106,7 @@ def refresh_recent(context: SyncContext, policy: Policy, days: int, tally: Tally
         pages = windows.read_closed(context.platform, policy.resource, begin, _get_window_end())
         _store_windows(context, policy, tally, pages)
     context.mirror_db.write(lambda tx: collection_state.record_refresh(tx, policy.collection))
+    tally.raise_if_unreadable()
     return tally
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from integration.catalogue import get_resource
 from integration.core import clock
-from integration.core.errors import PlatformError, PlatformRefused
+from integration.core.errors import PlatformBroken, PlatformError, PlatformRefused
 from integration.core.json_records import JsonRecord
 from integration.mirror.page_queries import open_legs
 from integration.mirror.records.upsert import delete_rows, get_usable_key, upsert
@@ -47,9 +47,12 @@ def poll(context: SyncContext) -> int:
     """
     calls = get_resource("calls")
     requested_at = clock.utc_text()
-    listed_records = [
-        record for window in read_by_pages(context.platform, calls, tries=1) for record in window.records
-    ]
+    windows = list(read_by_pages(context.platform, calls, tries=1))
+    for window in windows:
+        if window.unreadable:
+            # An unreadable call would count as missing from the list.
+            raise PlatformBroken(window.unreadable[0])
+    listed_records = [record for window in windows for record in window.records]
     listed_legs = {get_usable_key(calls, record) for record in listed_records}
     seen_before = clock.utc_text(clock.unix() - MIN_LEG_AGE_SECONDS)
     with context.mirror_db.read() as connection:

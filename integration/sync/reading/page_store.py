@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from integration.core.errors import PlatformError, PlatformRefused, SwitchroomError
+from integration.core.errors import PlatformBroken, PlatformError, PlatformRefused, SwitchroomError
 from integration.core.json_records import JsonRecord
 from integration.mirror.records.rows import Key, UpsertResult
 from integration.mirror.records.upsert import get_usable_key, upsert
@@ -44,7 +44,8 @@ class Tally:
     """Counts of a run. `show_progress(done, total)` is called as records are stored.
 
     `should_continue()` is called between requests; the run is cancelled if it returns False. `keyless` counts
-    records without a valid key. `changed_keys` holds the keys of changed records, which must also be read by
+    records without a valid key. `unreadable` has an error for each record of an unusable response.
+    `changed_keys` holds the keys of changed records, which must also be read by
     their own paths.
     """
 
@@ -55,12 +56,20 @@ class Tally:
     updated: int = 0
     missing: int = 0
     keyless: int = 0
+    unreadable: list[str] = field(default_factory=list)
     changed_keys: list[Key] = field(default_factory=list)
 
     def add_outcome(self, outcome: UpsertResult) -> None:
         self.inserted += len(outcome.inserted)
         self.updated += len(outcome.updated)
         self.keyless += outcome.flagged
+
+    def raise_if_unreadable(self) -> None:
+        """Raise PlatformBroken that names the unreadable records, if there are any."""
+        if self.unreadable:
+            count = len(self.unreadable)
+            others = f" (and {count - 1} more records)" if count > 1 else ""
+            raise PlatformBroken(f"{self.unreadable[0]}{others}; all other records are stored")
 
     def raise_if_cancelled(self) -> None:
         if not self.should_continue():
@@ -81,6 +90,7 @@ def store_window(
     With `full_sync_total` each transaction also stores the position of the full sync. With `defer_calls` the
     legs are added to the backlog and their calls computed later.
     """
+    tally.unreadable += window.unreadable
     size = HISTORY_RECORDS_PER_TRANSACTION if defer_calls else RECORDS_PER_TRANSACTION
     for offset in range(0, len(window.records), size):
         records = window.records[offset : offset + size]

@@ -14,14 +14,13 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from integration.catalogue.shapes import Resource
-from integration.core import clock
 from integration.core.errors import PlatformBroken, PlatformError, PlatformRefused
-from integration.core.json_records import JsonRecord, RecordPage
+from integration.core.json_records import JsonRecord
 from integration.mirror.records.rows import Key
 from integration.mirror.records.upsert import get_usable_key, list_usable_keys
-from integration.outbound.exchange import PlatformResponse
 from integration.platform_api.client import Platform
 from integration.platform_api.paging import MAX_PAGE_RECORDS, Condition
+from integration.sync.reading import page_parts
 
 MIN_PAGE_LIMIT = 200
 """Minimum number of records requested per page after failures."""
@@ -36,6 +35,7 @@ class Window:
     `total` counts the matching records from the first record of the page on, or in the entire collection for
     a numbered page. `last_key` is the last key read so far, or None. `requested_at` is UTC text.
     `platform_time` is the platform's clock. `since` is the start of a closed window of time, otherwise None.
+    `unreadable` has an error for each record whose response has an unusable body.
     """
 
     records: Sequence[JsonRecord]
@@ -44,6 +44,7 @@ class Window:
     requested_at: str
     platform_time: datetime | None
     since: datetime | None = None
+    unreadable: Sequence[str] = ()
 
 
 class KeyOrderUnsupported(PlatformBroken):
@@ -86,8 +87,11 @@ def read_by_key(
     while True:
         window, limit = _read_verified_page(platform, resource, conditions, after, descending, limit, tries)
         yield window
-        if len(window.records) >= window.total:
+        if len(window.records) + len(window.unreadable) >= window.total:
             return
+        if window.last_key == after:
+            # Every record of the page is unreadable, and no key leads past them.
+            raise PlatformBroken(window.unreadable[-1])
         after = window.last_key
 
 
@@ -110,19 +114,12 @@ def read_by_pages(
     """Yield all records by page numbers, until the total is reached."""
     records_read, page_number = 0, 1
     while True:
-        requested_at, responses = clock.utc_text(), list[PlatformResponse]()
-        page_records = platform.page(
-            resource.collection, page=page_number, limit=limit, tries=tries, on_response=responses.append
-        )
-        total = require_total(resource, page_records)
-        records_read += len(page_records.records)
-        last_key = (
-            get_usable_key(resource, page_records.records[-1])
-            if page_records.records and resource.key
-            else None
-        )
-        yield Window(page_records.records, total, last_key, requested_at, responses[0].date)
-        if not page_records.records or records_read >= total:
+        page = page_parts.read_page(platform, resource.collection, page=page_number, limit=limit, tries=tries)
+        total = require_total(resource, page.total)
+        records_read += page.count
+        last_key = get_usable_key(resource, page.records[-1]) if page.records and resource.key else None
+        yield make_window(page, total, last_key)
+        if not page.count or records_read >= total:
             return
         page_number += 1
 
@@ -147,24 +144,23 @@ def _read_verified_page(
     ]
     fault = ""
     for _ in range(MAX_PAGE_ATTEMPTS):
-        requested_at, responses = clock.utc_text(), list[PlatformResponse]()
-        page = platform.page(
+        page = page_parts.read_page(
+            platform,
             resource.collection,
             filter=page_conditions,
             sort=key_field,
             dir="DESC" if descending else "ASC",
             limit=limit,
             tries=tries,
-            on_response=responses.append,
         )
-        total = require_total(resource, page)
+        total = require_total(resource, page.total)
         keys = list_usable_keys(resource, page.records)
         fault = _find_order_fault(keys, after, descending)
-        if not fault and len(keys) == min(total, limit):
+        if not fault and page.count == min(total, limit):
             last_key = keys[-1] if keys else after
-            return Window(page.records, total, last_key, requested_at, responses[0].date), limit
+            return make_window(page, total, last_key), limit
         if not fault:
-            fault = f"{len(keys)} records instead of {min(total, limit)}"
+            fault = f"{page.count} records instead of {min(total, limit)}"
             # The platform may limit pages to fewer records than requested: use that number as the limit.
             limit = len(keys) if 0 < len(keys) < min(total, limit) else limit
     raise KeyOrderUnsupported(f"/{resource.collection}: {fault}")
@@ -182,11 +178,19 @@ def _find_order_fault(keys: list[Key | None], after: Key | None, descending: boo
     return ""
 
 
-def require_total(resource: Resource, page: RecordPage) -> int:
-    """Return the total of a page.
+def make_window(
+    page: page_parts.PageParts, total: int, last_key: Key | None, since: datetime | None = None
+) -> Window:
+    """Make a Window of a page."""
+    platform_time = page.response.date if page.response is not None else None
+    return Window(page.records, total, last_key, page.requested_at, platform_time, since, page.errors)
+
+
+def require_total(resource: Resource, total: int | None) -> int:
+    """Return `total` of a page.
 
     Raises PlatformBroken for a page without a total.
     """
-    if page.total is None:
+    if total is None:
         raise PlatformBroken(f"/{resource.collection}: the response has no total")
-    return page.total
+    return total

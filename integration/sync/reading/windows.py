@@ -15,10 +15,10 @@ from integration.catalogue.shapes import Resource
 from integration.core import clock
 from integration.core.errors import PlatformBroken
 from integration.mirror.records.upsert import list_usable_keys
-from integration.outbound.exchange import PlatformResponse
 from integration.platform_api.client import Platform
 from integration.platform_api.paging import MAX_PAGE_RECORDS, Condition
-from integration.sync.reading.pages import MAX_PAGE_ATTEMPTS, Window, require_total
+from integration.sync.reading import page_parts
+from integration.sync.reading.pages import MAX_PAGE_ATTEMPTS, Window, make_window, require_total
 
 ONE_DAY = timedelta(days=1)
 EARLIEST_DATE = datetime(1990, 1, 1, tzinfo=UTC)
@@ -43,7 +43,7 @@ def count_records(
 ) -> int:
     """Return the platform's count of records that match `conditions`. Raises PlatformError."""
     page = platform.page(resource.collection, filter=conditions, limit=1, tries=tries)
-    return require_total(resource, page)
+    return require_total(resource, page.total)
 
 
 def read_matching(
@@ -62,16 +62,14 @@ def read_matching(
     """
     fault = ""
     for _ in range(MAX_PAGE_ATTEMPTS):
-        requested_at, responses = clock.utc_text(), list[PlatformResponse]()
-        page = platform.page(
-            resource.collection, filter=conditions, limit=limit, tries=tries, on_response=responses.append
+        page = page_parts.read_page(
+            platform, resource.collection, filter=conditions, limit=limit, tries=tries
         )
-        total = require_total(resource, page)
+        total = require_total(resource, page.total)
         keys = list_usable_keys(resource, page.records)
-        if len(keys) == total and len(set(keys)) == total:
-            last_key = keys[-1] if keys else None
-            return Window(page.records, total, last_key, requested_at, responses[0].date, since)
-        if total > len(keys) and total > 1:
+        if page.count == total and len(set(keys)) == len(keys):
+            return make_window(page, total, keys[-1] if keys else None, since)
+        if total > page.count and total > 1:
             return None
         fault = f"{len(set(keys))} distinct records instead of {total}"
     condition_text = ", ".join(f"{name} {operator} {value}" for name, operator, value in conditions)

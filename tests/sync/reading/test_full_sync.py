@@ -10,8 +10,9 @@ import pytest
 
 from integration.core import clock
 from integration.core.errors import PlatformBroken, PlatformRefused
+from integration.core.json_records import RecordPage
 from integration.sync.plan import PLAN
-from integration.sync.reading import full_sync, incremental_sync, items, page_store, pages
+from integration.sync.reading import full_sync, incremental_sync, items, page_store
 from integration.sync.reading.full_sync import run_full_sync
 from integration.sync.reading.incremental_sync import run_incremental_sync
 from integration.sync.reading.page_store import Interrupted, Tally
@@ -247,7 +248,7 @@ def test_an_answer_without_a_total_is_no_page(simulated, monkeypatch):
 
     def page(*args, **options):
         found = real(*args, **options)
-        return pages.RecordPage(found.records, None)
+        return RecordPage(found.records, None)
 
     monkeypatch.setattr(simulated.context.platform, "page", page)
     with pytest.raises(PlatformBroken, match="no total"):

@@ -1,0 +1,135 @@
+"""Read a page in smaller parts while its response has an unusable body.
+
+One malformed record spoils the response to its entire page. Smaller pages find it, so that all other records
+are stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from integration.core import clock
+from integration.core.errors import UnusableBody
+from integration.core.json_records import JsonRecord
+from integration.outbound.exchange import PlatformResponse
+from integration.platform_api.client import Platform
+from integration.platform_api.paging import Condition
+
+MAX_UNREADABLE_RECORDS = 20
+"""Most unreadable records of one page.
+
+With more of them the platform, and not a record, is the cause.
+"""
+
+MAX_CONSECUTIVE_FAILURES = 10
+"""Most unusable responses in a row.
+
+A page of 5,000 records takes seven to find its first record unreadable.
+"""
+
+
+@dataclass(slots=True)
+class PageParts:
+    """Records of one page, and the error of each record that cannot be read.
+
+    `total` is that of the first response, or None. `requested_at` is the UTC text of the first request,
+    `response` the first response with a usable body. `failures` counts unusable responses in a row.
+    """
+
+    requested_at: str
+    records: list[JsonRecord] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+    total: int | None = None
+    response: PlatformResponse | None = None
+    failures: int = 0
+
+    @property
+    def count(self) -> int:
+        """Return the number of records, unreadable ones included."""
+        return len(self.records) + len(self.errors)
+
+
+def read_page(
+    platform: Platform,
+    collection: str,
+    *,
+    limit: int,
+    page: int = 1,
+    filter: Sequence[Condition] = (),
+    sort: str | None = None,
+    dir: str | None = None,
+    tries: int | None = None,
+) -> PageParts:
+    """Read one page of a collection, in parts if its body stays unusable.
+
+    A page of one record with an unusable body is an unreadable record. Raises UnusableBody for more than
+    MAX_UNREADABLE_RECORDS of them, after MAX_CONSECUTIVE_FAILURES and if no part is usable; other
+    PlatformErrors.
+    """
+    parts = PageParts(clock.utc_text())
+
+    def request(limit: int, page: int, tries: int | None) -> None:
+        responses = list[PlatformResponse]()
+        found = platform.page(
+            collection,
+            filter=filter,
+            sort=sort,
+            dir=dir,
+            page=page,
+            limit=limit,
+            tries=tries,
+            on_response=responses.append,
+        )
+        parts.records += found.records
+        parts.failures = 0
+        if parts.response is None:
+            parts.total, parts.response = found.total, responses[0]
+
+    try:
+        request(limit, page, tries)
+    except UnusableBody as error:
+        if limit == 1:
+            raise
+        _request_parts(request, collection, limit, page, parts)
+        if parts.response is None:
+            raise error
+    return parts
+
+
+def _request_parts(
+    request: Callable[[int, int, int | None], None],
+    collection: str,
+    limit: int,
+    page: int,
+    parts: PageParts,
+) -> None:
+    """Request page `page` of `limit` records as several smaller pages, in the same order."""
+    for part_limit, part_page in _split(limit, page):
+        if parts.total is not None and (part_page - 1) * part_limit >= parts.total:
+            return
+        try:
+            request(part_limit, part_page, 1)
+        except UnusableBody as error:
+            parts.failures += 1
+            if parts.failures > MAX_CONSECUTIVE_FAILURES:
+                raise
+            if part_limit > 1:
+                _request_parts(request, collection, part_limit, part_page, parts)
+                continue
+            previous_id = parts.records[-1].values.get("id") if parts.records else None
+            place = "the first record" if previous_id is None else f"the record after {previous_id}"
+            parts.errors.append(f"/{collection}: {place} of its page is unreadable: {error}")
+            if len(parts.errors) > MAX_UNREADABLE_RECORDS:
+                raise
+
+
+def _split(limit: int, page: int) -> Iterator[tuple[int, int]]:
+    """Yield (limit, page) of the smaller pages with the records of page `page`.
+
+    Their number is the smallest prime factor of `limit`, so that the parts are equal.
+    """
+    factor = next((number for number in range(2, int(limit**0.5) + 1) if limit % number == 0), limit)
+    part_limit = limit // factor
+    for number in range(factor):
+        yield part_limit, (page - 1) * factor + number + 1
