@@ -60,13 +60,13 @@ def forward_public(request: FacadeRequest, authenticator: Authenticator) -> Resp
 
 
 def logout(request: FacadeRequest, authenticator: Authenticator) -> Response:
-    """Revoke the client's token here, then forward the logout.
+    """End the client's token here, then forward the logout.
 
-    The token stays revoked if that fails.
+    The token stays ended if that fails. An API key stays valid.
     """
     if request.caller.is_local:
         return build_response(orjson.dumps({"message": "A local key has no session. Nothing was changed."}))
-    authenticator.revoke(read_credentials(request.http_request).secret)
+    authenticator.record_logout(read_credentials(request.http_request).secret)
     try:
         platform_response = request.context.platform.send(
             "POST", "/logout", priority=INTERACTIVE, credentials=request.caller.credentials, check=False

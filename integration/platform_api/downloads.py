@@ -4,8 +4,9 @@ A file under its final name is complete and checked. Steps: write `.part` in the
 sha256 while it streams, fsync the file, check it, rename it, fsync the folder. After any error or power
 failure the final name has the correct file or no file.
 
-If the record has no size, the end of the file is checked. If the response has no length either, the file is
-accepted only after a second download with the same sha256.
+A file of the announced length is complete. If the record has no size, the end of the file is checked too: an
+unusual end or a short duration is recorded as a doubt and does not refuse the file. If the response has no
+length either, the file is accepted only with a valid end and after a second download with the same sha256.
 """
 
 from __future__ import annotations
@@ -73,12 +74,14 @@ class UnknownLength(Exception):
 class DownloadedFile:
     """Downloaded and stored file.
 
-    `size` is in bytes, `sha256` a hex digest, `content_type` that of the response.
+    `size` is in bytes, `sha256` a hex digest, `content_type` that of the response. `doubt`: why the complete
+    file may lack audio or pages, or None.
     """
 
     size: int
     sha256: str
     content_type: str
+    doubt: str | None = None
 
 
 def compute_timeout(size: int | None) -> float:
@@ -113,9 +116,7 @@ def store(
         )
         max_bytes = expected.limit if size is None else min(expected.limit, size)
         received, digest = _write_part(part_path, body, max_bytes, head_check)
-        problem = _find_problem(part_path, received, expected)
-        if problem is not None:
-            raise WrongFile(problem, status=body.status)
+        doubt = _check_received(part_path, received, expected, body)
         if is_length_unknown and expected.sha256 is None:
             raise UnknownLength(digest)
         if is_length_unknown and digest != expected.sha256:
@@ -126,19 +127,25 @@ def store(
         raise
     for folder in changed_folders:
         atomic_files.fsync_path(folder)
-    return DownloadedFile(received, digest, content_type)
+    return DownloadedFile(received, digest, content_type, doubt)
 
 
-def _find_problem(part_path: Path, received: int, expected: Expected) -> str | None:
-    """Return the problem of the received file, or None."""
+def _check_received(part_path: Path, received: int, expected: Expected, body: ResponseBody) -> str | None:
+    """Return a doubt about the received file, or None. Raises WrongFile."""
     if received == 0:
-        return "the platform sent an empty file"
+        raise WrongFile("the platform sent an empty file", status=body.status)
     if expected.size is not None:
-        return _describe_wrong_size(expected.size, received) if received != expected.size else None
+        if received != expected.size:
+            raise WrongFile(_describe_wrong_size(expected.size, received), status=body.status)
+        return None
     end_problem = expected.check_end(part_path)
+    if end_problem is None:
+        return None
     # Compared with `media.last_error` of earlier versions too, so this text must not change.
-    message = end_problem and f"the file seems to be cut: {end_problem}"
-    return None if message == expected.accepted_problem else message
+    message = f"the file seems to be cut: {end_problem}"
+    if body.has_known_end or message == expected.accepted_problem:
+        return message
+    raise WrongFile(message, status=body.status)
 
 
 def _make_folder(folder: Path) -> list[Path]:

@@ -1,7 +1,8 @@
 """Checks of the start and end of MP3 and PDF files.
 
 A file without an announced length may have been truncated in transit, which the end of the file shows. A file
-that cannot be checked is accepted, because unusual MP3 files exist.
+that cannot be checked is accepted, because unusual MP3 files exist. For a file of its announced length the
+result is only a doubt (downloads.py).
 
 The MP3 frames are parsed here because no library detects truncation. With 1 byte, 30 bytes or half of a file
 removed, mutagen 1.48 (GPL), tinytag 2.3, PyAV 18.1, miniaudio 1.71, soundfile 0.14 and pymp3 0.2 raise no

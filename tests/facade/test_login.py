@@ -86,8 +86,29 @@ def test_a_second_factor_is_asked_for_as_the_platform_does(app: TestApp) -> None
 
 def test_logout_ends_the_token_at_once_even_if_the_platform_is_away(app: TestApp) -> None:
     headers = {"X-Auth-Token": ADMINISTRATOR}
+    app.platform.respond("/login", {"user_token": ADMINISTRATOR, "user_id": 1000009})
+    assert app.client.post(f"{app.base}/login", json={"email": "root@example.com"}).status_code == 200
+    assert app.get("/ping", headers).status_code == 200
+    app.platform.respond("/logout", {"message": "Out of order", "errors": []}, 500)
+    assert app.client.post(f"{app.base}/logout", headers=headers).status_code == 500
+    assert app.get("/ping", headers).status_code == 401
+
+
+@pytest.mark.parametrize("is_platform_broken", [False, True])
+def test_an_api_key_stays_valid_after_a_logout(app: TestApp, is_platform_broken: bool) -> None:
+    headers = {"X-Auth-Token": ADMINISTRATOR}
+    assert app.get("/ping", headers).status_code == 200
+    app.platform.respond("/logout", {"message": "Bye"}, 500 if is_platform_broken else 200)
+    app.client.post(f"{app.base}/logout", headers=headers)
+    assert app.get("/ping", headers).status_code == 200
+    assert app.client.post(f"{app.base}/logout", headers=headers).status_code != 401
+
+
+def test_a_token_from_elsewhere_ends_with_its_logout(app: TestApp) -> None:
+    headers = {"X-Auth-Token": ADMINISTRATOR}
     assert app.get("/ping", headers).status_code == 200
     app.platform.respond("/logout", {"message": "Bye"})
+    app.platform.respond("/me", {"message": "Unauthorized", "errors": []}, 401)
     assert app.client.post(f"{app.base}/logout", headers=headers).json == {"message": "Bye"}
     assert app.get("/ping", headers).status_code == 401
 

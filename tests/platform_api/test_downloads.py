@@ -109,18 +109,29 @@ def test_what_nobody_tells_the_length_of_must_come_twice_the_same(server, fetch)
     assert next(answers, None) is None
 
 
-def test_a_doubtful_end_is_believed_where_it_was_told_before(server, fetch):
-    server.routes["*"] = lambda request, reply: reply.content(SOUND, KIND)
+def without_length(content: bytes) -> bytes:
+    return HEAD + b"Connection: close\r\n\r\n" + content
+
+
+def fails_after(size: int):
+    return lambda file: f"no end after {size}"
+
+
+def test_a_file_without_a_length_and_with_a_cut_end_is_refused_until_the_problem_is_accepted(server, fetch):
+    server.routes["*"] = lambda request, reply: reply.raw(without_length(SOUND), close=True)
     with pytest.raises(PlatformBroken) as caught:
-        fetch(size=None, check_end=lambda file: f"no end after {file.stat().st_size}")
+        fetch(size=None, check_end=fails_after(9))
     assert names(fetch.folder) == []
     with pytest.raises(PlatformBroken):
-        fetch(size=None, check_end=lambda file: "no end after 7", accepted_problem=str(caught.value))
-    said = str(caught.value)
-    found = fetch(
-        size=None, check_end=lambda file: f"no end after {file.stat().st_size}", accepted_problem=said
-    )
-    assert found.size == len(SOUND)
+        fetch(size=None, check_end=fails_after(7), accepted_problem=str(caught.value))
+    found = fetch(size=None, check_end=fails_after(9), accepted_problem=str(caught.value))
+    assert (found.size, found.doubt) == (len(SOUND), "the file seems to be cut: no end after 9")
+
+
+def test_a_file_with_its_announced_length_is_complete_and_a_cut_end_is_a_doubt(server, fetch):
+    server.routes["*"] = lambda request, reply: reply.content(SOUND, KIND)
+    found = fetch(size=None, check_end=fails_after(9))
+    assert (found.size, found.doubt) == (len(SOUND), "the file seems to be cut: no end after 9")
 
 
 @pytest.mark.parametrize(

@@ -258,10 +258,8 @@ def state(connection: sqlite3.Connection, kind: MediaKind, record_id: int) -> sq
 
 def count_by_state(connection: sqlite3.Connection) -> dict[tuple[str, str], int]:
     """Return the number of files by (kind, state)."""
-    return {
-        (row[0], row[1]): row[2]
-        for row in connection.execute("SELECT kind, state, files FROM _media_tally WHERE files > 0")
-    }
+    rows = connection.execute("SELECT kind, state, files FROM _media_tally WHERE files > 0")
+    return {(kind, state): files for kind, state, files in rows}
 
 
 def find_last_error(
@@ -297,14 +295,15 @@ def next_at(connection: sqlite3.Connection, kinds: Iterable[MediaKind] = AUTOMAT
     return min((float(due_at) for due_at in due_times if due_at is not None), default=None)
 
 
-def mark_present(tx: Transaction, file: MediaFile, size: int, sha256: str) -> None:
-    """Record that the file is complete under its final name."""
+def mark_present(tx: Transaction, file: MediaFile, size: int, sha256: str, doubt: str | None) -> None:
+    """Record a complete file, and a `doubt` about it in `last_error`."""
     tx.execute(
-        "INSERT INTO media (kind, record_id, path, size, sha256, state, tries, updated_at) "
-        "VALUES (?, ?, ?, ?, ?, 'have', ?, ?) ON CONFLICT (kind, record_id) DO UPDATE SET "
+        "INSERT INTO media (kind, record_id, path, size, sha256, state, tries, last_error, updated_at) "
+        "VALUES (?, ?, ?, ?, ?, 'have', ?, ?, ?) ON CONFLICT (kind, record_id) DO UPDATE SET "
         "path = excluded.path, size = excluded.size, sha256 = excluded.sha256, state = 'have', "
-        "tries = excluded.tries, last_error = NULL, next_try_at = NULL, updated_at = excluded.updated_at",
-        (file.kind, file.record_id, file.path, size, sha256, file.tries + 1, clock.utc_text()),
+        "tries = excluded.tries, last_error = excluded.last_error, next_try_at = NULL, "
+        "updated_at = excluded.updated_at",
+        (file.kind, file.record_id, file.path, size, sha256, file.tries + 1, doubt, clock.utc_text()),
     )
     tx.announce("media", f"{file.kind}/{file.record_id}", {"state": "have"})
 

@@ -281,7 +281,9 @@ def _download_file(
             ) from error
         _store_failure(context, file, error)
         raise
-    context.mirror_db.write(lambda tx: media_files.mark_present(tx, file, downloaded.size, downloaded.sha256))
+    context.mirror_db.write(
+        lambda tx: media_files.mark_present(tx, file, downloaded.size, downloaded.sha256, downloaded.doubt)
+    )
 
 
 def _has_reappeared(context: SyncContext, file: MediaFile) -> bool:

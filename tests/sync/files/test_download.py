@@ -283,14 +283,25 @@ def test_what_was_fetched_while_the_platform_still_wrote_it_is_fetched_again(sim
     assert rows(simulated) == [("wanted",)], "nor is one believed that an earlier version left"
 
 
-def test_sound_that_seems_cut_is_asked_for_until_it_is_believed(simulated, movable_clock):
+def test_a_voicemail_without_a_length_that_seems_cut_is_retried_before_it_is_accepted(
+    simulated, movable_clock
+):
     run_full_sync(simulated.context, VOICEMAIL)
-    simulated.faults("wrong-file=short@/voicemessages/*.mp3")
+    simulated.faults("no-length@/voicemessages/*.mp3")
     for tries in range(download.ACCEPT_AFTER_FAILURES):
         assert download.download_due_files(simulated.context) == 0, tries
         movable_clock.advance(media_files.RETRY_DELAYS[tries] + 1)
     assert {state for (state,) in rows(simulated)} == {"failed"}
     assert download.download_due_files(simulated.context) == len(rows(simulated)) > 0
+
+
+def test_a_complete_voicemail_that_seems_cut_is_archived_at_once_with_a_doubt(simulated):
+    run_full_sync(simulated.context, VOICEMAIL)
+    simulated.faults("wrong-file=short@/voicemessages/*.mp3")
+    assert download.download_due_files(simulated.context) == len(simulated.records("voicemessages")) > 0
+    for state, tries, doubt in rows(simulated, "state, tries, last_error"):
+        assert (state, tries) == ("have", 1)
+        assert doubt.startswith(("the file seems to be cut", "it lasts"))
 
 
 def test_what_is_switched_off_is_not_downloaded_but_can_be_asked_for(make_simulated):
