@@ -295,7 +295,7 @@ def next_at(connection: sqlite3.Connection, kinds: Iterable[MediaKind] = AUTOMAT
     return min((float(due_at) for due_at in due_times if due_at is not None), default=None)
 
 
-def mark_present(tx: Transaction, file: MediaFile, size: int, sha256: str, doubt: str | None) -> None:
+def mark_present(tx: Transaction, file: MediaFile, size: int, sha256: str, doubt: str | None = None) -> None:
     """Record a complete file, and a `doubt` about it in `last_error`."""
     tx.execute(
         "INSERT INTO media (kind, record_id, path, size, sha256, state, tries, last_error, updated_at) "
