@@ -8,9 +8,19 @@ from typing import Any
 import orjson
 from flask import Response
 
-from integration.core.errors import PlatformError, SwitchroomError, error_body, is_timeout
+from integration.core.errors import (
+    FilterError,
+    PlatformError,
+    QueryError,
+    SwitchroomError,
+    error_body,
+    is_timeout,
+)
 
 JSON = "application/json"
+
+INVALID_VALUE_CODE = "SF0010"
+"""Code of the platform for an invalid value (docs/platform.md#5-errors)."""
 
 
 class ApiError(SwitchroomError):
@@ -51,6 +61,16 @@ def build_error_response(
 ) -> Response:
     """Return an error as `{message, errors: []}` (specification, Response envelopes)."""
     return build_response(orjson.dumps(error_body(message, errors)), status, headers=headers)
+
+
+def build_query_error_response(error: QueryError) -> Response:
+    """Return 400 in the platform's words, with the reason as an entry of `errors`.
+
+    The entry has the platform's form (docs/platform.md#5-errors).
+    """
+    message = "Filtration error" if isinstance(error, FilterError) else "Validation error"
+    entry = {"code": INVALID_VALUE_CODE, "field": error.field, "message": str(error)}
+    return build_error_response(400, message, errors=[entry])
 
 
 def to_gateway_error(error: PlatformError) -> ApiError:

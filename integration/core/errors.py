@@ -2,7 +2,8 @@
 
     SwitchroomError
     ├── ConfigurationError      a setting is invalid; the command ends with exit status 2
-    ├── QueryError              a filter, sort or page is invalid; the response is 400
+    ├── QueryError              a sort, group or page is invalid; the response is 400
+    │   └── FilterError         a filter is invalid
     ├── DomainError             the application database does not allow the operation
     ├── StorageError            a local database could not complete the operation
     │   ├── StorageBusy         another process holds the write lock; a retry may succeed
@@ -45,6 +46,15 @@ class ConfigurationError(SwitchroomError):
 
 class QueryError(SwitchroomError):
     """Invalid filter, sort, group or page. The message names the invalid part."""
+
+    field = ""
+    """Query parameter of an error of the facade, if it is always the same one."""
+
+
+class FilterError(QueryError):
+    """Invalid `filter`."""
+
+    field = "filter"
 
 
 class StorageError(SwitchroomError):

@@ -255,6 +255,8 @@ def _value_spans(tokens: list[str], start: int) -> Iterator[tuple[int, int]]:
             depth += 1
         elif token in "}]":
             if depth == 0:
+                if position != len(tokens) - 1:
+                    raise UnusableBody("malformed JSON: text after the end of the object or array")
                 if position > value_start:
                     yield value_start, position
                 return

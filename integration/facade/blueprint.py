@@ -19,8 +19,14 @@ from integration.access.authenticator import Caller
 from integration.catalogue import get_resource, list_methods, match
 from integration.catalogue.shapes import Operation
 from integration.context import AppContext
-from integration.core.api_responses import ApiError, build_error_response, build_response, to_gateway_error
-from integration.core.errors import PlatformError, QueryError, StorageError
+from integration.core.api_responses import (
+    ApiError,
+    build_error_response,
+    build_query_error_response,
+    build_response,
+    to_gateway_error,
+)
+from integration.core.errors import FilterError, PlatformError, QueryError, StorageError
 from integration.facade import files, pass_through, read_through_cache, reads, writes
 from integration.facade.exposure import EXPOSURE, UNDOCUMENTED_METHODS, Exposure
 from integration.facade.login import forward_public, logout, revoke_deleted_token
@@ -117,11 +123,12 @@ class Facade:
     def respond(self, rest: str = "") -> Response:
         """Respond to a request. Every error has the JSON form of `build_error_response`."""
         try:
-            response = self._handle("/" + rest)
+            # Clients may send one trailing slash. The specification lists the paths without it.
+            response = self._handle("/" + rest.removesuffix("/"))
         except ApiError as api_error:
             response = api_error.to_response()
         except QueryError as error:
-            response = build_error_response(400, str(error))
+            response = build_query_error_response(error)
         except HTTPException as error:
             response = build_error_response(
                 error.code or 500, error.description or error.name, headers=_select_error_headers(error)
@@ -132,10 +139,11 @@ class Facade:
             response = build_error_response(503, str(error), headers={"Retry-After": "5"})
         except Exception as error:
             if isinstance(error, sqlite3.OperationalError) and str(error) == "interrupted":
-                response = build_error_response(
-                    400,
-                    f"The query took longer than {reads.QUERY_TIMEOUT_SECONDS:g} s and was cancelled."
-                    " Filter by an indexed property.",
+                response = build_query_error_response(
+                    FilterError(
+                        f"The query took longer than {reads.QUERY_TIMEOUT_SECONDS:g} s and was cancelled."
+                        " Filter by an indexed property."
+                    )
                 )
             else:
                 log.exception("%s %s failed", request.method, request.path)

@@ -8,6 +8,7 @@ from flask import Request, Response
 from integration.access.browser import foreign_origin
 from integration.catalogue import COLLECTIONS
 from integration.core.api_responses import (
+    INVALID_VALUE_CODE,
     ApiError,
     build_gateway_error,
     build_response,
@@ -99,7 +100,7 @@ def _read_body(request: FacadeRequest) -> bytes | None:
     try:
         orjson.loads(body)
     except orjson.JSONDecodeError as error:
-        raise ApiError(400, f"The body is not valid JSON: {error}") from None
+        raise build_body_error(f"The body is not valid JSON: {error}") from None
     return body
 
 
@@ -148,9 +149,16 @@ def _restrict_to_own_user(body: bytes, user_id: int) -> bytes:
     try:
         parsed = orjson.loads(body)
     except orjson.JSONDecodeError as error:
-        raise ApiError(400, f"The body is not valid JSON: {error}") from None
+        raise build_body_error(f"The body is not valid JSON: {error}") from None
     if not isinstance(parsed, dict):
-        raise ApiError(400, "The body must be a JSON object.")
+        raise build_body_error("The body must be a JSON object.")
     if parsed.get("from") not in (None, user_id, str(user_id)):
         raise ApiError(403, f"This key can only start calls from the user {user_id}. Omit the field from.")
     return orjson.dumps({**parsed, "from": str(user_id)})
+
+
+def build_body_error(reason: str) -> ApiError:
+    """Return 400 in the platform's words, with `reason` as the entry of `errors`."""
+    return ApiError(
+        400, "Validation error", errors=[{"code": INVALID_VALUE_CODE, "field": "", "message": reason}]
+    )

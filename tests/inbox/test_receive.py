@@ -141,6 +141,7 @@ def test_odd_ids_are_stored(receiver, identifier):
     [
         (b"not json", "unreadable"),
         (b"[1,2]", "unreadable"),
+        (b'{"id":"x.1"}{"id":"x.2"}', "unreadable"),
         (b'"text"', "unreadable"),
         (rb'{"id":"x.1","from_no":"\x"}', "unreadable"),
         (b'{"id":"x.1","call_id":01}', "unreadable"),

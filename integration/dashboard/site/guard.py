@@ -221,6 +221,8 @@ def to_local_path(target: str | None) -> str:
 
 
 def _redirect_to_login() -> Response:
+    if request.url_rule is None and not _is_page_request():
+        return refuse(404, "There is nothing at this path.")
     if not _is_page_request() or request.method not in SAFE_METHODS:
         return refuse(401, "Log in first.")
     target = to_local_path(request.full_path.rstrip("?"))
@@ -229,6 +231,9 @@ def _redirect_to_login() -> Response:
 
 
 def _is_page_request() -> bool:
+    """Return whether a browser requests a page. Scripts and clients of the API get JSON."""
+    if "X-Auth-Token" in request.headers or request.authorization is not None:
+        return False
     if request.headers.get("Sec-Fetch-Dest", "document") != "document":
         return False
     best = request.accept_mimetypes.best_match(("text/html", "application/json", "text/event-stream"))

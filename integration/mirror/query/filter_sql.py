@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 from integration.catalogue.field_meanings import is_secret
 from integration.catalogue.shapes import Field, Resource
-from integration.core.errors import QueryError
+from integration.core.errors import FilterError, QueryError
 from integration.mirror.query.filters import AnyOf, Condition, quote_value
 from integration.mirror.query.functions import parse_number, to_sqlite_number
 from integration.mirror.records import promoted_fields
@@ -128,7 +128,7 @@ class SqlBuilder:
         return expression
 
     def _resolve_field(self, name: str, used_as: str) -> str:
-        unknown_field_error = QueryError(
+        unknown_field_error = (FilterError if used_as == "filter" else QueryError)(
             f"{used_as}: /{self.resource.collection} has no property {quote_value(name)}"
         )
         # `hidden_fields` cannot list secrets that are recognized by their prefix.
@@ -183,7 +183,7 @@ class SqlBuilder:
 
         Raises QueryError if the field `name` cannot have such a value.
         """
-        value_error = QueryError(
+        value_error = FilterError(
             f"filter on {quote_value(name)}: {quote_value(value)} is not a {_KIND_NAMES[kind]}"
         )
         if kind == "boolean":

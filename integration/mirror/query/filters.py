@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 
 from integration.catalogue.shapes import OPERATORS, Operator
-from integration.core.errors import QueryError
+from integration.core.errors import FilterError
 
 MAX_CONDITIONS = 100
 """Conditions of one filter."""
@@ -46,7 +46,7 @@ class AnyOf:
 def parse_filter(text: str) -> tuple[Condition, ...]:
     """Parse the query parameter `filter`.
 
-    Raises QueryError for invalid JSON, another structure, an unknown operator or a value that the operator
+    Raises FilterError for invalid JSON, another structure, an unknown operator or a value that the operator
     cannot use. `SqlBuilder.build_condition` checks whether the property exists and has values of this type.
     """
     if not text.strip():
@@ -54,15 +54,15 @@ def parse_filter(text: str) -> tuple[Condition, ...]:
     try:
         entries = orjson.loads(text)
     except ValueError as error:
-        raise QueryError(f"filter is not valid JSON: {error}") from None
+        raise FilterError(f"filter is not valid JSON: {error}") from None
     if not isinstance(entries, list):
-        raise QueryError("filter must be a JSON array of objects {property, operator, value}")
+        raise FilterError("filter must be a JSON array of objects {property, operator, value}")
     if len(entries) > MAX_CONDITIONS:
-        raise QueryError(f"filter has {len(entries)} entries; at most {MAX_CONDITIONS} are allowed")
+        raise FilterError(f"filter has {len(entries)} entries; at most {MAX_CONDITIONS} are allowed")
     conditions = tuple(_parse_condition(number, entry) for number, entry in enumerate(entries, 1))
     in_value_count = sum(len(condition.value) for condition in conditions if condition.operator == "in")
     if in_value_count > MAX_IN_VALUES:
-        raise QueryError(
+        raise FilterError(
             f"the `in` lists of filter hold {in_value_count} values; at most {MAX_IN_VALUES} are allowed"
         )
     return conditions
@@ -70,48 +70,48 @@ def parse_filter(text: str) -> tuple[Condition, ...]:
 
 def _parse_condition(number: int, entry: Any) -> Condition:
     if not isinstance(entry, dict):
-        raise QueryError(f"filter entry {number} must be an object {{property, operator, value}}")
+        raise FilterError(f"filter entry {number} must be an object {{property, operator, value}}")
     for key in ("property", "operator", "value"):
         if key not in entry:
-            raise QueryError(f"filter entry {number} has no {key!r}")
+            raise FilterError(f"filter entry {number} has no {key!r}")
     name, operator_name, value = entry["property"], entry["operator"], entry["value"]
     if not isinstance(name, str):
-        raise QueryError(f"filter entry {number}: 'property' must be a string")
+        raise FilterError(f"filter entry {number}: 'property' must be a string")
     operator = OPERATORS.get(operator_name.lower()) if isinstance(operator_name, str) else None
     if operator is None:
-        raise QueryError(f"filter on {quote_value(name)}: unknown operator {quote_value(operator_name)}")
+        raise FilterError(f"filter on {quote_value(name)}: unknown operator {quote_value(operator_name)}")
     if operator == "in":
         if not isinstance(value, list):
-            raise QueryError(
+            raise FilterError(
                 f"filter on {quote_value(name)}: `in` requires an array, not {quote_value(value)}"
             )
         for element in value:
             if isinstance(element, list | dict):
-                raise QueryError(
+                raise FilterError(
                     f"filter on {quote_value(name)}: `in` requires an array of plain values,"
                     f" not with {quote_value(element)} in it"
                 )
     elif isinstance(value, list | dict):
-        raise QueryError(
+        raise FilterError(
             f"filter on {quote_value(name)}: `{operator}` requires a number, string or boolean,"
             f" not {quote_value(value)}"
         )
     elif value is None and operator not in ("eq", "ne"):
-        raise QueryError(
+        raise FilterError(
             f"filter on {quote_value(name)}: `{operator}` does not accept null; use `eq` or `ne`"
         )
     elif operator in ("like", "notlike"):
         if isinstance(value, bool):
-            raise QueryError(
+            raise FilterError(
                 f"filter on {quote_value(name)}: `{operator}` requires a string, not {quote_value(value)}"
             )
         if len(str(value)) > MAX_PATTERN_LENGTH:
-            raise QueryError(
+            raise FilterError(
                 f"filter on {quote_value(name)}: the pattern has {len(str(value))} characters;"
                 f" at most {MAX_PATTERN_LENGTH} are allowed"
             )
     if isinstance(value, str) and len(value) > MAX_TEXT_LENGTH:
-        raise QueryError(
+        raise FilterError(
             f"filter on {quote_value(name)}: the value has {len(value)} characters;"
             f" at most {MAX_TEXT_LENGTH} are allowed"
         )

@@ -1,0 +1,78 @@
+"""Errors in the platform's words, and paths as clients write them."""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+import pytest
+
+from tests.support.application import TestApp
+from tests.support.fake_exchange import read_fixture
+
+CDR = read_fixture("response-cdrs-list-200")["data"][0]
+UNKNOWN_PROPERTY = quote('[{"property":"nothing","operator":"eq","value":1}]')
+INVALID_DATE = quote('[{"property":"calldate","operator":"gt","value":"yesterday"}]')
+
+
+@pytest.mark.parametrize(
+    ("query", "message", "field", "reason"),
+    [
+        ("filter=%7B", "Filtration error", "filter", "filter is not valid JSON"),
+        (f"filter={UNKNOWN_PROPERTY}", "Filtration error", "filter", "has no property 'nothing'"),
+        (f"filter={INVALID_DATE}", "Filtration error", "filter", "'yesterday' is not a date"),
+        ("sort=nothing", "Validation error", "", "sort: /cdrs has no property 'nothing'"),
+        ("dir=up", "Validation error", "", "dir must be ASC or DESC, not 'up'"),
+        ("page=0", "Validation error", "", "page must be an integer of at least 1, not '0'"),
+        ("group_by=nothing", "Validation error", "", "group_by: /cdrs has no property 'nothing'"),
+    ],
+)
+def test_an_invalid_query_gets_the_message_of_the_platform_and_the_reason(
+    app: TestApp, query: str, message: str, field: str, reason: str
+) -> None:
+    app.put("cdrs", CDR)
+    response = app.get(f"/cdrs?{query}")
+    assert response.status_code == 400
+    assert response.json["message"] == message
+    [entry] = response.json["errors"]
+    assert (entry["code"], entry["field"]) == ("SF0010", field)
+    assert reason in entry["message"]
+
+
+def test_an_invalid_body_gets_the_message_of_the_platform_and_the_reason(app: TestApp) -> None:
+    response = app.client.post(f"{app.base}/sms", data=b"{", headers=app.add_key("w", "write"))
+    assert (response.status_code, response.json["message"]) == (400, "Validation error")
+    assert response.json["errors"][0]["message"].startswith("The body is not valid JSON")
+
+
+@pytest.mark.parametrize("path", ["/cdrs/", "/cdrs/{id}/", "/ping/"])
+def test_one_trailing_slash_is_accepted(app: TestApp, path: str) -> None:
+    app.put("cdrs", CDR)
+    path = path.replace("{id}", str(CDR["id"]))
+    assert app.get(path).status_code == 200
+    assert app.get(path).json == app.get(path.rstrip("/")).json
+    assert app.get(f"{path}/").status_code == 404
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Accept": "application/json"},
+        {"X-Auth-Token": "a" * 40},
+        {"Authorization": "Basic MTAwMDAwMTpzZWNyZXQ="},
+        {"X-Auth-Token": "a" * 40, "Accept": "text/html"},
+    ],
+)
+@pytest.mark.parametrize(
+    ("path", "status"), [("/calls", 401), ("/", 401), ("/v9/voipstudio/cdrs", 404), ("/nothing", 404)]
+)
+def test_a_client_outside_the_facade_gets_json_and_never_the_login_page(
+    app: TestApp, headers: dict[str, str], path: str, status: int
+) -> None:
+    response = app.client.get(path, headers=headers)
+    assert response.status_code == status
+    assert set(response.json) == {"message", "errors"}
+
+
+def test_a_browser_outside_the_facade_still_gets_the_login_page(app: TestApp) -> None:
+    response = app.client.get("/nothing", headers={"Accept": "text/html,*/*;q=0.8"})
+    assert (response.status_code, response.headers["Location"]) == (302, "/login?next=%2Fnothing")
