@@ -53,7 +53,7 @@ class List:
         update_from_mirror(app_db, mirror.mirror_db)
 
     def tell(self, *facts: Fact) -> None:
-        self.mirror.tell(*facts)
+        self.mirror.apply(*facts)
         self.follow()
 
     def follow(self) -> int:
@@ -79,11 +79,11 @@ def work(mirror: CallMirror, app_db: Database, monkeypatch: pytest.MonkeyPatch) 
 
 
 def missed(leg: int, when: float, **more: Any) -> Fact:
-    return Phone(leg, ANN, started=when, **more).tell("missed", when + 18, final=True)
+    return Phone(leg, ANN, started=when, **more).event("missed", when + 18, final=True)
 
 
 def answered(leg: int, when: float, **more: Any) -> Fact:
-    return Phone(leg, ANN, started=when, connected=when + 5, **more).tell("hangup", when + 30)
+    return Phone(leg, ANN, started=when, connected=when + 5, **more).event("hangup", when + 30)
 
 
 def called_back(leg: int, when: float, talked: int) -> Fact:
@@ -132,8 +132,8 @@ def test_an_outbound_call_closes_it_only_if_it_talked_long_enough(work: List) ->
 
 def test_abandoned_internal_and_answered_calls_open_nothing(work: List) -> None:
     work.tell(
-        Phone(101, ANN).tell("missed", 2, final=True),
-        Phone(102, ANN, src="1002", src_id="1000002", dst="1001").tell("missed", 20, final=True),
+        Phone(101, ANN).event("missed", 2, final=True),
+        Phone(102, ANN, src="1002", src_id="1000002", dst="1001").event("missed", 20, final=True),
         answered(103, 0),
     )
     assert work.items() == []
@@ -242,7 +242,7 @@ def test_items_and_deeds_outlive_a_mirror_that_is_built_anew(work: List, tmp_pat
     new_app = make_app(tmp_path / "new")
     empty = CallMirror(new_app)
     empty.seed()
-    empty.tell(answered(900, 5, src="447700900199"))
+    empty.apply(answered(900, 5, src="447700900199"))
     work.mirror = empty
     work.follow()
     assert work.items() == before, "the new mirror does not know these calls yet"
@@ -258,7 +258,7 @@ def test_items_and_deeds_outlive_a_mirror_that_is_built_anew(work: List, tmp_pat
 
 def test_changes_that_were_tidied_away_are_made_good(work: List) -> None:
     work.tell(missed(101, 0, src=""))
-    work.mirror.tell(("cdrs", cdr(9001, 101, 0, 18, 0, root_live_id=99, src="")))
+    work.mirror.apply(("cdrs", cdr(9001, 101, 0, 18, 0, root_live_id=99, src="")))
     work.mirror.mirror_db.write(
         lambda tx: tx.execute("DELETE FROM _changes WHERE id < (SELECT max(id) FROM _changes)").rowcount
     )
@@ -292,7 +292,7 @@ FACTS = [
 
 @pytest.mark.parametrize("seed", range(8))
 def test_the_list_is_the_same_whatever_the_order_of_the_facts(work: List, seed: int) -> None:
-    work.mirror.tell(*FACTS)
+    work.mirror.apply(*FACTS)
     work.follow()
     expected = [replace(one, id=0) for one in work.items()]
     assert [(one.state, one.attempts) for one in expected] == [("open", 1), ("closed", 1), ("closed", 2)]

@@ -1,4 +1,4 @@
-"""The same facts in every order and doubled give the same calls (docs/calls.md#words)."""
+"""Order and duplicates of facts do not change the calls (docs/calls.md#words)."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from tests.support.payloads.call_facts import (
     Fact,
     Phone,
     compute,
-    event,
     format_timestamp,
+    make_event,
     set_now,
 )
 
@@ -36,25 +36,25 @@ SCRIPTS: dict[str, Callable[[], Sequence[Fact]]] = {
     "ring group missed, as documented": lambda: examples.ring_group_missed(documented=True),
     "transfer": examples.transfer,
     "click-to-call, two legs": examples.click_two_legs,
-    "click-to-call, one id": lambda: examples.one_id(again=True),
+    "click-to-call, one id": lambda: examples.one_id(rings_twice=True),
     "queue": examples.queue_left,
     "hunt group": examples.hunt,
     "voicemail": examples.left_a_message,
 }
-WHOLE = 7
-"""Every order of scripts up to this many facts: 5,040 of seven."""
+MAX_PERMUTED_FACTS = 7
+"""Number of facts up to which every order is tested: 5,040 orders of seven facts."""
 
 
-def some_orders(facts: Sequence[Fact], count: int) -> Iterator[list[Fact]]:
+def list_random_orders(facts: Sequence[Fact], count: int) -> Iterator[list[Fact]]:
     return (random.Random(n).sample(facts, len(facts)) for n in range(count))
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
-def test_orders_give_the_same_calls(name: str) -> None:
+def test_sixty_random_orders_give_the_same_calls(name: str) -> None:
     facts = SCRIPTS[name]()
     expected = compute(facts)
     backwards = list(reversed(facts))
-    for order in (backwards, *some_orders(facts, 60)):
+    for order in (backwards, *list_random_orders(facts, 60)):
         assert compute(order) == expected
 
 
@@ -63,44 +63,49 @@ def test_orders_give_the_same_calls(name: str) -> None:
 def test_every_order_gives_the_same_calls(name: str) -> None:
     facts = SCRIPTS[name]()
     expected = compute(facts)
-    for order in itertools.permutations(facts) if len(facts) <= WHOLE else some_orders(facts, 300):
+    for order in (
+        itertools.permutations(facts) if len(facts) <= MAX_PERMUTED_FACTS else list_random_orders(facts, 300)
+    ):
         assert compute(order) == expected
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
-def test_shuffled_and_doubled_they_leave_the_same_rows_in_the_mirror(
+def test_shuffled_and_duplicated_facts_give_the_same_rows_of_the_mirror(
     mirror: CallMirror, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     set_now(monkeypatch, 3600)
     facts = SCRIPTS[name]()
-    mirror.tell(*facts, apart=False)
+    mirror.apply(*facts, in_one_transaction=True)
     expected = mirror.state()
-    assert [tuple(row)[:-1] for row in mirror.calls(*examples_columns(mirror))] == [
+    assert [tuple(row)[:-1] for row in mirror.calls(*list_compared_columns(mirror))] == [
         tuple(row)[:-1] for row in compute(facts)
-    ], "the store finds what the pure parts find"
+    ], "the store and the pure functions give the same calls"
     for seed in range(6):
-        chance = random.Random(seed)
-        order = [*facts, *chance.sample(facts, len(facts) // 2)]
-        chance.shuffle(order)
+        generator = random.Random(seed)
+        order = [*facts, *generator.sample(facts, len(facts) // 2)]
+        generator.shuffle(order)
         mirror.clear()
-        mirror.tell(*order, apart=False)
+        mirror.apply(*order, in_one_transaction=True)
         assert mirror.state() == expected, f"seed {seed}"
 
 
-def examples_columns(mirror: CallMirror) -> list[str]:
+def list_compared_columns(mirror: CallMirror) -> list[str]:
     return [name for name in mirror.calls()[0] if name != "change_no"]
 
 
-MOMENTS = st.integers(0, 25)
+TIMES = st.integers(0, 25)
 STATES = ["initial", "ringing", "connected", "hold", "unhold", "hangup", "missed", "dtmf", "odd"]
 
 
 @st.composite
-def webhooks(draw: st.DrawFn) -> CallEvent:
-    """Any event of a few legs of a few callers, with or without root, final, micros."""
+def draw_event(draw: st.DrawFn) -> CallEvent:
+    """Draw an event of one of four legs.
+
+    Root, user, final and the time of the connection may be absent.
+    """
     leg = draw(st.integers(101, 104))
-    what = draw(st.sampled_from(STATES))
-    when = draw(MOMENTS)
+    name = draw(st.sampled_from(STATES))
+    when = draw(TIMES)
     phone = Phone(
         leg,
         draw(st.sampled_from([ANN, BOB, CAT, None])),
@@ -113,41 +118,43 @@ def webhooks(draw: st.DrawFn) -> CallEvent:
         connected=draw(st.sampled_from([None, 5])),
         server=draw(st.sampled_from(["uk003", "uk004"])),
     )
-    more = {"final": draw(st.sampled_from([True, False]))} if what == "missed" and draw(st.booleans()) else {}
-    told = phone.tell(what, when, draw(st.integers(0, 999_999)), **more)
+    more = {"final": draw(st.sampled_from([True, False]))} if name == "missed" and draw(st.booleans()) else {}
+    call_event = phone.event(name, when, draw(st.integers(0, 999_999)), **more)
     if draw(st.booleans()):
-        return told
+        return call_event
     payload = {
         "event_time": format_timestamp(T0 + when),
-        "event_name": f"call.{what}",
+        "event_name": f"call.{name}",
         "call_id": leg,
         "state": "RINGING",
     }
-    return event(f"odd-{leg}-{what}-{when}", payload)
+    return make_event(f"odd-{leg}-{name}-{when}", payload)
 
 
-@given(st.lists(webhooks(), max_size=12, unique_by=lambda told: (told.event_id, told.doc)), st.randoms())
+@given(st.lists(draw_event(), max_size=12, unique_by=lambda each: (each.event_id, each.doc)), st.randoms())
 @example_count(50, exhaustive=200)
-def test_any_set_of_events_has_one_meaning(told: list[CallEvent], chance: random.Random) -> None:
-    expected = compute(told)
-    order = list(told)
-    chance.shuffle(order)
+def test_any_set_of_events_gives_the_same_calls_in_any_order(
+    events: list[CallEvent], generator: random.Random
+) -> None:
+    expected = compute(events)
+    order = list(events)
+    generator.shuffle(order)
     assert compute(order) == expected
 
 
 @given(
-    st.lists(webhooks(), min_size=2, max_size=8, unique_by=lambda told: (told.event_id, told.doc)),
+    st.lists(draw_event(), min_size=2, max_size=8, unique_by=lambda each: (each.event_id, each.doc)),
     st.randoms(),
 )
 @example_count(12, exhaustive=40)
-def test_the_mirror_holds_that_meaning_whatever_the_order(
-    mirror: CallMirror, told: list[CallEvent], chance: random.Random
+def test_the_mirror_has_the_same_calls_in_any_order(
+    mirror: CallMirror, events: list[CallEvent], generator: random.Random
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
         set_now(patch, 3600)
-        order = [*told, *told[:2]]
-        chance.shuffle(order)
+        order = [*events, *events[:2]]
+        generator.shuffle(order)
         mirror.clear()
-        mirror.tell(*order, apart=False)
+        mirror.apply(*order, in_one_transaction=True)
         found = [tuple(row.values())[:-1] for row in mirror.calls()]
-        assert found == [tuple(row) for row in compute(told)]
+        assert found == [tuple(row) for row in compute(events)]

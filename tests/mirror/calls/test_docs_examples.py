@@ -1,10 +1,9 @@
-"""Examples of docs/calls.md: what the product receives gives the rows of `_calls` that the page shows."""
+"""Examples of docs/calls.md: their input gives the `_calls` of the page."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,7 +20,7 @@ from integration.mirror.calls.store import CallStore
 from integration.mirror.records.upsert import upsert
 from integration.sqlite.database import Database
 from integration.sqlite.transaction import Transaction
-from tests.support.application import running_app
+from tests.support.payloads.call_facts import CallMirror
 from tests.support.payloads.markdown import Table, read_sections
 
 DAY = "2026-09-02"
@@ -42,7 +41,7 @@ DEFAULT_FIELDS = {row["Received"].strip("`"): parse_fields(row["Values"]) for ro
 
 @dataclass
 class Reader:
-    """Feeds the rows of one example to a mirror, in the order of the page."""
+    """Applies the rows of one example to a mirror, in their order."""
 
     mirror_db: Database
     store: CallStore
@@ -103,12 +102,11 @@ def to_unix(at: str) -> float:
 
 
 @pytest.fixture
-def reader(tmp_path: Path) -> Iterator[Reader]:
-    with running_app(tmp_path, dashboard__country="GB") as app:
-        reader = Reader(app.context.mirror_db, app.context.call_store)
-        for row in ACCOUNT:
-            reader.put(row["Collection"].strip("`"), parse_fields(row["Record"]), f"{DAY} 09:00:00")
-        yield reader
+def reader(empty_mirror: CallMirror) -> Reader:
+    reader = Reader(empty_mirror.mirror_db, empty_mirror.store)
+    for row in ACCOUNT:
+        reader.put(row["Collection"].strip("`"), parse_fields(row["Record"]), f"{DAY} 09:00:00")
+    return reader
 
 
 def group_by_time(rows: Table) -> dict[str, Table]:

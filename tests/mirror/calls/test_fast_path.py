@@ -1,5 +1,7 @@
-"""What is spared for a leg that one record tells of changes nothing; all legs at once give what each by
-itself gives."""
+"""Fast path for legs with one record; recomputation of many legs.
+
+Both give the same rows as the complete computation of each leg.
+"""
 
 from __future__ import annotations
 
@@ -72,71 +74,82 @@ MESSAGES = st.lists(
     st.builds(Voicemail, st.integers(1, 9), st.sampled_from([None, LEG, 99]), st.sampled_from([None, LEG])),
     max_size=2,
 )
-MARKS = st.none() | st.integers(T0, T0 + 90)
+ABSENCE_TIMES = st.none() | st.integers(T0, T0 + 90)
 
 
 @example_count(40, exhaustive=100)
-@given(CDRS, RECORDINGS, MESSAGES, MARKS, MARKS)
-def test_a_plain_leg_is_what_the_whole_way_makes_of_it(cdr, recordings, messages, missing, gone):
-    facts = LegFacts(LEG, [], None, missing, gone, [cdr], messages, recordings)
+@given(CDRS, RECORDINGS, MESSAGES, ABSENCE_TIMES, ABSENCE_TIMES)
+def test_the_fast_path_gives_the_same_leg_as_the_full_computation(
+    cdr, recordings, messages, missing_at, not_found_at
+):
+    facts = LegFacts(LEG, [], None, missing_at, not_found_at, [cdr], messages, recordings)
     assert is_single_record(facts)
     assert build_single_record_leg(facts) == build_leg(facts)
     assert repr(build_single_record_leg(facts).charge) == repr(build_leg(facts).charge)
 
 
-def stored(mirror: CallMirror, chance: random.Random) -> list[int]:
-    """Records of a few callers' legs, some joined, some told by webhooks as well; the ids of the legs."""
+def store_random_facts(mirror: CallMirror, generator: random.Random) -> list[int]:
+    """Store facts of 12 legs and return the ids of the legs.
+
+    Some legs are joined by root, parent or group, and some have webhooks.
+    """
     legs = list(range(LEG, LEG + 12))
     for number, leg in enumerate(legs):
-        when, talked = chance.choice((0, 1, 21, 400)) + number // 4 * 1000, chance.choice((0, 0, 9))
+        when, talked = generator.choice((0, 1, 21, 400)) + number // 4 * 1000, generator.choice((0, 0, 9))
         more = {
-            "src": chance.choice((CALLER, OTHER, "1001", "")),
-            "dst": chance.choice((DDI, DDI, "1002", OTHER)),
-            "context": chance.choice(CONTEXTS),
-            "destination": chance.choice(("in", "in", "out")),
-            "root_live_id": chance.choice((None, None, leg, leg, leg - 1, 99)),
-            "parent_live_id": chance.choice((None, None, None, leg - 1)),
-            "disposition": chance.choice(("CONNECTED", "VM")) if talked else "NO ANSWER",
-            "user_id": chance.choice((None, ANN, BOB)),
+            "src": generator.choice((CALLER, OTHER, "1001", "")),
+            "dst": generator.choice((DDI, DDI, "1002", OTHER)),
+            "context": generator.choice(CONTEXTS),
+            "destination": generator.choice(("in", "in", "out")),
+            "root_live_id": generator.choice((None, None, leg, leg, leg - 1, 99)),
+            "parent_live_id": generator.choice((None, None, None, leg - 1)),
+            "disposition": generator.choice(("CONNECTED", "VM")) if talked else "NO ANSWER",
+            "user_id": generator.choice((None, ANN, BOB)),
         }
-        for again in range(chance.choice((1, 1, 1, 1, 2))):
+        for number_of_record in range(generator.choice((1, 1, 1, 1, 2))):
             mirror.put(
-                "cdrs", cdr(10 * leg + again, leg, when, 20 + talked, talked, **more), defer_calls=True
+                "cdrs",
+                cdr(10 * leg + number_of_record, leg, when, 20 + talked, talked, **more),
+                defer_calls=True,
             )
-        if chance.random() < 0.2:
+        if generator.random() < 0.2:
             mirror.put("monitors", {"id": leg, "live_id": leg, "user_id": CAT}, defer_calls=True)
-        if chance.random() < 0.1:
-            mirror.put("voicemessages", voicemail(leg, leg, chance.choice((None, leg + 1))), defer_calls=True)
-        if chance.random() < 0.2:
-            phone = Phone(leg, chance.choice((ANN, None)), started=when)
-            told = phone.tell(chance.choice(("ringing", "missed")), when + 1)
-            mirror.mirror_db.write(lambda tx, told=told: mirror.store.add_events(tx, [told]))
-    # What the events made of these legs: the test computes everything from the stored facts.
+        if generator.random() < 0.1:
+            mirror.put(
+                "voicemessages", voicemail(leg, leg, generator.choice((None, leg + 1))), defer_calls=True
+            )
+        if generator.random() < 0.2:
+            phone = Phone(leg, generator.choice((ANN, None)), started=when)
+            call_event = phone.event(generator.choice(("ringing", "missed")), when + 1)
+            mirror.mirror_db.write(
+                lambda tx, call_event=call_event: mirror.store.add_events(tx, [call_event])
+            )
+    # The events already computed some rows. Tests compute all rows from the stored facts.
     mirror.mirror_db.write(lambda tx: [tx.execute(f"DELETE FROM {name}") for name in DERIVED])
     return legs
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_many_legs_at_once_give_what_each_by_itself_gives(
+def test_many_legs_computed_at_once_give_the_same_rows_as_one_after_the_other(
     mirror: CallMirror, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     set_now(monkeypatch, 100 * 3600)
-    chance = random.Random(seed)
-    legs = stored(mirror, chance)
+    generator = random.Random(seed)
+    legs = store_random_facts(mirror, generator)
     mirror.mirror_db.write(lambda tx: mirror.store.refresh(tx, legs))
     at_once = mirror.state()
     assert len(at_once) > 12
     mirror.mirror_db.write(lambda tx: [tx.execute(f"DELETE FROM {name}") for name in DERIVED])
-    for leg in chance.sample(legs, len(legs)):
+    for leg in generator.sample(legs, len(legs)):
         mirror.mirror_db.write(lambda tx, leg=leg: mirror.store.refresh(tx, [leg]))
     assert mirror.state() == at_once
 
 
-def test_new_calls_that_are_long_over_are_announced_as_one_each_with_a_number_of_its_own(
+def test_new_calls_of_the_past_are_announced_as_one_change_and_have_different_change_numbers(
     mirror: CallMirror, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert live.RECENT_PERIOD.total_seconds() <= writing.HISTORY_AGE_SECONDS, (
-        "a page that shows a call is told of it"
+        "each call that the live page can show is announced on its own"
     )
     set_now(monkeypatch, 100 * 3600)
     for leg, when in ((101, 0), (102, 500), (103, 99 * 3600)):
@@ -149,5 +162,5 @@ def test_new_calls_that_are_long_over_are_announced_as_one_each_with_a_number_of
     assert len(set(numbers.values())) == 3
     mirror.put("cdrs", cdr(201, 101, 0, 90, 80), defer_calls=True)
     mirror.mirror_db.write(lambda tx: mirror.store.refresh(tx, [101, 102]))
-    assert mirror.changes()[2:] == [("call", "101")], "what somebody may have seen is told by itself"
+    assert mirror.changes()[2:] == [("call", "101")], "a change of a stored call is announced on its own"
     assert dict(mirror.calls("id", "change_no"))[101] > max(numbers.values())

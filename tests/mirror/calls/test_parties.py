@@ -21,7 +21,7 @@ from tests.support.payloads.call_facts import (
 
 
 def test_an_outbound_call_that_never_connects_is_not_answered(mirror: CallMirror) -> None:
-    mirror.tell(outbound_leg().tell("ringing", 1), outbound_leg().tell("hangup", 20, t_cause="User busy"))
+    mirror.apply(outbound_leg().event("ringing", 1), outbound_leg().event("hangup", 20, t_cause="User busy"))
     assert mirror.calls("direction", "outcome", "t_cause", "user_id", "party_e164", "unconfirmed") == [
         ("out", "not_answered", "User busy", ANN, "+447700900101", 0)
     ]
@@ -31,9 +31,9 @@ def test_a_call_between_extensions_is_internal_and_has_no_e164(mirror: CallMirro
     inner = Phone(
         101, BOB, src="1001", src_id=str(ANN), src_name=NAMES[ANN], dst="1002", connected=4, destination="in"
     )
-    mirror.tell(inner.tell("ringing", 1))
+    mirror.apply(inner.event("ringing", 1))
     assert mirror.calls("direction", "state") == [("internal", "ringing")]
-    mirror.tell(inner.tell("connected", 4), inner.tell("hangup", 30))
+    mirror.apply(inner.event("connected", 4), inner.event("hangup", 30))
     assert mirror.calls("outcome", "party", "party_e164", "party_name", "user_id", "talk_seconds") == [
         ("internal", "1001", None, NAMES[ANN], BOB, 26)
     ]
@@ -42,37 +42,39 @@ def test_a_call_between_extensions_is_internal_and_has_no_e164(mirror: CallMirro
 def test_an_extension_that_rings_a_group_is_one_internal_call(mirror: CallMirror) -> None:
     for leg, user in ((101, BOB), (102, CAT)):
         inner = Phone(leg, user, src="1001", src_id=str(ANN), dst="601", context=f"RG-{GROUP}")
-        mirror.tell(inner.tell("ringing", 1), inner.tell("missed", 20))
+        mirror.apply(inner.event("ringing", 1), inner.event("missed", 20))
     assert mirror.calls("direction", "outcome", "legs") == [("internal", "internal", 2)]
 
 
-def test_a_contact_whose_id_is_a_users_is_still_outside(mirror: CallMirror) -> None:
-    mirror.tell(("cdrs", cdr(9001, 101, 0, 20, 15, src_id=str(BOB), user_id=ANN)))
+def test_a_source_id_equal_to_the_id_of_a_user_does_not_make_an_inbound_call_internal(
+    mirror: CallMirror,
+) -> None:
+    mirror.apply(("cdrs", cdr(9001, 101, 0, 20, 15, src_id=str(BOB), user_id=ANN)))
     assert mirror.calls("direction", "outcome") == [("in", "answered")]
 
 
-def test_the_agents_leg_of_a_click_to_call_is_outbound_though_told_as_incoming(
+def test_the_agent_leg_of_a_click_to_call_is_outbound_although_its_destination_is_in(
     mirror: CallMirror,
 ) -> None:
     agent = Phone(201, ANN, src="1001", src_id=str(ANN), dst=CALLER, connected=4)
-    mirror.tell(agent.tell("connected", 4))
+    mirror.apply(agent.event("connected", 4))
     assert mirror.calls("direction", "state") == [("out", "dialling")]
 
 
-def test_a_withheld_number_is_empty_and_two_withheld_callers_keep_their_own_calls(
+def test_a_withheld_number_is_empty_and_does_not_join_two_calls(
     mirror: CallMirror,
 ) -> None:
-    mirror.tell(
-        inbound_leg(101, src="").tell("ringing", 1), inbound_leg(102, src="anonymous").tell("ringing", 1)
+    mirror.apply(
+        inbound_leg(101, src="").event("ringing", 1), inbound_leg(102, src="anonymous").event("ringing", 1)
     )
     assert mirror.calls("party", "party_e164", "party_name") == [("", None, ""), ("", None, "")]
 
 
-def test_a_contact_gives_its_name_also_to_calls_before_it(
+def test_a_contact_added_or_changed_later_renames_the_party_of_earlier_calls(
     mirror: CallMirror, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     set_now(monkeypatch, 3600)
-    mirror.tell(inbound_leg().tell("missed", 18, final=True))
+    mirror.apply(inbound_leg().event("missed", 18, final=True))
     assert mirror.calls("party_name") == [("",)]
     mirror.put("contacts", {"id": 5, "first_name": "Zoe", "last_name": "Caller", "mobile": "07700 900101"})
     mirror.mirror_db.write(lambda tx: mirror.store.refresh_contacts(tx, [5]))

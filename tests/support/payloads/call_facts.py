@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -55,7 +55,10 @@ def at(offset: float) -> str:
 
 @dataclass
 class Phone:
-    """One leg about to be told. `to` is the user rung, `started` seconds after T0."""
+    """One leg and its webhooks.
+
+    `to` is the user whose phone rings; `started` and `connected` are seconds after T0.
+    """
 
     leg: int
     to: int | None = ANN
@@ -72,8 +75,11 @@ class Phone:
     connected: float | None = None
     server: str = "uk003"
 
-    def tell(self, what: str, when: float, micros: int | None = None, **more: Any) -> CallEvent:
-        """The webhook `call.<what>` at `when` seconds after T0; its id carries the micros of `when`."""
+    def event(self, what: str, when: float, micros: int | None = None, **more: Any) -> CallEvent:
+        """Return the webhook `call.<what>` at `when` seconds after T0.
+
+        Its id contains the microseconds of `when`, or `micros`. `more` replaces fields of the payload.
+        """
         moment = T0 + when
         if micros is None:
             micros = round((moment - int(moment)) * 1_000_000)
@@ -103,7 +109,7 @@ class Phone:
         payload.update(more)
         suffix = f"{self.leg % 100000000:08d}"
         event_id = f"{self.server}.{int(moment):08x}{micros:05x}{len(what) % 10}.{suffix}"
-        return event(event_id, payload)
+        return make_event(event_id, payload)
 
 
 def inbound_leg(leg: int = 101, user: int | None = ANN, **more: Any) -> Phone:
@@ -127,13 +133,13 @@ def hold_events(*actions: tuple[str, float]) -> list[CallEvent]:
     """
     phone = inbound_leg(connected=5)
     return [
-        phone.tell("connected", 5),
-        *(phone.tell(name, when) for name, when in actions),
-        phone.tell("hangup", 60),
+        phone.event("connected", 5),
+        *(phone.event(name, when) for name, when in actions),
+        phone.event("hangup", 60),
     ]
 
 
-def event(event_id: str, payload: dict[str, Any]) -> CallEvent:
+def make_event(event_id: str, payload: dict[str, Any]) -> CallEvent:
     """Interpret a webhook as the inbox does.
 
     The computation of calls accepts names that the catalogue lacks: these get their name afterwards.
@@ -174,6 +180,15 @@ Fact = CallEvent | tuple[str, dict[str, Any]]
 """A webhook, or (table, record)."""
 
 
+FACT_TABLES = (
+    "_leg_events", "_leg_live", "_legs", "_calls", "_call_ids", "_changes",
+    "cdrs", "voicemessages", "monitors",
+)  # fmt: skip
+REFERENCE_TABLES = (
+    "users", "ringgroups", "queues", "conferences", "contacts", "_contact_numbers", "_call_directory",
+)  # fmt: skip
+
+
 @dataclass
 class CallMirror:
     """The mirror of `app`, for tests of computed calls."""
@@ -201,25 +216,26 @@ class CallMirror:
 
     def clear(self) -> None:
         """Delete all calls and facts; platform users and groups stay."""
+        self._clear_tables(FACT_TABLES)
 
-        def job(tx: Transaction) -> None:
-            for table in (
-                "_leg_events", "_leg_live", "_legs", "_calls", "_call_ids", "_changes",
-                "cdrs", "voicemessages", "monitors",
-            ):  # fmt: skip
-                tx.execute(f"DELETE FROM {table}")
+    def clear_all(self) -> None:
+        """Delete all calls, facts, platform users, groups, conferences and contacts."""
+        self._clear_tables(FACT_TABLES + REFERENCE_TABLES)
+        # Otherwise the cached directory would stay, if the next one had as many rows and the same times.
+        self.tick(0)
 
-        self.mirror_db.write(job)
+    def _clear_tables(self, tables: Sequence[str]) -> None:
+        self.mirror_db.write(lambda tx: [tx.execute(f"DELETE FROM {table}") for table in tables])
 
-    def tell(self, *facts: Fact, apart: bool = True) -> None:
-        """Each fact in a transaction of its own, or all in one."""
-        if apart:
-            for fact in facts:
-                self.mirror_db.write(lambda tx, fact=fact: self._tell(tx, fact))  # type: ignore[misc]
-        else:
-            self.mirror_db.write(lambda tx: [self._tell(tx, fact) for fact in facts])
+    def apply(self, *facts: Fact, in_one_transaction: bool = False) -> None:
+        """Store each fact in a transaction of its own, or all in one."""
+        if in_one_transaction:
+            self.mirror_db.write(lambda tx: [self._apply(tx, fact) for fact in facts])
+            return
+        for fact in facts:
+            self.mirror_db.write(lambda tx, fact=fact: self._apply(tx, fact))  # type: ignore[misc]
 
-    def _tell(self, tx: Transaction, fact: Fact) -> None:
+    def _apply(self, tx: Transaction, fact: Fact) -> None:
         if isinstance(fact, CallEvent):
             self.store.add_events(tx, [fact])
             return
@@ -228,14 +244,14 @@ class CallMirror:
     def poll(self, *documents: JsonRecord, when: float) -> None:
         self.mirror_db.write(lambda tx: self.store.apply_poll(tx, documents, at(when)))
 
-    def gone(self, *legs: int, when: float) -> None:
+    def end_missing(self, *legs: int, when: float) -> None:
         self.mirror_db.write(lambda tx: self.store.end_missing_legs(tx, legs, at(when)))
 
     def tick(self, when: float) -> int:
         return self.mirror_db.write(lambda tx: self.store.evaluate_due_calls(tx, T0 + when))
 
     def calls(self, *columns: str) -> list[Any]:
-        """Rows of `_calls` by id as dicts, or lists of the columns asked for."""
+        """Return the rows of `_calls` by id: dicts, or tuples of `columns`."""
         with self.mirror_db.read() as connection:
             rows = [dict(row) for row in connection.execute("SELECT * FROM _calls ORDER BY id")]
         return [tuple(row[name] for name in columns) for row in rows] if columns else rows
@@ -245,7 +261,7 @@ class CallMirror:
         return dict(row)
 
     def state(self) -> list[dict[str, Any]]:
-        """Everything computed, without numbers of changes and clocks of arrival."""
+        """Return all computed rows, without change numbers."""
         with self.mirror_db.read() as connection:
             calls = [dict(row) for row in connection.execute("SELECT * FROM _calls ORDER BY id")]
             legs = [dict(row) for row in connection.execute("SELECT * FROM _legs ORDER BY leg_id")]
@@ -285,7 +301,7 @@ PEOPLE = Directory.build(
 def compute(
     facts: Iterable[Fact], knowledge: ReferenceData | None = None, now: float = T0 + 3600.0
 ) -> list[Any]:
-    """The calls of `facts` by the pure parts alone, taken in the order given."""
+    """Compute the calls of `facts`, in this order, by pure functions without a database."""
     knowledge = knowledge or ReferenceData(PEOPLE, PhoneNumbers("GB"))
     legs: dict[int, LegFacts] = {}
 
