@@ -1,4 +1,4 @@
-"""The registry of commands: names of one style, one handler each, found under former names too."""
+"""Registry of commands: names, one handler each, and former names."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def list_product_commands() -> dict[str, str]:
     return {name: module for name, module in modules.items() if module.startswith("integration.")}
 
 
-def test_a_decorated_function_is_registered_and_stays_what_it_is() -> None:
+def test_a_decorated_function_is_registered_unchanged_and_only_once() -> None:
     @command("kettle.boil")
     def boil(context: str, arguments: dict[str, int], progress: Progress) -> dict[str, object]:
         return {"context": context, **arguments}
@@ -38,13 +38,13 @@ def test_a_decorated_function_is_registered_and_stays_what_it_is() -> None:
 
 
 @pytest.mark.parametrize("name", ["boil", "kettle.", "kettle.boil.twice", "Kettle.boil", "kettle-boil"])
-def test_a_name_is_a_noun_and_a_verb(name: str) -> None:
+def test_a_name_that_is_not_noun_dot_verb_is_rejected(name: str) -> None:
     with pytest.raises(ValueError, match=r"noun\.verb"):
         command(name)(lambda _context, _arguments, _progress: {})
     assert name not in registry()
 
 
-def test_an_unknown_command_is_refused_with_what_to_do() -> None:
+def test_an_unknown_command_is_rejected_with_advice() -> None:
     with pytest.raises(SwitchroomError) as refused:
         find_handler("x")
     assert str(refused.value) == (
@@ -53,7 +53,7 @@ def test_an_unknown_command_is_refused_with_what_to_do() -> None:
 
 
 def test_commands_are_found_by_the_names_of_earlier_versions() -> None:
-    """These are in `unfinished.json` on disk, and are sent by command lines of earlier versions."""
+    """`unfinished.json` and command lines of earlier versions contain these names."""
     assert {
         "demote", "erase", "export.written-down", "promote", "prove", "replay", "sync", "undo-deletions",
         "verify-media",
@@ -64,10 +64,10 @@ def test_commands_are_found_by_the_names_of_earlier_versions() -> None:
     assert exchanged_name("user.add") == "user.add"
 
 
-def test_every_module_with_a_command_is_listed_beside_the_composition_root() -> None:
+def test_the_factory_lists_every_module_with_a_command() -> None:
     root = Path(integration.__file__).parent
     decorated = {
-        ".".join(path.relative_to(root.parent).with_suffix("").parts)
+        ".".join(path.relative_to(root.parent).with_suffix("").components)
         for path in root.rglob("*.py")
         if '\n@command("' in path.read_text()
     }

@@ -1,4 +1,7 @@
-"""Ids in JSON, URLs and SQL; event ids, with expected values from docs/platform.md#10-event-fields."""
+"""Ids in JSON, URLs and SQL; event ids.
+
+Expected values of event ids are those of docs/platform.md#10-event-fields.
+"""
 
 from __future__ import annotations
 

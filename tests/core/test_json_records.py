@@ -1,4 +1,4 @@
-"""Records keep their keys, order and values, however odd."""
+"""JSON records keep keys, order and values exactly."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ json_values = st.recursive(
 
 @example_count(40, exhaustive=100)
 @given(st.lists(st.dictionaries(st.text(max_size=8), json_values, max_size=5), max_size=4))
-def test_every_record_comes_back_with_the_same_keys_order_and_values(records):
+def test_records_keep_keys_order_and_values(records):
     body = json.dumps({"data": records, "total": len(records)}).encode()
     page = read_page(body)
     assert page.total == len(records)
@@ -33,7 +33,7 @@ def test_every_record_comes_back_with_the_same_keys_order_and_values(records):
     assert [list(d.values) for d in page.records] == [list(r) for r in records]
 
 
-def test_numbers_beyond_64_bits_and_beyond_a_double_stay_exact():
+def test_numbers_beyond_64_bits_and_beyond_double_precision_stay_exact():
     page = read_page(
         b'{"data":[{"id":7,"big":123456789012345678901234567890,"fine":0.12345678901234567890}],"total":1}'
     )
@@ -44,13 +44,13 @@ def test_numbers_beyond_64_bits_and_beyond_a_double_stay_exact():
     assert document.values["id"] == 7
 
 
-def test_a_lone_surrogate_is_kept_escaped():
+def test_a_lone_surrogate_stays_escaped():
     (document,) = read_page(b'{"data":[{"id":1,"name":"a\\ud800b"}],"total":1}').records
     assert "\\ud800" in document.text
     to_column_value(document.values["name"]).encode()
 
 
-def test_absurd_depth_is_kept():
+def test_a_record_of_100_000_nested_arrays_is_read():
     depth = 100_000
     body = b'{"data":[{"id":1,"deep":' + b"[" * depth + b"]" * depth + b'}],"total":1}'
     (document,) = read_page(body).records
@@ -58,13 +58,13 @@ def test_absurd_depth_is_kept():
     assert len(document.text) == len('{"id":1,"deep":}') + 2 * depth
 
 
-def test_totals_written_as_text_are_numbers_and_others_are_unknown():
+def test_a_total_may_be_text_and_is_none_if_invalid_or_absent():
     assert read_page(b'{"data":[],"total":"3"}').total == 3
     assert read_page(b'{"data":[],"total":true}').total is None
     assert read_page(b'{"data":[]}').total is None
 
 
-def test_an_item_is_read_wrapped_or_flat():
+def test_an_item_is_read_with_and_without_data_wrapper():
     assert read_item(b'{"data":{"id":1},"links":{}}').values == {"id": 1}
     assert read_item(b'{"message":"Login success","user_id":1000001}').values["user_id"] == 1000001
 
@@ -88,7 +88,7 @@ def test_an_item_is_read_wrapped_or_flat():
         b'{"data":[{"a":01}],"total":1}',
     ],
 )
-def test_what_is_no_page_is_broken_and_says_so(body):
+def test_a_body_that_is_not_a_page_raises_platform_broken(body):
     with pytest.raises(PlatformBroken):
         read_page(body)
 

@@ -1,4 +1,4 @@
-"""One log line per record, whatever the values hold."""
+"""Log format: one line per record for any values."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from integration.core.log_format import OneLineFormatter
 @pytest.mark.parametrize(
     "value", ["a\nb", "a\r\nb", "\x1b[2Jgone", "a\u2028b", "nul\0", "\x85", "\u202etxet", "\ud800", "a\x0bb"]
 )
-def test_a_value_cannot_break_the_line_or_steer_a_terminal(value: str) -> None:
+def test_values_cannot_add_line_breaks_or_terminal_control_codes(value: str) -> None:
     written = io.StringIO()
     handler = logging.StreamHandler(written)
     handler.setFormatter(OneLineFormatter())
@@ -32,13 +32,13 @@ def test_a_value_cannot_break_the_line_or_steer_a_terminal(value: str) -> None:
     line.encode()
 
 
-def test_ordinary_text_stays_as_it_is() -> None:
+def test_ordinary_text_is_logged_unchanged() -> None:
     record = logging.LogRecord("sync", logging.INFO, "", 0, "Zoë – 東京 \\ '%s'", ("ok",), None)
     assert OneLineFormatter().format(record).endswith("INFO sync: Zoë – 東京 \\ 'ok'")
 
 
 @pytest.mark.parametrize(
-    ("said", "logged"),
+    ("message", "logged"),
     [
         ("Exception on /setup/canary [GET]", "Exception on /setup/*** [GET]"),
         ("GET /wall/canary?now=1 failed", "GET /wall/***?now=1 failed"),
@@ -48,6 +48,6 @@ def test_ordinary_text_stays_as_it_is() -> None:
         ("GET /calls/7 failed", "GET /calls/7 failed"),
     ],
 )
-def test_a_path_that_holds_a_secret_is_logged_without_it(said: str, logged: str) -> None:
-    record = logging.LogRecord("integration", logging.ERROR, "", 0, "%s", (said,), None)
+def test_secrets_in_paths_are_replaced_in_log_lines(message: str, logged: str) -> None:
+    record = logging.LogRecord("integration", logging.ERROR, "", 0, "%s", (message,), None)
     assert OneLineFormatter().format(record).endswith(f": {logged}")

@@ -1,4 +1,4 @@
-"""A number is found in any text however it is written, and nothing else is."""
+"""Variants of telephone numbers in text."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from integration.core.number_variants import compile_pattern, digits, is_number,
 from integration.mirror.privacy.erasure_gate import remove_number
 
 UK, US = "+447700900123", "+12025550143"
-OURS = make_finder([UK, US])
+FINDER = make_finder([UK, US])
 
 
 @pytest.mark.parametrize(
@@ -20,8 +20,8 @@ OURS = make_finder([UK, US])
         "mine is 0 77 00 90 01 23, ring me",
     ],
 )  # fmt: skip
-def test_every_spelling_is_found(text: str) -> None:
-    assert [e164 for _, _, e164 in OURS.find(text)] == [US if "0143" in text else UK]
+def test_every_variant_of_a_number_is_found(text: str) -> None:
+    assert [e164 for _, _, e164 in FINDER.find(text)] == [US if "0143" in text else UK]
     assert compile_pattern(UK).search(text.encode()) or compile_pattern(US).search(text.encode())
 
 
@@ -30,8 +30,8 @@ def test_every_spelling_is_found(text: str) -> None:
     ["447700900124", "4477009001234", "17700900123", "9447700900123", "447700 and 900123", "", "123",
      "2026-03-01 12:00:00", "900123"],
 )  # fmt: skip
-def test_nothing_else_is(text: str) -> None:
-    assert not OURS.contains_number(text)
+def test_other_digits_are_not_found(text: str) -> None:
+    assert not FINDER.contains_number(text)
 
 
 @pytest.mark.parametrize(
@@ -46,8 +46,8 @@ def test_nothing_else_is(text: str) -> None:
         ('{"unfinished": "07700900123', '{"unfinished": "erased'),
     ],
 )
-def test_it_is_taken_out_and_json_stays_json(text: str, left: str) -> None:
-    assert remove_number(text, OURS) == left
+def test_a_number_is_removed_from_text_and_json_stays_valid(text: str, left: str) -> None:
+    assert remove_number(text, FINDER) == left
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Numbers and names in every spelling the platform has for them."""
+"""Telephone numbers and names in the formats of the platform."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ BRITISH, AMERICAN, NOWHERE = PhoneNumbers("gb"), PhoneNumbers("US"), PhoneNumber
     "raw",
     ["442079460001", "00442079460001", "+442079460001", "+44 (20) 7946-0001", "02079460001", "2079460001"],
 )
-def test_every_spelling_of_a_number_is_one(raw: str) -> None:
+def test_all_formats_of_a_number_have_the_same_e164(raw: str) -> None:
     assert BRITISH.to_e164(raw) == "+442079460001"
     assert BRITISH.format_display(raw) == ("020 7946 0001", "+44 20 7946 0001")
 
@@ -21,23 +21,23 @@ def test_every_spelling_of_a_number_is_one(raw: str) -> None:
 @pytest.mark.parametrize(
     "raw", [None, "", "1001", "101", "anonymous", "sip:ann@example.com", "9" * 40, "+", "٤٤٢٠"]
 )
-def test_extensions_and_unreadable_numbers_have_no_e164_and_stay_as_received(raw: str | None) -> None:
+def test_extensions_and_invalid_numbers_have_no_e164_and_are_shown_unchanged(raw: str | None) -> None:
     assert BRITISH.to_e164(raw) is None
     assert BRITISH.format_national(raw) == (raw or "")
 
 
-def test_numbers_that_are_not_in_use_are_read_as_international_ones() -> None:
+def test_unassigned_numbers_are_parsed() -> None:
     assert BRITISH.to_e164("447700900101") == "+447700900101"
     assert BRITISH.to_e164("07700900101") == "+447700900101"
 
 
-def test_without_a_country_only_international_spellings_are_read() -> None:
+def test_without_a_country_only_international_formats_are_parsed() -> None:
     assert NOWHERE.to_e164("02079460001") is None
     assert NOWHERE.to_e164("442079460001") == "+442079460001"
     assert NOWHERE.format_national("442079460001") == "+44 20 7946 0001"
 
 
-def test_a_number_of_another_country_reads_international() -> None:
+def test_a_number_of_another_country_is_shown_in_international_format() -> None:
     assert BRITISH.format_national("12025550101") == "+1 202-555-0101"
     assert AMERICAN.format_national("12025550101") == "(202) 555-0101"
     assert AMERICAN.to_e164("2025550101") == "+12025550101"
@@ -56,11 +56,11 @@ def test_a_number_of_another_country_reads_international() -> None:
         (None, ""),
     ],
 )
-def test_names_are_cleaned_of_what_the_platform_puts_around_numbers(raw: str | None, name: str) -> None:
+def test_clean_name_removes_numbers_and_prefixes_of_the_platform(raw: str | None, name: str) -> None:
     assert clean_name(raw) == name
 
 
-def test_what_is_withheld_is_known_and_a_caller_id_has_its_number() -> None:
+def test_withheld_numbers_are_recognized_and_caller_ids_are_parsed() -> None:
     assert is_withheld(None)
     assert is_withheld(" Anonymous ")
     assert not is_withheld("447700900101")

@@ -22,6 +22,6 @@ def test_an_ended_process_is_not_alive_before_and_after_its_parent_reads_the_sta
     process = subprocess.Popen([sys.executable, "-c", ""])
     holder = make_holder(process.pid)
     wait_for(lambda: not holder.is_alive, "end of the process")
-    os.kill(process.pid, 0)  # Raises if the status was read: the process is a zombie here.
+    os.kill(process.pid, 0)  # Raises if the process is not a zombie any more.
     process.wait()
     assert not holder.is_alive

@@ -44,10 +44,10 @@ def health():
 
 @pytest.fixture
 def running(health):
-    made = Scheduler(health)
-    made.start()
-    yield made
-    made.stop(10)
+    running_scheduler = Scheduler(health)
+    running_scheduler.start()
+    yield running_scheduler
+    running_scheduler.stop(10)
 
 
 def test_a_failed_job_that_retries_does_not_wait_for_its_interval(running, health, monkeypatch):
@@ -63,7 +63,7 @@ def test_a_failed_job_that_retries_does_not_wait_for_its_interval(running, healt
 
     running.every("sums", 3600, job, executor="timers", retries=True)
     assert done.wait(30)
-    wait_for(lambda: health.report()["checks"]["sums"]["state"] == "ok", "a good report")
+    wait_for(lambda: health.report()["checks"]["sums"]["state"] == "ok", "status ok")
 
 
 def test_a_failed_job_that_does_not_retry_waits_for_its_interval(running, health):

@@ -1,4 +1,4 @@
-"""Tokens and their digests; the expected digests are those that installations have stored."""
+"""Tokens and their digests. Installations store these digests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The single-writer database: what is answered is durable, what is announced is committed."""
+"""Single-writer database: durable writes, changes announced after the commit."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def db(tmp_path):
 
 @pytest.fixture
 def statement_errors(monkeypatch) -> dict[str, Exception]:
-    """Errors by start of a statement: every connection raises them instead of executing it."""
+    """Errors that connections raise, by start of the statement."""
     errors: dict[str, Exception] = {}
 
     class FailingConnection(sqlite3.Connection):
@@ -56,7 +56,7 @@ def add(text):
 
 @contextmanager
 def busy_writer(database: Database) -> Iterator[None]:
-    """Keep the writer in a group of its own: all jobs of the block share the next one."""
+    """Block the writer. Jobs submitted in the block share the next group."""
     started, finish = threading.Event(), threading.Event()
 
     def block(_: Transaction) -> None:
@@ -64,7 +64,7 @@ def busy_writer(database: Database) -> Iterator[None]:
         finish.wait(30)
 
     future = database.submit(block)
-    # Without this wait the writer may take its group later, with the first jobs of the block in it.
+    # Without this wait the first jobs of the block could be in the group of `block`.
     assert started.wait(30)
     try:
         yield
@@ -78,12 +78,12 @@ def notes(path):
         return [row[0] for row in connection.execute("SELECT text FROM notes ORDER BY rowid")]
 
 
-def test_a_write_is_seen_by_other_connections_when_it_returns(db):
-    db.write(add("kept"))
-    assert notes(db.path) == ["kept"]
+def test_a_write_is_visible_to_other_connections_when_it_returns(db):
+    db.write(add("stored"))
+    assert notes(db.path) == ["stored"]
 
 
-def test_one_failing_job_takes_no_other_of_its_group_with_it(db):
+def test_a_failing_job_does_not_undo_other_jobs_of_its_group(db):
     with busy_writer(db):
         good, bad, also_good = db.submit(add("a")), db.submit(add(None)), db.submit(add("b"))
     good.result(30)
@@ -93,20 +93,20 @@ def test_one_failing_job_takes_no_other_of_its_group_with_it(db):
     assert notes(db.path) == ["a", "b"]
 
 
-def test_items_that_queue_up_side_by_side_are_done_together_and_one_at_fault_is_told_alone(db):
+def test_adjacent_items_are_written_in_one_call_and_only_a_faulty_item_fails(db):
     calls = []
 
-    def together(tx: Transaction, texts: list[str | None]) -> list[str]:
+    def write_items(tx: Transaction, texts: list[str | None]) -> list[str]:
         calls.append(texts)
         tx.executemany("INSERT INTO notes VALUES (?)", [(text,) for text in texts])
-        return [f"kept {text}" for text in texts]
+        return [f"stored {text}" for text in texts]
 
     with busy_writer(db):
-        before = [db.submit_grouped(together, text) for text in ("a", "b")]
+        before = [db.submit_grouped(write_items, text) for text in ("a", "b")]
         db.submit(add("between"))
-        after = [db.submit_grouped(together, text) for text in ("c", None, "d")]
-    assert [future.result(30) for future in before] == ["kept a", "kept b"]
-    assert [after[0].result(30), after[2].result(30)] == ["kept c", "kept d"]
+        after = [db.submit_grouped(write_items, text) for text in ("c", None, "d")]
+    assert [future.result(30) for future in before] == ["stored a", "stored b"]
+    assert [after[0].result(30), after[2].result(30)] == ["stored c", "stored d"]
     with pytest.raises(sqlite3.IntegrityError):
         after[1].result(30)
     assert calls == [["a", "b"], ["c", None, "d"], ["c"], [None], ["d"]]
@@ -128,12 +128,12 @@ def test_many_writers_share_commits(db):
     assert all(transaction is transactions[0] for transaction in transactions)
 
 
-def test_changes_are_announced_after_commit_and_never_for_what_was_undone(db):
-    heard: list[tuple[Change, list[str]]] = []
-    db.on_commit = lambda changes: heard.extend((change, notes(db.path)) for change in changes)
+def test_changes_are_announced_after_the_commit_and_not_for_failed_jobs(db):
+    announced: list[tuple[Change, list[str]]] = []
+    db.on_commit = lambda changes: announced.extend((change, notes(db.path)) for change in changes)
 
     def announce(tx: Transaction):
-        tx.execute("INSERT INTO notes VALUES ('told')")
+        tx.execute("INSERT INTO notes VALUES ('announced')")
         return tx.announce("call", 7, {"state": "ringing"})
 
     def announce_and_fail(tx: Transaction):
@@ -145,10 +145,10 @@ def test_changes_are_announced_after_commit_and_never_for_what_was_undone(db):
     assert good.result(30) == 1
     with pytest.raises(ValueError):
         bad.result(30)
-    assert [(change.number, change.key, seen) for change, seen in heard] == [(1, "7", ["told"])]
+    assert [(change.number, change.key, seen) for change, seen in announced] == [(1, "7", ["announced"])]
 
 
-def test_a_listener_that_fails_does_not_unmake_the_answer_and_shows_for_a_while(db, caplog, monkeypatch):
+def test_a_failing_listener_does_not_fail_the_write_and_is_reported_for_a_time(db, caplog, monkeypatch):
     def listener(changes):
         raise RuntimeError("listener")
 
@@ -164,17 +164,17 @@ def test_a_listener_that_fails_does_not_unmake_the_answer_and_shows_for_a_while(
     assert db.listener_error is None
 
 
-def test_readers_can_not_write_and_see_one_moment(db):
+def test_readers_cannot_write_and_see_one_snapshot(db):
     db.write(add("before"))
     with db.read() as connection:
         assert [row[0] for row in connection.execute("SELECT text FROM notes")] == ["before"]
-        db.write(add("meanwhile"))
+        db.write(add("after"))
         assert [row[0] for row in connection.execute("SELECT text FROM notes")] == ["before"]
         with pytest.raises(sqlite3.OperationalError):
             connection.execute("INSERT INTO notes VALUES ('no')")
 
 
-def test_a_long_query_is_cut(db, monkeypatch):
+def test_a_query_is_interrupted_at_its_time_limit(db, monkeypatch):
     endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
     with db.read(seconds=0.05) as connection, pytest.raises(sqlite3.OperationalError, match="interrupted"):
         connection.execute(endless)
@@ -182,52 +182,52 @@ def test_a_long_query_is_cut(db, monkeypatch):
         assert connection.execute("SELECT 1").fetchone()[0] == 1
 
 
-def test_an_outsider_holding_the_lock_makes_it_busy_and_nothing_is_half_done(tmp_path, monkeypatch):
+def test_a_lock_of_another_program_raises_storage_busy_and_writes_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr(database, "BUSY_SECONDS", 0.05)
     db = Database(tmp_path / "test.db", prepare=prepare)
-    outsider = sqlite3.connect(db.path, isolation_level=None)
-    outsider.execute("BEGIN IMMEDIATE")
+    other_program = sqlite3.connect(db.path, isolation_level=None)
+    other_program.execute("BEGIN IMMEDIATE")
     with pytest.raises(StorageBusy):
         db.write(add("refused"))
-    outsider.execute("ROLLBACK")
-    outsider.close()
+    other_program.execute("ROLLBACK")
+    other_program.close()
     db.write(add("accepted"))
     assert notes(db.path) == ["accepted"]
     db.close()
 
 
-def alone(path, folder):
-    """The notes in the database file itself, without its log."""
-    return notes(shutil.copy(path, folder / "alone.db"))
+def notes_without_wal(path, folder):
+    """Return the notes in the database file itself, without its write-ahead log."""
+    return notes(shutil.copy(path, folder / "copy.db"))
 
 
-def test_the_log_is_copied_into_the_database_as_it_grows(db, tmp_path, monkeypatch):
+def test_the_wal_is_checkpointed_after_a_number_of_commits_or_rows(db, tmp_path, monkeypatch):
     monkeypatch.setattr(wal, "CHECKPOINT_COMMITS", 3)
     for number in range(4):
         db.write(add(str(number)))
-    assert alone(db.path, tmp_path) == ["0", "1", "2"]
+    assert notes_without_wal(db.path, tmp_path) == ["0", "1", "2"]
     monkeypatch.setattr(wal, "CHECKPOINT_ROWS", 2)
     db.write(lambda tx: tx.executemany("INSERT INTO notes VALUES (?)", [("4",), ("5",)]))
     db.write(lambda tx: None)
-    assert alone(db.path, tmp_path) == ["0", "1", "2", "3", "4", "5"]
+    assert notes_without_wal(db.path, tmp_path) == ["0", "1", "2", "3", "4", "5"]
 
 
-def test_what_an_earlier_process_left_in_the_log_is_in_the_database_before_anything_is_added(db, tmp_path):
+def test_a_wal_of_a_killed_process_is_checkpointed_when_the_database_is_opened(db, tmp_path):
     db.write(add("left"))
     killed = tmp_path / "killed"
     killed.mkdir()
     for name in ("test.db", "test.db-wal"):
         shutil.copy(tmp_path / name, killed / name)
     successor = Database(killed / "test.db", prepare=prepare)
-    assert alone(successor.path, tmp_path) == ["left"]
+    assert notes_without_wal(successor.path, tmp_path) == ["left"]
     successor.close()
 
 
 @pytest.mark.parametrize(
-    ("code", "goes_on"), [(sqlite3.SQLITE_IOERR_FSYNC, False), (sqlite3.SQLITE_FULL, True)]
+    ("code", "continues"), [(sqlite3.SQLITE_IOERR_FSYNC, False), (sqlite3.SQLITE_FULL, True)]
 )
-def test_a_disk_that_fails_beneath_a_checkpoint_ends_the_writer_and_a_full_one_does_not(
-    tmp_path, monkeypatch, statement_errors, code, goes_on
+def test_a_disk_error_in_a_checkpoint_ends_the_writer_and_a_full_disk_does_not(
+    tmp_path, monkeypatch, statement_errors, code, continues
 ):
     monkeypatch.setattr(wal, "CHECKPOINT_COMMITS", 1)
     broken = queue.SimpleQueue()
@@ -242,7 +242,7 @@ def test_a_disk_that_fails_beneath_a_checkpoint_ends_the_writer_and_a_full_one_d
 
     # The checkpoint comes after the commit, so the write succeeds.
     db.write(fail_checkpoints)
-    if goes_on:
+    if continues:
         db.write(add("and on"))
         assert broken.empty()
     else:
@@ -252,12 +252,12 @@ def test_a_disk_that_fails_beneath_a_checkpoint_ends_the_writer_and_a_full_one_d
     db.close()
 
 
-def test_writing_from_within_a_job_is_refused_instead_of_waiting_for_itself(db):
+def test_a_write_within_a_write_job_raises_instead_of_blocking(db):
     with pytest.raises(RuntimeError, match="write job"):
         db.write(lambda tx: db.write(add("never")))
 
 
-def test_a_closed_database_says_so(tmp_path):
+def test_a_closed_database_completes_queued_jobs_and_rejects_new_ones(tmp_path):
     closed = Database(tmp_path / "closed.db", prepare=prepare)
     queued = [closed.submit(add(str(number))) for number in range(50)]
     closed.close()
@@ -268,9 +268,9 @@ def test_a_closed_database_says_so(tmp_path):
     assert len(notes(closed.path)) == 50
 
 
-def test_what_is_queued_while_the_database_closes_is_answered(tmp_path, monkeypatch):
+def test_a_job_queued_while_the_database_closes_is_executed(tmp_path, monkeypatch):
     class SlowQueue(queue.SimpleQueue):
-        """Starts the close between the check of the database and the entry of the job."""
+        """Closes the database between the check for closing and the put."""
 
         def put(self, job):
             if job is not None:
@@ -286,21 +286,21 @@ def test_what_is_queued_while_the_database_closes_is_answered(tmp_path, monkeypa
     assert future.exception(30) is None
 
 
-def test_a_writer_that_fails_answers_all_who_wait_and_is_broken(tmp_path, statement_errors):
-    heard = []
-    failing = Database(tmp_path / "failing.db", prepare=prepare, on_broken=heard.append)
+def test_a_failed_writer_fails_all_waiting_jobs_and_is_unhealthy(tmp_path, statement_errors):
+    errors = []
+    failing = Database(tmp_path / "failing.db", prepare=prepare, on_broken=errors.append)
     statement_errors["BEGIN"] = ZeroDivisionError("division by zero")
     for _ in range(2):
         with pytest.raises(StorageBroken, match="division"):
             failing.write(add("never"), timeout=5)
     assert not failing.is_healthy
-    assert [type(error) for error in heard] == [ZeroDivisionError]
+    assert [type(error) for error in errors] == [ZeroDivisionError]
     failing.close()
 
 
-def test_what_runs_aside_and_fails_harms_nobody_else_unless_the_disk_did(tmp_path):
-    heard: list[BaseException] = []
-    db = Database(tmp_path / "test.db", prepare=prepare, on_broken=heard.append)
+def test_a_failed_exclusive_job_breaks_the_database_only_on_a_disk_error(tmp_path):
+    errors: list[BaseException] = []
+    db = Database(tmp_path / "test.db", prepare=prepare, on_broken=errors.append)
 
     def disk_fails(_connection):
         error = sqlite3.OperationalError("disk I/O error")
@@ -312,18 +312,18 @@ def test_what_runs_aside_and_fails_harms_nobody_else_unless_the_disk_did(tmp_pat
             db.run_exclusive(lambda connection: 1 // 0)
         with pytest.raises(StorageError, match="nowhere"):
             db.run_exclusive(lambda connection: connection.execute("DROP TABLE nowhere"))
-        db.write(add("kept"))
-        assert heard == []
+        db.write(add("stored"))
+        assert errors == []
         with pytest.raises(StorageBroken, match="disk I/O"):
             db.run_exclusive(disk_fails)
         with pytest.raises(StorageBroken):
-            db.write(add("never again on this handle"))
-        assert len(heard) == 1
+            db.write(add("never"))
+        assert len(errors) == 1
     finally:
         db.close()
 
 
-def test_a_folder_that_is_not_there_gives_one_clear_line(tmp_path):
+def test_a_missing_folder_raises_storage_error(tmp_path):
     with pytest.raises(StorageError, match="cannot be opened"):
         Database(tmp_path / "nowhere" / "x.db", prepare=prepare)
 
@@ -340,7 +340,7 @@ def test_threads_can_read_and_write_at_once(db):
         assert list(pool.map(work, range(200))) == [1] * 200
 
 
-def test_the_clock_reads_and_writes_the_platforms_form():
+def test_the_clock_parses_and_formats_times_of_the_platform():
     assert clock.utc_text(1788252353) == "2026-09-01 08:45:53"
     assert clock.utc_text(clock.parse_utc("2026-09-02 08:45:55")) == "2026-09-02 08:45:55"
     assert clock.parse_utc("2026-09-02").hour == 0

@@ -1,4 +1,4 @@
-"""Pages of lists: complete, without repetition, and read from the cursor on."""
+"""Lists with cursors: complete pages without duplicates, read from the cursor."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def connection() -> Iterator[sqlite3.Connection]:
 def read_pages(
     connection: sqlite3.Connection, listing: Listing, select: str, size: int = 7
 ) -> tuple[list[int], list[str]]:
-    """Ids of all pages in order, and the cursors between them."""
+    """Return the ids of all pages, and the cursors between them."""
     page = listing.fetch_page(connection, select, {}, None, size)
     ids, cursors = [row["id"] for row in page.rows], []
     while page.next is not None:
@@ -53,7 +53,7 @@ def read_pages(
         (("sorted", "-id"), True, "name COLLATE NOCASE, id DESC"),
     ],
 )
-def test_pages_hold_every_row_once_in_order(
+def test_pages_contain_each_row_once_in_order(
     connection: sqlite3.Connection, order: tuple[str, ...], has_id: bool, sql: str
 ) -> None:
     select = "SELECT *, name COLLATE NOCASE AS sorted FROM notes"
@@ -61,19 +61,19 @@ def test_pages_hold_every_row_once_in_order(
     assert ids == [row["id"] for row in connection.execute(f"SELECT id FROM notes ORDER BY {sql}")]
 
 
-def test_a_full_last_page_has_no_next(connection: sqlite3.Connection) -> None:
+def test_a_full_last_page_has_no_next_cursor(connection: sqlite3.Connection) -> None:
     page = Listing("-at", "-id").fetch_page(connection, "SELECT * FROM notes", {}, None, 100)
     assert (len(page.rows), page.next) == (100, None)
 
 
-def test_cursors_are_the_values_of_the_last_row(connection: sqlite3.Connection) -> None:
+def test_a_cursor_contains_the_sort_values_of_the_last_row(connection: sqlite3.Connection) -> None:
     select = "SELECT * FROM notes WHERE id IN (3, 4)"
     connection.execute("UPDATE notes SET at = '2026-09-02 09:00:00'")
     assert read_pages(connection, Listing("-at", "-id"), select, 1)[1] == ["2026-09-02 09:00:00~4"]
     assert read_pages(connection, Listing("-id"), select, 1)[1] == ["4"]
 
 
-def test_rows_added_at_the_top_repeat_nothing(connection: sqlite3.Connection) -> None:
+def test_new_first_rows_cause_no_duplicates_on_the_next_page(connection: sqlite3.Connection) -> None:
     listing, select = Listing("-at", "-id"), "SELECT * FROM notes"
     first = listing.fetch_page(connection, select, {}, None, 10)
     connection.execute("INSERT INTO notes VALUES (101, '2026-09-02 10:00:00', 'new')")
@@ -82,12 +82,12 @@ def test_rows_added_at_the_top_repeat_nothing(connection: sqlite3.Connection) ->
 
 
 @pytest.mark.parametrize("cursor", [None, "", "x", "~", "2026-09-02 09:00:01", "2026~x", "2026~٣", "2026~-1"])
-def test_what_is_no_cursor_shows_the_first_page(connection: sqlite3.Connection, cursor: str | None) -> None:
+def test_an_invalid_cursor_returns_the_first_page(connection: sqlite3.Connection, cursor: str | None) -> None:
     page = Listing("-at", "-id").fetch_page(connection, "SELECT * FROM notes", {}, cursor, 5)
     assert page.rows[0]["at"] == "2026-09-02 09:00:03"
 
 
-def test_an_index_is_entered_at_the_cursor(connection: sqlite3.Connection) -> None:
+def test_an_index_is_searched_from_the_cursor(connection: sqlite3.Connection) -> None:
     executed: list[str] = []
     connection.set_trace_callback(executed.append)
     Listing("-at", "-id").fetch_page(connection, "SELECT * FROM notes", {}, "2026-09-02 09:00:01~50", 5)

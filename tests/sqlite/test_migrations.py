@@ -1,4 +1,4 @@
-"""Older files come to today's form, whole or not at all."""
+"""Migrations of older database files, in one transaction."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def connection(tmp_path):
 
 @pytest.fixture
 def older(connection):
-    """A file of before there were colours."""
+    """A file without the column `colour`."""
     migrate(connection, "any.db", {}, lambda s: s.execute("CREATE TABLE doors (id INTEGER PRIMARY KEY)"))
     return connection
 
@@ -43,16 +43,16 @@ def recorded(connection):
     return [tuple(row) for row in connection.execute("SELECT migration_set, name FROM _sqlite_migrations")]
 
 
-def test_an_older_file_gets_each_new_step_once(older):
+def test_an_older_file_gets_each_migration_once(older):
     migrate(older, "any.db", {"colour": paint}, create)
     migrate(older, "any.db", {"colour": paint}, create)
     assert columns(older) == ["id", "colour"]
     assert recorded(older) == [("any", "colour")]
 
 
-def test_a_new_file_has_its_last_form_already(connection):
+def test_a_new_file_is_created_in_its_present_form_and_records_all_migrations(connection):
     def never(_):
-        raise AssertionError("a new file needs no step")
+        raise AssertionError("a new file needs no migration")
 
     migrate(connection, "any.db", {"never": never}, create)
     migrate(connection, "any.db", {"never": never}, create)
@@ -60,7 +60,7 @@ def test_a_new_file_has_its_last_form_already(connection):
     assert recorded(connection) == [("any", "never")]
 
 
-def test_a_step_that_fails_leaves_the_old_form_and_is_tried_again(older):
+def test_a_failed_migration_is_rolled_back_and_can_be_repeated(older):
     def broken(schema):
         paint(schema)
         raise ValueError("half done")
@@ -73,7 +73,7 @@ def test_a_step_that_fails_leaves_the_old_form_and_is_tried_again(older):
     assert columns(older) == ["id", "colour"]
 
 
-def test_a_creation_that_fails_leaves_an_empty_file(connection):
+def test_a_failed_creation_leaves_an_empty_file(connection):
     def broken(schema):
         create(schema)
         raise ValueError("half done")
@@ -83,8 +83,8 @@ def test_a_creation_that_fails_leaves_an_empty_file(connection):
     assert connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0] == 0
 
 
-def test_all_of_it_is_one_transaction_that_locks_at_once(older):
-    """A reader that became a writer later could fail half-way, where another program writes meanwhile."""
+def test_migrations_run_in_one_immediate_transaction(older):
+    """A deferred transaction could fail later, because another program writes."""
     statements = []
     older.set_trace_callback(statements.append)
     migrate(older, "any.db", {"colour": paint}, create)
@@ -92,13 +92,13 @@ def test_all_of_it_is_one_transaction_that_locks_at_once(older):
     assert boundaries == ["BEGIN IMMEDIATE", "COMMIT"]
 
 
-def test_a_newer_file_is_refused_by_name(older):
+def test_a_newer_file_is_rejected_with_the_name_of_its_migration(older):
     migrate(older, "any.db", {"of the future": lambda _: None}, create)
     with pytest.raises(NewerDatabase, match=r"any\.db .*'of the future'"):
         migrate(older, "any.db", {}, create)
 
 
-def test_a_record_of_the_first_versions_counts(connection):
+def test_migrations_recorded_by_the_first_versions_are_not_repeated(connection):
     connection.execute("CREATE TABLE _migrations (name TEXT PRIMARY KEY, applied_at TEXT NOT NULL) STRICT")
     create(connection)
     connection.execute("INSERT INTO _migrations VALUES ('colour', '2026')")
@@ -111,7 +111,7 @@ def test_a_record_of_the_first_versions_counts(connection):
     assert tables == {"doors", "_sqlite_migrations"}
 
 
-def test_a_record_of_the_first_versions_without_code_is_refused(connection):
+def test_an_unknown_migration_recorded_by_the_first_versions_is_rejected(connection):
     connection.execute("CREATE TABLE _migrations (name TEXT PRIMARY KEY, at TEXT NOT NULL) STRICT")
     connection.execute("INSERT INTO _migrations VALUES ('of the future', '2099')")
     with pytest.raises(NewerDatabase, match="of the future"):
@@ -119,7 +119,7 @@ def test_a_record_of_the_first_versions_without_code_is_refused(connection):
     assert connection.execute("SELECT name FROM _migrations").fetchone()["name"] == "of the future"
 
 
-def test_a_script_that_lacks_its_end_is_refused(connection):
+def test_a_script_with_an_incomplete_statement_is_rejected(connection):
     with pytest.raises(sqlite3.OperationalError, match="incomplete"):
         migrate(connection, "any.db", {}, lambda s: s.executescript("CREATE TABLE half (id INTEGER"))
     assert connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0] == 0

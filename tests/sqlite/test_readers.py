@@ -20,19 +20,19 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "a %41?.db"
 
 
-def test_it_reads_by_name_whatever_the_path_and_trusts_no_schema(path: Path) -> None:
+def test_a_read_only_connection_reads_by_name_for_any_path_without_trusted_schema(path: Path) -> None:
     with open_readonly(path) as connection:
         assert connection.execute("SELECT * FROM things").fetchone()["id"] == 7
         assert connection.execute("PRAGMA trusted_schema").fetchone()[0] == 0
         assert not connection.in_transaction
 
 
-def test_it_writes_nothing(path: Path) -> None:
+def test_a_read_only_connection_rejects_writes(path: Path) -> None:
     with pytest.raises(StorageError, match="cannot be written"), open_readonly(path) as connection:
         connection.execute("DELETE FROM things")
 
 
-def test_it_creates_no_file(tmp_path: Path) -> None:
+def test_a_missing_file_is_not_created(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match="does not exist"), open_readonly(tmp_path / "no.db"):
         pass
     assert list(tmp_path.iterdir()) == []
@@ -41,7 +41,7 @@ def test_it_creates_no_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "opener", [open_readonly, lambda path, seconds: ReadOnlyDatabase(path).read(seconds)]
 )
-def test_it_waits_for_a_lock_as_long_as_is_asked(path: Path, opener) -> None:
+def test_a_lock_of_another_program_is_awaited_for_the_given_time(path: Path, opener) -> None:
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN EXCLUSIVE")
         began = time.monotonic()
@@ -50,7 +50,7 @@ def test_it_waits_for_a_lock_as_long_as_is_asked(path: Path, opener) -> None:
         assert 0.1 <= time.monotonic() - began < 3
 
 
-def test_a_read_only_database_has_one_view_for_a_block(path: Path) -> None:
+def test_a_read_only_database_reads_one_snapshot_per_block(path: Path) -> None:
     with closing(sqlite3.connect(path, isolation_level=None)) as writer:
         writer.execute("PRAGMA journal_mode=WAL")
         with ReadOnlyDatabase(path).read() as connection:

@@ -1,4 +1,4 @@
-"""Rows that wait for their next try, in a table of any form."""
+"""Retry queue on a table with any columns."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from integration.mirror.sync_state import lookup_queue
 from integration.sqlite.database import Database
 from integration.sqlite.retry_queue import RetryQueue
 
-TABLE = """CREATE TABLE errands (
+TABLE = """CREATE TABLE tasks (
     place TEXT, number INTEGER, attempts_left_note TEXT, tries INTEGER NOT NULL DEFAULT 0, due REAL,
     done INTEGER NOT NULL DEFAULT 0, PRIMARY KEY (place, number))"""
 QUEUE = RetryQueue(
-    "errands",
+    "tasks",
     key=("place", "number"),
     gaps=(0, 5, 60),
     waiting="done = 0",
@@ -32,10 +32,10 @@ KEY = ("a", 1)
 
 @pytest.fixture
 def database(tmp_path: Path) -> Iterator[Database]:
-    opened = Database(tmp_path / "errands.db", prepare=lambda connection: connection.execute(TABLE))
+    opened = Database(tmp_path / "tasks.db", prepare=lambda connection: connection.execute(TABLE))
     opened.write(
         lambda tx: tx.executemany(
-            "INSERT INTO errands (place, number, due) VALUES (?, ?, ?)",
+            "INSERT INTO tasks (place, number, due) VALUES (?, ?, ?)",
             [("a", 1, 100.0), ("a", 2, 100.0), ("b", 3, 100.0), ("a", 4, 200.0)],
         )
     )
@@ -55,10 +55,10 @@ def next_at(database: Database) -> float | None:
 
 def row(database: Database) -> dict[str, object]:
     with database.read() as connection:
-        return dict(connection.execute("SELECT * FROM errands WHERE place = 'a' AND number = 1").fetchone())
+        return dict(connection.execute("SELECT * FROM tasks WHERE place = 'a' AND number = 1").fetchone())
 
 
-def test_due_rows_come_in_order_within_the_limit(database: Database) -> None:
+def test_due_rows_are_returned_in_order_up_to_the_limit(database: Database) -> None:
     assert due(database, 99.9) == []
     assert due(database, 100) == [("b", 3), ("a", 2), ("a", 1)]
     assert due(database, 100, 2) == [("b", 3), ("a", 2)]
@@ -66,7 +66,7 @@ def test_due_rows_come_in_order_within_the_limit(database: Database) -> None:
     assert next_at(database) == 100
 
 
-def test_a_failed_try_waits_for_its_gap_and_the_last_is_told(database: Database) -> None:
+def test_a_failed_row_is_due_after_its_gap_and_the_last_failure_returns_false(database: Database) -> None:
     fail = lambda tries, now: database.write(  # noqa: E731
         lambda tx: QUEUE.fail(tx, KEY, tries, now, attempts_left_note=f"after {tries}")
     )
@@ -81,7 +81,7 @@ def test_a_failed_try_waits_for_its_gap_and_the_last_is_told(database: Database)
     assert due(database, 500) == [("a", 4), ("b", 3), ("a", 2)]
 
 
-def test_a_finished_row_is_due_no_more(database: Database) -> None:
+def test_a_finished_row_is_never_due(database: Database) -> None:
     database.write(lambda tx: QUEUE.finish(tx, KEY, 1, done=1))
     assert ("a", 1) not in due(database, 1e12)
     assert (row(database)["tries"], row(database)["due"]) == (1, None)
@@ -89,8 +89,8 @@ def test_a_finished_row_is_due_no_more(database: Database) -> None:
     assert next_at(database) is None
 
 
-def plan_of(database: Database, queue: RetryQueue, **equal: object) -> str:
-    """How SQLite reads what is due."""
+def explain_due(database: Database, queue: RetryQueue, **equal: object) -> str:
+    """Return the query plan of the due rows."""
     statements: list[str] = []
     with database.read() as connection:
         connection.set_trace_callback(statements.append)
@@ -100,10 +100,10 @@ def plan_of(database: Database, queue: RetryQueue, **equal: object) -> str:
     return "; ".join(row["detail"] for row in rows)
 
 
-def test_what_is_due_is_found_by_the_index_of_its_table(tmp_path: Path) -> None:
+def test_due_rows_are_found_by_an_index(tmp_path: Path) -> None:
     mirror, app_db = open_mirror(tmp_path / "mirror.db"), open_app_db(tmp_path / "house.db")
-    assert plan_of(mirror, lookup_queue.QUEUE) == ("SEARCH _lookups USING INDEX _lookups_due (next_at<?)")
-    assert plan_of(app_db, notification_log.QUEUE, channel="email").startswith(
+    assert explain_due(mirror, lookup_queue.QUEUE) == ("SEARCH _lookups USING INDEX _lookups_due (next_at<?)")
+    assert explain_due(app_db, notification_log.QUEUE, channel="email").startswith(
         "SEARCH alert_log USING INDEX alert_log_waiting (channel=? AND next_at<?)"
     )
     mirror.close()

@@ -1,4 +1,4 @@
-"""sqlite-utils over a connection of ours: neither the connection nor the process is changed by it."""
+"""sqlite-utils on a given connection: pragmas, transactions and imports."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_the_connection_keeps_its_pragmas_and_its_transaction() -> None:
     assert schema.table_names() == []
 
 
-def test_a_column_of_any_type_keeps_a_number_as_it_was_written() -> None:
+def test_a_column_of_type_any_keeps_numbers_in_text_as_text() -> None:
     connection = sqlite3.connect(":memory:", isolation_level=None)
     table = open_schema(connection).table("things").create({"id": int, "value": ANY}, pk="id")
     connection.execute("INSERT INTO things VALUES (1, '+442079460001'), (2, '0123'), (3, 4.0)")
@@ -43,15 +43,17 @@ def test_a_column_of_any_type_keeps_a_number_as_it_was_written() -> None:
     assert table.strict
 
 
-def test_a_started_worker_has_not_imported_pandas(tmp_path: Path, start: Callable[..., Running]) -> None:
-    """sqlite-utils imports pandas and numpy wherever they are installed, which costs 80 MB."""
+def test_a_started_worker_does_not_import_pandas_or_numpy(
+    tmp_path: Path, start: Callable[..., Running]
+) -> None:
+    """sqlite-utils imports pandas and numpy if installed, which costs 80 MB."""
     record = tmp_path / "imported"
     for name in ("pandas", "numpy"):
         (tmp_path / "packages" / name).mkdir(parents=True)
         (tmp_path / "packages" / name / "__init__.py").write_text(RECORDER)
     environment = {"PYTHONPATH": str(tmp_path / "packages"), "IMPORTED": str(record)}
 
-    # Ready only once its worker answers.
+    # Returns when the worker responds.
     product = Product(tmp_path / "data", base_url=NOWHERE, environment=environment)
     product.stop()
     assert not record.exists(), record.read_text()
@@ -86,13 +88,13 @@ def test_a_script_is_part_of_the_open_transaction() -> None:
 @pytest.mark.parametrize(
     "script", ["CREATE TABLE half (id INTEGER", "CREATE TRIGGER t BEGIN SELECT 1;", "x;"]
 )
-def test_a_script_with_an_incomplete_statement_is_an_error(script: str) -> None:
+def test_a_script_with_an_invalid_statement_raises(script: str) -> None:
     schema = open_schema(sqlite3.connect(":memory:", isolation_level=None))
     with pytest.raises(sqlite3.OperationalError):
         execute_script(schema, script)
 
 
-def test_columns_are_those_of_tables_only() -> None:
+def test_read_columns_ignores_views_and_indexes() -> None:
     schema = open_schema(sqlite3.connect(":memory:", isolation_level=None))
     execute_script(
         schema, SCRIPT + "; CREATE VIEW seen AS SELECT name FROM things; CREATE INDEX n ON things (name)"

@@ -1,4 +1,4 @@
-"""Queries that run for each of many calls find their rows by an index, even without statistics."""
+"""Query plans: frequent queries use an index, even without statistics."""
 
 from __future__ import annotations
 
@@ -42,27 +42,30 @@ def traced(tmp_path):
     return trace
 
 
-def test_what_was_said_in_a_call_is_found_by_its_legs(plan, traced):
+def test_the_transcripts_of_a_call_are_found_by_an_index_on_its_legs(plan, traced):
     (sql,) = [sql for sql in traced(search_index.index_changed_calls) if "transcript" in sql]
     steps = plan(sql)
     assert [step for step in steps if step in ("SCAN m", "SCAN v", "SCAN l")] == []
     assert any("monitors_live_id" in step for step in steps)
 
 
-def test_counting_unheard_messages_reads_no_heard_ones(tmp_path):
-    mirror, asked = open_mirror(tmp_path / "mirror.db"), []
+def test_the_count_of_new_messages_reads_only_new_messages(tmp_path):
+    mirror, statements = open_mirror(tmp_path / "mirror.db"), []
     with mirror.read() as connection:
-        connection.set_trace_callback(asked.append)
+        connection.set_trace_callback(statements.append)
         media_lists.count_unplayed(connection, None, [])
         connection.set_trace_callback(None)
-        steps = [row["detail"] for row in connection.execute(f"EXPLAIN QUERY PLAN {asked[0]}")]
+        steps = [row["detail"] for row in connection.execute(f"EXPLAIN QUERY PLAN {statements[0]}")]
     mirror.close()
     assert steps[0] == "SCAN v USING INDEX voicemessages_new"
 
 
 @pytest.mark.parametrize("sql", [build_insert_sql, build_update_sql])
-def test_a_row_of_calls_is_written_without_copying_its_pages_aside(tmp_path, sql):
-    """SQLite does where a statement with triggers may abort: at a function, or where a constraint says so."""
+def test_a_row_of_calls_is_written_without_a_statement_journal(tmp_path, sql):
+    """Check that no opcode of the statement or its triggers can abort.
+
+    SQLite copies the touched pages of a statement with triggers if a function or a constraint may abort it.
+    """
     mirror = open_mirror(tmp_path / "mirror.db")
     with mirror.read() as connection:
         names = [row["name"] for row in connection.execute("PRAGMA table_info(_calls)")]

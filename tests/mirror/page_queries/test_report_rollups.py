@@ -1,4 +1,4 @@
-"""Kept sums of days equal those of the calls themselves, whatever happened to the calls, in any order."""
+"""Daily report totals equal the totals of the calls after any change."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from integration.mirror.schema import open_mirror
 
 TODAY = date(2026, 4, 6)
 FIRST = TODAY - timedelta(days=40)
-"""Both days on which a clock changes, 29 March in London and 5 April on Lord Howe, lie between."""
+"""First day. Includes the clock changes of 29 March (London) and 5 April (Lord Howe)."""
 
 ZONES = ("Europe/London", "Australia/Lord_Howe", "Asia/Kathmandu", "America/St_Johns")
 COLUMNS = (
@@ -28,7 +28,10 @@ COLUMNS = (
 
 
 def call(rng: random.Random, number: int) -> list[object]:
-    """A row of `_calls`; its start is within the days, in a few hours of which many are."""
+    """Return a random row of `_calls` that starts between FIRST and TODAY.
+
+    One start in ten is None.
+    """
     begin = datetime(FIRST.year, FIRST.month, FIRST.day, tzinfo=UTC)
     moment = begin + timedelta(hours=rng.randrange(41 * 24), seconds=rng.choice((0, 899, 900, 1800, 3599)))
     kind = rng.choice((None, "queue", "ringgroup"))
@@ -60,13 +63,16 @@ def put(mirror, *calls) -> None:
     mirror.write(lambda tx: tx.executemany(INSERT, calls))
 
 
-def catch_up(mirror, zone: ZoneInfo, level: int) -> bool:
-    """Until there is no more, however slow the machine is."""
+def compute_all(mirror, zone: ZoneInfo, level: int) -> bool:
+    """Compute all due days within 600 s. Return whether days are left."""
     return report_rollups.update_due(mirror, zone, level, seconds=600)
 
 
-def told(sums: reports.ReportSums, *, hours: bool) -> dict[str, object]:
-    """What two sums are compared by; hours of the day are kept for single days only."""
+def make_comparable(sums: reports.ReportSums, *, hours: bool) -> dict[str, object]:
+    """Return the compared values.
+
+    Hours of the day are stored for single days only.
+    """
     found = asdict(sums)
     found["week"] = {key: count for key, count in sums.week.items() if count}
     return found if hours else {**found, "hours": None}
@@ -74,7 +80,7 @@ def told(sums: reports.ReportSums, *, hours: bool) -> dict[str, object]:
 
 def check(mirror, first: date, last: date, zone: ZoneInfo, level: int = 20) -> None:
     with mirror.read() as connection:
-        ours = report_rollups.read_sums(connection, first, last, zone, level, TODAY)
+        stored = report_rollups.read_sums(connection, first, last, zone, level, TODAY)
         span = reports.Span(
             *(
                 clock.utc_text(datetime(day.year, day.month, day.day, tzinfo=zone))
@@ -83,30 +89,33 @@ def check(mirror, first: date, last: date, zone: ZoneInfo, level: int = 20) -> N
             level,
         )
         direct = reports.compute_sums(connection, span, zone)
-        assert told(ours, hours=first == last) == told(direct, hours=first == last), (first, last)
-        assert ours.total == reports.compute_totals(connection, span)
+        assert make_comparable(stored, hours=first == last) == make_comparable(direct, hours=first == last), (
+            first,
+            last,
+        )
+        assert stored.total == reports.compute_totals(connection, span)
 
 
 @pytest.mark.parametrize("name", ZONES)
-def test_kept_sums_equal_the_calls_after_anything(mirror, name):
-    rng, zone, known = random.Random(name), ZoneInfo(name), 150
-    put(mirror, *(call(rng, number) for number in range(known)))
+def test_stored_totals_equal_the_calls_after_random_changes(mirror, name):
+    rng, zone, count = random.Random(name), ZoneInfo(name), 150
+    put(mirror, *(call(rng, number) for number in range(count)))
     for _ in range(25):
-        match rng.choice(("new", "new", "other", "gone", "sums")):
-            case "new":
-                put(mirror, call(rng, known))
-                known += 1
-            case "other":
-                number = rng.randrange(known)
+        match rng.choice(("insert", "insert", "update", "delete", "compute")):
+            case "insert":
+                put(mirror, call(rng, count))
+                count += 1
+            case "update":
+                number = rng.randrange(count)
                 values = [*call(rng, number), number]
                 mirror.write(lambda tx, values=values: tx.execute(UPDATE, values))
-            case "gone":
-                number = rng.randrange(known)
+            case "delete":
+                number = rng.randrange(count)
                 mirror.write(
                     lambda tx, number=number: tx.execute("DELETE FROM _calls WHERE id = ?", (number,))
                 )
-            case "sums":
-                # Stopped halfway or not, what is left is read from the calls.
+            case "compute":
+                # A partial computation is allowed: totals of the other days are read from the calls.
                 mirror.write(
                     lambda tx: [
                         report_rollups.update_next_days(tx, zone, 20, TODAY) for _ in range(rng.randrange(30))
@@ -114,34 +123,34 @@ def test_kept_sums_equal_the_calls_after_anything(mirror, name):
                 )
         first = FIRST + timedelta(days=rng.randrange(41))
         check(mirror, first, first + timedelta(days=rng.choice((0, 0, 1, 7, 40, 60))), zone)
-    assert catch_up(mirror, zone, 20) is False
+    assert compute_all(mirror, zone, 20) is False
     for number in range(0, 41, 3):
         check(mirror, FIRST + timedelta(days=number), FIRST + timedelta(days=number), zone)
     check(mirror, FIRST, TODAY, zone)
 
 
-def test_a_call_of_the_hour_in_which_a_day_ends_is_counted(mirror):
+def test_a_call_in_the_utc_hour_of_a_local_midnight_is_counted(mirror):
     zone, day = ZoneInfo("Asia/Kathmandu"), TODAY - timedelta(days=3)
     put(mirror, *(call(random.Random(number), number) for number in range(50)))
-    catch_up(mirror, zone, 20)
+    compute_all(mirror, zone, 20)
     late = call(random.Random(5), 1000)
     late[COLUMNS.index("started_at")], late[COLUMNS.index("direction")] = f"{day} 18:05:00", "in"
     put(mirror, late)
     check(mirror, day, day, zone)
-    catch_up(mirror, zone, 20)
+    compute_all(mirror, zone, 20)
     check(mirror, day, day, zone)
 
 
-def kept_days(mirror) -> int:
+def count_stored_days(mirror) -> int:
     with mirror.read() as connection:
         return int(connection.execute("SELECT count(*) FROM _report_days WHERE kind = 'day'").fetchone()[0])
 
 
-def test_a_settled_day_is_read_from_its_sums_and_today_never(mirror):
+def test_a_past_day_is_read_from_stored_totals_and_today_from_the_calls(mirror):
     rng, zone = random.Random(1), ZoneInfo("Europe/London")
     put(mirror, *(call(rng, number) for number in range(600)))
-    catch_up(mirror, zone, 20)
-    assert kept_days(mirror) == 40
+    compute_all(mirror, zone, 20)
+    assert count_stored_days(mirror) == 40
     mirror.write(lambda tx: tx.execute("UPDATE _report_days SET missed = 1000"))
     with mirror.read() as connection:
         assert report_rollups.read_sums(connection, FIRST, TODAY, zone, 20, TODAY).total.missed > 40_000
@@ -149,53 +158,53 @@ def test_a_settled_day_is_read_from_its_sums_and_today_never(mirror):
 
 
 @pytest.mark.parametrize(("zone", "level"), [("Europe/London", 21), ("Asia/Kathmandu", 20)])
-def test_another_zone_or_level_begins_anew(mirror, zone, level):
+def test_another_time_zone_or_service_level_is_computed_from_the_calls(mirror, zone, level):
     rng, before = random.Random(2), ZoneInfo("Europe/London")
     put(mirror, *(call(rng, number) for number in range(600)))
-    catch_up(mirror, before, 20)
+    compute_all(mirror, before, 20)
     check(mirror, FIRST, TODAY, ZoneInfo(zone), level)
-    catch_up(mirror, ZoneInfo(zone), level)
+    compute_all(mirror, ZoneInfo(zone), level)
     check(mirror, FIRST, TODAY, ZoneInfo(zone), level)
     check(mirror, FIRST, TODAY, before)
 
 
-def test_what_is_not_counted_makes_no_work(mirror):
+def test_a_change_of_columns_that_are_not_counted_makes_no_day_due(mirror):
     rng, zone = random.Random(3), ZoneInfo("Europe/London")
     put(mirror, *(call(rng, number) for number in range(20)))
-    catch_up(mirror, zone, 20)
+    compute_all(mirror, zone, 20)
     mirror.write(lambda tx: tx.execute("UPDATE _calls SET party_name = 'Ann Example', due_at = 0, legs = 2"))
     with mirror.read() as connection:
         due = connection.execute("SELECT count(*) FROM _report_due WHERE hour < ?", (str(TODAY),)).fetchone()
     assert due[0] == 0
 
 
-def test_a_start_that_is_no_time_holds_nobody_up(mirror):
+def test_an_invalid_start_time_does_not_block_the_computation(mirror):
     zone = ZoneInfo("Europe/London")
     rng = random.Random(4)
     broken = call(rng, 1000)
     broken[COLUMNS.index("started_at")] = "0000-00-00 00:00:00"
     put(mirror, broken, *(call(rng, number) for number in range(600)))
-    assert catch_up(mirror, zone, 20) is False
-    assert kept_days(mirror) == 40
+    assert compute_all(mirror, zone, 20) is False
+    assert count_stored_days(mirror) == 40
 
 
-def test_sums_that_are_wrong_are_found_and_made_anew(mirror):
+def test_wrong_totals_are_detected_and_recomputed(mirror):
     rng, zone = random.Random(8), ZoneInfo("Asia/Kathmandu")
     put(mirror, *(call(rng, number) for number in range(300)))
-    catch_up(mirror, zone, 20)
+    compute_all(mirror, zone, 20)
     assert {report_rollups.verify_random_day(mirror, zone, 20) for _ in range(9)} == {None}
     mirror.write(lambda tx: tx.execute("UPDATE _report_days SET missed = missed + 1"))
     found = {
         day for _ in range(40) if (day := report_rollups.verify_random_day(mirror, zone, 20)) is not None
     }
     assert len(found) > 5
-    catch_up(mirror, zone, 20)
+    compute_all(mirror, zone, 20)
     for day in found:
         check(mirror, day, day, zone)
 
 
-def test_triggers_of_an_older_mirror_are_made_anew(tmp_path):
-    """Theirs had conflict clauses, whose place that of our statement takes."""
+def test_triggers_of_an_older_mirror_are_replaced(tmp_path):
+    """The conflict clause of a statement overrides the clauses inside triggers."""
     mirror = open_mirror(tmp_path / "mirror.db")
 
     def older(tx):
@@ -217,7 +226,7 @@ def test_triggers_of_an_older_mirror_are_made_anew(tmp_path):
     mirror.close()
 
 
-def test_hours_that_are_noted_in_advance_are_not_noted_call_by_call(mirror):
+def test_hours_marked_due_in_advance_are_not_marked_by_each_call(mirror):
     rows = [call(random.Random(7), number) for number in range(50)]
     mirror.write(
         lambda tx: (
@@ -226,5 +235,5 @@ def test_hours_that_are_noted_in_advance_are_not_noted_call_by_call(mirror):
         )
     )
     with mirror.read() as connection:
-        noted = [row[0] for row in connection.execute("SELECT hour FROM _report_due")]
-    assert {len(hour) for hour in noted} == {13}
+        due_hours = [row[0] for row in connection.execute("SELECT hour FROM _report_due")]
+    assert {len(hour) for hour in due_hours} == {13}

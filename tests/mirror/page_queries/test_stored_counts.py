@@ -1,4 +1,4 @@
-"""What is kept instead of being counted equals the count; a cut count says so."""
+"""Stored counts equal real counts; a limited count is marked as such."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def mirror(tmp_path):
     mirror.close()
 
 
-def test_files_by_state_after_anything(mirror):
+def test_stored_file_counts_by_state_equal_the_files_after_random_changes(mirror):
     rng = random.Random(5)
     kinds = ("recording", "voicemail")
     for _ in range(200):
@@ -53,7 +53,7 @@ def test_files_by_state_after_anything(mirror):
         }
 
 
-def test_the_file_left_longest_is_found_whatever_was_read_and_fetched_again(mirror):
+def test_the_file_with_the_oldest_check_is_found_after_random_checks_and_downloads(mirror):
     rng = random.Random(6)
     for step in range(150):
         at, number = f"2026-03-01 00:{step // 60:02}:{step % 60:02}", rng.randrange(12)
@@ -77,7 +77,7 @@ def test_the_file_left_longest_is_found_whatever_was_read_and_fetched_again(mirr
         assert (archive.file_count, archive.oldest_read_at) == tuple(found)
 
 
-def test_files_of_an_older_mirror_are_counted_at_the_start(tmp_path):
+def test_files_of_an_older_mirror_are_counted_when_it_is_opened(tmp_path):
     mirror = open_mirror(tmp_path / "mirror.db")
 
     def older(tx):
@@ -100,22 +100,24 @@ def test_files_of_an_older_mirror_are_counted_at_the_start(tmp_path):
     mirror.close()
 
 
-def test_a_count_that_is_cut_says_so(tmp_path, monkeypatch):
+def test_a_count_that_stops_at_the_limit_is_marked_as_incomplete(tmp_path, monkeypatch):
     with running_app(tmp_path / "data") as app:
         for number in range(1, 31):
             app.call(number, clock.utc_text(clock.unix() - 60 * number), talk_seconds=number)
-        asked = CallFilter(min_talk_seconds=25)
+        call_filter = CallFilter(min_talk_seconds=25)
         with app.mirror_db.read() as connection:
-            assert history.count_up_to_limit(connection, asked) == (6, True)
+            assert history.count_up_to_limit(connection, call_filter) == (6, True)
             monkeypatch.setattr(history, "MAX_COUNT", 10)
-            number, whole = history.count_up_to_limit(connection, replace(asked, min_talk_seconds=5))
-            assert (number < 26, whole) == (True, False)
+            number, is_complete = history.count_up_to_limit(
+                connection, replace(call_filter, min_talk_seconds=5)
+            )
+            assert (number < 26, is_complete) == (True, False)
             assert history.count_up_to_limit(connection, CallFilter(user_id=7)) == (0, True)
-        said = app.log_in().get("/calls?min=5").text
-        assert ">more than" not in said  # the page is all there is
+        page = app.log_in().get("/calls?min=5").text
+        assert ">more than" not in page, "one page shows all calls"
 
 
-def test_a_page_of_hours_is_found_among_the_newest_and_then_all(tmp_path, monkeypatch):
+def test_pages_of_calls_in_time_spans_contain_each_call_once(tmp_path, monkeypatch):
     monkeypatch.setattr(history, "NEWEST_SPANS", 2)
     with running_app(tmp_path / "data") as app:
         for number in range(1, 21):
@@ -125,14 +127,14 @@ def test_a_page_of_hours_is_found_among_the_newest_and_then_all(tmp_path, monkey
             + ",".join(f'["2026-03-{day:02} 10:00:00", "2026-03-{day:02} 11:00:00"]' for day in range(1, 21))
             + "]"
         )
-        asked = CallFilter(time_spans=hours)
+        call_filter = CallFilter(time_spans=hours)
         with app.mirror_db.read() as connection:
             for size in (1, 2, 5):
-                seen, page = [], history.fetch_page(connection, asked, size=size)
+                seen, page = [], history.fetch_page(connection, call_filter, size=size)
                 while True:
                     seen += [row["id"] for row in page.rows]
                     if page.older is None:
                         break
-                    page = history.fetch_page(connection, asked, page.older, size)
+                    page = history.fetch_page(connection, call_filter, page.older, size)
                 assert seen == list(range(20, 0, -1))
-            assert history.count(connection, asked) == 20
+            assert history.count(connection, call_filter) == 20

@@ -64,13 +64,16 @@ def table() -> sqlite3.Connection:
 
 
 def find_ids(table: sqlite3.Connection, *conditions: tuple[str, str, Any], **args: str) -> list[int]:
-    """Return the ids of the matching records. Check the total if the result is a single page."""
+    """Return the ids of the matching records.
+
+    Check the total if the result is a single page.
+    """
     if conditions:
         args["filter"] = json.dumps([{"property": p, "operator": o, "value": v} for p, o, v in conditions])
-    question = query.parse(CALLS, args)
-    records = fetch_page(question, table)
+    page_query = query.parse(CALLS, args)
+    records = fetch_page(page_query, table)
     if "limit" not in args and "page" not in args:
-        assert question.count_matches(table) == len(records)
+        assert page_query.count_matches(table) == len(records)
     return [record["id"] for record in records]
 
 
@@ -127,19 +130,19 @@ def find_ids(table: sqlite3.Connection, *conditions: tuple[str, str, Any], **arg
         (("duration", "like", 2), [4]),
     ],
 )
-def test_it_finds_what_the_filter_means(
+def test_a_filter_returns_the_matching_records(
     table: sqlite3.Connection, condition: tuple[str, str, Any], expected: list[int]
 ) -> None:
     assert find_ids(table, condition) == expected
 
 
-def test_a_date_that_came_as_a_number_is_before_no_date(table: sqlite3.Connection) -> None:
+def test_a_date_stored_as_a_number_matches_no_comparison_with_a_date(table: sqlite3.Connection) -> None:
     insert(table, CALLS, {"id": 7, "calldate": 1788300000})
     assert 7 not in find_ids(table, ("calldate", "lt", "2030-01-01"))
     assert 7 not in find_ids(table, ("calldate", "gte", "1970-01-01"))
 
 
-def test_a_letter_is_found_behind_a_nul_and_a_sign_that_folds_to_ascii_in_ascii(
+def test_like_folds_case_after_a_nul_and_for_signs_that_fold_to_ascii(
     table: sqlite3.Connection,
 ) -> None:
     insert(table, CALLS, {"id": 7, "src_name": "a\x00é"})
@@ -150,14 +153,14 @@ def test_a_letter_is_found_behind_a_nul_and_a_sign_that_folds_to_ascii_in_ascii(
     assert find_ids(table, ("src_name", "like", "\u212aE")) == [8]
 
 
-def test_conditions_and_together_and_an_empty_array_is_no_filter(table: sqlite3.Connection) -> None:
+def test_conditions_are_combined_by_and_and_an_empty_array_filters_nothing(table: sqlite3.Connection) -> None:
     assert find_ids(table, ("type", "eq", "M"), ("calldate", "ne", None)) == [5]
     assert find_ids(table, filter="[]") == [1, 2, 3, 4, 5, 6]
     assert find_ids(table, filter="") == [1, 2, 3, 4, 5, 6]
 
 
 @pytest.mark.parametrize(
-    ("args", "named"),
+    ("args", "message"),
     [
         ({"filter": "{"}, "JSON"),
         ({"filter": '{"property":"id"}'}, "array"),
@@ -188,18 +191,20 @@ def test_conditions_and_together_and_an_empty_array_is_no_filter(table: sqlite3.
         ({"limit": "1e3"}, "limit"),
     ],
 )
-def test_nonsense_is_refused_and_named(table: sqlite3.Connection, args: dict[str, str], named: str) -> None:
-    with pytest.raises(QueryError, match=named):
+def test_an_invalid_parameter_is_rejected_with_its_name(
+    table: sqlite3.Connection, args: dict[str, str], message: str
+) -> None:
+    with pytest.raises(QueryError, match=message):
         find_ids(table, **args)
 
 
-def test_long_lists_are_cut(table: sqlite3.Connection) -> None:
+def test_a_list_of_more_than_the_maximum_of_values_is_rejected(table: sqlite3.Connection) -> None:
     assert find_ids(table, ("id", "in", list(range(MAX_IN_VALUES)))) == [1, 2, 3, 4, 5, 6]
     with pytest.raises(QueryError, match=str(MAX_IN_VALUES)):
         find_ids(table, ("id", "in", list(range(MAX_IN_VALUES + 1))))
 
 
-def test_hidden_fields_can_not_be_asked_about(table: sqlite3.Connection) -> None:
+def test_hidden_fields_cannot_be_used_in_filters_sorts_and_groups(table: sqlite3.Connection) -> None:
     for args in (
         {"filter": '[{"property":"pin","operator":"like","value":"1%"}]'},
         {"sort": "pin"},
@@ -209,7 +214,7 @@ def test_hidden_fields_can_not_be_asked_about(table: sqlite3.Connection) -> None
             query.parse(CALLS, args, hidden_fields=frozenset({"pin"})).fetch_texts(table)
 
 
-def test_it_sorts_nulls_first_text_by_code_point_and_ties_by_id(table: sqlite3.Connection) -> None:
+def test_a_sort_puts_nulls_first_text_by_code_point_and_ties_by_id(table: sqlite3.Connection) -> None:
     assert find_ids(table, sort="type") == [3, 2, 4, 5, 1, 6]
     assert find_ids(table, sort="type", dir="desc") == [6, 1, 4, 5, 2, 3]
     assert find_ids(table, sort="-calldate") == [3, 2, 1, 5, 6, 4]
@@ -217,7 +222,7 @@ def test_it_sorts_nulls_first_text_by_code_point_and_ties_by_id(table: sqlite3.C
     assert find_ids(table, sort="extra", dir="DESC") == [3, 6, 1, 2, 4, 5]
 
 
-def test_pages_count_from_one_and_end_empty(table: sqlite3.Connection) -> None:
+def test_pages_start_at_1_and_are_empty_after_the_last(table: sqlite3.Connection) -> None:
     assert find_ids(table, page="2", limit="2") == [3, 4]
     assert find_ids(table, page="2", limit="4", sort="type") == [1, 6]
     assert find_ids(table, page="9", limit="4") == []
@@ -228,8 +233,8 @@ def test_pages_count_from_one_and_end_empty(table: sqlite3.Connection) -> None:
 
 
 def test_groups_show_their_newest_record_and_their_size(table: sqlite3.Connection) -> None:
-    question = query.parse(CALLS, {"group_by": "type"})
-    groups = fetch_page(question, table)
+    page_query = query.parse(CALLS, {"group_by": "type"})
+    groups = fetch_page(page_query, table)
     assert [(group["id"], group["type"], group["count"]) for group in groups] == [
         (1, "O", 1),
         (2, "I", 1),
@@ -237,13 +242,13 @@ def test_groups_show_their_newest_record_and_their_size(table: sqlite3.Connectio
         (5, "M", 2),
         (6, "o", 1),
     ]
-    assert question.count_matches(table) == 5
+    assert page_query.count_matches(table) == 5
     by_date = query.parse(CALLS, {"group_by": "calldate", "sort": "id", "dir": "DESC", "limit": "1"})
     assert fetch_page(by_date, table)[0]["count"] == 2
     assert by_date.count_matches(table) == 5
 
 
-def test_records_missing_on_the_platform_are_absent_unless_asked_for(table: sqlite3.Connection) -> None:
+def test_missing_records_are_returned_only_with_include_missing(table: sqlite3.Connection) -> None:
     insert(table, CALLS, {"id": 99, "type": "O"}, missing_since="2026-09-04 00:00:00")
     assert 99 not in find_ids(table)
     assert query.parse(CALLS, {}).count_matches(table) == 6
@@ -252,10 +257,10 @@ def test_records_missing_on_the_platform_are_absent_unless_asked_for(table: sqli
     assert 99 in [record["id"] for record in fetch_page(everything, table)]
 
 
-def test_include_and_fields_are_read() -> None:
-    question = query.parse(CALLS, {"include": "users, ddis", "fields[users]": "id,first_name"})
-    assert question.include == ("users", "ddis")
-    assert question.fields == {"users": ("id", "first_name")}
+def test_include_and_fields_are_parsed() -> None:
+    page_query = query.parse(CALLS, {"include": "users, ddis", "fields[users]": "id,first_name"})
+    assert page_query.include == ("users", "ddis")
+    assert page_query.fields == {"users": ("id", "first_name")}
 
 
 @pytest.mark.parametrize(
@@ -285,13 +290,13 @@ def test_filters_on_indexed_fields_use_their_index(
         ({"filter": '[{"property":"dst","operator":"eq","value":"1001"}]'}, "INDEX cdrs_asked"),
     ],
 )
-def test_what_is_asked_of_many_calls_reads_little(tmp_path: Path, args: dict[str, str], step: str) -> None:
+def test_frequent_queries_of_many_cdrs_use_an_index(tmp_path: Path, args: dict[str, str], step: str) -> None:
     plan = explain_page(tmp_path, args)
     assert re.search(step, plan), plan
 
 
 def explain_page(folder: Path, args: dict[str, str]) -> str:
-    """Return the query plan of a page of the CDR table in a real mirror."""
+    """Return the query plan of a page of CDRs in a mirror.db."""
     mirror = open_mirror(folder / "mirror.db")
     try:
         with mirror.read() as connection:

@@ -39,7 +39,7 @@ LISTED_CONDITION = CONDITION.map(
     st.integers(1, 3),
     st.integers(1, 5),
 )
-def test_it_agrees_with_the_rules_read_in_python(
+def test_a_page_equals_that_of_the_reference(
     records: list[dict[str, Any]],
     conditions: list[tuple[str, str, Any]],
     sort: str,
@@ -58,15 +58,15 @@ def test_it_agrees_with_the_rules_read_in_python(
         "page": str(page),
         "limit": str(limit),
     }
-    question = query.parse(CALLS, args)
+    page_query = query.parse(CALLS, args)
     found = ordered[(page - 1) * limit : page * limit]
-    assert question.count_matches(table) == len(matching)
-    assert fetch_page(question, table) == found
-    keys = question.fetch_keys(table, 3)
+    assert page_query.count_matches(table) == len(matching)
+    assert fetch_page(page_query, table) == found
+    keys = page_query.fetch_keys(table, 3)
     assert (keys is None) == (len(matching) > 3)
     if keys is not None:
         assert (sorted(json.loads(keys[0])), keys[1]) == ([r["id"] for r in matching], len(matching))
-        restricted = replace(question, matching_keys=keys[0])
+        restricted = replace(page_query, matching_keys=keys[0])
         assert restricted.count_matches(table) == len(matching)
         assert fetch_page(restricted, table) == found
     table.close()
@@ -83,7 +83,7 @@ def test_it_agrees_with_the_rules_read_in_python(
     st.integers(1, 5),
     st.booleans(),
 )
-def test_groups_agree_with_the_rules_read_in_python(
+def test_groups_equal_those_of_the_reference(
     records: list[dict[str, Any]],
     conditions: list[tuple[str, str, Any]],
     group_by: str,
@@ -107,7 +107,7 @@ def test_groups_agree_with_the_rules_read_in_python(
     ]
     newest.sort(key=lambda record: record["id"])
     newest.sort(key=lambda record: rank(record[sort]), reverse=descending)
-    question = query.parse(
+    page_query = query.parse(
         CALLS,
         {
             "filter": json.dumps([{"operator": o, "property": p, "value": v} for p, o, v in conditions]),
@@ -119,9 +119,9 @@ def test_groups_agree_with_the_rules_read_in_python(
         },
     )
     found = newest[(page - 1) * limit : page * limit]
-    keys = question.fetch_keys(table, 100)
+    keys = page_query.fetch_keys(table, 100)
     assert keys is not None
-    for repeated in (question, replace(question, matching_keys=keys[0])):
+    for repeated in (page_query, replace(page_query, matching_keys=keys[0])):
         texts, total = repeated.fetch_groups(table)
         assert [json.loads(text) for text in texts] == found
         assert total == (len(newest) if found else None)

@@ -1,4 +1,4 @@
-"""An undocumented field as a column that is filled from the records as received."""
+"""Promoted fields: columns for undocumented fields, filled from stored records."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from integration.mirror.records import promoted_fields
 from integration.mirror.records.upsert import replace_all, upsert
 from integration.mirror.schema import open_mirror
 from integration.settings.model import Settings
-from integration.workspace import promoted_fields as wishes
+from integration.workspace import promoted_fields as requested_fields
 from tests.support.harness import NOWHERE, wait_for
 
 CDRS, TRACKED = get_resource("cdrs"), get_resource("calltracking/cdrs")
@@ -39,10 +39,10 @@ def mirror(tmp_path):
     mirror.close()
 
 
-def come(mirror, *records, of=CDRS):
+def store(mirror, *records, of=CDRS):
     documents = [JsonRecord(json.dumps(record), record) for record in records]
-    store = upsert if of.key else replace_all
-    mirror.write(lambda tx: store(tx, of, documents, source="sync", requested_at=AT))
+    write = upsert if of.key else replace_all
+    mirror.write(lambda tx: write(tx, of, documents, source="sync", requested_at=AT))
 
 
 def promote(mirror, name="mood", of=CDRS):
@@ -50,9 +50,10 @@ def promote(mirror, name="mood", of=CDRS):
 
 
 def ids(mirror, *conditions, **args):
-    asked = json.dumps([dict(zip(("property", "operator", "value"), one, strict=True)) for one in conditions])
+    names = ("property", "operator", "value")
+    text = json.dumps([dict(zip(names, condition, strict=True)) for condition in conditions])
     with mirror.read() as connection:
-        rows = query.parse(CDRS, {"filter": asked, **args}).fetch_rows(connection)
+        rows = query.parse(CDRS, {"filter": text, **args}).fetch_rows(connection)
     return [row["id"] for row in rows]
 
 
@@ -61,17 +62,17 @@ def column(mirror, name="mood", table="cdrs"):
         return [row[0] for row in connection.execute(f'SELECT "{name}" FROM "{table}" ORDER BY 1')]
 
 
-def test_it_is_filled_for_every_record_there_is_and_will_be(mirror):
-    come(mirror, {"id": 1, "mood": "dull"}, {"id": 2}, {"id": 3, "mood": None})
+def test_the_column_is_filled_for_stored_and_later_records(mirror):
+    store(mirror, {"id": 1, "mood": "dull"}, {"id": 2}, {"id": 3, "mood": None})
     promote(mirror)
-    come(mirror, {"id": 4, "mood": "fine"}, {"id": 2, "mood": "better"})
+    store(mirror, {"id": 4, "mood": "fine"}, {"id": 2, "mood": "better"})
     assert column(mirror) == [None, "better", "dull", "fine"]
 
 
-def test_values_stay_what_they_are(mirror):
+def test_values_keep_their_types(mirror):
     promote(mirror)
     for number, value in enumerate(["+442079460001", "007", 7, 1.5, True, {"a": [1]}]):
-        come(mirror, {"id": number, "mood": value})
+        store(mirror, {"id": number, "mood": value})
     values = {"+442079460001", "007", 7, 1.5, 1, '{"a":[1]}'}
     assert set(column(mirror)) == values
     promoted_fields.demote(mirror, CDRS, "mood")
@@ -79,34 +80,34 @@ def test_values_stay_what_they_are(mirror):
     assert set(column(mirror)) == values
 
 
-def test_a_record_that_is_no_plain_json_is_kept_as_before(mirror):
+def test_the_column_is_filled_from_a_record_that_contains_nan(mirror):
     promote(mirror)
     (document,) = read_page(b'{"data":[{"id":1,"rate":NaN,"mood":"odd"}],"total":1}').records
     mirror.write(lambda tx: upsert(tx, CDRS, [document], source="sync", requested_at=AT))
     assert column(mirror) == ["odd"]
 
 
-def test_a_big_table_is_filled_in_slices_that_let_others_write(mirror, monkeypatch):
+def test_a_large_table_is_filled_in_batches_between_which_other_jobs_write(mirror, monkeypatch):
     monkeypatch.setattr(promoted_fields, "BATCH_SIZE", 3)
-    come(mirror, *({"id": number, "mood": f"m{number}"} for number in range(-4, 6)))
-    told = []
+    store(mirror, *({"id": number, "mood": f"m{number}"} for number in range(-4, 6)))
+    reports = []
 
-    def tell(done, total):
-        told.append((done, total))
-        assert ids(mirror, ("mood", "eq", "m4")) == [4], "whatever is not filled yet is found as before"
-        come(mirror, {"id": 100 + done, "mood": "new"}, {"id": 5, "mood": "changed"})
+    def report(done, total):
+        reports.append((done, total))
+        assert ids(mirror, ("mood", "eq", "m4")) == [4], "the column is empty, so the JSON is searched"
+        store(mirror, {"id": 100 + done, "mood": "new"}, {"id": 5, "mood": "changed"})
 
-    promoted_fields.promote(mirror, CDRS, "mood", tell)
-    assert told == [(3, 10), (6, 10), (9, 10), (10, 10)]
+    promoted_fields.promote(mirror, CDRS, "mood", report)
+    assert reports == [(3, 10), (6, 10), (9, 10), (10, 10)]
     with mirror.read() as connection:
         rows = connection.execute("SELECT mood, json_extract(_doc, '$.mood') FROM cdrs").fetchall()
     assert len(rows) == 14
     assert all(row[0] == row[1] for row in rows)
 
 
-def test_what_was_interrupted_is_finished_at_the_next_start(mirror, monkeypatch):
+def test_an_interrupted_promotion_is_completed_by_the_next_start(mirror, monkeypatch):
     monkeypatch.setattr(promoted_fields, "BATCH_SIZE", 2)
-    come(mirror, *({"id": number, "mood": "dull"} for number in range(5)))
+    store(mirror, *({"id": number, "mood": "dull"} for number in range(5)))
 
     def stop(_done, _total):
         raise KeyboardInterrupt
@@ -117,11 +118,11 @@ def test_what_was_interrupted_is_finished_at_the_next_start(mirror, monkeypatch)
     assert column(mirror) == ["dull"] * 5
 
 
-def test_filling_ends_with_the_product_and_is_finished_later(mirror, monkeypatch):
+def test_a_promotion_that_stops_with_the_product_is_completed_later(mirror, monkeypatch):
     monkeypatch.setattr(promoted_fields, "BATCH_SIZE", 2)
-    come(mirror, *({"id": number, "mood": "dull"} for number in range(5)))
-    asked = iter([False, True])
-    promoted_fields.apply_requested_columns(mirror, CDRS, {"mood"}, lambda: next(asked))
+    store(mirror, *({"id": number, "mood": "dull"} for number in range(5)))
+    is_stopping = iter([False, True])
+    promoted_fields.apply_requested_columns(mirror, CDRS, {"mood"}, lambda: next(is_stopping))
     assert column(mirror).count("dull") == 2
     with mirror.read() as connection:
         assert promoted_fields.list_ready_columns(connection, CDRS) == set()
@@ -129,14 +130,14 @@ def test_filling_ends_with_the_product_and_is_finished_later(mirror, monkeypatch
     assert column(mirror) == ["dull"] * 5
 
 
-def test_neither_start_nor_stop_wait_for_a_big_table_to_be_filled(tmp_path, monkeypatch):
+def test_start_and_stop_do_not_wait_for_a_running_promotion(tmp_path, monkeypatch):
     begun = threading.Event()
 
-    def lasts(_house, _mirror, stopping):
+    def wait_for_stop(_app_db, _mirror_db, stopping):
         begun.set()
         wait_for(stopping, "the product to stop", 60)
 
-    monkeypatch.setattr(wishes, "restore_columns", lasts)
+    monkeypatch.setattr(requested_fields, "restore_columns", wait_for_stop)
     platform = {"base_url": NOWHERE, "user_id": "1", "api_key": "k"}
     product = build(Settings.model_validate({"platform": platform, "storage": {"data_dir": str(tmp_path)}}))
     try:
@@ -146,8 +147,8 @@ def test_neither_start_nor_stop_wait_for_a_big_table_to_be_filled(tmp_path, monk
         product.stop()
 
 
-def test_filters_sorts_and_exports_take_it_as_any_column_by_its_index(mirror):
-    come(mirror, *({"id": number, "mood": f"m{number % 5}"} for number in range(1, 21)))
+def test_filters_sorts_and_exports_use_the_column_and_its_index(mirror):
+    store(mirror, *({"id": number, "mood": f"m{number % 5}"} for number in range(1, 21)))
     promote(mirror)
     assert ids(mirror, ("mood", "eq", "m3")) == [3, 8, 13, 18]
     assert ids(mirror, ("mood", "gte", "m4"), sort="mood", dir="DESC") == [4, 9, 14, 19]
@@ -160,29 +161,29 @@ def test_filters_sorts_and_exports_take_it_as_any_column_by_its_index(mirror):
     assert lines[:2] == [b'"id","mood"', b'1,"m1"']
 
 
-def test_a_hidden_field_stays_hidden(mirror):
-    come(mirror, {"id": 1, "mood": "dull"})
+def test_a_hidden_promoted_field_cannot_be_used_in_filters(mirror):
+    store(mirror, {"id": 1, "mood": "dull"})
     promote(mirror)
     with mirror.read() as connection, pytest.raises(QueryError):
         SqlBuilder(CDRS, connection, frozenset({"mood"})).build_expression("mood", "filter")
 
 
-def test_records_without_keys_have_it_too(mirror):
-    come(mirror, {"mood": "dull"}, of=TRACKED)
+def test_the_column_is_filled_for_records_without_keys(mirror):
+    store(mirror, {"mood": "dull"}, of=TRACKED)
     promote(mirror, of=TRACKED)
-    come(mirror, {"mood": "dull"}, {"mood": "fine"}, of=TRACKED)
+    store(mirror, {"mood": "dull"}, {"mood": "fine"}, of=TRACKED)
     assert column(mirror, table=TRACKED.table) == ["dull", "fine"]
 
 
 @pytest.mark.parametrize("name", ["id", "ID", "src", "_doc", "a b", 'a"b', "1st", "x" * 65, "", "mood"])
-def test_what_cannot_be_a_column_is_refused(mirror, name):
+def test_an_invalid_or_existing_column_name_is_rejected(mirror, name):
     promote(mirror)
     with pytest.raises(QueryError):
         promote(mirror, name)
 
 
-def test_it_can_be_taken_back(mirror):
-    come(mirror, {"id": 1, "mood": "dull"})
+def test_a_demoted_field_is_found_by_its_json_and_can_be_promoted_once_more(mirror):
+    store(mirror, {"id": 1, "mood": "dull"})
     promote(mirror)
     promoted_fields.demote(mirror, CDRS, "mood")
     assert ids(mirror, ("mood", "eq", "dull")) == [1]
@@ -190,52 +191,52 @@ def test_it_can_be_taken_back(mirror):
     assert column(mirror) == ["dull"]
 
 
-def test_it_outlives_a_restart_and_a_mirror_built_anew(tmp_path, mirror):
+def test_a_promoted_field_is_restored_after_a_restart_and_in_a_new_mirror(tmp_path, mirror):
     app_db = open_app_db(tmp_path / "house.db")
-    wishes.promote(SimpleNamespace(app_db=app_db, mirror_db=mirror), MOOD, lambda **_: None)
+    requested_fields.promote(SimpleNamespace(app_db=app_db, mirror_db=mirror), MOOD, lambda **_: None)
     mirror.close()
     for name in ("mirror.db", "another.db"):
-        again = open_mirror(tmp_path / name)
-        wishes.restore_columns(app_db, again)
-        come(again, {"id": 1, "mood": "dull"})
-        assert column(again) == ["dull"]
-        wishes.restore_columns(app_db, again)
-        again.close()
+        reopened = open_mirror(tmp_path / name)
+        requested_fields.restore_columns(app_db, reopened)
+        store(reopened, {"id": 1, "mood": "dull"})
+        assert column(reopened) == ["dull"]
+        requested_fields.restore_columns(app_db, reopened)
+        reopened.close()
     last = open_mirror(tmp_path / "another.db")
-    wishes.demote(SimpleNamespace(app_db=app_db, mirror_db=last), MOOD, lambda **_: None)
+    requested_fields.demote(SimpleNamespace(app_db=app_db, mirror_db=last), MOOD, lambda **_: None)
     with last.read() as connection:
         assert promoted_fields.list_columns(connection, CDRS) == []
     with app_db.read() as connection:
-        assert wishes.list_requested(connection) == {}
+        assert requested_fields.list_requested(connection) == {}
     last.close()
     app_db.close()
 
 
-def test_what_could_not_be_taken_back_can_be_taken_back_again(tmp_path, mirror, monkeypatch):
+def test_a_demotion_that_failed_can_be_repeated(tmp_path, mirror, monkeypatch):
     app_db = open_app_db(tmp_path / "house.db")
-    wishes.promote(SimpleNamespace(app_db=app_db, mirror_db=mirror), MOOD, lambda **_: None)
+    requested_fields.promote(SimpleNamespace(app_db=app_db, mirror_db=mirror), MOOD, lambda **_: None)
     context = SimpleNamespace(app_db=app_db, mirror_db=mirror)
     with monkeypatch.context() as full:
         full.setattr(mirror, "write", lambda _work: (_ for _ in ()).throw(StorageFull("the disk is full")))
         with pytest.raises(StorageFull):
-            wishes.demote(context, MOOD, lambda **_: None)
-    wishes.demote(context, MOOD, lambda **_: None)
+            requested_fields.demote(context, MOOD, lambda **_: None)
+    requested_fields.demote(context, MOOD, lambda **_: None)
     with mirror.read() as connection:
         assert promoted_fields.list_columns(connection, CDRS) == []
     app_db.close()
 
 
-def test_when_it_is_documented_the_tables_own_column_takes_its_place(tmp_path, mirror, monkeypatch):
-    come(mirror, {"id": 1, "mood": "dull", "tone": "low"}, {"id": 2})
+def test_a_promoted_field_that_becomes_documented_uses_the_column_of_the_table(tmp_path, mirror, monkeypatch):
+    store(mirror, {"id": 1, "mood": "dull", "tone": "low"}, {"id": 2})
     promote(mirror)
     mirror.close()
-    learnt = dataclasses.replace(
+    documented = dataclasses.replace(
         CDRS, fields=(*CDRS.fields, Field("mood", "string"), Field("tone", "string"))
     )
-    monkeypatch.setattr(schema, "list_mirrored_resources", lambda: [learnt])
-    again = open_mirror(tmp_path / "mirror.db")
-    assert column(again) == [None, "dull"]
-    assert column(again, "tone") == [None, "low"]
-    with again.read() as connection:
-        assert promoted_fields.list_columns(connection, learnt) == []
-    again.close()
+    monkeypatch.setattr(schema, "list_mirrored_resources", lambda: [documented])
+    reopened = open_mirror(tmp_path / "mirror.db")
+    assert column(reopened) == [None, "dull"]
+    assert column(reopened, "tone") == [None, "low"]
+    with reopened.read() as connection:
+        assert promoted_fields.list_columns(connection, documented) == []
+    reopened.close()

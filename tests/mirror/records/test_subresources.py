@@ -1,4 +1,4 @@
-"""What lies below records is read again often while they are young, and rarely when they are many and old."""
+"""Due subresources: recent records are read more often than old ones."""
 
 from __future__ import annotations
 
@@ -39,25 +39,25 @@ def due(tmp_path):
     mirror.close()
 
 
-def test_what_was_never_read_comes_first_the_newest_of_it_before_all(due):
+def test_records_never_read_come_first_and_newest_records_before_older_ones(due):
     assert due() == [4, 3, 2, 1]
     assert due(k3="2026-11-18 00:00:00") == [4, 2, 1, 3]
 
 
-def test_old_records_wait_longer(due):
+def test_old_records_are_due_less_often(due):
     yesterday = "2026-11-18 23:00:00"
     assert due(k1=yesterday, k2=yesterday, k3=OLDEST, k4=OLDEST) == [2]
     assert due(k1="2026-10-19 00:00:00", k2=OLDEST) == [1]
 
 
-def test_the_few_that_have_any_are_found_by_an_index(tmp_path):
-    mirror, asked = open_mirror(tmp_path / "mirror.db"), []
+def test_records_with_subresources_are_found_by_an_index(tmp_path):
+    mirror, statements = open_mirror(tmp_path / "mirror.db"), []
     with mirror.read() as connection:
-        connection.set_trace_callback(asked.append)
+        connection.set_trace_callback(statements.append)
         subresources.due(
             connection, "cdrs", "notes", "nb_notes", OLDEST, old_read_before=OLD, old_date_limit=SINCE
         )
         connection.set_trace_callback(None)
-        plan = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {asked[-1]}")]
+        plan = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {statements[-1]}")]
     mirror.close()
     assert "SCAN r USING INDEX cdrs_noted" in plan

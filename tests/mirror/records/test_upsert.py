@@ -1,4 +1,4 @@
-"""The one door for rows: stored exactly, older loses, what depends on a row changes with it."""
+"""Upsert of records: exact values, precedence of the newer read, and hooks."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def document(**values):
     return JsonRecord(json.dumps(values, separators=(",", ":")), values)
 
 
-def store(mirror, name, *documents, asked_at=EARLY, source="sync"):
+def store(mirror, name, *documents, requested_at=EARLY, source="sync"):
     return mirror.write(
-        lambda tx: upsert(tx, get_resource(name), documents, source=source, requested_at=asked_at)
+        lambda tx: upsert(tx, get_resource(name), documents, source=source, requested_at=requested_at)
     )
 
 
@@ -65,67 +65,72 @@ def test_every_listed_collection_has_its_table_with_every_field(mirror):
         ("queues-include-users", "queues"),
     ],
 )
-def test_the_platforms_samples_are_stored_as_they_came(mirror, sample, name):
+def test_samples_of_the_platform_are_stored_exactly(mirror, sample, name):
     body = (FIXTURES / f"response-{sample}-200.json").read_bytes()
     store(mirror, name, *read_page(body).records)
     for record in json.loads(body)["data"]:
-        kept = row(mirror, get_resource(name).table, record["id"])
-        assert list(json.loads(kept["_doc"]).items()) == list(record.items())
-        assert kept["_source"] == "sync"
+        stored = row(mirror, get_resource(name).table, record["id"])
+        assert list(json.loads(stored["_doc"]).items()) == list(record.items())
+        assert stored["_source"] == "sync"
         for key, value in record.items():
             if isinstance(value, list | dict):
-                assert json.loads(kept[key]) == value
+                assert json.loads(stored[key]) == value
             else:
-                assert kept[key] == value
-                assert isinstance(kept[key], type(value)) or isinstance(value, bool)
+                assert stored[key] == value
+                assert isinstance(stored[key], type(value)) or isinstance(value, bool)
 
 
 @pytest.mark.parametrize("number", ["+442079460001", "00442079460001", "0", "", None, 442079460001])
-def test_numbers_keep_their_plus_and_their_zeros(mirror, number):
+def test_telephone_numbers_keep_plus_zeros_and_type(mirror, number):
     store(mirror, "cdrs", document(id=1, src=number))
-    kept = row(mirror, "cdrs", 1)["src"]
-    assert kept == number
-    assert type(kept) is type(number)
+    stored = row(mirror, "cdrs", 1)["src"]
+    assert stored == number
+    assert type(stored) is type(number)
 
 
-def test_a_drifted_value_is_stored_as_it_came(mirror):
+def test_a_value_of_another_type_is_stored_unchanged(mirror):
     store(mirror, "cdrs", document(id=1, duration="18", dst={"number": "1"}, charge=None, brand_new=[1, 2]))
-    kept = row(mirror, "cdrs", 1)
-    assert (kept["duration"], kept["dst"], kept["charge"]) == ("18", '{"number":"1"}', None)
-    assert json.loads(kept["_doc"])["brand_new"] == [1, 2]
+    stored = row(mirror, "cdrs", 1)
+    assert (stored["duration"], stored["dst"], stored["charge"]) == ("18", '{"number":"1"}', None)
+    assert json.loads(stored["_doc"])["brand_new"] == [1, 2]
 
 
-def test_it_tells_inserted_updated_and_unchanged_apart(mirror):
+def test_the_result_lists_inserted_and_updated_keys_and_counts_unchanged_rows(mirror):
     first = store(mirror, "cdrs", document(id=1, src="a"), document(id=2, src="b"))
-    again = store(mirror, "cdrs", document(id=1, src="a"), document(id=2, src="c"), asked_at=LATE)
+    second = store(mirror, "cdrs", document(id=1, src="a"), document(id=2, src="c"), requested_at=LATE)
     assert (first.inserted, first.updated, first.unchanged) == ([1, 2], [], 0)
-    assert (again.inserted, again.updated, again.unchanged) == ([], [2], 1)
-    kept = row(mirror, "cdrs", 1)
-    assert (kept["_first_seen"], kept["_last_seen"]) == (EARLY, LATE)
+    assert (second.inserted, second.updated, second.unchanged) == ([], [2], 1)
+    stored = row(mirror, "cdrs", 1)
+    assert (stored["_first_seen"], stored["_last_seen"]) == (EARLY, LATE)
     assert row(mirror, "cdrs", 2)["_first_seen"] == EARLY
 
 
-def test_an_answer_asked_for_earlier_can_not_win(mirror):
-    store(mirror, "contacts", document(id=1, first_name="new"), asked_at=LATE, source="write")
-    late = store(mirror, "contacts", document(id=1, first_name="old"), asked_at=EARLY)
+def test_a_record_requested_before_the_last_read_is_ignored(mirror):
+    store(mirror, "contacts", document(id=1, first_name="new"), requested_at=LATE, source="write")
+    late = store(mirror, "contacts", document(id=1, first_name="old"), requested_at=EARLY)
     assert (late.outdated, late.updated) == (1, [])
     assert row(mirror, "contacts", 1)["first_name"] == "new"
 
 
-def test_a_record_seen_again_is_no_longer_missing(mirror):
+def test_an_upsert_removes_the_missing_mark(mirror):
     store(mirror, "contacts", document(id=1))
     mirror.write(lambda tx: tx.execute("UPDATE contacts SET _missing_since = ?", (EARLY,)))
-    store(mirror, "contacts", document(id=1), asked_at=LATE)
+    store(mirror, "contacts", document(id=1), requested_at=LATE)
     assert row(mirror, "contacts", 1)["_missing_since"] is None
 
 
-@pytest.mark.parametrize("asked_at", [EARLY, LATE])
-def test_a_page_that_was_on_its_way_does_not_bring_back_what_was_deleted_meanwhile(mirror, asked_at):
-    """Stamps have whole seconds: a page of the same second may have been asked for before."""
+@pytest.mark.parametrize("requested_at", [EARLY, LATE])
+def test_a_page_requested_before_or_in_the_second_of_a_deletion_does_not_restore_the_record(
+    mirror, requested_at
+):
+    """Stored times have a resolution of 1 s: equal times are ambiguous."""
     store(mirror, "contacts", document(id=1, first_name="a"))
     mirror.write(lambda tx: single_record.mark_missing(tx, get_resource("contacts"), [1], LATE))
     for name in ("a", "changed"):
-        assert store(mirror, "contacts", document(id=1, first_name=name), asked_at=asked_at).outdated == 1
+        assert (
+            store(mirror, "contacts", document(id=1, first_name=name), requested_at=requested_at).outdated
+            == 1
+        )
     assert row(mirror, "contacts", 1)["_missing_since"] == LATE
 
 
@@ -139,7 +144,7 @@ def test_a_record_without_a_usable_key_is_flagged_and_kept(mirror, key):
 
 
 @pytest.mark.parametrize("odd", [2**70, "\ud800", {"a": [1]}])
-def test_one_odd_value_spoils_no_record_beside_it(mirror, odd):
+def test_a_value_that_sqlite_cannot_store_does_not_affect_other_records(mirror, odd):
     texts = [document(id=1, src="a"), document(id=2, src=odd), document(id=3, src="c")]
     outcome = store(mirror, "cdrs", *texts)
     assert outcome.inserted == [1, 2, 3]
@@ -149,9 +154,9 @@ def test_one_odd_value_spoils_no_record_beside_it(mirror, odd):
 
 
 @pytest.mark.parametrize("key", [7, "7", 7.0])
-def test_one_id_in_any_spelling_is_one_row(mirror, key):
+def test_an_id_as_integer_text_or_float_is_one_row(mirror, key):
     store(mirror, "cdrs", document(id=7, src="a"))
-    store(mirror, "cdrs", document(id=key, src="b"), asked_at=LATE)
+    store(mirror, "cdrs", document(id=key, src="b"), requested_at=LATE)
     with mirror.read() as connection:
         assert [tuple(found) for found in connection.execute("SELECT id, src FROM cdrs")] == [(7, "b")]
 
@@ -171,20 +176,20 @@ def test_sip_credentials_are_never_stored(mirror):
     )
 
 
-def test_a_records_own_form_stands_beside_the_listed_one(mirror):
+def test_the_item_of_a_record_is_stored_beside_its_list_form(mirror):
     store(mirror, "users", document(id=1, email="ann@example.com"))
     item = document(id=1, email="ann@example.com", vm_to_email=True)
     mirror.write(lambda tx: store_item(tx, get_resource("users"), item, source="sync", requested_at=LATE))
-    kept = row(mirror, "users", 1)
-    assert "vm_to_email" not in json.loads(kept["_doc"])
-    assert json.loads(kept["_item"])["vm_to_email"] is True
+    stored = row(mirror, "users", 1)
+    assert "vm_to_email" not in json.loads(stored["_doc"])
+    assert json.loads(stored["_item"])["vm_to_email"] is True
 
 
 def test_hooks_run_in_the_same_transaction(mirror):
     seen = []
     mirror.hooks["cdrs"] = [lambda tx, outcome: seen.append([d.values["id"] for d in outcome.changed])]
     store(mirror, "cdrs", document(id=1), document(id=2))
-    store(mirror, "cdrs", document(id=1), document(id=2, src="new"), asked_at=LATE)
+    store(mirror, "cdrs", document(id=1), document(id=2, src="new"), requested_at=LATE)
     assert seen == [[1, 2], [2]]
 
     def fail(tx, outcome):
@@ -196,7 +201,7 @@ def test_hooks_run_in_the_same_transaction(mirror):
     assert row(mirror, "cdrs", 3) is None
 
 
-def test_a_collection_without_keys_is_replaced_as_a_whole(mirror):
+def test_a_collection_without_keys_is_replaced_completely(mirror):
     raw = get_resource("callmeback/visitors")
     for documents in ([document(a=1), document(a=1)], [document(b=2)]):
         mirror.write(lambda tx, d=documents: replace_all(tx, raw, d, source="sync", requested_at=EARLY))
@@ -204,7 +209,7 @@ def test_a_collection_without_keys_is_replaced_as_a_whole(mirror):
         assert [found[0] for found in connection.execute(f"SELECT _doc FROM {raw.table}")] == ['{"b":2}']
 
 
-def test_rows_can_be_taken_out(mirror):
+def test_delete_rows_deletes_only_the_given_rows(mirror):
     store(mirror, "calls", document(id=1), document(id=2))
     mirror.write(lambda tx: delete_rows(tx, get_resource("calls"), [1]))
     assert row(mirror, "calls", 1) is None
@@ -215,10 +220,10 @@ def test_a_field_the_catalogue_has_learnt_becomes_a_column_at_the_next_start(mir
     mirror.write(lambda tx: tx.execute("DROP INDEX cdrs_noted"))
     mirror.write(lambda tx: tx.execute("ALTER TABLE cdrs DROP COLUMN nb_notes"))
     mirror.close()
-    again = open_mirror(tmp_path / "mirror.db")
-    store(again, "cdrs", document(id=1, nb_notes=3))
-    assert row(again, "cdrs", 1)["nb_notes"] == 3
-    again.close()
+    reopened = open_mirror(tmp_path / "mirror.db")
+    store(reopened, "cdrs", document(id=1, nb_notes=3))
+    assert row(reopened, "cdrs", 1)["nb_notes"] == 3
+    reopened.close()
 
 
 def test_a_newer_database_is_refused(mirror, tmp_path):
@@ -233,7 +238,7 @@ def test_a_newer_database_is_refused(mirror, tmp_path):
         open_mirror(tmp_path / "mirror.db")
 
 
-def test_other_tools_can_open_it_while_it_runs(mirror):
+def test_sqlite_utils_can_read_the_mirror_while_it_is_open(mirror):
     store(mirror, "cdrs", document(id=1, src="442079460001"))
     # At the top of the file it would be imported before the mirror, and with pandas.
     import sqlite_utils
