@@ -1,4 +1,4 @@
-"""Prints as JSON what the product does with the fields that a test added to the CDR."""
+"""Program of test_field_meanings: report the treatment of added CDR fields as JSON."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ VALUES = {
     "doorcode": "4711",
     "remark": "called back",
 }
+BARE_VALUES = {f"bare_{name}": value for name, value in VALUES.items()}
 CDRS = get_resource("cdrs")
 AT = "2026-11-02 09:15:00"
 
@@ -51,43 +52,47 @@ def strip(**values):
     return stripped.values
 
 
-def list_changed(text):
+def list_changed(text, sent):
     values = json.loads(text)
-    return sorted(name for name in VALUES if values[name] != VALUES[name])
+    return sorted(name for name in sent if values[name] != sent[name])
 
 
 def main():
     with running_app(Path(sys.argv[1]), dashboard__timezone="UTC") as app:
-        show(app)
+        record = make_record(**VALUES, **BARE_VALUES)
+        app.mirror_db.write(lambda tx: upsert(tx, CDRS, [record], source="sync", requested_at=AT))
+        result = {"with meanings": report(app, VALUES), "without meanings": report(app, BARE_VALUES)}
+    print(json.dumps(result))
 
 
-def show(app):
-    app.mirror_db.write(lambda tx: upsert(tx, CDRS, [make_record(**VALUES)], source="sync", requested_at=AT))
+def report(app, sent):
     with app.mirror_db.read() as connection, app.product.site.app_context():
-        drift = [[found.field, found.kind, found.value] for found in schema_drift.list_drift(connection)]
-        watched = [
-            list(row) for row in connection.execute("SELECT field, what, value FROM _drift ORDER BY field")
+        drift = [
+            [found.field, found.kind, found.value]
+            for found in schema_drift.list_drift(connection)
+            if found.field in sent
         ]
+        rows = connection.execute("SELECT field, what, value FROM _drift ORDER BY field")
+        watched = [list(row) for row in rows if row["field"] in sent]
         formatter = ValueFormatter(CDRS, ReferenceNames(connection, COLLECTIONS))
-        shown = {name: formatter.format_value(name, VALUES) for name in VALUES}
+        shown = {name: formatter.format_value(name, sent) for name in sent}
     columns = derive_columns(CDRS, {})
-    stripped = strip(**VALUES)
-    matching = strip(**{name: ERASED_NUMBER for name, value in VALUES.items() if isinstance(value, str)})
-    body = json.dumps(VALUES).encode()
-    result = {
-        "labels": {name: field_labels.label_field(name) for name in VALUES},
+    stripped = strip(**sent)
+    matching = strip(**{name: ERASED_NUMBER for name, value in sent.items() if isinstance(value, str)})
+    body = json.dumps(sent).encode()
+    return {
+        "labels": {name: field_labels.label_field(name) for name in sent},
         "shown": {name: (value.kind, value.text) for name, value in shown.items()},
-        "masked": list_changed(masking.mask_json(body)),
-        "hidden": sorted(masking.list_hidden_fields(CDRS) & set(VALUES)),
-        "redacted": list_changed(write_log.redact_body(body)),
-        "stripped": {name: stripped[name] for name in VALUES},
-        "erased": sorted(name for name in VALUES if matching.get(name) == "erased"),
+        "masked": list_changed(masking.mask_json(body), sent),
+        "hidden": sorted(masking.list_hidden_fields(CDRS) & set(sent)),
+        "redacted": list_changed(write_log.redact_body(body), sent),
+        "stripped": {name: stripped[name] for name in sent},
+        "erased": sorted(name for name in sent if matching.get(name) == "erased"),
         "drift": drift,
         "watched": watched,
         "columns": sorted(columns),
         "currency": columns["currency"].sql,
     }
-    print(json.dumps(result))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""Reads the specification's own text: its tables, its lists of fields, its prose about bodies.
+"""Parser of the specification: tables, lists of fields, descriptions of bodies.
 
-Written against the document and nothing of the catalogue, so that the two can be held against each other.
+It uses nothing of the catalogue, so that tests can compare the two.
 """
 
 from __future__ import annotations
@@ -31,19 +31,22 @@ NUMERALS = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nin
 
 @dataclass(frozen=True)
 class Row:
-    """One method on one path, as a table of the Endpoints part gives it."""
+    """One method on one path, from a table of the chapter Endpoints."""
 
     module: str
     method: str
     path: str
     request: str
-    answer: str
+    response: str
     success: tuple[int, ...]
     errors: tuple[int, ...]
 
 
 def section(title: str, level: str = "###", text: str = TEXT) -> str:
-    """The lines below a heading, up to the next of the same or a higher level."""
+    """Return the lines below a heading.
+
+    They end at the next heading of the same or a higher level.
+    """
     start = re.search(rf"^{level} {re.escape(title)}.*$", text, re.M)
     assert start, title
     rest = text[start.end() :]
@@ -52,7 +55,7 @@ def section(title: str, level: str = "###", text: str = TEXT) -> str:
 
 
 def table(text: str) -> list[list[str]]:
-    """Cells of the first table, without its heading."""
+    """Return the cells of the first table, without its header."""
     lines = [line for line in text.splitlines() if line.startswith("|")]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
 
@@ -70,7 +73,7 @@ def _for_method(cell: str, at: int, method: str, many: bool) -> str:
 
 
 def rows() -> list[Row]:
-    """Every operation of the Endpoints part, in its order."""
+    """Return all operations of the chapter Endpoints, in their order."""
     found = []
     for module, text in re.findall(
         r"^### (\w[\w-]*) (?:module|group)[^\n]*\n(.*?)(?=^##)",
@@ -95,7 +98,10 @@ def rows() -> list[Row]:
 
 
 def listed_fields(text: str) -> list[tuple[str, str]]:
-    """'id, user_id: int; created_at: timestamp' as (name, type) pairs in order."""
+    """Parse a list of fields into (name, type) pairs.
+
+    Example: 'id, user_id: int; created_at: timestamp'.
+    """
     pairs = []
     for group in text.split(";"):
         names, type = group.rsplit(":", 1)
@@ -111,12 +117,18 @@ def other_resources() -> dict[str, list[tuple[str, str]]]:
 
 
 def model(title: str) -> list[tuple[str, str]]:
-    """A table of 'Field | Type | Meaning', where one row may name several fields."""
+    """Return (name, type) pairs of a table 'Field | Type | Meaning'.
+
+    One row may name several fields.
+    """
     return [(name, TYPES[cells[1]]) for cells in table(section(title)) for name in cells[0].split(", ")]
 
 
 def body(text: str) -> list[tuple[str, str]]:
-    """'to string required (…); from, via string' as (name, type) pairs; [] where no field is told."""
+    """Parse the description of a body into (name, type) pairs.
+
+    Example: 'to string required (…); from, via string'. [] if it names no field.
+    """
     text = text.replace("(type undefined)", "any")
     text = re.sub(r"\([^()]*\)", "", text)
     pairs: list[tuple[str, str]] = []
@@ -132,6 +144,6 @@ def body(text: str) -> list[tuple[str, str]]:
 
 
 def prose(start: str) -> str:
-    """The one line that begins so."""
+    """Return the only line that starts with `start`."""
     (line,) = [line for line in TEXT.splitlines() if line.startswith(start)]
     return line

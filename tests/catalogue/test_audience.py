@@ -1,4 +1,4 @@
-"""Who sees a collection, and whose its records are, is declared with the resource and nowhere else."""
+"""Audience and user key of a resource decide who sees its records."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ def test_a_new_collection_is_for_supervisors():
     assert roles_that_open(NEW) == ["supervisor", "admin"]
 
 
-def test_its_audience_opens_it():
+def test_the_audience_sets_the_roles_that_open_a_collection():
     assert roles_that_open(replace(NEW, audience="agent")) == ["agent", "supervisor", "admin"]
     assert roles_that_open(replace(NEW, audience="admin")) == ["admin"]
 
 
 @pytest.mark.parametrize(("is_shared", "roles"), [(False, ["supervisor", "admin"]), (True, list(ROLES))])
-def test_without_a_user_key_only_shared_records_are_open_to_those_who_see_their_own(is_shared, roles):
+def test_with_agents_see_own_a_resource_without_user_key_is_open_to_agents_only_if_shared(is_shared, roles):
     resource = replace(NEW, audience="viewer", is_shared=is_shared)
     assert roles_that_open(resource, "own") == roles
 
 
-def test_its_user_key_limits_records_to_a_user():
+def test_the_user_key_limits_records_to_one_user():
     limited = replace(NEW, user_key="owner")
     with sqlite3.connect(":memory:") as connection:
         assert user_scope.filter_for(connection, limited, PLATFORM_USER) == Condition(
@@ -52,18 +52,18 @@ def test_its_user_key_limits_records_to_a_user():
             user_scope.filter_for(connection, NEW, PLATFORM_USER)
 
 
-def test_a_user_key_is_a_field():
+def test_a_user_key_that_is_not_a_field_is_rejected():
     with pytest.raises(ValueError, match="'user_id' is not one of its fields"):
         replace(NEW, user_key="user_id")
 
 
-def test_keys_of_users_reach_what_has_a_user_key():
+def test_a_key_with_user_scope_reads_only_collections_with_a_user_key():
     assert visibility.UNLIMITED.limited_to(PLATFORM_USER).collections == {
         "cdrs", "monitors", "sms", "msdrs", "mediasessions", "voicemessages", "contacts", "users",
     }  # fmt: skip
 
 
-def test_private_fields_of_users_are_for_supervisors():
+def test_private_fields_of_users_are_hidden_from_agents():
     assert [row.collection for row in RESOURCES if row.has_item_only_fields] == ["users"]
     assert see("agent", "all").hidden_fields(get_resource("users")) > {"mobile", "fm_targets"}
     assert get_resource("users").is_shared

@@ -1,4 +1,4 @@
-"""The catalogue's webhooks against the text of the specification and docs/platform.md#9-events."""
+"""Events of the catalogue against the specification and docs/platform.md#9-events."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SMS_EVENT = specification.table(specification.section("SMS-received event"))
 OBSERVED = {"call.dtmf", "sms.received", "monitor.audio_ready"}
 
 
-def told(rows):
+def parse_fields(rows):
     return [(name, specification.TYPES[type]) for name, type, _ in rows]
 
 
@@ -20,40 +20,40 @@ def documented(event):
     return [(field.name, field.type) for field in event.fields if field.documented]
 
 
-def test_every_event_name_of_the_specification_and_of_observed_md_is_known():
+def test_the_catalogue_has_each_event_name_specified_or_observed():
     (names,) = [meaning for name, _, meaning in CALL_EVENTS if name == "event_name"]
     (sms,) = [meaning for name, _, meaning in SMS_EVENT if name == "nome_do_evento"]
-    known = {event.name for event in events.EVENTS}
+    declared = {event.name for event in events.EVENTS}
     specified = {*names.split(", "), *re.findall(r"`([a-z.]+)`", sms)}
     assert len(specified) == 8
-    assert known == specified | OBSERVED
+    assert declared == specified | OBSERVED
     assert {event.name for event in events.EVENTS if not event.documented} == OBSERVED
 
 
 def test_call_events_have_the_documented_fields_in_their_order():
     for event in events.EVENTS:
         if event.kind == "call":
-            assert documented(event) == told(CALL_EVENTS), event.name
+            assert documented(event) == parse_fields(CALL_EVENTS), event.name
 
 
 def test_the_documented_sms_event_has_the_documented_fields():
     sms = events.get_event("sms.recebido")
     assert sms is not None
-    assert sorted(documented(sms)) == sorted(told(SMS_EVENT))
+    assert sorted(documented(sms)) == sorted(parse_fields(SMS_EVENT))
     assert sms.name_field == "nome_do_evento"
 
 
-def test_both_dialects_of_the_sms_event_differ_in_name_and_text_alone():
+def test_both_variants_of_the_sms_event_differ_only_in_the_fields_of_name_and_text():
     english, translated = events.get_event("sms.received"), events.get_event("sms.recebido")
     assert english is not None
     assert translated is not None
-    ours = {field.name for field in english.fields}
-    theirs = {field.name for field in translated.fields}
-    assert ours - theirs == {"event_name", "text"}
-    assert theirs - ours == {"nome_do_evento", "texto"}
+    english_names = {field.name for field in english.fields}
+    translated_names = {field.name for field in translated.fields}
+    assert english_names - translated_names == {"event_name", "text"}
+    assert translated_names - english_names == {"nome_do_evento", "texto"}
 
 
-def test_each_event_has_the_extra_fields_observed():
+def test_each_event_has_the_observed_undocumented_fields():
     extra = {
         event.name: {field.name for field in event.fields if not field.documented} for event in events.EVENTS
     }
@@ -66,13 +66,13 @@ def test_each_event_has_the_extra_fields_observed():
     ]
 
 
-def test_states_are_those_of_the_table_in_its_order():
+def test_call_states_are_those_of_the_specification_in_its_order():
     rows = specification.table(
         specification.section("Call states").split("correspond to SIP signalling as follows:", 1)[1]
     )
     assert tuple(state for state, _ in rows) == events.CALL_STATES
 
 
-def test_an_unknown_name_is_none():
+def test_get_event_returns_none_for_an_unknown_name():
     assert events.get_event("queue.wrapup") is None
     assert events.get_event("CALL.MISSED") is None

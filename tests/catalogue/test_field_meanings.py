@@ -1,4 +1,4 @@
-"""One line in the catalogue gives a field its label, format, masking, erasure, drift and export columns."""
+"""Meanings of fields: label, format, masking, erasure, drift and export columns."""
 
 from __future__ import annotations
 
@@ -36,17 +36,25 @@ NEW_FIELDS = """\
             Field("doorcode", "string", meaning="secret"),
             Field("remark", "string", meaning="text"),
 """
+BARE_PREFIX = "bare_"
+"""Start of the names of the same fields without meanings."""
+
 PROGRAM = Path(__file__).with_name("added_fields.py")
 
 
 def report(folder: Path, new_fields: str) -> dict[str, object]:
-    """What a copy of the product does with fields added to the CDR, in one file."""
-    shutil.copytree(
-        Path(integration.__file__).parent,
-        folder / "integration",
-        ignore=shutil.ignore_patterns("__pycache__"),
-    )
-    history = folder / "integration" / "catalogue" / "history.py"
+    """Return the treatment of added CDR fields by a copy of the product.
+
+    Only `catalogue` is copied. Links share the compiled modules of the other packages.
+    """
+    package = folder / "integration"
+    package.mkdir()
+    for path in Path(integration.__file__).parent.iterdir():
+        if path.name == "catalogue":
+            shutil.copytree(path, package / path.name)
+        elif path.name != "__pycache__":
+            (package / path.name).symlink_to(path)
+    history = package / "catalogue" / "history.py"
     source = history.read_text()
     assert source.count(ANCHOR) == 1
     history.write_text(source.replace(ANCHOR, ANCHOR + new_fields))
@@ -62,17 +70,24 @@ def report(folder: Path, new_fields: str) -> dict[str, object]:
 
 
 @pytest.fixture(scope="module")
-def added(tmp_path_factory):
-    return report(tmp_path_factory.mktemp("added"), NEW_FIELDS)
+def reports(tmp_path_factory):
+    """Treatment of the fields with and without meanings, in one run."""
+    bare_fields = re.sub(r', meaning="\w+"(, codes=\(.*?\))?', "", NEW_FIELDS)
+    bare_fields = bare_fields.replace('Field("', f'Field("{BARE_PREFIX}')
+    return report(tmp_path_factory.mktemp("added"), NEW_FIELDS + bare_fields)
 
 
 @pytest.fixture(scope="module")
-def without_meanings(tmp_path_factory):
-    bare_fields = re.sub(r', meaning="\w+"(, codes=\(.*?\))?', "", NEW_FIELDS)
-    return report(tmp_path_factory.mktemp("bare"), bare_fields)
+def added(reports):
+    return reports["with meanings"]
 
 
-def test_every_field_has_a_label(added):
+@pytest.fixture(scope="module")
+def without_meanings(reports):
+    return reports["without meanings"]
+
+
+def test_each_added_field_has_a_label(added):
     assert added["labels"] == {
         "second_number": "Second number", "private_number": "Private number", "desk": "Desk",
         "displayed": "Displayed", "queue_time": "Queue time", "hold_limit": "Hold limit",
@@ -81,7 +96,7 @@ def test_every_field_has_a_label(added):
     }  # fmt: skip
 
 
-def test_its_format_follows(added, without_meanings):
+def test_the_meaning_determines_the_display_format(added, without_meanings):
     shown = {
         "second_number": "phone", "private_number": "phone", "desk": "text", "displayed": "text",
         "queue_time": "duration", "hold_limit": "number", "capacity": "number", "noticed": "time",
@@ -94,14 +109,14 @@ def test_its_format_follows(added, without_meanings):
     assert {kind for kind, _ in without_meanings["shown"].values()} == {"text", "number"}
 
 
-def test_a_secret_is_masked_everywhere(added, without_meanings):
+def test_a_field_with_the_meaning_secret_is_masked_hidden_and_redacted(added, without_meanings):
     assert added["masked"] == ["doorcode"]
     assert added["hidden"] == ["doorcode"]
     assert added["redacted"] == ["doorcode"]
     assert without_meanings["masked"] == without_meanings["hidden"] == without_meanings["redacted"] == []
 
 
-def test_an_erasure_follows(added, without_meanings):
+def test_the_meaning_determines_what_an_erasure_strips(added, without_meanings):
     stripped = dict.fromkeys(added["labels"]) | {
         "second_number": "442079460002", "desk": "101", "displayed": None, "queue_time": 75,
         "hold_limit": 30, "capacity": 2000000, "noticed": 1790000000, "surcharge": 0.5, "mood": "BAD",
@@ -113,26 +128,26 @@ def test_an_erasure_follows(added, without_meanings):
     assert without_meanings["erased"] == []
 
 
-def test_drift_follows(added, without_meanings):
+def test_the_meaning_determines_which_codes_are_checked_for_drift(added, without_meanings):
     assert added["drift"] == [["mood", "code", "BAD"]]
     assert added["watched"] == [["mood", "code", "BAD"], ["tone", "code", "sharp"]]
     assert without_meanings["drift"] == without_meanings["watched"] == []
 
 
-def test_export_columns_follow(added, without_meanings):
+def test_the_meaning_determines_additional_export_columns(added, without_meanings):
     assert "queue_time_hms" in added["columns"]
     assert '"cdrs"."surcharge"' in added["currency"]
-    assert "queue_time_hms" not in without_meanings["columns"]
-    assert '"cdrs"."surcharge"' not in without_meanings["currency"]
+    assert "bare_queue_time_hms" not in without_meanings["columns"]
+    assert '"cdrs"."bare_surcharge"' not in without_meanings["currency"]
 
 
-def test_an_unknown_meaning_is_refused():
+def test_an_unknown_meaning_is_rejected():
     with pytest.raises(ValueError, match="unknown meaning 'fone'"):
         Field("src", "string", meaning="fone")
 
 
-def test_one_name_means_one_thing_in_all_records():
-    """Undocumented and nested fields are known by name alone."""
+def test_fields_of_the_same_name_have_the_same_meaning_in_all_resources():
+    """Undocumented and nested fields have only a name."""
     meanings = {}
     for field in (field for row in RESOURCES for field in row.fields if field.meaning is not None):
         assert meanings.setdefault(field.name, field.meaning) == field.meaning, field.name

@@ -1,4 +1,4 @@
-"""History is declared once, in the catalogue; every other list of collections agrees with it."""
+"""The catalogue declares history; other lists of collections agree with it."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_the_account_pages_show_history_and_live_calls_in_one_group():
 
 
 @pytest.mark.parametrize(
-    "some",
+    "tables",
     [
         collection_versions.CACHED_TABLES,
         facts.LEG_FIELDS,
@@ -63,5 +63,5 @@ def test_the_account_pages_show_history_and_live_calls_in_one_group():
         plan.FILES_OF,
     ],
 )
-def test_lists_of_some_history_name_nothing_else(some):
-    assert set(some) < TABLES
+def test_lists_of_history_subsets_contain_no_other_table(tables):
+    assert set(tables) < TABLES

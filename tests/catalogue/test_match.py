@@ -1,4 +1,4 @@
-"""From a path to its operation."""
+"""Match of a method and a path to an operation."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_every_operation_is_found_at_its_own_path(row):
         ),
     ],
 )
-def test_it_finds_the_right_one_on_near_paths(method, path, found, parameters):
+def test_the_correct_operation_is_found_among_similar_paths(method, path, found, parameters):
     match = catalogue.match(method, path)
     assert match is not None
     assert (match[0].name, match[1]) == (found, parameters)
@@ -103,7 +103,7 @@ def test_it_finds_the_right_one_on_near_paths(method, path, found, parameters):
         ("PATCH", "/queues/7"),
     ],
 )
-def test_it_finds_nothing_where_there_is_nothing(method, path):
+def test_other_paths_and_methods_match_no_operation(method, path):
     assert catalogue.match(method, path) is None
 
 
@@ -120,5 +120,5 @@ def test_it_finds_nothing_where_there_is_nothing(method, path):
         ("/cdrs/x", ()),
     ],
 )
-def test_it_tells_which_methods_a_path_takes(path, methods):
+def test_list_methods_returns_the_methods_of_a_path(path, methods):
     assert catalogue.list_methods(path) == methods

@@ -1,4 +1,4 @@
-"""The catalogue's operations against the text of the specification."""
+"""Operations of the catalogue against the specification."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ROWS = specification.rows()
 BY_NAME = {row.name: row for row in catalogue.OPERATIONS}
 
 
-def own(row: specification.Row) -> Operation:
+def find_operation(row: specification.Row) -> Operation:
     return BY_NAME[f"{row.method} {row.path}"]
 
 
@@ -52,12 +52,12 @@ def test_there_are_165_operations_on_108_paths():
     assert len({row.path for row in catalogue.OPERATIONS}) == 108
 
 
-def test_they_stand_in_the_order_of_the_specification():
-    told = [(MODULES[row.module], row.method, row.path) for row in ROWS]
-    assert [(row.module, row.method, row.path) for row in catalogue.OPERATIONS] == told
+def test_operations_have_the_order_of_the_specification():
+    specified = [(MODULES[row.module], row.method, row.path) for row in ROWS]
+    assert [(row.module, row.method, row.path) for row in catalogue.OPERATIONS] == specified
 
 
-# Rows whose cell says no more than a status or a noun; the common conventions give their envelope.
+# Rows whose cell contains only a status or a noun. The common conventions of the specification decide.
 BY_CONVENTION = {
     "POST /calllabels": "item",
     "GET /calllabels/{id}": "item",
@@ -72,7 +72,7 @@ BY_CONVENTION = {
 }
 
 
-def told_answer(row: specification.Row) -> str:
+def specified_response(row: specification.Row) -> str:
     name = f"{row.method} {row.path}"
     if name in BY_CONVENTION:
         return BY_CONVENTION[name]
@@ -82,14 +82,17 @@ def told_answer(row: specification.Row) -> str:
         return "file"
     if 204 in row.success:
         return "none"
-    if "deletes" in row.answer:
+    if "deletes" in row.response:
         return "unknown"
-    words = re.findall(r"collection|item|message", row.answer)
+    words = re.findall(r"collection|item|message", row.response)
     return words[0] if words else "unknown"
 
 
-def told_body(row: specification.Row) -> list[tuple[str, str]] | None:
-    """Fields of the body a row tells; None for no body, [] for one not shown."""
+def specified_body(row: specification.Row) -> list[tuple[str, str]] | None:
+    """Return the fields of a body.
+
+    None: there is no body. []: the specification does not show its fields.
+    """
     text = row.request
     if "body listed below" in text:
         return specification.body(specification.prose("Queue body"))
@@ -100,7 +103,7 @@ def told_body(row: specification.Row) -> list[tuple[str, str]] | None:
     if "body as POST" in text:
         collection = row.path.rsplit("/", 1)[0]
         (post,) = [other for other in ROWS if other.method == "POST" and other.path == collection]
-        return told_body(post)
+        return specified_body(post)
     if "body not shown" in text:
         return []
     if "body" in text or "array of objects" in text:
@@ -109,21 +112,20 @@ def told_body(row: specification.Row) -> list[tuple[str, str]] | None:
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.method} {row.path}")
-def test_it_is_as_its_row_tells(row):
-    """Its statuses, the envelope of its answer, the fields of its body, and whether that is an array."""
-    known = own(row)
-    assert (known.success, known.errors) == (row.success, row.errors)
-    assert known.response_kind == told_answer(row)
-    assert known.is_bulk == row.request.startswith("bulk")
-    told = told_body(row)
-    if told is None:
-        assert known.body is None
+def test_an_operation_has_the_statuses_response_and_body_of_its_row(row):
+    operation = find_operation(row)
+    assert (operation.success, operation.errors) == (row.success, row.errors)
+    assert operation.response_kind == specified_response(row)
+    assert operation.is_bulk == row.request.startswith("bulk")
+    specified = specified_body(row)
+    if specified is None:
+        assert operation.body is None
     else:
-        assert known.body is not None
-        assert [(field.name, field.type) for field in known.body if field.documented] == told
+        assert operation.body is not None
+        assert [(field.name, field.type) for field in operation.body if field.documented] == specified
 
 
-def test_what_a_body_must_have_is_marked_only_where_it_is_known():
+def test_only_fields_specified_as_required_are_marked_as_required():
     required = {
         (row.name, field.name) for row in catalogue.OPERATIONS for field in row.body or () if field.required
     }
@@ -135,7 +137,7 @@ def test_what_a_body_must_have_is_marked_only_where_it_is_known():
     }
 
 
-def test_every_collection_takes_the_pager_and_the_filter():
+def test_each_collection_has_the_query_parameters_of_pages_and_filters():
     for row in catalogue.OPERATIONS:
         documented = [field.name for field in row.query if field.documented]
         if row.response_kind == "collection":
@@ -144,36 +146,36 @@ def test_every_collection_takes_the_pager_and_the_filter():
             assert documented == [], row.name
 
 
-def test_only_ring_groups_take_include_by_the_specification_and_queues_as_observed():
-    takers = {
+def test_include_is_documented_for_ring_groups_and_observed_for_queues():
+    paths = {
         row.path: field.documented
         for row in catalogue.OPERATIONS
         for field in row.query
         if field.name == "include"
     }
-    assert takers == {"/ringgroups": True, "/queues": False}
+    assert paths == {"/ringgroups": True, "/queues": False}
 
 
-def test_only_what_comes_before_login_and_sign_ups_need_no_credentials():
+def test_only_login_and_registration_need_no_credentials():
     public = {row.path for row in catalogue.OPERATIONS if row.is_public}
     sign_ups = {row.path for row in catalogue.OPERATIONS if row.module == "registration"}
     assert public == {"/login", "/login2fa", "/confirmation", "/password", "/reset"} | sign_ups
     assert all(row.is_public for row in catalogue.OPERATIONS if row.path in public)
 
 
-def test_secrets_in_bodies_are_marked():
+def test_secret_fields_of_bodies_are_marked():
     secret = {
         field.name for row in catalogue.OPERATIONS for field in row.body or () if field.meaning == "secret"
     }
     assert secret == {"password", "device_fingerprint", "code", "nonce", "token", "pin", "pin_pstn"}
 
 
-def test_every_resource_named_by_an_operation_is_known_and_every_resource_is_named():
+def test_operations_refer_to_all_resources_and_to_no_others():
     named = {row.resource for row in catalogue.OPERATIONS if row.resource}
     assert named == {row.name for row in catalogue.RESOURCES}
 
 
-def test_a_collection_or_item_always_says_of_what():
+def test_each_collection_or_item_response_has_a_resource():
     for row in catalogue.OPERATIONS:
         if row.response_kind in ("collection", "item"):
             assert row.resource, row.name

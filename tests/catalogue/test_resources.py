@@ -1,4 +1,4 @@
-"""The catalogue's resources against the text of the specification."""
+"""Resources of the catalogue against the specification."""
 
 from __future__ import annotations
 
@@ -67,36 +67,36 @@ def extra(name: str) -> set[str]:
 
 
 @pytest.mark.parametrize("title", OTHERS)
-def test_it_has_the_documented_fields_with_their_types_in_their_order(title):
+def test_a_resource_has_the_documented_fields_with_types_in_order(title):
     for name in NAMES[title]:
         assert documented(name) == OTHERS[title]
 
 
-def test_cdr_has_its_29_documented_fields_and_those_observed():
-    told = specification.model("CDR (full model)")
-    assert len(told) == 29
-    assert documented("cdr") == told
+def test_a_cdr_has_29_documented_and_5_observed_fields():
+    specified = specification.model("CDR (full model)")
+    assert len(specified) == 29
+    assert documented("cdr") == specified
     assert extra("cdr") == {"root_live_id", "is_root", "labels", "metadata", "nb_notes"}
 
 
-def test_user_has_the_full_model_and_the_name_lists_use_for_its_account():
+def test_a_user_has_the_full_model_and_the_field_customer_of_lists():
     assert documented("user") == [*specification.model("User (full model)"), ("customer", "integer")]
 
 
-def test_what_user_lists_do_not_show_is_item_only():
+def test_fields_absent_from_user_lists_are_item_only():
     line = specification.prose("The User list and item examples show only: ")
     shown = set(re.split(r", ", line.split(": ", 1)[1].rstrip(".")))
     assert len(shown) == 12
-    seen = {"ext", "dnd", "cli", "nb_sip_locations"}
+    observed = {"ext", "dnd", "cli", "nb_sip_locations"}
     listed = {field.name for field in catalogue.get_resource("user").fields if not field.item_only}
-    assert listed == shown | seen
+    assert listed == shown | observed
 
 
 def test_no_other_resource_has_item_only_fields():
     assert {row.name for row in catalogue.RESOURCES for field in row.fields if field.item_only} == {"user"}
 
 
-def test_fields_nobody_has_shown_are_not_invented():
+def test_resources_without_specified_fields_have_at_most_an_id():
     assert {name: [field for field, _ in documented(name)] for name in NOT_SHOWN} == NOT_SHOWN
     for name, fields in NOT_SHOWN.items():
         row = catalogue.get_resource(name)
@@ -104,12 +104,12 @@ def test_fields_nobody_has_shown_are_not_invented():
         assert row.about, name
 
 
-def test_there_is_no_resource_beyond_the_specification():
-    known = {name for names in NAMES.values() for name in names} | {"user", "cdr"} | set(NOT_SHOWN)
-    assert {row.name for row in catalogue.RESOURCES} == known
+def test_the_catalogue_has_exactly_the_specified_resources():
+    specified = {name for names in NAMES.values() for name in names} | {"user", "cdr"} | set(NOT_SHOWN)
+    assert {row.name for row in catalogue.RESOURCES} == specified
 
 
-def test_fields_beyond_the_specification_are_those_of_observed_md():
+def test_undocumented_fields_are_those_observed():
     beyond = {row.name: extra(row.name) for row in catalogue.RESOURCES if extra(row.name)}
     assert beyond == {
         "cdr": {"root_live_id", "is_root", "labels", "metadata", "nb_notes"},
@@ -120,14 +120,14 @@ def test_fields_beyond_the_specification_are_those_of_observed_md():
     }
 
 
-def test_types_the_platform_departs_from_are_marked():
-    departing = {
+def test_fields_with_another_observed_type_are_marked():
+    observed_types = {
         (row.name, field.name): field.actual_type
         for row in catalogue.RESOURCES
         for field in row.fields
         if field.observed
     }
-    assert departing == {
+    assert observed_types == {
         ("call", "state"): "string",
         ("queue", "ring_strategy"): "string",
         ("me", "id"): "integer",
@@ -135,7 +135,7 @@ def test_types_the_platform_departs_from_are_marked():
     }
 
 
-def test_secrets_are_marked():
+def test_secret_fields_are_marked():
     secret = {
         (row.name, field.name)
         for row in catalogue.RESOURCES
@@ -152,12 +152,12 @@ def test_secrets_are_marked():
     }
 
 
-def test_ids_the_specification_types_as_string_stay_string():
+def test_only_ids_of_ddis_and_me_are_text():
     text = {row.name for row in catalogue.RESOURCES if row.key and row.field(row.key).type == "string"}
     assert text == {"ddi", "me"}
 
 
-def test_a_resource_is_listed_and_has_items_exactly_where_operations_say_so():
+def test_a_resource_is_listed_or_has_items_exactly_if_operations_exist():
     names = {row.name for row in catalogue.OPERATIONS}
     for row in catalogue.RESOURCES:
         assert row.is_listed == (f"GET /{row.collection}" in names), row.name
@@ -165,24 +165,24 @@ def test_a_resource_is_listed_and_has_items_exactly_where_operations_say_so():
 
 
 def test_date_properties_are_those_observed():
-    told = {
+    dates = {
         "monitors": "timestamp",
         "voicemessages": "origtime",
         "faxes": "created_at",
         "sms": "created_at",
         "cdrs": "calldate",
     }
-    assert {path: catalogue.get_resource(path).date for path in told} == told
+    assert {path: catalogue.get_resource(path).date for path in dates} == dates
 
 
-def test_relations_lead_to_known_collections():
+def test_targets_of_relations_are_collections_of_the_catalogue():
     collections = {row.collection for row in catalogue.RESOURCES}
     for row in catalogue.RESOURCES:
         for relation in row.relations:
             assert relation.target_collection in collections, (row.name, relation)
 
 
-def test_what_include_takes_is_known():
+def test_includable_relations_are_users_and_ddis_of_queues_and_ring_groups():
     includable = {
         (row.collection, relation.name)
         for row in catalogue.RESOURCES
@@ -202,18 +202,18 @@ def test_a_resource_is_found_by_name_by_path_and_by_table(name):
     assert catalogue.get_resource(name).collection == "sms/cannedresponses"
 
 
-def test_an_unknown_resource_is_a_key_error_that_proposes_the_nearest():
+def test_an_unknown_resource_raises_a_key_error_with_similar_names():
     with pytest.raises(KeyError) as caught:
         catalogue.get_resource("monitor5")
     assert str(caught.value) == "no resource has the name 'monitor5'; did you mean monitor, monitors?"
 
 
-def test_no_two_columns_of_a_table_differ_in_case_alone():
+def test_no_two_columns_of_a_table_differ_only_in_case():
     for row in catalogue.RESOURCES:
         names = [field.name.lower() for field in row.fields]
         assert len(names) == len(set(names))
 
 
-def test_no_field_takes_the_name_of_a_bookkeeping_column():
-    bookkeeping = {"_doc", "_item", "_first_seen", "_last_seen", "_source", "_missing_since"}
-    assert not bookkeeping & {field.name for row in catalogue.RESOURCES for field in row.fields}
+def test_no_field_has_the_name_of_an_internal_column():
+    internal_columns = {"_doc", "_item", "_first_seen", "_last_seen", "_source", "_missing_since"}
+    assert not internal_columns & {field.name for row in catalogue.RESOURCES for field in row.fields}

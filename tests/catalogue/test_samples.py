@@ -1,4 +1,4 @@
-"""Payloads as the platform sends them, against what the catalogue knows."""
+"""Samples of the platform against the catalogue."""
 
 from __future__ import annotations
 
@@ -64,39 +64,39 @@ def sample(name: str):
 
 
 def check(fields: tuple[Field, ...], record: dict) -> None:
-    known = {field.name: field for field in fields}
-    assert set(record) <= set(known)
+    fields_by_name = {field.name: field for field in fields}
+    assert set(record) <= set(fields_by_name)
     for name, value in record.items():
         if value is not None:
-            right = isinstance(value, PYTHON[known[name].actual_type])
-            assert right, (name, value, known[name].actual_type)
-            assert known[name].actual_type == "boolean" or not isinstance(value, bool), name
+            type = fields_by_name[name].actual_type
+            assert isinstance(value, PYTHON[type]), (name, value, type)
+            assert type == "boolean" or not isinstance(value, bool), name
 
 
-def test_every_sample_has_its_place_in_this_test():
-    here = {path.name for path in specification.PLATFORM.glob("*.json")} - {"index.json"}
-    assert here == {*RECORDS, *ERRORS, *SESSION, *BEYOND_THE_SPECIFICATION, *REQUESTS, *WEBHOOKS}
+def test_each_sample_is_listed_here():
+    samples = {path.name for path in specification.PLATFORM.glob("*.json")} - {"index.json"}
+    assert samples == {*RECORDS, *ERRORS, *SESSION, *BEYOND_THE_SPECIFICATION, *REQUESTS, *WEBHOOKS}
 
 
 @pytest.mark.parametrize("name", sorted(RECORDS))
-def test_every_key_of_a_record_is_a_known_field_of_the_type_expected(name):
+def test_each_key_of_a_record_is_a_field_of_the_catalogue_with_its_type(name):
     data = sample(name)["data"]
     for record in data if isinstance(data, list) else [data]:
         check(catalogue.get_resource(RECORDS[name]).fields, record)
 
 
 @pytest.mark.parametrize("name", sorted(ERRORS))
-def test_errors_have_the_shape_of_errors(name):
+def test_error_responses_have_only_message_and_errors(name):
     assert set(sample(name)) <= {"message", "errors"}
 
 
 @pytest.mark.parametrize("name", sorted(BEYOND_THE_SPECIFICATION))
-def test_what_the_specification_lacks_is_no_operation(name):
+def test_paths_beyond_the_specification_have_no_operation(name):
     assert catalogue.list_methods("/" + name.split("-")[1]) == ()
 
 
 @pytest.mark.parametrize("name", sorted(REQUESTS))
-def test_every_key_of_a_request_is_a_known_field_of_the_body(name):
+def test_each_key_of_a_request_is_a_field_of_the_body(name):
     method, path = REQUESTS[name].split()
     match = catalogue.match(method, path)
     assert match is not None
@@ -105,7 +105,7 @@ def test_every_key_of_a_request_is_a_known_field_of_the_body(name):
 
 
 @pytest.mark.parametrize("name", sorted(WEBHOOKS))
-def test_every_key_of_a_webhook_is_a_known_field_of_its_event(name):
+def test_each_key_of_a_webhook_is_a_field_of_its_event(name):
     payload = sample(name)
     (name_field,) = [field for field in events.NAME_FIELDS if field in payload]
     event = events.get_event(payload[name_field])

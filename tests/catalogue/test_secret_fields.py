@@ -1,4 +1,4 @@
-"""Secret fields are declared once; masking, filters, text search and the write log agree."""
+"""Secret fields in masking, filters, text search and the write log."""
 
 from __future__ import annotations
 
@@ -31,7 +31,10 @@ def sent_fields():
 
 @pytest.fixture
 def connection(tmp_path):
-    """A contact with every secret, at the top of its record and below."""
+    """A connection to a mirror of one contact.
+
+    The contact has every secret, at the top of its record and nested.
+    """
     mirror = open_mirror(tmp_path / "mirror.db")
     secrets = dict.fromkeys(SECRETS, "canary")
     record = {"id": 1, **secrets, "phones": [secrets]}
@@ -44,33 +47,33 @@ def connection(tmp_path):
     mirror.close()
 
 
-def test_the_flag_of_a_field_and_its_name_agree():
+def test_exactly_the_fields_with_a_secret_name_have_the_meaning_secret():
     fields = [(row.name, field) for row in RESOURCES for field in row.fields]
     assert [
         (name, field.name) for name, field in fields if (field.meaning == "secret") != is_secret(field.name)
     ] == []
 
 
-def test_a_secret_that_is_sent_has_a_secret_name():
+def test_secrets_of_requests_have_secret_names_except_those_of_logins():
     secret = {field.name for field in sent_fields() if field.meaning == "secret"}
     assert {name for name in secret if not is_secret(name)} == IN_REQUESTS
 
 
 @pytest.mark.parametrize("name", SECRETS)
-def test_masking_hides_it(name):
+def test_masking_hides_each_secret(name):
     body = orjson.dumps({"data": [{"id": 1, "below": {name: "canary"}}]})
     assert orjson.loads(masking.mask_json(body)) == {"data": [{"id": 1, "below": {name: None}}]}
 
 
 @pytest.mark.parametrize("name", SECRETS)
-def test_a_filter_cannot_use_it(connection, name):
+def test_a_filter_cannot_use_a_hidden_secret(connection, name):
     binder = SqlBuilder(CONTACTS, connection, masking.list_hidden_fields(CONTACTS))
     with pytest.raises(QueryError, match="no property"):
         binder.build_condition(Condition(name, "eq", "canary"))
 
 
 @pytest.mark.parametrize("name", SECRETS)
-def test_a_caller_without_restrictions_can_filter_by_it(connection, name):
+def test_a_client_without_restrictions_can_filter_by_a_secret(connection, name):
     assert SqlBuilder(CONTACTS, connection).build_condition(Condition(name, "eq", "canary"))
 
 
@@ -85,19 +88,19 @@ def test_text_search_skips_secrets(connection, text, count):
 
 
 @pytest.mark.parametrize("name", sorted({*SECRETS, *IN_REQUESTS}))
-def test_the_write_log_redacts_it(name):
+def test_the_write_log_redacts_each_secret(name):
     assert (
         write_log.redact_body(orjson.dumps({"below": [{name: "canary"}]}))
         == f'{{"below":[{{"{name}":"***"}}]}}'
     )
 
 
-def test_the_write_log_redacts_every_secret_that_an_operation_takes():
+def test_the_write_log_redacts_the_secrets_of_all_operations():
     names = {field.name for field in sent_fields() if field.meaning == "secret"}
     assert "canary" not in str(write_log.redact_body(orjson.dumps(dict.fromkeys(names, "canary"))))
 
 
-def test_no_secret_of_the_own_user_is_stored():
+def test_no_secret_of_me_is_stored():
     me = get_resource("me")
     record = {field.name: "canary" for field in me.fields if field.meaning == "secret"} | {
         "sip_username": "canary"

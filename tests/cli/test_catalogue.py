@@ -1,4 +1,4 @@
-"""`catalogue` prints every operation once, with what is done with it."""
+"""`switchroom catalogue`: all operations and their use."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from integration.catalogue import OPERATIONS
 from integration.cli import operations_table
 
 
-def test_every_operation_has_a_row_that_says_what_is_done_with_it(home):
+def test_each_operation_has_a_row_with_its_use_in_facade_and_mirror(home):
     done = home.run("catalogue", "--format", "csv")
     assert done.returncode == 0, done.stderr
     rows = list(csv.DictReader(done.stdout.splitlines()))
@@ -24,11 +24,11 @@ def test_every_operation_has_a_row_that_says_what_is_done_with_it(home):
 
 
 @pytest.mark.parametrize("form", ["table", "markdown"])
-def test_other_forms_have_a_line_for_each_operation(home, form):
+def test_tables_and_markdown_have_a_line_for_each_operation(home, form):
     done = home.run("catalogue", "--format", form)
     assert len(done.stdout.splitlines()) == 165 + (1 if form == "table" else 2)
 
 
-def test_markdown_keeps_its_columns_whatever_a_cell_holds():
+def test_markdown_escapes_bars_and_line_breaks_in_cells():
     row = operations_table.OperationRow("m", "GET", "/a", "a|b", "c\nd", "", "e")
     assert operations_table.format_markdown([row]).splitlines()[-1] == "| m | GET | /a | a\\|b | c d |  | e |"

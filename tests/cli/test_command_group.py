@@ -1,4 +1,4 @@
-"""The command line: help for everything, exit statuses, and errors that are lines."""
+"""Command line: help, exit statuses and error lines."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ APP = ROOT / "app.py"
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_of_the_list_has_its_help(name: str) -> None:
+def test_each_command_has_a_help_text(name: str) -> None:
     shown = CliRunner().invoke(group, [name, "--help"], prog_name="switchroom")
     assert shown.exit_code == 0, shown.output
     assert shown.stdout.startswith(f"Usage: switchroom {name}")
 
 
 def test_a_command_shows_its_help_as_a_process(start: Start) -> None:
-    one = start(APP, "init", "--help")
-    assert one.ended() == 0, one.err
-    assert one.out[0].startswith("Usage: switchroom init")
-    assert one.err == []
+    process = start(APP, "init", "--help")
+    assert process.ended() == 0, process.err
+    assert process.out[0].startswith("Usage: switchroom init")
+    assert process.err == []
 
 
-def test_help_lists_all_commands_and_loads_none(start: Start) -> None:
+def test_help_lists_all_commands_without_importing_them(start: Start) -> None:
     overview = start("-X", "importtime", APP, "--help")
     assert overview.ended() == 0
     assert re.findall(r"^  ([a-z]+)  ", "\n".join(overview.out), re.MULTILINE) == list(COMMANDS)
@@ -43,7 +43,7 @@ def test_help_lists_all_commands_and_loads_none(start: Start) -> None:
     assert not re.search(r"\b(flask|granian|requests|apscheduler|rich|integration\.cli\.\w+)\b", imported)
 
 
-def test_the_supervisor_stays_free_of_what_only_the_worker_needs(start: Start) -> None:
+def test_the_supervisor_does_not_import_libraries_of_the_worker(start: Start) -> None:
     loaded = start("-c", "import sys, integration.server.supervisor; print(*sys.modules)")
     assert loaded.ended() == 0
     heavy = {"flask", "jinja2", "requests", "apscheduler", "phonenumbers", "sqlite3", "prometheus_client"}
@@ -51,21 +51,21 @@ def test_the_supervisor_stays_free_of_what_only_the_worker_needs(start: Start) -
     assert heavy.isdisjoint(loaded.out[0].split())
 
 
-def test_it_says_its_version(start: Start) -> None:
+def test_version_prints_the_version(start: Start) -> None:
     version = start(APP, "--version")
     assert version.ended() == 0
     assert __version__ in version.out[0]
 
 
 @pytest.mark.parametrize("arguments", [["nonsense"], ["serve", "--nonsense"], ["demo", "--speed", "0"]])
-def test_wrong_usage_is_2(start: Start, arguments: list[str]) -> None:
+def test_a_usage_error_exits_with_2(start: Start, arguments: list[str]) -> None:
     wrong = start(APP, *arguments)
     assert wrong.ended() == 2
     assert wrong.err[-1].startswith("Error: ")
     assert wrong.out == []
 
 
-def test_wrong_configuration_is_2_with_a_line_for_each_mistake(start: Start, tmp_path: Path) -> None:
+def test_a_configuration_error_exits_with_2_and_a_line_for_each_mistake(start: Start, tmp_path: Path) -> None:
     config = tmp_path / "settings.toml"
     config.write_text("[server]\nport = 'x'\n[surprise]\n")
     wrong = start(APP, "serve", "--config", config, SWITCHROOM_SMTP__PROT="1")
@@ -79,7 +79,7 @@ def test_wrong_configuration_is_2_with_a_line_for_each_mistake(start: Start, tmp
     ]
 
 
-def test_an_error_cannot_forge_lines(start: Start) -> None:
+def test_line_breaks_in_an_error_are_escaped(start: Start) -> None:
     wrong = start(APP, "serve", "--config", "absent\nforged: line\x1b[2J.toml")
     assert wrong.ended() == 2
     assert wrong.err == [
@@ -87,7 +87,7 @@ def test_an_error_cannot_forge_lines(start: Start) -> None:
     ]
 
 
-def test_a_reader_that_goes_away_is_no_traceback() -> None:
+def test_a_closed_output_pipe_causes_no_traceback() -> None:
     reading, writing = os.pipe()
     os.close(reading)
     done = subprocess.run(
@@ -97,7 +97,7 @@ def test_a_reader_that_goes_away_is_no_traceback() -> None:
     assert done.stderr == ""
 
 
-def test_app_py_is_python_dash_m_integration(start: Start) -> None:
+def test_app_py_and_python_dash_m_integration_are_the_same(start: Start) -> None:
     one, other = start(APP, "--help"), start("-m", "integration", "--help")
     assert (one.ended(), other.ended()) == (0, 0)
     assert one.out == other.out

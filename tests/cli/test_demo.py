@@ -1,4 +1,4 @@
-"""`demo` starts everything, prints a URL and a login that work, and leaves nothing running."""
+"""`switchroom demo`: start, printed login, stop of all processes."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ Start = Callable[..., Running]
 START_SECONDS = 60.0
 
 
-def begin(start: Start, data: Path, *more: object) -> Running:
+def start_demo(start: Start, data: Path, *more: object) -> Running:
     # A port and settings of a real installation must not leak into the demo.
     environ = {"SWITCHROOM_CONFIG": "absent.toml", "SWITCHROOM_SERVER__PORT": "nonsense"}
     return start(ROOT / "app.py", "demo", "--port", 0, "--data", data, *more, **environ)
 
 
-def told(demo: Running) -> tuple[str, str, str]:
-    """URL, e-mail address and password, once they were printed."""
+def read_login(demo: Running) -> tuple[str, str, str]:
+    """Wait for the printed URL, e-mail address and password, and return them."""
 
-    def printed() -> bool:
+    def is_printed() -> bool:
         assert demo.process.poll() is None, demo.err
         return len(demo.out) >= 3
 
-    wait_for(printed, f"login of the demo in {demo.err}", START_SECONDS)
+    wait_for(is_printed, f"login of the demo in {demo.err}", START_SECONDS)
     assert [line.split(": ")[0] for line in demo.out] == ["Dashboard", "Login", "Password"]
     url, email, password = (line.split(": ", 1)[1] for line in demo.out)
     return url, email, password
 
 
-def family(demo: Running) -> list[int]:
-    """Simulator, supervisor and worker."""
+def list_processes(demo: Running) -> list[int]:
+    """Return the process ids of simulator, supervisor and worker."""
     found = children(demo.pid)
     return found + [grandchild for child in found for grandchild in children(child)]
 
@@ -52,44 +52,44 @@ def log_in(url: str, email: str, password: str) -> requests.Session:
     token = re.search(r'name="csrf_token"[^>]*value="([^"]+)"', page.text)
     assert token, page.text
     form = {"email": email, "password": password, "csrf_token": token[1]}
-    answer = browser.post(f"{url}login", data=form, timeout=30)
-    assert answer.status_code == 200
-    assert "/login" not in answer.url
+    response = browser.post(f"{url}login", data=form, timeout=30)
+    assert response.status_code == 200
+    assert "/login" not in response.url
     return browser
 
 
 @pytest.fixture
 def demo(start: Start, tmp_path: Path) -> Iterator[Running]:
-    running = begin(start, tmp_path / "demo-data", "--speed", 4, "--cdrs", 400)
+    running = start_demo(start, tmp_path / "demo-data", "--speed", 4, "--cdrs", 400)
     yield running
     if running.process.poll() is None:
         running.signal(signal.SIGTERM)
         running.ended()
 
 
-def test_it_prints_a_login_that_works_shows_moving_calls_and_ends_without_a_trace(
+def test_the_demo_prints_a_valid_login_shows_live_calls_and_ends_all_its_processes(
     demo: Running, start: Start, tmp_path: Path
 ) -> None:
-    url, email, password = told(demo)
+    url, email, password = read_login(demo)
     browser = log_in(url, email, password)
-    seen: set[str] = set()
+    events: set[str] = set()
 
-    def moved() -> bool:
+    def has_event() -> bool:
         stream = browser.get(f"{url}live/stream", stream=True, timeout=30)
         for line in stream.iter_lines(decode_unicode=True):
             if line.startswith("event: "):
-                seen.add(line)
+                events.add(line)
                 stream.close()
                 return True
         return False
 
-    wait_for(moved, "a change on the live stream")
+    wait_for(has_event, "a change on the live stream")
     assert not any("/setup/" in line for line in demo.err)
-    assert seen
-    second = begin(start, tmp_path / "demo-data")
+    assert events
+    second = start_demo(start, tmp_path / "demo-data")
     assert second.ended() == 1
     assert "demo-data is in use by `switchroom serve`" in second.err[-1]
-    processes = family(demo)
+    processes = list_processes(demo)
     assert len(processes) == 3
     demo.signal(signal.SIGINT)
     assert demo.ended() == 0
@@ -97,32 +97,32 @@ def test_it_prints_a_login_that_works_shows_moving_calls_and_ends_without_a_trac
     assert os.listdir(tmp_path) == ["demo-data"]
 
 
-def test_another_start_begins_anew_with_the_same_password(tmp_path: Path) -> None:
+def test_a_second_start_deletes_the_data_and_keeps_the_password(tmp_path: Path) -> None:
     password = prepare_data_dir(tmp_path)
-    for name in ("inbox.db", "webhook-secret", "not-ours"):
+    for name in ("inbox.db", "webhook-secret", "other-file"):
         (tmp_path / name).write_text("old")
     (tmp_path / "recordings").mkdir()
     assert prepare_data_dir(tmp_path) == password
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["demo.json", "house.db", "lock", "not-ours"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["demo.json", "house.db", "lock", "other-file"]
 
 
-def test_it_says_so_and_stops_when_the_simulated_platform_ends(demo: Running) -> None:
-    told(demo)
-    simulator, *others = family(demo)
+def test_the_demo_stops_with_an_error_when_the_simulator_ends(demo: Running) -> None:
+    read_login(demo)
+    simulator, *others = list_processes(demo)
     os.kill(simulator, signal.SIGKILL)
     assert demo.ended() == 1
     assert demo.err[-1] == "switchroom: The demo stops because the simulated platform ended with status -9."
     assert not any(alive(pid) for pid in others)
 
 
-def test_nothing_goes_on_without_it_when_it_is_killed(demo: Running) -> None:
-    told(demo)
-    processes = family(demo)
+def test_all_processes_end_when_the_demo_is_killed(demo: Running) -> None:
+    read_login(demo)
+    processes = list_processes(demo)
     demo.signal(signal.SIGKILL)
     wait_for(lambda: not any(alive(pid) for pid in processes), "end of its processes")
 
 
-def test_a_port_in_use_is_told_before_anything_starts(start: Start, tmp_path: Path) -> None:
+def test_a_port_in_use_is_an_error_before_any_process_starts(start: Start, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         taken = other.getsockname()[1]
         demo = start(ROOT / "app.py", "demo", "--port", taken, "--data", tmp_path / "demo-data")
@@ -134,9 +134,9 @@ def test_a_port_in_use_is_told_before_anything_starts(start: Start, tmp_path: Pa
     assert os.listdir(tmp_path) == []
 
 
-def test_a_folder_that_is_not_a_demos_is_left_alone(start: Start, tmp_path: Path) -> None:
+def test_a_folder_with_other_files_is_rejected_unchanged(start: Start, tmp_path: Path) -> None:
     (tmp_path / "mirror.db").write_text("precious")
-    demo = begin(start, tmp_path)
+    demo = start_demo(start, tmp_path)
     assert demo.ended() == 1
     assert demo.err[-1].endswith(
         "contains files that do not belong to a demo. Choose another folder by --data."

@@ -1,4 +1,4 @@
-"""`switchroom export`, as its own process would run it, beside an open mirror."""
+"""`switchroom export` beside an open mirror."""
 
 from __future__ import annotations
 
@@ -37,12 +37,14 @@ def export(data_dir: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def asked(data_dir: Path, *arguments: str) -> Result:
-    """The same in this process, for what needs no process of its own."""
+def export_here(data_dir: Path, *arguments: str) -> Result:
+    """Run the command in the process of the test, which is faster."""
     return CliRunner().invoke(command, arguments, env=variables(data_dir))
 
 
-def test_it_writes_to_standard_output_beside_a_running_writer(app: TestApp, tmp_path: Path) -> None:
+def test_an_export_is_written_to_standard_output_beside_a_running_writer(
+    app: TestApp, tmp_path: Path
+) -> None:
     app.put("cdrs", CDR)
     done = export(
         tmp_path, "cdrs", "--columns", "id,calldate,dst", "--from", "2026-09-02", "--to", "2026-09-03"
@@ -51,13 +53,13 @@ def test_it_writes_to_standard_output_beside_a_running_writer(app: TestApp, tmp_
     assert done.stdout == '"id","calldate","dst"\n700000001,"2026-09-02 08:45:55","447700900101"\n'
 
 
-def test_it_takes_a_shared_column_set_and_is_audited_under_the_users_name(
+def test_an_export_with_a_shared_column_set_is_audited_with_the_name_of_the_user(
     app: TestApp, tmp_path: Path
 ) -> None:
     app.put("cdrs", CDR)
     person = people.create(app.app_db, "ann@example.com", "supervisor")
     saved.save(app.app_db, saved.COLUMN_SETS, "cdrs", person.id, "for tax", "dst,id", shared=True)
-    done = asked(tmp_path, "cdrs", "--set", "for tax")
+    done = export_here(tmp_path, "cdrs", "--set", "for tax")
     assert (done.exit_code, done.stderr) == (0, "")
     assert done.stdout == '"dst","id"\n"447700900101",700000001\n'
     entry = audit.list_newest(app.app_db)[0]
@@ -65,22 +67,22 @@ def test_it_takes_a_shared_column_set_and_is_audited_under_the_users_name(
     assert (entry.what, entry.about, entry.result) == ("export", "cdrs.csv", "1 rows")
 
 
-def test_it_counts_without_exporting(app: TestApp, tmp_path: Path) -> None:
+def test_count_prints_the_number_of_rows_without_an_audit_entry(app: TestApp, tmp_path: Path) -> None:
     app.put("cdrs", CDR, {**CDR, "id": 2})
-    done = asked(tmp_path, "cdrs", "--count")
+    done = export_here(tmp_path, "cdrs", "--count")
     assert (done.exit_code, done.stdout) == (0, "2\n")
     assert audit.list_newest(app.app_db) == []
 
 
-def test_what_cannot_be_audited_is_not_exported(app: TestApp, tmp_path: Path) -> None:
+def test_an_export_that_cannot_be_audited_fails_without_output(app: TestApp, tmp_path: Path) -> None:
     app.put("cdrs", CDR)
     app.app_db.write(lambda tx: tx.execute("DROP TABLE audit"))
     app.app_db.write(lambda tx: tx.execute("CREATE VIEW audit AS SELECT 1 AS id"))
-    done = asked(tmp_path, "cdrs")
+    done = export_here(tmp_path, "cdrs")
     assert (done.exit_code, done.stdout) == (1, "")
 
 
-def test_it_writes_a_file_that_is_there_only_when_whole(app: TestApp, tmp_path: Path) -> None:
+def test_a_file_is_written_and_no_partial_file_is_left(app: TestApp, tmp_path: Path) -> None:
     app.put("cdrs", CDR)
     out = tmp_path / "cdrs.jsonl"
     done = export(tmp_path, "cdrs", "--format", "jsonl", "--out", str(out))
@@ -90,27 +92,27 @@ def test_it_writes_a_file_that_is_there_only_when_whole(app: TestApp, tmp_path: 
 
 
 @pytest.mark.parametrize(
-    ("arguments", "named"),
+    ("arguments", "value"),
     [
         (("nothing",), "nothing"),
         (("cdrs", "--columns", "nope"), "nope"),
         (("cdrs", "--filter", "{"), "JSON"),
         (("cdrs", "--tz", "Mars"), "Mars"),
-        (("cdrs", "--set", "nobody's"), "nobody's"),
+        (("cdrs", "--set", "unknown set"), "unknown set"),
         (("cdrs", "--format", "pdf"), "pdf"),
     ],
 )
-def test_wrong_usage_is_said_and_exits_2(
-    app: TestApp, tmp_path: Path, arguments: tuple[str, ...], named: str
+def test_an_invalid_argument_is_named_and_exits_with_2(
+    app: TestApp, tmp_path: Path, arguments: tuple[str, ...], value: str
 ) -> None:
-    done = asked(tmp_path, *arguments)
+    done = export_here(tmp_path, *arguments)
     assert done.exit_code == 2
-    assert named in done.stderr
+    assert value in done.stderr
     assert "Traceback" not in done.stderr
     assert done.stdout == ""
 
 
-def test_without_a_mirror_it_says_what_to_do(tmp_path: Path) -> None:
-    done = asked(tmp_path, "cdrs")
+def test_without_a_mirror_the_error_advises_a_sync(tmp_path: Path) -> None:
+    done = export_here(tmp_path, "cdrs")
     assert done.exit_code == 1
     assert "switchroom sync" in done.stderr

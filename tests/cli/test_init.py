@@ -1,4 +1,4 @@
-"""`init` writes settings that work, and never over others."""
+"""`switchroom init`: valid settings, and no overwritten files."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def key(tmp_path):
     return str(path)
 
 
-def test_the_file_is_good_private_and_the_only_thing_on_stdout(home, key):
+def test_the_file_is_valid_and_private_and_its_path_is_the_only_output(home, key):
     path = home.folder / "new.toml"
     more = ("--public-url", "https://calls.example.com", "--country", "gb", "--port", "8080")
     done = home.run(*BASE, "--api-key-file", key, *more, "--config", str(path))
@@ -37,35 +37,35 @@ def test_the_file_is_good_private_and_the_only_thing_on_stdout(home, key):
     assert "0" * 40 not in done.stderr
 
 
-def test_it_never_overwrites(home, key):
+def test_an_existing_file_is_not_overwritten(home, key):
     path = home.folder / "config.toml"
-    path.write_text("mine")
+    path.write_text("other content")
     done = home.run(*BASE, "--api-key-file", key, "--config", str(path))
     assert done.returncode == 1
     assert "was not changed" in done.stderr
-    assert path.read_text() == "mine"
+    assert path.read_text() == "other content"
 
 
-def test_a_file_that_is_there_is_told_before_anything_is_asked(home):
-    (home.folder / "config.toml").write_text("mine")
+def test_an_existing_file_is_an_error_before_the_first_prompt(home):
+    (home.folder / "config.toml").write_text("other content")
     done = home.run("init", "--config", "config.toml")
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
     assert "already exists" in done.stderr
 
 
 @pytest.mark.parametrize("target", ["there", "not there"])
-def test_it_never_writes_into_what_appeared_meanwhile(tmp_path, target):
-    (tmp_path / "there").write_text("mine")
+def test_a_symbolic_link_is_never_followed(tmp_path, target):
+    (tmp_path / "there").write_text("other content")
     path = tmp_path / "config.toml"
     path.symlink_to(tmp_path / target)
     platform = {"base_url": "https://api.example.com/v1.2", "user_id": "7", "api_key": "0"}
     with pytest.raises(SwitchroomError, match="already exists"):
         first_config.write(path, {"platform": platform})
-    assert (tmp_path / "there").read_text() == "mine"
+    assert (tmp_path / "there").read_text() == "other content"
     assert not (tmp_path / "not there").exists()
 
 
-def test_what_is_missing_or_wrong_is_told_at_once_and_nothing_is_written(home):
+def test_missing_and_invalid_values_are_reported_together_and_nothing_is_written(home):
     path = home.folder / "new.toml"
     done = home.run("init", "--user-id", "7", "--country", "Atlantis", "--config", str(path))
     assert done.returncode == 2
@@ -74,13 +74,13 @@ def test_what_is_missing_or_wrong_is_told_at_once_and_nothing_is_written(home):
     assert not path.exists()
 
 
-def test_values_come_back_from_toml_as_they_are():
+def test_values_are_unchanged_after_toml_formatting_and_parsing():
     odd = "quote \" backslash \\ hash # \x7f ü 😀 '''"
     parsed = tomllib.loads(first_config.format_toml({"platform": {"api_key": odd, "n": 7}, "server": {}}))
     assert parsed == {"platform": {"api_key": odd, "n": 7}}
 
 
-def test_it_goes_where_the_environment_says_without_an_option(home, key):
+def test_without_option_the_environment_decides_the_path(home, key):
     path = home.folder / "by-environment.toml"
     done = home.run(*BASE, "--api-key-file", key, config=str(path))
     assert done.returncode == 0, done.stderr

@@ -1,4 +1,4 @@
-"""`switchroom schedules`."""
+"""`switchroom schedules`: list and exit status."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from integration.exports import deliveries, due_periods
 from tests.support.scheduled_exports import ScheduledExports
 
 
-def listed(folder: Path) -> tuple[int, str]:
+def list_schedules(folder: Path) -> tuple[int, str]:
     environment = {
         "SWITCHROOM_PLATFORM__BASE_URL": "http://127.0.0.1:9/v1.2",
         "SWITCHROOM_PLATFORM__USER_ID": "1",
@@ -23,11 +23,13 @@ def listed(folder: Path) -> tuple[int, str]:
     return done.exit_code, done.stdout
 
 
-def test_it_lists_where_each_stands_and_tells_a_monitor(tmp_path: Path, exporting: ScheduledExports) -> None:
-    assert listed(tmp_path)[0] == 0
+def test_schedules_are_listed_with_state_and_a_failing_one_exits_with_1(
+    tmp_path: Path, exporting: ScheduledExports
+) -> None:
+    assert list_schedules(tmp_path)[0] == 0
     address = "https://files.example.com/in?sig=canary"
     schedule = exporting.schedule("Desk", target="put", place=address, secret="canary")
-    code, text = listed(exporting.data_dir)
+    code, text = list_schedules(exporting.data_dir)
     assert code == 0
     words = " ".join(text.split())
     assert "Desk cdrs.csv every day at 02:30 Europe/Berlin put https://files.example.com/in never" in words
@@ -36,5 +38,5 @@ def test_it_lists_where_each_stands_and_tells_a_monitor(tmp_path: Path, exportin
     deliveries.mark_waiting(
         exporting.app_db, schedule.id, period, "records", "files.example.com answered 503"
     )
-    code, text = listed(exporting.data_dir)
+    code, text = list_schedules(exporting.data_dir)
     assert (code, "failing files.example.com answered 503" in text) == (1, True)

@@ -1,4 +1,4 @@
-"""Every command that the command line sends to the running process has a handler there."""
+"""Commands sent by the command line have handlers in the running process."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from integration import cli, factory
 from integration.core.commands import SOCKET_FILE, find_handler, registry
 from integration.mirror.schema import open_mirror
 
-WORDS = (
+COMMAND_LINES = (
     "user add ann@example.com --role agent",
     "user passwd ann@example.com",
     "user change ann@example.com --role viewer",
@@ -37,8 +37,8 @@ WORDS = (
 
 
 @pytest.fixture
-def sent(tmp_path: Path) -> Iterator[list[str]]:
-    """The names that a running process receives; it refuses each command."""
+def sent_names(tmp_path: Path) -> Iterator[list[str]]:
+    """Names of the commands that a running process received and rejected."""
     names: list[str] = []
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(tmp_path / SOCKET_FILE))
@@ -59,8 +59,8 @@ def sent(tmp_path: Path) -> Iterator[list[str]]:
         listener.shutdown(socket.SHUT_RDWR)
 
 
-def test_each_command_that_is_sent_has_a_handler_and_each_handler_is_used(
-    sent: list[str], tmp_path: Path
+def test_each_sent_command_has_a_handler_and_each_handler_is_used(
+    sent_names: list[str], tmp_path: Path
 ) -> None:
     open_mirror(tmp_path / "mirror.db").close()
     config = tmp_path / "config.toml"
@@ -68,17 +68,17 @@ def test_each_command_that_is_sent_has_a_handler_and_each_handler_is_used(
         '[platform]\nbase_url = "http://127.0.0.1:9/v1.2"\nuser_id = "100001"\napi_key = "k"\n'
         f'[storage]\ndata_dir = "{tmp_path}"\n'
     )
-    for words in WORDS:
-        before = len(sent)
+    for words in COMMAND_LINES:
+        before = len(sent_names)
         done = CliRunner().invoke(cli.group, [*words.split(), "--config", str(config)])
         assert "refused" in f"{done.output}{done.exception}", words
-        assert len(sent) == before + 1, words
+        assert len(sent_names) == before + 1, words
     modules = {module.__name__ for module in factory.COMMAND_MODULES}
     handlers = {handler for handler in registry().values() if handler.__module__ in modules}
-    assert {find_handler(name) for name in sent} == handlers
+    assert {find_handler(name) for name in sent_names} == handlers
 
 
-def test_the_list_above_has_a_line_for_each_file_that_sends_commands() -> None:
+def test_the_list_of_command_lines_covers_each_file_that_sends_commands() -> None:
     files = Path(cli.__file__).parent.glob("*.py")
     senders = {path.stem for path in files if "server.run_command import" in path.read_text()}
-    assert senders == {words.split()[0] for words in WORDS}
+    assert senders == {words.split()[0] for words in COMMAND_LINES}

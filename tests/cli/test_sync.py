@@ -1,4 +1,4 @@
-"""`sync promote` and `sync demote`: an undocumented field as a column, from the command line."""
+"""`sync promote` and `sync demote`: columns for undocumented fields."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def columns(home):
     return [row[0] for row in values]
 
 
-def test_a_field_becomes_a_column_and_is_taken_back(home):
+def test_a_field_is_promoted_to_a_column_and_demoted(home):
     mirror = open_mirror(home.data_dir / "mirror.db")
     record = {"id": 1, "mood": "fine"}
     documents = [JsonRecord(json.dumps(record), record)]
@@ -31,7 +31,8 @@ def test_a_field_becomes_a_column_and_is_taken_back(home):
         )
     )
     mirror.close()
-    (home.data_dir / "account.json").unlink()  # It is the platform's that the command is told of.
+    # It names another platform than the settings of the command.
+    (home.data_dir / "account.json").unlink()
     done = home.run("sync", "promote", "cdrs", "mood")
     assert (done.returncode, done.stdout) == (0, "mood is a column of cdrs\n"), done.stderr
     assert columns(home) == ["fine"]
@@ -40,5 +41,5 @@ def test_a_field_becomes_a_column_and_is_taken_back(home):
     assert columns(home) == []
 
 
-def test_it_needs_a_collection_and_a_field(home):
+def test_promote_requires_a_collection_and_a_field(home):
     assert home.run("sync", "promote", "cdrs").returncode == 2

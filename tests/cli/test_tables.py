@@ -1,4 +1,4 @@
-"""Tables: one line per row in a pipe, fitted to a terminal; rich is loaded only by what prints one."""
+"""Tables in pipes and terminals, and the lazy import of rich."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ LINES = [
 ]
 
 
-@pytest.mark.parametrize("forced", [False, True])
+@pytest.mark.parametrize("is_forced", [False, True])
 def test_a_pipe_gets_one_line_per_row_without_styles(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, forced: bool
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, is_forced: bool
 ) -> None:
     monkeypatch.setenv("COLUMNS", "40")
-    if forced:
+    if is_forced:
         monkeypatch.setenv("FORCE_COLOR", "1")
     print_table(ROWS, right_aligned=[1])
     assert capsys.readouterr().out.split("\n") == [*LINES, ""]
@@ -41,7 +41,7 @@ def test_a_table_without_rows_is_its_header() -> None:
     assert format_table(ROWS[:1]) == ["NAME  COUNT  ABOUT"]
 
 
-def test_a_terminal_gets_what_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_terminal_gets_lines_of_its_width_without_lost_text(monkeypatch: pytest.MonkeyPatch) -> None:
     class Terminal(io.StringIO):
         def isatty(self) -> bool:
             return True
@@ -57,7 +57,7 @@ def test_a_terminal_gets_what_fits(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "[red]" in terminal.getvalue()
 
 
-def test_no_command_loads_rich_before_it_prints(start: object) -> None:
+def test_the_import_of_commands_does_not_import_rich(start: object) -> None:
     code = (
         "import importlib, sys; sys.stdout.isatty = lambda: True; "
         f"[importlib.import_module('integration.cli.' + name) for name in {list(COMMANDS)}]; "

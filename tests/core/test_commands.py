@@ -67,7 +67,7 @@ def test_commands_are_found_by_the_names_of_earlier_versions() -> None:
 def test_the_factory_lists_every_module_with_a_command() -> None:
     root = Path(integration.__file__).parent
     decorated = {
-        ".".join(path.relative_to(root.parent).with_suffix("").components)
+        ".".join(path.relative_to(root.parent).with_suffix("").parts)
         for path in root.rglob("*.py")
         if '\n@command("' in path.read_text()
     }

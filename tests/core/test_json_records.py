@@ -19,7 +19,7 @@ json_values = st.recursive(
     | st.floats(allow_nan=False, allow_infinity=False)
     | st.text(),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
-    max_leaves=12,
+    max_leaves=6,
 )
 
 
@@ -50,8 +50,8 @@ def test_a_lone_surrogate_stays_escaped():
     to_column_value(document.values["name"]).encode()
 
 
-def test_a_record_of_100_000_nested_arrays_is_read():
-    depth = 100_000
+def test_a_record_of_50_000_nested_arrays_is_read():
+    depth = 50_000
     body = b'{"data":[{"id":1,"deep":' + b"[" * depth + b"]" * depth + b'}],"total":1}'
     (document,) = read_page(body).records
     assert document.values["id"] == 1

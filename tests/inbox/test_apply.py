@@ -1,4 +1,4 @@
-"""From the inbox to the mirror: once, whatever order, whatever fails in between."""
+"""Application of webhooks: exactly once, in any order, after failures."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_a_plain_call_becomes_one_answered_call_and_leaves_the_live_table(applie
     assert call == {"state": "ended", "outcome": "answered", "talk_seconds": 7, "hold_seconds": 4}
 
 
-def test_the_end_of_a_leg_asks_for_its_cdr_and_a_recording_for_its_file(applied):
+def test_the_end_of_a_leg_queues_a_lookup_and_a_recording_nudges_the_download(applied):
     applied.receive(sample("call.ringing"))
     applied.apply_webhooks()
     assert applied.rows("SELECT * FROM _lookups") == []
@@ -103,13 +103,13 @@ def test_the_end_of_a_leg_asks_for_its_cdr_and_a_recording_for_its_file(applied)
     assert applied.nudges == 4
 
 
-def test_unknown_and_unreadable_webhooks_are_kept_and_hold_nothing_up(applied):
+def test_unknown_and_unreadable_webhooks_are_stored_and_do_not_block_others(applied):
     applied.receive({"event_name": "queue.wrapup", "id": "1"}, b"no json", sample("call.ringing"))
     applied.apply_webhooks()
     assert [status for _, status in applied.status()] == ["unknown", "unreadable", "done"]
 
 
-def test_an_event_that_can_not_be_applied_is_failed_and_says_why(applied):
+def test_an_invalid_event_is_marked_failed_with_its_error(applied):
     applied.receive({"event_name": "call.ringing", "id": "1", "call_id": "x"}, sample("call.ringing"))
     applied.apply_webhooks()
     assert [status for _, status in applied.status()] == ["failed", "done"]
@@ -117,13 +117,13 @@ def test_an_event_that_can_not_be_applied_is_failed_and_says_why(applied):
         assert "has no valid call_id" in connection.execute("SELECT error FROM inbox").fetchone()[0]
 
 
-def test_a_mistake_of_ours_fails_one_event_of_its_batch_and_replay_mends_it(applied, monkeypatch):
-    def stumble(tx, event):
-        raise RuntimeError("a mistake of ours")
+def test_an_error_in_the_code_fails_one_event_of_a_batch_and_reapply_repairs_it(applied, monkeypatch):
+    def fail(tx, event):
+        raise RuntimeError("an error in the code")
 
     applied.receive(sample("call.initial"), sample("sms.received"), sample("call.connected"))
     with monkeypatch.context() as patched:
-        patched.setattr(apply.messages, "add_event", stumble)
+        patched.setattr(apply.messages, "add_event", fail)
         applied.apply_webhooks()
     assert [status for _, status in applied.status()] == ["done", "failed", "done"]
     assert applied.rows("SELECT state FROM _calls") == [{"state": "talking"}]
@@ -131,7 +131,7 @@ def test_a_mistake_of_ours_fails_one_event_of_its_batch_and_replay_mends_it(appl
     assert [status for _, status in applied.status()] == ["done"] * 3
 
 
-def test_nothing_is_applied_twice_and_nothing_is_left_out_after_a_restart(applied):
+def test_after_a_restart_each_webhook_is_applied_exactly_once(applied):
     applied.receive(sample("call.initial"), sample("call.ringing"))
     applied.apply_webhooks()
     applied.receive(sample("call.connected"))
@@ -141,7 +141,7 @@ def test_nothing_is_applied_twice_and_nothing_is_left_out_after_a_restart(applie
     assert len(applied.rows("SELECT * FROM _leg_events")) == 3
 
 
-def test_what_was_applied_but_not_marked_when_the_process_was_killed_is_marked_at_the_next_start(applied):
+def test_webhooks_applied_but_not_marked_before_a_kill_are_marked_at_the_next_start(applied):
     applied.receive(sample("call.initial"), sample("sms.received"), {"event_name": "x.new", "id": "1"})
     applied.apply_webhooks()
     before = applied.rows("SELECT * FROM _leg_events")
@@ -152,21 +152,21 @@ def test_what_was_applied_but_not_marked_when_the_process_was_killed_is_marked_a
     assert applied.rows("SELECT * FROM _leg_events") == before
 
 
-def test_a_webhook_that_we_stumble_over_holds_nothing_up(applied, monkeypatch):
+def test_an_error_in_the_interpretation_of_a_webhook_does_not_block_others(applied, monkeypatch):
     read = apply.interpret
 
-    def stumble(record, *columns):
+    def fail(record, *columns):
         if "sms" in record.text:
-            raise RecursionError("a mistake of ours")
+            raise RecursionError("an error in the code")
         return read(record, *columns)
 
-    monkeypatch.setattr(apply, "interpret", stumble)
+    monkeypatch.setattr(apply, "interpret", fail)
     applied.receive(sample("sms.received"), sample("call.initial"))
     applied.apply_webhooks()
     assert [status for _, status in applied.status()] == ["failed", "done"]
 
 
-def test_a_mirror_rolled_back_by_a_power_cut_is_made_good_from_the_inbox(tmp_path):
+def test_a_mirror_rolled_back_by_a_power_cut_is_completed_from_the_inbox(tmp_path):
     (tmp_path / "one").mkdir()
     before = make_webhook_app(tmp_path / "one")
     before.receive(sample("call.initial"))
@@ -180,25 +180,27 @@ def test_a_mirror_rolled_back_by_a_power_cut_is_made_good_from_the_inbox(tmp_pat
     expected = after.rows("SELECT id, state, outcome, talk_seconds FROM _calls")
     after.close()
     shutil.copy(tmp_path / "old" / "mirror.db", tmp_path / "one" / "mirror.db")
-    healed = make_webhook_app(tmp_path / "one")
-    assert healed.rows("SELECT outcome FROM _calls") == [{"outcome": None}]
-    healed.apply_webhooks()
-    assert healed.rows("SELECT id, state, outcome, talk_seconds FROM _calls") == expected
-    assert len(healed.rows("SELECT * FROM _applied")) == len(PLAIN)
-    healed.close()
+    recovered = make_webhook_app(tmp_path / "one")
+    assert recovered.rows("SELECT outcome FROM _calls") == [{"outcome": None}]
+    recovered.apply_webhooks()
+    assert recovered.rows("SELECT id, state, outcome, talk_seconds FROM _calls") == expected
+    assert len(recovered.rows("SELECT * FROM _applied")) == len(PLAIN)
+    recovered.close()
 
 
-def test_it_waits_while_another_program_holds_the_mirror_and_goes_on_after(tmp_path, monkeypatch):
+def test_webhooks_stay_new_while_another_program_locks_the_mirror_and_are_applied_later(
+    tmp_path, monkeypatch
+):
     monkeypatch.setattr("integration.sqlite.database.BUSY_SECONDS", 0.05)
     applied = make_webhook_app(tmp_path)
     applied.receive(sample("call.ringing"))
-    outsider = sqlite3.connect(tmp_path / "mirror.db", isolation_level=None)
-    outsider.execute("BEGIN IMMEDIATE")
+    other_program = sqlite3.connect(tmp_path / "mirror.db", isolation_level=None)
+    other_program.execute("BEGIN IMMEDIATE")
     with pytest.raises(StorageBusy):
         applied.apply_webhooks()
     assert [status for _, status in applied.status()] == ["new"]
-    outsider.execute("ROLLBACK")
-    outsider.close()
+    other_program.execute("ROLLBACK")
+    other_program.close()
     applied.apply_webhooks()
     assert [status for _, status in applied.status()] == ["done"]
     applied.close()

@@ -1,4 +1,4 @@
-"""Every kind of webhook is understood, in the types they really come in."""
+"""Interpretation of webhooks of every kind, with the observed types."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def sample(name):
 
 
 @pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.stem)
-def test_every_sample_is_understood_with_its_values(path):
+def test_each_sample_is_interpreted_with_its_values(path):
     payload = json.loads(path.read_text())
     event = read(payload)
     assert not isinstance(event, UnknownEvent)
@@ -50,7 +50,7 @@ def test_every_sample_is_understood_with_its_values(path):
             assert getattr(event, name) == payload.get(name), name
 
 
-def test_both_dialects_of_the_sms_event_say_the_same():
+def test_both_variants_of_the_sms_event_give_the_same_message():
     english, translated = read(sample("sms.received")), read(sample("sms.received-translated"))
     assert isinstance(english, SmsReceived)
     assert isinstance(translated, SmsReceived)
@@ -62,13 +62,13 @@ def test_both_dialects_of_the_sms_event_say_the_same():
     assert (english.user_id, translated.user_id) == (1000002, None)
 
 
-def test_a_recording_names_its_monitor_and_its_leg():
+def test_a_recording_event_has_the_ids_of_its_monitor_and_leg():
     event = read(sample("monitor.audio_ready"))
     assert isinstance(event, RecordingReady)
     assert (event.monitor_id, event.leg_id) == (1052000001, 4278000101)
 
 
-def test_the_microseconds_of_an_id_count_only_near_its_event_time():
+def test_microseconds_of_an_id_are_used_only_near_its_event_time():
     event = read(sample("call.hangup"))
     assert (event.server, event.micros) == ("uk003", 0x5F7AC)
     late = read({**sample("call.hangup"), "event_time": "2026-09-02 08:46:20"})
@@ -77,12 +77,12 @@ def test_the_microseconds_of_an_id_count_only_near_its_event_time():
 
 
 @pytest.mark.parametrize("call_id", [4278000101, "4278000101", 4278000101.0])
-def test_a_call_id_may_come_as_number_or_text(call_id):
+def test_a_call_id_may_be_a_number_or_text(call_id):
     assert read({"event_name": "call.ringing", "call_id": call_id}).leg_id == 4278000101
 
 
 @pytest.mark.parametrize("call_id", [None, "", "abc", 1.5, True, [1], 2**70, {}])
-def test_a_call_event_without_a_usable_call_id_is_refused_by_name(call_id):
+def test_a_call_event_without_a_valid_call_id_is_rejected_with_its_name(call_id):
     with pytest.raises(ValueError, match=r"call\.ringing has no valid call_id"):
         read({"event_name": "call.ringing", "call_id": call_id})
 
@@ -95,22 +95,22 @@ def test_times_may_be_missing_or_unix_seconds():
 @pytest.mark.parametrize(
     ("value", "expected"), [(True, True), (1, True), ("1", True), ("false", False), (0, False), (None, None)]
 )
-def test_final_is_read_in_every_spelling(value, expected):
+def test_final_is_read_from_boolean_number_and_text(value, expected):
     assert read({"event_name": "call.missed", "call_id": 1, "final": value}).final is expected
 
 
-def test_what_it_does_not_know_is_kept_as_unknown():
+def test_an_event_without_a_documented_name_is_unknown():
     assert read({"event_name": "queue.wrapup"}) == UnknownEvent("queue.wrapup")
     assert read({"hello": 1}) == UnknownEvent(None)
     assert read({"event_name": ["call.ringing"], "call_id": 1}) == UnknownEvent('["call.ringing"]')
 
 
 @pytest.mark.parametrize("body", [b"x", b"[]", b"1", b"\xff", b'{"a":'])
-def test_what_is_no_object_is_unreadable(body):
+def test_a_body_that_is_not_an_object_is_unreadable(body):
     assert parse_body(body) is None
     assert not read_envelope(body).is_readable
 
 
-def test_every_event_of_the_catalogue_is_applied_to_something():
+def test_no_event_of_the_catalogue_is_unknown():
     for event in EVENTS:
         assert not isinstance(read({event.name_field: event.name, "call_id": 1}), UnknownEvent)

@@ -1,4 +1,4 @@
-"""The receiver through real HTTP: what it acknowledged is on disk, what it refuses says why."""
+"""Webhook receiver over HTTP: acknowledged webhooks are stored, others rejected."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ class Receiver:
         self.thread = threading.Thread(target=self.server.serve_forever, args=(0.02,), daemon=True)
         self.thread.start()
 
-    def ask(self, method="POST", body=b"", path=f"/webhooks/{SECRET}", headers=()):
+    def request(self, method="POST", body=b"", path=f"/webhooks/{SECRET}", headers=()):
         connection = http.client.HTTPConnection("127.0.0.1", self.server.server_port, timeout=30)
-        # What is refused by its head alone may be refused before all of it was sent.
+        # The receiver may reject a request by its headers before the entire body was sent.
         with suppress(BrokenPipeError, ConnectionResetError):
             connection.request(method, path, body, dict(headers), encode_chunked=not isinstance(body, bytes))
-        answer = connection.getresponse()
-        content = answer.read()
+        response = connection.getresponse()
+        content = response.read()
         connection.close()
-        return answer.status, json.loads(content) if content else None, answer.headers
+        return response.status, json.loads(content) if content else None, response.headers
 
     def post(self, payload, **more):
         body = payload if isinstance(payload, bytes) else json.dumps(payload).encode()
-        status, content, _ = self.ask(body=body, **more)
+        status, content, _ = self.request(body=body, **more)
         return status, content
 
     def rows(self):
@@ -59,25 +59,25 @@ class Receiver:
 
 
 @pytest.fixture
-def make(tmp_path):
-    made = []
+def make_receiver(tmp_path):
+    receivers = []
 
     def start(secrets=(SECRET,), **settings):
-        made.append(Receiver(tmp_path, Webhooks(**settings), secrets))
-        return made[-1]
+        receivers.append(Receiver(tmp_path, Webhooks(**settings), secrets))
+        return receivers[-1]
 
     yield start
-    for receiver in made:
+    for receiver in receivers:
         receiver.close()
 
 
 @pytest.fixture
-def receiver(make):
-    return make()
+def receiver(make_receiver):
+    return make_receiver()
 
 
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda path: path.stem)
-def test_it_stores_every_kind_of_webhook_byte_for_byte(receiver, sample):
+def test_each_kind_of_webhook_is_stored_byte_for_byte(receiver, sample):
     body = sample.read_bytes()
     assert receiver.post(body) == (200, {"status": "stored"})
     (row,) = receiver.rows()
@@ -89,20 +89,20 @@ def test_it_stores_every_kind_of_webhook_byte_for_byte(receiver, sample):
     assert (row["status"], row["deliveries"], row["flagged"]) == ("new", 1, 0)
 
 
-def test_it_counts_a_duplicate_and_keeps_one_row(receiver):
+def test_a_duplicate_is_counted_in_the_row_of_the_first(receiver):
     event = {"id": "uk003.6a97e243000643.77053295", "event_name": "call.initial", "call_id": 1}
     assert receiver.post(event)[1] == {"status": "stored"}
     assert receiver.post(event)[1] == {"status": "duplicate"}
     assert [row["deliveries"] for row in receiver.rows()] == [2]
 
 
-def test_it_counts_what_it_told_its_senders(receiver):
+def test_acknowledgements_are_counted_by_result(receiver):
     event = {"id": "x.1", "event_name": "call.initial"}
     for payload in (event, event, {"id": "x.2"}, b"{", b"{}"):
         receiver.post(payload)
-    receiver.ask("GET")
-    receiver.ask(path="/webhooks/wrong")
-    receiver.ask("PUT")
+    receiver.request("GET")
+    receiver.request(path="/webhooks/wrong")
+    receiver.request("PUT")
     assert receiver.inbox.count_acknowledgements() == {
         "stored": 2,
         "duplicate": 1,
@@ -111,7 +111,7 @@ def test_it_counts_what_it_told_its_senders(receiver):
     }
 
 
-def test_it_keeps_both_bodies_of_one_id_and_flags_the_second(receiver):
+def test_two_bodies_with_one_id_are_stored_and_the_second_is_flagged(receiver):
     for text in ("one", "two"):
         assert receiver.post({"id": "x.1", "event_name": "sms.received", "text": text})[1] == {
             "status": "stored"
@@ -119,7 +119,7 @@ def test_it_keeps_both_bodies_of_one_id_and_flags_the_second(receiver):
     assert [row["flagged"] for row in receiver.rows()] == [0, 1]
 
 
-def test_an_event_without_id_is_filed_under_the_hash_of_its_body(receiver):
+def test_an_event_without_id_gets_the_hash_of_its_body_as_id(receiver):
     body = b'{"event_name":"call.ringing","call_id":5}'
     receiver.post(body)
     receiver.post(body)
@@ -131,7 +131,7 @@ def test_an_event_without_id_is_filed_under_the_hash_of_its_body(receiver):
 @pytest.mark.parametrize(
     "identifier", [7, "7", 7.0, 2**63, 2**200, "", None, "x" * 10_000, [1], {"a": 1}, True]
 )
-def test_odd_ids_are_stored(receiver, identifier):
+def test_webhooks_with_ids_of_any_type_are_stored(receiver, identifier):
     assert receiver.post({"id": identifier, "event_name": "call.initial", "call_id": 1})[0] == 200
     assert len(receiver.rows()) == 1
 
@@ -168,71 +168,71 @@ def test_odd_ids_are_stored(receiver, identifier):
         "bom",
     ],
 )
-def test_odd_bodies_are_kept_as_received(receiver, body, status):
+def test_unusual_bodies_are_stored_as_received(receiver, body, status):
     assert receiver.post(body) == (200, {"status": status})
     assert receiver.rows()[0]["body"] == body
 
 
 @pytest.mark.parametrize("body", [b"", b"{}", b" {} \n"])
-def test_a_probe_is_answered_and_not_stored(receiver, body):
-    assert receiver.ask(body=body)[0] == 200
+def test_an_empty_probe_gets_200_and_is_not_stored(receiver, body):
+    assert receiver.request(body=body)[0] == 200
     assert receiver.rows() == []
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD"])
-def test_the_platforms_check_of_the_url_is_answered(receiver, method):
-    assert receiver.ask(method)[0] == 200
-    assert receiver.ask(method, path="/webhooks/wrong")[0] == 404
+def test_get_and_head_of_the_url_get_200(receiver, method):
+    assert receiver.request(method)[0] == 200
+    assert receiver.request(method, path="/webhooks/wrong")[0] == 404
 
 
 @pytest.mark.parametrize(
     ("method", "path", "status"), [("PUT", f"/webhooks/{SECRET}", 405), ("POST", "/webhooks/", 404)]
 )
-def test_what_it_does_not_offer_is_refused_in_the_same_shape(receiver, method, path, status):
-    answered, body, _ = receiver.ask(method, path=path, body=b"{}")
-    assert (answered, sorted(body)) == (status, ["errors", "message"])
+def test_other_methods_and_paths_get_an_error_of_the_same_form(receiver, method, path, status):
+    response_status, body, _ = receiver.request(method, path=path, body=b"{}")
+    assert (response_status, sorted(body)) == (status, ["errors", "message"])
 
 
-def test_the_limit_is_inclusive(receiver):
+def test_a_body_of_the_maximum_size_is_stored_and_a_larger_one_gets_413(receiver):
     assert receiver.post(b'{"a":"%s"}' % (b"x" * (BODY_LIMIT - len('{"a":""}'))))[0] == 200
     assert receiver.post(b"x" * (BODY_LIMIT + 1))[0] == 413
     assert len(receiver.rows()) == 1
 
 
-def test_a_chunked_body_over_the_limit_is_refused(receiver):
+def test_a_chunked_body_over_the_limit_gets_413(receiver):
     chunks = iter([b"x" * 65536] * 5)
-    assert receiver.ask(body=chunks, headers=[("Transfer-Encoding", "chunked")])[0] == 413
+    assert receiver.request(body=chunks, headers=[("Transfer-Encoding", "chunked")])[0] == 413
     assert receiver.rows() == []
 
 
-def test_a_body_that_ends_early_is_refused_and_not_stored(receiver):
-    """As the server hands it over when the sender went away: no more comes, and it looks whole."""
+def test_a_truncated_body_gets_400_and_is_not_stored(receiver):
+    """The server passes on such a body when the sender disconnects."""
     builder = EnvironBuilder(f"/webhooks/{SECRET}", method="POST", data=b'{"id":"1"')
     environ = builder.get_environ() | {"CONTENT_LENGTH": "500", "wsgi.input_terminated": True}
     assert run_wsgi_app(receiver.application, environ)[1].startswith("400")
     assert receiver.rows() == []
 
 
-def test_wrong_secrets_all_look_the_same(receiver):
-    answers = [
-        receiver.ask(path=f"/webhooks/{wrong}", body=b'{"id":"1"}')
+def test_all_wrong_secrets_get_the_same_404(receiver):
+    responses = [
+        receiver.request(path=f"/webhooks/{wrong}", body=b'{"id":"1"}')
         for wrong in ("x", "s" * 42, "%C3%A9", SECRET + "s")
     ]
-    assert {(status, json.dumps(body)) for status, body, _ in answers} == {
+    assert {(status, json.dumps(body)) for status, body, _ in responses} == {
         (404, '{"message": "Not found", "errors": []}')
     }
     assert receiver.rows() == []
 
 
-def test_both_secrets_work_while_rotating(make):
-    receiver = make(secrets=("new-secret", "old-secret"))
+def test_both_secrets_are_accepted_during_a_rotation(make_receiver):
+    receiver = make_receiver(secrets=("new-secret", "old-secret"))
     for secret in ("new-secret", "old-secret"):
         assert receiver.post({"id": secret}, path=f"/webhooks/{secret}")[0] == 200
-    assert receiver.ask(path=f"/webhooks/{SECRET}", body=b'{"id":"1"}')[0] == 404
+    assert receiver.request(path=f"/webhooks/{SECRET}", body=b'{"id":"1"}')[0] == 404
 
 
-def test_basic_credentials_are_demanded_where_set(make):
-    receiver = make(username="hook", password="pässword")
+def test_configured_basic_credentials_are_required(make_receiver):
+    receiver = make_receiver(username="hook", password="pässword")
     right = base64.b64encode("hook:pässword".encode()).decode()
     wrong = base64.b64encode(b"hook:other").decode()
     for header, expected in [
@@ -248,36 +248,36 @@ def test_basic_credentials_are_demanded_where_set(make):
     assert len(receiver.rows()) == 1
 
 
-def test_addresses_outside_the_list_get_the_same_404(make):
-    assert make(allow_from=["192.0.2.0/24"]).post({"id": "1"})[0] == 404
+def test_addresses_outside_the_list_get_the_same_404(make_receiver):
+    assert make_receiver(allow_from=["192.0.2.0/24"]).post({"id": "1"})[0] == 404
 
 
-def test_addresses_inside_the_list_are_heard(make):
-    assert make(allow_from=["127.0.0.0/8"]).post({"id": "1"})[0] == 200
+def test_addresses_inside_the_list_are_accepted(make_receiver):
+    assert make_receiver(allow_from=["127.0.0.0/8"]).post({"id": "1"})[0] == 200
 
 
-def test_it_says_503_and_stores_nothing_when_the_lock_is_held(make, monkeypatch):
+def test_a_locked_inbox_gets_503_with_retry_after(make_receiver, monkeypatch):
     monkeypatch.setattr("integration.sqlite.database.BUSY_SECONDS", 0.05)
-    receiver = make()
-    outsider = sqlite3.connect(receiver.inbox.database.path, isolation_level=None)
-    outsider.execute("BEGIN IMMEDIATE")
-    status, _, headers = receiver.ask(body=b'{"id":"1"}')
+    receiver = make_receiver()
+    other_program = sqlite3.connect(receiver.inbox.database.path, isolation_level=None)
+    other_program.execute("BEGIN IMMEDIATE")
+    status, _, headers = receiver.request(body=b'{"id":"1"}')
     assert (status, headers["Retry-After"]) == (503, "5")
-    outsider.execute("ROLLBACK")
-    outsider.close()
+    other_program.execute("ROLLBACK")
+    other_program.close()
     assert receiver.post({"id": "1"}) == (200, {"status": "stored"})
 
 
-def test_copies_from_many_senders_are_one_event_with_the_right_count(receiver):
+def test_concurrent_duplicates_are_one_event_with_the_number_of_deliveries(receiver):
     event = json.dumps({"id": "x.1", "event_name": "call.hangup", "call_id": 3}).encode()
     with ThreadPoolExecutor(16) as pool:
-        answers = list(pool.map(lambda _: receiver.post(event), range(100)))
-    assert {status for status, _ in answers} == {200}
-    assert sum(body["status"] == "stored" for _, body in answers) == 1
+        responses = list(pool.map(lambda _: receiver.post(event), range(100)))
+    assert {status for status, _ in responses} == {200}
+    assert sum(body["status"] == "stored" for _, body in responses) == 1
     assert [row["deliveries"] for row in receiver.rows()] == [100]
 
 
-def test_a_full_disk_is_told_apart_from_a_broken_one(tmp_path):
+def test_the_error_of_a_full_disk_advises_to_free_space(tmp_path):
     error = sqlite3.OperationalError("database or disk is full")
     error.sqlite_errorcode = sqlite3.SQLITE_FULL
     assert "Free space" in str(translate_error(error, tmp_path / "inbox.db"))

@@ -1,4 +1,4 @@
-"""`replay` applies what the inbox holds once more, in order, wherever the writer is."""
+"""`replay` applies stored webhooks once more, in order."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from tests.support.applications.data_dir import webhook
 
 
 def run(inbox, applier, progress=None, **arguments):
-    """The command, with nothing but an inbox and what applies it."""
+    """Run the command with an inbox and an applier only."""
     context = SimpleNamespace(inbox=inbox, applier=applier)
     return replay(context, arguments, progress or Progress(lambda _: None, lambda: True))
 
 
-class Counts:
-    """Notes what it is given; `broken` seqs fail."""
+class RecordingApplier:
+    """Applier that records the seqs it receives; those in `broken` fail."""
 
     def __init__(self):
         self.seen: list[int] = []
@@ -45,21 +45,21 @@ def inbox(tmp_path):
     inbox.close()
 
 
-def test_without_options_everything_is_applied_in_order(inbox):
-    applier = Counts()
+def test_without_options_all_webhooks_are_applied_in_order(inbox):
+    applier = RecordingApplier()
     assert run(inbox, applier) == {"applied": 10, "failed": 0}
     assert applier.seen == list(range(1, 11))
 
 
-def test_only_what_failed(inbox):
-    applier = Counts()
+def test_with_failed_only_failed_webhooks_are_applied(inbox):
+    applier = RecordingApplier()
     applier.broken = {8}
     assert run(inbox, applier, failed=True) == {"applied": 1, "failed": 1}
     assert applier.seen == [3, 8]
 
 
-def test_only_what_came_since(inbox):
-    applier = Counts()
+def test_with_since_only_webhooks_received_from_that_time_are_applied(inbox):
+    applier = RecordingApplier()
     run(inbox, applier, since="2026-03-01 12:00:01")
     assert applier.seen == [7, 8, 9, 10]
     applier.seen.clear()
@@ -67,22 +67,22 @@ def test_only_what_came_since(inbox):
     assert applier.seen == list(range(1, 11))
 
 
-def test_a_successor_goes_on_where_it_ended_early_and_sums_up(inbox, monkeypatch):
+def test_an_interrupted_replay_is_continued_and_its_counts_are_summed(inbox, monkeypatch):
     monkeypatch.setattr(replay_module, "BATCH_SIZE", 3)
-    applier = Counts()
+    applier = RecordingApplier()
     applier.broken = {2, 9}
-    told = []
+    reports = []
     with pytest.raises(Unfinished) as ended:
-        run(inbox, applier, Progress(told.append, lambda: len(applier.seen) < 6), failed=False, since=None)
+        run(inbox, applier, Progress(reports.append, lambda: len(applier.seen) < 6), failed=False, since=None)
     assert applier.seen == [1, 2, 3, 4, 5, 6]
-    result = run(inbox, applier, Progress(told.append, lambda: True), **ended.value.arguments)
+    result = run(inbox, applier, Progress(reports.append, lambda: True), **ended.value.arguments)
     assert applier.seen == list(range(1, 11))
     assert result == {"applied": 8, "failed": 2}
-    assert told[0] == {"done": 0, "total": 10}
+    assert reports[0] == {"done": 0, "total": 10}
 
 
-def test_a_mirror_that_was_lost_is_rebuilt_from_the_inbox(app, tmp_path):
-    """What mirror.db derives from webhooks, and which of them it applied, is the same as before."""
+def test_a_deleted_mirror_is_rebuilt_from_the_inbox(app, tmp_path):
+    """Calls and results in a new mirror.db are the same as before."""
 
     def list_results():
         with app.mirror_db.read() as connection:
@@ -110,7 +110,7 @@ def test_a_mirror_that_was_lost_is_rebuilt_from_the_inbox(app, tmp_path):
 
 
 @pytest.mark.parametrize("time", ["yesterday", "12:00", "2026-13-01"])
-def test_a_time_that_is_none_is_wrong_usage(home, time):
+def test_an_invalid_time_is_a_usage_error(home, time):
     done = home.run("replay", "--since", time)
     assert done.returncode == 2
     assert "Invalid time" in done.stderr

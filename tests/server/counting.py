@@ -1,4 +1,7 @@
-"""Commands for tests of processes: they count, wait or fail. Their context has a `folder`."""
+"""Commands that count, wait or fail, for tests of processes.
+
+Their context has a `folder`.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,10 @@ from integration.core.errors import ConfigurationError, SwitchroomError
 
 @command("count.up")
 def count(context: Any, arguments: dict[str, Any], progress: Progress) -> dict[str, Any]:
-    """Count up to `to`, a number per step; `gate` is a file to wait for after the first."""
+    """Count up to `to`, one number per step.
+
+    If `gate` is given, wait for this file after the first step.
+    """
     done = arguments.get("from", 0)
     (context.folder / "counting").write_text(str(os.getpid()))
     while done < arguments["to"]:
@@ -40,7 +46,7 @@ def count_watched(context: Any, arguments: dict[str, Any], progress: Progress) -
 
 @command("count.wait")
 def wait(context: Any, _arguments: dict[str, Any], _progress: Progress) -> dict[str, Any]:
-    """Wait until `context.cut` is set; `context.begun` is set first."""
+    """Set `context.begun`, then wait until `context.cut` is set."""
     context.begun.set()
     if context.cut.wait(10):
         raise Unfinished({"from": 7})
@@ -49,7 +55,7 @@ def wait(context: Any, _arguments: dict[str, Any], _progress: Progress) -> dict[
 
 @command("count.refuse")
 def refuse(_context: Any, _arguments: dict[str, Any], _progress: Progress) -> dict[str, Any]:
-    raise SwitchroomError("that can't be done")
+    raise SwitchroomError("the command is rejected")
 
 
 @command("count.misconfigure")
@@ -57,6 +63,6 @@ def misconfigure(_context: Any, _arguments: dict[str, Any], _progress: Progress)
     raise ConfigurationError(["one.key: is wrong", "other.key: too"])
 
 
-@command("count.stumble")
-def stumble(_context: Any, _arguments: dict[str, Any], _progress: Progress) -> dict[str, Any]:
+@command("count.fail")
+def fail(_context: Any, _arguments: dict[str, Any], _progress: Progress) -> dict[str, Any]:
     return {"x": 1 / 0}

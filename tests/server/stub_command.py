@@ -1,6 +1,6 @@
-"""A command that writes, as its own process: `python -m tests.server.stub_command DATA_DIR TO [GATE]`.
+"""Process that runs the command `count.up` in the writer.
 
-Counts with the command `count.up`, wherever the writer is; prints progress and result as lines of JSON.
+`python -m tests.server.stub_command DATA_DIR TO [GATE]` prints progress and result as lines of JSON.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 from integration.cli import exit_on_error
 from integration.server.run_command import run_command_with
-from tests.server.stub_product import StandIn, settings_for
+from tests.server.stub_product import StubProduct, settings_for
 
 
 @exit_on_error
@@ -28,11 +28,11 @@ def main(data_dir: str, to: str, *gate: str) -> None:
         Path(data_dir),
         "count.up",
         arguments,
-        lambda: nullcontext(StandIn(settings_for(data_dir))),
+        lambda: nullcontext(StubProduct(settings_for(data_dir))),
         show,
         lambda line: print(line, file=sys.stderr, flush=True),
     )
-    show({**result, "mine": result["pid"] == os.getpid()})
+    show({**result, "is_own_process": result["pid"] == os.getpid()})
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
-"""A small product behind the real supervisor, so that tests of processes are about processes.
+"""Minimal product behind the real supervisor, for tests of processes.
 
-`python -m tests.server.stub_product DATA_DIR PORT [MODE [TLS_FOLDER]]` serves it; MODE `refuses` can't start.
+`python -m tests.server.stub_product DATA_DIR PORT [MODE [TLS_FOLDER]]` serves it. In the MODE `refuses` the
+start fails, in the MODE `lingers` it does not end.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from integration.settings.model import Settings
 from tests.server import counting  # noqa: F401  registers the commands
 
 
-class StandIn:
+class StubProduct:
     def __init__(self, settings: Settings) -> None:
         self.folder = settings.storage.data_dir
         self.health = Health()
@@ -30,7 +31,7 @@ class StandIn:
         self.closing = threading.Event()
 
     @property
-    def context(self) -> StandIn:
+    def context(self) -> StubProduct:
         return self
 
     def start(self) -> None:
@@ -48,10 +49,10 @@ class StandIn:
             start("200 OK", [("Content-Type", "text/event-stream")])
             return self.stream()
         if environ["PATH_INFO"] == "/hang":
-            (self.folder / "asked").touch()
+            (self.folder / "requested").touch()
             threading.Event().wait(60)
         if environ["PATH_INFO"] == "/slow":
-            (self.folder / "asked").touch()
+            (self.folder / "requested").touch()
             self.closing.wait(60)
             threading.Event().wait(0.5)
         start("200 OK", [("Content-Type", "text/plain")])
@@ -64,18 +65,18 @@ class StandIn:
             yield b": still here\n\n"
 
 
-def build(settings: Settings, on_broken: object = None) -> StandIn:
-    return StandIn(settings)
+def build(settings: Settings, on_broken: object = None) -> StubProduct:
+    return StubProduct(settings)
 
 
-def refuses(settings: Settings, on_broken: object = None) -> StandIn:
+def refuses(settings: Settings, on_broken: object = None) -> StubProduct:
     raise SwitchroomError("mirror.db was written by a newer version")
 
 
-def lingers(settings: Settings, on_broken: object = None) -> StandIn:
+def lingers(settings: Settings, on_broken: object = None) -> StubProduct:
     (settings.storage.data_dir / "lingering").touch()
     threading.Event().wait(60)
-    return StandIn(settings)
+    return StubProduct(settings)
 
 
 def settings_for(data_dir: str | Path, port: int | str = 0, **server: Any) -> Settings:

@@ -1,4 +1,4 @@
-"""Commands that write reach the one writer, whoever that is, and change hands without losing their work."""
+"""Commands reach the writer, and move between processes without lost work."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from integration.server.control_channel import YIELD_COMMAND, CommandMoved, Cont
 from integration.server.run_command import run_command, run_command_with
 from integration.server.unfinished_commands import UnfinishedCommands
 from integration.server.worker import Worker
-from tests.server.stub_product import StandIn, settings_for
+from tests.server.stub_product import StubProduct, settings_for
 from tests.support.child_processes import Running, wait_for
 
 Start = Callable[..., Running]
@@ -34,7 +34,7 @@ Start = Callable[..., Running]
 
 @pytest.fixture
 def channel(tmp_path: Path) -> Iterator[ControlChannel]:
-    opened = ControlChannel(tmp_path, StandIn(settings_for(tmp_path)))
+    opened = ControlChannel(tmp_path, StubProduct(settings_for(tmp_path)))
     yield opened
     opened.close(5)
 
@@ -47,7 +47,7 @@ def test_progress_and_result_arrive(channel: ControlChannel, tmp_path: Path) -> 
     assert seen == [{"done": 1}, {"done": 2}, {"done": 3}]
 
 
-def test_nobody_there_is_none_also_where_a_killed_process_left_its_socket(tmp_path: Path) -> None:
+def test_without_a_process_send_command_returns_none_also_with_a_stale_socket(tmp_path: Path) -> None:
     assert send_command(tmp_path, "count.up", {"to": 1}) is None
     with socket.socket(socket.AF_UNIX) as stale:
         stale.bind(str(tmp_path / SOCKET_FILE))
@@ -55,9 +55,7 @@ def test_nobody_there_is_none_also_where_a_killed_process_left_its_socket(tmp_pa
     ControlChannel(tmp_path, None).close(1)
 
 
-def test_a_process_that_is_suspended_is_not_waited_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_suspended_process_counts_as_absent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(channel_module, "ACCEPT_SECONDS", 0.05)
     with socket.socket(socket.AF_UNIX) as suspended:
         suspended.bind(str(tmp_path / SOCKET_FILE))
@@ -65,7 +63,7 @@ def test_a_process_that_is_suspended_is_not_waited_for(
         assert send_command(tmp_path, "count.up", {"to": 1}) is None
 
 
-def test_a_process_that_is_killed_within_a_line_is_told_of(tmp_path: Path) -> None:
+def test_a_process_that_ends_within_a_line_raises_an_error(tmp_path: Path) -> None:
     def cut(listener: socket.socket) -> None:
         connection, _ = listener.accept()
         with connection:
@@ -80,16 +78,16 @@ def test_a_process_that_is_killed_within_a_line_is_told_of(tmp_path: Path) -> No
             send_command(tmp_path, "count.up", {"to": 1})
 
 
-def test_errors_arrive_as_what_they_are(channel: ControlChannel, tmp_path: Path) -> None:
-    with pytest.raises(SwitchroomError, match="that can't be done"):
+def test_errors_arrive_with_their_types(channel: ControlChannel, tmp_path: Path) -> None:
+    with pytest.raises(SwitchroomError, match="the command is rejected"):
         send_command(tmp_path, "count.refuse", {})
     with pytest.raises(ConfigurationError) as caught:
         send_command(tmp_path, "count.misconfigure", {})
     assert caught.value.mistakes == ("one.key: is wrong", "other.key: too")
     with pytest.raises(SwitchroomError, match="because of an internal error"):
-        send_command(tmp_path, "count.stumble", {})
-    with pytest.raises(SwitchroomError, match=r"no command 'count\.unheard'"):
-        send_command(tmp_path, "count.unheard", {})
+        send_command(tmp_path, "count.fail", {})
+    with pytest.raises(SwitchroomError, match=r"no command 'count\.unknown'"):
+        send_command(tmp_path, "count.unknown", {})
 
 
 @register("tea.brew")
@@ -97,22 +95,20 @@ def brew_tea(context: Any, arguments: dict[str, Any], _: Progress) -> dict[str, 
     return {"cups": arguments["cups"], "folder": str(context.settings.storage.data_dir)}
 
 
-def test_an_invented_command_of_one_file_is_reached_by_both_ways(tmp_path: Path) -> None:
-    """Alone under the lock, and in the running product."""
+def test_a_new_command_runs_in_the_command_line_and_in_the_running_product(tmp_path: Path) -> None:
     settings = settings_for(tmp_path)
-    answer = {"cups": 2, "folder": str(tmp_path)}
-    assert run_command(settings, "tea.brew", {"cups": 2}) == answer
+    result = {"cups": 2, "folder": str(tmp_path)}
+    assert run_command(settings, "tea.brew", {"cups": 2}) == result
     product = build(settings)
     opened = ControlChannel(tmp_path, product.context)
     try:
-        assert send_command(tmp_path, "tea.brew", {"cups": 2}) == answer
+        assert send_command(tmp_path, "tea.brew", {"cups": 2}) == result
     finally:
         opened.close(5)
         product.stop()
 
 
-def test_a_process_of_an_earlier_version_gets_the_name_that_it_has(tmp_path: Path) -> None:
-    """And the other way: what it stored under that name is finished here."""
+def test_former_command_names_are_sent_to_earlier_versions_and_accepted_from_them(tmp_path: Path) -> None:
     received = []
 
     def respond(listener: socket.socket) -> None:
@@ -138,16 +134,16 @@ def test_a_process_of_an_earlier_version_gets_the_name_that_it_has(tmp_path: Pat
         product.stop()
 
 
-def test_a_command_that_nobody_knows_is_refused_where_nothing_runs_too(tmp_path: Path) -> None:
-    with pytest.raises(SwitchroomError, match=r"no command 'count\.unheard'"):
-        run_command_with(tmp_path, "count.unheard", {}, nullcontext, lambda _: None, lambda _: None)
-    assert send_command(tmp_path, "count.up", {"to": 1}) is None, "the way is free again"
+def test_an_unknown_command_is_rejected_without_a_running_process(tmp_path: Path) -> None:
+    with pytest.raises(SwitchroomError, match=r"no command 'count\.unknown'"):
+        run_command_with(tmp_path, "count.unknown", {}, nullcontext, lambda _: None, lambda _: None)
+    assert send_command(tmp_path, "count.up", {"to": 1}) is None, "the channel is closed"
 
 
-def test_the_socket_is_for_its_owner_only_and_its_path_may_be_long(tmp_path: Path) -> None:
+def test_the_socket_is_accessible_to_its_owner_only_and_its_path_may_be_long(tmp_path: Path) -> None:
     deep = tmp_path / ("d" * 120) / ("e" * 120)
     deep.mkdir(parents=True)
-    opened = ControlChannel(deep, StandIn(settings_for(deep)))
+    opened = ControlChannel(deep, StubProduct(settings_for(deep)))
     try:
         assert (deep / SOCKET_FILE).stat().st_mode & 0o777 == 0o600
         assert send_command(deep, "count.up", {"to": 1}) is not None
@@ -156,8 +152,8 @@ def test_the_socket_is_for_its_owner_only_and_its_path_may_be_long(tmp_path: Pat
     assert not (deep / SOCKET_FILE).exists()
 
 
-def test_work_that_is_cut_short_by_the_end_of_the_process_says_what_is_left(tmp_path: Path) -> None:
-    opened = ControlChannel(tmp_path, StandIn(settings_for(tmp_path)))
+def test_a_command_interrupted_by_a_stop_returns_the_remaining_work(tmp_path: Path) -> None:
+    opened = ControlChannel(tmp_path, StubProduct(settings_for(tmp_path)))
 
     def end(facts: dict[str, Any]) -> None:
         opened.stopping.set()
@@ -168,64 +164,62 @@ def test_work_that_is_cut_short_by_the_end_of_the_process_says_what_is_left(tmp_
     opened.close(5)
 
 
-def test_work_ends_when_its_caller_goes_away(tmp_path: Path) -> None:
+def test_a_command_is_cancelled_when_its_client_disconnects(tmp_path: Path) -> None:
     ended: list[dict[str, Any]] = []
 
-    class GoneAway(Exception):
+    class Disconnected(Exception):
         pass
 
-    def go_away(facts: dict[str, Any]) -> None:
-        raise GoneAway
+    def disconnect(facts: dict[str, Any]) -> None:
+        raise Disconnected
 
     opened = ControlChannel(tmp_path, SimpleNamespace(folder=tmp_path, ended=ended))
     try:
-        with pytest.raises(GoneAway):
-            send_command(tmp_path, "count.watched", {"to": 5, "gate": str(tmp_path / "never")}, go_away)
+        with pytest.raises(Disconnected):
+            send_command(tmp_path, "count.watched", {"to": 5, "gate": str(tmp_path / "never")}, disconnect)
         wait_for(lambda: ended, "end of the work")
         assert ended[0]["from"] == 1
     finally:
         opened.close(5)
 
 
-# --- real processes --------------------------------------------------------------------------------------
+# --- processes --------------------------------------------------------------------------------------
 
 
 def lines_of(process: Running) -> list[dict[str, Any]]:
     return [json.loads(line) for line in process.out]
 
 
-def test_a_command_is_done_by_a_running_serve(start: Start, tmp_path: Path) -> None:
+def test_a_command_runs_in_a_running_serve(start: Start, tmp_path: Path) -> None:
     server = start("-m", "tests.server.stub_product", tmp_path, 0)
     assert server.port
     command = start("-m", "tests.server.stub_command", tmp_path, 2)
     assert command.ended() == 0
     assert [line["done"] for line in lines_of(command)] == [1, 2, 2]
-    assert lines_of(command)[-1]["mine"] is False
+    assert lines_of(command)[-1]["is_own_process"] is False
 
 
-def test_a_command_works_alone_where_nothing_runs_and_leaves_nothing_behind(
+def test_without_a_running_process_a_command_runs_itself_and_removes_its_socket(
     start: Start, tmp_path: Path
 ) -> None:
     command = start("-m", "tests.server.stub_command", tmp_path, 2)
     assert command.ended() == 0
-    assert lines_of(command)[-1]["mine"] is True
+    assert lines_of(command)[-1]["is_own_process"] is True
     assert not (tmp_path / SOCKET_FILE).exists()
 
 
-def test_a_second_command_is_done_by_the_one_that_works_alone(start: Start, tmp_path: Path) -> None:
+def test_a_second_command_runs_in_the_process_of_the_first(start: Start, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     first = start("-m", "tests.server.stub_command", tmp_path, 2, gate)
     wait_for(lambda: first.out, "first progress")
     second = start("-m", "tests.server.stub_command", tmp_path, 3)
     assert second.ended() == 0
-    assert lines_of(second)[-1] == {"done": 3, "pid": first.pid, "mine": False}
+    assert lines_of(second)[-1] == {"done": 3, "pid": first.pid, "is_own_process": False}
     gate.touch()
     assert first.ended() == 0
 
 
-def test_a_starting_serve_takes_over_at_the_next_commit_and_finishes_the_work(
-    start: Start, tmp_path: Path
-) -> None:
+def test_a_starting_serve_takes_over_a_command_and_finishes_it(start: Start, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     command = start("-m", "tests.server.stub_command", tmp_path, 3, gate)
     wait_for(lambda: command.out, "first progress")
@@ -236,10 +230,10 @@ def test_a_starting_serve_takes_over_at_the_next_commit_and_finishes_the_work(
     assert command.ended() == 0
     assert command.err == ["`switchroom serve` is starting and takes over this command"]
     assert [line["done"] for line in lines_of(command)] == [1, 2, 3, 3]
-    assert lines_of(command)[-1]["mine"] is False
+    assert lines_of(command)[-1]["is_own_process"] is False
 
 
-def test_a_serve_finishes_what_it_took_over_even_if_the_command_dies(start: Start, tmp_path: Path) -> None:
+def test_a_serve_finishes_a_command_it_took_over_from_a_killed_process(start: Start, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     command = start("-m", "tests.server.stub_command", tmp_path, 3, gate)
     wait_for(lambda: command.out, "first progress")
@@ -252,12 +246,12 @@ def test_a_serve_finishes_what_it_took_over_even_if_the_command_dies(start: Star
     assert (tmp_path / "counted").read_text() == "3"
 
 
-def test_a_serve_finishes_what_a_command_left_that_was_killed_on_its_way_to_it(
+def test_a_serve_finishes_a_command_whose_process_was_killed_before_the_hand_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    product, health = StandIn(settings_for(tmp_path)), Health()
+    product, health = StubProduct(settings_for(tmp_path)), Health()
 
-    def asked_to_yield(facts: dict[str, Any]) -> None:
+    def request_yield(facts: dict[str, Any]) -> None:
         if facts == {"done": 2}:
             send_command(tmp_path, YIELD_COMMAND, {})
 
@@ -268,41 +262,41 @@ def test_a_serve_finishes_what_a_command_left_that_was_killed_on_its_way_to_it(
         raise Killed
 
     with pytest.raises(Killed):
-        run_command_with(tmp_path, "count.up", {"to": 5}, lambda: nullcontext(product), asked_to_yield, die)
+        run_command_with(tmp_path, "count.up", {"to": 5}, lambda: nullcontext(product), request_yield, die)
     serve = UnfinishedCommands(tmp_path, product, health)
     serve.finish_due()
-    assert not (tmp_path / "counted").exists(), "the command may come for it"
+    assert not (tmp_path / "counted").exists(), "the process of the command may still connect"
     monkeypatch.setattr(unfinished_commands, "GRACE_SECONDS", 0)
     counted: list[int] = []
     monkeypatch.setattr(health, "beat", counted.append)
     serve.finish_due()
     assert (tmp_path / "counted").read_text() == "5"
-    assert len(counted) == 3, "the first two are not done again"
+    assert len(counted) == 3, "the first two steps are not repeated"
     serve.finish_due()
     assert not (tmp_path / unfinished_commands.UNFINISHED_FILE).exists()
 
 
-def test_what_a_serve_can_not_finish_before_its_own_end_is_left_to_the_next(
+def test_a_command_that_a_serve_cannot_finish_before_its_stop_is_left_to_the_next(
     tmp_path: Path,
 ) -> None:
-    product = StandIn(settings_for(tmp_path))
-    asked = {"to": 3, "gate": str(tmp_path / "gate")}
-    unfinished_commands.save(tmp_path, "count.up", asked)
+    product = StubProduct(settings_for(tmp_path))
+    arguments = {"to": 3, "gate": str(tmp_path / "gate")}
+    unfinished_commands.save(tmp_path, "count.up", arguments)
     serve = UnfinishedCommands(tmp_path, product, Health())
     opened = ControlChannel(tmp_path, product, finish_command=serve.finish)
     try:
         with pytest.raises(CommandMoved):
-            send_command(tmp_path, "count.up", asked, lambda _: opened.stopping.set(), finish=True)
+            send_command(tmp_path, "count.up", arguments, lambda _: opened.stopping.set(), finish=True)
     finally:
         opened.close(5)
-    kept = json.loads((tmp_path / unfinished_commands.UNFINISHED_FILE).read_text())
-    assert kept["arguments"] == {**asked, "from": 1}
+    stored = json.loads((tmp_path / unfinished_commands.UNFINISHED_FILE).read_text())
+    assert stored["arguments"] == {**arguments, "from": 1}
     (tmp_path / "gate").touch()
-    assert serve.finish("count.up", kept["arguments"], Progress(lambda _: None, lambda: True))["done"] == 3
+    assert serve.finish("count.up", stored["arguments"], Progress(lambda _: None, lambda: True))["done"] == 3
     assert not (tmp_path / unfinished_commands.UNFINISHED_FILE).exists()
 
 
-def test_work_left_that_hangs_is_cut_by_the_products_end(
+def test_an_unfinished_command_that_hangs_is_cancelled_by_the_stop_of_the_product(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(unfinished_commands, "GRACE_SECONDS", 0)
@@ -324,7 +318,7 @@ def test_work_left_that_hangs_is_cut_by_the_products_end(
     scheduler.stop(10)
 
 
-def test_work_goes_on_alone_when_the_serve_that_does_it_stops(start: Start, tmp_path: Path) -> None:
+def test_a_command_continues_in_its_own_process_when_the_serve_stops(start: Start, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     server = start("-m", "tests.server.stub_product", tmp_path, 0)
     assert server.port
@@ -334,10 +328,10 @@ def test_work_goes_on_alone_when_the_serve_that_does_it_stops(start: Start, tmp_
     assert server.ended() == 0
     gate.touch()
     assert command.ended() == 0
-    assert lines_of(command)[-1] == {"done": 2, "pid": command.pid, "mine": True}
+    assert lines_of(command)[-1] == {"done": 2, "pid": command.pid, "is_own_process": True}
 
 
-def test_a_command_says_so_when_the_serve_that_does_it_is_killed(start: Start, tmp_path: Path) -> None:
+def test_a_command_fails_with_an_error_when_the_serve_is_killed(start: Start, tmp_path: Path) -> None:
     server = start("-m", "tests.server.stub_product", tmp_path, 0)
     assert server.port
     command = start("-m", "tests.server.stub_command", tmp_path, 2, tmp_path / "never")
@@ -349,9 +343,9 @@ def test_a_command_says_so_when_the_serve_that_does_it_is_killed(start: Start, t
     ]
 
 
-def test_a_command_killed_while_it_works_alone_leaves_the_way_free(start: Start, tmp_path: Path) -> None:
+def test_a_command_can_start_after_another_was_killed(start: Start, tmp_path: Path) -> None:
     command = start("-m", "tests.server.stub_command", tmp_path, 2, tmp_path / "never")
     wait_for(lambda: command.out, "first progress")
     command.signal(signal.SIGKILL)
-    again = start("-m", "tests.server.stub_command", tmp_path, 2)
-    assert again.ended() == 0
+    second = start("-m", "tests.server.stub_command", tmp_path, 2)
+    assert second.ended() == 0

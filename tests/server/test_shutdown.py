@@ -1,4 +1,4 @@
-"""The watch for a worker's end."""
+"""Pipe by which the supervisor stops a worker."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ def pipe() -> Iterator[tuple[int, int]]:
     os.close(ends[0])
 
 
-def test_it_tells_that_it_lives_what_is_asked_and_that_nobody_holds_the_other_end(
+def test_the_watch_reports_a_heartbeat_a_stop_request_and_a_closed_pipe(
     pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shutdown, "TICK_MILLISECONDS", 5)
-    alive, asked, orphaned = threading.Event(), threading.Event(), threading.Event()
-    thread = shutdown.watch_stop_pipe(pipe[0], asked.set, orphaned.set, alive.set)
+    alive, stop_requested, orphaned = threading.Event(), threading.Event(), threading.Event()
+    thread = shutdown.watch_stop_pipe(pipe[0], stop_requested.set, orphaned.set, alive.set)
     assert alive.wait(30)
-    assert not asked.is_set()
+    assert not stop_requested.is_set()
     os.write(pipe[1], b"x")
-    assert asked.wait(30)
+    assert stop_requested.wait(30)
     alive.clear()
-    assert alive.wait(30), "it watches on while the worker stops"
+    assert alive.wait(30), "heartbeats continue while the worker stops"
     assert not orphaned.is_set()
     os.close(pipe[1])
     assert orphaned.wait(30)

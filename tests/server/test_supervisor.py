@@ -1,4 +1,4 @@
-"""The supervisor and its worker: starts that are refused, stops that are clean, and kills at any time."""
+"""Supervisor and worker: rejected starts, clean stops and kills."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def worker_of(server: Running) -> int:
     return int(pid)
 
 
-def waited(server: Running) -> bool:
-    """Whether it stopped only when its patience with open requests was at an end."""
+def has_waited(server: Running) -> bool:
+    """Return whether the stop waited for open requests until its time limit."""
     return any("requests are still running" in line for line in server.err)
 
 
@@ -35,7 +35,7 @@ def server(start: Start, tmp_path: Path) -> Running:
     return start("-m", "tests.server.stub_product", tmp_path / "data", 0)
 
 
-def test_a_second_start_on_the_same_data_says_who_holds_it(
+def test_a_second_start_on_the_same_data_names_the_process_that_uses_it(
     server: Running, start: Start, tmp_path: Path
 ) -> None:
     assert server.port
@@ -46,7 +46,7 @@ def test_a_second_start_on_the_same_data_says_who_holds_it(
     assert get(server.port)
 
 
-def test_a_port_in_use_is_named_even_if_its_owner_would_share_it(start: Start, tmp_path: Path) -> None:
+def test_a_port_in_use_is_an_error_even_with_so_reuseport(start: Start, tmp_path: Path) -> None:
     with socket.socket() as other:
         other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         other.bind(("127.0.0.1", 0))
@@ -61,12 +61,12 @@ def test_a_port_in_use_is_named_even_if_its_owner_would_share_it(start: Start, t
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_it_stops_cleanly_with_live_streams_open(server: Running, tmp_path: Path, number: int) -> None:
+def test_a_stop_by_signal_with_open_streams_is_clean(server: Running, tmp_path: Path, number: int) -> None:
     worker = worker_of(server)
     with open_stream(server.port), open_stream(server.port):
         server.signal(number)
         assert server.ended() == 0
-    assert not waited(server)
+    assert not has_waited(server)
     assert not alive(worker)
     assert (tmp_path / "data" / "stopped-cleanly").read_text() == str(worker)
 
@@ -78,31 +78,31 @@ def test_idle_and_half_sent_connections_do_not_delay_a_stop(server: Running) -> 
         server.signal(signal.SIGTERM)
         assert server.ended() == 0
         assert idle.recv(4096)
-    assert not waited(server)
+    assert not has_waited(server)
 
 
-def test_a_request_under_way_gets_its_answer_before_the_end(server: Running, tmp_path: Path) -> None:
+def test_a_running_request_gets_its_response_before_the_stop(server: Running, tmp_path: Path) -> None:
     with socket.create_connection(("127.0.0.1", server.port)) as slow:
         slow.sendall(b"GET /slow HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        wait_for((tmp_path / "data" / "asked").exists, "the request")
+        wait_for((tmp_path / "data" / "requested").exists, "the request")
         server.signal(signal.SIGTERM)
         assert b"200 OK" in slow.recv(4096)
     assert server.ended() == 0
 
 
-def test_it_stops_within_ten_seconds_though_a_request_hangs(server: Running, tmp_path: Path) -> None:
+def test_a_stop_ends_within_ten_seconds_with_a_hanging_request(server: Running, tmp_path: Path) -> None:
     with socket.create_connection(("127.0.0.1", server.port)) as hanging:
         hanging.sendall(b"GET /hang HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        wait_for((tmp_path / "data" / "asked").exists, "the request")
+        wait_for((tmp_path / "data" / "requested").exists, "the request")
         server.signal(signal.SIGTERM)
         assert server.ended() == 0
-    assert waited(server)
+    assert has_waited(server)
     assert not any("did not stop" in line for line in server.err)
     assert product_worker.DRAIN_SECONDS + product_worker.STOP_SECONDS < 10
     assert (tmp_path / "data" / "stopped-cleanly").exists()
 
 
-def test_a_worker_that_is_asked_to_end_by_itself_ends_its_streams_and_is_replaced(server: Running) -> None:
+def test_a_worker_that_gets_sigterm_ends_its_streams_and_is_replaced(server: Running) -> None:
     worker = worker_of(server)
     with open_stream(server.port):
         os.kill(worker, signal.SIGTERM)
@@ -110,17 +110,17 @@ def test_a_worker_that_is_asked_to_end_by_itself_ends_its_streams_and_is_replace
     assert worker_of(server) != worker
 
 
-def test_the_worker_of_a_killed_supervisor_ends_at_once_and_a_new_start_works_at_once(
+def test_the_worker_of_a_killed_supervisor_ends_and_a_new_start_succeeds(
     server: Running, start: Start, tmp_path: Path
 ) -> None:
     port = server.port
     worker = worker_of(server)
     with open_stream(port):
         server.signal(signal.SIGKILL)
-        again = start("-m", "tests.server.stub_product", tmp_path / "data", port)
-        assert again.port == port
+        second = start("-m", "tests.server.stub_product", tmp_path / "data", port)
+        assert second.port == port
     assert not alive(worker)
-    assert worker_of(again) != worker
+    assert worker_of(second) != worker
 
 
 def test_a_killed_worker_is_replaced_while_connections_wait(server: Running) -> None:
@@ -133,7 +133,7 @@ def test_a_killed_worker_is_replaced_while_connections_wait(server: Running) -> 
     assert server.ended() == 0
 
 
-def test_a_product_that_cannot_start_is_one_line_and_no_crash_loop(start: Start, tmp_path: Path) -> None:
+def test_a_product_that_cannot_start_exits_with_one_error_line(start: Start, tmp_path: Path) -> None:
     server = start("-m", "tests.server.stub_product", tmp_path / "data", 0, "refuses")
     assert server.ended() == 1
     assert server.err == ["switchroom: mirror.db was written by a newer version"]
@@ -145,14 +145,14 @@ def test_settings_of_the_environment_do_not_reach_requests(start: Start, tmp_pat
     assert get(server.port).endswith(" []")
 
 
-def test_a_data_dir_that_cannot_be_written_is_one_line(start: Start, tmp_path: Path) -> None:
+def test_a_data_dir_that_cannot_be_written_is_one_error_line(start: Start, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     server = start("-m", "tests.server.stub_product", tmp_path / "file", 0)
     assert server.ended() == 1
     assert server.err[0].startswith(f"switchroom: storage.data_dir: {tmp_path}/file cannot be written:")
 
 
-def test_a_stop_while_it_is_still_starting_is_a_clean_stop(start: Start, tmp_path: Path) -> None:
+def test_a_stop_during_the_start_is_clean(start: Start, tmp_path: Path) -> None:
     server = start("-m", "tests.server.stub_product", tmp_path / "data", 0, "lingers")
     wait_for((tmp_path / "data" / "lingering").exists, "start of the product")
     server.signal(signal.SIGTERM)
@@ -160,13 +160,13 @@ def test_a_stop_while_it_is_still_starting_is_a_clean_stop(start: Start, tmp_pat
     assert server.err == []
 
 
-def test_files_are_for_their_owner_only(server: Running, tmp_path: Path) -> None:
+def test_files_are_accessible_to_their_owner_only(server: Running, tmp_path: Path) -> None:
     assert server.port
     for path in (tmp_path / "data").iterdir():
         assert path.stat().st_mode & 0o077 == 0, path
 
 
-def test_it_serves_https_with_a_configured_pair(start: Start, tmp_path: Path) -> None:
+def test_a_configured_key_pair_serves_https(start: Start, tmp_path: Path) -> None:
     authority = trustme.CA()
     issued = authority.issue_cert("localhost")
     issued.private_key_pem.write_to_path(tmp_path / "key.pem")
@@ -181,7 +181,7 @@ def test_it_serves_https_with_a_configured_pair(start: Start, tmp_path: Path) ->
             assert b"200 OK" in secure.recv(4096)
 
 
-def test_a_key_of_another_certificate_is_a_mistake_that_names_its_settings(
+def test_a_key_of_another_certificate_is_an_error_that_names_the_settings(
     start: Start, tmp_path: Path
 ) -> None:
     authority = trustme.CA()
@@ -192,7 +192,7 @@ def test_a_key_of_another_certificate_is_a_mistake_that_names_its_settings(
     assert server.err[0].startswith("switchroom: server.tls_cert and server.tls_key are not a valid pair")
 
 
-def test_idle_connections_far_beyond_the_threads_keep_nobody_out(server: Running) -> None:
+def test_500_idle_connections_do_not_block_a_request(server: Running) -> None:
     port = server.port
     idle = [socket.create_connection(("127.0.0.1", port)) for _ in range(500)]
     try:

@@ -1,4 +1,4 @@
-"""What data_dir keeps: the webhook secret made at the first start, and whose account it holds."""
+"""Files of data_dir: the generated webhook secret and the account."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def settings(
     return Settings.model_validate({"platform": platform, "storage": {"data_dir": folder}, **more})
 
 
-def test_a_secret_is_made_once_and_kept_for_its_owner_only(tmp_path: Path) -> None:
+def test_a_secret_is_generated_once_and_readable_by_its_owner_only(tmp_path: Path) -> None:
     folder = tmp_path / "data"
     (secret,) = load_webhook_secrets(settings(folder))
     assert len(secret) >= 43
@@ -41,12 +41,12 @@ def test_a_secret_is_made_once_and_kept_for_its_owner_only(tmp_path: Path) -> No
     assert load_webhook_secrets(settings(tmp_path / "other")) != [secret]
 
 
-def test_configured_secrets_go_before_it(tmp_path: Path) -> None:
+def test_configured_secrets_replace_the_generated_one(tmp_path: Path) -> None:
     assert load_webhook_secrets(settings(tmp_path, webhooks={"secret": ["new", "old"]})) == ["new", "old"]
     assert not (tmp_path / SECRET_FILE).exists()
 
 
-def test_an_emptied_secret_file_is_told_and_not_accepted(tmp_path: Path) -> None:
+def test_an_empty_secret_file_is_an_error(tmp_path: Path) -> None:
     (tmp_path / SECRET_FILE).write_text("\n")
     with pytest.raises(SwitchroomError, match="is empty"):
         load_webhook_secrets(settings(tmp_path))
@@ -66,18 +66,18 @@ def test_a_data_dir_belongs_to_one_account(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("customer", "known", "kept"), [(7, 7, True), ("7", 7, True), (8, 7, False), (7, None, False)]
+    ("customer", "mirrored", "is_accepted"), [(7, 7, True), ("7", 7, True), (8, 7, False), (7, None, False)]
 )
-def test_another_login_of_the_same_customer_keeps_its_data(
-    tmp_path: Path, customer: object, known: object, kept: bool
+def test_another_login_is_accepted_only_for_the_mirrored_customer(
+    tmp_path: Path, customer: object, mirrored: object, is_accepted: bool
 ) -> None:
     server = Server()
     server.routes["*"] = lambda _, reply: reply.json({"data": {"id": 9, "customer_id": customer}})
     before = settings(tmp_path, base_url=f"{server.url}/v1.2")
     claim_data_dir(before)
     mirror = open_mirror(tmp_path / "mirror.db")
-    if known is not None:
-        me = {"id": 1, "customer_id": known}
+    if mirrored is not None:
+        me = {"id": 1, "customer_id": mirrored}
         mirror.write(
             lambda tx: upsert(
                 tx, get_resource("me"), [JsonRecord(json.dumps(me), me)], source="sync", requested_at="2026"
@@ -86,7 +86,7 @@ def test_another_login_of_the_same_customer_keeps_its_data(
     mirror.close()
     other = settings(tmp_path, base_url=f"{server.url}/v1.2", user="100002")
     try:
-        if kept:
+        if is_accepted:
             claim_data_dir(other, lambda: is_same_customer(other))
             claim_data_dir(other)
         else:
@@ -97,14 +97,14 @@ def test_another_login_of_the_same_customer_keeps_its_data(
         server.close()
 
 
-def test_a_platform_that_is_away_leaves_the_data_with_whom_it_belongs(tmp_path: Path) -> None:
+def test_another_login_is_rejected_while_the_platform_is_unreachable(tmp_path: Path) -> None:
     claim_data_dir(settings(tmp_path, base_url=NOWHERE))
     other = settings(tmp_path, base_url=NOWHERE, user="100002")
     with pytest.raises(ConfigurationError, match="holds account 100001"):
         claim_data_dir(other, lambda: is_same_customer(other))
 
 
-def test_a_damaged_account_file_is_told(tmp_path: Path) -> None:
+def test_a_damaged_account_file_is_an_error(tmp_path: Path) -> None:
     (tmp_path / ACCOUNT_FILE).write_text("{")
     with pytest.raises(SwitchroomError, match="is damaged"):
         claim_data_dir(settings(tmp_path))

@@ -1,4 +1,4 @@
-"""config.example.toml names every key there is, with its default and its help, and nothing else."""
+"""config.example.toml contains all keys with their defaults and help."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from integration.settings.sources import iterate_keys
 EXAMPLE = Path(__file__).parents[2] / "config.example.toml"
 
 
-def uncommented() -> dict[str, dict[str, Any]]:
+def read_uncommented() -> dict[str, dict[str, Any]]:
     lines = EXAMPLE.read_text("utf-8").splitlines()
     return tomllib.loads(
         "\n".join(line[1:] if line[:1] == "#" and line[:2] not in ("#", "# ") else line for line in lines)
     )
 
 
-def test_it_is_what_the_settings_write() -> None:
+def test_the_example_equals_the_rendered_manual() -> None:
     assert EXAMPLE.read_text("utf-8") == render_manual()
 
 
-def test_its_keys_are_the_keys_of_the_settings_both_ways() -> None:
-    assert [(section, key) for section, table in uncommented().items() for key in table] == [
+def test_the_example_has_exactly_the_keys_of_the_settings() -> None:
+    assert [(section, key) for section, table in read_uncommented().items() for key in table] == [
         (section, key) for section, key, _ in iterate_keys(Settings)
     ]
 
 
-def test_its_values_are_the_defaults_where_there_are_any() -> None:
-    example = Settings.model_validate(uncommented())
+def test_the_values_of_the_example_are_the_defaults() -> None:
+    example = Settings.model_validate(read_uncommented())
     plain = Settings.model_validate({"platform": {"base_url": "https://api.example.com"}})
     for section, key, info in iterate_keys(Settings):
         if info.default is not None and not info.is_required():
@@ -42,11 +42,11 @@ def test_its_values_are_the_defaults_where_there_are_any() -> None:
             )
 
 
-def test_every_key_has_its_help() -> None:
+def test_each_key_has_a_help_text() -> None:
     assert all(info.description for _, _, info in iterate_keys(Settings))
 
 
-def test_the_copied_file_as_it_is_lacks_only_credentials() -> None:
+def test_the_unchanged_example_lacks_only_credentials() -> None:
     from integration.core.errors import ConfigurationError
     from integration.settings.model import load
 

@@ -199,7 +199,9 @@ def test_an_invalid_parameter_is_rejected_with_its_name(
 
 
 def test_a_list_of_more_than_the_maximum_of_values_is_rejected(table: sqlite3.Connection) -> None:
-    assert find_ids(table, ("id", "in", list(range(MAX_IN_VALUES)))) == [1, 2, 3, 4, 5, 6]
+    text = json.dumps([{"property": "id", "operator": "in", "value": list(range(MAX_IN_VALUES))}])
+    records = query.parse(CALLS, {"filter": text}).fetch_texts(table)
+    assert [json.loads(record)["id"] for record in records] == [1, 2, 3, 4, 5, 6]
     with pytest.raises(QueryError, match=str(MAX_IN_VALUES)):
         find_ids(table, ("id", "in", list(range(MAX_IN_VALUES + 1))))
 
