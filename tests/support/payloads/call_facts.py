@@ -1,4 +1,4 @@
-"""Webhooks, polls and records of calls, with the types of the platform and fictional numbers."""
+"""Webhooks, polls and records of calls, with the platform's field types."""
 
 from __future__ import annotations
 
@@ -55,9 +55,9 @@ def at(offset: float) -> str:
 
 @dataclass
 class Phone:
-    """One leg and its webhooks.
+    """One leg, as a source of webhooks.
 
-    `to` is the user whose phone rings; `started` and `connected` are seconds after T0.
+    `to`: platform user whose phone rings. `started` and `connected`: seconds after T0.
     """
 
     leg: int
@@ -78,7 +78,7 @@ class Phone:
     def event(self, what: str, when: float, micros: int | None = None, **more: Any) -> CallEvent:
         """Return the webhook `call.<what>` at `when` seconds after T0.
 
-        Its id contains the microseconds of `when`, or `micros`. `more` replaces fields of the payload.
+        Its id contains `micros`, by default the microseconds of `when`.
         """
         moment = T0 + when
         if micros is None:
@@ -127,7 +127,7 @@ def outbound_leg(leg: int = 201, **more: Any) -> Phone:
 
 
 def hold_events(*actions: tuple[str, float]) -> list[CallEvent]:
-    """Return the webhooks of a call connected at 5 s and ended at 60 s.
+    """Return webhooks of a call from 5 s to 60 s.
 
     `actions` are the webhooks between: ("hold" or "unhold", seconds after T0).
     """
@@ -142,7 +142,8 @@ def hold_events(*actions: tuple[str, float]) -> list[CallEvent]:
 def make_event(event_id: str, payload: dict[str, Any]) -> CallEvent:
     """Interpret a webhook as the inbox does.
 
-    The computation of calls accepts names that the catalogue lacks: these get their name afterwards.
+    The computation of calls accepts names that are not in the catalogue. Such events are interpreted as
+    `call.ringing` and renamed.
     """
     values = {"id": event_id, **payload}
     record = JsonRecord(json.dumps(values, separators=(",", ":")), values)
@@ -153,6 +154,10 @@ def make_event(event_id: str, payload: dict[str, Any]) -> CallEvent:
 
 
 def cdr(id_: int, leg: int, when: float, duration: int, billsec: int, **more: Any) -> dict[str, Any]:
+    """Return a CDR dated `when` seconds after T0.
+
+    `duration` and `billsec` are seconds.
+    """
     record: dict[str, Any] = {
         "id": id_, "live_id": leg, "parent_live_id": None, "root_live_id": None, "user_id": None,
         "type": "I", "calldate": at(when), "clid": None, "src_id": "0", "src_name": None, "src": CALLER,
@@ -169,6 +174,7 @@ def voicemail(id_: int, leg: int | None, parent: int | None = None) -> dict[str,
 
 
 def live(leg: int, state: str, started: float = 0, **more: Any) -> JsonRecord:
+    """Return an entry of `/calls`, begun `started` seconds after T0."""
     record: dict[str, Any] = {
         "id": leg, "state": state, "start_time": int(T0 + started), "connected_at": None, "src": CALLER,
         "src_id": "0", "dst": DDI, "context": "LOCAL_USER", "destination": "in", **more,
@@ -204,6 +210,7 @@ class CallMirror:
         return self.app.context.call_store
 
     def seed(self) -> None:
+        """Mirror three platform users, a ring group and a queue."""
         for id_, name in NAMES.items():
             first, last = name.split()
             self.put("users", {"id": id_, "ext": EXTENSIONS[id_], "first_name": first, "last_name": last})
@@ -211,7 +218,10 @@ class CallMirror:
         self.put("queues", {"id": QUEUE, "name": "Sales", "number": 602, "ring_time": 15, "retry": 5})
 
     def put(self, table: str, record: dict[str, Any], *, defer_calls: bool = False) -> None:
-        """Mirror a record of the collection `table`. Its calls are computed, unless `defer_calls`."""
+        """Mirror a record of the collection `table`.
+
+        Its calls are computed, unless `defer_calls`.
+        """
         self.mirror_db.write(lambda tx: put(tx, table, record, defer_calls=defer_calls))
 
     def clear(self) -> None:
@@ -228,7 +238,7 @@ class CallMirror:
         self.mirror_db.write(lambda tx: [tx.execute(f"DELETE FROM {table}") for table in tables])
 
     def apply(self, *facts: Fact, in_one_transaction: bool = False) -> None:
-        """Store each fact in a transaction of its own, or all in one."""
+        """Apply facts, in one transaction each, or in one for all."""
         if in_one_transaction:
             self.mirror_db.write(lambda tx: [self._apply(tx, fact) for fact in facts])
             return
@@ -242,26 +252,30 @@ class CallMirror:
         put(tx, *fact)
 
     def poll(self, *documents: JsonRecord, when: float) -> None:
+        """Apply a live poll `when` seconds after T0."""
         self.mirror_db.write(lambda tx: self.store.apply_poll(tx, documents, at(when)))
 
     def end_missing(self, *legs: int, when: float) -> None:
+        """End legs that the platform no longer lists, `when` seconds after T0."""
         self.mirror_db.write(lambda tx: self.store.end_missing_legs(tx, legs, at(when)))
 
     def tick(self, when: float) -> int:
+        """Evaluate the calls whose timers are due `when` seconds after T0."""
         return self.mirror_db.write(lambda tx: self.store.evaluate_due_calls(tx, T0 + when))
 
     def calls(self, *columns: str) -> list[Any]:
-        """Return the rows of `_calls` by id: dicts, or tuples of `columns`."""
+        """Rows of `_calls` by id, as dictionaries, or tuples of `columns`."""
         with self.mirror_db.read() as connection:
             rows = [dict(row) for row in connection.execute("SELECT * FROM _calls ORDER BY id")]
         return [tuple(row[name] for name in columns) for row in rows] if columns else rows
 
     def call(self) -> dict[str, Any]:
+        """Row of the only call."""
         (row,) = self.calls()
         return dict(row)
 
     def state(self) -> list[dict[str, Any]]:
-        """Return all computed rows, without change numbers."""
+        """Computed calls, legs and ids, without `change_no`."""
         with self.mirror_db.read() as connection:
             calls = [dict(row) for row in connection.execute("SELECT * FROM _calls ORDER BY id")]
             legs = [dict(row) for row in connection.execute("SELECT * FROM _legs ORDER BY leg_id")]
@@ -301,7 +315,7 @@ PEOPLE = Directory.build(
 def compute(
     facts: Iterable[Fact], knowledge: ReferenceData | None = None, now: float = T0 + 3600.0
 ) -> list[Any]:
-    """Compute the calls of `facts`, in this order, by pure functions without a database."""
+    """Compute the calls of `facts`, in their order, without a database."""
     knowledge = knowledge or ReferenceData(PEOPLE, PhoneNumbers("GB"))
     legs: dict[int, LegFacts] = {}
 
