@@ -1,4 +1,4 @@
-"""The whole product backed up while webhooks arrive, and started again from the copy (promise P25)."""
+"""Backup of a running product, and a start from it (promise P25)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.support.applications.data_dir import ask, webhook
 from tests.support.harness import Product, wait_for
 
 
-def test_a_backup_beside_a_busy_serve_starts_elsewhere_with_every_earlier_acknowledgement(
+def test_a_backup_beside_a_busy_serve_starts_with_all_webhooks_acknowledged_before(
     whole, tmp_path, monkeypatch
 ):
     product, simulator = whole.product, whole.simulator
@@ -30,13 +30,13 @@ def test_a_backup_beside_a_busy_serve_starts_elsewhere_with_every_earlier_acknow
     try:
         wait_for(lambda: len(acknowledged) > 50, "acknowledgements")
         before = set(acknowledged)
-        taken = product.command("backup", str(tmp_path / "backups"))
-        assert taken.returncode == 0, taken.stderr
+        backup_folder = product.command("backup", str(tmp_path / "backups"))
+        assert backup_folder.returncode == 0, backup_folder.stderr
         assert len(acknowledged) > len(before)
     finally:
         stop.set()
         sender.join()
-    folder = Path(taken.stdout.strip())
+    folder = Path(backup_folder.stdout.strip())
     refused = product.command("restore", str(folder), "--replace")
     assert refused.returncode == 1
     assert "in use by `switchroom serve`" in refused.stderr
@@ -47,10 +47,10 @@ def test_a_backup_beside_a_busy_serve_starts_elsewhere_with_every_earlier_acknow
         assert restored.returncode == 0, restored.stderr
         verified = product.command("verify")
         assert verified.returncode == 0, verified.stdout
-    ids = stored(tmp_path / "restored")
+    ids = list_event_ids(tmp_path / "restored")
     assert before <= ids
 
-    again = Product(
+    restored_product = Product(
         tmp_path / "restored",
         base_url=simulator.url,
         user_id=simulator.user_id,
@@ -59,15 +59,15 @@ def test_a_backup_beside_a_busy_serve_starts_elsewhere_with_every_earlier_acknow
         voicemail__download="false",
     )
     try:
-        # What the inbox held and the mirror had not applied yet is applied at the start.
-        wait_for(lambda: applied(tmp_path / "restored") >= len(ids), "every webhook applied")
+        # Webhooks that were stored and not applied are applied at the start.
+        wait_for(lambda: count_applied(tmp_path / "restored") >= len(ids), "every webhook applied")
     finally:
-        again.stop()
+        restored_product.stop()
 
 
-def stored(data_dir: Path) -> set[str]:
+def list_event_ids(data_dir: Path) -> set[str]:
     return {row[0] for row in ask(data_dir / "inbox.db", "SELECT event_id FROM inbox")}
 
 
-def applied(data_dir: Path) -> int:
+def count_applied(data_dir: Path) -> int:
     return int(ask(data_dir / "mirror.db", "SELECT count(*) FROM _applied")[0][0])

@@ -1,4 +1,4 @@
-"""`doctor` against real servers: each thing that is wrong has its line, its advice and its exit status."""
+"""`doctor`: line, advice and exit status of each fault."""
 
 from __future__ import annotations
 
@@ -21,15 +21,18 @@ from integration.cli.doctor import command
 from integration.core import process_lock
 from tests.support.harness import NOWHERE
 
-Answer = tuple[int, object]
+Response = tuple[int, object]
 
 
 @dataclass
 class Server:
-    """Answers paths with what `answers` gives for them; `skew` moves its Date header."""
+    """HTTP server with a function per path in `responses`.
+
+    `skew` is added to the time in its Date header.
+    """
 
     certificates: object = None
-    answers: dict[str, Callable[[dict], Answer]] = field(default_factory=dict)
+    responses: dict[str, Callable[[dict], Response]] = field(default_factory=dict)
     skew: timedelta = timedelta()
 
     def __post_init__(self):
@@ -37,8 +40,10 @@ class Server:
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self):
-                say = owner.answers.get(self.path)
-                status, body = say(self.headers) if say else (404, {"message": "Not found", "errors": []})
+                respond = owner.responses.get(self.path)
+                status, body = (
+                    respond(self.headers) if respond else (404, {"message": "Not found", "errors": []})
+                )
                 content = body if isinstance(body, bytes) else json.dumps(body).encode()
                 self.send_response_only(status)
                 self.send_header("Date", format_datetime(datetime.now(UTC) + owner.skew, usegmt=True))
@@ -68,16 +73,18 @@ def platform():
     server = Server()
     expected = base64.b64encode(f"1000001:{'0' * 40}".encode()).decode()
 
-    def checked(body):
-        def say(headers):
+    def require_credentials(body):
+        def respond(headers):
             if headers["Authorization"] != f"Basic {expected}":
                 return 401, {"message": "Unauthorized", "errors": []}
             return 200, body
 
-        return say
+        return respond
 
-    server.answers["/v1.2/ping"] = checked({"message": "Pong"})
-    server.answers["/v1.2/me"] = checked({"data": {"id": 1000001, "is_root": True}, "links": {}})
+    server.responses["/v1.2/ping"] = require_credentials({"message": "Pong"})
+    server.responses["/v1.2/me"] = require_credentials(
+        {"data": {"id": 1000001, "is_root": True}, "links": {}}
+    )
     yield server
     server.close()
 
@@ -86,16 +93,16 @@ def platform():
 def public(certificates, monkeypatch):
     monkeypatch.setenv("SSL_CERT_FILE", str(certificates / "ca.pem"))
     server = Server(certificates)
-    server.answers[f"/webhooks/{'s' * 43}"] = lambda _: (200, b'{"status":"ready"}')
+    server.responses[f"/webhooks/{'s' * 43}"] = lambda _: (200, b'{"status":"ready"}')
     yield server
     server.close()
 
 
 @pytest.fixture
 def doctor(home, platform, public):
-    """`doctor(**settings)` → its lines by what they are about, and its exit status; all is well by default.
+    """Function that runs the command and returns (lines by subject, exit status).
 
-    `process=True` runs it as a process of its own.
+    Without settings no check fails. `process=True` runs it as a process.
     """
     (home.data_dir / "account.json").unlink()
 
@@ -120,7 +127,7 @@ def doctor(home, platform, public):
     return run
 
 
-def test_a_good_installation_fails_nothing(doctor, home):
+def test_a_healthy_installation_passes_all_checks(doctor, home):
     with process_lock.acquire(home.data_dir, "serve"):
         lines, status = doctor(process=True)
     assert status == 0
@@ -144,7 +151,7 @@ def test_a_good_installation_fails_nothing(doctor, home):
 
 
 @pytest.mark.parametrize(("version", "level"), [((3, 40, 1), "warn"), ((3, 51, 3), "ok"), ((4, 0, 0), "ok")])
-def test_an_old_sqlite_is_warned_of(doctor, monkeypatch, version, level):
+def test_an_old_sqlite_causes_a_warning(doctor, monkeypatch, version, level):
     monkeypatch.setattr(sqlite3, "sqlite_version_info", version)
     lines, status = doctor()
     assert status == 0
@@ -152,7 +159,7 @@ def test_an_old_sqlite_is_warned_of(doctor, monkeypatch, version, level):
     assert f"version {sqlite3.sqlite_version}" in lines["SQLite"][1]
 
 
-def test_wrong_settings_are_all_told_with_exit_2(doctor, tmp_path):
+def test_invalid_settings_exit_with_2(doctor, tmp_path):
     path = tmp_path / "wrong.toml"
     path.write_text('[platform]\nbase_url = "ftp://example.com"\n[server]\nprot = 1\n')
     lines, status = doctor("--config", str(path), platform__base_url="ftp://example.com")
@@ -160,87 +167,88 @@ def test_wrong_settings_are_all_told_with_exit_2(doctor, tmp_path):
     assert lines["configuration"][0] == "fail"
 
 
-def test_a_platform_that_is_away(doctor):
+def test_an_unreachable_platform_fails(doctor):
     lines, status = doctor(platform__base_url=NOWHERE)
     assert status == 1
     assert lines["platform"][0] == "fail"
     assert "connection" in lines["platform"][1]
 
 
-def test_refused_credentials(doctor):
+def test_rejected_credentials_fail(doctor):
     lines, status = doctor(platform__api_key="1" * 40)
     assert status == 1
     assert lines["credentials"][0] == "fail"
     assert "platform.api_key" in lines["credentials"][1]
 
 
-def test_a_wrong_base_url(doctor, platform):
+def test_a_wrong_base_url_fails_with_advice(doctor, platform):
     lines, status = doctor(platform__base_url=platform.url + "/v9")
     assert status == 1
     assert "check platform.base_url" in lines["platform"][1]
 
 
-def test_credentials_of_somebody_who_is_no_administrator(doctor, platform):
-    platform.answers["/v1.2/me"] = lambda _: (200, {"data": {"id": 1, "is_root": "0"}, "links": {}})
+def test_credentials_of_another_user_than_an_administrator_cause_a_warning(doctor, platform):
+    platform.responses["/v1.2/me"] = lambda _: (200, {"data": {"id": 1, "is_root": "0"}, "links": {}})
     lines, status = doctor()
     assert status == 0
     assert lines["credentials"][0] == "warn"
 
 
 @pytest.mark.parametrize(
-    ("seconds", "level", "way"), [(60, "warn", "behind"), (-60, "warn", "ahead"), (-9000, "fail", "ahead")]
+    ("seconds", "level", "direction"),
+    [(60, "warn", "behind"), (-60, "warn", "ahead"), (-9000, "fail", "ahead")],
 )
-def test_a_clock_that_is_wrong(doctor, platform, seconds, level, way):
+def test_a_clock_difference_causes_a_warning_or_fails(doctor, platform, seconds, level, direction):
     platform.skew = timedelta(seconds=seconds)
     lines, status = doctor()
     assert lines["clock"][0] == level
-    assert way in lines["clock"][1]
+    assert direction in lines["clock"][1]
     assert status == (level == "fail")
 
 
-def test_the_data_of_another_account(doctor, home):
+def test_data_of_another_account_fails(doctor, home):
     (home.data_dir / "account.json").write_text('{"base_url": "https://api.example.com", "account": "7"}')
     lines, status = doctor()
     assert status == 1
     assert "holds account 7" in lines["account"][1]
 
 
-def test_a_data_dir_that_cannot_be_written(doctor):
+def test_a_data_dir_that_cannot_be_written_fails(doctor):
     lines, status = doctor(storage__data_dir="/proc/switchroom")
     assert status == 1
     assert lines["data_dir"][0] == "fail"
 
 
-def test_a_data_dir_that_is_a_file(doctor, tmp_path):
+def test_a_data_dir_that_is_a_file_fails(doctor, tmp_path):
     (tmp_path / "file").write_text("")
     lines, status = doctor(storage__data_dir=str(tmp_path / "file"))
     assert status == 1
     assert "is not a folder" in lines["data_dir"][1]
 
 
-def test_it_leaves_no_file_behind(doctor, home):
+def test_doctor_leaves_no_file_behind(doctor, home):
     before = {path.name for path in home.data_dir.iterdir()}
     doctor()
-    # SQLite makes and keeps the files it shares with other readers.
+    # SQLite creates and keeps -wal and -shm files for readers.
     after = {path.name for path in home.data_dir.iterdir() if not path.name.endswith(("-wal", "-shm"))}
     assert after == before
 
 
-def test_a_data_dir_that_others_can_enter(doctor, home):
+def test_a_data_dir_with_access_for_others_causes_a_warning(doctor, home):
     home.data_dir.chmod(0o755)
     lines, _ = doctor()
     assert lines["data_dir"][0] == "warn"
     assert "chmod 700" in lines["data_dir"][1]
 
 
-def test_a_missing_database(doctor, home):
+def test_a_missing_database_fails(doctor, home):
     (home.data_dir / "house.db").unlink()
     lines, status = doctor()
     assert status == 1
     assert lines["house.db"][0] == "fail"
 
 
-def test_a_folder_that_was_never_used_is_left_untouched(doctor, tmp_path):
+def test_an_unused_folder_is_not_created(doctor, tmp_path):
     lines, _ = doctor(storage__data_dir=str(tmp_path / "fresh"))
     assert lines["data_dir"][0] == "ok"
     assert "not checked" in lines["public address"][1]
@@ -254,17 +262,17 @@ class TestPublicAddress:
         assert (level == "fail") == (status == 1)
         return level, text
 
-    def test_none(self, doctor):
+    def test_no_url_causes_a_warning(self, doctor):
         assert self.line(doctor, server__public_url="")[0] == "warn"
 
-    def test_nothing_listens(self, doctor):
+    def test_a_refused_connection_fails(self, doctor):
         url = "https://127.0.0.1:9"
         assert self.line(doctor, server__public_url=url) == (
             "fail",
             f"{url}: it refuses connections; check DNS, firewall and proxy",
         )
 
-    def test_a_certificate_that_nobody_trusts(self, doctor, monkeypatch):
+    def test_an_untrusted_certificate_fails(self, doctor, monkeypatch):
         monkeypatch.setenv("SSL_CERT_FILE", os.devnull)
         level, text = self.line(doctor)
         assert level == "fail"
@@ -280,26 +288,26 @@ class TestPublicAddress:
             (401, b"{}", "webhooks.username"),
         ],
     )
-    def test_another_answer(self, doctor, public, status, body, advice):
-        public.answers[f"/webhooks/{'s' * 43}"] = lambda _: (status, body)
+    def test_another_response_fails_with_advice(self, doctor, public, status, body, advice):
+        public.responses[f"/webhooks/{'s' * 43}"] = lambda _: (status, body)
         level, text = self.line(doctor)
         assert level == "fail"
         assert advice in text
 
-    def test_a_list_of_senders_that_keeps_us_out(self, doctor, public):
-        public.answers.clear()
+    def test_a_list_of_senders_without_the_own_address_causes_a_warning(self, doctor, public):
+        public.responses.clear()
         assert self.line(doctor, webhooks__allow_from="192.0.2.0/24")[0] == "warn"
 
-    def test_the_basic_credentials_are_sent(self, doctor, public):
+    def test_basic_credentials_are_sent(self, doctor, public):
         expected = "Basic " + base64.b64encode(b"platform:secret words").decode()
-        public.answers[f"/webhooks/{'s' * 43}"] = lambda headers: (
+        public.responses[f"/webhooks/{'s' * 43}"] = lambda headers: (
             (200, b'{"status":"ready"}') if headers["Authorization"] == expected else (401, b"{}")
         )
         level, _ = self.line(doctor, webhooks__username="platform", webhooks__password="secret words")
         assert level == "ok"
 
-    def test_plain_http(self, doctor, platform):
-        platform.answers[f"/webhooks/{'s' * 43}"] = lambda _: (200, b'{"status":"ready"}')
+    def test_plain_http_causes_a_warning(self, doctor, platform):
+        platform.responses[f"/webhooks/{'s' * 43}"] = lambda _: (200, b'{"status":"ready"}')
         level, text = self.line(doctor, server__public_url=platform.url)
         assert level == "warn"
         assert "not HTTPS" in text

@@ -1,4 +1,4 @@
-"""Backups that nobody has to remember: made when due, verified, and only then the oldest go."""
+"""Scheduled backups: due times, verification and deletion of old backups."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ HOUR = 3600
 
 @pytest.fixture
 def frozen_clock(movable_clock):
-    """From the present on: the age of a file counts."""
+    """A clock stopped at the present time, because ages of files count."""
     movable_clock.freeze()
     return movable_clock
 
 
 @pytest.fixture
 def rotation(home):
-    return rotating(home)
+    return make_rotation(home)
 
 
-def rotating(home: DataDir, **settings) -> BackupRotation:
+def make_rotation(home: DataDir, **settings) -> BackupRotation:
     return BackupRotation(
         Settings.model_validate(
             {
@@ -47,75 +47,79 @@ def rotating(home: DataDir, **settings) -> BackupRotation:
     )
 
 
-def names(home: DataDir) -> list[str]:
+def list_backups(home: DataDir) -> list[str]:
     return sorted(path.name for path in (home.data_dir / "backups").glob("*"))
 
 
-def test_the_first_is_made_a_day_after_there_was_something_to_keep(home, rotation, frozen_clock: Clock):
+def test_a_backup_is_made_one_interval_after_the_data_and_after_the_last_backup(
+    home, rotation, frozen_clock: Clock
+):
     rotation.run_if_due()
-    assert names(home) == []
+    assert list_backups(home) == []
     frozen_clock.advance(25 * HOUR)
     rotation.run_if_due()
     rotation.run_if_due()
-    (name,) = names(home)
+    (name,) = list_backups(home)
     assert manifest.read(home.data_dir / "backups" / name).scheduled
     frozen_clock.advance(23 * HOUR)
     rotation.run_if_due()
-    assert names(home) == [name]
+    assert list_backups(home) == [name]
     frozen_clock.advance(2 * HOUR)
     rotation.run_if_due()
-    assert len(names(home)) == 2
+    assert len(list_backups(home)) == 2
 
 
-def test_the_oldest_go_and_what_a_person_made_stays(home, rotation, frozen_clock: Clock):
-    asked_for = backup.create(home.data_dir, home.data_dir / "backups").path.name
+def test_the_oldest_scheduled_backups_are_deleted_and_manual_ones_are_kept(
+    home, rotation, frozen_clock: Clock
+):
+    manual = backup.create(home.data_dir, home.data_dir / "backups").path.name
     for _ in range(4):
         frozen_clock.advance(25 * HOUR)
         rotation.run_if_due()
-    kept = names(home)
-    assert kept[0] == asked_for
-    assert len(kept) == 3
-    restore(home.data_dir / "backups" / kept[-1], home.folder / "again")
+    backups = list_backups(home)
+    assert backups[0] == manual
+    assert len(backups) == 3
+    restore(home.data_dir / "backups" / backups[-1], home.folder / "restored")
 
 
-def test_another_accounts_backups_in_the_same_place_stay(home, tmp_path, frozen_clock: Clock):
+def test_backups_of_another_account_in_the_same_folder_are_kept(home, tmp_path, frozen_clock: Clock):
     (tmp_path / "other").mkdir()
     other = DataDir(tmp_path / "other")
     (other.data_dir / "account.json").write_text('{"base_url": "x", "account": "1000002"}\n')
     for place in (home, other):
-        each = rotating(place, dest=str(tmp_path / "shared"), keep=1)
+        rotation = make_rotation(place, dest=str(tmp_path / "shared"), keep=1)
         for _ in range(2):
             frozen_clock.advance(25 * HOUR)
-            each.run_if_due()
+            rotation.run_if_due()
     assert len(list((tmp_path / "shared").glob(backup.BACKUP_NAME_PATTERN))) == 2
 
 
-def test_a_copy_that_is_damaged_is_told_and_the_old_ones_stay(home, rotation, frozen_clock, monkeypatch):
+def test_a_damaged_copy_is_an_error_and_old_backups_are_kept(home, rotation, frozen_clock, monkeypatch):
     for _ in range(2):
         frozen_clock.advance(25 * HOUR)
         rotation.run_if_due()
-    before = names(home)
+    before = list_backups(home)
     frozen_clock.advance(25 * HOUR)
     with monkeypatch.context() as damaged:
         damaged.setattr(backup.database_files, "find_faults", lambda _path: ["wrong # of entries in index"])
         with pytest.raises(StorageError, match=r"Copy of house\.db: wrong # of entries"):
             rotation.run_if_due()
-    assert names(home) == before
+    assert list_backups(home) == before
     rotation.run_if_due()
-    assert names(home)[-1] > before[-1]
+    assert list_backups(home)[-1] > before[-1]
 
 
-def test_a_failure_shows_in_the_health_report_until_one_goes_well(home, frozen_clock):
+def test_a_failure_is_in_the_health_report_until_the_next_success(home, frozen_clock):
     (home.folder / "full").write_text("a file where the folder should be")
     health = Health()
-    each = rotating(home, dest=str(home.folder / "full"))
+    rotation = make_rotation(home, dest=str(home.folder / "full"))
     frozen_clock.advance(25 * HOUR)
     scheduler = Scheduler(health)
-    scheduler.every(HEALTH_NAME, 900, each.run_if_due, executor="maintenance", is_watched=True)
+    scheduler.every(HEALTH_NAME, 900, rotation.run_if_due, executor="maintenance", is_watched=True)
     scheduler.start()
     try:
-        shown = wait_for(lambda: health.report()["checks"][HEALTH_NAME]["error"], "the failure")
-        assert "full" in shown
+        error = wait_for(lambda: health.report()["checks"][HEALTH_NAME]["error"], "the failure")
+        assert "full" in error
         assert health.report()["status"] == "degraded"
         (home.folder / "full").unlink()
         scheduler.nudge(HEALTH_NAME)
@@ -125,7 +129,7 @@ def test_a_failure_shows_in_the_health_report_until_one_goes_well(home, frozen_c
 
 
 @pytest.mark.parametrize(("hours", "days"), [(24, 1), (0, 0)])
-def test_serve_does_it_unless_told_not_to(home, hours, days):
+def test_serve_schedules_backups_and_retention_unless_disabled(home, hours, days):
     settings = Settings.model_validate(
         {
             "platform": {"base_url": "http://127.0.0.1:9/v1.2", "user_id": "1", "api_key": "k"},
@@ -143,47 +147,47 @@ def test_serve_does_it_unless_told_not_to(home, hours, days):
         product.stop()
 
 
-def test_a_persons_backup_under_way_is_no_failure_and_ours_comes_after_it(home, rotation, frozen_clock):
+def test_a_scheduled_backup_waits_for_a_running_manual_backup(home, rotation, frozen_clock):
     frozen_clock.advance(25 * HOUR)
-    told, go_on = threading.Event(), threading.Event()
+    is_running, may_continue = threading.Event(), threading.Event()
 
     def hold(*_):
-        told.set()
-        assert go_on.wait(30)
+        is_running.set()
+        assert may_continue.wait(30)
 
     manual = threading.Thread(target=backup.create, args=(home.data_dir, home.folder / "manual", hold))
     manual.start()
-    assert told.wait(30)
+    assert is_running.wait(30)
     rotation.run_if_due()
-    assert names(home) == []
+    assert list_backups(home) == []
     with pytest.raises(SwitchroomError, match=r"Another backup of .* is running"):
         backup.create(home.data_dir, home.folder / "third")
-    go_on.set()
+    may_continue.set()
     manual.join()
     rotation.run_if_due()
-    assert len(names(home)) == 1
+    assert len(list_backups(home)) == 1
 
 
-def test_a_stop_leaves_nothing_half_made(home, rotation, frozen_clock):
+def test_a_stopped_rotation_leaves_no_partial_backup(home, rotation, frozen_clock):
     frozen_clock.advance(25 * HOUR)
     rotation.stop()
     rotation.run_if_due()
-    assert names(home) == []
+    assert list_backups(home) == []
 
 
-def test_one_from_the_future_does_not_hold_up_the_next(home, rotation, frozen_clock: Clock):
+def test_a_backup_dated_in_the_future_does_not_delay_the_next(home, rotation, frozen_clock: Clock):
     frozen_clock.advance(400 * 24 * HOUR)
     rotation.run_if_due()
     frozen_clock.advance(-300 * 24 * HOUR)
     rotation.run_if_due()
     rotation.run_if_due()
-    assert len(names(home)) == 2
+    assert len(list_backups(home)) == 2
 
 
-def test_a_manifest_of_the_first_versions_was_asked_for(home):
-    made = backup.create(home.data_dir, home.folder / "backups", scheduled=True)
-    path = made.path / manifest.MANIFEST_FILE
+def test_a_backup_of_the_first_versions_counts_as_manual(home):
+    created = backup.create(home.data_dir, home.folder / "backups", scheduled=True)
+    path = created.path / manifest.MANIFEST_FILE
     body = json.loads(path.read_text())
     del body["scheduled"]
     path.write_text(json.dumps(body))
-    assert manifest.read(made.path).scheduled is False
+    assert manifest.read(created.path).scheduled is False

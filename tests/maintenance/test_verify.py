@@ -1,4 +1,4 @@
-"""`verify` finds what is wrong, and nothing where all is well."""
+"""`verify`: findings in databases, inbox and archive."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def archive(home):
     ]
 
 
-def test_a_sound_installation_has_no_findings(home, archive):
+def test_a_healthy_installation_has_no_findings(home, archive):
     done = home.run("verify")
     assert (done.returncode, done.stdout) == (0, "")
     assert "3 files checked, 0 findings" in done.stderr
@@ -37,7 +37,7 @@ def test_a_flipped_byte_in_a_recording_is_found(home, archive):
     )
 
 
-def test_quick_looks_at_sizes_only(home, archive):
+def test_quick_compares_only_sizes(home, archive):
     archive[0].write_bytes(archive[0].read_bytes().replace(b"one", b"two"))
     assert home.run("verify", "--quick").returncode == 0
     os.truncate(archive[2], 100)
@@ -46,7 +46,7 @@ def test_quick_looks_at_sizes_only(home, archive):
     assert done.stdout == "voicemail/2026/03/01/9.mp3: has 100 bytes instead of 11,000\n"
 
 
-def test_each_finding_has_a_line_of_its_own(home, archive):
+def test_each_finding_is_one_line(home, archive):
     os.truncate(archive[0], 100)
     archive[1].unlink()
     archive[2].unlink()
@@ -58,7 +58,7 @@ def test_each_finding_has_a_line_of_its_own(home, archive):
     ]
 
 
-def test_an_archive_on_another_disk_is_no_finding(home, archive, tmp_path):
+def test_an_archive_behind_a_symbolic_link_is_no_finding(home, archive, tmp_path):
     (home.data_dir / "recordings").rename(tmp_path / "big disk")
     (home.data_dir / "recordings").symlink_to(tmp_path / "big disk")
     assert home.run("verify").returncode == 0
@@ -84,7 +84,7 @@ def test_a_missing_database_is_found(home):
     assert done.stdout == "inbox.db: is missing\n"
 
 
-def test_webhooks_that_a_running_serve_left_behind_are_found(home):
+def test_unapplied_webhooks_are_a_finding_only_while_serve_runs(home):
     home.receive(3)
     with sqlite3.connect(home.data_dir / "inbox.db") as connection:
         connection.execute("UPDATE inbox SET received_at = '2026-03-01 12:00:00' WHERE seq <= 2")
@@ -93,7 +93,7 @@ def test_webhooks_that_a_running_serve_left_behind_are_found(home):
         done = home.run("verify")
     assert done.returncode == 1
     assert "2 webhooks are stored but not applied, the first is number 1" in done.stdout
-    # With no one there to apply them they only wait.
+    # Without a running serve they are applied at its next start.
     assert home.run("verify").returncode == 0
 
 
@@ -107,7 +107,7 @@ def test_an_inbox_that_is_older_than_the_mirror_is_found(home):
     assert "inbox.db: older than mirror.db, which has applied webhook number 7" in done.stdout
 
 
-def test_it_leaves_the_databases_as_they_are(home, archive):
+def test_verify_does_not_change_the_databases(home, archive):
     before = {path.name: path.read_bytes() for path in home.data_dir.glob("*.db")}
     home.run("verify")
     assert before == {path.name: path.read_bytes() for path in home.data_dir.glob("*.db")}

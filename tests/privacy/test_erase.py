@@ -1,4 +1,4 @@
-"""`erase NUMBER`: nothing of a person is left, calls stay counted, and nothing comes back (promise S21)."""
+"""`erase NUMBER`: deleted data, unchanged counts, erasure gate (promise S21)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ TRACES = (THEIRS[2:], "7700 900123", "7700 900 123", "Ann Example", "a" * 40)
 OTHERS = ("Bob Other", OTHER)
 
 
-def ask(product: Product, sql: str) -> list[tuple]:
+def query(product: Product, sql: str) -> list[tuple]:
     with product.context.mirror_db.read() as connection:
         return [tuple(row) for row in connection.execute(sql)]
 
@@ -47,20 +47,20 @@ def items(product: Product) -> list[CallbackItem]:
         return callbacks.list_items(connection)
 
 
-def settled(product: Product) -> None:
-    """What was written stands in the databases themselves."""
+def checkpoint(product: Product) -> None:
+    """Move all committed data from the write-ahead logs into the databases."""
     for database in (product.context.app_db, product.context.mirror_db, product.context.inbox.database):
         database.run_exclusive(
             lambda connection: connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         )
 
 
-def test_without_yes_it_tells_what_would_go_and_changes_nothing(place: FilledDataDir) -> None:
+def test_without_yes_erase_lists_the_affected_data_and_changes_nothing(place: FilledDataDir) -> None:
     before = {path: path.read_bytes() for path in place.data_dir.iterdir() if path.suffix == ".db"}
     shown = place.erase("07700 900123")
     assert shown.exit_code == 0
-    told = dict(line.rsplit(None, 1) for line in shown.stdout.splitlines()[1:-1])
-    assert told == {
+    counts = dict(line.rsplit(None, 1) for line in shown.stdout.splitlines()[1:-1])
+    assert counts == {
         "calls": "1", "CDRs": "2", "recordings": "2", "voicemail messages": "1", "SMS": "1", "faxes": "1",
         "contacts (removed)": "1", "callmeback_visitors": "1", "files (removed)": "4",
         "webhooks as received": "7", "call events of webhooks and polls": "4", "other rows of mirror.db": "1",
@@ -71,33 +71,35 @@ def test_without_yes_it_tells_what_would_go_and_changes_nothing(place: FilledDat
     assert "no data of this number" in place.erase("020 7946 0999").stdout
 
 
-def test_nothing_is_left_and_calls_are_counted_as_before(place: FilledDataDir) -> None:
+def test_an_erasure_leaves_no_bytes_of_the_person_and_the_same_calls(place: FilledDataDir) -> None:
     calls = "SELECT id, direction, outcome, started_at, talk_seconds, charge, our_e164, user_id FROM _calls"
     with place.product() as product:
-        before, files = ask(product, calls), place.files(product)
+        calls_before, files = query(product, calls), place.files(product)
     done = place.erase(f"+{THEIRS}", "--yes")
     assert (done.exit_code, "erasure 1: done" in done.stdout) == (0, True)
     assert place.bytes_with(*TRACES) == {}
     assert {"inbox.db", "mirror.db", "house.db"} <= place.bytes_with(*OTHERS).keys()
     assert [key for key, path in files.items() if path.exists()] == [("recording", 13), ("voicemail", 22)]
     for name in ("house", "mirror", "inbox"):
-        # SQLite may be built to overwrite what it deletes; where it isn't, free pages hold it.
+        # Unless SQLite overwrites deleted rows (a compile option), free pages contain them.
         with closing(sqlite3.connect(place.data_dir / f"{name}.db")) as connection:
             assert connection.execute("PRAGMA freelist_count").fetchone() == (0,)
     with place.product() as product:
-        # Of what was taken out of an index, trigrams stay until its segments are merged.
-        assert ask(product, "SELECT count(DISTINCT segid) FROM _calls_search_idx") == [(1,)]
-        assert sorted(ask(product, calls)) == sorted(before)
-        assert ask(product, "SELECT party, party_e164, party_name FROM _calls ORDER BY id") == [
+        # Trigrams of deleted rows stay in the index until its segments are merged.
+        assert query(product, "SELECT count(DISTINCT segid) FROM _calls_search_idx") == [(1,)]
+        assert sorted(query(product, calls)) == sorted(calls_before)
+        assert query(product, "SELECT party, party_e164, party_name FROM _calls ORDER BY id") == [
             ("erased", None, ""), (f"{OTHER}", f"+{OTHER}", "Bob Other"),
         ]  # fmt: skip
         for table, key in (("cdrs", 3), ("monitors", 13), ("voicemessages", 22), ("sms", 42)):
-            kept = [json.loads(row[0]) for row in ask(product, f"SELECT _doc FROM {table} WHERE id = {key}")]
-            assert kept == [record for record in place.records()[table] if record["id"] == key]
-        (document,) = ask(product, "SELECT _doc FROM cdrs WHERE id = 1")
-        was, now = place.records()["cdrs"][0], json.loads(document[0])
-        assert list(now) == list(was)
-        assert {name: value for name, value in now.items() if value != was[name]} == {
+            unchanged = [
+                json.loads(row[0]) for row in query(product, f"SELECT _doc FROM {table} WHERE id = {key}")
+            ]
+            assert unchanged == [record for record in place.records()[table] if record["id"] == key]
+        (document,) = query(product, "SELECT _doc FROM cdrs WHERE id = 1")
+        before, after = place.records()["cdrs"][0], json.loads(document[0])
+        assert list(after) == list(before)
+        assert {name: value for name, value in after.items() if value != before[name]} == {
             "src": "erased", "src_name": None, "clid": None, "info": None,
         }  # fmt: skip
         assert items(product) == []
@@ -106,9 +108,9 @@ def test_nothing_is_left_and_calls_are_counted_as_before(place: FilledDataDir) -
         assert product.health.report()["checks"]["erasures"]["state"] == "ok"
 
 
-def test_nothing_comes_back(erased: FilledDataDir) -> None:
-    for rebuilt in (False, True):
-        if rebuilt:
+def test_sync_webhooks_and_downloads_do_not_store_erased_data(erased: FilledDataDir) -> None:
+    for is_rebuilt in (False, True):
+        if is_rebuilt:
             for path in erased.data_dir.glob("mirror.db*"):
                 path.unlink()
         with erased.product() as product:
@@ -133,27 +135,27 @@ def test_nothing_comes_back(erased: FilledDataDir) -> None:
                 with pytest.raises(PlatformRefused, match="was erased") as refused:
                     download.fetch(product.context, kind, number)
                 assert refused.value.status == 404
-            assert ask(product, "SELECT count(*) FROM cdrs") == [(3,)]
+            assert query(product, "SELECT count(*) FROM cdrs") == [(3,)]
             assert items(product) == []
             assert product.context.inbox.load_overview().total == 10
-            settled(product)
+            checkpoint(product)
         assert erased.bytes_with(*TRACES) == {}
 
 
-def test_programs_and_pages_do_not_show_it(erased: FilledDataDir) -> None:
+def test_the_facade_and_the_list_of_messages_do_not_show_erased_data(erased: FilledDataDir) -> None:
     with erased.product() as product:
         key = keys.add(product.context.app_db, "test", "read", None, None, reserved_ids=frozenset())
         login = base64.b64encode(f"{key[0]}:{key[1]}".encode()).decode()
         client = product.site.test_client()
         for path in ("cdrs", "monitors", "sms", "voicemessages", "faxes", "cdrs/1", "monitors/12"):
-            answer = client.get(f"/v1.2/{path}", headers={"Authorization": f"Basic {login}"})
-            assert answer.status_code == 200, path
-            assert not [trace for trace in TRACES if trace in answer.text], path
+            response = client.get(f"/v1.2/{path}", headers={"Authorization": f"Basic {login}"})
+            assert response.status_code == 200, path
+            assert not [trace for trace in TRACES if trace in response.text], path
         with product.context.mirror_db.read() as connection:
             assert [row["contact"] for row in messages.list_threads(connection).rows] == [OTHER]
 
 
-def test_what_comes_after_the_erasure_is_another_story(erased: FilledDataDir) -> None:
+def test_data_from_after_the_erasure_is_stored(erased: FilledDataDir) -> None:
     later = clock.utc_text(clock.now() + timedelta(hours=1))
     call = {"id": 4, "calldate": later, "live_id": 4_300_000_950, "src": THEIRS, "dst": OURS, "type": "I"}
     person = {"id": 33, "first_name": "Ann", "last_name": "Example", "mobile": f"+{THEIRS}"}
@@ -166,23 +168,25 @@ def test_what_comes_after_the_erasure_is_another_story(erased: FilledDataDir) ->
         body = json.dumps({**event, "src": THEIRS}).encode()
         product.context.inbox.receive(body).result(30)
         assert bytes(product.context.inbox.list_after(0, 100)[-1].body) == body
-        assert ask(product, "SELECT party_e164, party_name FROM _calls WHERE id = 4300000950") == [
+        assert query(product, "SELECT party_e164, party_name FROM _calls WHERE id = 4300000950") == [
             (f"+{THEIRS}", "Ann Example")
         ]
 
 
-def test_one_that_was_broken_off_is_told_and_done_by_the_next(place: FilledDataDir, monkeypatch) -> None:
-    def killed(*_: object) -> None:
+def test_an_interrupted_erasure_is_reported_and_completed_by_the_next(
+    place: FilledDataDir, monkeypatch
+) -> None:
+    def fail(*_: object) -> None:
         raise StorageBroken("killed")
 
     with monkeypatch.context() as patched:
-        # After the records were stripped of the number, before anything that is found by it alone.
-        patched.setattr(erase_mirror, "remove_files", killed)
+        # The records are stripped of the number; data that is found only by the number is left.
+        patched.setattr(erase_mirror, "remove_files", fail)
         assert place.erase(f"+{THEIRS}", "--yes").exit_code == 1
     with place.product() as product:
         assert "was interrupted" in product.health.report()["checks"]["erasures"]["error"]
         place.sync(product)
-        settled(product)
+        checkpoint(product)
         assert {path.name for path in (place.data_dir / "recordings").rglob("*.mp3")} == {
             "11.mp3", "12.mp3", "13.mp3",
         }  # fmt: skip
@@ -190,25 +194,25 @@ def test_one_that_was_broken_off_is_told_and_done_by_the_next(place: FilledDataD
     assert place.bytes_with(*TRACES) == {}
     assert [path.name for path in (place.data_dir / "recordings").rglob("*.mp3")] == ["13.mp3"]
     with place.product() as product, product.context.app_db.read() as connection:
-        assert [(one.id, one.done_at is None) for one in erasures.list_all(connection)] == [(1, False)]
+        assert [(each.id, each.done_at is None) for each in erasures.list_all(connection)] == [(1, False)]
 
 
-def test_prepared_exports_go(place: FilledDataDir) -> None:
+def test_an_erasure_deletes_prepared_exports(place: FilledDataDir) -> None:
     with place.product() as product:
-        made = prepared_exports.add(
+        export = prepared_exports.add(
             product.context.app_db, owner="person 1", who="sue@example.com", person_id=1, export="calls",
             form="csv", args={}, only_user=None, total=3,
         )  # fmt: skip
-        prepared_exports.mark_running(product.context.app_db, made.id)
-        prepared_exports.mark_done(product.context.app_db, made.id, 3, 20)
-    file = place.data_dir / "prepared" / f"{made.id}.csv"
+        prepared_exports.mark_running(product.context.app_db, export.id)
+        prepared_exports.mark_done(product.context.app_db, export.id, 3, 20)
+    file = place.data_dir / "prepared" / f"{export.id}.csv"
     file.parent.mkdir(exist_ok=True)
     file.write_text(f"party\n+{THEIRS}\n")
     assert "prepared exports (removed)" in place.erase(f"+{THEIRS}", "--yes").stdout
     assert not file.exists()
 
 
-def test_nobody_is_erased_while_on_the_line(place: FilledDataDir) -> None:
+def test_an_erasure_is_rejected_during_a_call_of_the_number(place: FilledDataDir) -> None:
     with place.product() as product:
         event = {
             "id": "now",
@@ -216,22 +220,22 @@ def test_nobody_is_erased_while_on_the_line(place: FilledDataDir) -> None:
             "event_time": clock.utc_text(),
             "call_id": 4_300_000_970,
         }
-        told = {**event, "src": THEIRS, "dst": OURS, "destination": "in", "state": "RINGING"}
-        product.context.inbox.receive(json.dumps(told).encode()).result(30)
+        payload = {**event, "src": THEIRS, "dst": OURS, "destination": "in", "state": "RINGING"}
+        product.context.inbox.receive(json.dumps(payload).encode()).result(30)
         replay(product.context, {}, Progress(lambda _: None, lambda: True))
     refused = place.erase(f"+{THEIRS}", "--yes")
     assert (refused.exit_code, "is in progress" in refused.stderr) == (1, True)
     assert "mirror.db" in place.bytes_with("Ann Example")
 
 
-@pytest.mark.parametrize("number", [f"+{OURS}", "201", "nobody"])
-def test_what_is_no_outside_number_is_refused(place: FilledDataDir, number: str) -> None:
+@pytest.mark.parametrize("number", [f"+{OURS}", "201", "unknown"])
+def test_only_an_outside_number_can_be_erased(place: FilledDataDir, number: str) -> None:
     refused = place.erase(number, "--yes")
     assert refused.exit_code in (1, 2)
     assert "of the account" in refused.stderr or "not a telephone number" in refused.stderr
 
 
-def test_a_backup_holds_the_key_and_is_named_as_what_is_not_reached(place: FilledDataDir) -> None:
+def test_erase_names_earlier_backups_and_later_backups_contain_the_erasure_key(place: FilledDataDir) -> None:
     before = backup.create(place.data_dir, place.data_dir / "backups").path
     done = place.erase(f"+{THEIRS}", "--yes")
     assert before.name in done.stderr
@@ -244,7 +248,7 @@ def test_a_backup_holds_the_key_and_is_named_as_what_is_not_reached(place: Fille
 
 
 @pytest.mark.parametrize("call_id", ["7", '"7"', "7.0"])
-def test_webhook_of_an_erased_leg_is_stripped_however_its_id_is_written(call_id: str) -> None:
+def test_a_webhook_of_an_erased_leg_is_stripped_for_any_type_of_its_id(call_id: str) -> None:
     gate = ErasureGate(b"key")
     gate.add("2026-02-28 00:00:00", [b"digest"], [12], [(LEGS_KEY, 7)])
     body = f'{{"call_id":{call_id},"src_name":"Ann Example"}}'.encode()
