@@ -60,7 +60,7 @@ def log_in(url: str, email: str, password: str) -> requests.Session:
 
 @pytest.fixture
 def demo(start: Start, tmp_path: Path) -> Iterator[Running]:
-    running = start_demo(start, tmp_path / "demo-data", "--speed", 4, "--cdrs", 400)
+    running = start_demo(start, tmp_path / "demo-data", "--speed", 4, "--cdrs", 40)
     yield running
     if running.process.poll() is None:
         running.signal(signal.SIGTERM)

@@ -85,8 +85,8 @@ def test_an_export_that_cannot_be_audited_fails_without_output(app: TestApp, tmp
 def test_a_file_is_written_and_no_partial_file_is_left(app: TestApp, tmp_path: Path) -> None:
     app.put("cdrs", CDR)
     out = tmp_path / "cdrs.jsonl"
-    done = export(tmp_path, "cdrs", "--format", "jsonl", "--out", str(out))
-    assert (done.returncode, done.stdout) == (0, "")
+    done = export_here(tmp_path, "cdrs", "--format", "jsonl", "--out", str(out))
+    assert (done.exit_code, done.stdout) == (0, "")
     assert out.read_text().startswith('{"id":700000001,')
     assert list(tmp_path.glob(".*part")) == []
 

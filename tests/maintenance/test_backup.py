@@ -24,7 +24,7 @@ from tests.support.harness import wait_for
 
 
 def test_a_backup_under_load_contains_all_webhooks_acknowledged_before_its_start(home, tmp_path):
-    home.receive(5_000)
+    home.receive(2_000)
     inbox = Inbox(home.data_dir / "inbox.db")
     acknowledged, stored_during_backup, stop = [], [], threading.Event()
 
@@ -322,13 +322,14 @@ def flip(path: Path) -> None:
     path.write_bytes(content)
 
 
-def test_the_copy_of_a_database_ends_although_commits_continue(tmp_path):
+def test_the_copy_of_a_database_ends_although_commits_continue(tmp_path, monkeypatch):
     from integration.sqlite import database_files
 
     database = Database(
         tmp_path / "busy.db", prepare=lambda connection: connection.execute("CREATE TABLE t (x)")
     )
-    database.write(lambda tx: tx.executemany("INSERT INTO t VALUES (?)", [("x" * 3000,)] * 20_000))
+    database.write(lambda tx: tx.executemany("INSERT INTO t VALUES (?)", [("x" * 3000,)] * 5_000))
+    monkeypatch.setattr(database_files, "COPY_PAGES", 512)
     totals = []
 
     def commit(done, total):

@@ -160,7 +160,7 @@ def test_a_past_day_is_read_from_stored_totals_and_today_from_the_calls(mirror):
 @pytest.mark.parametrize(("zone", "level"), [("Europe/London", 21), ("Asia/Kathmandu", 20)])
 def test_another_time_zone_or_service_level_is_computed_from_the_calls(mirror, zone, level):
     rng, before = random.Random(2), ZoneInfo("Europe/London")
-    put(mirror, *(call(rng, number) for number in range(600)))
+    put(mirror, *(call(rng, number) for number in range(300)))
     compute_all(mirror, before, 20)
     check(mirror, FIRST, TODAY, ZoneInfo(zone), level)
     compute_all(mirror, ZoneInfo(zone), level)

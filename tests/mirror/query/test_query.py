@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sqlite3
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -15,6 +15,7 @@ from integration.core.errors import QueryError
 from integration.mirror.query import query
 from integration.mirror.query.filters import MAX_IN_VALUES
 from integration.mirror.schema import open_mirror
+from integration.sqlite.database import Database
 from tests.support.payloads.collection_table import collection_at, insert
 from tests.support.payloads.query_reference import CALLS, fetch_page
 
@@ -56,6 +57,14 @@ RECORDS: list[dict[str, Any]] = [
         "cw": False,
     },
 ]
+
+
+@pytest.fixture(scope="module")
+def mirror(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
+    """An empty mirror for query plans."""
+    mirror = open_mirror(tmp_path_factory.mktemp("plans") / "mirror.db")
+    yield mirror
+    mirror.close()
 
 
 @pytest.fixture
@@ -274,11 +283,11 @@ def test_include_and_fields_are_parsed() -> None:
     ],
 )
 def test_filters_on_indexed_fields_use_their_index(
-    tmp_path: Path, sql_filter: tuple[str, str, Any], index: str
+    mirror: Database, sql_filter: tuple[str, str, Any], index: str
 ) -> None:
     name, operator, value = sql_filter
     text = json.dumps([{"property": name, "operator": operator, "value": value}])
-    assert f"INDEX {index} (" in explain_page(tmp_path, {"filter": text, "limit": "100"})
+    assert f"INDEX {index} (" in explain_page(mirror, {"filter": text, "limit": "100"})
 
 
 @pytest.mark.parametrize(
@@ -292,21 +301,17 @@ def test_filters_on_indexed_fields_use_their_index(
         ({"filter": '[{"property":"dst","operator":"eq","value":"1001"}]'}, "INDEX cdrs_asked"),
     ],
 )
-def test_frequent_queries_of_many_cdrs_use_an_index(tmp_path: Path, args: dict[str, str], step: str) -> None:
-    plan = explain_page(tmp_path, args)
+def test_frequent_queries_of_cdrs_use_an_index(mirror: Database, args: dict[str, str], step: str) -> None:
+    plan = explain_page(mirror, args)
     assert re.search(step, plan), plan
 
 
-def explain_page(folder: Path, args: dict[str, str]) -> str:
+def explain_page(mirror: Database, args: dict[str, str]) -> str:
     """Return the query plan of a page of CDRs in a mirror.db."""
-    mirror = open_mirror(folder / "mirror.db")
-    try:
-        with mirror.read() as connection:
-            statements: list[str] = []
-            connection.set_trace_callback(statements.append)
-            query.parse(get_resource("cdrs"), args).fetch_texts(connection)
-            connection.set_trace_callback(None)
-            rows = connection.execute(f"EXPLAIN QUERY PLAN {statements[-1]}")
-            return "\n".join(row["detail"] for row in rows)
-    finally:
-        mirror.close()
+    with mirror.read() as connection:
+        statements: list[str] = []
+        connection.set_trace_callback(statements.append)
+        query.parse(get_resource("cdrs"), args).fetch_texts(connection)
+        connection.set_trace_callback(None)
+        rows = connection.execute(f"EXPLAIN QUERY PLAN {statements[-1]}")
+        return "\n".join(row["detail"] for row in rows)
