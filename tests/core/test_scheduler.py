@@ -23,7 +23,7 @@ def test_missed_times_are_skipped(late):
     now = NOW + timedelta(seconds=late)
     next_time = Every(5).get_next_fire_time(NOW, now)
     assert timedelta(0) < next_time - now <= timedelta(seconds=5)
-    # On the grid of the interval: a job that runs late does not run later and later.
+    # Times stay multiples of the interval, so that delays do not accumulate.
     assert (next_time - NOW) % timedelta(seconds=5) == timedelta(0)
 
 

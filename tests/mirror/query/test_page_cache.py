@@ -134,7 +134,7 @@ def test_a_sorted_page_starts_after_the_last_value_with_nulls_ties_and_mixed_typ
             assert found == expected, page
             last = json.loads(expected[-1]).get(column) if len(expected) == 5 else None
             if page > 1 and last is not None:
-                # An offset is used only for the last page and where a page before or this one ends with null.
+                # Offsets: only the last page, pages that end with null, and pages after these.
                 before = dataclasses.replace(page_query, page=page - 1).fetch_texts(connection)
                 assert skipped == [] or json.loads(before[-1]).get(column) is None, page
 

@@ -240,7 +240,7 @@ def test_a_newer_database_is_refused(mirror, tmp_path):
 
 def test_sqlite_utils_can_read_the_mirror_while_it_is_open(mirror):
     store(mirror, "cdrs", document(id=1, src="442079460001"))
-    # At the top of the file it would be imported before the mirror, and with pandas.
+    # An import at the top of the file would also import pandas, before the mirror is imported.
     import sqlite_utils
 
     opened = sqlite_utils.Database(sqlite3.connect(f"file:{mirror.path}?mode=ro", uri=True))
