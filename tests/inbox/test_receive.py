@@ -156,6 +156,7 @@ def test_webhooks_with_ids_of_any_type_are_stored(receiver, identifier):
     ids=[
         "text",
         "array",
+        "two objects",
         "string",
         "escape",
         "zero",
