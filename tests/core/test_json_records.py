@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from integration.core.errors import PlatformBroken, UnusableBody
+from integration.core.errors import PlatformBroken
 from integration.core.json_records import read_item, read_page, read_record, to_column_value
 from tests.support.examples import example_count
 
@@ -104,9 +104,9 @@ def test_nested_values_become_json_text_in_columns():
 
 @pytest.mark.parametrize("body", [b'{"a":1}{"a":2}', b'{"data":[],"total":0}{}', b'{"data":[]} ]'])
 def test_text_after_the_end_of_an_object_is_malformed(body):
-    with pytest.raises(UnusableBody, match="malformed JSON"):
+    with pytest.raises(PlatformBroken):
         read_page(body)
-    with pytest.raises(UnusableBody, match="malformed JSON"):
+    with pytest.raises(PlatformBroken):
         read_item(body)
-    with pytest.raises(UnusableBody, match="malformed JSON"):
+    with pytest.raises(PlatformBroken):
         read_record(body.decode())
