@@ -157,13 +157,13 @@ class Authenticator:
         )
 
     def revoke(self, secret: str) -> None:
-        """End a token here at once, even if the platform still accepts it."""
+        """End a token here, even if the platform still accepts it."""
         credential_cache.mark_ended(self._app_db, secret)
 
     def record_logout(self, secret: str) -> None:
-        """End a token of `POST /login`; have any other credential verified at its next use.
+        """End a token of `POST /login`.
 
-        Only the platform can distinguish an API key, which a logout does not end, from a token of a login
+        Any other credential is verified at its next use. Only the platform can distinguish an API key, which a logout does not end, from a token of a login
         that did not pass through the facade.
         """
         cached = credential_cache.find(self._app_db, secret)

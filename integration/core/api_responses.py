@@ -64,9 +64,9 @@ def build_error_response(
 
 
 def build_query_error_response(error: QueryError) -> Response:
-    """Return 400 in the platform's words, with the reason as an entry of `errors`.
+    """Return 400 in the platform's words.
 
-    The entry has the platform's form (docs/platform.md#5-errors).
+    The entry of `errors` has the reason, in the platform's form (docs/platform.md#5-errors).
     """
     message = "Filtration error" if isinstance(error, FilterError) else "Validation error"
     entry = {"code": INVALID_VALUE_CODE, "field": error.field, "message": str(error)}

@@ -158,7 +158,7 @@ def _restrict_to_own_user(body: bytes, user_id: int) -> bytes:
 
 
 def build_body_error(reason: str) -> ApiError:
-    """Return 400 in the platform's words, with `reason` as the entry of `errors`."""
+    """Return 400 in the platform's words, with `reason` in `errors`."""
     return ApiError(
         400, "Validation error", errors=[{"code": INVALID_VALUE_CODE, "field": "", "message": reason}]
     )

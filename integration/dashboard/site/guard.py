@@ -231,7 +231,10 @@ def _redirect_to_login() -> Response:
 
 
 def _is_page_request() -> bool:
-    """Return whether a browser requests a page. Scripts and clients of the API get JSON."""
+    """Return whether a browser requests a page.
+
+    Scripts and clients of the API get JSON.
+    """
     if "X-Auth-Token" in request.headers or request.authorization is not None:
         return False
     if request.headers.get("Sec-Fetch-Dest", "document") != "document":

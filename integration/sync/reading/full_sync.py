@@ -40,7 +40,7 @@ The legs of older records go to the backlog.
 
 
 class ContradictoryEmptyList(PlatformBroken):
-    """The platform returned an empty list, and a count above 0 in the next response."""
+    """The platform returned an empty list, then a count above 0."""
 
 
 MAX_PASSES = 3

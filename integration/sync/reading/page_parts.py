@@ -1,4 +1,4 @@
-"""Read a page in smaller parts while its response has an unusable body.
+"""Read a page in smaller parts if its body stays unusable.
 
 One malformed record spoils the response to its entire page. Smaller pages find it, so that all other records
 are stored.
@@ -31,7 +31,7 @@ A page of 5,000 records takes seven to find its first record unreadable.
 
 @dataclass(slots=True)
 class PageParts:
-    """Records of one page, and the error of each record that cannot be read.
+    """Records of one page. `errors` names each record that cannot be read.
 
     `total` is that of the first response, or None. `requested_at` is the UTC text of the first request,
     `response` the first response with a usable body. `failures` counts unusable responses in a row.
@@ -61,9 +61,9 @@ def read_page(
     dir: str | None = None,
     tries: int | None = None,
 ) -> PageParts:
-    """Read one page of a collection, in parts if its body stays unusable.
+    """Read one page of a collection.
 
-    A page of one record with an unusable body is an unreadable record. Raises UnusableBody for more than
+    If its body stays unusable, the page is read in parts. A part of one record with an unusable body is an unreadable record. Raises UnusableBody for more than
     MAX_UNREADABLE_RECORDS of them, after MAX_CONSECUTIVE_FAILURES and if no part is usable; other
     PlatformErrors.
     """
@@ -104,7 +104,7 @@ def _request_parts(
     page: int,
     parts: PageParts,
 ) -> None:
-    """Request page `page` of `limit` records as several smaller pages, in the same order."""
+    """Request a page as several smaller pages, in the same order."""
     for part_limit, part_page in _split(limit, page):
         if parts.total is not None and (part_page - 1) * part_limit >= parts.total:
             return
@@ -125,7 +125,7 @@ def _request_parts(
 
 
 def _split(limit: int, page: int) -> Iterator[tuple[int, int]]:
-    """Yield (limit, page) of the smaller pages with the records of page `page`.
+    """Yield (limit, page) of each smaller page of the same records.
 
     Their number is the smallest prime factor of `limit`, so that the parts are equal.
     """
