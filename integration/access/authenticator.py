@@ -163,8 +163,8 @@ class Authenticator:
     def record_logout(self, secret: str) -> None:
         """End a token of `POST /login`.
 
-        Any other credential is verified at its next use. Only the platform can distinguish an API key, which a logout does not end, from a token of a login
-        that did not pass through the facade.
+        Any other credential is verified at its next use. Only the platform can distinguish an API key, which
+        a logout does not end, from a token of a login that did not pass through the facade.
         """
         cached = credential_cache.find(self._app_db, secret)
         if cached is not None and cached.source == "login":

@@ -63,9 +63,9 @@ def read_page(
 ) -> PageParts:
     """Read one page of a collection.
 
-    If its body stays unusable, the page is read in parts. A part of one record with an unusable body is an unreadable record. Raises UnusableBody for more than
-    MAX_UNREADABLE_RECORDS of them, after MAX_CONSECUTIVE_FAILURES and if no part is usable; other
-    PlatformErrors.
+    If its body stays unusable, the page is read in parts. A part of one record with an unusable body is an
+    unreadable record. Raises UnusableBody for more than MAX_UNREADABLE_RECORDS of them, after
+    MAX_CONSECUTIVE_FAILURES and if no part is usable; other PlatformErrors.
     """
     parts = PageParts(clock.utc_text())
 
