@@ -13,7 +13,7 @@ from tests.support.fake_exchange import ADMINISTRATOR, OTHER_CUSTOMER, USER, WIT
 CDR = read_fixture("response-cdrs-list-200")["data"][0]
 
 
-def test_a_local_key_is_good_as_basic_and_as_token(app: TestApp) -> None:
+def test_local_key_is_accepted_as_basic_credentials_and_as_token(app: TestApp) -> None:
     user, secret = keys.add(app.app_db, "both", "read")
     assert app.get("/ping", basic_headers(user, secret)).json["data"] == {"response": "Pong"}
     assert app.get("/ping", {"X-Auth-Token": secret}).json["message"] == "Pong"
@@ -34,17 +34,17 @@ def test_a_local_key_is_good_as_basic_and_as_token(app: TestApp) -> None:
         (basic_headers(1000009, "f" * 40), 401),
     ],
 )
-def test_anything_else_is_refused_in_the_platforms_words(
+def test_invalid_credentials_are_rejected_like_on_the_platform(
     app: TestApp, headers: dict[str, str], status: int
 ) -> None:
-    answer = app.get("/cdrs", headers)
-    assert answer.status_code == status
-    assert answer.json["errors"] == []
+    response = app.get("/cdrs", headers)
+    assert response.status_code == status
+    assert response.json["errors"] == []
     if status == 400:
-        assert answer.json == read_fixture("response-auth-header-400")
+        assert response.json == read_fixture("response-auth-header-400")
 
 
-def test_credentials_are_checked_before_a_body_is_read(app: TestApp) -> None:
+def test_credentials_are_verified_before_the_body_is_read(app: TestApp) -> None:
     class Untouchable:
         def read(self, *_: object) -> bytes:
             raise AssertionError("the body was read")
@@ -52,11 +52,11 @@ def test_credentials_are_checked_before_a_body_is_read(app: TestApp) -> None:
         readline = readlines = __iter__ = read
 
     unread = {"wsgi.input": Untouchable(), "CONTENT_LENGTH": "100000"}
-    answer = app.client.post(f"{app.base}/sms", environ_overrides=unread)
-    assert answer.status_code == 401
+    response = app.client.post(f"{app.base}/sms", environ_overrides=unread)
+    assert response.status_code == 401
 
 
-def test_an_administrator_reads_the_mirror_and_is_asked_about_once(app: TestApp) -> None:
+def test_administrator_reads_the_mirror_after_one_request_of_me(app: TestApp) -> None:
     app.put("cdrs", CDR)
     app.put("me", read_fixture("response-me-200")["data"])
     for headers in (
@@ -70,7 +70,7 @@ def test_an_administrator_reads_the_mirror_and_is_asked_about_once(app: TestApp)
 
 
 @pytest.mark.parametrize("mirrored", [True, False])
-def test_another_customers_administrator_reads_and_writes_nothing_here(app: TestApp, mirrored: bool) -> None:
+def test_administrator_of_another_customer_gets_403(app: TestApp, mirrored: bool) -> None:
     app.put("cdrs", CDR)
     if mirrored:
         app.put("me", read_fixture("response-me-200")["data"])
@@ -83,7 +83,7 @@ def test_another_customers_administrator_reads_and_writes_nothing_here(app: Test
     assert app.platform.count("/cdrs") == app.platform.count("/sms") == 0
 
 
-def test_an_administrator_of_nobody_knows_whom_reads_the_mirror_once_they_are_one_of_our_users(
+def test_administrator_without_a_customer_reads_the_mirror_once_listed_as_a_user(
     app: TestApp,
 ) -> None:
     app.put("cdrs", CDR)
@@ -93,7 +93,7 @@ def test_an_administrator_of_nobody_knows_whom_reads_the_mirror_once_they_are_on
     assert app.get("/cdrs", {"X-Auth-Token": WITHOUT_CUSTOMER}).json["total"] == 1
 
 
-def test_a_known_secret_is_no_good_under_another_name(app: TestApp) -> None:
+def test_verified_secret_is_rejected_with_another_user_name(app: TestApp) -> None:
     assert app.get("/ping", basic_headers(1000009, ADMINISTRATOR)).status_code == 200
     assert app.get("/ping", basic_headers(1000002, ADMINISTRATOR)).status_code == 401
     assert app.get("/ping", basic_headers("bob@example.com", ADMINISTRATOR)).status_code == 401
@@ -105,18 +105,18 @@ def test_the_configured_account_is_an_administrator(app: TestApp) -> None:
     assert app.get("/cdrs", basic_headers(1000001, "a" * 40)).headers["X-Mirror-Complete"] == "true"
 
 
-def test_another_users_requests_are_passed_through_with_their_own_credentials(app: TestApp) -> None:
+def test_request_of_an_ordinary_user_is_passed_through_with_its_credentials(app: TestApp) -> None:
     app.put("cdrs", CDR)
     app.platform.respond("/cdrs", {"data": [], "total": 0})
-    answer = app.get("/cdrs?limit=5", basic_headers(1000002, USER))
-    assert answer.json == {"data": [], "total": 0}
-    assert "X-Mirror-Age" not in answer.headers
+    response = app.get("/cdrs?limit=5", basic_headers(1000002, USER))
+    assert response.json == {"data": [], "total": 0}
+    assert "X-Mirror-Age" not in response.headers
     sent = app.platform.requests[-1].headers
     assert sent["Authorization"] == basic_headers(1000002, USER)["Authorization"]
     assert "X-Auth-Token" not in sent
 
 
-def test_a_credential_in_use_is_checked_every_five_minutes_by_ping(app: TestApp) -> None:
+def test_credential_in_use_is_verified_every_five_minutes_by_ping(app: TestApp) -> None:
     headers = {"X-Auth-Token": ADMINISTRATOR}
     app.put("cdrs", CDR)
     for _ in range(3):
@@ -134,7 +134,7 @@ def test_a_credential_in_use_is_checked_every_five_minutes_by_ping(app: TestApp)
     assert app.get("/cdrs", headers).status_code == 401
 
 
-def test_who_is_no_administrator_any_more_reads_the_mirror_for_a_quarter_of_an_hour_at_most(
+def test_former_administrator_loses_the_mirror_within_15_minutes(
     app: TestApp,
 ) -> None:
     headers = {"X-Auth-Token": ADMINISTRATOR}
@@ -151,7 +151,7 @@ def test_who_is_no_administrator_any_more_reads_the_mirror_for_a_quarter_of_an_h
     assert app.platform.count("/ping") == 2
 
 
-def test_a_checked_credential_reads_on_while_the_platform_is_away_but_writes_nothing(app: TestApp) -> None:
+def test_verified_credential_reads_and_cannot_write_during_an_outage(app: TestApp) -> None:
     headers = {"X-Auth-Token": ADMINISTRATOR}
     app.put("cdrs", CDR)
     assert app.get("/cdrs", headers).status_code == 200
@@ -163,15 +163,15 @@ def test_a_checked_credential_reads_on_while_the_platform_is_away_but_writes_not
     assert app.get("/cdrs", headers).status_code == 502
 
 
-def test_unknown_credentials_are_502_while_the_platform_is_away(app: TestApp) -> None:
+def test_unverified_credentials_are_502_during_an_outage(app: TestApp) -> None:
     app.platform.fail()
     for _ in range(15):
         assert app.get("/cdrs", {"X-Auth-Token": ADMINISTRATOR}).status_code == 502
 
 
-def test_guesses_are_counted_and_stopped(app: TestApp) -> None:
-    answers = [app.get("/cdrs", basic_headers(1000009, f"{n:040x}")).status_code for n in range(12)]
-    assert answers == [401] * 10 + [429] * 2
+def test_wrong_credentials_are_limited_per_account(app: TestApp) -> None:
+    responses = [app.get("/cdrs", basic_headers(1000009, f"{n:040x}")).status_code for n in range(12)]
+    assert responses == [401] * 10 + [429] * 2
     stopped = app.get("/cdrs", basic_headers(1000009, ADMINISTRATOR))
     assert stopped.status_code == 429
     assert int(stopped.headers["Retry-After"]) >= 1
@@ -190,7 +190,7 @@ class TestWithoutPlatformCredentials:
         settings["facade__platform_credentials"] = "false"
         return settings
 
-    def test_only_local_keys_are_good(self, app: TestApp) -> None:
+    def test_only_local_keys_are_accepted(self, app: TestApp) -> None:
         assert app.get("/ping", {"X-Auth-Token": ADMINISTRATOR}).status_code == 401
         assert app.get("/ping").status_code == 200
         assert app.platform.count("/me") == 0
@@ -202,7 +202,7 @@ class TestShorterTimes:
         settings |= {"facade__offline_grace": "1000", "facade__session_idle": "60"}
         return settings
 
-    def test_reads_go_on_for_the_grace_that_is_set(self, app: TestApp) -> None:
+    def test_reads_continue_for_the_configured_grace_period(self, app: TestApp) -> None:
         headers = {"X-Auth-Token": ADMINISTRATOR}
         app.put("cdrs", CDR)
         assert app.get("/cdrs", headers).status_code == 200
@@ -212,7 +212,7 @@ class TestShorterTimes:
         app.clock.advance(100)
         assert app.get("/cdrs", headers).status_code == 502
 
-    def test_a_login_ends_after_the_idle_time_that_is_set(self, app: TestApp) -> None:
+    def test_login_ends_after_the_configured_idle_time(self, app: TestApp) -> None:
         app.put("cdrs", CDR)
         app.platform.respond("/login", {"user_token": ADMINISTRATOR, "user_id": 1000009})
         app.client.post(f"{app.base}/login", json={"email": "root@example.com", "password": "invented"})
@@ -223,7 +223,7 @@ class TestShorterTimes:
         assert app.get("/cdrs", headers).status_code == 401
 
 
-def test_guesses_from_an_address_do_not_lock_good_credentials_out(app: TestApp) -> None:
+def test_wrong_keys_from_an_address_do_not_block_valid_credentials(app: TestApp) -> None:
     assert app.get("/me", {"X-Auth-Token": ADMINISTRATOR}).status_code == 200
     statuses = [app.get("/ping", {"X-Auth-Token": f"{n:040x}"}).status_code for n in range(12)]
     assert set(statuses) == {401, 429}

@@ -39,7 +39,7 @@ def run(config: Path) -> Run:
     return run
 
 
-def test_a_person_without_a_password_gets_a_link_alone_on_standard_output(run: Run, tmp_path: Path) -> None:
+def test_user_add_prints_only_the_setup_link(run: Run, tmp_path: Path) -> None:
     done = run("user", "add", "Ann@example.com", "--role", "admin")
     assert done.exit_code == 0, done.output
     link = re.fullmatch(r"https://switchroom\.example\.com/setup/(\S{43})\n", done.stdout)
@@ -52,7 +52,7 @@ def test_a_person_without_a_password_gets_a_link_alone_on_standard_output(run: R
     app_db.close()
 
 
-def test_a_password_comes_from_standard_input_and_is_shown_nowhere(run: Run, tmp_path: Path) -> None:
+def test_password_is_read_from_standard_input_and_never_printed(run: Run, tmp_path: Path) -> None:
     done = run(
         "user", "add", "ann@example.com", "--role", "agent", "--password-stdin", stdin="correct horse b\n"
     )
@@ -69,7 +69,7 @@ def test_a_password_comes_from_standard_input_and_is_shown_nowhere(run: Run, tmp
     app_db.close()
 
 
-def test_people_are_listed_changed_and_removed(run: Run) -> None:
+def test_dashboard_users_are_listed_changed_and_removed(run: Run) -> None:
     assert run("user", "list").stdout.split() == [
         "E-MAIL",
         "ROLE",
@@ -94,7 +94,7 @@ def test_people_are_listed_changed_and_removed(run: Run) -> None:
     assert "last administrator" in str(last.exception)
 
 
-def test_a_key_is_printed_alone_and_can_be_revoked(run: Run, tmp_path: Path) -> None:
+def test_key_add_prints_only_the_key_and_revoke_removes_it(run: Run, tmp_path: Path) -> None:
     done = run(
         "key",
         "add",
@@ -131,13 +131,13 @@ def test_a_key_is_printed_alone_and_can_be_revoked(run: Run, tmp_path: Path) -> 
         (("key", "revoke", "crm"), "no key"),
     ],
 )
-def test_what_cannot_be_done_is_said(run: Run, words: tuple[str, ...], problem: str) -> None:
+def test_invalid_request_is_an_error_with_the_reason(run: Run, words: tuple[str, ...], problem: str) -> None:
     done = run(*words)
     assert isinstance(done.exception, SwitchroomError)
     assert problem in str(done.exception)
 
 
-def test_wrong_usage_is_wrong_usage(run: Run) -> None:
+def test_wrong_usage_exits_with_2(run: Run) -> None:
     assert run("user", "add", "ann@example.com").exit_code == 2
     assert run("user", "add", "ann@example.com", "--role", "boss").exit_code == 2
     assert run("key", "add", "crm", "--scope", "all").exit_code == 2
@@ -145,7 +145,7 @@ def test_wrong_usage_is_wrong_usage(run: Run) -> None:
     assert isinstance(short.exception, ConfigurationError)
 
 
-def test_a_running_process_is_handed_the_work(run: Run, tmp_path: Path) -> None:
+def test_command_is_executed_by_the_running_process(run: Run, tmp_path: Path) -> None:
     app_db = open_app_db(tmp_path / "house.db")
     with process_lock.acquire(tmp_path, "serve"):
         settings = load(tmp_path / "config.toml", {})
@@ -162,12 +162,12 @@ def test_a_running_process_is_handed_the_work(run: Run, tmp_path: Path) -> None:
     app_db.close()
 
 
-def test_listing_makes_no_database(run: Run, tmp_path: Path) -> None:
+def test_list_commands_create_no_database(run: Run, tmp_path: Path) -> None:
     run("user", "list")
     run("key", "list")
     assert not (tmp_path / "house.db").exists()
 
 
-def test_what_commands_write_stays_private(run: Run, tmp_path: Path) -> None:
+def test_database_is_readable_by_its_owner_only(run: Run, tmp_path: Path) -> None:
     run("user", "add", "ann@example.com", "--role", "admin")
     assert stat.S_IMODE((tmp_path / "house.db").stat().st_mode) == 0o600

@@ -12,30 +12,30 @@ from tests.support.clock import Clock
 
 GOOD = "correct horse battery"
 HASHER = passwords.HASHER
-"""The hasher of the product, before tests replace it by a cheap one."""
+"""Hasher of the product, before tests replace it by a cheap one."""
 
 
-def bytes_of(app_db: Database) -> bytes:
+def read_files(app_db: Database) -> bytes:
     return b"".join(path.read_bytes() for path in app_db.path.parent.glob("house.db*"))
 
 
-def test_a_password_is_checked_and_never_stored_as_typed(app_db: Database) -> None:
+def test_password_is_verified_and_never_stored_in_plain_text(app_db: Database) -> None:
     people.create(app_db, "Ann@Example.com", "agent", password_hash=passwords.hash_password(GOOD))
     person = people.authenticate(app_db, " ann@example.COM ", GOOD)
     assert person is not None
     assert (person.email, person.role, person.has_password) == ("ann@example.com", "agent", True)
     assert people.authenticate(app_db, "ann@example.com", GOOD + "!") is None
-    assert GOOD.encode() not in bytes_of(app_db)
+    assert GOOD.encode() not in read_files(app_db)
 
 
-def test_a_guess_costs_what_the_rfc_asks_for() -> None:
+def test_password_hash_has_at_least_the_cost_of_the_rfc() -> None:
     stored = HASHER.hash(GOOD)
     assert stored.startswith("$argon2id$")
     costs = dict(part.split("=") for part in stored.split("$")[3].split(","))
     assert int(costs["m"]) * int(costs["t"]) >= 64 * 1024 * 3
 
 
-def test_a_hash_of_other_costs_is_renewed_at_login(app_db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hash_of_other_cost_is_renewed_at_login(app_db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     people.create(app_db, "ann@example.com", "agent", password_hash=passwords.hash_password(GOOD))
     monkeypatch.setattr(passwords, "HASHER", PasswordHasher(time_cost=2, memory_cost=8, parallelism=1))
     assert people.authenticate(app_db, "ann@example.com", GOOD) is not None
@@ -44,13 +44,15 @@ def test_a_hash_of_other_costs_is_renewed_at_login(app_db: Database, monkeypatch
     assert people.authenticate(app_db, "ann@example.com", GOOD) is not None
 
 
-def test_one_without_a_password_cannot_log_in(app_db: Database) -> None:
+def test_user_without_a_password_cannot_log_in(app_db: Database) -> None:
     people.create(app_db, "ann@example.com", "agent")
     assert people.authenticate(app_db, "ann@example.com", "") is None
     assert people.authenticate(app_db, "ann@example.com", "no account has this password") is None
 
 
-def test_an_unknown_address_costs_a_hash_too(app_db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unknown_address_costs_as_much_as_a_wrong_password(
+    app_db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
     people.create(app_db, "ann@example.com", "agent", password_hash=passwords.hash_password(GOOD))
     people.create(app_db, "ben@example.com", "agent")
     checked = []
@@ -76,17 +78,17 @@ def test_an_unknown_address_costs_a_hash_too(app_db: Database, monkeypatch: pyte
 
 
 @pytest.mark.parametrize("password", ["", "short", "x" * 201])
-def test_passwords_have_bounds(password: str) -> None:
+def test_password_of_invalid_length_is_rejected(password: str) -> None:
     with pytest.raises(DomainError, match="characters"):
         passwords.hash_password(password)
 
 
-def test_one_password_written_on_two_keyboards_is_the_same() -> None:
+def test_password_is_normalised_to_one_unicode_form() -> None:
     assert passwords.verify(passwords.hash_password("Cafe\u0301 du matin"), "Caf\u00e9 du matin")
     assert not passwords.verify(passwords.hash_password("ten or more \ud800"), "ten or more \ud801 ")
 
 
-def test_more_passwords_than_places_are_told_to_come_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_parallel_logins_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(passwords, "WAIT_SECONDS", 0.01)
     with busy_hashing(monkeypatch):
         with pytest.raises(passwords.TooManyLogins):
@@ -96,18 +98,18 @@ def test_more_passwords_than_places_are_told_to_come_again(monkeypatch: pytest.M
 @pytest.mark.parametrize(
     "address", ["", "ann", "ann@", "@example.com", "a b@example.com", "<ann@example.com>"]
 )
-def test_a_malformed_address_is_refused(app_db: Database, address: str) -> None:
+def test_malformed_address_is_rejected(app_db: Database, address: str) -> None:
     with pytest.raises(DomainError, match="not an e-mail address"):
         people.create(app_db, address, "agent")
 
 
-def test_an_address_is_one_person_in_any_case(app_db: Database) -> None:
+def test_address_is_unique_in_any_case(app_db: Database) -> None:
     people.create(app_db, "ann@example.com", "agent")
     with pytest.raises(DomainError, match="already"):
         people.create(app_db, "ANN@example.com", "viewer")
 
 
-def test_rights_follow_the_role_unless_given_or_denied(app_db: Database) -> None:
+def test_rights_follow_the_role_unless_granted_or_denied(app_db: Database) -> None:
     rights = {
         role: people.create(app_db, f"{role}@example.com", role).rights
         for role in ("viewer", "agent", "supervisor", "admin")
@@ -123,14 +125,14 @@ def test_rights_follow_the_role_unless_given_or_denied(app_db: Database) -> None
     assert has(people.set_right(app_db, "admin@example.com", "recordings", None), "recordings")
 
 
-def test_a_role_includes_those_below_it(app_db: Database) -> None:
+def test_role_includes_lower_roles(app_db: Database) -> None:
     supervisor = people.create(app_db, "sue@example.com", "supervisor")
     assert [has(supervisor, role) for role in ROLES] == [True, True, True, False]
     with pytest.raises(ValueError, match="emperor"):
         has(supervisor, "emperor")
 
 
-def test_the_last_administrator_stays(app_db: Database) -> None:
+def test_last_administrator_cannot_be_removed(app_db: Database) -> None:
     people.create(app_db, "ann@example.com", "admin")
     people.create(app_db, "ben@example.com", "agent")
     with pytest.raises(DomainError, match="last administrator"):
@@ -142,7 +144,7 @@ def test_the_last_administrator_stays(app_db: Database) -> None:
     assert [person.email for person in people.list_all(app_db)] == ["ben@example.com"]
 
 
-def test_a_new_password_ends_sessions_and_links(app_db: Database) -> None:
+def test_new_password_ends_sessions_and_setup_links(app_db: Database) -> None:
     ann = people.create(app_db, "ann@example.com", "admin", password_hash=passwords.hash_password(GOOD))
     token = sessions.create(app_db, ann.id)
     link = setup_links.create_link(app_db, "ann@example.com", "http://127.0.0.1:8000")
@@ -152,7 +154,7 @@ def test_a_new_password_ends_sessions_and_links(app_db: Database) -> None:
     assert people.authenticate(app_db, "ann@example.com", GOOD) is None
 
 
-def test_a_removed_person_is_out_at_once(app_db: Database) -> None:
+def test_removed_user_loses_the_session(app_db: Database) -> None:
     people.create(app_db, "ann@example.com", "admin")
     ben = people.create(app_db, "ben@example.com", "agent")
     token = sessions.create(app_db, ben.id)
@@ -160,13 +162,13 @@ def test_a_removed_person_is_out_at_once(app_db: Database) -> None:
     assert sessions.find(app_db, token) is None
 
 
-def test_a_link_works_once(app_db: Database) -> None:
+def test_setup_link_works_once(app_db: Database) -> None:
     people.create(app_db, "ann@example.com", "agent")
     url = setup_links.create_link(app_db, "ann@example.com", "https://switchroom.example.com/")
     base, _, token = url.rpartition("/")
     assert base == "https://switchroom.example.com/setup"
     assert len(token) >= 22
-    assert token.encode() not in bytes_of(app_db)
+    assert token.encode() not in read_files(app_db)
     link = setup_links.find(app_db, token)
     assert link is not None
     assert link.person is not None
@@ -177,7 +179,7 @@ def test_a_link_works_once(app_db: Database) -> None:
     assert people.authenticate(app_db, "ann@example.com", GOOD) is not None
 
 
-def test_a_link_ends_after_two_days(app_db: Database, frozen_clock: Clock) -> None:
+def test_setup_link_expires_after_two_days(app_db: Database, frozen_clock: Clock) -> None:
     people.create(app_db, "ann@example.com", "agent")
     token = setup_links.create_link(app_db, "ann@example.com", "http://localhost").rpartition("/")[2]
     frozen_clock.advance(48 * 3600 - 1)
@@ -187,7 +189,7 @@ def test_a_link_ends_after_two_days(app_db: Database, frozen_clock: Clock) -> No
     assert setup_links.redeem(app_db, token, "irrelevant") is None
 
 
-def test_a_newer_link_replaces_the_older(app_db: Database) -> None:
+def test_newer_setup_link_replaces_the_older(app_db: Database) -> None:
     people.create(app_db, "ann@example.com", "agent")
     first, second = (
         setup_links.create_link(app_db, "ann@example.com", "http://localhost").rpartition("/")[2]
@@ -197,7 +199,7 @@ def test_a_newer_link_replaces_the_older(app_db: Database) -> None:
     assert setup_links.find(app_db, second) is not None
 
 
-def test_the_first_link_makes_the_first_administrator_only(app_db: Database) -> None:
+def test_first_run_link_creates_only_the_first_administrator(app_db: Database) -> None:
     url = setup_links.create_first_run_link(app_db, "http://127.0.0.1:8000")
     assert url is not None
     stale = url.rpartition("/")[2]
@@ -213,7 +215,7 @@ def test_the_first_link_makes_the_first_administrator_only(app_db: Database) -> 
     assert setup_links.create_first_run_link(app_db, "http://127.0.0.1:8000") is None
 
 
-def test_the_first_link_is_void_once_somebody_came_another_way(app_db: Database) -> None:
+def test_first_run_link_is_void_once_a_user_exists(app_db: Database) -> None:
     url = setup_links.create_first_run_link(app_db, "http://127.0.0.1:8000")
     assert url is not None
     token = url.rpartition("/")[2]

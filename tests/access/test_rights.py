@@ -1,4 +1,4 @@
-"""An invented right, registered in RIGHTS: storage, checks, settings page and command line serve it."""
+"""A test right in RIGHTS: storage, checks, settings page and command line."""
 
 from __future__ import annotations
 

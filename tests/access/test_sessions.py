@@ -14,12 +14,12 @@ def ann(app_db: Database) -> people.Person:
     return people.create(app_db, "ann@example.com", "agent")
 
 
-def settle(app_db: Database) -> None:
-    """Wait until what was submitted before is durable."""
+def wait_for_writes(app_db: Database) -> None:
+    """Wait until all submitted writes are durable."""
     app_db.write(lambda tx: None)
 
 
-def test_a_session_stands_for_its_person_as_they_are_now(app_db: Database, ann: people.Person) -> None:
+def test_session_has_the_current_role_of_its_user(app_db: Database, ann: people.Person) -> None:
     token = sessions.create(app_db, ann.id, address="192.0.2.7", agent="Browser")
     people.set_role(app_db, ann.email, "supervisor")
     found = sessions.find(app_db, token)
@@ -31,43 +31,39 @@ def test_a_session_stands_for_its_person_as_they_are_now(app_db: Database, ann: 
     assert token.encode() not in b"".join(path.read_bytes() for path in app_db.path.parent.glob("house.db*"))
 
 
-def test_a_session_ends_when_nobody_uses_it(
-    app_db: Database, ann: people.Person, frozen_clock: Clock
-) -> None:
+def test_session_ends_after_the_idle_time(app_db: Database, ann: people.Person, frozen_clock: Clock) -> None:
     token = sessions.create(app_db, ann.id)
     frozen_clock.advance(sessions.IDLE_SECONDS - 1)
     assert sessions.find(app_db, token) is not None
-    settle(app_db)
+    wait_for_writes(app_db)
     frozen_clock.advance(sessions.IDLE_SECONDS - 1)
     assert sessions.find(app_db, token, touch=False) is not None
     frozen_clock.advance(2)
     assert sessions.find(app_db, token) is None
 
 
-def test_a_session_ends_a_week_after_login_however_busy(
+def test_session_ends_a_week_after_login_despite_use(
     app_db: Database, ann: people.Person, frozen_clock: Clock
 ) -> None:
     token = sessions.create(app_db, ann.id)
     for _ in range(int(sessions.MAX_AGE_SECONDS // 3600) - 1):
         frozen_clock.advance(3600)
         assert sessions.find(app_db, token) is not None
-        settle(app_db)
+        wait_for_writes(app_db)
     frozen_clock.advance(3601)
     assert sessions.find(app_db, token) is None
 
 
-def test_a_session_lives_through_a_clock_set_back(
-    app_db: Database, ann: people.Person, frozen_clock: Clock
-) -> None:
+def test_session_survives_a_clock_set_back(app_db: Database, ann: people.Person, frozen_clock: Clock) -> None:
     token = sessions.create(app_db, ann.id)
     frozen_clock.advance(-86400)
     assert sessions.find(app_db, token) is not None
-    settle(app_db)
+    wait_for_writes(app_db)
     [session] = sessions.list_of_person(app_db, ann.id)
     assert session.seen_at == frozen_clock.unix()
 
 
-def test_login_ends_the_session_the_browser_came_with(app_db: Database, ann: people.Person) -> None:
+def test_login_ends_the_previous_session_of_the_browser(app_db: Database, ann: people.Person) -> None:
     first = sessions.create(app_db, ann.id)
     second = sessions.create(app_db, ann.id, replaced_token=first)
     assert sessions.find(app_db, first) is None
@@ -84,7 +80,7 @@ def test_sessions_can_be_ended_one_by_one_and_all(app_db: Database, ann: people.
     assert sessions.list_of_person(app_db, ann.id) == []
 
 
-def test_a_session_does_not_outlast_a_night_that_the_machine_slept(
+def test_session_expires_while_the_machine_is_suspended(
     app_db: Database, ann: people.Person, frozen_clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(clock, "monotonic", lambda: 1000.0)
@@ -96,7 +92,7 @@ def test_a_session_does_not_outlast_a_night_that_the_machine_slept(
     assert sessions.find(app_db, token) is None
 
 
-def test_a_session_lives_through_a_clock_that_is_set(
+def test_session_survives_an_adjusted_clock(
     app_db: Database, ann: people.Person, frozen_clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(clock, "monotonic", lambda: 1000.0)
@@ -105,15 +101,15 @@ def test_a_session_lives_through_a_clock_that_is_set(
         frozen_clock.advance(jump)
         steady.check()
         assert sessions.find(app_db, token) is not None
-        settle(app_db)
+        wait_for_writes(app_db)
     with monkeypatch.context() as full:
         full.setattr(app_db, "write", lambda _work: (_ for _ in ()).throw(StorageFull("the disk is full")))
         frozen_clock.advance(30 * 86400.0)
         with pytest.raises(StorageFull):
             steady.check()
     steady.check()
-    assert sessions.find(app_db, token) is not None, "what could not be noted is noted later"
+    assert sessions.find(app_db, token) is not None, "a failed write is repeated later"
     frozen_clock.advance(30.0)
     steady.check()
     frozen_clock.advance(sessions.IDLE_SECONDS)
-    assert sessions.find(app_db, token) is None, "what passes, passes"
+    assert sessions.find(app_db, token) is None, "elapsed time counts after the adjustment"

@@ -15,7 +15,10 @@ VERIFIED, UNKNOWN = {"X-Auth-Token": ADMINISTRATOR}, {"X-Auth-Token": "f" * 40}
 
 
 def send(app: TestApp, url: str, status: int = 200) -> list[str]:
-    """Send a request with the verified credential. Return the paths of its requests to the platform."""
+    """Send a request with the verified credential.
+
+    Return the paths that the product requested from the platform.
+    """
     before = len(app.platform.requests)
     assert app.client.get(url, headers=VERIFIED).status_code == status
     return [request.path for request in app.platform.requests[before:]]

@@ -1,4 +1,4 @@
-"""Local keys that are limited to collections or to the records of one user."""
+"""Local keys limited to collections or to records of one user."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.support.fake_exchange import read_fixture
 CDR = read_fixture("response-cdrs-list-200")["data"][0]
 
 
-def test_a_read_key_reads_and_a_limited_one_only_its_collections(app: TestApp) -> None:
+def test_limited_key_reads_only_its_collections(app: TestApp) -> None:
     app.put("cdrs", CDR)
     app.put("sms")
     limited = app.add_key("limited", collections=["cdrs"])
@@ -23,12 +23,12 @@ def test_a_read_key_reads_and_a_limited_one_only_its_collections(app: TestApp) -
 
 
 @pytest.mark.parametrize("path", ["/ringgroups", "/ringgroups/1", "/users/1/contacts", "/nothing"])
-def test_a_limited_key_gets_no_other_collection_by_include(app: TestApp, path: str) -> None:
-    """Neither from the mirror nor, where that can't tell, from the platform."""
+def test_limited_key_gets_no_other_collection_by_include(app: TestApp, path: str) -> None:
+    """The request is sent neither to the mirror nor to the platform."""
     limited = app.add_key("limited", collections=["ringgroups", "users", "contacts", "nothing"])
     app.platform.respond("*", {"data": {"id": 1, "ddis": [{"id": 5}]}, "links": {}})
-    answer = app.get(f"{path}?include=users,ddis&include=queues", limited | {"Cache-Control": "no-cache"})
-    assert answer.status_code == 403
+    response = app.get(f"{path}?include=users,ddis&include=queues", limited | {"Cache-Control": "no-cache"})
+    assert response.status_code == 403
     assert app.platform.requests == []
 
 
@@ -42,13 +42,13 @@ def test_a_limited_key_gets_no_other_collection_by_include(app: TestApp, path: s
     ],
 )
 @pytest.mark.parametrize("path", ["/users", "/users/1/contacts"])
-def test_a_local_key_has_the_platform_spell_no_secret_out(app: TestApp, path: str, query: str) -> None:
-    answer = app.get(f"{path}?{query}", app.headers | {"Cache-Control": "no-cache"})
-    assert answer.status_code == 400
+def test_local_key_cannot_query_by_secret_fields(app: TestApp, path: str, query: str) -> None:
+    response = app.get(f"{path}?{query}", app.headers | {"Cache-Control": "no-cache"})
+    assert response.status_code == 400
     assert app.platform.requests == []
 
 
-def test_api_tokens_are_closed_to_local_keys(app: TestApp) -> None:
+def test_api_tokens_are_403_for_local_keys(app: TestApp) -> None:
     writer = app.add_key("writer", "write")
     for path in ("/apitokens", "/APITokens/x", "/apitokens/x"):
         assert app.get(path, writer).status_code == 403
@@ -56,7 +56,7 @@ def test_api_tokens_are_closed_to_local_keys(app: TestApp) -> None:
     assert app.platform.requests == []
 
 
-def test_a_key_for_one_user_sees_that_users_records_only(app: TestApp) -> None:
+def test_key_with_user_scope_sees_only_records_of_that_user(app: TestApp) -> None:
     app.put("cdrs", {**CDR, "id": 1, "user_id": 7}, {**CDR, "id": 2, "user_id": 8})
     app.put("users", {"id": 7, "ext": "1007"}, {"id": 8, "ext": "1008"})
     app.put("voicemessages", {"id": 1, "extension_id": 1007}, {"id": 2, "extension_id": 1008})
@@ -99,7 +99,7 @@ def test_a_key_for_one_user_sees_that_users_records_only(app: TestApp) -> None:
     assert app.platform.count("/cdrs") == 0
 
 
-def test_a_key_for_one_user_is_not_told_empty_where_nothing_was_read(app: TestApp) -> None:
+def test_key_with_user_scope_gets_503_before_the_first_sync(app: TestApp) -> None:
     mine = app.add_key("mine", user=7)
     unread = app.get("/cdrs", mine)
     assert (unread.status_code, unread.json["errors"]) == (503, [])
@@ -112,7 +112,7 @@ def test_a_key_for_one_user_is_not_told_empty_where_nothing_was_read(app: TestAp
     assert app.get("/cdrs", mine).json == {"data": [], "total": 0}
 
 
-def test_calls_of_a_key_for_one_user_come_from_that_user(app: TestApp) -> None:
+def test_calls_of_a_key_with_user_scope_are_made_from_that_user(app: TestApp) -> None:
     app.platform.respond("/calls", read_fixture("response-calls-post-201"), 201)
     mine = app.add_key("mine", "write", user=7)
     assert app.client.post(f"{app.base}/calls", json={"to": "447700900001"}, headers=mine).status_code == 201

@@ -1,4 +1,7 @@
-"""What each viewer sees: roles under both values of `dashboard.agents_see`, keys, and the command line."""
+"""Visibility of records for roles, keys and the command line.
+
+Roles are tested with both values of `dashboard.agents_see`.
+"""
 
 from __future__ import annotations
 
@@ -18,21 +21,21 @@ from integration.mirror.query.filters import Condition
 from integration.mirror.query.query import Query
 
 CAROL = 100
-"""The platform user of each person and of the key of one user."""
+"""Platform user of each person and of the key with user scope."""
 KEY = Key(
     name="reports", user_id=9000001, scope="read", collections=None, platform_user_id=None, created_at="",
     used_at=None, revoked_at=None,
 )  # fmt: skip
 
-FOR_EVERYBODY = {
+SHARED = {
     "users", "usergroups", "pickupgroups", "ddis", "queues", "ringgroups", "queuegroups", "calllabels",
     "sms/cannedresponses",
 }  # fmt: skip
-"""Shared: under `own`, too, every record is seen."""
+"""Collections that are visible completely under `own` as well."""
 OWN = {"contacts", "cdrs", "monitors", "voicemessages", "sms"}
-"""Have a user: under `own` a person sees their own records."""
+"""Collections with a user: under `own` a person sees their own records."""
 NOT_LIMITABLE = {"calls", "faxes"}
-"""Have none: under `own` they are closed."""
+"""Collections without a user: closed under `own`."""
 SUPERVISORS = {
     "aclroles", "usergrouppolicies", "ddis/calltracking", "conferences", "routingrules", "ivrs",
     "vmannouncements", "chats", "webcalls", "mediasessions", "msdrs", "calltracking/campaigns",
@@ -41,14 +44,14 @@ SUPERVISORS = {
     "mediasessions/dictionaries", "sms/dictionaries", "ddis/dictionaries", "ringgroups/dictionaries",
     "cdrs/dictionaries", "msdrs/dictionaries", "reportschedules/dictionaries",
 }  # fmt: skip
-EVERYTHING = FOR_EVERYBODY | OWN | NOT_LIMITABLE | SUPERVISORS
+EVERYTHING = SHARED | OWN | NOT_LIMITABLE | SUPERVISORS
 
 # role, agents_see, collections, user scope of cdrs, of users, raw records
 VIEWERS = [
-    ("viewer", "all", FOR_EVERYBODY | OWN | NOT_LIMITABLE, None, None, False),
-    ("viewer", "own", FOR_EVERYBODY | OWN, CAROL, None, False),
-    ("agent", "all", FOR_EVERYBODY | OWN | NOT_LIMITABLE, None, None, False),
-    ("agent", "own", FOR_EVERYBODY | OWN, CAROL, None, False),
+    ("viewer", "all", SHARED | OWN | NOT_LIMITABLE, None, None, False),
+    ("viewer", "own", SHARED | OWN, CAROL, None, False),
+    ("agent", "all", SHARED | OWN | NOT_LIMITABLE, None, None, False),
+    ("agent", "own", SHARED | OWN, CAROL, None, False),
     ("supervisor", "all", EVERYTHING, None, None, True),
     ("supervisor", "own", EVERYTHING, None, None, True),
     ("admin", "all", EVERYTHING, None, None, True),
@@ -63,19 +66,17 @@ def see(role="agent", agents_see="all", platform_user_id=CAROL, **rights):
     return visibility.of(person, agents_see)
 
 
-def test_every_collection_is_of_one_kind():
-    assert sum(map(len, (FOR_EVERYBODY, OWN, NOT_LIMITABLE, SUPERVISORS))) == len(EVERYTHING)
+def test_every_collection_has_one_audience():
+    assert sum(map(len, (SHARED, OWN, NOT_LIMITABLE, SUPERVISORS))) == len(EVERYTHING)
     assert {row.collection for row in RESOURCES if row.is_listed} == EVERYTHING
 
 
-def test_every_role_under_both_settings_is_in_the_table():
+def test_table_has_every_role_with_both_settings():
     assert [(role, setting) for role in ROLES for setting in ("all", "own")] == [row[:2] for row in VIEWERS]
 
 
 @pytest.mark.parametrize(("role", "agents_see", "collections", "of_cdrs", "of_users", "raw"), VIEWERS)
-def test_a_role_sees_its_collections_records_and_fields(
-    role, agents_see, collections, of_cdrs, of_users, raw
-):
+def test_role_sees_its_collections_records_and_fields(role, agents_see, collections, of_cdrs, of_users, raw):
     viewer = see(role, agents_see)
     assert viewer.collections == collections
     for row in RESOURCES:
@@ -92,7 +93,7 @@ def test_a_role_sees_its_collections_records_and_fields(
     assert "src" not in viewer.hidden_fields(get_resource("cdrs"))
 
 
-def test_a_query_is_limited_to_what_is_seen():
+def test_query_is_restricted_to_the_user_scope():
     with sqlite3.connect(":memory:") as connection:
         for agents_see, expected in (("all", ()), ("own", (Condition("user_id", "eq", CAROL),))):
             query = see(agents_see=agents_see).restrict_query(connection, Query(get_resource("cdrs")))
@@ -101,7 +102,7 @@ def test_a_query_is_limited_to_what_is_seen():
         assert queues.conditions == ()
 
 
-def test_under_own_a_person_without_a_platform_user_sees_no_records():
+def test_own_scope_without_a_platform_user_matches_no_records():
     viewer = see(agents_see="own", platform_user_id=None)
     with sqlite3.connect(":memory:") as connection:
         query = viewer.restrict_query(connection, Query(get_resource("cdrs")))
@@ -152,7 +153,7 @@ def test_under_own_a_person_without_a_platform_user_sees_no_records():
         (UNLIMITED, "me", "recordings", None),
     ],
 )
-def test_an_export_needs_the_right_and_the_collection(viewer, target, right, refusal):
+def test_export_requires_the_right_and_the_collection(viewer, target, right, refusal):
     if refusal is None:
         viewer.check_export(get_resource(target), right)
         return
@@ -161,7 +162,7 @@ def test_an_export_needs_the_right_and_the_collection(viewer, target, right, ref
     assert str(refused.value).startswith(refusal)
 
 
-def test_calls_are_exported_by_those_who_see_cdrs():
+def test_export_of_calls_requires_the_right_and_access_to_cdrs():
     see("agent", "own", export=True).check_export(CALLS)
     with pytest.raises(NotAllowed, match="right “export”"):
         see("agent").check_export(CALLS)
@@ -169,7 +170,7 @@ def test_calls_are_exported_by_those_who_see_cdrs():
     assert visibility.required_resource(get_resource("ivrs")) is get_resource("ivrs")
 
 
-def test_viewers_with_equal_visibility_are_shown_the_same():
+def test_equal_visibility_compares_equal():
     assert see("agent", platform_user_id=1) == see("agent", platform_user_id=2)
     assert len({see("agent", platform_user_id=1), see("agent", platform_user_id=2)}) == 1
     different = [see("agent"), see("viewer"), see("agent", export=True), see("agent", "own"), see("admin")]
@@ -180,7 +181,7 @@ def test_viewers_with_equal_visibility_are_shown_the_same():
 # --- keys, command line ----------------------------------------------------------------------------------
 
 
-def test_the_command_line_and_an_unlimited_key_see_everything_but_secrets():
+def test_command_line_and_unlimited_key_see_everything_except_secrets():
     for viewer in (visibility.of(None), visibility.of(None, "own"), visibility.of(KEY)):
         assert viewer == UNLIMITED
         assert viewer.collections == EVERYTHING
@@ -189,13 +190,13 @@ def test_the_command_line_and_an_unlimited_key_see_everything_but_secrets():
         assert "password" in viewer.hidden_fields(get_resource("users"))
 
 
-def test_a_key_of_some_collections_sees_these():
+def test_key_limited_to_collections_sees_only_these():
     viewer = visibility.of(replace(KEY, collections=("cdrs", "sms/cannedresponses")))
     assert viewer.collections == {"cdrs", "sms/cannedresponses"}
     assert viewer.user_scope is None
 
 
-def test_a_key_of_one_user_sees_that_users_records_and_nothing_shared():
+def test_key_with_user_scope_sees_no_shared_collections():
     viewer = visibility.of(replace(KEY, platform_user_id=CAROL))
     assert viewer.collections == OWN | {"users", "mediasessions", "msdrs"}
     for name in ("cdrs", "users"):
@@ -207,6 +208,6 @@ def test_a_key_of_one_user_sees_that_users_records_and_nothing_shared():
     assert narrow.collections == {"cdrs"}
 
 
-def test_a_prepared_export_of_a_key_stays_limited_to_its_user():
+def test_export_job_of_a_key_keeps_its_user_scope():
     assert UNLIMITED.limited_to(None) == UNLIMITED
     assert UNLIMITED.limited_to(CAROL) == visibility.of(replace(KEY, platform_user_id=CAROL))

@@ -1,4 +1,4 @@
-"""What is told, and when: cool-down, quiet hours, recovery."""
+"""Decisions about notifications: cool-down, quiet hours, recovery."""
 
 from __future__ import annotations
 
@@ -28,41 +28,52 @@ def keys(findings: list[Finding]) -> list[str]:
     return [finding.key for finding in findings]
 
 
-def test_what_is_new_is_told_once():
+def test_new_match_is_notified_once():
     first = decide(rule(), found("a"), [], "", NOON, reports_recovery=True)
     assert keys(first.alerts) == ["a"]
-    told = clock.utc_text(NOON)
-    assert first.current == [Finding(1, "a", "a happens", "/", "2026-03-04 11:00:00", told)]
-    second = decide(rule(), found("a", "b"), first.current, told, NOON, reports_recovery=True)
+    notified_at = clock.utc_text(NOON)
+    assert first.current == [Finding(1, "a", "a happens", "/", "2026-03-04 11:00:00", notified_at)]
+    second = decide(rule(), found("a", "b"), first.current, notified_at, NOON, reports_recovery=True)
     assert (keys(second.alerts), keys(second.current)) == (["b"], ["a", "b"])
 
 
-def test_what_comes_while_it_cools_down_is_told_together_afterwards():
-    cooling, told = rule(cooldown=15), clock.utc_text(NOON)
+def test_matches_during_the_cool_down_are_notified_together_afterwards():
+    cooling, notified_at = rule(cooldown=15), clock.utc_text(NOON)
     first = decide(cooling, found("a"), [], "", NOON, reports_recovery=True)
     soon = decide(
-        cooling, found("a", "b"), first.current, told, NOON + timedelta(minutes=14), reports_recovery=True
+        cooling,
+        found("a", "b"),
+        first.current,
+        notified_at,
+        NOON + timedelta(minutes=14),
+        reports_recovery=True,
     )
     assert soon.alerts == []
     later = decide(
-        cooling, found("a", "b", "c"), soon.current, told, NOON + timedelta(minutes=15), reports_recovery=True
+        cooling,
+        found("a", "b", "c"),
+        soon.current,
+        notified_at,
+        NOON + timedelta(minutes=15),
+        reports_recovery=True,
     )
     assert keys(later.alerts) == ["b", "c"]
 
 
 @pytest.mark.parametrize("change", ["2026-03-29", "2026-10-25"])
-def test_minutes_are_minutes_where_clocks_change(change):
-    """An hour is skipped or comes twice at 01:00 UTC."""
+def test_cool_down_is_measured_in_elapsed_minutes_over_a_change_of_clocks(change):
+    """At 01:00 UTC a local hour is skipped or repeated."""
     now = datetime.fromisoformat(f"{change} 01:10:00+00:00").astimezone(ZoneInfo("Europe/London"))
     assert Evaluation(None, rule(), now, [], {}).utc_text_before(minutes=20) == f"{change} 00:50:00"  # type: ignore[arg-type]
-    for minutes, told in ((14, []), (15, ["a"])):
+    for minutes, expected in ((14, []), (15, ["a"])):
         last = clock.utc_text(now.timestamp() - 60 * minutes)
         assert (
-            keys(decide(rule(cooldown=15), found("a"), [], last, now, reports_recovery=True).alerts) == told
+            keys(decide(rule(cooldown=15), found("a"), [], last, now, reports_recovery=True).alerts)
+            == expected
         )
 
 
-def test_quiet_hours_hold_back_and_what_is_over_by_then_is_never_told():
+def test_quiet_hours_delay_notifications_and_drop_alerts_that_ended():
     quiet = rule(quiet_from="22:00", quiet_to="07:00")
     night = NOON.replace(hour=23)
     held = decide(quiet, found("a", "b"), [], "", night, reports_recovery=True)
@@ -74,20 +85,20 @@ def test_quiet_hours_hold_back_and_what_is_over_by_then_is_never_told():
     assert keys(after.alerts) == ["b"]
 
 
-def test_who_was_told_is_told_that_it_is_over_after_quiet_hours():
+def test_recovery_of_a_notified_alert_is_due_after_quiet_hours():
     quiet = rule(quiet_from="22:00", quiet_to="07:00")
     evening = NOON.replace(hour=21, minute=59)
-    told = decide(quiet, found("a"), [], "", evening, reports_recovery=True)
-    over = decide(quiet, [], told.current, "", evening + timedelta(minutes=2), reports_recovery=True)
+    first = decide(quiet, found("a"), [], "", evening, reports_recovery=True)
+    over = decide(quiet, [], first.current, "", evening + timedelta(minutes=2), reports_recovery=True)
     assert keys(over.recovered) == ["a"]
     assert over.recovery_due_at == (evening + timedelta(days=1)).replace(hour=7, minute=0)
 
 
-def test_news_have_no_end_and_a_rule_out_of_its_hours_knows_of_none():
-    told = decide(rule(), found("a"), [], "", NOON, reports_recovery=True)
-    assert decide(rule(), [], told.current, "", NOON, reports_recovery=False).recovered == []
+def test_no_recovery_for_event_conditions_or_outside_the_hours():
+    first = decide(rule(), found("a"), [], "", NOON, reports_recovery=True)
+    assert decide(rule(), [], first.current, "", NOON, reports_recovery=False).recovered == []
     day = rule(begins="09:00", ends="12:00")
-    assert decide(day, [], told.current, "", NOON, reports_recovery=True).recovered == []
+    assert decide(day, [], first.current, "", NOON, reports_recovery=True).recovered == []
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Rules against real databases: what they find, what they tell, what they forget."""
+"""Evaluation of alert rules on databases: alerts and notifications."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def ago(seconds: float) -> str:
 
 
 def add(app, condition: str, threshold: int | None = None, **values) -> int:
-    """A rule that was made long ago."""
+    """Save a rule created on 1 January 2026."""
     number = CONDITIONS[condition].default if threshold is None else threshold
-    wanted = Rule(0, f"Rule {condition}", condition, number, **{"notice": True, **values})
-    id_ = rules.save(app.app_db, wanted)
+    rule = Rule(0, f"Rule {condition}", condition, number, **{"notice": True, **values})
+    id_ = rules.save(app.app_db, rule)
     app.app_db.write(lambda tx: tx.execute("UPDATE alert_rules SET created_at = '2026-01-01 00:00:00'"))
     return id_
 
@@ -45,7 +45,7 @@ def log(app) -> list[tuple[str, str]]:
         return [(line.kind, line.subject) for line in notification_log.list_newest(connection, 50)]
 
 
-def test_a_missed_caller_who_is_not_called_back(app, watch):
+def test_overdue_call_back_is_an_alert_until_it_is_closed(app, watch):
     add(app, "not_called_back", 30)
     app.call(1, ago(1700), outcome="missed", party_name="Ann Example")
     update_from_mirror(app.app_db, app.mirror_db, 15)
@@ -64,7 +64,7 @@ def test_a_missed_caller_who_is_not_called_back(app, watch):
     assert [kind for kind, _ in log(app)] == ["recovered", "alert"]
 
 
-def test_a_caller_who_waits_and_a_queue_that_is_long(app, watch):
+def test_waiting_caller_and_long_queue_are_alerts(app, watch):
     add(app, "waiting", 60)
     add(app, "queue_length", 2)
     app.insert("queues", id=5, name="Support")
@@ -85,7 +85,7 @@ def test_a_caller_who_waits_and_a_queue_that_is_long(app, watch):
     assert now(app) == []
 
 
-def test_news_are_told_once_and_never_the_history(app, watch):
+def test_missed_call_is_notified_once_and_old_calls_never(app, watch):
     add(app, "missed_call")
     app.call(1, ago(2 * 3600), outcome="missed")
     app.call(2, ago(60), outcome="missed")
@@ -100,7 +100,7 @@ def test_news_are_told_once_and_never_the_history(app, watch):
     assert len(log(app)) == 1
 
 
-def test_silent_webhooks_count_from_the_beginning_of_the_hours(app, watch):
+def test_silence_of_webhooks_is_measured_from_the_start_of_the_hours(app, watch):
     add(app, "silent_webhooks", 30)
     watch.run()
     assert now(app) == ["No webhook has come from the platform"]
@@ -114,15 +114,15 @@ def test_silent_webhooks_count_from_the_beginning_of_the_hours(app, watch):
     assert now(app) == []
 
 
-def test_files_gaps_and_a_mirror_that_is_behind(app, watch, monkeypatch):
+def test_failed_download_gap_and_failed_sync_are_alerts(app, watch, monkeypatch):
     present = clock.unix()
-    monkeypatch.setattr(clock, "unix", lambda: present)  # of today nothing is lacking yet, also at midnight
+    monkeypatch.setattr(clock, "unix", lambda: present)  # today has no gap yet, also at midnight
     for condition in ("files", "gap", "behind"):
         add(app, condition)
     app.insert("media", kind="recording", record_id=1, path="recordings/1.mp3", state="failed", tries=3,
              last_error="404 from the platform", updated_at=ago(60))  # fmt: skip
-    for day, ours in ((ago(2 * 86400)[:10], 7), (ago(0)[:10], 3)):
-        app.insert("_coverage", collection="cdrs", day=day, total=10, ours=ours, asked_at=ago(60))
+    for day, mirrored in ((ago(2 * 86400)[:10], 7), (ago(0)[:10], 3)):
+        app.insert("_coverage", collection="cdrs", day=day, total=10, ours=mirrored, asked_at=ago(60))
     app.insert(
         "_walks", collection="cdrs", last_success_at=ago(3600), last_error="timed out", last_error_at=ago(9)
     )
@@ -134,11 +134,11 @@ def test_files_gaps_and_a_mirror_that_is_behind(app, watch, monkeypatch):
     ]
 
 
-def test_a_part_that_fails_and_a_disk_that_is_full(app, watch, monkeypatch):
+def test_failed_component_and_full_disk_are_alerts(app, watch, monkeypatch):
     add(app, "trouble", 10)
     add(app, "disk", 100_000)
     app.context.health.fail("search index", "no such table")
-    app.context.health.fail("alerts by e-mail", "is not told by e-mail")
+    app.context.health.fail("alerts by e-mail", "is not sent by e-mail")
     watch.run()
     assert [text for text in now(app) if "index" in text] == []
     later = clock.unix() + 601
@@ -148,7 +148,7 @@ def test_a_part_that_fails_and_a_disk_that_is_full(app, watch, monkeypatch):
     assert any("GB are free" in text for text in now(app))
 
 
-def test_messages_that_came_in(app, watch):
+def test_received_sms_is_an_alert(app, watch):
     add(app, "sms")
     app.insert(
         "sms",
@@ -165,7 +165,7 @@ def test_messages_that_came_in(app, watch):
     assert "Are you open on Sunday?" in app.log_in().get(found.href).text
 
 
-def test_a_paused_rule_finds_nothing_and_a_removed_one_is_forgotten(app, watch):
+def test_paused_or_removed_rule_has_no_alerts(app, watch):
     number = add(app, "missed_call")
     app.call(1, ago(60), outcome="missed")
     rules.pause(app.app_db, number, paused=True)
@@ -179,7 +179,7 @@ def test_a_paused_rule_finds_nothing_and_a_removed_one_is_forgotten(app, watch):
     assert now(app) == []
 
 
-def test_a_rule_that_can_not_be_looked_at_does_not_silence_the_others(app, watch):
+def test_failed_evaluation_of_a_rule_does_not_stop_the_others(app, watch):
     add(app, "missed_call")
     add(app, "queue_length")
     app.call(1, ago(60), outcome="missed")
@@ -189,7 +189,7 @@ def test_a_rule_that_can_not_be_looked_at_does_not_silence_the_others(app, watch
     assert len(now(app)) == 1
 
 
-def test_the_configuration_makes_rules_of_its_events(tmp_path):
+def test_configured_events_become_rules_with_the_configured_targets(tmp_path):
     with running_app(
         tmp_path / "data",
         alerts__urls="json://192.0.2.1/a,json://192.0.2.1/b",

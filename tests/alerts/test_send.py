@@ -1,4 +1,4 @@
-"""Messages leave for mailboxes and addresses; what fails shows, is tried again, and holds nobody up."""
+"""Notifications by e-mail and URL: content, failures and retries."""
 
 from __future__ import annotations
 
@@ -27,37 +27,37 @@ FOUND = Finding(1, "a", "Ann Example (020 7946 0001) has been waiting", "/calls/
 
 
 class Mailbox(socketserver.ThreadingTCPServer):
-    """Takes what SMTP brings; `refuse` is what it says to recipients instead."""
+    """SMTP server. `refuse` is its reply to every recipient."""
 
     daemon_threads = True
 
     def __init__(self, refuse: str = "") -> None:
         super().__init__(("127.0.0.1", 0), _Smtp)
-        self.letters: list[str] = []
+        self.mails: list[str] = []
         self.refuse = refuse
 
 
 class _Smtp(socketserver.StreamRequestHandler):
     def handle(self) -> None:
-        self._say("220 mail.example.com")
+        self._reply("220 mail.example.com")
         while line := self.rfile.readline().decode().strip():
             match line[:4].upper():
                 case "DATA":
-                    self._say("354 go on")
+                    self._reply("354 go on")
                     text = b""
                     while not text.endswith(b"\r\n.\r\n"):
                         text += self.rfile.readline()
-                    self.server.letters.append(text.decode())
-                    self._say("250 kept")
+                    self.server.mails.append(text.decode())
+                    self._reply("250 kept")
                 case "RCPT" if self.server.refuse:
-                    self._say(self.server.refuse)
+                    self._reply(self.server.refuse)
                 case "QUIT":
-                    self._say("221 bye")
+                    self._reply("221 bye")
                     break
                 case _:
-                    self._say("250 ok")
+                    self._reply("250 ok")
 
-    def _say(self, text: str) -> None:
+    def _reply(self, text: str) -> None:
         self.wfile.write(f"{text}\r\n".encode())
 
 
@@ -65,7 +65,7 @@ class Receiver(HTTPServer):
     def __init__(self, status: int = 200) -> None:
         super().__init__(("127.0.0.1", 0), _Http)
         self.status = status
-        self.taken: list[tuple[str, str | None, dict]] = []
+        self.requests: list[tuple[str, str | None, dict]] = []
 
     @property
     def url(self) -> str:
@@ -75,7 +75,7 @@ class Receiver(HTTPServer):
 class _Http(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        self.server.taken.append((self.path, self.headers["Authorization"], body))
+        self.server.requests.append((self.path, self.headers["Authorization"], body))
         self.send_response(self.server.status)
         self.end_headers()
 
@@ -118,8 +118,8 @@ def app(tmp_path, mailbox):
         yield app
 
 
-def tell(app, kind: str = "alert", **values) -> Rule:
-    """A message of a rule that waits to be sent."""
+def add_notification(app, kind: str = "alert", **values) -> Rule:
+    """Add a pending notification of a rule."""
     with app.app_db.read() as connection:
         rules = alert_rules.list_all(connection)
     if values:
@@ -138,24 +138,24 @@ def log(app) -> list[notification_log.Notification]:
         return notification_log.list_newest(connection, 20)
 
 
-def test_an_e_mail_says_what_since_when_and_where(app, mailbox):
-    tell(app, emails="ann@example.com bob@example.org")
+def test_email_has_the_alert_its_time_and_its_link(app, mailbox):
+    add_notification(app, emails="ann@example.com bob@example.org")
     Sender(app.context, "email").run()
-    (letter,) = mailbox.letters
-    assert "From: calls@example.com" in letter
-    assert "To: ann@example.com, bob@example.org" in letter
-    assert "Subject: Long waits: Ann Example (020 7946 0001) has been waiting" in letter
-    assert "- Ann Example (020 7946 0001) has been waiting, since 04 Mar 11:00" in letter
-    assert "https://calls.example.com/calls/7" in letter
+    (mail,) = mailbox.mails
+    assert "From: calls@example.com" in mail
+    assert "To: ann@example.com, bob@example.org" in mail
+    assert "Subject: Long waits: Ann Example (020 7946 0001) has been waiting" in mail
+    assert "- Ann Example (020 7946 0001) has been waiting, since 04 Mar 11:00" in mail
+    assert "https://calls.example.com/calls/7" in mail
     assert [line.state for line in log(app)] == ["sent"]
     Sender(app.context, "email").run()
-    assert len(mailbox.letters) == 1
+    assert len(mailbox.mails) == 1
 
 
-def test_an_address_gets_json_that_a_chat_can_show(app, receiver):
-    tell(app, "recovered", url=receiver.url, secret="Bearer abc")
+def test_url_receives_json_with_a_text_for_chats(app, receiver):
+    add_notification(app, "recovered", url=receiver.url, secret="Bearer abc")
     Sender(app.context, "post").run()
-    ((path, authorization, body),) = receiver.taken
+    ((path, authorization, body),) = receiver.requests
     assert (path, authorization) == ("/hook?token=secret", "Bearer abc")
     assert (body["event"], body["rule"], body["condition"]) == ("recovered", "Long waits", "waiting")
     assert body["text"].startswith("over: Long waits: Ann Example")
@@ -164,15 +164,15 @@ def test_an_address_gets_json_that_a_chat_can_show(app, receiver):
     assert "token" not in line.target
 
 
-def test_a_channel_that_fails_shows_is_tried_later_and_recovers(app, receiver, monkeypatch):
+def test_failed_notification_is_retried_after_a_delay(app, receiver, monkeypatch):
     receiver.status = 500
-    tell(app, url=receiver.url)
+    add_notification(app, url=receiver.url)
     sender = Sender(app.context, "post")
     with pytest.raises(SendingFailed, match="returned 500"):
         sender.run()
     with pytest.raises(SendingFailed, match="returned 500"):
         sender.run()
-    assert len(receiver.taken) == 1
+    assert len(receiver.requests) == 1
     receiver.status = 204
     later = clock.unix() + 61
     monkeypatch.setattr(clock, "unix", lambda: later)
@@ -180,10 +180,10 @@ def test_a_channel_that_fails_shows_is_tried_later_and_recovers(app, receiver, m
     assert [(line.state, line.tries, line.error) for line in log(app)] == [("sent", 2, None)]
 
 
-def test_after_the_last_try_nobody_tries_any_more(app, receiver, monkeypatch):
+def test_notification_is_abandoned_after_the_last_retry(app, receiver, monkeypatch):
     receiver.status, now = 500, clock.unix()
     monkeypatch.setattr(clock, "unix", lambda: now)
-    tell(app, url=receiver.url)
+    add_notification(app, url=receiver.url)
     for _ in range(9):
         with pytest.raises(SendingFailed):
             Sender(app.context, "post").run()
@@ -193,24 +193,24 @@ def test_after_the_last_try_nobody_tries_any_more(app, receiver, monkeypatch):
     ]
 
 
-def test_a_message_of_a_removed_rule_goes_nowhere_and_is_no_fault(app, mailbox):
-    rule = tell(app, emails="ann@example.com")
+def test_notification_of_a_removed_rule_is_not_sent(app, mailbox):
+    rule = add_notification(app, emails="ann@example.com")
     alert_rules.remove(app.app_db, rule.id)
     Sender(app.context, "email").run()
-    assert (mailbox.letters, [line.state for line in log(app)]) == ([], ["failed"])
+    assert (mailbox.mails, [line.state for line in log(app)]) == ([], ["failed"])
 
 
-def test_a_refused_recipient_is_said_without_a_password(app, mailbox):
+def test_refused_recipients_are_reported(app, mailbox):
     mailbox.refuse = "550 no such person"
-    tell(app, emails="ann@example.com")
+    add_notification(app, emails="ann@example.com")
     with pytest.raises(
         SendingFailed, match=r"refuses every recipient: ann@example\.com \(550 no such person"
     ):
         Sender(app.context, "email").run()
 
 
-def test_the_threads_find_tell_and_show_their_trouble(app, receiver):
-    """A slow or broken receiver holds up neither the rules nor the mail."""
+def test_failed_url_does_not_block_rules_or_email(app, receiver):
+    """A failed receiver delays neither the rules nor the e-mail."""
     receiver.status = 503
     alert_rules.save(
         app.app_db, Rule(0, "Long waits", "waiting", 60, emails="a@example.com", url=receiver.url)
@@ -231,29 +231,29 @@ def test_the_threads_find_tell_and_show_their_trouble(app, receiver):
         app.context.scheduler.stop(10)
 
 
-def test_a_target_that_works_does_not_hide_one_that_fails(app, receiver):
-    tell(app, url="http://127.0.0.1:9/", secret="")
+def test_successful_target_does_not_hide_a_failed_one(app, receiver):
+    add_notification(app, url="http://127.0.0.1:9/", secret="")
     with app.app_db.read() as connection:
         (rule,) = alert_rules.list_all(connection)
     with pytest.raises(SendingFailed, match="it refuses connections"):
         Sender(app.context, "post").run()
     alert_rules.save(app.app_db, replace(rule, url=receiver.url))
-    tell(app)
+    add_notification(app)
     with pytest.raises(SendingFailed, match=r"^http://127\.0\.0\.1:9/: "):
         Sender(app.context, "post").run()
-    assert len(receiver.taken) == 1
+    assert len(receiver.requests) == 1
 
 
-def test_addresses_of_the_configuration_go_by_apprise_where_it_is(tmp_path, monkeypatch):
-    told: list[tuple[str, str]] = []
+def test_configured_urls_are_sent_by_apprise_if_installed(tmp_path, monkeypatch):
+    sent: list[tuple[str, str]] = []
 
-    class Teller:
+    class FakeApprise:
         def add(self, url: str) -> bool:
             self.url = url
             return url.startswith("json://")
 
         def notify(self, title: str, body: str) -> bool:
-            told.append((self.url, title))
+            sent.append((self.url, title))
             return True
 
     urls = "json://192.0.2.1/a,unknown://192.0.2.1/b"
@@ -263,15 +263,15 @@ def test_addresses_of_the_configuration_go_by_apprise_where_it_is(tmp_path, monk
         monkeypatch.setitem(sys.modules, "apprise", None)
         with pytest.raises(SendingFailed, match=r"pip install 'switchroom\[alerts\]'"):
             Sender(app.context, "apprise").run()
-        monkeypatch.setitem(sys.modules, "apprise", SimpleNamespace(Apprise=Teller))
+        monkeypatch.setitem(sys.modules, "apprise", SimpleNamespace(Apprise=FakeApprise))
         app.app_db.write(lambda tx: tx.execute("UPDATE alert_log SET next_at = at"))
         with pytest.raises(SendingFailed, match=r"number 2 of alerts.urls\): Apprise does not accept"):
             Sender(app.context, "apprise").run()
-        assert told == [("json://192.0.2.1/a", "Missed call from 07700 900101 on 020 7946 0002")]
+        assert sent == [("json://192.0.2.1/a", "Missed call from 07700 900101 on 020 7946 0002")]
         assert {(line.place, line.state) for line in log(app)} == {(0, "sent"), (1, "waiting")}
 
 
-def test_who_is_told(app):
+def test_targets_of_a_rule_are_listed_without_secrets(app):
     rule = Rule(
         1,
         "A",

@@ -1,4 +1,4 @@
-"""What tests of schedules and of where they deliver to have in common."""
+"""Fixtures of tests of schedules and deliveries."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.support.scripted_server import Server
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    """Takes whatever is put."""
+    """A server that accepts every upload."""
     server = Server()
     server.routes["*"] = lambda request, reply: reply.content(b"", "text/plain", 201)
     yield server

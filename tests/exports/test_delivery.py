@@ -1,4 +1,4 @@
-"""Where schedules deliver to: a real mail server, a real HTTP server, real folders."""
+"""Deliveries to a local mail server, a local HTTP server and folders."""
 
 from __future__ import annotations
 
@@ -23,14 +23,17 @@ CANARY = "canary-password"
 
 
 def make_due(exporting: ScheduledExports) -> None:
-    """Let 18 November be complete and due."""
+    """Make the export of 18 November complete and due."""
     exporting.put_cdrs("2026-11-18 10:00:00")
     exporting.clock.set("2026-11-19 01:31:00")
     exporting.finish_sync()
 
 
 def smtp(port: int, *, starttls: bool = False, **more: str) -> dict[str, str]:
-    """Settings of a mail server on this machine; with `starttls` those that are set by default."""
+    """Settings of a local mail server.
+
+    With `starttls` its setting keeps the default.
+    """
     settings = {"smtp__host": "127.0.0.1", "smtp__port": str(port), "smtp__from": "calls@example.com"}
     return {**settings, **({} if starttls else {"smtp__starttls": "false"}), **more}
 
@@ -38,7 +41,7 @@ def smtp(port: int, *, starttls: bool = False, **more: str) -> dict[str, str]:
 # --- e-mail ----------------------------------------------------------------------------------------------
 
 
-def test_a_letter_has_the_file_and_says_what_it_is(make_exporting: Any) -> None:
+def test_mail_has_the_file_and_describes_it(make_exporting: Any) -> None:
     with running_mail_server() as mail:
         exporting = make_exporting(**smtp(mail.port))
         exporting.schedule("Tägliche Anrufe", target="email", place="ann@example.com bob@example.org")
@@ -55,7 +58,7 @@ def test_a_letter_has_the_file_and_says_what_it_is(make_exporting: Any) -> None:
     assert "1 row in tägliche-anrufe-2026-11-18.csv" in letter.get_body().get_content()
 
 
-def test_sent_again_after_a_crash_it_has_the_same_message_id(
+def test_mail_repeated_after_a_crash_has_the_same_message_id(
     make_exporting: Any, movable_clock: Clock
 ) -> None:
     with running_mail_server() as mail:
@@ -70,10 +73,10 @@ def test_sent_again_after_a_crash_it_has_the_same_message_id(
         assert first["Message-ID"] == second["Message-ID"]
         deliveries.request_redelivery(exporting.app_db, schedule.id, "2026-11-18")
         exporting.deliver()
-        assert mail.letters[2]["Message-ID"] != first["Message-ID"], "a person asked for another one"
+        assert mail.letters[2]["Message-ID"] != first["Message-ID"], "a user requested another delivery"
 
 
-def test_starttls_is_demanded_and_its_certificate_checked(
+def test_mail_requires_starttls_with_a_trusted_certificate(
     make_exporting: Any, movable_clock: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     authority = trustme.CA()
@@ -100,13 +103,15 @@ def test_starttls_is_demanded_and_its_certificate_checked(
         movable_clock.set("2026-11-20 01:31:00")
         exporting.finish_sync()
         exporting.deliver()
-        assert plain.letters == [], "without encryption nothing is sent"
+        assert plain.letters == [], "no mail is sent without encryption"
 
 
-def test_a_wrong_password_is_told_without_it(make_exporting: Any, caplog: pytest.LogCaptureFixture) -> None:
+def test_rejected_password_is_reported_without_its_value(
+    make_exporting: Any, caplog: pytest.LogCaptureFixture
+) -> None:
     with running_mail_server() as mail:
         exporting = make_exporting(
-            **smtp(mail.port, smtp__user="switchroom", smtp__password="canary-of-another-kind")
+            **smtp(mail.port, smtp__user="switchroom", smtp__password="canary-wrong-password")
         )
         schedule = exporting.schedule(target="email", place="ann@example.com")
         make_due(exporting)
@@ -118,7 +123,7 @@ def test_a_wrong_password_is_told_without_it(make_exporting: Any, caplog: pytest
     )
 
 
-def test_who_is_refused_does_not_make_the_others_get_it_twice(make_exporting: Any) -> None:
+def test_refused_recipient_does_not_repeat_the_mail_to_others(make_exporting: Any) -> None:
     with running_mail_server(refuse="gone@") as mail:
         exporting = make_exporting(**smtp(mail.port))
         schedule = exporting.schedule(target="email", place="ann@example.com gone@example.com")
@@ -131,7 +136,7 @@ def test_who_is_refused_does_not_make_the_others_get_it_twice(make_exporting: An
     assert "gone@example.com (550 nobody here)" in result
 
 
-def test_a_file_too_large_for_mail_holds_up_no_other(
+def test_file_too_large_for_mail_does_not_block_the_next_period(
     make_exporting: Any, movable_clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with running_mail_server() as mail:
@@ -166,11 +171,11 @@ def test_put_names_the_file_by_its_period(
     assert request.headers["X-Export-Rows"] == "1"
     assert request.headers["X-Export-Complete"] == "true"
     assert int(request.headers["Content-Length"]) == len(request.body) == 42
-    told = f"{exporting.attempts(schedule)} {caplog.text} {schedule.display_place}"
-    assert "canary" not in told
+    shown = f"{exporting.attempts(schedule)} {caplog.text} {schedule.display_place}"
+    assert "canary" not in shown
 
 
-def test_https_is_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_untrusted_certificate_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     authority = trustme.CA()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert("127.0.0.1").configure_cert(context)
@@ -200,7 +205,7 @@ def test_redirects_are_not_followed(make_exporting: Any, server: Server) -> None
     assert "redirects are not followed" in exporting.attempts(schedule)[0][2]
 
 
-def test_who_takes_the_file_by_drops_is_left_at_the_deadline(server: Server) -> None:
+def test_slow_server_is_abandoned_at_the_deadline(server: Server) -> None:
     server.routes["*"] = lambda request, reply: reply.raw(b"HTTP/1.1 2") or server.stopping.wait(5)
     with pytest.raises(UploadFailed, match="in time"):
         upload_file(server.url, io.BytesIO(b"x"), 1, {}, seconds=0.2)
@@ -214,7 +219,7 @@ def test_who_takes_the_file_by_drops_is_left_at_the_deadline(server: Server) -> 
         "https://files.example.com/\r\nX: y",
     ],
 )  # fmt: skip
-def test_addresses_that_nothing_is_put_to(make_exporting: Any, url: str) -> None:
+def test_unsafe_upload_url_is_rejected(make_exporting: Any, url: str) -> None:
     with pytest.raises(ValueError, match="address"):
         normalize_place(make_exporting().context.settings, "put", url)
 
@@ -222,7 +227,7 @@ def test_addresses_that_nothing_is_put_to(make_exporting: Any, url: str) -> None
 # --- folders ---------------------------------------------------------------------------------------------
 
 
-def test_a_folder_is_below_the_allowed_one(make_exporting: Any, tmp_path: Path) -> None:
+def test_folder_must_be_below_the_export_folder(make_exporting: Any, tmp_path: Path) -> None:
     exporting = make_exporting(exports__folder=str(tmp_path / "allowed"))
     assert normalize_place(exporting.context.settings, "folder", " daily//calls/ ") == "daily/calls"
     for place in ("../x", "/etc", "a/../../b", ".hidden", "a\\b", "a\nb"):
@@ -242,7 +247,7 @@ def test_a_folder_is_below_the_allowed_one(make_exporting: Any, tmp_path: Path) 
     assert [path.name for path in (tmp_path / "allowed/out/here").iterdir()] == ["every-day-2026-11-18.csv"]
 
 
-def test_a_link_in_the_folder_is_not_followed(make_exporting: Any, tmp_path: Path) -> None:
+def test_symbolic_link_in_the_folder_is_not_followed(make_exporting: Any, tmp_path: Path) -> None:
     exporting = make_exporting()
     schedule = exporting.schedule()
     (exporting.data_dir / "exports").mkdir()
@@ -254,13 +259,11 @@ def test_a_link_in_the_folder_is_not_followed(make_exporting: Any, tmp_path: Pat
     assert "cannot be written" in exporting.attempts(schedule)[0][2]
 
 
-def test_a_file_appears_under_its_name_only_whole(
-    make_exporting: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_interrupted_file_leaves_no_file(make_exporting: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     exporting = make_exporting()
     schedule = replace(exporting.schedule(), place="")
 
-    class Breaks(io.BytesIO):
+    class BrokenFile(io.BytesIO):
         def read(self, size: int | None = -1) -> bytes:
             if self.tell():
                 raise OSError(5, "Input/output error")
@@ -269,9 +272,9 @@ def test_a_file_appears_under_its_name_only_whole(
         def seek(self, *_: int) -> int:
             return 0
 
-    parcel = OutgoingFile(Breaks(b"x" * 100), "a.csv", 100, 1, "2026-11-18", "", None, 0)
+    file = OutgoingFile(BrokenFile(b"x" * 100), "a.csv", 100, 1, "2026-11-18", "", None, 0)
     with pytest.raises(DeliveryFailed, match="cannot be written"):
-        delivery.deliver(exporting.context.settings, schedule, parcel)
+        delivery.deliver(exporting.context.settings, schedule, file)
     assert list((exporting.data_dir / "exports").iterdir()) == []
 
 

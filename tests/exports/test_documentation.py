@@ -1,4 +1,4 @@
-"""The examples of docs/exports.md, run as they stand there, and its list of columns."""
+"""Examples of docs/exports.md, run unchanged, and its lists of columns."""
 
 from __future__ import annotations
 
@@ -31,9 +31,7 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
 
 
-def test_the_examples_of_the_manual_run(
-    app: TestApp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_examples_of_the_manual_run(app: TestApp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     app.put(
         "cdrs",
         *({**CDR, "id": number, "calldate": f"2026-0{month}-15 10:00:00", "duration": 60, "charge": 0.25}
@@ -66,16 +64,14 @@ def test_the_examples_of_the_manual_run(
     assert names["newest"][0][0] == "2026-07-15 10:00:00"
 
 
-def test_datasette_browses_the_mirror_beside_its_writer_and_changes_nothing(
-    app: TestApp, tmp_path: Path
-) -> None:
+def test_datasette_reads_the_mirror_without_changing_it(app: TestApp, tmp_path: Path) -> None:
     app.put("cdrs", *({**CDR, "id": n, "calldate": f"2026-07-0{n} 10:00:00"} for n in range(1, 8)))
     (tmp_path / "data").symlink_to(tmp_path)
-    serve, question = (
+    serve, query = (
         line for block in blocks("sh") for line in block.splitlines() if line.startswith("datasette")
     )
 
-    def ask(line: str, *more: str) -> Any:
+    def run_datasette(line: str, *more: str) -> Any:
         done = subprocess.run(
             [str(Path(sys.executable).parent / "datasette"), *shlex.split(line)[1:], *more],
             cwd=tmp_path,
@@ -87,17 +83,17 @@ def test_datasette_browses_the_mirror_beside_its_writer_and_changes_nothing(
         return json.loads(done.stdout)
 
     before = hashlib.sha256((tmp_path / "mirror.db").read_bytes()).hexdigest()
-    newest = ask(question)
+    newest = run_datasette(query)
     assert [row["calldate"] for row in newest] == [f"2026-07-0{n} 10:00:00" for n in (7, 6, 5, 4, 3)]
-    # As it serves, but one answer on standard output instead of a port.
-    tables = ask(serve, "--get", "/mirror.json")["tables"]
+    # `--get` prints one response instead of opening a port.
+    tables = run_datasette(serve, "--get", "/mirror.json")["tables"]
     assert {"cdrs", "users", "_calls"} <= {table["name"] for table in tables}
     assert hashlib.sha256((tmp_path / "mirror.db").read_bytes()).hexdigest() == before
     app.put("cdrs", {**CDR, "id": 8, "calldate": "2026-07-08 10:00:00"})
-    assert ask(question)[0]["calldate"] == "2026-07-08 10:00:00"
+    assert run_datasette(query)[0]["calldate"] == "2026-07-08 10:00:00"
 
 
-def test_the_manual_names_the_columns_that_are_made() -> None:
+def test_manual_names_only_existing_derived_columns() -> None:
     table = PAGE[PAGE.index("| Column | Value | Of |") :].split("\n\n")[0]
     named = {name for line in table.splitlines() for name in re.findall(r"`([a-z_]+)`", line.split("|")[1])}
     there = {name for row in RESOURCES if row.is_listed for name in derive_columns(row, {})}
@@ -106,7 +102,7 @@ def test_the_manual_names_the_columns_that_are_made() -> None:
 
 
 @pytest.mark.parametrize("name", PRESETS)
-def test_the_manual_lists_the_default_columns_in_their_order(name: str) -> None:
+def test_manual_lists_the_default_columns_in_order(name: str) -> None:
     line = re.search(rf"- \*\*`{name}`\*\*[^\n]*\n([^\n]*)", PAGE)
     assert line is not None
     assert tuple(re.findall(r"`([^`]+)`", line[1])) == PRESETS[name].columns

@@ -1,4 +1,4 @@
-"""Screen, download, command and the facade's CSV of a user's CDRs give the same rows of the same question."""
+"""Equal rows in page, download, command and facade for one query."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def app(tmp_path: Path) -> Iterator[TestApp]:
 
 @pytest.fixture
 def client(app: TestApp) -> FlaskClient:
-    """Exports and facade for a key, as programs have them."""
+    """A client of exports and facade with a key."""
     client = app.product.site.test_client()
     client.environ_base["HTTP_X_AUTH_TOKEN"] = app.headers["X-Auth-Token"]
     return client
@@ -61,7 +61,7 @@ RECORDS = st.lists(
 
 @settings(max_examples=10)
 @given(RECORDS)
-def test_a_users_cdrs_are_the_same_file_and_the_same_rows_everywhere(
+def test_cdrs_of_a_user_are_equal_in_page_download_command_and_facade(
     app: TestApp, client: FlaskClient, records: list[dict[str, Any]]
 ) -> None:
     app.mirror_db.write(lambda tx: tx.execute("DELETE FROM cdrs"))
@@ -75,14 +75,14 @@ def test_a_users_cdrs_are_the_same_file_and_the_same_rows_everywhere(
     data_dir = app.context.settings.storage.data_dir
     printed = CliRunner().invoke(command, ["cdrs", "--filter", condition], env=variables(data_dir))
     assert printed.stdout_bytes == facade.data
-    wanted = [str(number) for number, record in enumerate(records, 1) if record["user_id"] in (7, "7")]
+    expected = [str(number) for number, record in enumerate(records, 1) if record["user_id"] in (7, "7")]
     found = list(csv.DictReader(io.StringIO(facade.data.decode(), newline="")))
-    assert [row["id"] for row in found] == wanted
+    assert [row["id"] for row in found] == expected
     page = app.log_in().get("/account/cdrs?" + urlencode({"filter": condition, "sort": "id"})).text
-    assert re.findall(r'href="/account/cdrs/(\d+)"', page) == wanted
+    assert re.findall(r'href="/account/cdrs/(\d+)"', page) == expected
 
 
-# --- while it changes ----------------------------------------------------------------------------------
+# --- during writes -------------------------------------------------------------------------------------
 
 
 def _csv(data: bytes) -> list[tuple[int, int]]:
@@ -113,7 +113,7 @@ def _parquet(data: bytes) -> list[tuple[int, int]]:
     ],
     ids=["csv", "jsonl", "xlsx", "parquet"],
 )
-def test_every_form_is_one_moment_while_a_writer_is_at_work(
+def test_every_format_is_one_snapshot_during_writes(
     app: TestApp, stream: Callable[..., Any], read: Callable[[bytes], list[tuple[int, int]]]
 ) -> None:
     for number in range(1, 61):
@@ -121,7 +121,7 @@ def test_every_form_is_one_moment_while_a_writer_is_at_work(
     stop, rounds = threading.Event(), [0]
 
     def work() -> None:
-        # Every transaction gives all rows one value and exchanges one row for another.
+        # Every transaction sets one value in all rows and replaces one row by another.
         while not stop.is_set():
             rounds[0] += 1
             now = rounds[0]
@@ -149,9 +149,9 @@ def test_every_form_is_one_moment_while_a_writer_is_at_work(
                 stop.wait(0.001)
             rows = read(data + b"".join(chunks))
             assert len(rows) == chunks.row_count == 60
-            (moment,) = {duration for _, duration in rows}
-            assert [number for number, _ in rows] == list(range(moment + 1, moment + 61))
-            seen.add(moment)
+            (value,) = {duration for _, duration in rows}
+            assert [number for number, _ in rows] == list(range(value + 1, value + 61))
+            seen.add(value)
     finally:
         stop.set()
         writer.join()

@@ -1,4 +1,4 @@
-"""Any mirrored collection in any form, the columns made of its fields, and who may have which of them."""
+"""Every mirrored collection in every format: columns, derived columns and access."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def table(data: bytes) -> list[dict[str, str]]:
 
 
 @pytest.mark.parametrize("resource", EVERY, ids=lambda row: row.collection)
-def test_every_collection_comes_in_every_form(shared: TestApp, resource: Any) -> None:
+def test_every_collection_is_exported_in_every_format(shared: TestApp, resource: Any) -> None:
     client = exporting(shared)
     (row,) = table(client.get(f"/exports/{resource.collection}.csv").data)
     documented = [field.name for field in resource.fields if field.documented and not field.item_only]
@@ -63,14 +63,14 @@ def test_every_collection_comes_in_every_form(shared: TestApp, resource: Any) ->
 @pytest.mark.parametrize(
     "resource", [row for row in EVERY if derive_columns(row, {})], ids=lambda row: row.collection
 )
-def test_every_made_column_can_be_asked_for_in_every_form(shared: TestApp, resource: Any) -> None:
+def test_every_derived_column_is_exported_in_every_format(shared: TestApp, resource: Any) -> None:
     names = ",".join(derive_columns(resource, {}))
-    for form in ("csv", "jsonl", "xlsx", "parquet"):
-        answer = exporting(shared).get(f"/exports/{resource.table}.{form}?columns={names}")
-        assert (answer.status_code, answer.headers["X-Export-Rows"]) == (200, "1")
+    for suffix in ("csv", "jsonl", "xlsx", "parquet"):
+        response = exporting(shared).get(f"/exports/{resource.table}.{suffix}?columns={names}")
+        assert (response.status_code, response.headers["X-Export-Rows"]) == (200, "1")
 
 
-def test_what_is_made_of_a_cdr(app: TestApp) -> None:
+def test_derived_columns_of_a_cdr(app: TestApp) -> None:
     app.insert("me", id=1, currency_iso="GBP")
     app.insert("users", id=5, first_name="Ann", last_name="Example")
     app.insert("cdrs_dictionaries", _n=1, _doc='{"disposition":{"VM":"Voicemail"}}')
@@ -101,7 +101,7 @@ def test_what_is_made_of_a_cdr(app: TestApp) -> None:
     }
 
 
-def test_members_of_a_group_have_their_names(app: TestApp) -> None:
+def test_group_members_are_exported_with_their_names(app: TestApp) -> None:
     app.insert("users", id=5, first_name="Ann", last_name="Example")
     app.insert("users", id=6, first_name="Bob")
     app.insert("queues", id=1, users='[5,{"id":6},7,"x"]', ddis="no list")
@@ -109,11 +109,11 @@ def test_members_of_a_group_have_their_names(app: TestApp) -> None:
     assert row == {"users_names": "Ann Example; Bob", "ddis_names": ""}
 
 
-# --- who may -------------------------------------------------------------------------------------------
+# --- access --------------------------------------------------------------------------------------------
 
 
-def of(app: TestApp, role: str, **options: Any) -> Any:
-    """A client of a person with this role and the right to export by name."""
+def make_client(app: TestApp, role: str, **options: Any) -> Any:
+    """Client of a dashboard user with `role` and the granted right “export”."""
     email = f"{role}@example.com"
     person = people.create(app.app_db, email, role, password_hash="x", **options)
     people.set_right(app.app_db, email, "export", True)
@@ -123,23 +123,23 @@ def of(app: TestApp, role: str, **options: Any) -> Any:
 
 
 @pytest.mark.parametrize("role", ["viewer", "agent", "supervisor"])
-def test_a_role_exports_the_collections_that_its_pages_show(app: TestApp, role: str) -> None:
-    client, pages = of(app, role), app.log_in(Member("ann@example.com", role))
-    for name, shelf in SECTIONS.items():
+def test_role_exports_the_collections_of_its_pages(app: TestApp, role: str) -> None:
+    client, pages = make_client(app, role), app.log_in(Member("ann@example.com", role))
+    for name, section in SECTIONS.items():
         if name == "me":
             continue
-        shown = ROLES.index(role) >= ROLES.index(shelf.resource.audience)
+        shown = ROLES.index(role) >= ROLES.index(section.resource.audience)
         status = client.head(f"/exports/{name}.csv").status_code
         assert (name, status) == (name, 200 if shown else 403)
     assert pages.get("/account/ivrs").status_code == client.head("/exports/ivrs.csv").status_code
 
 
-def test_below_supervisor_raw_records_and_what_only_a_users_own_record_tells_stay_closed(
+def test_agent_gets_no_raw_records_and_no_item_fields_of_users(
     app: TestApp,
 ) -> None:
     app.insert("users", id=5, first_name="Ann", _doc='{"id":5,"strange":"secret of Ann"}')
     app.insert("cdrs", id=1, _doc='{"id":1,"strange":"raw"}')
-    agent, boss = of(app, "agent"), of(app, "supervisor")
+    agent, boss = make_client(app, "agent"), make_client(app, "supervisor")
     closed = next(field.name for field in _users().fields if field.item_only and field.meaning != "secret")
     assert agent.get(f"/exports/users.csv?columns=id,{closed}").status_code == 400
     hidden = json.dumps([{"property": closed, "operator": "eq", "value": 1}])
@@ -153,14 +153,14 @@ def _users() -> Any:
     return next(row for row in RESOURCES if row.collection == "users")
 
 
-def test_under_own_what_is_nobodys_is_shown_as_on_the_pages(tmp_path: Path) -> None:
+def test_agent_limited_to_own_records_exports_what_the_pages_show(tmp_path: Path) -> None:
     with running_app(tmp_path / "data", dashboard__agents_see="own") as app:
         for number in (5, 6):
             app.insert("users", id=number)
             app.insert("cdrs", id=number, user_id=number)
-        client, pages = of(app, "agent", platform_user_id=5), app.log_in(CAROL.as_user(5))
+        client, pages = make_client(app, "agent", platform_user_id=5), app.log_in(CAROL.as_user(5))
         assert [row["id"] for row in table(client.get("/exports/cdrs.csv").data)] == ["5"]
-        # Colleagues' names stand on every page.
+        # Every page shows the names of colleagues.
         assert [row["id"] for row in table(client.get("/exports/users.csv").data)] == ["5", "6"]
         for name in ("faxes", "msdrs", "queues", "calls", "chats"):
             assert (

@@ -1,4 +1,4 @@
-"""Days, weeks and months of schedules, as the clocks on the wall have them."""
+"""Days, weeks and months of schedules in local time."""
 
 from __future__ import annotations
 
@@ -19,30 +19,30 @@ ZONES = (
 )  # fmt: skip
 
 
-def test_a_time_that_is_left_out_comes_when_the_clocks_have_gone_on() -> None:
-    """On 29 March 2026 there is no 2:30 in Berlin."""
+def test_skipped_local_time_is_due_after_the_change_of_clocks() -> None:
+    """On 29 March 2026 Berlin has no 2:30."""
     due = find_period("day", date(2026, 3, 28)).due_at(time(2, 30), BERLIN)
     assert due == datetime(2026, 3, 29, 1, 30, tzinfo=UTC)
     assert due.astimezone(BERLIN).hour == 3
 
 
-def test_of_a_time_that_comes_twice_the_first_is_meant() -> None:
-    """On 25 October 2026 there are two 2:30 in Berlin."""
+def test_repeated_local_time_is_due_at_its_first_occurrence() -> None:
+    """On 25 October 2026 Berlin has 2:30 twice."""
     assert find_period("day", date(2026, 10, 24)).due_at(time(2, 30), BERLIN) == datetime(
         2026, 10, 25, 0, 30, tzinfo=UTC
     )
 
 
-def test_yesterday_is_the_local_day_of_23_24_or_25_hours() -> None:
+def test_local_day_has_23_24_or_25_hours() -> None:
     for day, hours in ((date(2026, 3, 29), 23), (date(2026, 7, 1), 24), (date(2026, 10, 25), 25)):
         since, until = find_period("day", day).bounds(BERLIN)
         assert until - since == timedelta(hours=hours)
-    # In Cairo clocks go from midnight to one o'clock: the day begins at one.
+    # In Cairo clocks change from midnight to one o'clock: the day begins at one.
     since, _ = find_period("day", date(2026, 4, 24)).bounds(ZoneInfo("Africa/Cairo"))
     assert since == datetime(2026, 4, 23, 22, tzinfo=UTC)
 
 
-def test_keys_and_words() -> None:
+def test_periods_have_keys_and_labels() -> None:
     assert find_period("day", date(2026, 11, 19)).key == "2026-11-19"
     assert find_period("day", date(2026, 11, 19)).label == "19 November 2026"
     week = find_period("week", date(2027, 1, 2))
@@ -61,7 +61,7 @@ def test_keys_and_words() -> None:
     st.times().map(lambda at: at.replace(second=0, microsecond=0, fold=0)),
     st.datetimes(datetime(2005, 1, 1), datetime(2035, 1, 1)),
 )
-def test_periods_lie_side_by_side_and_are_due_in_their_order(every, zone, at, naive) -> None:  # type: ignore[no-untyped-def]
+def test_periods_are_adjacent_and_due_in_order(every, zone, at, naive) -> None:  # type: ignore[no-untyped-def]
     where, now = ZoneInfo(zone), naive.replace(tzinfo=UTC)
     found = list(islice(iter_ended(every, at, where, now), 40))
     assert found[0].due_at(at, where) <= now < find_period(every, found[0].end_day).due_at(at, where)
@@ -70,5 +70,5 @@ def test_periods_lie_side_by_side_and_are_due_in_their_order(every, zone, at, na
         assert earlier.key < later.key
         # Equal where a zone leaves out a whole day (Samoa, 30 December 2011).
         assert earlier.due_at(at, where) <= later.due_at(at, where)
-        # Nothing is delivered before it has ended.
+        # No period is due before its end.
         assert earlier.bounds(where)[1] <= earlier.due_at(at, where)

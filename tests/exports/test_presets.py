@@ -1,4 +1,4 @@
-"""The ready-made exports: the same rows as the screen, with names, words, local times and files."""
+"""Presets: rows of the page with names, labels, local times, files."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def app(tmp_path):
 
 
 def exporting(app: TestApp) -> Any:
-    """A client of the exports alone; the session is a new administrator's."""
+    """A client with the session of an administrator."""
     client = app.product.site.test_client()
     client.set_cookie("session", app.make_token())
     return client
 
 
 def archived(app: TestApp, number: int, path: str) -> None:
-    """The file of a recording is there, says table `media`."""
+    """Insert the state of an archived recording."""
     app.mirror_db.write(
         lambda tx: tx.execute(
             "INSERT INTO media (kind, record_id, path, state, updated_at)"
@@ -53,23 +53,23 @@ def rows(data: bytes) -> list[dict[str, str]]:
 
 
 def shown(app: TestApp, args: dict[str, str]) -> list[int]:
-    """The ids on all pages that the page Calls would show, in its order."""
+    """Ids on all pages of the page Calls, in its order."""
     with app.product.site.test_request_context():
-        asked = page.parse_view(
+        call_filter = page.parse_view(
             args, zone=formats.display_zone(), today=formats.today(), calling_code="44"
         ).call_filter
     found: list[int] = []
     with app.mirror_db.read() as connection:
         cursor = None
         while True:
-            part = history.fetch_page(connection, asked, cursor, size=3)
+            part = history.fetch_page(connection, call_filter, cursor, size=3)
             found += [row["id"] for row in part.rows]
             cursor = part.older
             if cursor is None:
                 return found
 
 
-def test_the_documented_columns_are_there_in_their_order(app):
+def test_header_has_the_documented_columns_in_order(app):
     app.call(1, "2026-07-01 09:15:00")
     header = exporting(app).get("/exports/call-history.csv").data.decode().split("\r\n")[0]
     assert header == ",".join(f'"{name}"' for name in PRESETS["call-history"].columns)
@@ -78,7 +78,7 @@ def test_the_documented_columns_are_there_in_their_order(app):
     assert {field.name for field in CALLS.fields} <= real
 
 
-def test_a_call_reads_as_people_say_it(app):
+def test_call_is_exported_with_labels_durations_and_links(app):
     app.insert("me", id=1, currency_iso="GBP")
     app.insert("monitors", id=31, live_id=7, timestamp="2026-07-01 09:15:00")
     archived(app, 31, "recordings/2026/07/01/31.mp3")
@@ -114,14 +114,14 @@ def test_a_call_reads_as_people_say_it(app):
         ("9999-12-31 23:59:59", "Asia/Tokyo", "9999-12-31 23:59:59"),
     ],
 )
-def test_local_times_carry_their_offset_so_that_no_hour_is_two(app, stamp, zone, local):
+def test_local_times_have_their_utc_offset(app, stamp, zone, local):
     app.call(1, stamp)
     url = f"/exports/call-history.csv?columns=started_at,started_local&tz={zone}"
     (row,) = rows(exporting(app).get(url).data)
     assert row == {"started_at": stamp, "started_local": local}
 
 
-def test_names_from_outside_are_no_formulas_and_lose_no_letters(app):
+def test_names_are_neutralised_as_formulas_and_kept_complete(app):
     names = [
         "=1+1",
         "@x",
@@ -144,7 +144,7 @@ def test_names_from_outside_are_no_formulas_and_lose_no_letters(app):
     assert [row["user_name"] for row in found] == [row["party_name"] for row in found]
 
 
-def test_the_button_of_the_page_leads_to_the_same_rows(app):
+def test_export_button_of_the_page_exports_the_rows_shown(app):
     for number in range(1, 8):
         app.call(
             number,
@@ -153,8 +153,8 @@ def test_the_button_of_the_page_leads_to_the_same_rows(app):
             outcome="missed" if number > 3 else "answered",
         )
     args = {"from": "2026-07-02", "to": "2026-07-06", "q": "mull", "outcome": "not_talked"}
-    answer = app.log_in().get("/calls?" + urlencode(args))
-    link = unescape(re.search(r'href="(/exports/call-history\.csv[^"]*)"', answer.text)[1])
+    response = app.log_in().get("/calls?" + urlencode(args))
+    link = unescape(re.search(r'href="(/exports/call-history\.csv[^"]*)"', response.text)[1])
     exported = exporting(app).get(link)
     assert [row["id"] for row in rows(exported.data)] == ["5"]
     assert shown(app, args) == [5]
@@ -198,18 +198,18 @@ CALL = st.fixed_dictionaries(
 
 @example_count(20, exhaustive=60)
 @given(st.lists(CALL, max_size=12), FILTERS)
-def test_any_filter_exports_the_rows_of_the_screen_in_its_order(app, records, args):
+def test_random_filters_export_the_rows_of_the_page_in_order(app, records, args):
     app.mirror_db.write(lambda tx: tx.execute("DELETE FROM _calls"))
     for number, record in enumerate(records, 1):
         app.call(number, **record)
     search_index.index_all_due(app.mirror_db)
-    answer = exporting(app).get("/exports/call-history.csv?" + urlencode({"view": urlencode(args)}))
-    assert [int(row["id"]) for row in rows(answer.data)] == shown(app, args)
+    response = exporting(app).get("/exports/call-history.csv?" + urlencode({"view": urlencode(args)}))
+    assert [int(row["id"]) for row in rows(response.data)] == shown(app, args)
     head = exporting(app).head("/exports/call-history.csv?" + urlencode({"view": urlencode(args)}))
-    assert head.headers["X-Export-Rows"] == answer.headers["X-Export-Rows"] == str(len(rows(answer.data)))
+    assert head.headers["X-Export-Rows"] == response.headers["X-Export-Rows"] == str(len(rows(response.data)))
 
 
-def test_missed_calls_recordings_voicemail_and_messages(app):
+def test_presets_of_missed_calls_recordings_voicemail_and_messages(app):
     app.insert("users", id=5, first_name="Ann", last_name="Example")
     app.call(1, "2026-07-01 09:00:00", outcome="missed")
     app.call(2, "2026-07-01 09:01:00", outcome="answered")
@@ -251,11 +251,11 @@ def test_missed_calls_recordings_voicemail_and_messages(app):
     ["columns=nope", "columns=_doc", "sort=change_no_", "tz=Mars", "from=x",
      "filter=" + '[{"property":"_doc","operator":"eq","value":1}]'],
 )  # fmt: skip
-def test_what_calls_do_not_have_is_refused(app, query):
+def test_invalid_query_of_calls_is_400(app, query):
     assert exporting(app).get(f"/exports/call-history.csv?{query}").status_code == 400
 
 
-def test_agents_who_see_their_own_calls_export_their_own(tmp_path):
+def test_agent_limited_to_own_calls_exports_own_calls(tmp_path):
     with running_app(tmp_path / "data", dashboard__agents_see="own") as app:
         app.call(1, "2026-07-01 09:00:00", user_id=5)
         app.call(2, "2026-07-01 09:00:00", user_id=6)
@@ -266,9 +266,9 @@ def test_agents_who_see_their_own_calls_export_their_own(tmp_path):
         assert [row["id"] for row in rows(client.get("/exports/call-history.csv").data)] == ["1"]
 
 
-def test_the_page_offers_a_file_for_excel_of_the_same_calls(app):
+def test_page_offers_an_xlsx_file_of_the_calls_shown(app):
     app.call(1, "2026-07-01 09:15:00")
     app.call(2, "2026-07-09 09:15:00")
     page = app.log_in().get("/calls?from=2026-07-01&to=2026-07-01").text
-    answer = exporting(app).get(unescape(re.search(r'href="(/exports/call-history\.xlsx[^"]*)"', page)[1]))
-    assert (answer.status_code, answer.headers["X-Export-Rows"]) == (200, "1")
+    response = exporting(app).get(unescape(re.search(r'href="(/exports/call-history\.xlsx[^"]*)"', page)[1]))
+    assert (response.status_code, response.headers["X-Export-Rows"]) == (200, "1")

@@ -1,4 +1,4 @@
-"""Schedules: each period once, when it is complete, whatever breaks on the way."""
+"""Schedules: one delivery of each complete period, despite failures."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from tests.support.scheduled_exports import ScheduledExports
 from tests.support.scripted_server import Server
 
 
-def complete(exporting: ScheduledExports, *days: str) -> None:
-    """These UTC days are compared just now, and the collection was read."""
+def make_complete(exporting: ScheduledExports, *days: str) -> None:
+    """Store equal counts of UTC `days`, then end a full sync."""
     for day in days:
         exporting.count_day(day)
     exporting.finish_sync()
 
 
-def test_the_local_day_is_delivered_once_in_the_schedules_zone(
+def test_local_day_is_delivered_once_in_the_zone_of_the_schedule(
     exporting: ScheduledExports, movable_clock: Clock
 ) -> None:
     schedule = exporting.schedule()
@@ -34,9 +34,9 @@ def test_the_local_day_is_delivered_once_in_the_schedules_zone(
         "2026-11-17 22:59:59", "2026-11-17 23:00:00", "2026-11-18 22:59:59", "2026-11-18 23:00:00"
     )
     movable_clock.set("2026-11-19 01:29:00")
-    complete(exporting, "2026-11-17", "2026-11-18")
+    make_complete(exporting, "2026-11-17", "2026-11-18")
     exporting.deliver()
-    assert exporting.exported_files() == {}, "it is not 2:30 in Berlin yet"
+    assert exporting.exported_files() == {}, "before 2:30 in Berlin"
     movable_clock.advance(minutes=1)
     for _ in range(3):
         exporting.deliver()
@@ -55,10 +55,10 @@ def test_the_local_day_is_delivered_once_in_the_schedules_zone(
     assert (attempt.rows, attempt.bytes) == (2, 67)
 
 
-def test_over_both_changes_of_the_clocks_each_local_day_comes_once(
+def test_each_local_day_is_delivered_once_over_both_changes_of_clocks(
     exporting: ScheduledExports, movable_clock: Clock
 ) -> None:
-    """At 2:30, which one Sunday has not and another has twice."""
+    """One Sunday has no 2:30, another has it twice."""
     for begin, end, days in (
         ("2026-03-28 12:00:00", "2026-03-30 03:00:00", ["28", "29"]),
         ("2026-10-24 12:00:00", "2026-10-26 03:00:00", ["24", "25"]),
@@ -76,7 +76,7 @@ def test_over_both_changes_of_the_clocks_each_local_day_comes_once(
         ]
 
 
-def test_it_waits_for_the_ledger_then_delivers_what_is_there_and_the_rest_later(
+def test_incomplete_period_is_delivered_after_the_wait_and_repeated_when_complete(
     exporting: ScheduledExports, movable_clock: Clock
 ) -> None:
     schedule = exporting.schedule()
@@ -89,10 +89,10 @@ def test_it_waits_for_the_ledger_then_delivers_what_is_there_and_the_rest_later(
     exporting.deliver()
     movable_clock.set("2026-11-19 07:29:00")
     exporting.deliver()
-    assert exporting.exported_files() == {}, "six hours are not over"
+    assert exporting.exported_files() == {}, "six hours have not passed"
     with exporting.app_db.read() as connection:
-        standing = deliveries.load_period_states(connection, schedule.id)["2026-11-18"]
-    assert standing.waits_for == "/cdrs on 2026-11-18: 1 of 2 records are here"
+        period_state = deliveries.load_period_states(connection, schedule.id)["2026-11-18"]
+    assert period_state.waits_for == "/cdrs on 2026-11-18: 1 of 2 records are here"
     assert exporting.runner.describe_failures() is None
 
     movable_clock.set("2026-11-19 07:31:00")
@@ -107,7 +107,9 @@ def test_it_waits_for_the_ledger_then_delivers_what_is_there_and_the_rest_later(
     assert [line[1] for line in exporting.attempts(schedule)] == ["incomplete", "delivered"]
 
 
-def test_or_it_keeps_waiting_and_says_so(exporting: ScheduledExports, movable_clock: Clock) -> None:
+def test_schedule_for_complete_periods_waits_and_reports_the_delay(
+    exporting: ScheduledExports, movable_clock: Clock
+) -> None:
     schedule = exporting.schedule(incomplete=False)
     movable_clock.set("2026-11-19 01:31:00")
     exporting.deliver()
@@ -118,16 +120,18 @@ def test_or_it_keeps_waiting_and_says_so(exporting: ScheduledExports, movable_cl
     assert (exporting.runner.describe_failures() or "").startswith(
         "Every day: 2026-11-18 waits for its records: /cdrs"
     )
-    complete(exporting, "2026-11-17", "2026-11-18")
+    make_complete(exporting, "2026-11-17", "2026-11-18")
     exporting.deliver()
     assert exporting.runner.describe_failures() is None
     assert [line[1] for line in exporting.attempts(schedule)] == ["delivered"]
 
 
-def test_one_that_waits_holds_up_no_later_one(exporting: ScheduledExports, movable_clock: Clock) -> None:
+def test_waiting_period_does_not_block_later_periods(
+    exporting: ScheduledExports, movable_clock: Clock
+) -> None:
     schedule = exporting.schedule(incomplete=False)
     movable_clock.set("2026-11-20 12:00:00")
-    # What the platform counted and we lack is lacking, whatever was walked since.
+    # A full sync after the count does not close the gap.
     exporting.count_day("2026-11-18", total=9, ours=8)
     exporting.finish_sync()
     exporting.count_day("2026-11-19")
@@ -135,21 +139,21 @@ def test_one_that_waits_holds_up_no_later_one(exporting: ScheduledExports, movab
     exporting.deliver()
     assert [line[:2] for line in exporting.attempts(schedule)] == []
     movable_clock.set("2026-11-21 12:00:00")
-    complete(exporting, "2026-11-19", "2026-11-20")
+    make_complete(exporting, "2026-11-19", "2026-11-20")
     exporting.deliver()
     assert [line[:2] for line in exporting.attempts(schedule)] == [("2026-11-20", "delivered")]
 
 
-def test_a_crash_between_delivery_and_mark_repeats_it_under_the_same_name(
+def test_crash_after_delivery_repeats_it_under_the_same_name(
     exporting: ScheduledExports, movable_clock: Clock, server: Server
 ) -> None:
     schedule = exporting.schedule(target="put", place=f"{server.url}/in")
     movable_clock.set("2026-11-19 01:31:00")
-    complete(exporting, "2026-11-17", "2026-11-18")
+    make_complete(exporting, "2026-11-17", "2026-11-18")
     exporting.crash_after_delivery()
     exporting.restart()
     exporting.deliver()
-    assert len(server.requests) == 1, "not at once: what crashed us may do so again"
+    assert len(server.requests) == 1, "not repeated at once, because it may crash the process again"
     movable_clock.advance(minutes=2)
     exporting.deliver()
     exporting.deliver()
@@ -157,13 +161,13 @@ def test_a_crash_between_delivery_and_mark_repeats_it_under_the_same_name(
     assert [line[1] for line in exporting.attempts(schedule)] == ["delivered"]
 
 
-def test_a_failure_is_tried_again_with_growing_gaps_and_shows(
+def test_failed_delivery_is_retried_with_growing_gaps_and_reported(
     exporting: ScheduledExports, movable_clock: Clock, server: Server
 ) -> None:
     schedule = exporting.schedule(target="put", place=f"{server.url}/in")
     server.routes["*"] = lambda request, reply: reply.content(b"", "text/plain", 503)
     movable_clock.set("2026-11-19 01:31:00")
-    complete(exporting, "2026-11-17", "2026-11-18")
+    make_complete(exporting, "2026-11-17", "2026-11-18")
     tried = []
     begun = movable_clock.unix()
     while len(tried) < 6:
@@ -180,11 +184,11 @@ def test_a_failure_is_tried_again_with_growing_gaps_and_shows(
     server.routes["*"] = lambda request, reply: reply.content(b"", "text/plain", 204)
     schedules.change(exporting.app_db, schedule)
     exporting.deliver()
-    assert exporting.runner.describe_failures() is None, "saving it tries again at once"
+    assert exporting.runner.describe_failures() is None, "saving the schedule retries at once"
     assert [line[1] for line in exporting.attempts(schedule)] == ["failed"] * 6 + ["delivered"]
 
 
-def test_a_target_that_is_down_is_not_asked_for_each_period(
+def test_failed_target_gets_one_request_for_several_due_periods(
     exporting: ScheduledExports, movable_clock: Clock, server: Server
 ) -> None:
     exporting.schedule(target="put", place=f"{server.url}/in")
@@ -202,31 +206,33 @@ def test_a_target_that_is_down_is_not_asked_for_each_period(
     ]
 
 
-def test_one_that_hangs_blocks_no_other(
+def test_hanging_target_does_not_block_other_schedules(
     exporting: ScheduledExports, movable_clock: Clock, server: Server
 ) -> None:
-    let_go = threading.Event()
+    end_request = threading.Event()
 
     def hang(request: Any, reply: Any) -> None:
-        let_go.wait(60)
+        end_request.wait(60)
         reply.content(b"", "text/plain", 500)
 
     server.routes["*"] = hang
     exporting.schedule("Hangs", target="put", place=f"{server.url}/in")
     exporting.schedule("Works")
     movable_clock.set("2026-11-19 01:31:00")
-    complete(exporting, "2026-11-17", "2026-11-18")
+    make_complete(exporting, "2026-11-17", "2026-11-18")
     exporting.runner.run()
     exporting.runner.run()
-    wait_for(lambda: list(exporting.exported_files()) == ["works-2026-11-18.csv"], "the other one's file")
+    wait_for(
+        lambda: list(exporting.exported_files()) == ["works-2026-11-18.csv"], "the file of the other schedule"
+    )
     assert not exporting.runner.describe_failures()
-    let_go.set()
+    end_request.set()
     wait_for(exporting.runner.describe_failures, "the failure to show")
     assert exporting.runner.describe_failures() == "Hangs: 127.0.0.1 returned 500"
-    assert len(server.requests) == 1, "the second look began nothing twice"
+    assert len(server.requests) == 1, "the second run started no second delivery"
 
 
-def test_after_an_outage_of_the_box_31_days_are_caught_up_the_oldest_first(
+def test_after_an_outage_31_days_are_delivered_oldest_first(
     exporting: ScheduledExports, movable_clock: Clock
 ) -> None:
     schedule = exporting.schedule()
@@ -238,10 +244,10 @@ def test_after_an_outage_of_the_box_31_days_are_caught_up_the_oldest_first(
     assert [line[0] for line in log[1:]] == sorted(line[0] for line in log[1:])
     assert (len(log), log[1][0], log[-1][0]) == (32, "2026-11-28", "2026-12-28")
     exporting.deliver()
-    assert len(exporting.attempts(schedule)) == 32, "skipped is said once"
+    assert len(exporting.attempts(schedule)) == 32, "a skipped period is recorded once"
 
 
-def test_settings_are_exported_whole_as_they_are_now(
+def test_collection_without_dates_is_exported_completely_once(
     exporting: ScheduledExports, movable_clock: Clock
 ) -> None:
     schedule = exporting.schedule(export="users", args={"columns": "id"})
@@ -256,7 +262,9 @@ def test_settings_are_exported_whole_as_they_are_now(
     ]
 
 
-def test_weeks_and_months(exporting: ScheduledExports, movable_clock: Clock) -> None:
+def test_weekly_and_monthly_schedules_deliver_their_periods(
+    exporting: ScheduledExports, movable_clock: Clock
+) -> None:
     exporting.schedule("Weeks", every="week")
     exporting.schedule("Months", every="month", form="jsonl")
     movable_clock.set("2026-12-01 12:00:00")
@@ -269,7 +277,9 @@ def test_weeks_and_months(exporting: ScheduledExports, movable_clock: Clock) -> 
     ]
 
 
-def test_a_saved_column_set_is_followed(exporting: ScheduledExports, movable_clock: Clock) -> None:
+def test_schedule_uses_the_saved_column_set_and_fails_without_it(
+    exporting: ScheduledExports, movable_clock: Clock
+) -> None:
     boss = people.find(exporting.app_db, BOB.email)
     assert boss is not None
     saved.save(exporting.app_db, saved.COLUMN_SETS, "cdrs", boss.id, "Short", "src,id", shared=False)
@@ -286,11 +296,11 @@ def test_a_saved_column_set_is_followed(exporting: ScheduledExports, movable_clo
     exporting.finish_sync()
     exporting.deliver()
     assert "no column set 'Short'" in exporting.attempts(schedule)[1][2], (
-        "rather than other columns in silence"
+        "no other columns are delivered instead"
     )
 
 
-def test_paused_it_delivers_nothing_and_goes_on_with_what_comes(
+def test_paused_schedule_delivers_nothing_and_resumes_with_new_periods(
     exporting: ScheduledExports, movable_clock: Clock
 ) -> None:
     schedule = exporting.schedule()
@@ -308,7 +318,7 @@ def test_paused_it_delivers_nothing_and_goes_on_with_what_comes(
     assert list(exporting.exported_files()) == ["every-day-2026-11-20.csv"]
 
 
-def test_run_now_delivers_the_last_period_once_more(
+def test_run_now_delivers_the_last_period_without_waiting_for_completeness(
     exporting: ScheduledExports, movable_clock: Clock
 ) -> None:
     schedule = exporting.schedule()
@@ -316,16 +326,16 @@ def test_run_now_delivers_the_last_period_once_more(
     deliveries.request_redelivery(exporting.app_db, schedule.id, "2026-11-17")
     exporting.deliver()
     assert list(exporting.exported_files()) == ["every-day-2026-11-17-incomplete.csv"], (
-        "nobody waits for a ledger"
+        "without waiting for completeness"
     )
-    complete(exporting, "2026-11-16", "2026-11-17")
+    make_complete(exporting, "2026-11-16", "2026-11-17")
     deliveries.request_redelivery(exporting.app_db, schedule.id, "2026-11-17")
     exporting.deliver()
     exporting.deliver()
     assert [line[1] for line in exporting.attempts(schedule)] == ["incomplete", "delivered"]
 
 
-def test_run_now_does_not_wait_for_the_hour_either(exporting: ScheduledExports, movable_clock: Clock) -> None:
+def test_run_now_does_not_wait_for_the_time_of_day(exporting: ScheduledExports, movable_clock: Clock) -> None:
     schedule = exporting.schedule(at="20:00")
     deliveries.request_redelivery(exporting.app_db, schedule.id, "2026-11-17")
     exporting.deliver()
@@ -337,10 +347,12 @@ def test_run_now_does_not_wait_for_the_hour_either(exporting: ScheduledExports, 
     assert [line[1] for line in exporting.attempts(schedule)] == ["incomplete", "delivered"]
 
 
-def test_it_ends_with_the_right_of_whoever_made_it(exporting: ScheduledExports, movable_clock: Clock) -> None:
+def test_schedule_fails_without_the_right_or_role_of_its_owner(
+    exporting: ScheduledExports, movable_clock: Clock
+) -> None:
     schedule = exporting.schedule()
     movable_clock.set("2026-11-19 01:31:00")
-    complete(exporting, "2026-11-17", "2026-11-18")
+    make_complete(exporting, "2026-11-17", "2026-11-18")
     people.set_right(exporting.app_db, BOB.email, "export", False)
     exporting.deliver()
     assert exporting.exported_files() == {}
@@ -353,12 +365,12 @@ def test_it_ends_with_the_right_of_whoever_made_it(exporting: ScheduledExports, 
     assert "no longer has the role supervisor" in (exporting.runner.describe_failures() or "")
 
 
-def test_house_db_that_cannot_be_written_delivers_nothing(
+def test_failed_application_database_delivers_nothing(
     exporting: ScheduledExports, movable_clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     exporting.schedule()
     movable_clock.set("2026-11-19 01:31:00")
-    complete(exporting, "2026-11-17", "2026-11-18")
+    make_complete(exporting, "2026-11-17", "2026-11-18")
     exporting.app_db.close()
     with pytest.raises(Exception, match="closed"):
         exporting.deliver()

@@ -1,4 +1,4 @@
-"""What a file's reader can rely on: one moment of the mirror, its rows counted, an end that says so."""
+"""Exports are snapshots with a row count and a truncation marker."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.support.harness import Client, Process, free_port, wait_for
 CDR = read_fixture("response-cdrs-list-200")["data"][0]
 
 
-def test_a_file_holds_one_moment_whatever_changes_meanwhile(app: TestApp) -> None:
+def test_export_is_one_snapshot_during_writes(app: TestApp) -> None:
     app.put("cdrs", *({**CDR, "id": number} for number in range(1, 8)))
     stream = csv.stream(
         app.mirror_db.read, select(get_resource("cdrs"), {"columns": "id,duration"}), chunk_rows=2
@@ -41,7 +41,7 @@ def test_a_file_holds_one_moment_whatever_changes_meanwhile(app: TestApp) -> Non
 
 
 @pytest.mark.parametrize("args", [{}, {"sort": "calldate"}])
-def test_whoever_stops_reading_leaves_no_view_open(app: TestApp, args: dict[str, str]) -> None:
+def test_closed_stream_releases_its_read_transaction(app: TestApp, args: dict[str, str]) -> None:
     app.put("cdrs", *({**CDR, "id": number} for number in range(1, 8)))
     stream = csv.stream(app.mirror_db.read, select(get_resource("cdrs"), args), chunk_rows=2)
     next(stream)
@@ -54,27 +54,27 @@ def test_whoever_stops_reading_leaves_no_view_open(app: TestApp, args: dict[str,
 
 
 @pytest.mark.parametrize("args", [{}, {"sort": "calldate"}])
-def test_whoever_takes_nothing_for_long_holds_the_log_no_longer(
+def test_stalled_stream_is_aborted_and_releases_the_write_ahead_log(
     app: TestApp, args: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     numbers = count()
 
-    def held() -> bool:
-        """Whether some of the write-ahead log can't be copied, since somebody reads what was before."""
+    def is_log_held() -> bool:
+        """Whether a reader keeps part of the write-ahead log from being copied."""
         app.put("cdrs", {**CDR, "id": 8, "duration": next(numbers)})
         with closing(sqlite3.connect(app.mirror_db.path)) as connection:
-            _, there, copied = connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
-        return bool(copied < there)
+            _, total, copied = connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+        return bool(copied < total)
 
     app.put("cdrs", *({**CDR, "id": number} for number in range(1, 8)))
     stream = csv.stream(app.mirror_db.read, select(get_resource("cdrs"), args), chunk_rows=2)
     stream.prefetch()
     query.close_stalled_streams()
-    assert held()
+    assert is_log_held()
     real = clock.monotonic
     monkeypatch.setattr(clock, "monotonic", lambda: real() + query.STALLED_SECONDS)
     query.close_stalled_streams()
-    assert not held()
+    assert not is_log_held()
     with pytest.raises(query.ReaderStalled):
         next(stream)
 
@@ -86,13 +86,13 @@ def server() -> Iterator[int]:
     process = Process([*granian, "--no-access-log", "tests.exports.truncated_export:app"], {})
     client = Client(f"http://127.0.0.1:{port}")
     try:
-        wait_for(lambda: client.ask("GET", "/")[0] == 404, "the server to answer")
+        wait_for(lambda: client.ask("GET", "/")[0] == 404, "the server to respond")
         yield port
     finally:
         process.stop()
 
 
-def test_a_file_that_broke_off_says_so(server: int) -> None:
+def test_truncated_response_ends_with_the_marker_or_an_error(server: int) -> None:
     def get(path: str) -> bytes:
         connection = http.client.HTTPConnection("127.0.0.1", server, timeout=30)
         try:
@@ -101,8 +101,8 @@ def test_a_file_that_broke_off_says_so(server: int) -> None:
         finally:
             connection.close()
 
-    assert get("/whole") == b'"id"\r\n' * 100
+    assert get("/complete") == b'"id"\r\n' * 100
     assert get("/broken").endswith(query.TRUNCATION_MARKER)
     with pytest.raises((http.client.IncompleteRead, ConnectionError)):
-        # What has a length and ends before it: a recording that is sent on while it comes.
+        # A body with a length, such as a recording streamed during its download.
         get("/short")

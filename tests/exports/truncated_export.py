@@ -1,4 +1,4 @@
-"""A file that breaks off in the middle, for the server to pass on."""
+"""Application with truncated files, for tests of the server."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def broken() -> Response:
     return Response(mark_if_truncated(chunks()), content_type="text/csv")
 
 
-@app.get("/whole")
-def whole() -> Response:
+@app.get("/complete")
+def complete() -> Response:
     return Response(iter([b'"id"\r\n'] * 100), content_type="text/csv")
 
 

@@ -8,7 +8,7 @@ from tests.support.fake_exchange import NOT_FOUND, FakeExchange
 
 @pytest.fixture
 def platform() -> FakeExchange:
-    """A platform that is there, and has nothing at other paths."""
+    """A platform that returns 404 for paths without a response."""
     platform = FakeExchange()
     platform.respond("*", NOT_FOUND, 404)
     return platform

@@ -9,12 +9,12 @@ def test_every_operation_of_the_specification_has_an_explicit_entry() -> None:
     assert set(EXPOSURE) == {operation.name for operation in OPERATIONS}
 
 
-def test_public_is_exactly_what_needs_no_credentials() -> None:
+def test_public_operations_are_those_without_credentials() -> None:
     public = {name for name, exposure in EXPOSURE.items() if exposure is Exposure.PUBLIC}
     assert public == {operation.name for operation in OPERATIONS if operation.is_public}
 
 
-def test_deletes_of_whole_collections_and_of_the_account_are_destructive() -> None:
+def test_deletions_of_collections_and_of_the_account_are_destructive() -> None:
     destructive = {name for name, exposure in EXPOSURE.items() if exposure is Exposure.DESTRUCTIVE}
     assert destructive == {
         "DELETE /sms",

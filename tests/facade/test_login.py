@@ -12,12 +12,12 @@ from tests.support.fake_exchange import ADMINISTRATOR, USER, read_fixture
 CDR = read_fixture("response-cdrs-list-200")["data"][0]
 
 
-def test_a_login_passes_through_and_its_token_is_known(app: TestApp) -> None:
+def test_login_is_passed_through_and_its_token_is_accepted_until_it_is_idle(app: TestApp) -> None:
     app.put("cdrs", CDR)
     app.platform.respond("/login", {"message": "ok", "user_token": ADMINISTRATOR, "user_id": 1000009})
     body = {"email": "root@example.com", "password": "invented"}
-    answer = app.client.post(f"{app.base}/login", json=body)
-    assert answer.json["user_token"] == ADMINISTRATOR
+    response = app.client.post(f"{app.base}/login", json=body)
+    assert response.json["user_token"] == ADMINISTRATOR
     sent = app.platform.requests[-1]
     assert sent.body == b'{"email": "root@example.com", "password": "invented"}'
     assert "X-Auth-Token" not in sent.headers
@@ -33,30 +33,34 @@ def test_a_login_passes_through_and_its_token_is_known(app: TestApp) -> None:
     assert app.get("/cdrs", headers).status_code == 401
 
 
-def test_a_refused_login_is_passed_on_and_counted(app: TestApp) -> None:
+def test_failed_logins_are_passed_through_and_limited(app: TestApp) -> None:
     app.platform.respond("/login", read_fixture("response-login-400"), 400)
     body = {"email": "ann@example.com", "password": "wrong"}
-    answers = [app.client.post(f"{app.base}/login", json=body) for _ in range(11)]
-    assert answers[0].json == read_fixture("response-login-400")
-    assert [answer.status_code for answer in answers] == [400] * 10 + [429]
+    responses = [app.client.post(f"{app.base}/login", json=body) for _ in range(11)]
+    assert responses[0].json == read_fixture("response-login-400")
+    assert [response.status_code for response in responses] == [400] * 10 + [429]
     assert app.platform.count("/login") == 10
 
 
 @pytest.mark.parametrize(("status", "left"), [(400, 1), (200, 0), (503, 0)])
-def test_a_login_is_counted_before_the_platform_is_asked(app: TestApp, status: int, left: int) -> None:
-    """Counted afterwards, as many guesses as there are threads would slip through side by side. What was no
-    wrong guess is taken off the count again."""
+def test_login_attempt_is_counted_before_the_request_to_the_platform(
+    app: TestApp, status: int, left: int
+) -> None:
+    """Otherwise parallel guesses would pass the limit.
+
+    An attempt that was no wrong guess is removed from the count after its response.
+    """
     counted = []
 
     def count() -> int:
         with app.app_db.read() as connection:
             return int(connection.execute("SELECT count(*) FROM attempts").fetchone()[0])
 
-    def answer(request: Any, reply: Any) -> None:
+    def respond(request: Any, reply: Any) -> None:
         counted.append(count())
-        reply.json({"message": "said"}, status)
+        reply.json({"message": "text"}, status)
 
-    app.platform.routes["/login"] = answer
+    app.platform.routes["/login"] = respond
     app.client.post(f"{app.base}/login", json={"email": "ann@example.com", "password": "a guess"})
     assert counted == [1]
     assert count() == left
@@ -65,26 +69,26 @@ def test_a_login_is_counted_before_the_platform_is_asked(app: TestApp, status: i
 @pytest.mark.parametrize(
     ("method", "path"), [("GET", "/registrations/abc"), ("POST", "/password"), ("POST", "/registrations")]
 )
-def test_strangers_have_little_passed_on(app: TestApp, method: str, path: str) -> None:
+def test_public_requests_are_limited_without_blocking_logins(app: TestApp, method: str, path: str) -> None:
     app.platform.respond(path, {"message": "done"})
-    answers = [
+    responses = [
         app.client.open(app.base + path, method=method, json={} if method == "POST" else None).status_code
         for _ in range(12)
     ]
-    assert answers == [200] * 10 + [429] * 2
+    assert responses == [200] * 10 + [429] * 2
     assert app.platform.count(path) == 10
     app.platform.respond("/login", {"user_token": ADMINISTRATOR, "user_id": 1000009})
     assert app.client.post(f"{app.base}/login", json={"email": "root@example.com"}).status_code == 200
 
 
-def test_a_second_factor_is_asked_for_as_the_platform_does(app: TestApp) -> None:
+def test_second_factor_response_is_passed_through(app: TestApp) -> None:
     app.platform.respond("/login", read_fixture("response-login-202-2fa"), 202)
-    answer = app.client.post(f"{app.base}/login", json={"email": "a@example.com", "password": "x"})
-    assert answer.status_code == 202
-    assert answer.json == read_fixture("response-login-202-2fa")
+    response = app.client.post(f"{app.base}/login", json={"email": "a@example.com", "password": "x"})
+    assert response.status_code == 202
+    assert response.json == read_fixture("response-login-202-2fa")
 
 
-def test_logout_ends_the_token_at_once_even_if_the_platform_is_away(app: TestApp) -> None:
+def test_logout_ends_the_token_at_once(app: TestApp) -> None:
     headers = {"X-Auth-Token": ADMINISTRATOR}
     app.platform.respond("/login", {"user_token": ADMINISTRATOR, "user_id": 1000009})
     assert app.client.post(f"{app.base}/login", json={"email": "root@example.com"}).status_code == 200
@@ -113,7 +117,7 @@ def test_a_token_from_elsewhere_ends_with_its_logout(app: TestApp) -> None:
     assert app.get("/ping", headers).status_code == 401
 
 
-def test_a_deleted_api_token_ends_at_once(app: TestApp) -> None:
+def test_deleted_api_token_is_rejected_at_once(app: TestApp) -> None:
     other = {"X-Auth-Token": USER}
     assert app.get("/ping", other).status_code == 200
     app.platform.routes[f"/apitokens/{USER}"] = lambda request, reply: reply.content(b"", "text/plain", 204)

@@ -1,4 +1,4 @@
-"""The OpenAPI document and the page that shows it, against the routes that really answer."""
+"""OpenAPI document and its page, compared with the routes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from integration.catalogue import OPERATIONS, list_methods, match
 from integration.catalogue.undocumented_operations import UNDOCUMENTED_OPERATIONS
 from integration.facade import reference
 from integration.facade.blueprint import list_base_paths
-from integration.facade.exposure import UNDOCUMENTED_METHODS as BEYOND_METHODS
+from integration.facade.exposure import UNDOCUMENTED_METHODS
 from integration.facade.openapi import build_document
 from tests.support.application import TestApp
 from tests.support.fake_exchange import FIXTURES
@@ -27,47 +27,45 @@ def api() -> dict[str, Any]:
     return build_document(("/v1.2/voipstudio",), 5000)
 
 
-def named(api: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
+def iter_operations(api: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
     for path, operations in api["paths"].items():
         for method, operation in operations.items():
             yield method.upper(), path, operation
 
 
-def filled(path: str) -> str:
+def fill_path(path: str) -> str:
     return re.sub(r"\{(\w+)\}", lambda name: EXAMPLES.get(name[1], "x"), path)
 
 
-def test_every_operation_is_in_the_document_and_the_reverse(api: dict[str, Any]) -> None:
-    described = {f"{method} {path}" for method, path, _ in named(api)}
+def test_document_has_exactly_the_operations_of_the_catalogue(api: dict[str, Any]) -> None:
+    described = {f"{method} {path}" for method, path, _ in iter_operations(api)}
     assert described == {operation.name for operation in (*OPERATIONS, *UNDOCUMENTED_OPERATIONS)}
     assert len(OPERATIONS) == 165
 
 
 @pytest.mark.exhaustive
-def test_every_route_answers_what_the_document_names_and_nothing_else_is_allowed(
-    api: dict[str, Any], app: TestApp
-) -> None:
-    """Asked with real requests: what is described is passed on or answered, what isn't is 405."""
+def test_documented_methods_are_allowed_and_others_are_405(api: dict[str, Any], app: TestApp) -> None:
+    """Sends every method to every documented path."""
     app.platform.respond("*", {"data": [], "total": 0})
     headers = app.add_key("openapi", "write")
     by_path: dict[str, set[str]] = {}
-    for method, path, _ in named(api):
-        # One record is also a list of one: /contacts/{id} and /contacts/{ids} are the same place.
-        by_path.setdefault(filled(path).replace("7,8", "7"), set()).add(method)
+    for method, path, _ in iter_operations(api):
+        # One record is also a list of one: /contacts/{id} and /contacts/{ids} are the same path.
+        by_path.setdefault(fill_path(path).replace("7,8", "7"), set()).add(method)
     for path, methods in by_path.items():
         for method in ("GET", "POST", "PATCH", "DELETE"):
-            answer = app.client.open(app.base + path, method=method, headers=headers, json={})
+            response = app.client.open(app.base + path, method=method, headers=headers, json={})
             if method in methods:
-                assert answer.status_code != 405, (method, path)
-            elif list_methods(path) and (method, path.split("/")[1]) not in BEYOND_METHODS:
-                assert answer.status_code == 405, (method, path)
+                assert response.status_code != 405, (method, path)
+            elif list_methods(path) and (method, path.split("/")[1]) not in UNDOCUMENTED_METHODS:
+                assert response.status_code == 405, (method, path)
 
 
-def test_a_path_of_the_document_leads_to_its_own_operation(api: dict[str, Any]) -> None:
-    beyond = {operation.name for operation in UNDOCUMENTED_OPERATIONS}
-    for method, path, operation in named(api):
-        found = match(method, filled(path))
-        if operation["operationId"] in beyond:
+def test_documented_path_matches_its_operation(api: dict[str, Any]) -> None:
+    undocumented = {operation.name for operation in UNDOCUMENTED_OPERATIONS}
+    for method, path, operation in iter_operations(api):
+        found = match(method, fill_path(path))
+        if operation["operationId"] in undocumented:
             assert found is None
         else:
             assert found is not None
@@ -75,8 +73,8 @@ def test_a_path_of_the_document_leads_to_its_own_operation(api: dict[str, Any]) 
             assert [p["name"] for p in operation["parameters"] if p["in"] == "path"] == list(found[1])
 
 
-def test_files_of_the_archive_are_described_with_their_parts(api: dict[str, Any]) -> None:
-    partial = {path for method, path, operation in named(api) if "206" in operation["responses"]}
+def test_archived_files_are_documented_with_range_requests(api: dict[str, Any]) -> None:
+    partial = {path for method, path, operation in iter_operations(api) if "206" in operation["responses"]}
     assert partial == {
         "/monitors/{id}.mp3",
         "/voicemessages/{id}.mp3",
@@ -106,46 +104,46 @@ def test_the_document_is_built_once_at_its_first_request(monkeypatch: pytest.Mon
     assert built == [(("/v1.2/voipstudio",), 5000)]
 
 
-def test_every_reference_leads_somewhere(api: dict[str, Any]) -> None:
+def test_every_reference_has_a_target(api: dict[str, Any]) -> None:
     text = json.dumps(api)
     for target in set(re.findall(r'"\$ref": "#/([^"]+)"', text)):
-        place: Any = api
-        for part in target.split("/"):
-            place = place[part]
-        assert place
+        node: Any = api
+        for key in target.split("/"):
+            node = node[key]
+        assert node
 
 
-def test_a_client_generator_can_read_it(api: dict[str, Any]) -> None:
+def test_schemathesis_loads_every_operation(api: dict[str, Any]) -> None:
     # Takes a second to import, and every worker imports every file.
     import schemathesis
 
     schema = schemathesis.openapi.from_dict(api)
     assert schema.specification.version == "3.1.0"
     loaded = [result.ok().label for result in schema.get_all_operations()]
-    assert len(loaded) == len(list(named(api)))
+    assert len(loaded) == len(list(iter_operations(api)))
 
 
-def test_examples_are_the_fixtures(api: dict[str, Any]) -> None:
+def test_examples_are_recorded_payloads(api: dict[str, Any]) -> None:
     fixtures = [json.loads(path.read_text()) for path in Path(FIXTURES).glob("*.json")]
     shown = [
         content["example"]
-        for _, _, operation in named(api)
-        for answer in [*operation["responses"].values(), operation.get("requestBody", {})]
-        for content in answer.get("content", {}).values()
+        for _, _, operation in iter_operations(api)
+        for response in [*operation["responses"].values(), operation.get("requestBody", {})]
+        for content in response.get("content", {}).values()
         if "example" in content
     ]
     assert len(shown) > 20
     assert all(example in fixtures for example in shown)
 
 
-def test_it_is_served_with_the_base_paths_of_this_installation(app: TestApp) -> None:
-    answer = app.client.get("/openapi.json")
-    assert answer.status_code == 200
-    assert answer.content_type == "application/json"
-    assert [server["url"] for server in answer.json["servers"]] == list(list_base_paths(app.context))
+def test_served_document_lists_the_base_paths(app: TestApp) -> None:
+    response = app.client.get("/openapi.json")
+    assert response.status_code == 200
+    assert response.content_type == "application/json"
+    assert [server["url"] for server in response.json["servers"]] == list(list_base_paths(app.context))
 
 
-def test_the_page_shows_every_operation_and_loads_nothing_from_elsewhere(
+def test_page_shows_every_operation_and_loads_no_external_resource(
     app: TestApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     page = app.client.get("/docs").text

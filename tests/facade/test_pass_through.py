@@ -1,4 +1,4 @@
-"""Files that are only passed on: while they come, however large, and never short unseen."""
+"""Passed-through files: streamed, of any size, never silently truncated."""
 
 from __future__ import annotations
 
@@ -33,71 +33,71 @@ def platform(wired_platform: Server) -> Server:
 
 
 @pytest.fixture
-def drip(app: TestApp, rest: threading.Event) -> Callable[..., None]:
-    """The platform sends half of the file, and `end` when it is told to."""
+def send_slowly(app: TestApp, rest: threading.Event) -> Callable[..., None]:
+    """Makes the platform send half of the file, and `end` after `rest`."""
 
-    def drip(end: bytes = SOUND[HALF:], told: str = LENGTH) -> None:
-        def say(request: Any, reply: Any) -> None:
-            reply.raw(f"HTTP/1.1 200 OK\r\nContent-Type: audio/mpeg\r\n{told}\r\n".encode())
-            reply.raw(SOUND[:HALF] if told == LENGTH else b"%x\r\n%b\r\n" % (HALF, SOUND[:HALF]))
+    def send_slowly(end: bytes = SOUND[HALF:], length_header: str = LENGTH) -> None:
+        def send(request: Any, reply: Any) -> None:
+            reply.raw(f"HTTP/1.1 200 OK\r\nContent-Type: audio/mpeg\r\n{length_header}\r\n".encode())
+            reply.raw(SOUND[:HALF] if length_header == LENGTH else b"%x\r\n%b\r\n" % (HALF, SOUND[:HALF]))
             rest.wait(10)
             reply.raw(end, close=True)
 
-        app.platform.routes[URL] = say
+        app.platform.routes[URL] = send
 
-    return drip
+    return send_slowly
 
 
-def test_the_first_bytes_leave_before_the_last_have_come(
-    app: TestApp, drip: Callable[..., None], rest: threading.Event, monkeypatch: pytest.MonkeyPatch
+def test_first_bytes_are_sent_before_the_file_is_complete(
+    app: TestApp, send_slowly: Callable[..., None], rest: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(session, "JSON_LIMIT", 1000)
-    drip()
-    answer = app.get(URL, MINE)
-    assert (answer.status_code, answer.content_type) == (200, "audio/mpeg")
-    assert int(answer.headers["Content-Length"]) == len(SOUND)
-    body = iter(answer.response)
+    send_slowly()
+    response = app.get(URL, MINE)
+    assert (response.status_code, response.content_type) == (200, "audio/mpeg")
+    assert int(response.headers["Content-Length"]) == len(SOUND)
+    body = iter(response.response)
     first = next(body)
     assert not rest.is_set()
     rest.set()
     assert first + b"".join(body) == SOUND
 
 
-def test_a_slow_reader_holds_no_request_to_the_platform(app: TestApp) -> None:
+def test_slow_reader_occupies_no_request_to_the_platform(app: TestApp) -> None:
     app.platform.routes[URL] = lambda request, reply: reply.content(SOUND, "audio/mpeg")
-    answer = app.get(URL, MINE)
-    wait_for(lambda: app.context.platform.budget.active_requests == 0, "the end of the platform's part")
-    assert answer.data == SOUND
+    response = app.get(URL, MINE)
+    wait_for(lambda: app.context.platform.budget.active_requests == 0, "the end of the platform's request")
+    assert response.data == SOUND
 
 
-def test_a_file_that_ends_early_is_short_of_its_length(
-    app: TestApp, drip: Callable[..., None], rest: threading.Event
+def test_truncated_file_is_shorter_than_its_content_length(
+    app: TestApp, send_slowly: Callable[..., None], rest: threading.Event
 ) -> None:
-    drip(b"")
-    answer = app.get(URL, MINE)
+    send_slowly(b"")
+    response = app.get(URL, MINE)
     rest.set()
-    assert b"".join(answer.response) == SOUND[:HALF]
-    assert int(answer.headers["Content-Length"]) == len(SOUND)
+    assert b"".join(response.response) == SOUND[:HALF]
+    assert int(response.headers["Content-Length"]) == len(SOUND)
 
 
 @pytest.mark.parametrize(
     ("end", "status"), [(b"%x\r\n%b\r\n0\r\n\r\n" % (HALF, SOUND[HALF:]), 200), (b"", 502)]
 )
-def test_a_file_without_a_length_is_waited_for(
-    app: TestApp, drip: Callable[..., None], rest: threading.Event, end: bytes, status: int
+def test_file_without_a_length_is_received_completely_first(
+    app: TestApp, send_slowly: Callable[..., None], rest: threading.Event, end: bytes, status: int
 ) -> None:
     rest.set()
-    drip(end, CHUNKED)
-    answer = app.get(URL, MINE)
-    assert answer.status_code == status
+    send_slowly(end, CHUNKED)
+    response = app.get(URL, MINE)
+    assert response.status_code == status
     if status == 200:
-        assert (int(answer.headers["Content-Length"]), answer.data) == (len(SOUND), SOUND)
+        assert (int(response.headers["Content-Length"]), response.data) == (len(SOUND), SOUND)
 
 
-def test_who_goes_away_ends_it(app: TestApp, rest: threading.Event) -> None:
-    cut = threading.Event()
+def test_download_ends_when_the_client_disconnects(app: TestApp, rest: threading.Event) -> None:
+    disconnected = threading.Event()
 
-    def send_until_cut(request: Any, reply: Any) -> None:
+    def send_until_disconnected(request: Any, reply: Any) -> None:
         head = f"HTTP/1.1 200 OK\r\nContent-Type: audio/mpeg\r\nContent-Length: {200 * len(SOUND)}\r\n\r\n"
         reply.raw(head.encode() + SOUND)
         rest.wait(10)
@@ -105,19 +105,19 @@ def test_who_goes_away_ends_it(app: TestApp, rest: threading.Event) -> None:
             for _ in range(199):
                 reply.raw(SOUND)
         except OSError:
-            cut.set()
+            disconnected.set()
             raise
 
-    app.platform.routes[URL] = send_until_cut
-    answer = app.get(URL, MINE)
-    next(iter(answer.response))
-    answer.close()
+    app.platform.routes[URL] = send_until_disconnected
+    response = app.get(URL, MINE)
+    next(iter(response.response))
+    response.close()
     rest.set()
     wait_for(lambda: app.context.platform.budget.active_requests == 0, "the end of the request")
-    assert cut.wait(10), "the rest was fetched for no reader"
+    assert disconnected.wait(10), "the rest was downloaded without a reader"
 
 
-def test_a_disk_that_is_full_costs_no_request(app: TestApp, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_disk_does_not_fail_a_passed_through_file(app: TestApp, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(**_: Any) -> None:
         raise OSError(28, "No space left on device")
 
@@ -127,13 +127,13 @@ def test_a_disk_that_is_full_costs_no_request(app: TestApp, monkeypatch: pytest.
     assert app.context.platform.budget.active_requests == 0
 
 
-def test_a_local_key_gets_files_and_the_platforms_refusals(app: TestApp) -> None:
+def test_local_key_gets_files_and_error_responses_of_the_platform(app: TestApp) -> None:
     app.platform.routes["/transactions/1.pdf"] = lambda request, reply: reply.content(
         b"%PDF-1.4", "application/pdf", headers={"Content-Disposition": "attachment; filename=1.pdf"}
     )
-    answer = app.get("/transactions/1.pdf")
-    assert (answer.data, answer.content_type) == (b"%PDF-1.4", "application/pdf")
-    assert answer.headers["Content-Disposition"] == "attachment; filename=1.pdf"
+    response = app.get("/transactions/1.pdf")
+    assert (response.data, response.content_type) == (b"%PDF-1.4", "application/pdf")
+    assert response.headers["Content-Disposition"] == "attachment; filename=1.pdf"
     app.platform.respond("/transactions/2.pdf", {"message": "no", "errors": []}, 403)
     assert app.get("/transactions/2.pdf").json == {"message": "no", "errors": []}
     app.platform.fail()

@@ -1,4 +1,4 @@
-"""Dictionaries and lists below a record: asked of the platform, its last answer kept."""
+"""Response cache of dictionaries and of lists below a record."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ TWO = {
 }
 
 
-def test_a_dictionary_that_came_as_a_list_is_answered_from_the_mirror(app: TestApp) -> None:
+def test_dictionary_received_as_a_list_is_served_from_the_mirror(app: TestApp) -> None:
     path = "/cdrs/dictionaries"
     app.put("cdrs/dictionaries", *TWO["data"])
     app.platform.fail()
-    answer = app.get(path)
-    assert answer.json == TWO
-    assert answer.headers["X-Mirror-Complete"] == "true"
+    response = app.get(path)
+    assert response.json == TWO
+    assert response.headers["X-Mirror-Complete"] == "true"
     one = quote('[{"property":"id","operator":"eq","value":"I"}]')
     assert app.get(f"{path}?filter={one}").json == {"data": TWO["data"][1:], "total": 1}
     assert app.platform.requests == []
     assert app.get(path, {**app.headers, "Cache-Control": "no-cache"}).status_code == 502
 
 
-def test_a_dictionary_never_read_or_of_one_record_is_asked_of_the_platform(app: TestApp) -> None:
-    """The one record may be an object of codes, whose envelope is another."""
+def test_dictionary_never_synced_or_of_one_record_is_read_through(app: TestApp) -> None:
+    """The single record may be an object of codes in another envelope."""
     path = "/cdrs/dictionaries"
     codes = {"data": {"type": {"O": "Outbound"}}, "links": {}}
     app.platform.respond(path, codes)
@@ -45,7 +45,7 @@ def test_a_dictionary_never_read_or_of_one_record_is_asked_of_the_platform(app: 
     assert app.platform.count(path) == 2
 
 
-def test_a_dictionary_is_asked_for_once_a_day(app: TestApp, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dictionary_is_requested_once_a_day(app: TestApp, monkeypatch: pytest.MonkeyPatch) -> None:
     path = "/cdrs/dictionaries"
     app.platform.respond(path, CODES)
     assert [app.get(path).json for _ in range(3)] == [CODES] * 3
@@ -69,9 +69,7 @@ def test_a_dictionary_is_asked_for_once_a_day(app: TestApp, monkeypatch: pytest.
         "/users/7/cdrs?limit=5&page=2",
     ],
 )
-def test_a_list_below_a_record_is_read_through_and_lasts_while_the_platform_is_away(
-    app: TestApp, path: str
-) -> None:
+def test_list_below_a_record_is_read_through_and_cached_for_outages(app: TestApp, path: str) -> None:
     plain = path.partition("?")[0]
     app.platform.respond(plain, {"data": [{"id": 1}], "total": 1})
     assert app.get(path).json["total"] == 1
@@ -87,7 +85,7 @@ def test_a_list_below_a_record_is_read_through_and_lasts_while_the_platform_is_a
     assert app.get(path, {**app.headers, "Cache-Control": "no-cache"}).status_code == 502
 
 
-def test_a_refusal_is_not_kept_and_a_later_answer_is_not_lost(app: TestApp) -> None:
+def test_error_response_is_not_cached(app: TestApp) -> None:
     path = "/contacts/5/cdrs"
     app.platform.respond(path, {"message": "Access denied", "errors": []}, 403)
     assert app.get(path).status_code == 403
@@ -95,7 +93,7 @@ def test_a_refusal_is_not_kept_and_a_later_answer_is_not_lost(app: TestApp) -> N
     assert app.get(path).status_code == 502
 
 
-def test_live_calls_do_not_last(app: TestApp) -> None:
+def test_lists_of_live_calls_are_not_cached(app: TestApp) -> None:
     for path in ("/users/7/calls", "/calls/5/monitors", "/calls/5/trace"):
         app.platform.respond(path, {"data": [], "total": 0})
         assert app.get(path).status_code == 200
@@ -103,7 +101,7 @@ def test_live_calls_do_not_last(app: TestApp) -> None:
     assert [app.get(path).status_code for path in ("/users/7/calls", "/calls/5/trace")] == [502, 502]
 
 
-def test_secrets_in_a_kept_answer_stay_hidden_from_local_keys(app: TestApp) -> None:
+def test_secrets_in_a_cached_response_are_hidden_from_local_keys(app: TestApp) -> None:
     path = "/users/7/contacts"
     app.platform.respond(path, {"data": [{"id": 1, "vm_pin": "4711"}], "total": 1})
     assert b"4711" not in app.get(path).data

@@ -1,4 +1,4 @@
-"""Deletions: by ids, of an entire collection, and accepted ones that are pending."""
+"""Deletions by id and of entire collections, and pending deletions."""
 
 from __future__ import annotations
 
@@ -19,23 +19,21 @@ def make_deletions_due(app: TestApp) -> None:
     app.mirror_db.write(lambda tx: tx.execute("UPDATE _accepted SET due_at = 0"))
 
 
-def test_deletes_by_ids_are_gone_from_the_facade_and_kept_in_the_table(
-    app: TestApp, writer: dict[str, str]
-) -> None:
+def test_records_deleted_by_id_are_hidden_and_kept_in_the_table(app: TestApp, writer: dict[str, str]) -> None:
     app.put("monitors", *[{"id": n, "timestamp": "2026-09-02 08:45:55"} for n in (1, 2, 3)])
     app.platform.routes["/monitors/1,2"] = lambda request, reply: reply.content(b"", "text/plain", 204)
-    answer = app.client.delete(f"{app.base}/monitors/1,2", headers=writer)
-    assert (answer.status_code, answer.data) == (204, b"")
+    response = app.client.delete(f"{app.base}/monitors/1,2", headers=writer)
+    assert (response.status_code, response.data) == (204, b"")
     assert [record["id"] for record in app.get("/monitors").json["data"]] == [3]
     with app.mirror_db.read() as connection:
         assert connection.execute("SELECT count(*) FROM monitors").fetchone()[0] == 3
 
 
-def test_destructive_deletes_are_refused_until_they_are_allowed(app: TestApp, writer: dict[str, str]) -> None:
+def test_destructive_deletions_are_rejected_by_default(app: TestApp, writer: dict[str, str]) -> None:
     for path in ("/sms", "/cdrs", "/customers/1", "/faxes", "/voicemessages", "/sms/cannedresponses"):
-        answer = app.client.delete(app.base + path, headers=writer)
-        assert answer.status_code in (403, 405), path
-        assert "destructive" in answer.json["message"] or answer.status_code == 405
+        response = app.client.delete(app.base + path, headers=writer)
+        assert response.status_code in (403, 405), path
+        assert "destructive" in response.json["message"] or response.status_code == 405
     assert app.platform.requests == []
 
 
@@ -46,14 +44,14 @@ class TestSettings:
         return settings
 
     @pytest.mark.parametrize("settings", [{"facade__destructive": "true"}], indirect=True)
-    def test_destructive_deletes_can_be_allowed(self, app: TestApp) -> None:
+    def test_destructive_deletions_can_be_allowed(self, app: TestApp) -> None:
         app.put("cdrs", {"id": 1})
         app.platform.routes["/cdrs"] = lambda request, reply: reply.content(b"", "text/plain", 204)
         assert app.client.delete(f"{app.base}/cdrs", headers=app.add_key("w", "write")).status_code == 204
         assert app.get("/cdrs").json == {"data": [], "total": 0}
 
 
-def test_an_accepted_deletion_is_followed_up_until_it_is_done(app: TestApp, writer: dict[str, str]) -> None:
+def test_pending_deletion_is_polled_until_it_is_done(app: TestApp, writer: dict[str, str]) -> None:
     app.put("monitors", *[{"id": n, "timestamp": "2026-09-02 08:45:55"} for n in (1, 2, 3)])
     left = [{"id": 1}, {"id": 2}]
 
@@ -85,7 +83,9 @@ def test_an_accepted_deletion_is_followed_up_until_it_is_done(app: TestApp, writ
         assert pending_deletions.due(connection, clock.unix() + 1e9) == []
 
 
-def test_who_deletes_does_not_wait_for_the_schedulers_turn(app: TestApp, writer: dict[str, str]) -> None:
+def test_deletion_does_not_wait_for_the_back_off_of_background_requests(
+    app: TestApp, writer: dict[str, str]
+) -> None:
     app.put("monitors", {"id": 1})
     app.platform.respond("/monitors/1", {"message": "Accepted"}, 202)
     app.platform.respond("/monitors", {"data": [], "total": 0})
@@ -99,9 +99,7 @@ def test_who_deletes_does_not_wait_for_the_schedulers_turn(app: TestApp, writer:
 
 
 @pytest.mark.exhaustive
-def test_an_accepted_deletion_waits_while_the_platform_is_away_and_is_given_up_in_the_end(
-    app: TestApp, writer: dict[str, str]
-) -> None:
+def test_pending_deletion_is_abandoned_after_the_last_retry(app: TestApp, writer: dict[str, str]) -> None:
     app.put("monitors", {"id": 1})
     app.platform.respond("/monitors/1", {"message": "Accepted"}, 202)
     app.platform.respond("*", {"message": "down", "errors": []}, 503)

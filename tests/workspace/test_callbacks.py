@@ -1,4 +1,4 @@
-"""The call-back list, from calls told to a real mirror.db and deeds done in a real house.db."""
+"""Call-back list, from calls in mirror.db and actions in house.db."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.support.payloads.call_facts import (
     voicemail,
 )
 
-WHO = "ann@example.com"
+USER = "ann@example.com"
 
 
 def prepare(connection: Any) -> None:
@@ -38,30 +38,30 @@ def prepare(connection: Any) -> None:
 
 @pytest.fixture
 def app_db(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Database]:
-    """A house.db that was installed just before the calls are told."""
+    """A house.db created just before the first call."""
     set_now(monkeypatch, 0)
     app_db = Database(tmp_path / "house.db", prepare=prepare, synchronous="FULL")
     yield app_db
     app_db.close()
 
 
-class List:
-    """The list as people work with it."""
+class CallbackList:
+    """Call-back list that follows a mirror."""
 
     def __init__(self, mirror: CallMirror, app_db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
         self.mirror, self.app_db, self._patch = mirror, app_db, monkeypatch
         update_from_mirror(app_db, mirror.mirror_db)
 
-    def tell(self, *facts: Fact) -> None:
+    def apply(self, *facts: Fact) -> None:
         self.mirror.apply(*facts)
         self.follow()
 
     def follow(self) -> int:
         return update_from_mirror(self.app_db, self.mirror.mirror_db)
 
-    def do(self, when: float, deed: Callable[..., bool], *more: Any) -> bool:
+    def do(self, when: float, action: Callable[..., bool], *more: Any) -> bool:
         set_now(self._patch, when)
-        return deed(self.app_db, *more)
+        return action(self.app_db, *more)
 
     def items(self, *columns: str) -> list[Any]:
         with self.app_db.read() as connection:
@@ -74,8 +74,8 @@ class List:
 
 
 @pytest.fixture
-def work(mirror: CallMirror, app_db: Database, monkeypatch: pytest.MonkeyPatch) -> List:
-    return List(mirror, app_db, monkeypatch)
+def callback_list(mirror: CallMirror, app_db: Database, monkeypatch: pytest.MonkeyPatch) -> CallbackList:
+    return CallbackList(mirror, app_db, monkeypatch)
 
 
 def missed(leg: int, when: float, **more: Any) -> Fact:
@@ -94,160 +94,160 @@ def called_back(leg: int, when: float, talked: int) -> Fact:
     )  # fmt: skip
 
 
-def test_a_missed_call_opens_an_item_and_further_misses_add_attempts(work: List) -> None:
-    work.tell(missed(101, 0))
-    work.tell(missed(102, 100), missed(103, 50, src="00447700900101"))
-    (item,) = work.items()
+def test_missed_call_opens_an_item_and_further_ones_add_attempts(callback_list: CallbackList) -> None:
+    callback_list.apply(missed(101, 0))
+    callback_list.apply(missed(102, 100), missed(103, 50, src="00447700900101"))
+    (item,) = callback_list.items()
     assert (item.party, item.attempts, item.reason, item.state) == ("+447700900101", 3, "missed", "open")
     assert (item.opened_at, item.last_at, item.last_call_id) == (at(0), at(100), 102)
     assert item.our_number == "442079460002"
 
 
-def test_a_message_makes_the_reason_voicemail(work: List) -> None:
-    work.tell(missed(101, 0), ("voicemessages", voicemail(7001, 102, 101)))
-    assert work.items("reason", "attempts") == [("voicemail", 1)]
+def test_voicemail_message_sets_the_reason(callback_list: CallbackList) -> None:
+    callback_list.apply(missed(101, 0), ("voicemessages", voicemail(7001, 102, 101)))
+    assert callback_list.items("reason", "attempts") == [("voicemail", 1)]
 
 
-def test_it_closes_by_itself_when_a_later_call_of_the_party_is_answered(work: List) -> None:
-    work.tell(missed(101, 100), answered(102, 0))
-    assert work.open() == ["+447700900101"], "that call was before the miss"
-    with work.app_db.read() as connection:
+def test_item_closes_when_a_later_call_of_the_party_is_answered(callback_list: CallbackList) -> None:
+    callback_list.apply(missed(101, 100), answered(102, 0))
+    assert callback_list.open() == ["+447700900101"], "the answered call was before the missed call"
+    with callback_list.app_db.read() as connection:
         assert connection.execute("SELECT count(*) FROM callback_calls").fetchone()[0] == 1, (
-            "only what matters"
+            "only calls of parties with an open item are stored"
         )
-    work.tell(answered(103, 200))
-    assert work.items("state", "closed_by", "closed_call_id", "closed_at") == [
+    callback_list.apply(answered(103, 200))
+    assert callback_list.items("state", "closed_by", "closed_call_id", "closed_at") == [
         ("closed", "auto", 103, at(200))
     ]
-    work.tell(missed(104, 300))
-    assert work.items("state", "attempts") == [("open", 1), ("closed", 1)]
+    callback_list.apply(missed(104, 300))
+    assert callback_list.items("state", "attempts") == [("open", 1), ("closed", 1)]
 
 
-def test_an_outbound_call_closes_it_only_if_it_talked_long_enough(work: List) -> None:
-    work.tell(missed(101, 0), called_back(201, 100, 14))
-    assert work.items("state") == [("open",)]
-    work.tell(called_back(202, 200, 15))
-    assert work.items("state", "closed_call_id") == [("closed", 202)]
+def test_outbound_call_closes_the_item_only_after_enough_talk_time(callback_list: CallbackList) -> None:
+    callback_list.apply(missed(101, 0), called_back(201, 100, 14))
+    assert callback_list.items("state") == [("open",)]
+    callback_list.apply(called_back(202, 200, 15))
+    assert callback_list.items("state", "closed_call_id") == [("closed", 202)]
 
 
-def test_abandoned_internal_and_answered_calls_open_nothing(work: List) -> None:
-    work.tell(
+def test_abandoned_internal_and_answered_calls_open_nothing(callback_list: CallbackList) -> None:
+    callback_list.apply(
         Phone(101, ANN).event("missed", 2, final=True),
         Phone(102, ANN, src="1002", src_id="1000002", dst="1001").event("missed", 20, final=True),
         answered(103, 0),
     )
-    assert work.items() == []
+    assert callback_list.items() == []
 
 
-def test_a_miss_that_turns_out_answered_is_withdrawn(work: List) -> None:
-    work.tell(missed(101, 0))
-    assert work.open()
-    work.tell(("cdrs", cdr(9001, 101, 0, 40, 22, user_id=ANN)))
-    assert work.items() == []
+def test_item_is_withdrawn_if_the_cdr_shows_an_answered_call(callback_list: CallbackList) -> None:
+    callback_list.apply(missed(101, 0))
+    assert callback_list.open()
+    callback_list.apply(("cdrs", cdr(9001, 101, 0, 40, 22, user_id=ANN)))
+    assert callback_list.items() == []
 
 
-def test_two_calls_that_turn_out_one_count_once(work: List) -> None:
-    work.tell(missed(101, 0), missed(102, 30))
-    assert work.items("attempts") == [(2,)]
-    work.tell(("cdrs", cdr(9002, 102, 30, 18, 0, parent_live_id=101)))
-    assert work.items("attempts", "last_call_id") == [(1, 101)]
+def test_two_calls_joined_by_a_cdr_count_once(callback_list: CallbackList) -> None:
+    callback_list.apply(missed(101, 0), missed(102, 30))
+    assert callback_list.items("attempts") == [(2,)]
+    callback_list.apply(("cdrs", cdr(9002, 102, 30, 18, 0, parent_live_id=101)))
+    assert callback_list.items("attempts", "last_call_id") == [(1, 101)]
 
 
-def test_withheld_numbers_are_listed_one_by_one_and_closed_only_by_hand(work: List) -> None:
-    work.tell(missed(101, 0, src=""), missed(102, 60, src="anonymous"), answered(103, 120, src=""))
-    assert sorted(work.open()) == ["withheld:101", "withheld:102"]
-    number = work.items("id", "party")[0][0]
-    assert work.do(200, callbacks.record_action, number, WHO, "close", "rang back by chance")
-    assert len(work.open()) == 1
+def test_withheld_numbers_have_separate_items_closed_only_manually(callback_list: CallbackList) -> None:
+    callback_list.apply(missed(101, 0, src=""), missed(102, 60, src="anonymous"), answered(103, 120, src=""))
+    assert sorted(callback_list.open()) == ["withheld:101", "withheld:102"]
+    number = callback_list.items("id", "party")[0][0]
+    assert callback_list.do(200, callbacks.record_action, number, USER, "close", "rang back by chance")
+    assert len(callback_list.open()) == 1
 
 
-def test_it_is_closed_by_hand_with_a_note_and_reopened(work: List) -> None:
-    work.tell(missed(101, 0))
-    number = work.items("id")[0][0]
-    assert work.do(60, callbacks.record_action, number, WHO, "assign", WHO)
-    assert work.do(90, callbacks.record_action, number, WHO, "close", "left word")
-    assert work.items("id", "state", "closed_by", "closed_at", "owner", "note") == [
-        (number, "closed", WHO, at(90), WHO, "left word")
+def test_item_is_closed_manually_with_a_note_and_reopened(callback_list: CallbackList) -> None:
+    callback_list.apply(missed(101, 0))
+    number = callback_list.items("id")[0][0]
+    assert callback_list.do(60, callbacks.record_action, number, USER, "assign", USER)
+    assert callback_list.do(90, callbacks.record_action, number, USER, "close", "left word")
+    assert callback_list.items("id", "state", "closed_by", "closed_at", "owner", "note") == [
+        (number, "closed", USER, at(90), USER, "left word")
     ]
-    assert work.do(120, callbacks.record_action, number, WHO, "reopen")
-    assert work.items("id", "state", "closed_at") == [(number, "open", None)]
-    assert work.do(130, callbacks.record_action, number, WHO, "note", " ")
-    assert work.items("note") == [(None,)]
-    work.tell(answered(102, 200))
-    assert work.items("id", "state", "closed_by") == [(number, "closed", "auto")]
+    assert callback_list.do(120, callbacks.record_action, number, USER, "reopen")
+    assert callback_list.items("id", "state", "closed_at") == [(number, "open", None)]
+    assert callback_list.do(130, callbacks.record_action, number, USER, "note", " ")
+    assert callback_list.items("note") == [(None,)]
+    callback_list.apply(answered(102, 200))
+    assert callback_list.items("id", "state", "closed_by") == [(number, "closed", "auto")]
 
 
-def test_a_deed_counts_though_the_platforms_clock_is_ahead_of_ours(work: List) -> None:
-    work.tell(missed(101, 5000))
-    assert work.do(60, callbacks.record_action, work.items("id")[0][0], WHO, "close")
-    assert work.items("state", "closed_by") == [("closed", WHO)]
+def test_action_counts_though_the_clock_of_the_platform_is_ahead(callback_list: CallbackList) -> None:
+    callback_list.apply(missed(101, 5000))
+    assert callback_list.do(60, callbacks.record_action, callback_list.items("id")[0][0], USER, "close")
+    assert callback_list.items("state", "closed_by") == [("closed", USER)]
 
 
-def test_a_deed_on_what_does_not_exist_says_so(work: List) -> None:
+def test_action_on_an_unknown_item_returns_false(callback_list: CallbackList) -> None:
     for action in get_args(callbacks.ItemAction):
-        assert not work.do(1, callbacks.record_action, 7, WHO, action, "x")
+        assert not callback_list.do(1, callbacks.record_action, 7, USER, action, "x")
 
 
-def test_reopening_changes_nothing_while_a_newer_item_of_the_caller_is_open(work: List) -> None:
-    work.tell(missed(101, 0))
-    number = work.items("id")[0][0]
-    work.do(60, callbacks.record_action, number, WHO, "close")
-    work.tell(missed(102, 100))
-    work.do(200, callbacks.record_action, number, WHO, "reopen")
-    assert work.items("state", "attempts") == [("open", 1), ("closed", 1)]
+def test_reopening_is_ignored_while_a_newer_item_of_the_caller_is_open(callback_list: CallbackList) -> None:
+    callback_list.apply(missed(101, 0))
+    number = callback_list.items("id")[0][0]
+    callback_list.do(60, callbacks.record_action, number, USER, "close")
+    callback_list.apply(missed(102, 100))
+    callback_list.do(200, callbacks.record_action, number, USER, "reopen")
+    assert callback_list.items("state", "attempts") == [("open", 1), ("closed", 1)]
 
 
-def test_a_deed_outlives_the_joining_of_its_call(work: List) -> None:
-    work.tell(missed(101, 0, src=""), missed(102, 30, src=""))
-    work.do(
+def test_action_is_kept_when_its_call_is_joined_with_another(callback_list: CallbackList) -> None:
+    callback_list.apply(missed(101, 0, src=""), missed(102, 30, src=""))
+    callback_list.do(
         60,
         callbacks.record_action,
-        next(n for n, party in work.items("id", "party") if party == "withheld:102"),
-        WHO,
+        next(n for n, party in callback_list.items("id", "party") if party == "withheld:102"),
+        USER,
         "close",
     )
-    work.do(
+    callback_list.do(
         60,
         callbacks.record_action,
-        next(n for n, party in work.items("id", "party") if party == "withheld:101"),
-        WHO,
+        next(n for n, party in callback_list.items("id", "party") if party == "withheld:101"),
+        USER,
         "close",
     )
-    work.tell(("cdrs", cdr(9002, 102, 30, 18, 0, parent_live_id=99, src="")))
-    work.tell(("cdrs", cdr(9001, 101, 0, 18, 0, root_live_id=99, src="")))
-    assert work.items("party", "state", "closed_by") == [("withheld:99", "closed", WHO)]
+    callback_list.apply(("cdrs", cdr(9002, 102, 30, 18, 0, parent_live_id=99, src="")))
+    callback_list.apply(("cdrs", cdr(9001, 101, 0, 18, 0, root_live_id=99, src="")))
+    assert callback_list.items("party", "state", "closed_by") == [("withheld:99", "closed", USER)]
 
 
-def test_following_again_changes_nothing(work: List) -> None:
-    work.tell(missed(101, 0), answered(102, 50), missed(103, 100))
-    before = work.items()
-    assert work.follow() == 0
-    with work.app_db.read() as connection:
+def test_second_update_from_the_mirror_changes_nothing(callback_list: CallbackList) -> None:
+    callback_list.apply(missed(101, 0), answered(102, 50), missed(103, 100))
+    before = callback_list.items()
+    assert callback_list.follow() == 0
+    with callback_list.app_db.read() as connection:
         assert connection.execute("SELECT count(*) FROM callback_calls").fetchone()[0] == 3
-    work.app_db.write(lambda tx: tx.execute("UPDATE callback_position SET number = 0").rowcount)
-    work.follow()
-    assert work.items() == before
+    callback_list.app_db.write(lambda tx: tx.execute("UPDATE callback_position SET number = 0").rowcount)
+    callback_list.follow()
+    assert callback_list.items() == before
 
 
-def test_items_and_deeds_outlive_a_mirror_that_is_built_anew(work: List, tmp_path: Path) -> None:
-    work.tell(missed(101, 0), missed(102, 10, src=OTHER))
-    work.do(
+def test_items_and_actions_survive_a_rebuilt_mirror(callback_list: CallbackList, tmp_path: Path) -> None:
+    callback_list.apply(missed(101, 0), missed(102, 10, src=OTHER))
+    callback_list.do(
         60,
         callbacks.record_action,
-        next(n for n, p in work.items("id", "party") if p.endswith("102")),
-        WHO,
+        next(n for n, p in callback_list.items("id", "party") if p.endswith("102")),
+        USER,
         "close",
     )
-    before = work.items()
+    before = callback_list.items()
     new_app = make_app(tmp_path / "new")
-    empty = CallMirror(new_app)
-    empty.seed()
-    empty.apply(answered(900, 5, src="447700900199"))
-    work.mirror = empty
-    work.follow()
-    assert work.items() == before, "the new mirror does not know these calls yet"
-    work.tell(missed(101, 0), answered(103, 100))
-    assert [replace(one, id=0) for one in work.items()] == [
+    new_mirror = CallMirror(new_app)
+    new_mirror.seed()
+    new_mirror.apply(answered(900, 5, src="447700900199"))
+    callback_list.mirror = new_mirror
+    callback_list.follow()
+    assert callback_list.items() == before, "these calls are missing in the new mirror"
+    callback_list.apply(missed(101, 0), answered(103, 100))
+    assert [replace(one, id=0) for one in callback_list.items()] == [
         replace(one, id=0, state="closed", closed_by="auto", closed_at=at(100), closed_call_id=103)
         if one.party.endswith("101")
         else replace(one, id=0)
@@ -256,27 +256,27 @@ def test_items_and_deeds_outlive_a_mirror_that_is_built_anew(work: List, tmp_pat
     new_app.close()
 
 
-def test_changes_that_were_tidied_away_are_made_good(work: List) -> None:
-    work.tell(missed(101, 0, src=""))
-    work.mirror.apply(("cdrs", cdr(9001, 101, 0, 18, 0, root_live_id=99, src="")))
-    work.mirror.mirror_db.write(
+def test_update_is_complete_though_the_change_log_was_pruned(callback_list: CallbackList) -> None:
+    callback_list.apply(missed(101, 0, src=""))
+    callback_list.mirror.apply(("cdrs", cdr(9001, 101, 0, 18, 0, root_live_id=99, src="")))
+    callback_list.mirror.mirror_db.write(
         lambda tx: tx.execute("DELETE FROM _changes WHERE id < (SELECT max(id) FROM _changes)").rowcount
     )
-    work.follow()
-    assert work.items("party", "attempts") == [("withheld:99", 1)]
+    callback_list.follow()
+    assert callback_list.items("party", "attempts") == [("withheld:99", 1)]
 
 
-def test_misses_of_more_than_a_week_before_the_installation_open_nothing(work: List) -> None:
+def test_missed_calls_older_than_a_week_at_installation_open_no_item(callback_list: CallbackList) -> None:
     week = 7 * 86_400
-    work.tell(missed(101, -week - 60), missed(102, -week + 60, src=OTHER))
-    assert work.open() == ["+447700900102"]
+    callback_list.apply(missed(101, -week - 60), missed(102, -week + 60, src=OTHER))
+    assert callback_list.open() == ["+447700900102"]
 
 
-def test_an_item_never_disappears_with_age(work: List, monkeypatch: pytest.MonkeyPatch) -> None:
-    work.tell(missed(101, 0))
+def test_open_item_never_expires(callback_list: CallbackList, monkeypatch: pytest.MonkeyPatch) -> None:
+    callback_list.apply(missed(101, 0))
     set_now(monkeypatch, 90 * 86_400)
-    work.tell(missed(102, 60 * 86_400, src=OTHER))
-    assert sorted(work.open()) == ["+447700900101", "+447700900102"]
+    callback_list.apply(missed(102, 60 * 86_400, src=OTHER))
+    assert sorted(callback_list.open()) == ["+447700900101", "+447700900102"]
 
 
 FACTS = [
@@ -291,38 +291,38 @@ FACTS = [
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_the_list_is_the_same_whatever_the_order_of_the_facts(work: List, seed: int) -> None:
-    work.mirror.apply(*FACTS)
-    work.follow()
-    expected = [replace(one, id=0) for one in work.items()]
+def test_items_do_not_depend_on_the_order_of_facts(callback_list: CallbackList, seed: int) -> None:
+    callback_list.mirror.apply(*FACTS)
+    callback_list.follow()
+    expected = [replace(one, id=0) for one in callback_list.items()]
     assert [(one.state, one.attempts) for one in expected] == [("open", 1), ("closed", 1), ("closed", 2)]
-    work.mirror.clear()
+    callback_list.mirror.clear()
     for table in ("callbacks", "callback_calls", "callback_position"):
-        work.app_db.write(lambda tx, table=table: tx.execute(f"DELETE FROM {table}").rowcount)  # type: ignore[misc]
+        callback_list.app_db.write(lambda tx, table=table: tx.execute(f"DELETE FROM {table}").rowcount)  # type: ignore[misc]
     for fact in random.Random(seed).sample(FACTS, len(FACTS)):
-        work.tell(fact)
-    assert [replace(one, id=0) for one in work.items()] == expected
+        callback_list.apply(fact)
+    assert [replace(one, id=0) for one in callback_list.items()] == expected
 
 
-def test_items_are_a_function_of_the_sets_of_calls_and_deeds() -> None:
+def test_items_do_not_depend_on_the_order_of_calls_and_actions() -> None:
     calls = [CallbackCall(n, "+447700900101", at(60 * n), kind, None, "") for n, kind in enumerate(
         ["missed", "reached", "missed", "voicemail", "reached", "missed"]
     )]  # fmt: skip
-    deeds = [
-        CallbackAction(1, at(200), WHO, "note", "n", frozenset({2, 3})),
-        CallbackAction(2, at(330), WHO, "close", None, frozenset({5})),
+    actions = [
+        CallbackAction(1, at(200), USER, "note", "n", frozenset({2, 3})),
+        CallbackAction(2, at(330), USER, "close", None, frozenset({5})),
     ]
-    expected = [one.to_item(0) for one in build_episodes(calls, deeds)]
+    expected = [one.to_item(0) for one in build_episodes(calls, actions)]
     assert [(one.attempts, one.closed_by, one.note) for one in expected] == [
-        (1, "auto", None), (2, "auto", "n"), (1, WHO, None),
+        (1, "auto", None), (2, "auto", "n"), (1, USER, None),
     ]  # fmt: skip
     for order in itertools.permutations(calls):
-        assert [one.to_item(0) for one in build_episodes(order, reversed(deeds))] == expected
+        assert [one.to_item(0) for one in build_episodes(order, reversed(actions))] == expected
 
 
-def test_the_open_item_of_a_caller_is_found(work: List) -> None:
-    work.tell(missed(101, 0))
-    with work.app_db.read() as connection:
+def test_open_item_of_a_caller_is_found(callback_list: CallbackList) -> None:
+    callback_list.apply(missed(101, 0))
+    with callback_list.app_db.read() as connection:
         found = callbacks.find_open_item(connection, "+447700900101")
         assert found is not None
         assert callbacks.find_item(connection, found.id) == found

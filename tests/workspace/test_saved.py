@@ -1,4 +1,4 @@
-"""Saved column sets: a person's own, everybody's, and what becomes of them."""
+"""Saved column sets: private, shared, and after the removal of users."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ ANN, BEA = 1, 2
 
 def found(app_db: Database, name: str, person: int | None) -> tuple[str, ...] | None:
     with app_db.read() as connection:
-        there = saved.find(connection, saved.COLUMN_SETS, "cdrs", name, person)
-    return None if there is None else there.columns
+        column_set = saved.find(connection, saved.COLUMN_SETS, "cdrs", name, person)
+    return None if column_set is None else column_set.columns
 
 
-def test_ones_own_is_found_before_the_shared_one_and_nobody_finds_anothers(app_db: Database) -> None:
+def test_own_column_set_precedes_the_shared_one_and_others_are_private(app_db: Database) -> None:
     saved.save(app_db, saved.COLUMN_SETS, "cdrs", ANN, " for  tax ", "id,charge", shared=True)
     saved.save(app_db, saved.COLUMN_SETS, "cdrs", BEA, "for tax", "charge", shared=False)
     saved.save(app_db, saved.COLUMN_SETS, "cdrs", ANN, "mine", "dst", shared=False)
@@ -47,7 +47,7 @@ def test_ones_own_is_found_before_the_shared_one_and_nobody_finds_anothers(app_d
     assert names == [("for tax", True), ("for tax", False)]
 
 
-def test_a_shared_name_is_given_once_and_ones_own_may_be_changed(app_db: Database) -> None:
+def test_shared_name_is_unique_and_changed_only_by_its_owner(app_db: Database) -> None:
     saved.save(app_db, saved.COLUMN_SETS, "cdrs", ANN, "for tax", "id", shared=True)
     with pytest.raises(DomainError, match="Another user"):
         saved.save(app_db, saved.COLUMN_SETS, "cdrs", BEA, "for tax", "id", shared=True)
@@ -58,7 +58,7 @@ def test_a_shared_name_is_given_once_and_ones_own_may_be_changed(app_db: Databas
             saved.save(app_db, saved.COLUMN_SETS, "cdrs", ANN, name, ",".join(columns), shared=False)
 
 
-def test_what_others_use_outlives_whoever_made_it(app_db: Database) -> None:
+def test_shared_column_set_is_kept_when_its_owner_is_removed(app_db: Database) -> None:
     saved.save(app_db, saved.COLUMN_SETS, "cdrs", ANN, "for all", "id", shared=True)
     saved.save(app_db, saved.COLUMN_SETS, "cdrs", ANN, "mine", "id", shared=False)
     people.create(app_db, "root@example.com", "admin")

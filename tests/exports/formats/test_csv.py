@@ -1,4 +1,7 @@
-"""CSV against Python's own reader, over records of every type with everything that breaks spreadsheets."""
+"""CSV compared with Python's reader.
+
+The records have every type, and text that spreadsheets misread.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ def exported(
     return list(python_csv.reader(io.StringIO(data.decode("utf-8"), newline="")))
 
 
-def test_headers_are_the_documented_names_in_documented_order() -> None:
+def test_header_has_the_documented_names_in_order() -> None:
     table = collection_at(":memory:", CALLS, [{"id": 1, "labels": ["x"]}])
     assert exported(table)[0] == [
         "id", "duration", "live_id", "user_id", "type", "calldate", "src", "src_name", "charge", "cw", "pin",
@@ -64,14 +67,14 @@ def test_headers_are_the_documented_names_in_documented_order() -> None:
         ("%s %w %d", "%s %w %d"),
     ],
 )
-def test_a_cell_is_exact_and_never_a_formula(cell: Any, expected: str) -> None:
+def test_cell_is_exact_and_never_a_formula(cell: Any, expected: str) -> None:
     table = collection_at(":memory:", CALLS, [{"id": 1, "src_name": cell}])
     assert exported(table, {"columns": "src_name,id"}) == [["src_name", "id"], [expected, "1"]]
 
 
 CELL = st.none() | st.text(alphabet="ab=+-@\t\r\n\",;'1234567\x00é%\\", max_size=12) | st.integers(0, 2**62)
 
-# SQLite's json_extract ends a string at its NUL (before 3.45); only columns keep what follows.
+# Before 3.45, SQLite's json_extract truncates a string at its NUL; columns do not.
 EXTRA = CELL.map(lambda value: value.replace("\x00", "") if isinstance(value, str) else value)
 
 
@@ -95,7 +98,7 @@ def guarded(value: Any) -> str:
     ),
     st.integers(1, 4),
 )
-def test_any_records_read_back_as_they_are(records: list[dict[str, Any]], lines: int) -> None:
+def test_random_records_are_read_back_unchanged(records: list[dict[str, Any]], lines: int) -> None:
     records = [{"id": number * 3, **record} for number, record in enumerate(records, 1)]
     table = collection_at(":memory:", CALLS, records)
     names = ["id", "src", "src_name", "duration"] + (
@@ -142,7 +145,7 @@ def test_pins_are_masked() -> None:
 
 
 @pytest.mark.parametrize(
-    ("args", "named"),
+    ("args", "message"),
     [
         ({"columns": "id,nope"}, "nope"),
         ({"columns": 'id","x'}, 'id"'),
@@ -154,20 +157,20 @@ def test_pins_are_masked() -> None:
         ({"sort": "nope"}, "nope"),
     ],
 )
-def test_nonsense_is_refused_before_the_first_byte(args: dict[str, str], named: str) -> None:
+def test_invalid_argument_raises_before_the_first_byte(args: dict[str, str], message: str) -> None:
     table = collection_at(":memory:", CALLS, [{"id": 1}])
-    with pytest.raises(QueryError, match=named):
+    with pytest.raises(QueryError, match=message):
         csv.stream(lambda: nullcontext(table), select(CALLS, args))
 
 
-def test_chunks_are_small_however_long_the_file_is() -> None:
+def test_chunks_stay_small_in_a_long_file() -> None:
     table = collection_at(":memory:", CALLS, [{"id": n, "src": "442079460001"} for n in range(1, 5001)])
     chunks = list(csv.stream(lambda: nullcontext(table), select(CALLS, {}), chunk_rows=100))
     assert len(chunks) == 51
     assert max(map(len, chunks)) < 20_000
 
 
-def test_json_lines_are_the_records_as_received() -> None:
+def test_json_lines_are_the_received_records() -> None:
     records = [{"id": n, "src": "=1", "more": [1, {"a": None}]} for n in range(1, 6)]
     table = collection_at(":memory:", CALLS, records)
     data = b"".join(jsonl.stream(lambda: nullcontext(table), select(CALLS, {}), chunk_rows=2))

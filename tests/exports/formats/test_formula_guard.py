@@ -1,5 +1,8 @@
-"""What callers, colleagues and the platform may write into a field, in every form of file: no formula, no
-broken line, no lost letter, no secret."""
+"""Untrusted text in every export format.
+
+Callers, colleagues and the platform choose this text. A file must have no formula, no broken line, no lost
+letter and no secret.
+"""
 
 from __future__ import annotations
 
@@ -31,8 +34,8 @@ ODD = [
 ]  # fmt: skip
 
 
-def stored(app: TestApp, collection: str, *records: str) -> None:
-    """Records as the platform sent them, through the door for rows."""
+def store(app: TestApp, collection: str, *records: str) -> None:
+    """Upsert records in the JSON text of the platform."""
     documents = [read_record(record) for record in records]
     app.mirror_db.write(
         lambda tx: upsert(
@@ -45,20 +48,20 @@ def stored(app: TestApp, collection: str, *records: str) -> None:
 def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestApp]:
     with running_app(tmp_path_factory.mktemp("site") / "data") as app:
         texts = [json.dumps({"id": at, "src_name": text, "strange": text}) for at, text in enumerate(ODD, 1)]
-        stored(app, "cdrs", *texts, '{"id":999,"src_name":"a\\ud800b","strange":"a\\ud800b"}')
+        store(app, "cdrs", *texts, '{"id":999,"src_name":"a\\ud800b","strange":"a\\ud800b"}')
         yield app
 
 
-def shown(text: str) -> str:
+def replace_nul(text: str) -> str:
     return text.replace("\x00", "\ufffd")
 
 
 EXPECTED = [*ODD, "a\\ud800b"]
-"""Half a surrogate pair is no letter; it stays the escape that it was."""
+"""Half a surrogate pair is no character. It stays an escape sequence."""
 COLUMNS = "columns=src_name,strange,id"
 
 
-def test_csv_neutralises_formulas_and_spoils_nothing_else(app: TestApp) -> None:
+def test_csv_neutralises_formulas_and_keeps_other_text(app: TestApp) -> None:
     data = exporting(app).get(f"/exports/cdrs.csv?{COLUMNS}").data
     rows = list(csv.reader(io.StringIO(data.decode(), newline="")))
     assert [row[0] for row in rows[1:]] == [guarded(text) for text in EXPECTED]
@@ -66,22 +69,22 @@ def test_csv_neutralises_formulas_and_spoils_nothing_else(app: TestApp) -> None:
     assert rows[1][0] == "+442079460001"
 
 
-def test_xlsx_has_every_text_as_text(app: TestApp) -> None:
+def test_xlsx_stores_every_text_as_text(app: TestApp) -> None:
     data = exporting(app).get(f"/exports/cdrs.xlsx?{COLUMNS}").data
     page = openpyxl.load_workbook(io.BytesIO(data)).worksheets[0]
     for number, text in enumerate(EXPECTED, 2):
         for cell in page[number][:2]:
-            # XML has no way to say these two; CR LF is one line end to its readers.
-            said = unescape(cell.value or "").replace("\r\n", "\n")
-            expected = shown(text).replace("\r\n", "\n")
+            # XML cannot represent U+FFFE and U+FFFF. Its readers treat CR LF as one line end.
+            value = unescape(cell.value or "").replace("\r\n", "\n")
+            expected = replace_nul(text).replace("\r\n", "\n")
             if "\ufffe" not in text:
-                assert (said, cell.data_type) == (expected, "n" if cell.value is None else "s")
-    with zipfile.ZipFile(io.BytesIO(data)) as parts:
-        assert b"<f>" not in parts.read("xl/worksheets/sheet1.xml")
-        assert parts.testzip() is None
+                assert (value, cell.data_type) == (expected, "n" if cell.value is None else "s")
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        assert b"<f>" not in archive.read("xl/worksheets/sheet1.xml")
+        assert archive.testzip() is None
 
 
-def test_json_lines_and_parquet_have_what_came(app: TestApp) -> None:
+def test_json_lines_and_parquet_keep_received_text(app: TestApp) -> None:
     client = exporting(app)
     data = client.get("/exports/cdrs.jsonl").data
     assert data.count(b"\n") == len(EXPECTED)
@@ -93,7 +96,7 @@ def test_json_lines_and_parquet_have_what_came(app: TestApp) -> None:
     assert table["src_name"].to_pylist() == table["strange"].to_pylist() == EXPECTED
 
 
-def test_the_manifest_of_a_zip_is_guarded_like_a_csv(tmp_path: Path) -> None:
+def test_manifest_of_a_zip_is_guarded_like_a_csv(tmp_path: Path) -> None:
     with running_app(tmp_path / "data") as app:
         for number, text in enumerate(ODD, 1):
             app.insert("monitors", id=number, caller=text, timestamp="2026-07-01 00:00:00", _doc=json.dumps(
@@ -106,17 +109,17 @@ def test_the_manifest_of_a_zip_is_guarded_like_a_csv(tmp_path: Path) -> None:
     assert {row[1] for row in rows[1:]} == {"not in the archive (never requested)"}
 
 
-def test_a_header_that_the_platform_chose_is_guarded_too(app: TestApp) -> None:
+def test_header_of_an_undocumented_field_is_guarded(app: TestApp) -> None:
     name = "=cmd|'/C calc'!A0"
-    stored(app, "sms", json.dumps({"id": 1, name: "=1"}))
+    store(app, "sms", json.dumps({"id": 1, name: "=1"}))
     data = exporting(app).get("/exports/sms.csv", query_string={"columns": name}).data
     assert list(csv.reader(io.StringIO(data.decode()))) == [[f"'{name}"], ["'=1"]]
 
 
-@pytest.mark.parametrize("form", ["csv", "jsonl", "parquet"])
-def test_a_pin_that_lies_deeper_is_masked_as_well(app: TestApp, form: str) -> None:
-    stored(app, "queues", '{"id":1,"users":[{"id":5,"pin":"canary-1"}],"strange":{"vm_pin":"canary-2"}}')
+@pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet"])
+def test_nested_pin_is_masked(app: TestApp, suffix: str) -> None:
+    store(app, "queues", '{"id":1,"users":[{"id":5,"pin":"canary-1"}],"strange":{"vm_pin":"canary-2"}}')
     for query in ("", "?columns=users,strange"):
-        answer = exporting(app).get(f"/exports/queues.{form}{query}")
-        assert answer.status_code == 200
-        assert b"canary" not in answer.data
+        response = exporting(app).get(f"/exports/queues.{suffix}{query}")
+        assert response.status_code == 200
+        assert b"canary" not in response.data

@@ -1,4 +1,7 @@
-"""Parquet read back by pyarrow and DuckDB: types, drifted values, months."""
+"""Parquet read back by pyarrow and DuckDB.
+
+Types, values of a wrong type, and one file per month.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ def read_back(tmp_path: Path, records: list[dict[str, Any]], args: dict[str, str
     return pyarrow.parquet.read_table(out)
 
 
-def test_every_column_has_its_type_whatever_a_month_holds(tmp_path: Path) -> None:
+def test_schema_does_not_depend_on_the_records(tmp_path: Path) -> None:
     record = {"id": 1, "duration": 7, "calldate": "2026-07-01 09:15:30", "src": "+442079460001", "charge": 1}
     full = read_back(tmp_path, [record], {})
     empty = read_back(tmp_path, [], {})
@@ -37,7 +40,7 @@ def test_every_column_has_its_type_whatever_a_month_holds(tmp_path: Path) -> Non
     assert (row["src"], row["duration"], row["charge"]) == ("+442079460001", 7, 1.0)
 
 
-def test_what_drifted_stands_aside_and_is_not_lost(tmp_path: Path) -> None:
+def test_values_of_a_wrong_type_are_kept_in_the_column_unfit(tmp_path: Path) -> None:
     records = [{"id": 1, "duration": "soon", "calldate": "0000-00-00 00:00:00", "src": 5}, {"id": 2}]
     first, second = read_back(tmp_path, records, {"columns": "id,duration,calldate,src"}).to_pylist()
     assert first["_unfit"] == '{"duration":"soon","calldate":"0000-00-00 00:00:00"}'
@@ -45,7 +48,7 @@ def test_what_drifted_stands_aside_and_is_not_lost(tmp_path: Path) -> None:
     assert second["_unfit"] is None
 
 
-def test_months_make_one_data_set_that_may_be_written_again(tmp_path: Path) -> None:
+def test_monthly_files_are_one_data_set_and_can_be_rewritten(tmp_path: Path) -> None:
     stamps = ["2026-06-30 23:59:59", "2026-07-01 00:00:00", "2026-07-31 23:59:59", None, "soon"]
     records = [{"id": number, "calldate": stamp} for number, stamp in enumerate(stamps, 1)]
     table = collection_at(":memory:", CALLS, records)
@@ -63,17 +66,17 @@ def test_months_make_one_data_set_that_may_be_written_again(tmp_path: Path) -> N
     assert len(list((tmp_path / "set").rglob("*"))) == 6
 
 
-def test_calls_come_over_http(tmp_path: Path) -> None:
+def test_calls_are_downloaded_over_http(tmp_path: Path) -> None:
     with running_app(tmp_path / "data") as app:
         app.call(1, "2026-07-01 09:15:30", talk_seconds=61)
-        answer = exporting(app).get("/exports/call-history.parquet")
-    (tmp_path / "calls.parquet").write_bytes(answer.data)
+        response = exporting(app).get("/exports/call-history.parquet")
+    (tmp_path / "calls.parquet").write_bytes(response.data)
     (row,) = pyarrow.parquet.read_table(tmp_path / "calls.parquet").to_pylist()
     assert row["started_local"] == "2026-07-01 10:15:30+01:00"
     assert (row["talk_seconds"], row["party_e164"]) == (61, "+447700900101")
 
 
-def test_without_its_package_it_says_which(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_pyarrow_is_reported_with_the_extra_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     import sys
 
     monkeypatch.setitem(sys.modules, "pyarrow", None)

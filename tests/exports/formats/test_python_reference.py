@@ -1,5 +1,7 @@
-"""Every row and every cell of an export against what Python makes of the same records by the same question:
-random filters, windows, orders and zones, over both changes of the clocks."""
+"""Rows and cells of exports, compared with an implementation in Python.
+
+Filters, periods, orders and zones are random, and cover both changes of the clocks.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ from tests.support.payloads.query_reference import CALLS, CONDITION, RECORD, hol
 
 MOMENTS = st.sampled_from([
     "2026-03-29 00:59:59", "2026-03-29 01:00:00",  # London, Madrid: forward
-    "2026-10-25 00:30:00", "2026-10-25 01:30:00",  # back: 1:30 comes twice
+    "2026-10-25 00:30:00", "2026-10-25 01:30:00",  # back: 1:30 occurs twice
     "2026-03-08 06:59:59", "2026-03-08 07:00:00", "2026-11-01 05:30:00", "2026-11-01 06:30:00",  # New York
     "2026-04-04 14:45:00", "2026-04-04 15:15:00",  # Lord Howe: half an hour
     "2026-01-01 00:00:00", "2027-01-01 00:00:00", "2026-07-01 23:59:59",
@@ -46,21 +48,21 @@ DAYS = st.none() | st.sampled_from(
 COLUMNS = ("id", "src", "duration", "duration_hms", "charge", "cw", "calldate", "calldate_local")
 
 
-def utc(day: str, zone: str | None) -> str:
+def to_utc(day: str, zone: str | None) -> str:
     there = UTC if day.endswith("Z") else ZoneInfo(zone or "UTC")
     moment = datetime.fromisoformat(day.removesuffix("Z")).replace(tzinfo=there)
     return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S}"
 
 
-def local(stamp: str | None, zone: str | None, form: str) -> str | None:
+def to_local(stamp: str | None, zone: str | None, style: str) -> str | None:
     if stamp is None:
         return None
     moment = datetime.fromisoformat(stamp).replace(tzinfo=UTC).astimezone(ZoneInfo(zone or "UTC"))
     offset = f"{moment:%z}"
-    return f"{moment:%Y-%m-%d %H:%M:%S}" + (f"{offset[:3]}:{offset[3:]}" if form == "offset" else "")
+    return f"{moment:%Y-%m-%d %H:%M:%S}" + (f"{offset[:3]}:{offset[3:]}" if style == "offset" else "")
 
 
-def clock(value: Any) -> Any:
+def format_duration(value: Any) -> Any:
     if not isinstance(value, int) or value < 0:
         return value
     minutes, seconds = divmod(value, 60)
@@ -68,13 +70,13 @@ def clock(value: Any) -> Any:
     return f"{hours}:{minutes:02}:{seconds:02}"
 
 
-def row_of(record: dict[str, Any], zone: str | None) -> list[Any]:
-    """What each cell says, before a form writes it its own way."""
+def make_row(record: dict[str, Any], zone: str | None) -> list[Any]:
+    """Values of the cells, independent of the format."""
     at = record["calldate"]
     return [
-        record["id"], record["src"], record["duration"], clock(record["duration"]), record["charge"],
-        None if record["cw"] is None else int(record["cw"]),
-        local(at, zone, "plain"), local(at, zone, "offset"),
+        record["id"], record["src"], record["duration"], format_duration(record["duration"]),
+        record["charge"], None if record["cw"] is None else int(record["cw"]),
+        to_local(at, zone, "plain"), to_local(at, zone, "offset"),
     ]  # fmt: skip
 
 
@@ -88,7 +90,7 @@ def row_of(record: dict[str, Any], zone: str | None) -> list[Any]:
     DAYS,
     ZONES,
 )
-def test_an_export_has_the_rows_and_cells_that_the_question_means(
+def test_export_has_the_rows_and_cells_of_the_query(
     drawn: list[tuple[dict[str, Any], str | None, int]],
     conditions: list[tuple[str, str, Any]],
     sort: str | None,
@@ -107,9 +109,9 @@ def test_an_export_has_the_rows_and_cells_that_the_question_means(
     ]
     matching = [record for record in records if all(holds(record, condition) for condition in conditions)]
     if since:
-        matching = [r for r in matching if r["calldate"] and r["calldate"] >= utc(since, zone)]
+        matching = [r for r in matching if r["calldate"] and r["calldate"] >= to_utc(since, zone)]
     if until:
-        matching = [r for r in matching if r["calldate"] and r["calldate"] < utc(until, zone)]
+        matching = [r for r in matching if r["calldate"] and r["calldate"] < to_utc(until, zone)]
     if sort:
         matching.sort(key=lambda record: rank(record[sort]), reverse=descending)
     args = {
@@ -120,7 +122,7 @@ def test_an_export_has_the_rows_and_cells_that_the_question_means(
         **({"to": until} if until else {}),
         **({"tz": zone} if zone else {}),
     }
-    expected = [row_of(record, zone) for record in matching]
+    expected = [make_row(record, zone) for record in matching]
     table = collection_at(":memory:", CALLS, records)
     chosen = select(CALLS, args)
 
@@ -128,24 +130,24 @@ def test_an_export_has_the_rows_and_cells_that_the_question_means(
     assert stream.row_count == len(expected)
     text = b"".join(stream).decode()
     rows = list(python_csv.reader(io.StringIO(text, newline="")))
-    assert rows == [list(COLUMNS), *([written(cell) for cell in row] for row in expected)]
+    assert rows == [list(COLUMNS), *([format_cell(cell) for cell in row] for row in expected)]
 
     lines = b"".join(jsonl.stream(lambda: nullcontext(table), chosen)).splitlines()
     assert [json.loads(line) for line in lines] == [dict(zip(COLUMNS, row, strict=True)) for row in expected]
     table.close()
 
 
-def written(cell: Any) -> str:
+def format_cell(cell: Any) -> str:
     return str(cell) if isinstance(cell, int | float) else guarded(cell)
 
 
 @settings(max_examples=8)
 @given(st.lists(MOMENTS, min_size=1, max_size=6), ZONES)
-def test_a_workbook_shows_the_moments_of_the_zone(moments: list[str], zone: str | None) -> None:
+def test_workbook_shows_times_in_the_zone(moments: list[str], zone: str | None) -> None:
     table = collection_at(":memory:", CALLS, [{"id": n, "calldate": at} for n, at in enumerate(moments, 1)])
     args = {"columns": "calldate", **({"tz": zone} if zone else {})}
     data = b"".join(xlsx.stream(lambda: nullcontext(table), select(CALLS, args)))
     page = openpyxl.load_workbook(io.BytesIO(data)).worksheets[0]
     shown = [row[0] for row in page.iter_rows(min_row=2, values_only=True)]
-    assert [f"{at:%Y-%m-%d %H:%M:%S}" for at in shown] == [local(at, zone, "plain") for at in moments]
+    assert [f"{at:%Y-%m-%d %H:%M:%S}" for at in shown] == [to_local(at, zone, "plain") for at in moments]
     table.close()

@@ -1,4 +1,4 @@
-"""An invented format, registered in FORMATS: routes, jobs, pages and the command line serve it."""
+"""A test format in FORMATS: routes, jobs, pages and command line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""XLSX read back by another library, and its parts as they lie in the file."""
+"""XLSX read back by openpyxl, and the XML in the file."""
 
 from __future__ import annotations
 
@@ -39,21 +39,21 @@ def cells(page: Any) -> list[tuple[Any, ...]]:
      "TRUE", "http://example.com/", "<r><t>x</t></r>", "<r></c><c><f>1+1</f></c></r>",
      "_x0041_", "a\tb\nc", "Zoë 中文 🎉", "\u202egnp", "x" * 32_767],
 )  # fmt: skip
-def test_text_is_text_to_the_letter(value: str) -> None:
+def test_text_cell_is_read_back_exactly(value: str) -> None:
     book = workbook([{"id": 1, "src": value}], {"columns": "src"})
     cell = book.worksheets[0]["A2"]
     assert (unescape(cell.value), cell.data_type) == (value, "s")
 
 
-def test_times_are_dates_durations_are_durations_and_numbers_are_numbers(tmp_path) -> None:
+def test_times_durations_and_numbers_have_cell_types(tmp_path) -> None:
     with running_app(tmp_path / "data") as app:
         app.call(1, "2026-07-01 09:15:30", talk_seconds=90_000, charge=0.25)
         url = (
             "/exports/call-history.xlsx?columns=started_at,started_local,talk_seconds,talk,charge,party_e164"
         )
-        answer = exporting(app).get(url)
-    assert answer.headers["X-Export-Rows"] == "1"
-    page = openpyxl.load_workbook(io.BytesIO(answer.data)).worksheets[0]
+        response = exporting(app).get(url)
+    assert response.headers["X-Export-Rows"] == "1"
+    page = openpyxl.load_workbook(io.BytesIO(response.data)).worksheets[0]
     assert [cell.value for cell in page[2]] == [
         datetime(2026, 7, 1, 9, 15, 30), datetime(2026, 7, 1, 10, 15, 30), 90_000, timedelta(hours=25), 0.25,
         "+447700900101",
@@ -61,7 +61,7 @@ def test_times_are_dates_durations_are_durations_and_numbers_are_numbers(tmp_pat
     assert page["D2"].number_format == "[h]:mm:ss"
 
 
-def test_the_last_sheet_says_what_this_is_a_file_of() -> None:
+def test_last_sheet_describes_the_export() -> None:
     records = [{"id": number, "calldate": "2026-07-01 12:00:00", "src": "7"} for number in range(1, 4)]
     condition = '[{"property":"src","operator":"eq","value":"7"}]'
     book = workbook(records, {"filter": condition, "tz": "Europe/London", "from": "2026-07-01"})
@@ -74,7 +74,7 @@ def test_the_last_sheet_says_what_this_is_a_file_of() -> None:
     assert "Sheets" not in dict(about)
 
 
-def test_more_rows_than_a_sheet_holds_go_on_in_the_next_and_it_says_so() -> None:
+def test_rows_beyond_the_sheet_limit_continue_in_further_sheets() -> None:
     book = workbook([{"id": number} for number in range(1, 8)], {"columns": "id"}, sheet_rows=4)
     assert book.sheetnames == ["cdrs", "cdrs 2", "cdrs 3", "About"]
     ids = [row[0] for page in book.worksheets[:-1] for row in cells(page)[1:]]
@@ -84,32 +84,32 @@ def test_more_rows_than_a_sheet_holds_go_on_in_the_next_and_it_says_so() -> None
 
 
 @pytest.mark.parametrize(("text", "kept"), [("x" * 40_000, 32_767), ("🎉" * 20_000, 16_383)])
-def test_what_does_not_fit_a_cell_is_cut_and_counted(text: str, kept: int) -> None:
+def test_text_beyond_the_cell_limit_is_truncated_and_counted(text: str, kept: int) -> None:
     book = workbook([{"id": 1, "src": text}], {"columns": "src"})
     assert len(book.worksheets[0]["A2"].value) == kept
     assert dict(cells(book["About"]))["Cut"].startswith("1 ")
 
 
-def test_odd_values_are_kept_as_text() -> None:
+def test_values_without_a_cell_type_are_stored_as_text() -> None:
     big = 2**60 + 1
     record = {"id": 1, "duration": "soon", "live_id": big, "calldate": "1850-01-01 00:00:00", "src": "a\x00b"}
     page = workbook([record], {"columns": "duration,live_id,calldate,src"}).worksheets[0]
     assert [cell.value for cell in page[2]] == ["soon", str(big), "1850-01-01 00:00:00", "a\ufffdb"]
 
 
-def test_no_rows_make_a_sheet_with_its_header() -> None:
+def test_empty_export_has_a_sheet_with_a_header() -> None:
     book = workbook([], {"columns": "id,src"})
     assert cells(book.worksheets[0]) == [("id", "src")]
     assert ("Rows", 0) in cells(book["About"])
 
 
-def test_no_formula_and_no_link_stands_in_the_file() -> None:
+def test_workbook_has_no_formula_and_no_hyperlink() -> None:
     table = collection_at(
         ":memory:", CALLS, [{"id": 1, "src": "=HYPERLINK(1)", "src_name": "http://example.com"}]
     )
     data = b"".join(xlsx.stream(lambda: nullcontext(table), select(CALLS, {})))
-    with zipfile.ZipFile(io.BytesIO(data)) as parts:
-        page = parts.read("xl/worksheets/sheet1.xml")
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        page = archive.read("xl/worksheets/sheet1.xml")
     assert b"<f>" not in page
     assert b"hyperlink" not in page.lower().replace(b"=hyperlink", b"")
 
@@ -121,7 +121,7 @@ TEXT = st.text(
 
 @settings(max_examples=30)
 @given(st.lists(st.tuples(TEXT, st.none() | st.integers(-(2**53), 2**53)), max_size=6))
-def test_any_cells_read_back(rows: list[tuple[str, int | None]]) -> None:
+def test_random_cells_are_read_back_unchanged(rows: list[tuple[str, int | None]]) -> None:
     records = [{"id": n, "src": text, "duration": number} for n, (text, number) in enumerate(rows, 1)]
     page = workbook(records, {"columns": "src,duration"}).worksheets[0]
     read = page.iter_rows(min_row=2, max_row=len(rows) + 1, max_col=2, values_only=True)

@@ -1,4 +1,4 @@
-"""The ZIP of recordings: what is in it, what it says is missing, and who may have it."""
+"""ZIP of recordings: content, missing files and access rights."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ def table(archive: zipfile.ZipFile, name: str) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(text, newline="")))
 
 
-def test_it_holds_the_files_the_manifest_names_and_says_what_is_missing(app):
-    answer = exporting(app).get("/exports/recordings.zip")
-    archive = opened(answer.data)
-    assert answer.headers["X-Export-Rows"] == "3"
+def test_zip_has_the_files_of_the_manifest_and_a_list_of_missing_files(app):
+    response = exporting(app).get("/exports/recordings.zip")
+    archive = opened(response.data)
+    assert response.headers["X-Export-Rows"] == "3"
     rows = table(archive, "manifest.csv")
     assert [row["id"] for row in rows] == ["31", "32", "33"]
     for row in rows[:2]:
@@ -60,20 +60,20 @@ def test_it_holds_the_files_the_manifest_names_and_says_what_is_missing(app):
     ]
 
 
-def test_it_holds_the_recordings_of_the_calls_that_the_screen_shows(app):
+def test_zip_has_the_recordings_of_the_filtered_calls(app):
     view = {"view": urlencode({"range": "all", "outcome": "missed"})}
     archive = opened(exporting(app).get("/exports/recordings.zip?" + urlencode(view)).data)
     assert sorted(archive.namelist()) == ["manifest.csv", "recordings/2026/07/02/32.mp3"]
 
 
-def test_a_file_that_went_is_named_and_the_rest_is_there(app, tmp_path):
+def test_deleted_file_is_listed_as_missing(app, tmp_path):
     (tmp_path / "data/recordings/2026/07/01/31.mp3").unlink()
     archive = opened(exporting(app).get("/exports/recordings.zip").data)
     assert [row["id"] for row in table(archive, "missing.csv")] == ["31", "33"]
     assert "recordings/2026/07/02/32.mp3" in archive.namelist()
 
 
-def test_nothing_outside_the_archive_is_ever_packed(app, tmp_path):
+def test_files_outside_the_archive_are_never_packed(app, tmp_path):
     secret = tmp_path / "data" / "secret"
     secret.write_text("canary")
     link = tmp_path / "data/recordings/2026/07/01/31.mp3"
@@ -87,7 +87,7 @@ def test_nothing_outside_the_archive_is_ever_packed(app, tmp_path):
     assert len(table(opened(data), "missing.csv")) == 3
 
 
-def test_it_is_made_while_it_is_sent(app):
+def test_zip_is_streamed_in_small_chunks(app):
     selection = select_preset(PRESETS["recordings"], {}, timezone="UTC", base_url="")
     with app.mirror_db.read() as connection:
         archive = zipped.ZipExport(
@@ -98,7 +98,7 @@ def test_it_is_made_while_it_is_sent(app):
     assert max(sizes) < zipped.CHUNK_BYTES + 1000
 
 
-def test_it_takes_the_right_to_hear_recordings_as_well(app):
+def test_zip_requires_the_right_recordings(app):
     person = people.create(app.app_db, "back@example.com", "supervisor", password_hash="x")
     client = exporting(app)
     client.set_cookie("session", sessions.create(app.app_db, person.id))
@@ -110,6 +110,6 @@ def test_it_takes_the_right_to_hear_recordings_as_well(app):
     assert client.get("/exports/recordings.csv").status_code == 200
 
 
-def test_what_has_no_files_makes_no_zip(app):
+def test_zip_of_an_export_without_files_is_400(app):
     assert exporting(app).get("/exports/missed.zip").status_code == 400
     assert exporting(app).get("/exports/cdrs.zip").status_code == 400

@@ -1,4 +1,4 @@
-"""The requests that real clients send, byte for byte, to the product as it is served.
+"""Requests of real clients, byte for byte, to the served product.
 
 See docs/platform.md#16-clients.
 """
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.exhaustive
 
 
 class TestCommandLine:
-    """The vendor's own `vs`, Node's fetch."""
+    """Requests of the vendor's command line `vs`, which uses Node's fetch."""
 
     def log_in(self, site: Site) -> str:
         user = site.find_user(is_root=True)
@@ -35,7 +35,7 @@ class TestCommandLine:
         assert status == 200
         return str(body["user_token"])
 
-    def test_it_logs_in_makes_a_token_and_logs_out(self, site: Site) -> None:
+    def test_api_token_works_until_it_is_deleted(self, site: Site) -> None:
         session = {**NODE, "x-auth-token": self.log_in(site)}
         name = quote('[{"property":"name","operator":"eq","value":"VoIPstudio CLI"}]')
         status, body, _ = site.request("GET", f"/apitokens?filter={name}", **session)
@@ -57,7 +57,7 @@ class TestCommandLine:
         assert (status, content) == (204, b"")
         assert site.request("GET", "/me", **session)[0] == 401
 
-    def test_it_logs_in_with_a_code(self, site: Site) -> None:
+    def test_login_with_a_second_factor_returns_a_token(self, site: Site) -> None:
         user = site.find_user(two_factor=True)
         login = {"email": user["email"], "password": user["password"]}
         status, body, _ = site.request("POST", "/login", login, Content_Type="application/json", **NODE)
@@ -73,7 +73,7 @@ class TestCommandLine:
         assert status == 200
         assert site.request("GET", "/me", x_auth_token=body["user_token"], **NODE)[0] == 200
 
-    def test_it_lists_a_page_and_all(self, site: Site) -> None:
+    def test_pages_of_cdrs_add_up_to_the_total(self, site: Site) -> None:
         session = {**NODE, "x-auth-token": site.key.partition(":")[2]}
         status, body, _ = site.request(
             "GET", "/cdrs?limit=25&page=1&filter=%5B%5D&sort=id&dir=DESC", **session
@@ -90,7 +90,7 @@ class TestCommandLine:
     @pytest.mark.parametrize(
         ("collection", "ending"), [("monitors", "mp3"), ("voicemessages", "mp3"), ("faxes", "pdf")]
     )
-    def test_it_downloads_and_compares_the_size(self, site: Site, collection: str, ending: str) -> None:
+    def test_file_has_the_announced_size(self, site: Site, collection: str, ending: str) -> None:
         session = {**NODE, "x-auth-token": site.key.partition(":")[2]}
         _, body, _ = site.request("GET", f"/{collection}?limit=1&page=1&sort=id&dir=DESC", **session)
         number = body["data"][0]["id"]
@@ -104,7 +104,7 @@ class TestCommandLine:
         if ending == "pdf":
             assert content.startswith(b"%PDF")
 
-    def test_it_downloads_an_invoice(self, site: Site) -> None:
+    def test_invoice_is_a_pdf_in_base64(self, site: Site) -> None:
         session = {**NODE, "x-auth-token": site.key.partition(":")[2]}
         status, body, _ = site.request("GET", "/transactions?limit=25&page=1&sort=id&dir=DESC", **session)
         assert status == 200
@@ -117,7 +117,7 @@ class TestCommandLine:
     @pytest.mark.parametrize(
         "name", ["monitors", "voicemessages", "faxes", "transactions", "cdrs", "sms", "conversations"]
     )
-    def test_every_list_it_knows_has_records_and_a_number_of_them(self, site: Site, name: str) -> None:
+    def test_collection_lists_records_and_an_integer_total(self, site: Site, name: str) -> None:
         session = {**NODE, "x-auth-token": site.key.partition(":")[2]}
         status, body, headers = site.request(
             "GET", f"/{name}?limit=25&page=1&filter=%5B%5D&sort=id&dir=DESC", **session
@@ -128,7 +128,7 @@ class TestCommandLine:
         assert numbers == sorted(numbers, reverse=True)
         assert "Content-Encoding" not in headers
 
-    def test_it_downloads_a_batch_four_at_a_time(self, site: Site) -> None:
+    def test_four_parallel_downloads_have_the_recorded_sizes(self, site: Site) -> None:
         session = {**NODE, "x-auth-token": site.key.partition(":")[2]}
         _, body, _ = site.request("GET", "/monitors?limit=12&page=1&filter=%5B%5D", **session)
         sizes = {record["id"]: record["size"] for record in body["data"]}
@@ -141,7 +141,7 @@ class TestCommandLine:
         with ThreadPoolExecutor(4) as pool:
             assert dict(zip(sizes, pool.map(download, sizes), strict=True)) == sizes
 
-    def test_it_finds_what_is_wrong_in_the_message(self, site: Site) -> None:
+    def test_error_responses_have_a_message(self, site: Site) -> None:
         session = {**NODE, "x-auth-token": site.key.partition(":")[2]}
         for path, status in (("/monitors/5", 404), ("/monitors/5.mp3", 404), ("/cdrs?filter=%7B", 400)):
             found, body, _ = site.request("GET", path, **session)
@@ -149,14 +149,14 @@ class TestCommandLine:
             assert body["message"]
         assert site.request("GET", "/me", x_auth_token="0" * 40, **NODE)[0] == 401
 
-    def test_a_download_that_the_platform_cuts_is_cut_for_it(self, site: Site) -> None:
+    def test_download_truncated_by_the_platform_ends_early(self, site: Site) -> None:
         session = {**NODE, "x-auth-token": site.key.partition(":")[2]}
         _, body, _ = site.request("GET", "/cdrs?limit=5", **session)
         for record in body["data"]:
             path = f"/cdrs/{record['id']}.pcap"
             site.simulator.control("POST", "faults", {"spec": f"truncate@{path}"})
             try:
-                # Short of its length, or cut before the head was sent; never whole, never waited for.
+                # The body is shorter than its length, or the connection ends before the head.
                 with pytest.raises((http.client.IncompleteRead, http.client.RemoteDisconnected)):
                     site.request("GET", path, **session)
             finally:
@@ -166,15 +166,15 @@ class TestCommandLine:
         assert not [line for line in site.product.lines if "Traceback" in line]
 
 
-def test_answers_are_never_in_pieces_that_name_a_next_page(site: Site) -> None:
-    """A header of that name ends the tap's run; a body in chunks would be none that it can measure."""
+def test_responses_have_a_length_and_no_next_page_header(site: Site) -> None:
+    """The Singer tap stops at X-Next-Page and measures bodies by Content-Length."""
     for path in ("/cdrs?page=1&limit=10000", "/monitors", "/me"):
         headers = site.request("GET", path, X_Auth_Token=site.key.partition(":")[2])[2]
         assert "X-Next-Page" not in headers
         assert "Content-Length" in headers
 
 
-def test_the_singer_tap_gets_as_many_as_it_asks_for(site: Site) -> None:
+def test_singer_tap_receives_as_many_records_as_its_limit(site: Site) -> None:
     status, body, headers = site.request(
         "GET",
         "/cdrs?page=1&limit=10000",
@@ -187,7 +187,7 @@ def test_the_singer_tap_gets_as_many_as_it_asks_for(site: Site) -> None:
     assert all(isinstance(record["calldate"], str) for record in body["data"])
 
 
-def test_the_data_studio_connector_collects_as_many_as_the_total_says(site: Site) -> None:
+def test_data_studio_connector_collects_all_records_of_the_total(site: Site) -> None:
     basic = {"Authorization": "Basic " + base64.b64encode(site.key.encode()).decode()}
     assert site.request("GET", "/me", Content_Type="application/json", **basic)[0] == 200
     wrong = {"Authorization": "Basic " + base64.b64encode(site.key.encode() + b"x").decode()}
@@ -211,7 +211,7 @@ def test_the_data_studio_connector_collects_as_many_as_the_total_says(site: Site
     assert {record["type"] for record in rows} <= {"O", "I", "M"}
 
 
-def test_the_python_command_line_follows_a_call_and_sends_an_sms(site: Site) -> None:
+def test_python_command_line_follows_a_call_and_sends_an_sms(site: Site) -> None:
     token = {"X_Auth_Token": site.key.partition(":")[2], "Content_Type": "application/json"}
     assert site.request("GET", "/ping", **token)[0] == 200
     sender = site.request("GET", "/ddis", **token)[1]["data"]

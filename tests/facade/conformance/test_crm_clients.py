@@ -1,4 +1,4 @@
-"""Requests of queue scripts, CRM connectors and workflow tools to the served product.
+"""Requests of queue scripts, CRM connectors and workflow tools.
 
 See docs/platform.md#16-clients.
 """
@@ -19,10 +19,13 @@ pytestmark = pytest.mark.exhaustive
 
 
 class TestQueueScript:
-    """Raw brackets and commas in the URL; a body that must come in one read."""
+    """Requests with raw brackets and commas in the URL.
+
+    The script requires each response body to arrive in one read.
+    """
 
     def request(self, site: Site, method: str, target: str, body: bytes = b"") -> tuple[int, bytes, int]:
-        """Send a request. Returns status, body and the number of reads that the body took."""
+        """Send a request. Return status, body and number of body reads."""
         credentials = base64.b64encode(site.key.encode()).decode()
         head = (
             f"{method} /v1.1/voipstudio/{target} HTTP/1.1\r\nHost: 127.0.0.1\r\n"
@@ -39,10 +42,10 @@ class TestQueueScript:
         top, _, content = got.partition(b"\r\n\r\n")
         return int(top.split()[1]), content, reads
 
-    def test_its_credentials_have_the_form_it_insists_on(self, site: Site) -> None:
+    def test_credentials_have_the_required_form(self, site: Site) -> None:
         assert re.fullmatch(r"[0-9]{6,7}:[a-f0-9]{40}", site.key)
 
-    def test_it_reads_queues_and_logs_agents_out_and_in(self, site: Site) -> None:
+    def test_queue_members_are_read_logged_out_and_logged_in(self, site: Site) -> None:
         target = "queues?include=users&fields[users]=id,first_name,last_name,status"
         status, content, reads = self.request(site, "GET", target)
         assert (status, reads) == (200, 1)
@@ -64,7 +67,7 @@ class TestConnector:
     """The CTI connector: a browser's requests from another origin."""
 
     @pytest.mark.parametrize("method", ["GET", "POST", "PATCH", "DELETE"])
-    def test_the_browser_is_allowed_to_send_what_it_sends(self, site: Site, method: str) -> None:
+    def test_preflight_allows_the_configured_origin_only(self, site: Site, method: str) -> None:
         status, _, headers = site.request(
             "OPTIONS",
             "/calls/7",
@@ -80,7 +83,7 @@ class TestConnector:
         _, _, others = site.request("OPTIONS", "/calls/7", Origin="https://elsewhere.example.net")
         assert "Access-Control-Allow-Origin" not in others
 
-    def test_it_calls_transfers_and_hangs_up(self, site: Site) -> None:
+    def test_call_is_made_transferred_and_ended(self, site: Site) -> None:
         user = site.find_user(is_root=True)
         browser = {"Content_Type": "application/json", "Origin": CRM}
         login = {"email": user["email"], "password": user["password"]}
@@ -101,7 +104,7 @@ class TestConnector:
             return 200 <= site.request("PATCH", f"/calls/{number}", change, **browser)[0] < 400
 
         assert is_done({"action_url": f"{CRM}/7", "action_text": "Order 7"})
-        # It was CONNECTED when the agent picked up, too, and rings again until the other end does.
+        # The call is CONNECTED twice: when the agent answers, and when the other end does.
         wait_for(lambda: is_done({"dst": "1002"}), "the transfer")
         status, _, _ = site.request("DELETE", f"/calls/{number}", **browser)
         assert status in (204, 404)
@@ -109,10 +112,10 @@ class TestConnector:
         assert site.request("POST", "/logout", **browser)[0] == 200
         assert site.request("GET", "/ping", **browser)[0] == 401
 
-    def test_it_answers_a_call_that_rings(self, site: Site) -> None:
+    def test_ringing_call_is_answered_and_ended(self, site: Site) -> None:
         user = site.find_user(is_root=True)
-        wish = {"script": "plain_answered", "user": str(user["id"]), "until": "ringing"}
-        number = site.simulator.control("POST", "calls", wish)["leg_ids"][0]
+        call_script = {"script": "plain_answered", "user": str(user["id"]), "until": "ringing"}
+        number = site.simulator.control("POST", "calls", call_script)["leg_ids"][0]
         browser = {
             "Content_Type": "application/json",
             "Origin": CRM,
@@ -126,7 +129,7 @@ class TestConnector:
         assert headers["Access-Control-Allow-Origin"] == CRM
         wait_for(lambda: self._state(site, number, browser) == "CONNECTED", "the call to be answered")
         assert site.request("DELETE", f"/calls/{number}", **browser)[0] == 204
-        # A poll that was on its way may list it still.
+        # A live poll that was already sent may still list the call.
         wait_for(lambda: site.request("GET", f"/calls/{number}", **browser)[0] == 404, "the end of the call")
 
     def _state(self, site: Site, number: int, browser: dict[str, str]) -> object:
@@ -134,7 +137,7 @@ class TestConnector:
         return body["data"]["state"] if status == 200 else None
 
 
-def test_a_workflow_tool_makes_contacts_and_polls_campaigns(site: Site) -> None:
+def test_workflow_tool_creates_contacts_and_calls_and_lists_campaigns(site: Site) -> None:
     token = {"X_Auth_Token": site.key.partition(":")[2], "Content_Type": "application/json"}
     status, body, _ = site.request(
         "POST", "/contacts", {"first_name": "Grace", "last_name": "Example", "tel": "442079460123"}, **token

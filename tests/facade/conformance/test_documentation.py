@@ -1,4 +1,4 @@
-"""The examples of docs/facade.md, run as they stand."""
+"""Examples of docs/facade.md, run unchanged."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, 
         token = {"X-Auth-Token": read.partition(":")[2]}
 
         def complete() -> bool:
-            answers = [
+            responses = [
                 product.client.ask("GET", f"{BASE_PATH}/{name}", None, token) for name in ("cdrs", "users")
             ]
-            return all(headers["X-Mirror-Complete"] == "true" for _, _, headers in answers)
+            return all(headers["X-Mirror-Complete"] == "true" for _, _, headers in responses)
 
         wait_for(complete, "the mirror", 180)
         yield {**os.environ, "BASE": f"{product.url}{BASE_PATH}", "KEY": read, "WRITE_KEY": write}
@@ -52,19 +52,19 @@ def run(command: list[str], environment: dict[str, str]) -> str:
 
 
 @pytest.mark.parametrize("text", SHELL, ids=range(len(SHELL)))
-def test_the_shell_examples_answer_with_records(text: str, environment: dict[str, str]) -> None:
+def test_shell_examples_return_records(text: str, environment: dict[str, str]) -> None:
     body = json.loads(run(["sh", "-euc", text], environment))
     assert body["total"] > 0
     assert body["data"]
 
 
 @pytest.mark.parametrize("text", PYTHON, ids=range(len(PYTHON)))
-def test_the_python_examples_run(text: str, environment: dict[str, str], tmp_path: Path) -> None:
+def test_python_examples_print_a_result(text: str, environment: dict[str, str], tmp_path: Path) -> None:
     program = tmp_path / "example.py"
     program.write_text(text)
     assert run([sys.executable, str(program)], environment).strip()
 
 
-def test_there_are_examples() -> None:
+def test_manual_has_three_shell_and_three_python_examples() -> None:
     assert (len(SHELL), len(PYTHON)) == (3, 3)
     assert "import pandas" in PYTHON[-1]

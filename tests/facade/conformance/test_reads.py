@@ -1,4 +1,4 @@
-"""Every GET of the specification, asked of the platform and of the facade in front of it, answers alike."""
+"""Every GET of the specification: equal responses of facade and platform."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ BY_NAME = pytest.mark.parametrize("name", READS)
 
 
 @BY_NAME
-def test_an_administrator_is_answered_alike(name: str, pair: Pair) -> None:
+def test_administrator_receives_equal_responses(name: str, pair: Pair) -> None:
     operation = READS[name]
     path, _ = prepared(pair.platform, operation)
     if path.startswith("/calls") or path.endswith("/calls"):
-        _once_known(pair, path)
-    # How many come without a limit is not specified: here all, in the simulator 25.
+        _wait_for_live_call(pair, path)
+    # The page size without a limit is not specified: all records here, 25 in the simulator.
     params = {"limit": "5000"} if operation.response_kind in ("collection", "dictionary", "unknown") else {}
     if operation.resource in ("media_session", "msdr") and operation.response_kind == "collection":
-        # A live call makes more of them, and no webhook tells: it is here with the next look-back.
+        # A live call creates more of them without a webhook. The next incremental sync reads them.
         wait_for(
             lambda: (
                 parse_body(operation, pair.facade.get(path, **params))
@@ -37,7 +37,7 @@ def test_an_administrator_is_answered_alike(name: str, pair: Pair) -> None:
             f"all of {path} in the mirror",
         )
     if "call" in path and operation.resource == "call":
-        # What its webhook does not tell of a live call comes with the next poll.
+        # Fields of a live call that its webhook lacks arrive with the next live poll.
         wait_for(
             lambda: (
                 steady(parse_body(operation, pair.facade.get(path, **params)))
@@ -45,35 +45,35 @@ def test_an_administrator_is_answered_alike(name: str, pair: Pair) -> None:
             ),
             f"all of {path} in the mirror",
         )
-    ours, theirs = pair.facade.get(path, **params), pair.platform.get(path, **params)
-    assert ours.status_code == theirs.status_code, ours.text
+    actual, expected = pair.facade.get(path, **params), pair.platform.get(path, **params)
+    assert actual.status_code == expected.status_code, actual.text
     if path.endswith(".csv"):
-        # Their columns are not specified; ours are the documented fields.
-        assert _ids(ours.text) == _ids(theirs.text)
+        # The columns are not specified. The facade returns the documented fields.
+        assert _ids(actual.text) == _ids(expected.text)
     elif path == "/ping":
-        assert ours.json()["data"]["response"] == theirs.json()["data"]["response"]
+        assert actual.json()["data"]["response"] == expected.json()["data"]["response"]
     elif "call" in path and operation.resource == "call":
-        assert steady(parse_body(operation, ours)) == steady(parse_body(operation, theirs))
+        assert steady(parse_body(operation, actual)) == steady(parse_body(operation, expected))
     else:
-        assert parse_body(operation, ours) == parse_body(operation, theirs)
+        assert parse_body(operation, actual) == parse_body(operation, expected)
 
 
-def _once_known(pair: Pair, path: str) -> None:
-    """A live call is told by a webhook, which is on its way."""
+def _wait_for_live_call(pair: Pair, path: str) -> None:
+    """Wait until the mirror has applied the webhook of the live call."""
     leg = path.split("/")[2] if path.count("/") > 1 and path.startswith("/calls") else None
     if leg is None:
         pair.platform.play("plain_answered", user="1002", until="connected")
     collection = path if leg is None else f"/calls/{leg}"
 
-    def same() -> bool:
-        ours, theirs = pair.facade.get(collection), pair.platform.get(collection, limit="5000")
-        return bool(ours.status_code == theirs.status_code and _known(ours) == _known(theirs))
+    def is_equal() -> bool:
+        actual, expected = pair.facade.get(collection), pair.platform.get(collection, limit="5000")
+        return bool(actual.status_code == expected.status_code and _read_ids(actual) == _read_ids(expected))
 
-    wait_for(same, "the live call in the mirror")
+    wait_for(is_equal, "the live call in the mirror")
 
 
-def _known(answer: object) -> object:
-    data = answer.json().get("data")  # type: ignore[attr-defined]
+def _read_ids(response: object) -> object:
+    data = response.json().get("data")  # type: ignore[attr-defined]
     return [row["id"] for row in data] if isinstance(data, list) else data and data["id"]
 
 
@@ -82,28 +82,28 @@ def _ids(text: str) -> list[str]:
 
 
 @BY_NAME
-def test_an_ordinary_user_is_answered_alike(name: str, pair: Pair) -> None:
+def test_ordinary_user_receives_equal_responses(name: str, pair: Pair) -> None:
     operation = READS[name]
     path, _ = prepared(pair.platform, operation)
     person = pair.platform.simulator.ordinary_user
-    ours = Client(pair.facade.simulator, person.api_key).get(path)
-    theirs = Client(pair.platform.simulator, person.api_key).get(path)
-    assert ours.status_code == theirs.status_code
+    actual = Client(pair.facade.simulator, person.api_key).get(path)
+    expected = Client(pair.platform.simulator, person.api_key).get(path)
+    assert actual.status_code == expected.status_code
     if path != "/ping":
-        assert steady(parse_body(operation, ours)) == steady(parse_body(operation, theirs))
+        assert steady(parse_body(operation, actual)) == steady(parse_body(operation, expected))
 
 
 @pytest.mark.parametrize("name", [n for n, row in READS.items() if row.parameters and not row.is_public])
-def test_what_is_unknown_is_answered_alike(name: str, pair: Pair) -> None:
+def test_unknown_ids_return_equal_statuses(name: str, pair: Pair) -> None:
     path = READS[name].path
     for parameter in READS[name].parameters:
         path = path.replace("{" + parameter + "}", "999999999")
-    theirs, ours = pair.both("GET", path)
-    assert ours.status_code == theirs.status_code, (ours.text, theirs.text)
+    expected, actual = pair.both("GET", path)
+    assert actual.status_code == expected.status_code, (actual.text, expected.text)
 
 
 @BY_NAME
-def test_head_is_get_without_a_body(name: str, pair: Pair) -> None:
+def test_head_returns_the_status_of_get_without_a_body(name: str, pair: Pair) -> None:
     operation = READS[name]
     path, _ = prepared(pair.platform, operation)
     got, head = pair.facade.ask("GET", path), pair.facade.ask("HEAD", path)

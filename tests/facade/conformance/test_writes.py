@@ -1,4 +1,7 @@
-"""Every write, sent to one simulator and through the facade to its twin: the same answer, the same effect."""
+"""Every write of the specification: equal response and equal effect.
+
+One simulator receives the write directly, its twin receives it through the facade.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +20,11 @@ from tests.support.simulator_client import Client
 
 pytestmark = pytest.mark.exhaustive
 
-# Logging out would end the credentials of both. A record is deleted before what it belongs to.
+# Deleted last, because other records belong to them.
 LAST = ("DELETE /users/{id}", "DELETE /customers/{id}")
 
 
-def _when(operation: Operation) -> tuple[bool, bool, bool, bool]:
+def _sort_key(operation: Operation) -> tuple[bool, bool, bool, bool]:
     deletes = operation.method == "DELETE"
     first = operation.path == "/callmeback/buttons/{id}"
     return (operation.name in LAST, deletes, deletes and not operation.parameters, not first)
@@ -29,48 +32,49 @@ def _when(operation: Operation) -> tuple[bool, bool, bool, bool]:
 
 WRITES = {
     operation.name: operation
-    for operation in sorted(OPERATIONS, key=lambda row: (*_when(row), row.name))
+    for operation in sorted(OPERATIONS, key=lambda row: (*_sort_key(row), row.name))
+    # Logging out would end the credentials of both.
     if operation.method != "GET" and operation.name != "POST /logout"
 }
 
 
 @pytest.mark.parametrize("name", [name for name in WRITES if name not in LAST])
-def test_a_write_is_answered_and_done_alike(name: str, twins: Twins) -> None:
+def test_write_has_equal_response_and_effect(name: str, twins: Twins) -> None:
     operation = WRITES[name]
     requests_ = [prepared(_direct(client), operation) for client in (twins.platform, twins.facade)]
     (path, body), (other_path, other_body) = requests_
     if EXPOSURE[name] is not Exposure.PUBLIC:
         assert path == other_path
-    theirs = twins.platform.ask(operation.method, path, json=body)
-    ours = twins.facade.ask(operation.method, other_path, json=other_body)
-    assert ours.status_code == theirs.status_code, (ours.text, theirs.text)
-    assert ours.status_code in operation.success
+    expected = twins.platform.ask(operation.method, path, json=body)
+    actual = twins.facade.ask(operation.method, other_path, json=other_body)
+    assert actual.status_code == expected.status_code, (actual.text, expected.text)
+    assert actual.status_code in operation.success
     if EXPOSURE[name] is not Exposure.PUBLIC:
-        assert parse_body(operation, ours) == parse_body(operation, theirs)
+        assert parse_body(operation, actual) == parse_body(operation, expected)
     _compare_effect(twins, operation, path)
 
 
 def _direct(client: Client) -> Client:
-    """What a request needs is looked up at the simulator itself."""
+    """Client of the simulator itself, for the records that a request needs."""
     simulator = getattr(client.simulator, "simulator", client.simulator)
     return Client(simulator, client.token)
 
 
 def _compare_effect(twins: Twins, operation: Operation, path: str) -> None:
-    """The collection, as the platform lists it and as the facade does."""
+    """Compare the collection of both simulators and of the facade."""
     collection = _collection(path)
     if collection is None:
         return
-    theirs = _rows(_direct(twins.facade), collection)
+    expected = _rows(_direct(twins.facade), collection)
     if 202 in operation.success or collection == "/calls":
-        wait_for(lambda: _rows(twins.facade, collection) == theirs, f"{collection} followed up")
-    assert _rows(twins.facade, collection) == theirs
-    assert theirs == _rows(twins.platform, collection)
+        wait_for(lambda: _rows(twins.facade, collection) == expected, f"{collection} followed up")
+    assert _rows(twins.facade, collection) == expected
+    assert expected == _rows(twins.platform, collection)
 
 
 def _collection(path: str) -> str | None:
-    parts = path.strip("/").split("/")
-    for candidate in ("/" + "/".join(parts[:2]), "/" + parts[0]):
+    segments = path.strip("/").split("/")
+    for candidate in ("/" + "/".join(segments[:2]), "/" + segments[0]):
         found = match("GET", candidate)
         if found and found[0].response_kind == "collection":
             return candidate
@@ -85,17 +89,20 @@ def _rows(client: Client, path: str) -> list[dict[str, Any]]:
 @pytest.mark.parametrize(
     "name", [n for n, row in WRITES.items() if row.body is not None and not row.is_public]
 )
-def test_a_body_that_is_refused_is_refused_alike(name: str, twins: Twins) -> None:
+def test_invalid_body_is_rejected_with_equal_responses(name: str, twins: Twins) -> None:
     operation = WRITES[name]
     path = operation.path
     for parameter in operation.parameters:
         path = path.replace("{" + parameter + "}", "999999999")
-    theirs, ours = twins.both(operation.method, path, json={"nothing": [1]})
-    assert (ours.status_code, json.loads(ours.content)) == (theirs.status_code, json.loads(theirs.content))
+    expected, actual = twins.both(operation.method, path, json={"nothing": [1]})
+    assert (actual.status_code, json.loads(actual.content)) == (
+        expected.status_code,
+        json.loads(expected.content),
+    )
 
 
 @pytest.mark.parametrize("name", LAST)
-def test_what_can_not_be_undone_comes_last(name: str, twins: Twins) -> None:
+def test_deletion_of_user_and_customer_returns_equal_responses(name: str, twins: Twins) -> None:
     path, _ = prepared(_direct(twins.facade), WRITES[name])
-    theirs, ours = twins.both("DELETE", path)
-    assert (ours.status_code, ours.content) == (theirs.status_code, theirs.content)
+    expected, actual = twins.both("DELETE", path)
+    assert (actual.status_code, actual.content) == (expected.status_code, expected.content)
