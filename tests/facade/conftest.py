@@ -3,6 +3,8 @@ from __future__ import annotations
 import pytest
 
 from tests.support.application import TestApp
+from tests.support.application import app as own_app  # noqa: F401
+from tests.support.applications.shared_app import module_app, shared_app  # noqa: F401
 from tests.support.fake_exchange import NOT_FOUND, FakeExchange
 
 
@@ -18,3 +20,9 @@ def platform() -> FakeExchange:
 def writer(app: TestApp) -> dict[str, str]:
     """Header of a key of scope `write`."""
     return app.add_key("writer", "write")
+
+
+@pytest.fixture
+def own_writer(own_app: TestApp) -> dict[str, str]:
+    """Header of a key of scope `write` of `own_app`."""
+    return own_app.add_key("writer", "write")

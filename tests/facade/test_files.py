@@ -18,12 +18,18 @@ from integration.exports.query import TRUNCATION_MARKER
 from integration.mirror.sync_state import media_files
 from integration.sqlite.transaction import Transaction
 from tests.support.application import TestApp
+from tests.support.applications.shared_app import SharedApp
 from tests.support.fake_exchange import USER, read_fixture
 from tests.support.harness import wait_for
 
 SOUND = b"\xff\xfb" + bytes(range(256)) * 40
 RECORD = {"id": 1052000001, "timestamp": "2026-09-02 08:45:55", "size": len(SOUND)}
 URL = "/monitors/1052000001.mp3"
+
+
+@pytest.fixture
+def app(shared_app: SharedApp) -> TestApp:
+    return shared_app
 
 
 def archive(app: TestApp, content: bytes = SOUND) -> Path:
@@ -271,11 +277,11 @@ class TestFaxes:
         assert app.get("/faxes/7.pdf", app.add_key("mine", user=7)).status_code == 403
 
 
-def test_file_is_passed_through_if_the_archive_cannot_store_it(app: TestApp, tmp_path: Path) -> None:
-    app.put("monitors", RECORD)
-    offer(app)
+def test_file_is_passed_through_if_the_archive_cannot_store_it(own_app: TestApp, tmp_path: Path) -> None:
+    own_app.put("monitors", RECORD)
+    offer(own_app)
     (tmp_path / "recordings").write_text("a file where the folder of the archive would be")
-    response = app.get(URL)
+    response = own_app.get(URL)
     assert (response.status_code, response.data) == (200, SOUND)
 
 

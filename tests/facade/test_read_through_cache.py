@@ -7,6 +7,7 @@ from urllib.parse import quote
 import pytest
 
 from tests.support.application import TestApp
+from tests.support.applications.shared_app import SharedApp
 
 CODES = {"data": [{"property": "type", "id": "O", "name": "Outbound"}], "total": 1}
 
@@ -18,6 +19,11 @@ TWO = {
     ],
     "total": 2,
 }
+
+
+@pytest.fixture
+def app(shared_app: SharedApp) -> TestApp:
+    return shared_app
 
 
 def test_dictionary_received_as_a_list_is_served_from_the_mirror(app: TestApp) -> None:

@@ -16,9 +16,15 @@ from integration.facade.blueprint import list_base_paths
 from integration.mirror.records import schema_drift, single_record
 from integration.mirror.sync_state import collection_state
 from tests.support.application import TestApp
+from tests.support.applications.shared_app import SharedApp
 from tests.support.fake_exchange import read_fixture
 
 CDR = read_fixture("response-cdrs-list-200")["data"][0]
+
+
+@pytest.fixture
+def app(shared_app: SharedApp) -> TestApp:
+    return shared_app
 
 
 def cdrs(*ids: int, **values: Any) -> list[dict[str, Any]]:
@@ -57,11 +63,11 @@ def test_unknown_record_of_a_complete_collection_is_404_during_an_outage(
 
 
 def test_internal_error_states_the_next_step_and_no_detail(
-    app: TestApp, caplog: pytest.LogCaptureFixture
+    own_app: TestApp, caplog: pytest.LogCaptureFixture
 ) -> None:
-    app.put("cdrs", CDR)
-    app.mirror_db.write(lambda tx: tx.execute("DROP TABLE _walks"))
-    response = app.get("/cdrs")
+    own_app.put("cdrs", CDR)
+    own_app.mirror_db.write(lambda tx: tx.execute("DROP TABLE _walks"))
+    response = own_app.get("/cdrs")
     assert response.status_code == 500
     assert response.json["errors"] == []
     assert response.json["message"].startswith("Switchroom failed on this request")
@@ -330,6 +336,10 @@ def test_cors_header_is_absent_without_configured_origins(app: TestApp) -> None:
 
 class TestCors:
     @pytest.fixture
+    def app(self, own_app: TestApp) -> TestApp:
+        return own_app
+
+    @pytest.fixture
     def settings(self, settings: dict[str, str]) -> dict[str, str]:
         settings["facade__cors_origins"] = "https://crm.example.com"
         return settings
@@ -366,16 +376,16 @@ def test_path_with_control_characters_is_404_as_json(app: TestApp, path: str) ->
     assert app.platform.requests == []
 
 
-def test_secrets_in_undocumented_fields_are_masked_and_other_fields_kept(app: TestApp) -> None:
-    schema_drift.register_hooks(app.mirror_db, collection_state.is_complete)
+def test_secrets_in_undocumented_fields_are_masked_and_other_fields_kept(own_app: TestApp) -> None:
+    schema_drift.register_hooks(own_app.mirror_db, collection_state.is_complete)
     strange = {"id": 1, "sip_call_id": "kept", "note": 1.50, "phone": [{"sip_password": "canary"}]}
     user = {"id": 2, "users": [{"id": 7, "vm_pin": "canary"}]}
-    app.put("cdrs", {"id": 2, "sip_call_id": "kept"}, {**strange, "password": "canary"})
-    app.put("queues", user)
+    own_app.put("cdrs", {"id": 2, "sip_call_id": "kept"}, {**strange, "password": "canary"})
+    own_app.put("queues", user)
     for path in ("/cdrs", "/cdrs/1", "/queues", "/queues/2"):
-        response = app.get(path)
+        response = own_app.get(path)
         assert response.status_code == 200
         assert b"canary" not in response.data
-    (first, second) = app.get("/cdrs").json["data"]
+    (first, second) = own_app.get("/cdrs").json["data"]
     assert first == {**strange, "phone": [{"sip_password": None}], "password": None}
     assert second == {"id": 2, "sip_call_id": "kept"}

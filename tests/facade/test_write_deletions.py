@@ -11,7 +11,13 @@ from integration.core import clock
 from integration.mirror.sync_state import pending_deletions
 from integration.sync.writing.deletion_poller import poll_due
 from tests.support.application import TestApp
+from tests.support.applications.shared_app import SharedApp
 from tests.support.records import find_record
+
+
+@pytest.fixture
+def app(shared_app: SharedApp) -> TestApp:
+    return shared_app
 
 
 def make_deletions_due(app: TestApp) -> None:
@@ -38,6 +44,10 @@ def test_destructive_deletions_are_rejected_by_default(app: TestApp, writer: dic
 
 
 class TestSettings:
+    @pytest.fixture
+    def app(self, own_app: TestApp) -> TestApp:
+        return own_app
+
     @pytest.fixture
     def settings(self, settings: dict[str, str], request: pytest.FixtureRequest) -> dict[str, str]:
         settings.update(request.param)
@@ -84,18 +94,18 @@ def test_pending_deletion_is_polled_until_it_is_done(app: TestApp, writer: dict[
 
 
 def test_deletion_does_not_wait_for_the_back_off_of_background_requests(
-    app: TestApp, writer: dict[str, str]
+    own_app: TestApp, own_writer: dict[str, str]
 ) -> None:
-    app.put("monitors", {"id": 1})
-    app.platform.respond("/monitors/1", {"message": "Accepted"}, 202)
-    app.platform.respond("/monitors", {"data": [], "total": 0})
-    app.context.platform.budget.record_failure(3600)
-    deleting = ThreadPoolExecutor(1).submit(app.client.delete, f"{app.base}/monitors/1", headers=writer)
+    own_app.put("monitors", {"id": 1})
+    own_app.platform.respond("/monitors/1", {"message": "Accepted"}, 202)
+    own_app.platform.respond("/monitors", {"data": [], "total": 0})
+    own_app.context.platform.budget.record_failure(3600)
+    deleting = ThreadPoolExecutor(1).submit(own_app.client.delete, f"{own_app.base}/monitors/1", headers=own_writer)
     try:
         assert deleting.result(30).status_code == 202
     finally:
-        app.context.platform.close()
-    assert find_record(app.mirror_db, "monitors", 1) is None
+        own_app.context.platform.close()
+    assert find_record(own_app.mirror_db, "monitors", 1) is None
 
 
 @pytest.mark.exhaustive

@@ -13,8 +13,14 @@ from typing import Any
 import pytest
 
 from tests.support.application import TestApp
+from tests.support.applications.shared_app import SharedApp
 from tests.support.fake_exchange import read_fixture
 from tests.support.records import find_record, list_writes
+
+
+@pytest.fixture
+def app(shared_app: SharedApp) -> TestApp:
+    return shared_app
 
 
 def test_repeated_idempotency_key_sends_one_call_and_returns_its_response(
@@ -57,34 +63,34 @@ def test_concurrent_write_with_the_same_key_is_409(app: TestApp, writer: dict[st
 
 
 def test_successful_write_is_returned_though_the_write_log_is_locked(
-    app: TestApp, writer: dict[str, str]
+    own_app: TestApp, own_writer: dict[str, str]
 ) -> None:
-    app.app_db.run_exclusive(lambda connection: connection.execute("PRAGMA busy_timeout = 100"))
-    with closing(sqlite3.connect(app.app_db.path, check_same_thread=False)) as other_program:
+    own_app.app_db.run_exclusive(lambda connection: connection.execute("PRAGMA busy_timeout = 100"))
+    with closing(sqlite3.connect(own_app.app_db.path, check_same_thread=False)) as other_program:
 
         def lock(request: Any, reply: Any) -> None:
             other_program.execute("BEGIN IMMEDIATE")
             reply.json(read_fixture("response-calls-post-201"), 201)
 
-        app.platform.routes["/calls"] = lock
-        headers = {**writer, "Idempotency-Key": "abc"}
-        response = app.client.post(f"{app.base}/calls", json={"to": "1001"}, headers=headers)
+        own_app.platform.routes["/calls"] = lock
+        headers = {**own_writer, "Idempotency-Key": "abc"}
+        response = own_app.client.post(f"{own_app.base}/calls", json={"to": "1001"}, headers=headers)
         assert response.status_code == 201
-    assert list_writes(app.app_db)[0]["status"] is None
-    assert app.client.post(f"{app.base}/calls", json={"to": "1001"}, headers=headers).status_code == 409
-    assert app.platform.count("/calls") == 1
+    assert list_writes(own_app.app_db)[0]["status"] is None
+    assert own_app.client.post(f"{own_app.base}/calls", json={"to": "1001"}, headers=headers).status_code == 409
+    assert own_app.platform.count("/calls") == 1
 
 
 @pytest.mark.parametrize("table", ["journal", "idempotency"])
 def test_successful_write_is_returned_though_its_result_cannot_be_stored(
-    app: TestApp, writer: dict[str, str], table: str
+    own_app: TestApp, own_writer: dict[str, str], table: str
 ) -> None:
     refuse = f"CREATE TRIGGER refuse BEFORE UPDATE ON {table} BEGIN SELECT RAISE(ABORT, 'refused'); END"
-    app.app_db.write(lambda tx: tx.execute(refuse))
-    app.platform.respond("/calls", read_fixture("response-calls-post-201"), 201)
-    headers = {**writer, "Idempotency-Key": "abc"}
-    response = app.client.post(f"{app.base}/calls", json={"to": "1001"}, headers=headers)
-    assert (response.status_code, app.platform.count("/calls")) == (201, 1)
+    own_app.app_db.write(lambda tx: tx.execute(refuse))
+    own_app.platform.respond("/calls", read_fixture("response-calls-post-201"), 201)
+    headers = {**own_writer, "Idempotency-Key": "abc"}
+    response = own_app.client.post(f"{own_app.base}/calls", json={"to": "1001"}, headers=headers)
+    assert (response.status_code, own_app.platform.count("/calls")) == (201, 1)
 
 
 def limit_pages(app: TestApp, pages: int) -> None:
@@ -95,16 +101,16 @@ def limit_pages(app: TestApp, pages: int) -> None:
     app.app_db.run_exclusive(lambda connection: connection.execute(f"PRAGMA max_page_count = {pages}"))
 
 
-def test_write_that_cannot_be_logged_is_503_and_not_sent(app: TestApp, writer: dict[str, str]) -> None:
-    app.platform.respond("/calls", read_fixture("response-calls-post-201"), 201)
-    headers = {**writer, "Idempotency-Key": "abc"}
+def test_write_that_cannot_be_logged_is_503_and_not_sent(own_app: TestApp, own_writer: dict[str, str]) -> None:
+    own_app.platform.respond("/calls", read_fixture("response-calls-post-201"), 201)
+    headers = {**own_writer, "Idempotency-Key": "abc"}
     # The idempotency key fits into an existing page. The body in the write log needs new pages.
     body = {"to": "1001", "notes": ["x" * 900] * 10}
-    limit_pages(app, 1)  # SQLite raises the limit to the current size.
-    response = app.client.post(f"{app.base}/calls", json=body, headers=headers)
-    assert (response.status_code, app.platform.count("/calls"), list_writes(app.app_db)) == (503, 0, [])
-    limit_pages(app, 1_000_000)
-    assert app.client.post(f"{app.base}/calls", json=body, headers=headers).status_code == 201
+    limit_pages(own_app, 1)  # SQLite raises the limit to the current size.
+    response = own_app.client.post(f"{own_app.base}/calls", json=body, headers=headers)
+    assert (response.status_code, own_app.platform.count("/calls"), list_writes(own_app.app_db)) == (503, 0, [])
+    limit_pages(own_app, 1_000_000)
+    assert own_app.client.post(f"{own_app.base}/calls", json=body, headers=headers).status_code == 201
 
 
 def test_idempotency_key_with_another_query_is_422(app: TestApp, writer: dict[str, str]) -> None:

@@ -8,12 +8,18 @@ from typing import Any
 import pytest
 
 from tests.support.application import TestApp
+from tests.support.applications.shared_app import SharedApp
 from tests.support.fake_exchange import read_fixture
 from tests.support.people import CALLER
 from tests.support.records import find_record, list_writes
 from tests.support.scripted_server import Server
 
 SMS = read_fixture("response-sms-list-200")["data"][0]
+
+
+@pytest.fixture
+def app(shared_app: SharedApp) -> TestApp:
+    return shared_app
 
 
 def test_written_record_is_mirrored_before_the_response(app: TestApp, writer: dict[str, str]) -> None:
@@ -46,6 +52,10 @@ def test_status_of_the_platform_is_passed_through(app: TestApp, writer: dict[str
 
 class TestConnection:
     """A platform whose connections fail."""
+
+    @pytest.fixture
+    def app(self, own_app: TestApp) -> TestApp:
+        return own_app
 
     @pytest.fixture
     def platform(self, wired_platform: Server) -> Server:
@@ -140,19 +150,19 @@ def test_subresource_is_not_stored_as_a_record_of_the_collection(
 
 
 def test_successful_write_is_returned_though_the_mirror_fails(
-    app: TestApp, writer: dict[str, str], caplog: pytest.LogCaptureFixture
+    own_app: TestApp, own_writer: dict[str, str], caplog: pytest.LogCaptureFixture
 ) -> None:
     trigger = (
         "CREATE TRIGGER failure BEFORE INSERT ON calls"
         " BEGIN SELECT RAISE(ABORT, 'simulated storage failure'); END"
     )
-    app.mirror_db.write(lambda tx: tx.execute(trigger))
-    app.platform.respond("/calls", {"data": {"id": 7}, "links": {}}, 201)
-    headers = writer | {"Idempotency-Key": "once"}
+    own_app.mirror_db.write(lambda tx: tx.execute(trigger))
+    own_app.platform.respond("/calls", {"data": {"id": 7}, "links": {}}, 201)
+    headers = own_writer | {"Idempotency-Key": "once"}
     for _ in range(2):
-        assert app.client.post(f"{app.base}/calls", json={"to": "1"}, headers=headers).status_code == 201
+        assert own_app.client.post(f"{own_app.base}/calls", json={"to": "1"}, headers=headers).status_code == 201
     assert "simulated storage failure" in caplog.text
-    assert app.platform.count("/calls") == 1
+    assert own_app.platform.count("/calls") == 1
 
 
 def test_records_of_a_bulk_patch_are_refreshed(app: TestApp, writer: dict[str, str]) -> None:
@@ -174,6 +184,10 @@ def test_records_of_a_bulk_patch_are_refreshed(app: TestApp, writer: dict[str, s
 
 
 class TestSettings:
+    @pytest.fixture
+    def app(self, own_app: TestApp) -> TestApp:
+        return own_app
+
     @pytest.fixture
     def settings(self, settings: dict[str, str], request: pytest.FixtureRequest) -> dict[str, str]:
         settings.update(request.param)

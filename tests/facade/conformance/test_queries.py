@@ -2,8 +2,7 @@
 
 Filters, sorts, groups and pages are compared record by record. Excluded are cases that the specification
 leaves open and the two treat differently: `in` with null, values of a wrong type, the order between numbers
-and text,
-the newest record of a group where dates and ids disagree, and the size of a page without a limit.
+and text, the newest record of a group where dates and ids disagree, and the size of a page without a limit.
 """
 
 from __future__ import annotations
