@@ -8,18 +8,19 @@ import pytest
 
 from integration.access import authenticator, keys
 from tests.support.application import TestApp, basic_headers
+from tests.support.applications.shared_app import SharedApp
 from tests.support.fake_exchange import ADMINISTRATOR, OTHER_CUSTOMER, USER, WITHOUT_CUSTOMER, read_fixture
 
 CDR = read_fixture("response-cdrs-list-200")["data"][0]
 
 
-def test_local_key_is_accepted_as_basic_credentials_and_as_token(app: TestApp) -> None:
-    user, secret = keys.add(app.app_db, "both", "read")
-    assert app.get("/ping", basic_headers(user, secret)).json["data"] == {"response": "Pong"}
-    assert app.get("/ping", {"X-Auth-Token": secret}).json["message"] == "Pong"
-    assert app.get("/ping", basic_headers(user + 1, secret)).status_code == 401
-    keys.revoke(app.app_db, "both")
-    assert app.get("/ping", basic_headers(user, secret)).status_code == 401
+def test_local_key_is_accepted_as_basic_credentials_and_as_token(shared_app: SharedApp) -> None:
+    user, secret = keys.add(shared_app.app_db, "both", "read")
+    assert shared_app.get("/ping", basic_headers(user, secret)).json["data"] == {"response": "Pong"}
+    assert shared_app.get("/ping", {"X-Auth-Token": secret}).json["message"] == "Pong"
+    assert shared_app.get("/ping", basic_headers(user + 1, secret)).status_code == 401
+    keys.revoke(shared_app.app_db, "both")
+    assert shared_app.get("/ping", basic_headers(user, secret)).status_code == 401
 
 
 @pytest.mark.parametrize(
@@ -35,16 +36,16 @@ def test_local_key_is_accepted_as_basic_credentials_and_as_token(app: TestApp) -
     ],
 )
 def test_invalid_credentials_are_rejected_like_on_the_platform(
-    app: TestApp, headers: dict[str, str], status: int
+    shared_app: SharedApp, headers: dict[str, str], status: int
 ) -> None:
-    response = app.get("/cdrs", headers)
+    response = shared_app.get("/cdrs", headers)
     assert response.status_code == status
     assert response.json["errors"] == []
     if status == 400:
         assert response.json == read_fixture("response-auth-header-400")
 
 
-def test_credentials_are_verified_before_the_body_is_read(app: TestApp) -> None:
+def test_credentials_are_verified_before_the_body_is_read(shared_app: SharedApp) -> None:
     class Untouchable:
         def read(self, *_: object) -> bytes:
             raise AssertionError("the body was read")
@@ -52,7 +53,7 @@ def test_credentials_are_verified_before_the_body_is_read(app: TestApp) -> None:
         readline = readlines = __iter__ = read
 
     unread = {"wsgi.input": Untouchable(), "CONTENT_LENGTH": "100000"}
-    response = app.client.post(f"{app.base}/sms", environ_overrides=unread)
+    response = shared_app.client.post(f"{shared_app.base}/sms", environ_overrides=unread)
     assert response.status_code == 401
 
 

@@ -5,9 +5,15 @@ from __future__ import annotations
 import pytest
 
 from tests.support.application import TestApp
+from tests.support.applications.shared_app import SharedApp
 from tests.support.fake_exchange import read_fixture
 
 CDR = read_fixture("response-cdrs-list-200")["data"][0]
+
+
+@pytest.fixture
+def app(shared_app: SharedApp) -> TestApp:
+    return shared_app
 
 
 def test_limited_key_reads_only_its_collections(app: TestApp) -> None:

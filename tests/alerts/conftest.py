@@ -1,11 +1,4 @@
 from __future__ import annotations
 
-import pytest
-
-from tests.support.application import running_app
-
-
-@pytest.fixture
-def app(tmp_path):
-    with running_app(tmp_path / "data") as app:
-        yield app
+from tests.support.applications.shared_app import module_app  # noqa: F401
+from tests.support.applications.shared_app import shared_app as app  # noqa: F401

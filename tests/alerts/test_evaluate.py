@@ -67,7 +67,7 @@ def test_overdue_call_back_is_an_alert_until_it_is_closed(app, watch):
 def test_waiting_caller_and_long_queue_are_alerts(app, watch):
     add(app, "waiting", 60)
     add(app, "queue_length", 2)
-    app.insert("queues", id=5, name="Support")
+    app.put("queues", {"id": 5, "name": "Support"})
     for number, seconds in ((1, 61), (2, 20)):
         app.call(
             number,
@@ -150,14 +150,8 @@ def test_failed_component_and_full_disk_are_alerts(app, watch, monkeypatch):
 
 def test_received_sms_is_an_alert(app, watch):
     add(app, "sms")
-    app.insert(
-        "sms",
-        id=1,
-        type="I",
-        created_at=ago(60),
-        message="Are you open on Sunday?",
-        **{"from": "447700900101"},
-    )
+    message = "Are you open on Sunday?"
+    app.put("sms", {"id": 1, "type": "I", "created_at": ago(60), "message": message, "from": "447700900101"})
     watch.run()
     assert now(app) == ["Message from 07700 900101: Are you open on Sunday?"]
     with app.app_db.read() as connection:

@@ -18,4 +18,5 @@ def server() -> Iterator[Server]:
     server.close()
 
 
+from tests.support.applications.shared_app import module_app, shared_app  # noqa
 from tests.support.scheduled_exports import exporting, make_exporting  # noqa

@@ -14,6 +14,8 @@ import trustme
 from integration.exports import deliveries, delivery, schedules
 from integration.exports.delivery import DeliveryFailed, OutgoingFile, normalize_place
 from integration.outbound.upload import UploadFailed, upload_file
+from integration.settings.model import Settings, load
+from tests.support.application import DEFAULTS
 from tests.support.clock import Clock
 from tests.support.mail_server import running_mail_server
 from tests.support.scheduled_exports import ScheduledExports
@@ -36,6 +38,11 @@ def smtp(port: int, *, starttls: bool = False, **more: str) -> dict[str, str]:
     """
     settings = {"smtp__host": "127.0.0.1", "smtp__port": str(port), "smtp__from": "calls@example.com"}
     return {**settings, **({} if starttls else {"smtp__starttls": "false"}), **more}
+
+
+def load_settings(data_dir: Path, **changed: str) -> Settings:
+    values = {**DEFAULTS, "storage__data_dir": str(data_dir), **changed}
+    return load(None, {f"SWITCHROOM_{key.upper()}": value for key, value in values.items()})
 
 
 # --- e-mail ----------------------------------------------------------------------------------------------
@@ -219,9 +226,9 @@ def test_slow_server_is_abandoned_at_the_deadline(server: Server) -> None:
         "https://files.example.com/\r\nX: y",
     ],
 )  # fmt: skip
-def test_unsafe_upload_url_is_rejected(make_exporting: Any, url: str) -> None:
+def test_unsafe_upload_url_is_rejected(url: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="address"):
-        normalize_place(make_exporting().context.settings, "put", url)
+        normalize_place(load_settings(tmp_path), "put", url)
 
 
 # --- folders ---------------------------------------------------------------------------------------------
@@ -278,13 +285,13 @@ def test_interrupted_file_leaves_no_file(make_exporting: Any, monkeypatch: pytes
     assert list((exporting.data_dir / "exports").iterdir()) == []
 
 
-def test_mail_needs_a_server_and_addresses(make_exporting: Any) -> None:
+def test_mail_needs_a_server_and_addresses(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"smtp\.host"):
-        normalize_place(make_exporting().context.settings, "email", "ann@example.com")
-    exporting = make_exporting(**smtp(25))
-    assert normalize_place(exporting.context.settings, "email", "ann@example.com; bob@example.org") == (
+        normalize_place(load_settings(tmp_path), "email", "ann@example.com")
+    settings = load_settings(tmp_path, **smtp(25))
+    assert normalize_place(settings, "email", "ann@example.com; bob@example.org") == (
         "ann@example.com bob@example.org"
     )
     for place in ("", "nobody", "a@b <c@example.com>", "x@example.com\r\nBcc: y@example.com z"):
         with pytest.raises(ValueError, match="address"):
-            normalize_place(exporting.context.settings, "email", place)
+            normalize_place(settings, "email", place)

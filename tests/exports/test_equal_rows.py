@@ -7,9 +7,8 @@ import io
 import json
 import re
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
@@ -27,13 +26,13 @@ from integration.exports.formats import csv as as_csv
 from integration.exports.formats import jsonl, parquet, xlsx
 from integration.exports.selection import select
 from tests.cli.test_export import variables
-from tests.support.application import TestApp, running_app
+from tests.support.application import TestApp
+from tests.support.applications.shared_app import SharedApp
 
 
 @pytest.fixture
-def app(tmp_path: Path) -> Iterator[TestApp]:
-    with running_app(tmp_path / "data") as app:
-        yield app
+def app(shared_app: SharedApp) -> TestApp:
+    return shared_app
 
 
 @pytest.fixture
@@ -65,9 +64,8 @@ def test_cdrs_of_a_user_are_equal_in_page_download_command_and_facade(
     app: TestApp, client: FlaskClient, records: list[dict[str, Any]]
 ) -> None:
     app.mirror_db.write(lambda tx: tx.execute("DELETE FROM cdrs"))
-    app.insert("cdrs", id=1000, user_id=8)
-    for number, record in enumerate(records, 1):
-        app.insert("cdrs", id=number, **record, _doc=json.dumps({"id": number, **record}))
+    numbered = [{"id": number, **record} for number, record in enumerate(records, 1)]
+    app.put("cdrs", {"id": 1000, "user_id": 8}, *numbered)
     condition = json.dumps([{"property": "user_id", "operator": "eq", "value": 7}])
     facade = client.get("/v1.2/users/7/cdrs.csv")
     assert facade.status_code == 200
@@ -116,8 +114,7 @@ def _parquet(data: bytes) -> list[tuple[int, int]]:
 def test_every_format_is_one_snapshot_during_writes(
     app: TestApp, stream: Callable[..., Any], read: Callable[[bytes], list[tuple[int, int]]]
 ) -> None:
-    for number in range(1, 61):
-        app.insert("cdrs", id=number, duration=0)
+    app.put("cdrs", *({"id": number, "duration": 0} for number in range(1, 61)))
     stop, rounds = threading.Event(), [0]
 
     def work() -> None:

@@ -18,8 +18,9 @@ from integration.access.rights import ROLES
 from integration.catalogue import RESOURCES
 from integration.dashboard.account.sections import SECTIONS
 from integration.exports.columns import derive_columns
-from tests.exports.test_presets import archived, exporting
+from tests.exports.test_presets import exporting
 from tests.support.application import TestApp, running_app
+from tests.support.applications.shared_app import SharedApp
 from tests.support.people import CAROL, Member
 
 EVERY = [row for row in RESOURCES if row.is_listed and row.table != "me"]
@@ -29,15 +30,13 @@ EVERY = [row for row in RESOURCES if row.is_listed and row.table != "me"]
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestApp]:
     with running_app(tmp_path_factory.mktemp("site") / "data") as app:
         for resource in EVERY:
-            number = {"_n": 1} if resource.key is None else {resource.key: 1}
-            app.insert(resource.table, **number, _doc='{"id":1,"strange":"=1","other":null}')
+            app.put(resource.collection, {"id": 1, "strange": "=1", "other": None})
         yield app
 
 
 @pytest.fixture
-def app(tmp_path: Path) -> Iterator[TestApp]:
-    with running_app(tmp_path / "data") as app:
-        yield app
+def app(shared_app: SharedApp) -> TestApp:
+    return shared_app
 
 
 def table(data: bytes) -> list[dict[str, str]]:
@@ -71,16 +70,16 @@ def test_every_derived_column_is_exported_in_every_format(shared: TestApp, resou
 
 
 def test_derived_columns_of_a_cdr(app: TestApp) -> None:
-    app.insert("me", id=1, currency_iso="GBP")
-    app.insert("users", id=5, first_name="Ann", last_name="Example")
-    app.insert("cdrs_dictionaries", _n=1, _doc='{"disposition":{"VM":"Voicemail"}}')
-    app.insert("monitors", id=31, live_id=70)
-    app.insert("monitors", id=32, live_id=70)
-    archived(app, 31, "recordings/2026/07/01/31.mp3")
-    app.insert(
-        "cdrs", id=1, calldate="2026-10-25 00:30:00", duration=3725, billsec=60, user_id="5", live_id=70,
-        type="I", disposition="VM", charge=0.25,
-    )  # fmt: skip
+    app.put("me", {"id": 1, "currency_iso": "GBP"})
+    app.put("users", {"id": 5, "first_name": "Ann", "last_name": "Example"})
+    app.put("cdrs/dictionaries", {"disposition": {"VM": "Voicemail"}})
+    at = "2026-07-01 09:00:00"
+    app.put("monitors", *({"id": number, "live_id": 70, "timestamp": at} for number in (31, 32)))
+    app.archive("recording", 31, b"audio")
+    app.put("cdrs", {
+        "id": 1, "calldate": "2026-10-25 00:30:00", "duration": 3725, "billsec": 60, "user_id": "5",
+        "live_id": 70, "type": "I", "disposition": "VM", "charge": 0.25,
+    })  # fmt: skip
     columns = (
         "calldate,calldate_local,duration,duration_hms,billsec_hms,user_id,user_name,type,type_label,"
         "disposition,disposition_label,charge,currency,call_link,recording_files,recording_links"
@@ -102,9 +101,8 @@ def test_derived_columns_of_a_cdr(app: TestApp) -> None:
 
 
 def test_group_members_are_exported_with_their_names(app: TestApp) -> None:
-    app.insert("users", id=5, first_name="Ann", last_name="Example")
-    app.insert("users", id=6, first_name="Bob")
-    app.insert("queues", id=1, users='[5,{"id":6},7,"x"]', ddis="no list")
+    app.put("users", {"id": 5, "first_name": "Ann", "last_name": "Example"}, {"id": 6, "first_name": "Bob"})
+    app.put("queues", {"id": 1, "users": [5, {"id": 6}, 7, "x"], "ddis": "no list"})
     (row,) = table(exporting(app).get("/exports/queues.csv?columns=users_names,ddis_names").data)
     assert row == {"users_names": "Ann Example; Bob", "ddis_names": ""}
 
@@ -137,8 +135,8 @@ def test_role_exports_the_collections_of_its_pages(app: TestApp, role: str) -> N
 def test_agent_gets_no_raw_records_and_no_item_fields_of_users(
     app: TestApp,
 ) -> None:
-    app.insert("users", id=5, first_name="Ann", _doc='{"id":5,"strange":"secret of Ann"}')
-    app.insert("cdrs", id=1, _doc='{"id":1,"strange":"raw"}')
+    app.put("users", {"id": 5, "first_name": "Ann", "strange": "secret of Ann"})
+    app.put("cdrs", {"id": 1, "strange": "raw"})
     agent, boss = make_client(app, "agent"), make_client(app, "supervisor")
     closed = next(field.name for field in _users().fields if field.item_only and field.meaning != "secret")
     assert agent.get(f"/exports/users.csv?columns=id,{closed}").status_code == 400
@@ -155,9 +153,8 @@ def _users() -> Any:
 
 def test_agent_limited_to_own_records_exports_what_the_pages_show(tmp_path: Path) -> None:
     with running_app(tmp_path / "data", dashboard__agents_see="own") as app:
-        for number in (5, 6):
-            app.insert("users", id=number)
-            app.insert("cdrs", id=number, user_id=number)
+        app.put("users", {"id": 5}, {"id": 6})
+        app.put("cdrs", {"id": 5, "user_id": 5}, {"id": 6, "user_id": 6})
         client, pages = make_client(app, "agent", platform_user_id=5), app.log_in(CAROL.as_user(5))
         assert [row["id"] for row in table(client.get("/exports/cdrs.csv").data)] == ["5"]
         # Every page shows the names of colleagues.

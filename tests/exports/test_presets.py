@@ -25,9 +25,8 @@ from tests.support.examples import example_count
 
 
 @pytest.fixture
-def app(tmp_path):
-    with running_app(tmp_path / "data") as app:
-        yield app
+def app(shared_app):
+    return shared_app
 
 
 def exporting(app: TestApp) -> Any:
@@ -79,7 +78,7 @@ def test_header_has_the_documented_columns_in_order(app):
 
 
 def test_call_is_exported_with_labels_durations_and_links(app):
-    app.insert("me", id=1, currency_iso="GBP")
+    app.put("me", {"id": 1, "currency_iso": "GBP"})
     app.insert("monitors", id=31, live_id=7, timestamp="2026-07-01 09:15:00")
     archived(app, 31, "recordings/2026/07/01/31.mp3")
     app.leg(7)
@@ -210,7 +209,7 @@ def test_random_filters_export_the_rows_of_the_page_in_order(app, records, args)
 
 
 def test_presets_of_missed_calls_recordings_voicemail_and_messages(app):
-    app.insert("users", id=5, first_name="Ann", last_name="Example")
+    app.put("users", {"id": 5, "first_name": "Ann", "last_name": "Example"})
     app.call(1, "2026-07-01 09:00:00", outcome="missed")
     app.call(2, "2026-07-01 09:01:00", outcome="answered")
     app.call(3, "2026-07-01 09:02:00", outcome="voicemail")
@@ -219,8 +218,15 @@ def test_presets_of_missed_calls_recordings_voicemail_and_messages(app):
     app.insert(
         "voicemessages", id=41, live_id=3, origtime="2026-07-01 09:02:00", duration=9, transcript="=hi"
     )
-    app.insert(
-        "sms", id=51, created_at="2026-07-01 09:03:00", user_id=5, message="-1", **{"from": "+447700900101"}
+    app.put(
+        "sms",
+        {
+            "id": 51,
+            "created_at": "2026-07-01 09:03:00",
+            "user_id": 5,
+            "message": "-1",
+            "from": "+447700900101",
+        },
     )
     client = exporting(app)
     assert [row["id"] for row in rows(client.get("/exports/missed.csv").data)] == ["3", "1"]

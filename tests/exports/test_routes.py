@@ -11,6 +11,7 @@ import pytest
 
 from integration.access import audit, people, sessions
 from tests.support.application import TestApp
+from tests.support.applications.shared_app import SharedApp
 from tests.support.fake_exchange import ADMINISTRATOR, USER, read_fixture
 
 CDR = read_fixture("response-cdrs-list-200")["data"][0]
@@ -18,9 +19,9 @@ URL = "/exports/cdrs.csv"
 
 
 @pytest.fixture
-def exporting(app: TestApp) -> TestApp:
-    app.put("cdrs", {**CDR, "id": 1, "user_id": 7}, {**CDR, "id": 2, "user_id": 8})
-    return app
+def exporting(shared_app: SharedApp) -> TestApp:
+    shared_app.put("cdrs", {**CDR, "id": 1, "user_id": 7}, {**CDR, "id": 2, "user_id": 8})
+    return shared_app
 
 
 def log_in(app: TestApp, email: str, role: str, **options: Any) -> None:

@@ -20,10 +20,16 @@ from integration.exports import query
 from integration.exports.formats import csv
 from integration.exports.selection import select
 from tests.support.application import TestApp
+from tests.support.applications.shared_app import SharedApp
 from tests.support.fake_exchange import read_fixture
 from tests.support.harness import Client, Process, free_port, wait_for
 
 CDR = read_fixture("response-cdrs-list-200")["data"][0]
+
+
+@pytest.fixture
+def app(shared_app: SharedApp) -> TestApp:
+    return shared_app
 
 
 def test_export_is_one_snapshot_during_writes(app: TestApp) -> None:

@@ -23,6 +23,6 @@ def writer(app: TestApp) -> dict[str, str]:
 
 
 @pytest.fixture
-def own_writer(own_app: TestApp) -> dict[str, str]:
+def own_writer(own_app: TestApp) -> dict[str, str]:  # noqa: F811
     """Header of a key of scope `write` of `own_app`."""
     return own_app.add_key("writer", "write")

@@ -6,6 +6,7 @@ Some tests send the requests of real clients.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote
 
@@ -15,7 +16,7 @@ from integration.catalogue import get_resource
 from integration.facade.blueprint import list_base_paths
 from integration.mirror.records import schema_drift, single_record
 from integration.mirror.sync_state import collection_state
-from tests.support.application import TestApp
+from tests.support.application import TestApp, running_app
 from tests.support.applications.shared_app import SharedApp
 from tests.support.fake_exchange import read_fixture
 
@@ -335,14 +336,12 @@ def test_cors_header_is_absent_without_configured_origins(app: TestApp) -> None:
 
 
 class TestCors:
-    @pytest.fixture
-    def app(self, own_app: TestApp) -> TestApp:
-        return own_app
-
-    @pytest.fixture
-    def settings(self, settings: dict[str, str]) -> dict[str, str]:
-        settings["facade__cors_origins"] = "https://crm.example.com"
-        return settings
+    @pytest.fixture(scope="class")
+    @classmethod
+    def app(cls, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestApp]:
+        folder = tmp_path_factory.mktemp("cors")
+        with running_app(folder, facade__cors_origins="https://crm.example.com") as app:
+            yield app
 
     def test_preflight_needs_no_credentials(self, app: TestApp) -> None:
         response = app.client.options(

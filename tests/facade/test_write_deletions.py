@@ -100,7 +100,9 @@ def test_deletion_does_not_wait_for_the_back_off_of_background_requests(
     own_app.platform.respond("/monitors/1", {"message": "Accepted"}, 202)
     own_app.platform.respond("/monitors", {"data": [], "total": 0})
     own_app.context.platform.budget.record_failure(3600)
-    deleting = ThreadPoolExecutor(1).submit(own_app.client.delete, f"{own_app.base}/monitors/1", headers=own_writer)
+    deleting = ThreadPoolExecutor(1).submit(
+        own_app.client.delete, f"{own_app.base}/monitors/1", headers=own_writer
+    )
     try:
         assert deleting.result(30).status_code == 202
     finally:

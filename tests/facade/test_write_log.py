@@ -77,7 +77,9 @@ def test_successful_write_is_returned_though_the_write_log_is_locked(
         response = own_app.client.post(f"{own_app.base}/calls", json={"to": "1001"}, headers=headers)
         assert response.status_code == 201
     assert list_writes(own_app.app_db)[0]["status"] is None
-    assert own_app.client.post(f"{own_app.base}/calls", json={"to": "1001"}, headers=headers).status_code == 409
+    assert (
+        own_app.client.post(f"{own_app.base}/calls", json={"to": "1001"}, headers=headers).status_code == 409
+    )
     assert own_app.platform.count("/calls") == 1
 
 
@@ -101,14 +103,20 @@ def limit_pages(app: TestApp, pages: int) -> None:
     app.app_db.run_exclusive(lambda connection: connection.execute(f"PRAGMA max_page_count = {pages}"))
 
 
-def test_write_that_cannot_be_logged_is_503_and_not_sent(own_app: TestApp, own_writer: dict[str, str]) -> None:
+def test_write_that_cannot_be_logged_is_503_and_not_sent(
+    own_app: TestApp, own_writer: dict[str, str]
+) -> None:
     own_app.platform.respond("/calls", read_fixture("response-calls-post-201"), 201)
     headers = {**own_writer, "Idempotency-Key": "abc"}
     # The idempotency key fits into an existing page. The body in the write log needs new pages.
     body = {"to": "1001", "notes": ["x" * 900] * 10}
     limit_pages(own_app, 1)  # SQLite raises the limit to the current size.
     response = own_app.client.post(f"{own_app.base}/calls", json=body, headers=headers)
-    assert (response.status_code, own_app.platform.count("/calls"), list_writes(own_app.app_db)) == (503, 0, [])
+    assert (response.status_code, own_app.platform.count("/calls"), list_writes(own_app.app_db)) == (
+        503,
+        0,
+        [],
+    )
     limit_pages(own_app, 1_000_000)
     assert own_app.client.post(f"{own_app.base}/calls", json=body, headers=headers).status_code == 201
 

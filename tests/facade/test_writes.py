@@ -160,7 +160,9 @@ def test_successful_write_is_returned_though_the_mirror_fails(
     own_app.platform.respond("/calls", {"data": {"id": 7}, "links": {}}, 201)
     headers = own_writer | {"Idempotency-Key": "once"}
     for _ in range(2):
-        assert own_app.client.post(f"{own_app.base}/calls", json={"to": "1"}, headers=headers).status_code == 201
+        assert (
+            own_app.client.post(f"{own_app.base}/calls", json={"to": "1"}, headers=headers).status_code == 201
+        )
     assert "simulated storage failure" in caplog.text
     assert own_app.platform.count("/calls") == 1
 

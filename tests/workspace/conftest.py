@@ -1,3 +1,3 @@
 from __future__ import annotations
 
-from tests.support.applications.call_mirror import call_app, empty_mirror, mirror  # noqa
+from tests.support.applications.shared_app import module_app, shared_app  # noqa

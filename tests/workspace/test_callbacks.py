@@ -16,6 +16,7 @@ from integration.workspace import callbacks
 from integration.workspace.callback_following import update_from_mirror
 from integration.workspace.callback_items import CallbackAction, CallbackCall, build_episodes
 from tests.support.application import make_app
+from tests.support.applications.shared_app import SharedApp
 from tests.support.payloads.call_facts import (
     ANN,
     CALLER,
@@ -71,6 +72,14 @@ class CallbackList:
     def open(self) -> list[str]:
         with self.app_db.read() as connection:
             return [one.party for one in callbacks.list_items(connection, "open")]
+
+
+@pytest.fixture
+def mirror(shared_app: SharedApp) -> CallMirror:
+    """A mirror with three platform users, a ring group and a queue."""
+    mirror = CallMirror(shared_app)
+    mirror.seed()
+    return mirror
 
 
 @pytest.fixture

@@ -57,9 +57,9 @@ def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[TestApp]:
     with running_app(tmp_path) as app:
         app.product.site.extensions[EXTENSION].schedule()
         app.context.scheduler.start()
-        for number in range(1, BACKGROUND_ABOVE + 2):
-            app.insert("contacts", id=number, first_name=f"Grace {number}")
-        app.insert("ddis", id=1)
+        numbers = range(1, BACKGROUND_ABOVE + 2)
+        app.put("contacts", *({"id": number, "first_name": f"Grace {number}"} for number in numbers))
+        app.put("ddis", {"id": 1})
         yield app
 
 

@@ -15,25 +15,24 @@ from integration.exports.formats import zip as zipped
 from integration.exports.presets import PRESETS
 from integration.exports.selection import select_preset
 from tests.exports.test_presets import archived, exporting
-from tests.support.application import running_app
 
 AUDIO = bytes(range(256)) * 4000
 
 
 @pytest.fixture
-def app(tmp_path):
-    with running_app(tmp_path / "data") as app:
-        for number, outcome in ((1, "answered"), (2, "missed"), (3, "answered")):
-            app.call(number, f"2026-07-0{number} 09:00:00", outcome=outcome, recordings=1)
-            app.leg(number)
-            app.insert("monitors", id=30 + number, live_id=number, timestamp=f"2026-07-0{number} 09:00:00")
-        for number in (1, 2):
-            path = f"recordings/2026/07/0{number}/{30 + number}.mp3"
-            target = tmp_path / "data" / path
-            target.parent.mkdir(parents=True)
-            target.write_bytes(AUDIO + bytes([number]))
-            archived(app, 30 + number, path)
-        yield app
+def app(shared_app):
+    app = shared_app
+    for number, outcome in ((1, "answered"), (2, "missed"), (3, "answered")):
+        app.call(number, f"2026-07-0{number} 09:00:00", outcome=outcome, recordings=1)
+        app.leg(number)
+        app.insert("monitors", id=30 + number, live_id=number, timestamp=f"2026-07-0{number} 09:00:00")
+    for number in (1, 2):
+        path = f"recordings/2026/07/0{number}/{30 + number}.mp3"
+        target = app.data_dir / path
+        target.parent.mkdir(parents=True)
+        target.write_bytes(AUDIO + bytes([number]))
+        archived(app, 30 + number, path)
+    return app
 
 
 def opened(data: bytes) -> zipfile.ZipFile:
@@ -66,21 +65,23 @@ def test_zip_has_the_recordings_of_the_filtered_calls(app):
     assert sorted(archive.namelist()) == ["manifest.csv", "recordings/2026/07/02/32.mp3"]
 
 
-def test_deleted_file_is_listed_as_missing(app, tmp_path):
-    (tmp_path / "data/recordings/2026/07/01/31.mp3").unlink()
+def test_deleted_file_is_listed_as_missing(app):
+    (app.data_dir / "recordings/2026/07/01/31.mp3").unlink()
     archive = opened(exporting(app).get("/exports/recordings.zip").data)
     assert [row["id"] for row in table(archive, "missing.csv")] == ["31", "33"]
     assert "recordings/2026/07/02/32.mp3" in archive.namelist()
 
 
-def test_files_outside_the_archive_are_never_packed(app, tmp_path):
-    secret = tmp_path / "data" / "secret"
+def test_files_outside_the_archive_are_never_packed(app):
+    secret = app.data_dir / "secret"
     secret.write_text("canary")
-    link = tmp_path / "data/recordings/2026/07/01/31.mp3"
+    link = app.data_dir / "recordings/2026/07/01/31.mp3"
     link.unlink()
     link.symlink_to(secret)
     app.mirror_db.write(
-        lambda tx: tx.execute("UPDATE media SET path = '../data/secret' WHERE record_id = 32")
+        lambda tx: tx.execute(
+            "UPDATE media SET path = ? WHERE record_id = 32", (f"../{app.data_dir.name}/secret",)
+        )
     )
     data = exporting(app).get("/exports/recordings.zip").data
     assert b"canary" not in data

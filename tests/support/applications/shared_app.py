@@ -6,6 +6,7 @@ Building an application takes 0.1 s of CPU time, most of it for the routes. `Sha
 from __future__ import annotations
 
 import shutil
+import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -48,6 +49,8 @@ class SharedApp(TestApp):
         for path in set(self.data_dir.iterdir()) - self._initial_files:
             if path.is_dir():
                 shutil.rmtree(path)
+            elif not path.name.startswith(tuple(self._tables)):
+                path.unlink()
         self.client = self.product.site.test_client()
         self.__dict__.pop("headers", None)
 
@@ -60,13 +63,19 @@ def list_empty_tables(database: Database) -> list[str]:
             " AND name NOT LIKE 'sqlite_%'"
         )
         names = [str(row["name"]) for row in tables]
-        return [name for name in names if not connection.execute(f'SELECT 1 FROM "{name}" LIMIT 1').fetchone()]
+        return [
+            name for name in names if not connection.execute(f'SELECT 1 FROM "{name}" LIMIT 1').fetchone()
+        ]
+
+
+def has_rows(connection: sqlite3.Connection, table: str) -> bool:
+    return connection.execute(f'SELECT 1 FROM "{table}" LIMIT 1').fetchone() is not None
 
 
 def clear_tables(database: Database, tables: list[str]) -> None:
     """Delete all rows of `tables`, and drop cached pages of the mirror."""
     with database.read() as connection:
-        filled = [name for name in tables if connection.execute(f'SELECT 1 FROM "{name}" LIMIT 1').fetchone()]
+        filled = [name for name in tables if has_rows(connection, name)]
 
     def work(tx: Transaction) -> None:
         tx.execute("PRAGMA defer_foreign_keys = ON")
