@@ -21,6 +21,7 @@ from integration.alerts.rules import Finding, Rule
 from integration.alerts.send import Sender, SendingFailed
 from integration.core import clock
 from tests.support.application import running_app
+from tests.support.applications.shared_app import running_shared_app
 from tests.support.harness import wait_for
 
 FOUND = Finding(1, "a", "Ann Example (020 7946 0001) has been waiting", "/calls/7", "2026-03-04 11:00:00")
@@ -93,10 +94,17 @@ def serving(server):
         server.server_close()
 
 
-@pytest.fixture
-def mailbox():
+@pytest.fixture(scope="module")
+def mail_server():
     with serving(Mailbox()) as server:
         yield server
+
+
+@pytest.fixture
+def mailbox(mail_server):
+    mail_server.mails.clear()
+    mail_server.refuse = ""
+    return mail_server
 
 
 @pytest.fixture
@@ -105,17 +113,22 @@ def receiver():
         yield server
 
 
-@pytest.fixture
-def app(tmp_path, mailbox):
-    with running_app(
-        tmp_path / "data",
+@pytest.fixture(scope="module")
+def module_app(tmp_path_factory, mail_server):
+    with running_shared_app(
+        tmp_path_factory.mktemp("data"),
         smtp__host="127.0.0.1",
-        smtp__port=str(mailbox.server_address[1]),
+        smtp__port=str(mail_server.server_address[1]),
         smtp__from="calls@example.com",
         smtp__starttls="false",
         server__public_url="https://calls.example.com",
     ) as app:
         yield app
+
+
+@pytest.fixture
+def app(shared_app, mailbox):
+    return shared_app
 
 
 def add_notification(app, kind: str = "alert", **values) -> Rule:

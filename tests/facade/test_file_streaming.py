@@ -12,8 +12,8 @@ import pytest
 
 from integration.mirror.sync_state import media_files
 from tests.support.application import TestApp
+from tests.support.applications.shared_app import SharedApp, running_wired_app
 from tests.support.harness import wait_for
-from tests.support.scripted_server import Server
 
 SOUND = b"\xff\xfb" + bytes(range(256)) * 1024
 HALF = len(SOUND) // 2
@@ -54,9 +54,16 @@ def get_state(app: TestApp) -> str | None:
     return None if row is None else str(row["state"])
 
 
+@pytest.fixture(scope="module")
+def module_app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedApp]:
+    """Application of the module, in front of a platform behind a real connection."""
+    with running_wired_app(tmp_path_factory.mktemp("shared")) as app:
+        yield app
+
+
 @pytest.fixture
-def platform(wired_platform: Server) -> Server:
-    return wired_platform
+def app(shared_app: SharedApp) -> TestApp:
+    return shared_app
 
 
 def iter_body(response: Any) -> Iterator[bytes]:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 from integration.platform_api import session, shared_download
 from tests.support.application import TestApp
+from tests.support.applications.shared_app import SharedApp, running_wired_app
 from tests.support.fake_exchange import USER
 from tests.support.harness import wait_for
-from tests.support.scripted_server import Server
 
 URL = "/users/1000002/audio/greeting.mp3"
 SOUND = bytes(range(256)) * 4096
@@ -27,9 +27,16 @@ def rest() -> threading.Event:
     return threading.Event()
 
 
+@pytest.fixture(scope="module")
+def module_app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedApp]:
+    """Application of the module, in front of a platform behind a real connection."""
+    with running_wired_app(tmp_path_factory.mktemp("shared")) as app:
+        yield app
+
+
 @pytest.fixture
-def platform(wired_platform: Server) -> Server:
-    return wired_platform
+def app(shared_app: SharedApp) -> TestApp:
+    return shared_app
 
 
 @pytest.fixture

@@ -7,17 +7,24 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from integration.sqlite.database import Database
 from integration.sqlite.transaction import Transaction
-from tests.support.application import DEFAULTS, TestApp
+from tests.support.application import BASE_PATH, DEFAULTS, TestApp
 from tests.support.clock import Clock
 from tests.support.fake_exchange import NOT_FOUND, FakeExchange, add_account
 from tests.support.scripted_server import Server
+
+DOWNLOAD_THREADS = ("fetch ", "pass-through download")
+"""Beginnings of the names of threads that may write after the response."""
+DOWNLOAD_SECONDS = 30
+"""Seconds that `clear` waits for each download."""
 
 
 class SharedApp(TestApp):
@@ -38,7 +45,13 @@ class SharedApp(TestApp):
         self._tables = {database.name: list_empty_tables(database) for database in self._databases}
 
     def clear(self) -> None:
-        """Remove all rows, files, responses of the platform, keys and sessions. Restore the clock."""
+        """Remove rows, files, keys, sessions and responses of the platform.
+
+        Waits for downloads and restores the clock.
+        """
+        for thread in threading.enumerate():
+            if thread.name.startswith(DOWNLOAD_THREADS):
+                thread.join(DOWNLOAD_SECONDS)
         self.clock.restore()
         self.platform.routes.clear()
         self.platform.requests.clear()
@@ -88,13 +101,35 @@ def clear_tables(database: Database, tables: list[str]) -> None:
     database.write(work)
 
 
+@contextmanager
+def running_shared_app(
+    data_dir: Path, platform: FakeExchange | Server | None = None, **settings: str
+) -> Iterator[SharedApp]:
+    """A shared application that is closed at the end of the block."""
+    app = SharedApp(data_dir, platform or FakeExchange(), **settings)
+    try:
+        yield app
+    finally:
+        app.clock.restore()
+        app.close()
+
+
+@contextmanager
+def running_wired_app(data_dir: Path) -> Iterator[SharedApp]:
+    """A shared application in front of a platform behind a real connection."""
+    server = Server(base=BASE_PATH)
+    try:
+        with running_shared_app(data_dir, server) as app:
+            yield app
+    finally:
+        server.close()
+
+
 @pytest.fixture(scope="module")
 def module_app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedApp]:
     """Application of a module, in front of a FakeExchange."""
-    app = SharedApp(tmp_path_factory.mktemp("shared"), FakeExchange())
-    yield app
-    app.clock.restore()
-    app.close()
+    with running_shared_app(tmp_path_factory.mktemp("shared")) as app:
+        yield app
 
 
 @pytest.fixture
