@@ -42,7 +42,7 @@ def run(config: Path) -> Run:
 
 @pytest.fixture
 def running_process(config: Path, tmp_path: Path) -> Iterator[Database]:
-    """A process that holds the lock and executes commands, without routes. Returns its house.db.
+    """Running process that executes commands, without routes: its house.db.
 
     A command without a running process builds the application, which takes 0.15 s.
     """

@@ -29,7 +29,7 @@ def rest() -> threading.Event:
 
 @pytest.fixture(scope="module")
 def module_app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedApp]:
-    """Application of the module, in front of a platform behind a real connection."""
+    """Application of the module, with a platform behind a real connection."""
     with running_wired_app(tmp_path_factory.mktemp("shared")) as app:
         yield app
 
