@@ -6,7 +6,7 @@ import logging
 import sys
 import threading
 from collections.abc import Callable, Iterable
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
@@ -173,12 +173,20 @@ class Product:
         )
         self._stop_lock = threading.Lock()
         self._stopped = False
-        self.site = make_site(self.context)
-        self.application: WSGIApplication = make_dispatcher(self.context, self.site)
-        self.site.extensions[BACKGROUND_JOBS] = BackgroundJobs()
-        self.site.extensions[EXPORT_JOBS] = self._export_jobs
         _register_database_probes(self.context)
         self.health.probe("schedules of exports", self.schedule_runner.describe_failures)
+
+    @cached_property
+    def site(self) -> Flask:
+        """Flask application. Built on first use: commands need no routes, which take most of the start."""
+        site = make_site(self.context)
+        site.extensions[BACKGROUND_JOBS] = BackgroundJobs()
+        site.extensions[EXPORT_JOBS] = self._export_jobs
+        return site
+
+    @cached_property
+    def application(self) -> WSGIApplication:
+        return make_dispatcher(self.context, self.site)
 
     def start(self) -> None:
         """Start the consumers and the scheduler."""

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 import pytest
 import requests
+from flask.testing import FlaskClient
 from werkzeug.serving import BaseWSGIServer, WSGIRequestHandler, make_server
 
 from integration import factory
@@ -68,7 +69,11 @@ class TestApp(Records):
         exchange = self._platform if isinstance(self._platform, FakeExchange) else None
         self.product = factory.build(load(None, environment), exchange=exchange)
         self.context = self.product.context
-        self.client = self.product.site.test_client()
+        self.__dict__.pop("client", None)
+
+    @cached_property
+    def client(self) -> FlaskClient:
+        return self.product.site.test_client()
 
     def application(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         return self.product.application(environ, start_response)
