@@ -26,7 +26,7 @@ pytest.register_assert_rewrite("tests.support")
 from integration.sync.plan import list_full_sync_policies
 from tests.support import speedups
 from tests.support.application import app, platform, settings, wired_platform  # noqa: F401
-from tests.support.clock import frozen_clock, movable_clock  # noqa: F401
+from tests.support.clock import frozen_clock, movable_clock, stopped_clock  # noqa: F401
 from tests.support.examples import EXHAUSTIVE
 from tests.support.harness import Product, Simulator, wait_for
 

@@ -11,7 +11,7 @@ from tests.support.scripted_server import Server
 
 
 @dataclass(frozen=True)
-class Wanted:
+class PlatformSettings:
     base_url: str
     user_id: str | None = "1000001"
     api_key: str | None = "a" * 40
@@ -31,21 +31,21 @@ def server() -> Iterator[Server]:
 @pytest.fixture
 def make(server: Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Platform]]:
     monkeypatch.setattr(retry, "GAPS", (0.001,))
-    made: list[Platform] = []
+    platforms: list[Platform] = []
 
     def make(**options: object) -> Platform:
-        platform = client.Platform(Wanted(**{"base_url": f"{server.url}/v1.2", **options}))  # type: ignore[arg-type]
-        made.append(platform)
+        platform = client.Platform(PlatformSettings(**{"base_url": f"{server.url}/v1.2", **options}))  # type: ignore[arg-type]
+        platforms.append(platform)
         return platform
 
     yield make
-    for platform in made:
+    for platform in platforms:
         platform.close()
 
 
 @pytest.fixture
 def login(make: Callable[..., Platform]) -> Callable[..., Platform]:
-    """Makes a platform that logs in, instead of one with an API key."""
+    """Create a platform client that logs in and has no API key."""
     return lambda **options: make(
         user_id=None, api_key=None, email="ann@example.com", password="secret", **options
     )

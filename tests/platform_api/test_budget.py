@@ -5,21 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from integration.core import clock
 from integration.core.errors import PlatformUnreachable
 from integration.platform_api.budget import BACKGROUND, INTERACTIVE, Budget
-
-
-@pytest.fixture
-def at(monkeypatch):
-    """Sets the monotonic clock."""
-    begin = clock.monotonic()
-
-    def at(seconds: float) -> None:
-        monkeypatch.setattr("integration.core.clock.monotonic", lambda: begin + seconds)
-
-    at(0)
-    return at
 
 
 def spend(budget: Budget, count: int) -> None:
@@ -28,18 +15,18 @@ def spend(budget: Budget, count: int) -> None:
             pass
 
 
-def test_a_minutes_requests_may_be_spent_at_once_and_then_trickle(at):
+def test_the_requests_of_a_minute_can_be_sent_at_once_and_are_then_spread(stopped_clock):
     budget = Budget(60, 4)
     spend(budget, 60)
     assert budget.delay() == pytest.approx(1, abs=0.01)
-    at(1.01)
+    stopped_clock.advance(1.01)
     assert budget.delay() == 0
-    at(120)
+    stopped_clock.advance(120)
     spend(budget, 60)
     assert budget.delay() > 0
 
 
-def test_people_do_not_wait_for_the_bucket(at):
+def test_interactive_requests_do_not_wait_for_the_rate_limit(stopped_clock):
     budget = Budget(1, 4)
     spend(budget, 1)
     for _ in range(5):
@@ -48,7 +35,7 @@ def test_people_do_not_wait_for_the_bucket(at):
     assert budget.delay() > 60
 
 
-def test_the_scheduler_leaves_people_a_slot():
+def test_background_requests_leave_a_slot_for_interactive_requests():
     budget = Budget(600, 2)
     with budget.turn(BACKGROUND, 1):
         with ThreadPoolExecutor(1) as pool:
@@ -62,14 +49,14 @@ def test_the_scheduler_leaves_people_a_slot():
                 second.result(30)
 
 
-def test_a_person_is_told_when_every_slot_stays_taken():
+def test_an_interactive_request_fails_if_no_slot_becomes_free():
     budget = Budget(600, 1)
     with budget.turn(INTERACTIVE, 1), pytest.raises(PlatformUnreachable, match="busy"):
         with budget.turn(INTERACTIVE, 0.05):
             pass
 
 
-def test_trouble_halves_the_rate_and_good_answers_bring_it_back(at):
+def test_failures_halve_the_rate_and_successes_restore_it(stopped_clock):
     budget = Budget(600, 4)
     budget.record_failure()
     budget.record_failure()
@@ -82,18 +69,18 @@ def test_trouble_halves_the_rate_and_good_answers_bring_it_back(at):
     assert budget.per_minute == 600
 
 
-def test_the_scheduler_rests_as_long_as_it_was_asked_to(at):
+def test_background_requests_pause_for_retry_after(stopped_clock):
     budget = Budget(600, 4)
     budget.record_failure(retry_after=30)
-    at(29)
+    stopped_clock.advance(29)
     assert 0.9 < budget.delay() < 1.1
     with budget.turn(INTERACTIVE, 0.1):
         pass
-    at(31)
+    stopped_clock.advance(2)
     assert budget.delay() == 0
 
 
-def test_closing_wakes_everybody_who_waits():
+def test_closing_ends_a_waiting_request():
     budget = Budget(1, 1)
     spend(budget, 1)
     threading.Timer(0.05, budget.close).start()

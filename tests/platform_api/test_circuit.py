@@ -9,86 +9,86 @@ from integration.platform_api.circuit import MIN_FAILING_SECONDS, MIN_FAILURES, 
 
 
 @pytest.fixture
-def at(monkeypatch):
+def at(stopped_clock, monkeypatch):
+    """Move the clock to `seconds` after the start of the test."""
     begin = clock.monotonic()
 
     def at(seconds):
-        monkeypatch.setattr("integration.core.clock.monotonic", lambda: begin + seconds)
+        stopped_clock.advance(begin + seconds - clock.monotonic())
 
     monkeypatch.setattr("integration.core.backoff.random.uniform", lambda _low, high: high)
-    at(0)
     return at
 
 
-def fail(broken, times=MIN_FAILURES):
+def fail(breaker, times=MIN_FAILURES):
     for _ in range(times):
-        broken.record_failure()
+        breaker.record_failure()
 
 
-def test_a_short_disturbance_opens_nothing_however_many_fail(at):
-    one = Circuit()
-    fail(one, 100)
+def test_many_failures_within_a_short_time_do_not_open_the_circuit(at):
+    breaker = Circuit()
+    fail(breaker, 100)
     at(MIN_FAILING_SECONDS - 1)
-    fail(one, 100)
-    one.admit()
-    assert one.open_since is None
+    fail(breaker, 100)
+    breaker.admit()
+    assert breaker.open_since is None
 
 
-def test_a_long_quiet_before_the_first_failure_does_not_count(at):
-    one = Circuit()
+def test_time_before_the_first_failure_does_not_open_the_circuit(at):
+    breaker = Circuit()
     at(3600)
-    fail(one, 100)
-    assert one.open_since is None
+    fail(breaker, 100)
+    assert breaker.open_since is None
 
 
-def test_one_that_works_among_those_that_fail_keeps_it_closed(at):
-    one = Circuit()
+def test_occasional_successes_keep_the_circuit_closed(at):
+    breaker = Circuit()
     for second in range(300):
         at(second)
-        one.record_failure()
+        breaker.record_failure()
         if second % 10 == 0:
-            one.record_success()
-    assert one.open_since is None
+            breaker.record_success()
+    assert breaker.open_since is None
 
 
-def test_while_it_is_open_one_request_finds_out_and_the_gaps_grow(at):
-    one = Circuit()
-    one.record_failure()
+def test_an_open_circuit_admits_single_probes_after_growing_gaps(at):
+    breaker = Circuit()
+    breaker.record_failure()
     at(MIN_FAILING_SECONDS)
-    fail(one)
-    assert one.open_since is not None
+    fail(breaker)
+    assert breaker.open_since is not None
     now, gaps = MIN_FAILING_SECONDS, []
     for _ in range(6):
         with pytest.raises(CircuitOpen):
-            one.admit()
-        left = one.seconds_until_probe
+            breaker.admit()
+        left = breaker.seconds_until_probe
         now += left + 0.001
         at(now)
-        one.admit()
+        breaker.admit()
         with pytest.raises(CircuitOpen):
-            one.admit()
-        one.record_failure()
+            breaker.admit()
+        breaker.record_failure()
         gaps.append(round(left))
     assert gaps[0] == circuit.PROBE_GAPS[0]
     assert gaps == sorted(gaps)
     assert gaps[-1] == circuit.PROBE_GAPS[-1]
-    one.record_success()
-    one.admit()
-    assert one.seconds_until_probe == 0
+    breaker.record_success()
+    breaker.admit()
+    assert breaker.seconds_until_probe == 0
 
 
-def test_a_request_that_never_came_back_is_not_waited_for(at):
-    one = Circuit()
-    one.record_failure()
+def test_a_probe_without_a_result_is_replaced_after_its_timeout(at):
+    breaker = Circuit()
+    breaker.record_failure()
     at(MIN_FAILING_SECONDS)
-    fail(one)
+    fail(breaker)
     at(200)
-    one.admit()
+    breaker.admit()
     at(200 + circuit.PROBE_TIMEOUT_SECONDS)
-    one.admit()
+    breaker.admit()
 
 
-def test_people_may_always_ask_and_what_works_for_them_opens_it_for_all(at):
+def test_an_interactive_success_closes_the_circuit_for_background_requests(at):
     budget = Budget(600, 4)
     budget.record_failure()
     at(MIN_FAILING_SECONDS)
@@ -96,10 +96,10 @@ def test_people_may_always_ask_and_what_works_for_them_opens_it_for_all(at):
         budget.record_failure()
     with pytest.raises(CircuitOpen), budget.turn(BACKGROUND, 1):
         pass
-    standing = budget.state()
-    assert standing.open_since is not None
-    assert 0 < standing.again <= circuit.PROBE_GAPS[-1]
-    assert standing.per_minute < standing.full == 600
+    state = budget.state()
+    assert state.open_since is not None
+    assert 0 < state.again <= circuit.PROBE_GAPS[-1]
+    assert state.per_minute < state.full == 600
     with budget.turn(INTERACTIVE, 1):
         budget.record_success()
     assert budget.state().open_since is None

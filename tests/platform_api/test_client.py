@@ -29,7 +29,7 @@ def page(*ids: int) -> dict:
     return {"data": [{"id": number} for number in ids], "total": len(ids)}
 
 
-def test_it_sends_both_credential_headers_and_compact_filters(server, make):
+def test_a_request_has_both_credential_headers_and_compact_filters(server, make):
     server.routes["/v1.2/cdrs"] = lambda request, reply: reply.json(page(1, 2))
     found = make().page("cdrs", filter=[("live_id", "in", [4278000101])], sort="id", dir="ASC", limit=50)
     assert [document.values["id"] for document in found.records] == [1, 2]
@@ -47,10 +47,10 @@ def test_it_sends_both_credential_headers_and_compact_filters(server, make):
 
 
 @pytest.mark.parametrize(("kind", "header"), [("basic", "Authorization"), ("token", "X-Auth-Token")])
-def test_it_passes_a_callers_credentials_in_their_own_header_only(server, make, kind, header):
+def test_credentials_of_a_client_are_sent_in_their_own_header_only(server, make, kind, header):
     server.routes["*"] = lambda request, reply: reply.json({"message": "no", "errors": []}, 401)
-    answer = make().get("/me", credentials=("7", "theirs", kind), check=False)
-    assert answer.status == 401
+    response = make().get("/me", credentials=("7", "invalid", kind), check=False)
+    assert response.status == 401
     assert len(server.requests) == 1
     headers = server.requests[0].headers
     assert header in headers
@@ -58,15 +58,15 @@ def test_it_passes_a_callers_credentials_in_their_own_header_only(server, make, 
     assert "a" * 40 not in json.dumps(headers)
 
 
-def test_an_answer_tells_the_platforms_own_time(server, make):
+def test_a_response_has_the_time_of_the_platform(server, make):
     server.routes["*"] = lambda request, reply: reply.json({"data": {}})
-    answer = make().get("/ping")
-    assert answer.date is not None
-    assert abs(answer.date.timestamp() - time.time()) < 60
+    response = make().get("/ping")
+    assert response.date is not None
+    assert abs(response.date.timestamp() - time.time()) < 60
 
 
 @pytest.mark.parametrize("status", [500, 502, 503, 429])
-def test_a_get_is_repeated_until_it_succeeds(server, make, status):
+def test_a_get_is_retried_until_it_succeeds(server, make, status):
     def route(request, reply):
         if len(server.requests) < 3:
             reply.json({"message": "later", "errors": []}, status)
@@ -81,7 +81,7 @@ def test_a_get_is_repeated_until_it_succeeds(server, make, status):
     assert platform.budget.per_minute < 600
 
 
-def test_a_get_is_given_up_after_its_tries(server, make):
+def test_a_get_fails_after_its_tries(server, make):
     server.routes["*"] = lambda request, reply: reply.json({"message": "down", "errors": []}, 503)
     platform = make()
     with pytest.raises(PlatformBroken, match="down") as caught:
@@ -92,10 +92,10 @@ def test_a_get_is_given_up_after_its_tries(server, make):
     assert platform.unreachable_since is not None
     with pytest.raises(PlatformBroken):
         platform.get("/cdrs", tries=3)
-    assert len(server.requests) == before + 1, "while the platform is away, one try must do"
+    assert len(server.requests) == before + 1, "an unreachable platform gets one try"
 
 
-def test_it_waits_as_long_as_retry_after_says(server, make):
+def test_a_retry_waits_for_retry_after(server, make):
     times = []
 
     def route(request, reply):
@@ -110,7 +110,7 @@ def test_it_waits_as_long_as_retry_after_says(server, make):
     assert times[1] - times[0] >= 0.99
 
 
-def test_a_long_retry_after_is_left_to_the_caller_and_rests_the_scheduler(server, make):
+def test_a_long_retry_after_is_an_error_and_pauses_background_requests(server, make):
     server.routes["*"] = lambda request, reply: reply.json({"message": "later"}, 429, {"Retry-After": "600"})
     platform = make()
     with pytest.raises(PlatformThrottled) as caught:
@@ -121,7 +121,7 @@ def test_a_long_retry_after_is_left_to_the_caller_and_rests_the_scheduler(server
 
 
 @pytest.mark.parametrize("method", ["POST", "PATCH", "DELETE"])
-def test_what_changes_something_is_never_repeated(server, make, method):
+def test_a_write_is_never_retried(server, make, method):
     server.routes["/v1.2/calls"] = lambda request, reply: reply.json({"message": "oops"}, 503)
     server.routes["/v1.2/cut"] = lambda request, reply: reply.raw(b"", close=True)
     platform = make()
@@ -132,13 +132,13 @@ def test_what_changes_something_is_never_repeated(server, make, method):
     assert len(server.requests) == 2
 
 
-def test_it_passes_any_status_on_when_asked_not_to_check(server, make):
+def test_without_check_any_status_is_returned(server, make):
     server.routes["*"] = lambda request, reply: reply.json({"message": "no phone"}, 412)
-    answer = make().send("POST", "/calls", {"to": "1"}, check=False)
-    assert (answer.status, json.loads(answer.body)) == (412, {"message": "no phone"})
+    response = make().send("POST", "/calls", {"to": "1"}, check=False)
+    assert (response.status, json.loads(response.body)) == (412, {"message": "no phone"})
 
 
-def test_301_is_the_success_of_a_patch_and_never_followed(server, make):
+def test_status_301_is_success_for_patch_and_an_error_for_get(server, make):
     server.routes["/v1.2/calls/7"] = lambda request, reply: reply.json(
         {"data": {"id": 7}}, 301, {"Location": f"{server.url}/elsewhere"}
     )
@@ -149,7 +149,7 @@ def test_301_is_the_success_of_a_patch_and_never_followed(server, make):
     assert {request.path for request in server.requests} == {"/v1.2/calls/7"}
 
 
-def test_refusals_say_what_the_platform_said_and_are_not_repeated(server, make):
+def test_a_refusal_has_the_message_of_the_platform_and_is_not_retried(server, make):
     server.routes["*"] = lambda request, reply: reply.json(
         {
             "message": "Validation error",
@@ -180,7 +180,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("fault", BROKEN)
-def test_an_unusable_answer_is_told_as_what_it_is(server, make, fault):
+def test_an_invalid_response_raises_the_matching_error(server, make, fault):
     data, error = BROKEN[fault]
     server.routes["*"] = lambda request, reply: reply.raw(data, close=True)
     platform = make()
@@ -193,7 +193,7 @@ def test_an_unusable_answer_is_told_as_what_it_is(server, make, fault):
 
 
 @pytest.mark.parametrize("part", ["headers", "body"])
-def test_a_dripping_answer_ends_at_the_deadline_of_the_whole_request(server, make, part):
+def test_a_slow_response_ends_at_the_deadline_of_the_request(server, make, part):
     def drip(request, reply):
         reply.raw(OK + (b"Content-Length: 100000\r\n\r\n" if part == "body" else b"X-Slow: "), close=True)
         for _ in range(1000):
@@ -209,7 +209,7 @@ def test_a_dripping_answer_ends_at_the_deadline_of_the_whole_request(server, mak
     assert 0.5 < time.monotonic() - begin < 20
 
 
-def test_an_answer_may_take_all_its_time_and_a_file_may_not_be_silent_for_long(
+def test_a_response_can_take_its_timeout_and_a_download_only_the_read_timeout(
     server, make, monkeypatch, tmp_path
 ):
     def late(request, reply):
@@ -224,7 +224,7 @@ def test_an_answer_may_take_all_its_time_and_a_file_may_not_be_silent_for_long(
         platform.download("/monitors/1.mp3", tmp_path / "1.mp3", seconds=5)
 
 
-def test_an_answer_larger_than_can_be_held_is_refused(server, make, monkeypatch):
+def test_a_response_above_the_size_limit_is_an_error(server, make, monkeypatch):
     monkeypatch.setattr("integration.platform_api.session.JSON_LIMIT", 1000)
     server.routes["*"] = lambda request, reply: reply.json(
         {"data": [{"id": 1, "text": "x" * 2000}], "total": 1}
@@ -233,19 +233,19 @@ def test_an_answer_larger_than_can_be_held_is_refused(server, make, monkeypatch)
         make().get("/cdrs", tries=1)
 
 
-def test_it_says_when_nobody_is_there(make):
+def test_a_refused_connection_is_reported(make):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         with pytest.raises(PlatformUnreachable, match="refuses connections"):
             make(base_url=f"http://127.0.0.1:{taken.getsockname()[1]}").get("/cdrs", tries=1)
 
 
-def test_it_says_when_the_name_is_unknown(make):
+def test_an_unknown_host_is_reported(make):
     with pytest.raises(PlatformUnreachable, match="cannot be resolved"):
-        make(base_url="http://nobody.invalid/v1.2").get("/cdrs", tries=1)
+        make(base_url="http://unknown.invalid/v1.2").get("/cdrs", tries=1)
 
 
-def test_it_trusts_the_authorities_of_the_system_only(make, monkeypatch, tmp_path):
+def test_only_certificate_authorities_of_the_system_are_trusted(make, monkeypatch, tmp_path):
     authority = trustme.CA()
     issued = authority.issue_cert("127.0.0.1")
     authority.cert_pem.write_to_path(tmp_path / "ca.pem")
@@ -265,7 +265,7 @@ def test_it_trusts_the_authorities_of_the_system_only(make, monkeypatch, tmp_pat
         simulator.stop()
 
 
-def test_no_more_requests_than_allowed_are_under_way(server, make):
+def test_concurrent_requests_are_limited_to_max_concurrency(server, make):
     active, most, lock = 0, 0, threading.Lock()
     gate = threading.Event()
 
@@ -288,7 +288,7 @@ def test_no_more_requests_than_allowed_are_under_way(server, make):
     assert most == 3
 
 
-def test_a_bad_key_is_shown_to_people_and_not_tried_at_once_again(server, make):
+def test_an_invalid_key_is_reported_and_sent_once(server, make):
     server.routes["*"] = lambda request, reply: reply.json({"message": "Unauthorized", "errors": []}, 401)
     platform = make()
     for _ in range(3):
@@ -298,19 +298,18 @@ def test_a_bad_key_is_shown_to_people_and_not_tried_at_once_again(server, make):
     assert "platform.api_key" in platform.problem
 
 
-def test_it_pings_only_after_five_minutes_of_silence(server, make, monkeypatch):
+def test_a_ping_is_sent_after_five_minutes_without_requests(server, make, movable_clock):
     server.routes["*"] = lambda request, reply: reply.json({"data": {"response": "Pong"}})
     platform = make()
     assert not platform.keep_alive()
-    later = time.monotonic() + 301
-    monkeypatch.setattr("integration.core.clock.monotonic", lambda: later)
+    movable_clock.advance(301)
     assert platform.keep_alive()
     assert not platform.keep_alive()
     assert [request.path for request in server.requests] == ["/v1.2/ping"]
 
 
 @pytest.mark.parametrize("headers_come", ["before", "after"])
-def test_closing_cuts_what_is_under_way(server, make, headers_come):
+def test_closing_cancels_a_running_request(server, make, headers_come):
     begun, closed = threading.Event(), threading.Event()
 
     def hang(request, reply):
@@ -324,17 +323,17 @@ def test_closing_cuts_what_is_under_way(server, make, headers_come):
     server.routes["*"] = hang
     platform = make(timeout=60)
     with ThreadPoolExecutor(1) as pool:
-        asked = pool.submit(platform.get, "/cdrs")
+        request = pool.submit(platform.get, "/cdrs")
         assert begun.wait(30)
         platform.close()
         closed.set()
         with pytest.raises((PlatformUnreachable, PlatformBroken)):
-            asked.result(30)
+            request.result(30)
     with pytest.raises(PlatformUnreachable, match="stopping"):
         platform.get("/cdrs")
 
 
-def test_no_credential_stands_in_an_error_or_a_representation(server, make):
+def test_errors_and_representations_contain_no_credential(server, make):
     server.routes["*"] = lambda request, reply: reply.json({"message": "no"}, 403)
     platform = make()
     with pytest.raises(PlatformRefused) as caught:
@@ -348,7 +347,7 @@ def test_no_credential_stands_in_an_error_or_a_representation(server, make):
         assert "a" * 40 not in text
 
 
-def test_the_transport_knows_one_host_only():
-    door = exchange.Exchange("http://127.0.0.1:9/v1.2", 1)
-    with pytest.raises(ValueError, match="slash"), door.send("GET", "@example.com/", {}, None, 1):
+def test_a_path_cannot_change_the_host():
+    transport = exchange.Exchange("http://127.0.0.1:9/v1.2", 1)
+    with pytest.raises(ValueError, match="slash"), transport.send("GET", "@example.com/", {}, None, 1):
         pass

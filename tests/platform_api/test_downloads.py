@@ -16,15 +16,15 @@ KIND = "audio/mpeg3"
 
 @pytest.fixture
 def fetch(make, tmp_path):
-    """Downloads /monitors/7.mp3 as a recording."""
+    """Download /monitors/7.mp3 as a recording."""
 
     def fetch(**options):
         target = tmp_path / "recordings" / "2026" / "09" / "02" / "7.mp3"
-        asked = {name: options.pop(name) for name in ("seconds", "arrival") if name in options}
+        call_options = {name: options.pop(name) for name in ("seconds", "arrival") if name in options}
         expected = downloads.Expected(
             **{"size": len(SOUND), "check_head": file_types.check_mp3_head, **options}
         )
-        return make().download("/monitors/7.mp3", target, expected, **asked)
+        return make().download("/monitors/7.mp3", target, expected, **call_options)
 
     fetch.folder = tmp_path
     return fetch
@@ -34,7 +34,7 @@ def names(folder):
     return sorted(path.name for path in folder.rglob("*") if not path.is_dir())
 
 
-def test_a_good_file_arrives_whole(server, fetch):
+def test_a_valid_file_is_stored_completely(server, fetch):
     server.routes["*"] = lambda request, reply: reply.content(SOUND, KIND)
     found = fetch()
     assert found == downloads.DownloadedFile(len(SOUND), hashlib.sha256(SOUND).hexdigest(), KIND)
@@ -61,14 +61,14 @@ WRONG = {
 
 
 ONLY_BY_SIZE = {"no length and an early end", "one byte too many", "another length announced"}
-"""What nothing tells from a whole file where the record does not say its size."""
+"""Faults that only the size in the record can detect."""
 
 
 @pytest.mark.parametrize(
     ("fault", "sized"),
     [(fault, True) for fault in WRONG] + [(fault, False) for fault in WRONG if fault not in ONLY_BY_SIZE],
 )
-def test_a_wrong_file_never_gets_its_final_name(server, fetch, fault, sized):
+def test_a_wrong_file_is_not_stored(server, fetch, fault, sized):
     server.routes["*"] = lambda request, reply: reply.raw(WRONG[fault], close=True)
     with pytest.raises(PlatformBroken):
         fetch(size=len(SOUND) if sized else None)
@@ -77,7 +77,7 @@ def test_a_wrong_file_never_gets_its_final_name(server, fetch, fault, sized):
     assert fetch().size == len(SOUND)
 
 
-def test_a_wrong_file_says_nothing_of_the_platform_and_a_cut_one_does(server, make, tmp_path):
+def test_only_a_truncated_file_counts_as_a_failure_of_the_platform(server, make, tmp_path):
     platform = make()
     server.routes["*"] = lambda request, reply: reply.content(b"not a recording at all", KIND)
     with pytest.raises(downloads.WrongFile):
@@ -91,22 +91,22 @@ def test_a_wrong_file_says_nothing_of_the_platform_and_a_cut_one_does(server, ma
     assert platform.unreachable_since is not None
 
 
-def test_a_file_that_is_packed_though_nobody_asked_arrives_unpacked(server, fetch):
+def test_a_compressed_response_is_stored_decompressed(server, fetch):
     packed = gzip.compress(SOUND)
     head = HEAD + b"Content-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(packed)
     server.routes["*"] = lambda request, reply: reply.raw(head + packed, close=True)
     assert fetch().sha256 == hashlib.sha256(SOUND).hexdigest()
 
 
-def test_what_nobody_tells_the_length_of_must_come_twice_the_same(server, fetch):
-    whole = HEAD + b"Connection: close\r\n\r\n" + SOUND
-    answers = iter([whole[:-10], whole, whole, whole])
-    server.routes["*"] = lambda request, reply: reply.raw(next(answers), close=True)
+def test_a_file_without_a_length_needs_two_equal_downloads(server, fetch):
+    complete = HEAD + b"Connection: close\r\n\r\n" + SOUND
+    responses = iter([complete[:-10], complete, complete, complete])
+    server.routes["*"] = lambda request, reply: reply.raw(next(responses), close=True)
     with pytest.raises(PlatformBroken, match="two downloads of the file differ"):
         fetch(size=None)
     assert names(fetch.folder) == []
     assert fetch(size=None).size == len(SOUND)
-    assert next(answers, None) is None
+    assert next(responses, None) is None
 
 
 def without_length(content: bytes) -> bytes:
@@ -117,7 +117,7 @@ def fails_after(size: int):
     return lambda file: f"no end after {size}"
 
 
-def test_a_file_without_a_length_and_with_a_cut_end_is_refused_until_the_problem_is_accepted(server, fetch):
+def test_a_file_without_a_length_and_with_a_truncated_end_is_refused_until_the_problem_is_accepted(server, fetch):
     server.routes["*"] = lambda request, reply: reply.raw(without_length(SOUND), close=True)
     with pytest.raises(PlatformBroken) as caught:
         fetch(size=None, check_end=fails_after(9))
@@ -128,7 +128,7 @@ def test_a_file_without_a_length_and_with_a_cut_end_is_refused_until_the_problem
     assert (found.size, found.doubt) == (len(SOUND), "the file seems to be cut: no end after 9")
 
 
-def test_a_file_with_its_announced_length_is_complete_and_a_cut_end_is_a_doubt(server, fetch):
+def test_a_file_with_its_announced_length_is_stored_with_a_doubt_about_its_end(server, fetch):
     server.routes["*"] = lambda request, reply: reply.content(SOUND, KIND)
     found = fetch(size=None, check_end=fails_after(9))
     assert (found.size, found.doubt) == (len(SOUND), "the file seems to be cut: no end after 9")
@@ -144,7 +144,7 @@ def test_another_status_is_an_error_not_a_file(server, fetch, status, error):
     assert names(fetch.folder) == []
 
 
-def test_a_drip_ends_at_the_deadline_and_leaves_nothing(server, fetch):
+def test_a_slow_download_ends_at_the_deadline_and_leaves_no_file(server, fetch):
     def drip(request, reply):
         reply.raw(HEAD + b"Content-Length: %d\r\n\r\n" % len(SOUND) + SOUND[:4], close=True)
         for _ in range(1000):
@@ -160,7 +160,7 @@ def test_a_drip_ends_at_the_deadline_and_leaves_nothing(server, fetch):
     assert names(fetch.folder) == []
 
 
-def test_a_file_without_end_stops_at_the_limit(server, fetch):
+def test_an_endless_file_stops_at_the_size_limit(server, fetch):
     def endless(request, reply):
         reply.raw(HEAD + b"Connection: close\r\n\r\n" + SOUND[:4], close=True)
         while not server.stopping.is_set():
@@ -172,7 +172,7 @@ def test_a_file_without_end_stops_at_the_limit(server, fetch):
     assert names(fetch.folder) == []
 
 
-def test_a_disk_that_is_full_leaves_nothing(server, fetch, monkeypatch):
+def test_a_full_disk_leaves_no_file(server, fetch, monkeypatch):
     server.routes["*"] = lambda request, reply: reply.content(SOUND, KIND)
 
     def full(_descriptor):
@@ -184,7 +184,7 @@ def test_a_disk_that_is_full_leaves_nothing(server, fetch, monkeypatch):
     assert names(fetch.folder) == []
 
 
-def test_a_symbolic_link_leads_the_bytes_nowhere(server, fetch, tmp_path):
+def test_a_symbolic_link_at_the_partial_file_is_not_followed(server, fetch, tmp_path):
     victim = tmp_path / "victim"
     victim.write_bytes(b"precious")
     folder = tmp_path / "recordings" / "2026" / "09" / "02"
@@ -196,7 +196,7 @@ def test_a_symbolic_link_leads_the_bytes_nowhere(server, fetch, tmp_path):
     assert victim.read_bytes() == b"precious"
 
 
-def test_a_new_folders_name_is_made_durable_in_its_parent(server, fetch, monkeypatch):
+def test_new_folders_are_synced_in_their_parents(server, fetch, monkeypatch):
     synced = []
     real = atomic_files.fsync_path
     monkeypatch.setattr(atomic_files, "fsync_path", lambda folder: (synced.append(folder), real(folder)))

@@ -20,6 +20,7 @@ class Clock:
         self._real = clock.unix, clock.monotonic
         self._ahead = self._passed = 0.0
         self._frozen_at: float | None = None
+        self._stopped_at: float | None = None
         self._is_installed = False
 
     def unix(self) -> float:
@@ -27,7 +28,7 @@ class Clock:
         return self._real[0]() + self._ahead if self._frozen_at is None else self._frozen_at
 
     def monotonic(self) -> float:
-        return self._real[1]() + self._passed
+        return (self._real[1]() if self._stopped_at is None else self._stopped_at) + self._passed
 
     def advance(self, seconds: float = 0.0, **units: float) -> None:
         """Move both clocks by `seconds` plus `timedelta(**units)`.
@@ -56,12 +57,17 @@ class Clock:
         self.set(self.unix() if moment is None else moment)
         self._frozen_at = self.unix() if moment is None else to_unix(moment)
 
+    def stop(self) -> None:
+        """Stop both clocks. `advance` and `set` still move them."""
+        self.freeze()
+        self._stopped_at = self._real[1]()
+
     def restore(self) -> None:
         """Return to the real time."""
         clock.unix, clock.monotonic = self._real
         self._is_installed = False
         self._ahead = self._passed = 0.0
-        self._frozen_at = None
+        self._frozen_at = self._stopped_at = None
 
 
 def to_unix(moment: str | float) -> float:
@@ -85,4 +91,11 @@ def movable_clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[Clock]:
 def frozen_clock(movable_clock: Clock) -> Clock:
     """A clock whose wall time moves by `advance` and `set` only."""
     movable_clock.freeze(1_790_000_000.0)
+    return movable_clock
+
+
+@pytest.fixture
+def stopped_clock(movable_clock: Clock) -> Clock:
+    """Clock whose wall time and monotonic time move only by `advance` and `set`."""
+    movable_clock.stop()
     return movable_clock

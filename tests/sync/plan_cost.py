@@ -1,4 +1,4 @@
-"""Requests a day that the sync plan sends to the platform, and the plan as a Markdown table."""
+"""Estimate of the requests per day of the sync plan; plan as Markdown."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ from integration.sync.plan import (
 
 @dataclass(frozen=True, slots=True)
 class OfficeProfile:
-    """Size of an office for the estimate. `records`: number of records that are read one by one."""
+    """Size of an office for the estimate.
+
+    `records`: number of records that are read one by one, by collection.
+    """
 
     records: dict[str, int]
     hours_with_calls: float = 4.0
@@ -33,7 +36,10 @@ TYPICAL_OFFICE = OfficeProfile(
 def estimate_requests_per_day(
     policy: Policy, settings: Settings, office: OfficeProfile = TYPICAL_OFFICE
 ) -> int:
-    """Estimate the requests a day for one collection, without the pages of full syncs of long collections."""
+    """Estimate the requests per day for one collection.
+
+    A full sync counts as one request, although a long collection needs one per page.
+    """
     if policy.kind == "live":
         polls = office.hours_with_calls * HOUR / settings.sync.live_interval
         return round(polls + (24 - office.hours_with_calls) * HOUR / LIST_REFRESH_SECONDS)

@@ -23,7 +23,7 @@ class TestBackoff:
 
     @pytest.fixture
     def fail(self, backoff):
-        """A run that sends one request, which fails. Returns whether it was sent."""
+        """Run one failing request; return whether it was sent."""
 
         def fail(name, error=None):
             try:
@@ -34,27 +34,29 @@ class TestBackoff:
 
         return fail
 
-    def test_a_failing_collection_is_asked_for_once_a_minute_at_most(self, backoff, fail, movable_clock):
-        asked = 0
+    def test_a_failing_collection_is_requested_at_most_once_a_minute(self, backoff, fail, movable_clock):
+        sent = 0
         for _ in range(3600):
             movable_clock.advance(1)
-            asked += fail("sms")
-        assert 10 <= asked <= 60
+            sent += fail("sms")
+        assert 10 <= sent <= 60
         assert backoff.seconds_left("sms") <= collection_backoff.MAX_PAUSE_SECONDS * 1.3
 
-    def test_it_rests_as_long_as_the_platform_asked(self, backoff, fail, movable_clock):
+    def test_a_pause_lasts_as_long_as_retry_after(self, backoff, fail, movable_clock):
         fail("sms", PlatformBroken("down", status=503, retry_after=1800))
         movable_clock.advance(1790)
         assert backoff.is_paused("sms")
         movable_clock.advance(11)
         assert not backoff.is_paused("sms")
 
-    def test_one_that_fails_holds_up_no_other(self, backoff, fail):
+    def test_a_failing_collection_pauses_no_other(self, backoff, fail):
         fail("sms")
         assert backoff.is_paused("sms")
         assert not backoff.is_paused("cdrs")
 
-    def test_the_first_success_after_an_outage_wakes_all(self, backoff, fail, recoveries, movable_clock):
+    def test_the_first_success_after_an_outage_ends_all_pauses(
+        self, backoff, fail, recoveries, movable_clock
+    ):
         for name in ("sms", "cdrs", "monitors"):
             fail(name)
         movable_clock.advance(100)
@@ -64,7 +66,7 @@ class TestBackoff:
         assert recoveries == [1]
         assert not backoff.is_paused("sms")
 
-    def test_a_success_while_all_is_well_wakes_no_failing_one(self, backoff, fail, recoveries, movable_clock):
+    def test_a_success_without_an_outage_ends_no_pause(self, backoff, fail, recoveries, movable_clock):
         movable_clock.advance(30)
         backoff.run("cdrs", lambda: 1)
         fail("sms")
@@ -73,7 +75,7 @@ class TestBackoff:
         assert recoveries == []
         assert backoff.is_paused("sms")
 
-    def test_one_that_the_platform_refuses_is_shown_and_not_woken_with_the_others(
+    def test_a_refused_collection_is_shown_and_paused_beyond_an_outage(
         self, simulated, backoff, fail, recoveries, movable_clock
     ):
         assert not backoff.run("sms", lambda: raise_error(PlatformRefused("no", status=403)))
@@ -94,7 +96,7 @@ def raise_error(error):
 
 
 class TestRunsWithoutRequests:
-    """Before the initial sync is complete, a run of day counts sends no request."""
+    """A run of day counts before the initial sync sends no request."""
 
     @pytest.fixture
     def sync_jobs(self, simulated):

@@ -9,8 +9,8 @@ from integration.sync.plan import FILES_OF, PLAN
 from integration.sync.reading import full_sync
 
 
-class Told:
-    """A progress that wants the work to end after so many reports; None: never."""
+class RecordedProgress:
+    """Progress that records reports and cancels the work after `ends_after` of them."""
 
     def __init__(self, ends_after=None):
         self.facts = []
@@ -26,13 +26,15 @@ class Told:
 
 @pytest.fixture
 def sync(simulated):
-    """Does the command as the process that writes does it."""
-    return lambda progress=None, **arguments: commands.sync(simulated.context, arguments, progress or Told())
+    """Run the command `sync` as the writer does."""
+    return lambda progress=None, **arguments: commands.sync(
+        simulated.context, arguments, progress or RecordedProgress()
+    )
 
 
-def test_a_first_pass_brings_everything_and_its_files(simulated, sync):
-    told = Told()
-    result = sync(told)
+def test_a_first_sync_stores_every_collection_and_its_files(simulated, sync):
+    progress = RecordedProgress()
+    result = sync(progress)
     assert [row["collection"] for row in result["rows"]] == list(PLAN)
     assert result["complete"] is True
     assert all(row["error"] is None for row in result["rows"])
@@ -40,36 +42,36 @@ def test_a_first_pass_brings_everything_and_its_files(simulated, sync):
     assert result["files"] == {"fetched": expected, "have": expected, "waiting": 0, "error": None}
     cdrs = next(row for row in result["rows"] if row["collection"] == "cdrs")
     assert cdrs["rows"] == cdrs["read"] == cdrs["new"] == len(simulated.records("cdrs"))
-    assert {"collection": "cdrs", "done": cdrs["rows"], "total": cdrs["rows"]} in told.facts
+    assert {"collection": "cdrs", "done": cdrs["rows"], "total": cdrs["rows"]} in progress.facts
 
 
-def test_a_request_that_is_cut_since_the_process_ends_is_left_for_its_successor(simulated, sync):
-    class Ending(Told):
+def test_a_sync_cancelled_by_the_end_of_the_process_is_unfinished_without_failure(simulated, sync):
+    class Ending(RecordedProgress):
         def __call__(self, **facts):
             super().__call__(**facts)
             if len(self.facts) == 1:
                 self.ends_after = 1
                 simulated.context.platform.close()
 
-    told = Ending(2)
+    progress = Ending(2)
     with pytest.raises(Unfinished) as caught:
-        sync(told, resources=["cdrs"], full=True)
+        sync(progress, resources=["cdrs"], full=True)
     assert caught.value.arguments["resources"] == ["cdrs"]
     assert (simulated.state("cdrs").failures, simulated.state("cdrs").last_error) == (0, None)
 
 
-def test_a_second_pass_reads_only_what_is_new_unless_all_is_asked_for(simulated, sync):
+def test_a_second_sync_reads_only_new_records_unless_full_is_requested(simulated, sync):
     sync(files=False)
-    made = simulated.play("plain_answered")
-    again = sync(resources=["cdrs"], files=False)["rows"][0]
-    assert again["new"] == len(made["cdr_ids"])
-    assert again["read"] < len(simulated.records("cdrs"))
+    played = simulated.play("plain_answered")
+    repeated = sync(resources=["cdrs"], files=False)["rows"][0]
+    assert repeated["new"] == len(played["cdr_ids"])
+    assert repeated["read"] < len(simulated.records("cdrs"))
     assert sync(resources=["cdrs"], files=False, full=True)["rows"][0]["read"] == len(
         simulated.records("cdrs")
     )
 
 
-def test_collections_are_named_by_path_or_table_and_files_go_with_theirs(simulated, sync):
+def test_a_sync_of_named_collections_downloads_only_their_files(simulated, sync):
     result = sync(resources=["/cdrs", "cdr", "sms"])
     assert [row["collection"] for row in result["rows"]] == ["cdrs", "sms"]
     assert result["files"] is None
@@ -77,7 +79,7 @@ def test_collections_are_named_by_path_or_table_and_files_go_with_theirs(simulat
     assert list(simulated.data_dir.glob("recordings")) == []
 
 
-def test_every_unknown_name_is_told_at_once():
+def test_an_error_lists_every_unknown_collection():
     with pytest.raises(ConfigurationError) as caught:
         commands.resolve_collections(["cdrz", "cdrs", "callmeback/buttons", "nonsense"])
     cdrz, buttons, nonsense = caught.value.mistakes
@@ -87,7 +89,7 @@ def test_every_unknown_name_is_told_at_once():
 
 
 @pytest.mark.exhaustive
-def test_what_fails_is_told_and_the_rest_is_done(simulated, sync):
+def test_a_failed_collection_is_reported_and_others_are_synced(simulated, sync):
     simulated.faults("status=403@/sms,wrong-file=html@/voicemessages/*.mp3")
     result = sync()
     rows = {row["collection"]: row for row in result["rows"]}
@@ -99,19 +101,17 @@ def test_what_fails_is_told_and_the_rest_is_done(simulated, sync):
     assert result["files"]["error"]
 
 
-def test_a_file_that_fails_once_is_tried_again_in_the_same_pass(simulated, sync):
+def test_a_failed_download_is_retried_in_the_same_sync(simulated, sync):
     simulated.faults("wrong-file=zero*1@/voicemessages/*.mp3")
     assert sync(resources=["voicemessages"])["complete"] is True
 
 
 @pytest.mark.parametrize("ends_after", [1, 4, 9, 14, 25])
-def test_work_that_is_handed_on_loses_nothing_and_does_nothing_twice(
-    simulated, sync, monkeypatch, ends_after
-):
-    """As when a starting `serve` takes over: the rest is asked of it, and its result is the result."""
+def test_an_interrupted_sync_resumes_with_its_remaining_arguments(simulated, sync, monkeypatch, ends_after):
+    """A command is interrupted like this when `serve` starts and finishes it."""
     monkeypatch.setattr(full_sync, "page_limit", lambda failures: 20)
     with pytest.raises(Unfinished) as caught:
-        sync(Told(ends_after), full=True, resources=["users", "cdrs", "monitors"])
+        sync(RecordedProgress(ends_after), full=True, resources=["users", "cdrs", "monitors"])
     result = sync(**caught.value.arguments)
     assert result["complete"] is True
     assert [row["collection"] for row in result["rows"] if row["collection"] in ("users", "cdrs")] == [
@@ -122,10 +122,10 @@ def test_work_that_is_handed_on_loses_nothing_and_does_nothing_twice(
     assert result["files"]["have"] == len(simulated.records("monitors"))
 
 
-def test_a_walk_that_is_handed_on_goes_on_where_it_was(simulated, sync, monkeypatch):
+def test_a_resumed_full_sync_reads_only_the_remaining_records(simulated, sync, monkeypatch):
     monkeypatch.setattr(full_sync, "page_limit", lambda failures: 20)
     with pytest.raises(Unfinished) as caught:
-        sync(Told(3), full=True, files=False, resources=["cdrs"])
+        sync(RecordedProgress(3), full=True, files=False, resources=["cdrs"])
     done = len(simulated.ids("cdrs"))
     assert 0 < done < len(simulated.records("cdrs"))
     row = sync(**caught.value.arguments)["rows"][0]

@@ -1,4 +1,4 @@
-"""docs/sync.md tells the plan as it is, and the plan keeps within the budget."""
+"""The table of docs/sync.md and the request budget of the plan."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ SETTINGS = load(
 )
 
 
-def test_the_page_has_the_table_that_the_plan_gives():
-    """After a change of the plan: paste what `table` returns."""
+def test_the_page_has_the_table_of_the_plan():
+    """After a change of the plan, paste the result of `render_table`."""
     assert render_table(SETTINGS) in PAGE.read_text(encoding="utf-8")
 
 
-def test_a_quiet_office_costs_a_small_part_of_the_budget():
+def test_a_typical_office_uses_less_than_a_tenth_of_the_budget():
     budget = SETTINGS.sync.max_requests_per_minute * 1440
     cost = sum(estimate_requests_per_day(policy, SETTINGS) for policy in PLAN.values())
     assert 0 < cost < budget / 10
 
 
-def test_every_collection_costs_something():
+def test_every_collection_costs_at_least_one_request_a_day():
     assert all(estimate_requests_per_day(policy, SETTINGS) > 0 for policy in PLAN.values())

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import hashlib
-import threading
 import time
 from collections import Counter
 from datetime import datetime, timedelta
@@ -20,23 +19,25 @@ from integration.sync.files import download, scrub
 from integration.sync.plan import FILES_OF, PLAN
 from integration.sync.reading import full_sync
 from integration.sync.reading.full_sync import run_full_sync
+from tests.support.harness import wait_for
 
-SOON = jobs.IDLE_SECONDS - 20
-"""Seconds: what comes by a nudge, and not by itself a minute later."""
+NUDGE_SECONDS = jobs.IDLE_SECONDS - 20
+"""Seconds in which a nudged job runs, and without a nudge does not run."""
 
 
 def until(condition, seconds=60.0):
-    """Wait for `condition()` to hold; its last value."""
-    deadline = time.monotonic() + seconds
-    while not (found := condition()):
-        assert time.monotonic() < deadline, "it did not happen in time"
-        threading.Event().wait(0.02)
-    return found
+    return wait_for(condition, "the expected state", seconds)
+
+
+@pytest.fixture(autouse=True)
+def short_clock_checks(monkeypatch):
+    """Check the wall clock every 50 ms instead of every second."""
+    monkeypatch.setattr(scheduler, "CLOCK_CHECK_SECONDS", 0.05)
 
 
 @pytest.fixture
 def run(make_simulated):
-    """Start the sync jobs with short intervals in front of a simulator."""
+    """Start the sync jobs with short intervals."""
 
     def run(**settings):
         short = {"sync__recent_interval": "1", "sync__live_interval": "1", "sync__full_interval": "86400"}
@@ -47,18 +48,19 @@ def run(make_simulated):
     return run
 
 
-def complete(simulated):
+def is_synced(simulated):
+    """Whether every initial sync is complete."""
     return all(simulated.state(name).complete_at for name, policy in PLAN.items() if policy.kind != "live")
 
 
-def all_files(simulated):
+def has_all_files(simulated):
     counts = dict(simulated.rows("SELECT state, count(*) FROM media GROUP BY state"))
     return set(counts) == {"have"}
 
 
-def test_a_start_brings_everything_and_its_files(run):
+def test_a_start_syncs_every_collection_and_its_files(run):
     simulated = run()
-    until(lambda: complete(simulated) and all_files(simulated))
+    until(lambda: is_synced(simulated) and has_all_files(simulated))
     assert simulated.ids("cdrs") == sorted(simulated.records("cdrs"))
     assert len(simulated.rows("SELECT 1 FROM media")) == sum(
         len(simulated.records(name)) for name in FILES_OF
@@ -66,9 +68,7 @@ def test_a_start_brings_everything_and_its_files(run):
     until(lambda: simulated.rows("SELECT count(*) FROM users WHERE _item IS NULL") == [(0,)])
 
 
-def test_calls_that_wait_since_a_load_that_was_ended_are_put_together_at_the_next_start(
-    make_simulated, monkeypatch
-):
+def test_pending_legs_are_assembled_at_the_next_start(make_simulated, monkeypatch):
     monkeypatch.setattr(full_sync, "IMMEDIATE_CALL_RECORDS", 0)
     simulated = make_simulated()
     run_full_sync(simulated.context, PLAN["cdrs"])
@@ -83,37 +83,38 @@ def test_calls_that_wait_since_a_load_that_was_ended_are_put_together_at_the_nex
         simulated.product.stop()
 
 
-def test_calls_messages_and_recordings_that_no_webhook_told_are_found_once(run):
+def test_calls_messages_and_recordings_without_webhooks_are_stored_once(run):
     simulated = run()
-    until(lambda: complete(simulated))
-    made = [simulated.play("plain_answered") for _ in range(10)]
-    made += [simulated.play("ring_group_answered") for _ in range(5)]
+    until(lambda: is_synced(simulated))
+    played = [simulated.play("plain_answered") for _ in range(10)]
+    played += [simulated.play("ring_group_answered") for _ in range(5)]
     texts = [simulated.control("sms", silent=True, message="the same") for _ in range(10)]
-    cdrs = {number for one in made for number in one["cdr_ids"]}
-    monitors = {number for one in made for number in one["monitor_ids"]}
+    cdrs = {number for one in played for number in one["cdr_ids"]}
+    monitors = {number for one in played for number in one["monitor_ids"]}
     until(lambda: cdrs <= set(simulated.ids("cdrs")) and monitors <= set(simulated.ids("monitors")))
     until(lambda: {text["sms"]["id"] for text in texts} <= set(simulated.ids("sms")))
-    until(lambda: all_files(simulated))
+    until(lambda: has_all_files(simulated))
     for number in monitors:
         path, sha256 = simulated.rows("SELECT path, sha256 FROM media WHERE record_id = ?", number)[0]
         assert hashlib.sha256((simulated.data_dir / path).read_bytes()).hexdigest() == sha256
     assert len(simulated.ids("cdrs")) == len(set(simulated.ids("cdrs"))) == len(simulated.records("cdrs"))
 
 
-def test_a_nudge_looks_up_without_waiting_for_the_look_back(run):
+def test_a_nudge_runs_lookups_before_the_next_incremental_sync(run):
     simulated = run(sync__recent_interval="3600")
-    until(lambda: complete(simulated))
+    until(lambda: is_synced(simulated))
     until(lambda: simulated.context.platform.budget.active_requests == 0)
-    made = simulated.play("plain_answered")
-    at = clock.utc_text()
-    simulated.mirror_db.write(lambda tx: [lookup_queue.enqueue_leg(tx, leg, at) for leg in made["leg_ids"]])
+    played = simulated.play("plain_answered")
+    # The first lookup is due two seconds after the end of a leg.
+    at = clock.utc_text(clock.unix() - 3)
+    simulated.mirror_db.write(lambda tx: [lookup_queue.enqueue_leg(tx, leg, at) for leg in played["leg_ids"]])
     simulated.context.sync_jobs.nudge()
-    until(lambda: set(made["cdr_ids"]) <= set(simulated.ids("cdrs")), SOON)
-    until(lambda: all_files(simulated), SOON)
+    until(lambda: set(played["cdr_ids"]) <= set(simulated.ids("cdrs")), NUDGE_SECONDS)
+    until(lambda: has_all_files(simulated), NUDGE_SECONDS)
 
 
-def test_a_nudge_that_comes_as_a_job_ends_is_not_lost(run, monkeypatch):
-    """What is arranged for the next run was read a moment before the wish was written."""
+def test_a_nudge_at_the_end_of_a_job_starts_another_run(run, monkeypatch):
+    """The nudge arrives after the job has read the time of its next run."""
     simulated = run()
     real, runs, nudges = jobs.lookup_queue.next_at, [], iter([simulated.context.sync_jobs.nudge])
 
@@ -124,21 +125,21 @@ def test_a_nudge_that_comes_as_a_job_ends_is_not_lost(run, monkeypatch):
 
     monkeypatch.setattr(jobs.lookup_queue, "next_at", next_at)
     simulated.context.sync_jobs.nudge()
-    until(lambda: len(runs) >= 2, SOON)
+    until(lambda: len(runs) >= 2, NUDGE_SECONDS)
 
 
-def test_a_ghost_is_closed_by_the_poll(run, monkeypatch):
+def test_a_scheduled_poll_ends_a_ghost_call(run, monkeypatch):
     monkeypatch.setattr("integration.sync.reading.live_poll.MIN_LEG_AGE_SECONDS", 0.0)
     simulated = run()
-    made = simulated.control("calls", script="plain_answered", until="connected")
-    for event in made["events"]:
+    played = simulated.control("calls", script="plain_answered", until="connected")
+    for event in played["events"]:
         if event["event_name"].startswith("call."):
             simulated.receive(event)
     simulated.simulator.world.live_legs.clear()
     until(lambda: simulated.rows("SELECT count(*) FROM _calls WHERE state <> 'ended'") == [(0,)])
 
 
-def test_one_collection_that_is_forbidden_stops_no_other_and_shows(make_simulated, monkeypatch):
+def test_a_forbidden_collection_is_shown_and_stops_no_other(make_simulated, monkeypatch):
     simulated = make_simulated(sync__recent_interval="1")
     simulated.faults("status=403@/sms")
     simulated.start_sync()
@@ -151,18 +152,18 @@ def test_one_collection_that_is_forbidden_stops_no_other_and_shows(make_simulate
         assert report["facts"]["collections_off"] == ["sms", "sms/cannedresponses", "sms/dictionaries"]
         assert report["checks"]["look-back cdrs"]["state"] == "ok"
         assert simulated.state("sms").off_since is not None
-        made = simulated.play("plain_answered")
-        until(lambda: set(made["cdr_ids"]) <= set(simulated.ids("cdrs")))
+        played = simulated.play("plain_answered")
+        until(lambda: set(played["cdr_ids"]) <= set(simulated.ids("cdrs")))
         assert simulated.count_requests("/sms") <= 2, (
-            "a collection that fails is asked for once a minute at most"
+            "a failing collection is requested at most once a minute"
         )
     finally:
         simulated.product.stop()
 
 
-def test_a_stop_does_not_wait_for_a_request_that_hangs(run):
+def test_a_stop_cancels_a_running_request(run):
     simulated = run()
-    until(lambda: complete(simulated))
+    until(lambda: is_synced(simulated))
     simulated.faults("hang=30@/cdrs")
     simulated.clear_requests()
     until(lambda: simulated.context.platform.budget.active_requests > 0)
@@ -171,19 +172,18 @@ def test_a_stop_does_not_wait_for_a_request_that_hangs(run):
     assert time.monotonic() - begin < 20
 
 
-def test_when_the_wall_clock_jumps_every_job_is_due_anew(run, monkeypatch):
+def test_a_jump_of_the_wall_clock_makes_every_job_due(run, movable_clock):
     simulated = run(sync__recent_interval="3600")
-    until(lambda: complete(simulated))
+    until(lambda: is_synced(simulated))
     until(lambda: simulated.state("cdrs").seen_until)
-    made = simulated.play("plain_answered")
-    real = clock.unix
-    monkeypatch.setattr(clock, "unix", lambda: real() - 86400)
-    until(lambda: set(made["cdr_ids"]) <= set(simulated.ids("cdrs")))
+    played = simulated.play("plain_answered")
+    movable_clock.advance(-86400)
+    until(lambda: set(played["cdr_ids"]) <= set(simulated.ids("cdrs")))
 
 
 @pytest.fixture
 def computed(monkeypatch):
-    """Calls of `get_next_fire_time`, counted by trigger and by the time at which due jobs are processed."""
+    """Number of calls of `get_next_fire_time`, by trigger and current time."""
     calls = Counter()
 
     def count(trigger_class):
@@ -219,8 +219,8 @@ def test_a_clock_that_jumps_ahead_runs_a_job_once_and_computes_no_missed_time(ru
     assert len(runs) == 1
 
 
-def test_a_job_that_fails_by_a_mistake_of_ours_shows_and_runs_again(run):
-    simulated = run()
+def test_a_job_with_an_unexpected_error_is_shown_and_retried(simulated):
+    simulated.context.scheduler.start()
     times = []
 
     def job():
@@ -228,7 +228,7 @@ def test_a_job_that_fails_by_a_mistake_of_ours_shows_and_runs_again(run):
         if len(times) == 1:
             raise KeyError("mistake")
 
-    simulated.context.scheduler.every("odd job", 1, job, executor="timers")
+    simulated.context.scheduler.every("odd job", 0.2, job, executor="timers")
     until(
         lambda: (
             simulated.context.health.report()["checks"].get("odd job", {}).get("error")
@@ -238,7 +238,7 @@ def test_a_job_that_fails_by_a_mistake_of_ours_shows_and_runs_again(run):
     until(lambda: simulated.context.health.report()["checks"]["odd job"]["state"] == "ok")
 
 
-def test_a_job_that_goes_on_failing_is_logged_once_and_again_after_it_went_well(simulated, caplog):
+def test_a_repeated_failure_of_a_job_is_logged_once_until_a_success(simulated, caplog):
     outcomes = iter(["full", "full", None, "full", "fuller"])
 
     def job():
@@ -247,33 +247,34 @@ def test_a_job_that_goes_on_failing_is_logged_once_and_again_after_it_went_well(
 
     for _ in range(5):
         simulated.context.scheduler.run_job("odd job", job)
-    said = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
-    assert said == ["odd job: full", "odd job: full", "odd job: fuller"]
+    warnings = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert warnings == ["odd job: full", "odd job: full", "odd job: fuller"]
 
 
-def test_no_job_runs_twice_at_a_time(run):
-    simulated = run()
-    running, most, rounds = 0, 0, 0
+def test_a_job_never_runs_twice_at_the_same_time(simulated, computed):
+    simulated.context.scheduler.start()
+    running, most, runs = 0, 0, 0
 
     def slow():
-        nonlocal running, most, rounds
+        nonlocal running, most, runs
         running += 1
         most = max(most, running)
-        threading.Event().wait(1.5)
+        fire_times = len(computed)
+        until(lambda: len(computed) > fire_times + 2)
         running -= 1
-        rounds += 1
+        runs += 1
 
-    simulated.context.scheduler.every("slow job", 0.5, slow, executor="timers")
-    until(lambda: rounds >= 2)
+    simulated.context.scheduler.every("slow job", 0.05, slow, executor="maintenance")
+    until(lambda: runs >= 2)
     assert most == 1
 
 
-def test_the_watch_is_told_that_the_scheduler_lives(run):
-    simulated = run()
+def test_the_scheduler_records_its_heartbeat(simulated):
+    simulated.context.scheduler.start()
     until(lambda: simulated.context.health.report()["checks"][scheduler.WATCHDOG]["state"] == "ok")
 
 
-def test_a_platform_that_does_not_answer_shows_in_the_health_report(simulated, movable_clock):
+def test_a_platform_without_responses_is_shown_in_the_health_report(simulated, movable_clock):
     simulated.context.sync_jobs.schedule()
 
     def check():
@@ -289,7 +290,7 @@ def test_a_platform_that_does_not_answer_shows_in_the_health_report(simulated, m
     assert check() is None
 
 
-def test_what_was_damaged_on_our_disk_is_fetched_at_once(simulated, monkeypatch):
+def test_a_damaged_file_is_downloaded_at_once(simulated, monkeypatch):
     monkeypatch.setattr(scrub, "SCRUB_INTERVAL_DAYS", -1)
     run_full_sync(simulated.context, PLAN["voicemessages"])
     download.download_due_files(simulated.context)

@@ -17,7 +17,7 @@ def test_every_collection_that_can_be_listed_has_a_policy():
 
 
 def test_every_path_that_is_read_without_a_parameter_is_planned():
-    """43 lists and /me, counted from the operations and not from the resources."""
+    """43 lists and /me, counted from OPERATIONS and not from RESOURCES."""
     paths = {
         row.path.lstrip("/")
         for row in OPERATIONS
@@ -27,21 +27,21 @@ def test_every_path_that_is_read_without_a_parameter_is_planned():
     assert len(paths) == 44
 
 
-def test_every_path_below_a_record_is_planned_or_left_for_a_reason():
+def test_every_path_below_a_record_is_planned_or_excluded_with_a_reason():
     owners = ("/users/{id}/", "/cdrs/{id}/", "/calls/{id}/", "/contacts/{id}/")
-    told = {
+    paths = {
         row.path
         for row in OPERATIONS
         if row.method == "GET" and row.path.startswith(owners) and not row.path.endswith(".csv")
     }
-    assert set(SUBRESOURCES) == told
+    assert set(SUBRESOURCES) == paths
     for below in SUBRESOURCES.values():
         assert (below.interval_seconds is None) == bool(below.exclusion_reason), below.path
         assert below.collection in PLAN
         assert below.count_field is None or get_resource(below.collection).field(below.count_field)
 
 
-def test_a_collection_that_grows_has_a_date_and_numbers_for_keys():
+def test_a_history_collection_has_a_date_and_integer_keys():
     for policy in PLAN.values():
         if policy.kind == "grows":
             assert policy.resource.date is not None
@@ -50,14 +50,14 @@ def test_a_collection_that_grows_has_a_date_and_numbers_for_keys():
             assert policy.refresh is None
 
 
-def test_keys_that_are_text_are_not_read_in_their_order():
+def test_only_collections_with_integer_keys_are_read_by_key():
     for policy in PLAN.values():
         key = policy.resource.field(policy.resource.key or "")
         if policy.kind == "settings":
             assert policy.reads_by_key == (key is not None and key.type == "integer"), policy.collection
 
 
-def test_what_the_platform_lists_is_read_often_enough_for_five_minutes():
+def test_every_collection_is_read_at_least_every_five_minutes():
     for policy in PLAN.values():
         if policy.kind == "grows":
             assert policy.incremental_sync_seconds(Settings) <= 285, policy.collection  # type: ignore[arg-type]
@@ -66,7 +66,7 @@ def test_what_the_platform_lists_is_read_often_enough_for_five_minutes():
     assert Policy("cdrs", "grows").full_sync_seconds(Settings) == 86400  # type: ignore[arg-type]
 
 
-def test_a_big_collection_without_keys_is_read_more_rarely():
+def test_a_large_collection_without_keys_is_read_less_often():
     raw = PLAN["calltracking/cdrs"]
     often, rarely = (
         raw.full_sync_seconds(Settings),
@@ -75,7 +75,7 @@ def test_a_big_collection_without_keys_is_read_more_rarely():
     assert rarely == pytest.approx(10 * often)
 
 
-def test_only_records_with_a_path_of_their_own_are_read_by_it():
+def test_records_are_read_one_by_one_only_if_they_have_a_path():
     for policy in PLAN.values():
         if policy.item_key is not None:
             paths = {f"/{policy.collection}/{{{name}}}" for name in ("id", policy.item_key)}

@@ -7,60 +7,58 @@ from integration.sync import progress
 
 
 @pytest.fixture
-def passes(monkeypatch):
-    now = [0.0]
-    monkeypatch.setattr("integration.core.clock.monotonic", lambda: now[0])
-    return lambda seconds: now.__setitem__(0, now[0] + seconds)
+def advance(stopped_clock):
+    return stopped_clock.advance
 
 
-def under_way(health):
+def list_active(health):
     return progress.list_active_reads(health.report()["facts"])
 
 
-def test_a_reading_that_lasts_is_told_with_its_rate_and_what_is_left(passes):
-    health, told = Health(), []
-    with progress.track_progress(health, "reading cdrs", lambda *facts: told.append(facts)) as show:
+def test_a_long_read_is_reported_with_its_rate_and_remaining_time(advance):
+    health, reports = Health(), []
+    with progress.track_progress(health, "reading cdrs", lambda *facts: reports.append(facts)) as show:
         show(5_000, 1_000_000)
-        assert under_way(health) == {}
+        assert list_active(health) == {}
         for number in range(2, 12):
-            passes(0.5)
+            advance(0.5)
             show(number * 5_000, 1_000_000)
-        assert under_way(health) == {
+        assert list_active(health) == {
             "cdrs": {"done": 55_000, "total": 1_000_000, "per_second": 10_000.0, "seconds_left": 94.5}
         }
-    assert under_way(health) == {}
-    assert len(told) == 11
+    assert list_active(health) == {}
+    assert len(reports) == 11
 
 
-def test_a_walk_that_goes_on_counts_only_what_it_read_itself(passes):
+def test_the_rate_of_a_resumed_full_sync_excludes_earlier_records(advance):
     health = Health()
     with progress.track_progress(health, "reading cdrs") as show:
         show(900_000, 1_000_000)
-        passes(10)
+        advance(10)
         show(910_000, 1_000_000)
-        assert under_way(health)["cdrs"]["per_second"] == 1_000
+        assert list_active(health)["cdrs"]["per_second"] == 1_000
 
 
-def test_the_rate_is_the_present_one(passes):
+def test_the_rate_is_that_of_recent_records(advance):
     health = Health()
     with progress.track_progress(health, "reading cdrs") as show:
         for number in range(100):
-            passes(1 if number < 50 else 10)
+            advance(1 if number < 50 else 10)
             show(number * 100, None)
-        found = under_way(health)["cdrs"]
+        found = list_active(health)["cdrs"]
     assert found["per_second"] == 10
     assert found["seconds_left"] is None
 
 
-def test_what_fails_is_no_longer_under_way(passes):
+def test_a_failed_read_is_no_longer_active(advance):
     health = Health()
 
     def fail():
         with progress.track_progress(health, "reading cdrs") as show:
-            passes(5)
+            advance(5)
             show(1, 2)
             raise ValueError
 
     with pytest.raises(ValueError):
         fail()
-    assert under_way(health) == {}
+    assert list_active(health) == {}

@@ -27,17 +27,17 @@ def digest(simulated, path):
 
 
 @pytest.fixture
-def one(simulated):
-    """One recording at the platform and in the mirror; its id."""
-    made = simulated.play("plain_answered")
+def recording(simulated):
+    """Id of the only recording on the platform and in the mirror."""
+    played = simulated.play("plain_answered")
     for number in list(simulated.records("monitors")):
-        if number != made["monitor_ids"][0]:
+        if number != played["monitor_ids"][0]:
             del simulated.records("monitors")[number]
     run_full_sync(simulated.context, MONITORS)
-    return made["monitor_ids"][0]
+    return played["monitor_ids"][0]
 
 
-def test_every_recording_and_voice_message_arrives_as_it_is(simulated):
+def test_every_recording_and_voicemail_is_stored_unchanged(simulated):
     for policy in (MONITORS, VOICEMAIL):
         run_full_sync(simulated.context, policy)
     expected = len(simulated.records("monitors")) + len(simulated.records("voicemessages"))
@@ -70,14 +70,14 @@ def test_every_recording_and_voice_message_arrives_as_it_is(simulated):
         ("0001-01-01 00:00:00", "voicemail/0001/01/01/7.mp3"),
     ],
 )
-def test_paths_are_made_of_integers_only(stamp, path):
+def test_a_path_consists_of_integers(stamp, path):
     assert media_files.relative_path("voicemail", 7, stamp) == path
 
 
 @pytest.mark.parametrize(
     "fault", ["wrong-file=short", "wrong-file=html", "wrong-file=zero", "truncate", "status=500", "html"]
 )
-def test_a_wrong_file_is_absent_and_heals_later(simulated, one, movable_clock, fault):
+def test_a_wrong_file_is_not_stored_and_downloaded_later(simulated, recording, movable_clock, fault):
     simulated.faults(f"{fault}@/monitors/*.mp3")
     download.download_due_files(simulated.context)
     (state, tries, error), *_ = rows(simulated, "state, tries, last_error")
@@ -91,24 +91,23 @@ def test_a_wrong_file_is_absent_and_heals_later(simulated, one, movable_clock, f
     assert (
         hashlib.sha256((simulated.data_dir / path).read_bytes()).hexdigest()
         == sha256
-        == digest(simulated, f"/monitors/{one}.mp3")
+        == digest(simulated, f"/monitors/{recording}.mp3")
     )
 
 
-def test_a_failed_download_is_tried_again_in_the_promised_gaps(simulated, one, monkeypatch):
-    # It stands meanwhile: how long a try takes is no part of the gap.
-    now = [clock.unix()]
-    monkeypatch.setattr(clock, "unix", lambda: now[0])
+def test_a_failed_download_is_retried_with_growing_gaps(simulated, recording, movable_clock):
+    # The duration of a try must not count as part of the gap.
+    movable_clock.freeze()
     simulated.faults("wrong-file=short@/monitors/*.mp3")
     gaps = []
     for _ in range(9):
         download.download_due_files(simulated.context)
-        gaps.append(round(rows(simulated, "next_try_at")[0][0] - now[0]))
-        now[0] += gaps[-1] + 1
+        gaps.append(round(rows(simulated, "next_try_at")[0][0] - clock.unix()))
+        movable_clock.advance(gaps[-1] + 1)
     assert gaps == [2, 10, 60, 600, 3600, 21600, 86400, 86400, 86400]
 
 
-def test_one_bad_file_does_not_hold_up_the_others(simulated):
+def test_a_failed_file_does_not_block_others(simulated):
     run_full_sync(simulated.context, MONITORS)
     bad = simulated.ids("monitors")[-1]
     simulated.faults(f"status=500@/monitors/{bad}.mp3")
@@ -116,7 +115,7 @@ def test_one_bad_file_does_not_hold_up_the_others(simulated):
     assert simulated.rows("SELECT record_id FROM media WHERE state <> 'have'") == [(bad,)]
 
 
-def test_a_platform_that_is_away_is_not_asked_for_every_file(simulated):
+def test_during_an_outage_only_a_few_files_are_requested(simulated):
     run_full_sync(simulated.context, MONITORS)
     simulated.clear_requests()
     simulated.faults("status=500@/monitors")
@@ -129,9 +128,7 @@ def test_a_platform_that_is_away_is_not_asked_for_every_file(simulated):
     assert len(simulated.simulator.context.request_log) <= download.MAX_PARALLEL_DOWNLOADS
 
 
-def test_what_failed_while_the_platform_was_away_is_tried_at_once_when_it_is_back(
-    simulated, one, movable_clock
-):
+def test_downloads_that_failed_during_an_outage_are_retried_after_it(simulated, recording, movable_clock):
     simulated.faults("wrong-file=short@/monitors/*.mp3")
     since = clock.utc_text()
     for gap in (3, 11, 61, 601):
@@ -144,41 +141,41 @@ def test_what_failed_while_the_platform_was_away_is_tried_at_once_when_it_is_bac
     assert download.download_due_files(simulated.context) == 1
 
 
-def test_many_who_ask_for_the_same_file_cause_one_download(simulated, one):
+def test_concurrent_requests_share_one_download(simulated, recording):
     simulated.faults("slow=0.2@/monitors/*.mp3")
     barrier = threading.Barrier(8)
 
-    def ask(_):
+    def fetch(_):
         barrier.wait()
-        return download.fetch(simulated.context, "recording", one)
+        return download.fetch(simulated.context, "recording", recording)
 
     with ThreadPoolExecutor(8) as pool:
-        paths = set(pool.map(ask, range(8)))
+        paths = set(pool.map(fetch, range(8)))
     assert len(paths) == 1
-    assert simulated.count_requests(f"/monitors/{one}.mp3") == 1
+    assert simulated.count_requests(f"/monitors/{recording}.mp3") == 1
     (path,) = paths
     path.unlink()
-    assert download.fetch(simulated.context, "recording", one).exists()
-    assert simulated.count_requests(f"/monitors/{one}.mp3") == 2, (
-        "no download is left that a later request would share"
+    assert download.fetch(simulated.context, "recording", recording).exists()
+    assert simulated.count_requests(f"/monitors/{recording}.mp3") == 2, (
+        "the later request has shared the ended download"
     )
 
 
-def test_a_file_that_somebody_removed_or_cut_is_fetched_again(simulated, one):
-    path = download.fetch(simulated.context, "recording", one)
+def test_a_removed_truncated_or_linked_file_is_downloaded(simulated, recording):
+    path = download.fetch(simulated.context, "recording", recording)
     content = path.read_bytes()
     path.unlink()
-    assert download.fetch(simulated.context, "recording", one).read_bytes() == content
+    assert download.fetch(simulated.context, "recording", recording).read_bytes() == content
     path.write_bytes(content[:10])
-    assert download.fetch(simulated.context, "recording", one).read_bytes() == content
+    assert download.fetch(simulated.context, "recording", recording).read_bytes() == content
     elsewhere = simulated.data_dir / "elsewhere"
     path.rename(elsewhere)
     path.symlink_to(elsewhere)
-    assert not download.fetch(simulated.context, "recording", one).is_symlink()
+    assert not download.fetch(simulated.context, "recording", recording).is_symlink()
 
 
-def test_a_recording_deleted_at_the_platform_is_gone_and_not_asked_for_again(simulated, one, movable_clock):
-    del simulated.records("monitors")[one]
+def test_a_recording_deleted_on_the_platform_is_requested_once(simulated, recording, movable_clock):
+    del simulated.records("monitors")[recording]
     download.download_due_files(simulated.context)
     assert rows(simulated) == [("gone",)]
     movable_clock.advance(10**6)
@@ -187,20 +184,20 @@ def test_a_recording_deleted_at_the_platform_is_gone_and_not_asked_for_again(sim
     assert len(simulated.simulator.context.request_log) == 0
 
 
-def test_who_asks_for_a_recording_that_is_gone_does_not_wait_for_the_schedulers_turn(simulated, one):
-    del simulated.records("monitors")[one]
+def test_a_request_for_a_deleted_recording_does_not_wait_for_the_budget(simulated, recording):
+    del simulated.records("monitors")[recording]
     simulated.context.platform.budget.record_failure(3600)
     pool = ThreadPoolExecutor(1)
     try:
         with pytest.raises(PlatformRefused):
-            pool.submit(download.fetch, simulated.context, "recording", one).result(30)
+            pool.submit(download.fetch, simulated.context, "recording", recording).result(30)
         assert rows(simulated) == [("gone",)]
     finally:
         simulated.context.platform.close()
         pool.shutdown()
 
 
-def test_a_recording_that_is_not_ready_yet_is_waited_for(simulated, one, movable_clock):
+def test_a_recording_that_is_not_ready_is_downloaded_later(simulated, recording, movable_clock):
     simulated.faults("status=404@/monitors/*.mp3")
     download.download_due_files(simulated.context)
     assert rows(simulated) == [("failed",)]
@@ -209,15 +206,15 @@ def test_a_recording_that_is_not_ready_yet_is_waited_for(simulated, one, movable
     assert download.download_due_files(simulated.context) == 1
 
 
-def test_a_recording_that_is_not_mirrored_is_unknown(simulated):
+def test_a_recording_that_is_not_mirrored_is_a_404(simulated):
     with pytest.raises(PlatformRefused) as caught:
         download.fetch(simulated.context, "recording", 1)
     assert caught.value.status == 404
 
 
-def test_the_archive_keeps_to_its_budget(make_simulated):
+def test_the_archive_stays_within_max_gb(make_simulated):
     simulator = embed.start(seed=3, cdrs=40)
-    # Of so many bytes, each file may be the first, and there is no room for all.
+    # Room for any one file, but not for all files.
     budget = max(record["size"] for record in simulator.world.collections["monitors"].records.values())
     simulated = make_simulated(simulator=simulator, recordings__max_gb=f"{budget / 1e9:.9f}")
     run_full_sync(simulated.context, MONITORS)
@@ -227,7 +224,7 @@ def test_the_archive_keeps_to_its_budget(make_simulated):
         assert 0 < media_files.count_stored_bytes(connection) <= budget
 
 
-def test_two_gigabytes_are_left_free(simulated, one, monkeypatch):
+def test_no_download_starts_below_two_gigabytes_of_free_space(simulated, recording, monkeypatch):
     usage = namedtuple("usage", "total used free")
     monkeypatch.setattr(disk_quota.shutil, "disk_usage", lambda path: usage(10**12, 10**12, 2 * 10**9))
     simulated.clear_requests()
@@ -237,20 +234,20 @@ def test_two_gigabytes_are_left_free(simulated, one, monkeypatch):
     assert rows(simulated) == [("wanted",)]
 
 
-def test_room_is_looked_for_where_the_archive_lies(simulated, one, monkeypatch):
+def test_free_space_is_measured_on_the_disk_of_the_archive(simulated, recording, monkeypatch):
     (simulated.data_dir / "recordings").mkdir()
-    usage, asked = namedtuple("usage", "total used free"), []
+    usage, checked = namedtuple("usage", "total used free"), []
 
     def disk_usage(path):
-        asked.append(path)
+        checked.append(path)
         return usage(10**12, 0, 10**12)
 
     monkeypatch.setattr(disk_quota.shutil, "disk_usage", disk_usage)
     assert download.download_due_files(simulated.context) == 1
-    assert asked == [simulated.data_dir / "recordings"], "which may be a disk of its own"
+    assert checked == [simulated.data_dir / "recordings"], "the archive can have a disk of its own"
 
 
-def test_a_disk_that_fills_up_stops_all_downloads_and_is_no_fault_of_the_file(simulated, one, monkeypatch):
+def test_a_full_disk_stops_all_downloads_without_a_failed_try(simulated, recording, monkeypatch):
     def full(_descriptor):
         raise OSError(28, "No space left on device")
 
@@ -263,16 +260,18 @@ def test_a_disk_that_fills_up_stops_all_downloads_and_is_no_fault_of_the_file(si
 
 
 @pytest.mark.parametrize("size", [0, None])
-def test_what_was_fetched_while_the_platform_still_wrote_it_is_fetched_again(simulated, one, size):
-    record = simulated.records("monitors")[one]
+def test_a_file_downloaded_before_its_completion_is_downloaded_when_the_size_changes(
+    simulated, recording, size
+):
+    record = simulated.records("monitors")[recording]
     true, record["size"] = record["size"], size
     run_full_sync(simulated.context, MONITORS, restart=True)
-    half = simulated.context.platform.get(f"/monitors/{one}.mp3").body[: true // 144 * 72]
-    path = download.fetch(simulated.context, "recording", one)
+    half = simulated.context.platform.get(f"/monitors/{recording}.mp3").body[: true // 144 * 72]
+    path = download.fetch(simulated.context, "recording", recording)
     path.write_bytes(half)
     simulated.mirror_db.write(lambda tx: tx.execute("UPDATE media SET size = ?", (len(half),)))
     simulated.mirror_db.write(lambda tx: media_files.enqueue_resized(tx, "recording"))
-    assert rows(simulated) == [("have",)], "nobody says that it is another"
+    assert rows(simulated) == [("have",)], "the platform states no other size"
     record["size"] = true
     run_full_sync(simulated.context, MONITORS, restart=True)
     assert rows(simulated) == [("wanted",)]
@@ -280,10 +279,10 @@ def test_what_was_fetched_while_the_platform_still_wrote_it_is_fetched_again(sim
     assert path.stat().st_size == true
     simulated.mirror_db.write(lambda tx: tx.execute("UPDATE media SET size = 72"))
     download.prepare_downloads(simulated.context)
-    assert rows(simulated) == [("wanted",)], "nor is one believed that an earlier version left"
+    assert rows(simulated) == [("wanted",)], "the size stored by an earlier version differs"
 
 
-def test_a_voicemail_without_a_length_that_seems_cut_is_retried_before_it_is_accepted(
+def test_seemingly_truncated_voicemail_without_a_length_is_retried_before_it_is_accepted(
     simulated, movable_clock
 ):
     run_full_sync(simulated.context, VOICEMAIL)
@@ -295,7 +294,7 @@ def test_a_voicemail_without_a_length_that_seems_cut_is_retried_before_it_is_acc
     assert download.download_due_files(simulated.context) == len(rows(simulated)) > 0
 
 
-def test_a_complete_voicemail_that_seems_cut_is_archived_at_once_with_a_doubt(simulated):
+def test_seemingly_truncated_voicemail_of_the_announced_length_is_stored_with_a_doubt(simulated):
     run_full_sync(simulated.context, VOICEMAIL)
     simulated.faults("wrong-file=short@/voicemessages/*.mp3")
     assert download.download_due_files(simulated.context) == len(simulated.records("voicemessages")) > 0
@@ -304,27 +303,27 @@ def test_a_complete_voicemail_that_seems_cut_is_archived_at_once_with_a_doubt(si
         assert doubt.startswith(("the file seems to be cut", "it lasts"))
 
 
-def test_what_is_switched_off_is_not_downloaded_but_can_be_asked_for(make_simulated):
+def test_without_downloads_a_recording_is_fetched_on_request(make_simulated):
     simulated = make_simulated(recordings__download="false")
     run_full_sync(simulated.context, MONITORS)
     assert download.download_due_files(simulated.context) == 0
     assert download.fetch(simulated.context, "recording", simulated.ids("monitors")[0]).is_file()
 
 
-def test_leftovers_of_a_run_that_was_killed_are_swept_away(simulated, one):
-    path = download.fetch(simulated.context, "recording", one)
-    left = path.with_name("1.mp3.part")
-    left.write_bytes(b"half")
+def test_partial_files_of_a_killed_process_are_deleted(simulated, recording):
+    path = download.fetch(simulated.context, "recording", recording)
+    partial = path.with_name("1.mp3.part")
+    partial.write_bytes(b"half")
     simulated.mirror_db.write(lambda tx: tx.execute("DELETE FROM media"))
     download.prepare_downloads(simulated.context)
-    assert not left.exists()
+    assert not partial.exists()
     assert path.exists()
     assert rows(simulated) == [("wanted",)]
 
 
-def test_what_somebody_fetches_while_leftovers_are_swept_away_arrives(simulated, one):
+def test_deleting_partial_files_keeps_a_running_download(simulated, recording):
     simulated.faults("drip=0.3@/monitors/*.mp3")
-    arrival = download.open_file(simulated.context, "recording", one)
+    arrival = download.open_file(simulated.context, "recording", recording)
     download.prepare_downloads(simulated.context)
     assert arrival.wait().is_file()
     assert rows(simulated) == [("have",)]
@@ -332,7 +331,7 @@ def test_what_somebody_fetches_while_leftovers_are_swept_away_arrives(simulated,
 
 @pytest.fixture
 def faxes(simulated):
-    """The mirrored faxes' ids."""
+    """Ids of the mirrored faxes."""
     run_full_sync(simulated.context, PLAN["faxes"])
     return simulated.ids("faxes")
 
@@ -347,14 +346,14 @@ def test_faxes_are_archived_as_pdf(simulated, faxes):
         ).body
 
 
-def test_what_is_no_pdf_is_no_fax(simulated, faxes):
+def test_a_file_that_is_no_pdf_is_not_stored_as_fax(simulated, faxes):
     simulated.faults("html@/faxes/*.pdf")
     assert download.download_due_files(simulated.context) == 0
     assert set(simulated.rows("SELECT state FROM media")) == {("failed",)}
     assert not list(simulated.data_dir.rglob("*.pdf"))
 
 
-def test_a_platform_without_fax_files_is_asked_for_each_once(simulated, faxes, movable_clock):
+def test_a_missing_fax_file_is_requested_once(simulated, faxes, movable_clock):
     simulated.faults("status=404@/faxes/*")
     download.download_due_files(simulated.context)
     assert set(simulated.rows("SELECT state FROM media")) == {("gone",)}
@@ -364,7 +363,7 @@ def test_a_platform_without_fax_files_is_asked_for_each_once(simulated, faxes, m
     assert sum(simulated.count_requests(f"/faxes/{number}.pdf") for number in faxes) == 0
 
 
-def test_faxes_stay_where_they_are_if_nobody_wants_them(make_simulated):
+def test_without_fax_downloads_no_fax_is_stored(make_simulated):
     simulated = make_simulated(faxes__download="false")
     run_full_sync(simulated.context, PLAN["faxes"])
     assert download.download_due_files(simulated.context) == 0

@@ -1,4 +1,4 @@
-"""A first load stores history, and puts its calls together afterwards."""
+"""Backlog of legs: an initial sync assembles the calls of history last."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 import pytest
 
 from integration.core import clock
-from integration.mirror.calls import backlog as waiting
+from integration.mirror.calls import backlog
 from integration.mirror.sync_state import completeness
 from integration.sync.plan import PLAN
 from integration.sync.reading import call_assembly, full_sync, page_store
@@ -25,21 +25,24 @@ IDS = "SELECT id, call_id FROM _call_ids ORDER BY id"
 
 @pytest.fixture(autouse=True)
 def small_pages(monkeypatch):
-    """The seven newest records are put together at once; then seven are read, three committed at a time."""
+    """Read seven records per page and commit three at a time.
+
+    The calls of the seven newest records are assembled at once.
+    """
     monkeypatch.setattr(full_sync, "page_limit", lambda failures: 7)
     monkeypatch.setattr(full_sync, "IMMEDIATE_CALL_RECORDS", 7)
     monkeypatch.setattr(page_store, "RECORDS_PER_TRANSACTION", 3)
     monkeypatch.setattr(page_store, "HISTORY_RECORDS_PER_TRANSACTION", 3)
     monkeypatch.setattr(call_assembly, "LEGS_PER_TRANSACTION", 4)
-    monkeypatch.setattr(waiting, "NEIGHBOUR_COUNT", 5)
+    monkeypatch.setattr(backlog, "NEIGHBOUR_COUNT", 5)
 
 
-def left(simulated):
+def count_pending_legs(simulated):
     with simulated.mirror_db.read() as connection:
-        return waiting.count(connection)
+        return backlog.count(connection)
 
 
-def test_what_is_newest_is_there_at_once_and_the_rest_is_the_same_in_the_end(
+def test_newest_calls_are_assembled_at_once_and_others_later_with_equal_results(
     simulated, make_simulated, monkeypatch
 ):
     for script in ("ring_group_answered", "hunt_answered", "transfer", "voicemail"):
@@ -50,44 +53,46 @@ def test_what_is_newest_is_there_at_once_and_the_rest_is_the_same_in_the_end(
     for policy in collections:
         run_full_sync(simulated.context, policy)
     newest = [row[0] for row in simulated.rows("SELECT live_id FROM cdrs ORDER BY id DESC LIMIT 7")]
-    there = {row[0] for row in simulated.rows("SELECT leg_id FROM _legs")}
-    assert there >= set(newest)
-    assert left(simulated) > 7
-    told = []
+    assembled = {row[0] for row in simulated.rows("SELECT leg_id FROM _legs")}
+    assert assembled >= set(newest)
+    assert count_pending_legs(simulated) > 7
+    reports = []
     assert (
         call_assembly.assemble_pending(
-            simulated.context, on_progress=lambda done, total: told.append((done, total))
+            simulated.context, on_progress=lambda done, total: reports.append((done, total))
         )
         == 0
     )
-    assert told[0][1] >= told[-1][0] == told[-1][1] > 7
+    assert reports[0][1] >= reports[-1][0] == reports[-1][1] > 7
     monkeypatch.setattr(full_sync, "IMMEDIATE_CALL_RECORDS", 10**9)
     eager = make_simulated(simulator=simulated.simulator)
     for policy in collections:
         run_full_sync(eager.context, policy)
-    assert left(eager) == 0
+    assert count_pending_legs(eager) == 0
     for sql in (LEGS, CALLS, IDS):
         assert simulated.rows(sql) == eager.rows(sql) != []
 
 
-def test_it_ends_when_it_is_no_longer_wanted_and_goes_on_from_there(simulated):
+def test_a_cancelled_assembly_resumes_where_it_stopped(simulated):
     run_full_sync(simulated.context, CDRS)
-    before = left(simulated)
-    answers = iter([True, True, False])
-    assert call_assembly.assemble_pending(simulated.context, lambda: next(answers)) == left(simulated)
-    assert before - 2 * 4 >= left(simulated) > 0
-    assert call_assembly.assemble_pending(simulated.context) == left(simulated) == 0
+    before = count_pending_legs(simulated)
+    continues = iter([True, True, False])
+    assert call_assembly.assemble_pending(simulated.context, lambda: next(continues)) == count_pending_legs(
+        simulated
+    )
+    assert before - 2 * 4 >= count_pending_legs(simulated) > 0
+    assert call_assembly.assemble_pending(simulated.context) == count_pending_legs(simulated) == 0
 
 
-def test_the_newest_come_first(simulated):
+def test_the_newest_legs_are_assembled_first(simulated):
     run_full_sync(simulated.context, CDRS)
-    waits = simulated.rows("SELECT leg_id FROM _legs_due ORDER BY leg_id DESC")
+    pending = simulated.rows("SELECT leg_id FROM _legs_due ORDER BY leg_id DESC")
     simulated.mirror_db.write(lambda tx: simulated.context.call_store.assemble_backlog(tx, 4))
-    assert {row[0] for row in simulated.rows("SELECT leg_id FROM _legs")} >= {row[0] for row in waits[:4]}
-    assert simulated.rows("SELECT leg_id FROM _legs_due ORDER BY leg_id DESC")[0] <= waits[4]
+    assert {row[0] for row in simulated.rows("SELECT leg_id FROM _legs")} >= {row[0] for row in pending[:4]}
+    assert simulated.rows("SELECT leg_id FROM _legs_due ORDER BY leg_id DESC")[0] <= pending[4]
 
 
-def test_a_leg_that_is_told_of_while_it_waits_is_put_together_with_its_call(simulated):
+def test_a_pending_leg_with_an_event_is_assembled_with_its_entire_call(simulated):
     simulated.play("transfer")
     number = len(simulated.records("cdrs"))
     legs = [row["live_id"] for row in list(simulated.records("cdrs").values())[number - 2 :]]
@@ -105,7 +110,7 @@ def test_a_leg_that_is_told_of_while_it_waits_is_put_together_with_its_call(simu
     assert simulated.rows(f"SELECT * FROM _calls WHERE id = {calls[0][0]}") == before
 
 
-def test_a_report_of_calls_is_not_complete_while_some_of_its_calls_wait(simulated):
+def test_a_report_is_incomplete_while_legs_of_its_days_are_pending(simulated):
     run_full_sync(simulated.context, CDRS)
     with simulated.mirror_db.read() as connection:
         oldest, newest = connection.execute("SELECT min(calldate), max(calldate) FROM cdrs").fetchone()

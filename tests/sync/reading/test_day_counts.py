@@ -7,7 +7,7 @@ import pytest
 
 from integration.core import clock
 from integration.core.errors import PlatformBroken, PlatformError, PlatformRefused
-from integration.mirror.sync_state import completeness as ledger
+from integration.mirror.sync_state import completeness
 from integration.sync.plan import PLAN, list_history_policies
 from integration.sync.reading import day_counts, windows
 from integration.sync.reading.full_sync import run_full_sync
@@ -15,88 +15,93 @@ from integration.sync.reading.full_sync import run_full_sync
 CDRS = PLAN["cdrs"]
 
 
-def line(simulated, collection):
+def get_completeness(simulated, collection):
     with simulated.mirror_db.read() as connection:
-        (found,) = [line for line in ledger.list_collections(connection) if line.collection == collection]
+        (found,) = [
+            line for line in completeness.list_collections(connection) if line.collection == collection
+        ]
     return found
 
 
 def days(simulated, collection):
     with simulated.mirror_db.read() as connection:
-        return {day.day: day for day in ledger.list_days(connection, collection)}
+        return {day.day: day for day in completeness.list_days(connection, collection)}
 
 
-def by_day(simulated, collection):
+def count_by_day(simulated, collection):
     date, count = PLAN[collection].resource.date, {}
     for record in simulated.records(collection).values():
         count[record[date][:10]] = count.get(record[date][:10], 0) + 1
     return count
 
 
-def forget(simulated, *keys):
-    """Rows vanish from the mirror that nobody deleted."""
+def delete_from_mirror(simulated, *keys):
+    """Delete rows of `cdrs` from the mirror only."""
     simulated.mirror_db.write(
         lambda tx: tx.executemany("DELETE FROM cdrs WHERE id = ?", [(key,) for key in keys]) and None
     )
 
 
 @pytest.mark.parametrize("collection", [policy.collection for policy in list_history_policies()])
-def test_every_day_of_a_collection_is_proved_by_the_platforms_own_count(simulated, collection):
+def test_every_day_of_a_collection_is_verified_by_the_count_of_the_platform(simulated, collection):
     policy = PLAN[collection]
     run_full_sync(simulated.context, policy)
     assert day_counts.verify_due_days(simulated.context, policy) > 0
-    told = days(simulated, collection)
-    for day, count in by_day(simulated, collection).items():
-        assert (told[day].total, told[day].ours) == (count, count)
-        assert told[day].proved_at
-    assert told[ledger.ENTIRE_COLLECTION].total == len(simulated.records(collection))
-    found = line(simulated, collection)
+    counted = days(simulated, collection)
+    for day, count in count_by_day(simulated, collection).items():
+        assert (counted[day].total, counted[day].ours) == (count, count)
+        assert counted[day].proved_at
+    assert counted[completeness.ENTIRE_COLLECTION].total == len(simulated.records(collection))
+    found = get_completeness(simulated, collection)
     assert found.is_complete
-    assert found.verified_days == found.day_count == len(told) - 1
-    assert day_counts.verify_due_days(simulated.context, policy) == 0, "nothing is due again at once"
+    assert found.verified_days == found.day_count == len(counted) - 1
+    assert day_counts.verify_due_days(simulated.context, policy) == 0, "a verified day is due at once"
 
 
-def test_what_retention_let_go_is_no_gap(simulated):
-    counts = by_day(simulated, "cdrs")
+def test_records_deleted_by_retention_are_no_gap(simulated):
+    counts = count_by_day(simulated, "cdrs")
     newest, *older = sorted(counts, reverse=True)
     age = (clock.now().date() - datetime.fromisoformat(newest).date()).days
     retention = simulated.context.settings.retention.model_copy(update={"cdrs_days": age or 1})
-    parts = replace(
+    context = replace(
         simulated.context, settings=simulated.context.settings.model_copy(update={"retention": retention})
     )
-    run_full_sync(parts, CDRS)
-    since = day_counts.retention_start(parts, CDRS)
-    # Some are gone already, others go at the end of the hour.
-    forget(
+    run_full_sync(context, CDRS)
+    since = day_counts.retention_start(context, CDRS)
+    # Retention has deleted some of them; the others are deleted at the end of the hour.
+    delete_from_mirror(
         simulated,
         *(key for key, record in simulated.records("cdrs").items() if record["calldate"] < since and key % 2),
     )
-    day_counts.verify_due_days(parts, CDRS)
-    told = days(simulated, "cdrs")
-    assert not [day for day in told if day < since[:10] and day != ledger.ENTIRE_COLLECTION]
+    day_counts.verify_due_days(context, CDRS)
+    counted = days(simulated, "cdrs")
+    assert not [day for day in counted if day < since[:10] and day != completeness.ENTIRE_COLLECTION]
     kept = sum(count for day, count in counts.items() if day >= since[:10])
-    assert (told[ledger.ENTIRE_COLLECTION].total, told[ledger.ENTIRE_COLLECTION].ours) == (kept, kept)
-    assert older, "nothing was too old; the test proves nothing"
+    assert (counted[completeness.ENTIRE_COLLECTION].total, counted[completeness.ENTIRE_COLLECTION].ours) == (
+        kept,
+        kept,
+    )
+    assert older, "no record is old enough for retention"
 
 
-def test_nothing_is_proved_before_all_of_it_was_read_once(simulated):
+def test_no_day_is_counted_before_the_initial_sync(simulated):
     assert day_counts.verify_due_days(simulated.context, CDRS) == 0
     assert days(simulated, "cdrs") == {}
 
 
-def test_a_day_with_a_gap_is_read_again(simulated):
+def test_a_day_with_missing_records_is_repaired(simulated):
     run_full_sync(simulated.context, CDRS)
     lost = sorted(simulated.records("cdrs"))[20:25]
-    forget(simulated, *lost)
+    delete_from_mirror(simulated, *lost)
     day_counts.verify_due_days(simulated.context, CDRS)
     assert simulated.ids("cdrs") == sorted(simulated.records("cdrs"))
     day = days(simulated, "cdrs")[simulated.records("cdrs")[lost[0]]["calldate"][:10]]
     assert day.cause is None
     assert "records added" in day.repair
-    assert line(simulated, "cdrs").is_complete
+    assert get_completeness(simulated, "cdrs").is_complete
 
 
-def test_a_gap_that_stays_shows_with_its_cause(simulated, movable_clock):
+def test_a_gap_that_cannot_be_repaired_has_a_cause(simulated, movable_clock):
     run_full_sync(simulated.context, CDRS)
     key = sorted(simulated.records("cdrs"))[30]
     day = simulated.records("cdrs")[key]["calldate"][:10]
@@ -106,18 +111,21 @@ def test_a_gap_that_stays_shows_with_its_cause(simulated, movable_clock):
     assert gap.ours == gap.total + 1
     assert "next full sync" in gap.cause
     assert gap.proved_at is None
-    assert [found.day for found in line(simulated, "cdrs").gaps] == [day, ledger.ENTIRE_COLLECTION]
+    assert [found.day for found in get_completeness(simulated, "cdrs").gaps] == [
+        day,
+        completeness.ENTIRE_COLLECTION,
+    ]
     movable_clock.advance(60)
     run_full_sync(simulated.context, CDRS)
     day_counts.verify_day(simulated.context, CDRS, day, day_counts.Tally())
     movable_clock.advance(3601)
     day_counts.verify_due_days(simulated.context, CDRS)
-    assert line(simulated, "cdrs").gaps == []
+    assert get_completeness(simulated, "cdrs").gaps == []
     assert days(simulated, "cdrs")[day].proved_at
 
 
 @pytest.mark.parametrize("fault", ["status=500", "html", "truncate", "malformed=json"])
-def test_a_failed_run_counts_as_nothing(simulated, movable_clock, fault):
+def test_a_failed_count_changes_no_day(simulated, movable_clock, fault):
     run_full_sync(simulated.context, CDRS)
     day_counts.verify_due_days(simulated.context, CDRS)
     before = days(simulated, "cdrs")
@@ -128,10 +136,10 @@ def test_a_failed_run_counts_as_nothing(simulated, movable_clock, fault):
     assert days(simulated, "cdrs") == before
 
 
-def test_a_page_that_is_short_repairs_nothing_and_proves_nothing(simulated, monkeypatch):
+def test_a_page_with_missing_records_verifies_no_day(simulated, monkeypatch):
     run_full_sync(simulated.context, CDRS)
-    day, count = max(by_day(simulated, "cdrs").items(), key=lambda item: item[1])
-    forget(
+    day, count = max(count_by_day(simulated, "cdrs").items(), key=lambda item: item[1])
+    delete_from_mirror(
         simulated,
         next(key for key, record in simulated.records("cdrs").items() if record["calldate"][:10] == day),
     )
@@ -150,7 +158,7 @@ def test_a_page_that_is_short_repairs_nothing_and_proves_nothing(simulated, monk
     assert days(simulated, "cdrs") == {}
 
 
-def test_where_dates_cannot_be_filtered_the_whole_is_proved(simulated, monkeypatch):
+def test_without_a_date_filter_only_the_entire_collection_is_counted(simulated, monkeypatch):
     run_full_sync(simulated.context, CDRS)
     real = simulated.context.platform.page
 
@@ -161,22 +169,24 @@ def test_where_dates_cannot_be_filtered_the_whole_is_proved(simulated, monkeypat
 
     monkeypatch.setattr(simulated.context.platform, "page", page)
     assert day_counts.verify_due_days(simulated.context, CDRS) == 1
-    assert set(days(simulated, "cdrs")) == {ledger.ENTIRE_COLLECTION}
+    assert set(days(simulated, "cdrs")) == {completeness.ENTIRE_COLLECTION}
 
 
-def test_old_days_are_asked_for_rarely_and_no_run_asks_for_all():
+def test_old_days_are_due_rarely_and_each_run_is_limited():
     now = datetime(2026, 11, 20, 12, tzinfo=UTC)
     first = day_counts.list_due_days("2016-01-01 00:00:00", {}, now)
     assert len(first) == day_counts.MAX_DAYS_PER_RUN
     assert first[:2] == ["2026-11-20", "2026-11-19"]
-    asked = dict.fromkeys(first, clock.utc_text(now - timedelta(hours=2)))
-    assert day_counts.list_due_days("2026-10-01 00:00:00", asked, now) == ["2026-11-20", "2026-11-19"]
-    asked = dict.fromkeys(first, clock.utc_text(now - timedelta(days=2)))
-    assert len(day_counts.list_due_days("2026-09-25 00:00:00", asked, now)) == day_counts.DAILY_CHECK_DAYS
+    counted_at = dict.fromkeys(first, clock.utc_text(now - timedelta(hours=2)))
+    assert day_counts.list_due_days("2026-10-01 00:00:00", counted_at, now) == ["2026-11-20", "2026-11-19"]
+    counted_at = dict.fromkeys(first, clock.utc_text(now - timedelta(days=2)))
+    assert (
+        len(day_counts.list_due_days("2026-09-25 00:00:00", counted_at, now)) == day_counts.DAILY_CHECK_DAYS
+    )
     assert day_counts.list_due_days(None, {}, now) == []
 
 
-def test_a_window_of_more_than_a_page_is_halved(simulated):
+def test_a_window_with_more_records_than_a_page_is_halved(simulated):
     simulated.add_cdrs(50, calldate=clock.utc_text(clock.unix() - 600))
     simulated.add_cdrs(1, calldate=clock.utc_text(clock.unix() - 3000))
     found = list(
@@ -196,7 +206,7 @@ def test_a_window_of_more_than_a_page_is_halved(simulated):
     assert newest == sorted(newest, reverse=True)
 
 
-def test_more_records_in_one_second_than_a_page_holds_are_told(simulated):
+def test_a_second_with_more_records_than_a_page_is_an_error(simulated):
     simulated.add_cdrs(60, calldate="2026-10-01 10:00:00")
     lo = datetime(2026, 10, 1, 10, tzinfo=UTC)
     with pytest.raises(PlatformBroken):
@@ -207,7 +217,7 @@ def test_more_records_in_one_second_than_a_page_holds_are_told(simulated):
         )
 
 
-def test_readyz_tells_how_complete_the_mirror_is(simulated):
+def test_readyz_shows_the_completeness_of_the_mirror(simulated):
     run_full_sync(simulated.context, CDRS)
     day_counts.verify_due_days(simulated.context, CDRS)
     day_counts.report_completeness(simulated.context)

@@ -13,7 +13,7 @@ from integration.sync.reading import deletions
 from integration.sync.reading.full_sync import run_full_sync
 from integration.sync.reading.incremental_sync import run_incremental_sync
 from integration.sync.reading.page_store import store_failure
-from tests.sync.test_commands import Told
+from tests.sync.test_commands import RecordedProgress
 
 CDRS = PLAN["cdrs"]
 
@@ -21,16 +21,16 @@ CONTACTS, FAXES, DDIS = PLAN["contacts"], PLAN["faxes"], PLAN["ddis"]
 
 
 @pytest.fixture
-def walked(make_simulated, movable_clock):
-    """`walked(PLAN["cdrs"])`: a simulated whose collection was read completely, a minute ago."""
+def synced(make_simulated, movable_clock):
+    """Return an application whose full sync of `policy` ended a minute ago."""
 
-    def walked(policy, **settings):
+    def synced(policy, **settings):
         simulated = make_simulated(**settings)
         run_full_sync(simulated.context, policy)
         movable_clock.advance(60)
         return simulated
 
-    return walked
+    return synced
 
 
 def delete(simulated, collection, *keys):
@@ -39,7 +39,7 @@ def delete(simulated, collection, *keys):
             del simulated.records(collection)[key]
 
 
-def missing(simulated, collection):
+def list_missing(simulated, collection):
     key = PLAN[collection].resource.key
     return [
         row[0]
@@ -47,30 +47,30 @@ def missing(simulated, collection):
     ]
 
 
-def middle(simulated, collection, count):
+def pick_middle(simulated, collection, count):
     """Keys of records that are neither the oldest nor the newest."""
     keys = sorted(simulated.records(collection))
     begin = len(keys) // 2
     return keys[begin : begin + count]
 
 
-def test_a_deleted_record_is_marked_when_its_own_path_confirms_it(walked):
-    simulated = walked(CDRS)
-    gone = middle(simulated, "cdrs", 3)
-    delete(simulated, "cdrs", *gone)
+def test_a_deleted_record_is_marked_when_its_own_path_confirms_it(synced):
+    simulated = synced(CDRS)
+    deleted = pick_middle(simulated, "cdrs", 3)
+    delete(simulated, "cdrs", *deleted)
     simulated.clear_requests()
     assert run_full_sync(simulated.context, CDRS).missing == 3
-    assert missing(simulated, "cdrs") == gone
-    assert all(simulated.count_requests(f"/cdrs/{key}") == 1 for key in gone)
+    assert list_missing(simulated, "cdrs") == deleted
+    assert all(simulated.count_requests(f"/cdrs/{key}") == 1 for key in deleted)
     assert simulated.row_count("cdrs") == len(simulated.records("cdrs"))
     assert simulated.rows("SELECT count(*) FROM cdrs") == [(len(simulated.records("cdrs")) + 3,)], (
         "history stays"
     )
 
 
-def test_a_record_that_only_the_list_leaves_out_stays(walked, monkeypatch):
-    simulated = walked(CDRS)
-    left_out = set(middle(simulated, "cdrs", 4))
+def test_a_record_missing_only_from_the_list_is_kept(synced, monkeypatch):
+    simulated = synced(CDRS)
+    left_out = set(pick_middle(simulated, "cdrs", 4))
     real = simulated.context.platform.page
 
     def page(*args, **options):
@@ -81,24 +81,24 @@ def test_a_record_that_only_the_list_leaves_out_stays(walked, monkeypatch):
 
     monkeypatch.setattr(simulated.context.platform, "page", page)
     assert run_full_sync(simulated.context, CDRS).missing == 0
-    assert missing(simulated, "cdrs") == []
+    assert list_missing(simulated, "cdrs") == []
     assert simulated.state("cdrs").complete_at is not None
 
 
 @pytest.mark.parametrize("fault", ["empty@/cdrs", "status=403@/cdrs", "truncate@/cdrs", "html@/cdrs"])
-def test_no_bad_answer_loses_anything(walked, fault):
-    simulated = walked(CDRS)
+def test_a_bad_response_marks_no_record_as_missing(synced, fault):
+    simulated = synced(CDRS)
     simulated.faults(fault)
     for _ in range(4):
         try:
             run_full_sync(simulated.context, CDRS, restart=True)
         except PlatformError as error:
             store_failure(simulated.context, CDRS, error)
-    assert missing(simulated, "cdrs") == []
+    assert list_missing(simulated, "cdrs") == []
 
 
-def test_an_empty_answer_that_is_believed_at_last_trips_the_brake(walked):
-    simulated = walked(CDRS)
+def test_repeated_empty_responses_reach_the_deletion_limit(synced):
+    simulated = synced(CDRS)
     simulated.faults("empty@/cdrs")
     for _ in range(3):
         try:
@@ -106,31 +106,31 @@ def test_an_empty_answer_that_is_believed_at_last_trips_the_brake(walked):
         except PlatformError as error:
             store_failure(simulated.context, CDRS, error)
     assert simulated.state("cdrs").held == len(simulated.records("cdrs"))
-    assert missing(simulated, "cdrs") == []
+    assert list_missing(simulated, "cdrs") == []
 
 
-def test_more_than_the_brake_allows_stops_and_waits_for_a_person(walked, movable_clock):
-    simulated = walked(CONTACTS)
-    gone = middle(simulated, "contacts", 21)
-    delete(simulated, "contacts", *gone)
+def test_missing_records_above_the_limit_are_kept_until_a_user_accepts(synced, movable_clock):
+    simulated = synced(CONTACTS)
+    deleted = pick_middle(simulated, "contacts", 21)
+    delete(simulated, "contacts", *deleted)
     run_full_sync(simulated.context, CONTACTS)
-    assert missing(simulated, "contacts") == []
+    assert list_missing(simulated, "contacts") == []
     assert simulated.state("contacts").held == 21
-    told = simulated.context.health.report()["checks"][deletions.health_check_name("contacts")]
-    assert told["state"] == "failing"
-    assert "sync contacts --accept-deletions" in told["error"]
+    report = simulated.context.health.report()["checks"][deletions.health_check_name("contacts")]
+    assert report["state"] == "failing"
+    assert "sync contacts --accept-deletions" in report["error"]
     movable_clock.advance(60)
     deletions.accept_deletions(simulated.context, CONTACTS)
     assert run_full_sync(simulated.context, CONTACTS, restart=True).missing == 21
-    assert missing(simulated, "contacts") == gone
+    assert list_missing(simulated, "contacts") == deleted
     assert simulated.state("contacts").held is None
     assert deletions.health_check_name("contacts") not in simulated.context.health.report()["checks"]
 
 
-def test_accepting_what_is_held_is_no_leave_for_an_empty_list_after(walked, movable_clock):
-    simulated = walked(CDRS)
-    gone = middle(simulated, "cdrs", 30)
-    delete(simulated, "cdrs", *gone)
+def test_accepting_held_deletions_does_not_accept_a_later_empty_list(synced, movable_clock):
+    simulated = synced(CDRS)
+    deleted = pick_middle(simulated, "cdrs", 30)
+    delete(simulated, "cdrs", *deleted)
     run_full_sync(simulated.context, CDRS, restart=True)
     deletions.accept_deletions(simulated.context, CDRS)
     simulated.faults("empty@/cdrs")
@@ -140,22 +140,22 @@ def test_accepting_what_is_held_is_no_leave_for_an_empty_list_after(walked, mova
             run_full_sync(simulated.context, CDRS, restart=True)
         except PlatformError as error:
             store_failure(simulated.context, CDRS, error)
-    assert missing(simulated, "cdrs") == []
+    assert list_missing(simulated, "cdrs") == []
     assert simulated.state("cdrs").held == simulated.row_count("cdrs")
     simulated.faults("")
     movable_clock.advance(60)
     run_full_sync(simulated.context, CDRS, restart=True)
-    assert simulated.state("cdrs").held == len(gone), "a person is asked again"
+    assert simulated.state("cdrs").held == len(deleted), "the remaining deletions need a new confirmation"
 
 
-def test_a_list_without_keys_is_emptied_only_where_a_person_says_so(walked, movable_clock, monkeypatch):
+def test_a_list_without_keys_is_emptied_only_after_a_user_accepts(synced, movable_clock, monkeypatch):
     policy = PLAN["calltracking/ddis"]
     monkeypatch.setattr(deletions, "DELETION_LIMIT", 0)
-    simulated = walked(policy)
-    known = simulated.row_count(policy.collection)
-    assert known > 0
+    simulated = synced(policy)
+    stored = simulated.row_count(policy.collection)
+    assert stored > 0
 
-    def walk_thrice():
+    def sync_three_times():
         for _ in range(3):
             movable_clock.advance(60)
             try:
@@ -163,7 +163,7 @@ def test_a_list_without_keys_is_emptied_only_where_a_person_says_so(walked, mova
             except PlatformError as error:
                 store_failure(simulated.context, policy, error)
 
-    def standing():
+    def get_outcome():
         state = simulated.state(policy.collection)
         return (
             simulated.row_count(policy.collection),
@@ -172,21 +172,21 @@ def test_a_list_without_keys_is_emptied_only_where_a_person_says_so(walked, mova
         )
 
     simulated.faults("empty@/calltracking/ddis")
-    walk_thrice()
-    assert standing() == (known, known, True)
+    sync_three_times()
+    assert get_outcome() == (stored, stored, True)
     simulated.faults("")
     run_full_sync(simulated.context, policy)
-    assert standing() == (known, None, False)
+    assert get_outcome() == (stored, None, False)
     simulated.faults("empty@/calltracking/ddis")
-    walk_thrice()
+    sync_three_times()
     deletions.accept_deletions(simulated.context, policy)
     run_full_sync(simulated.context, policy)
-    assert standing() == (0, None, False)
+    assert get_outcome() == (0, None, False)
 
 
-def test_the_alarm_is_raised_again_after_a_restart(walked):
-    simulated = walked(CONTACTS)
-    delete(simulated, "contacts", *middle(simulated, "contacts", 25))
+def test_the_failure_of_the_deletion_limit_is_restored_after_a_restart(synced):
+    simulated = synced(CONTACTS)
+    delete(simulated, "contacts", *pick_middle(simulated, "contacts", 25))
     run_full_sync(simulated.context, CONTACTS)
     simulated.context.health.unwatch(deletions.health_check_name("contacts"))
     deletions.restore_health_failures(simulated.context)
@@ -196,22 +196,22 @@ def test_the_alarm_is_raised_again_after_a_restart(walked):
     )
 
 
-def test_records_that_aged_out_do_not_trip_the_brake(walked):
-    simulated = walked(CDRS)
+def test_records_that_aged_out_do_not_count_for_the_deletion_limit(synced):
+    simulated = synced(CDRS)
     oldest = sorted(simulated.records("cdrs"))[:60]
     delete(simulated, "cdrs", *oldest)
     simulated.clear_requests()
     assert run_full_sync(simulated.context, CDRS).missing == 60
-    assert missing(simulated, "cdrs") == oldest
+    assert list_missing(simulated, "cdrs") == oldest
     assert simulated.state("cdrs").held is None
-    asked = [e["path"] for e in simulated.simulator.context.request_log if e["path"].startswith("/cdrs/")]
-    assert 2 <= len(asked) <= deletions.AGE_OUT_SAMPLE_SIZE, "samples prove the rest"
+    requested = [e["path"] for e in simulated.simulator.context.request_log if e["path"].startswith("/cdrs/")]
+    assert 2 <= len(requested) <= deletions.AGE_OUT_SAMPLE_SIZE, "only samples are requested"
     assert simulated.rows("SELECT DISTINCT how FROM _deletions") == [("aged",)]
 
 
-def test_an_old_end_that_only_the_list_leaves_out_is_held(walked, monkeypatch):
-    """The list begins later by mistake; the records' own paths still answer."""
-    simulated = walked(CDRS)
+def test_oldest_records_missing_only_from_the_list_are_held(synced, monkeypatch):
+    """The list lacks its oldest records, but their own paths return them."""
+    simulated = synced(CDRS)
     first = sorted(simulated.records("cdrs"))[60]
     real = simulated.context.platform.page
 
@@ -222,27 +222,27 @@ def test_an_old_end_that_only_the_list_leaves_out_is_held(walked, monkeypatch):
 
     monkeypatch.setattr(simulated.context.platform, "page", page)
     run_full_sync(simulated.context, CDRS)
-    assert missing(simulated, "cdrs") == []
+    assert list_missing(simulated, "cdrs") == []
     assert simulated.state("cdrs").held == 60
 
 
 @pytest.mark.parametrize("policy", [FAXES, DDIS], ids=lambda policy: policy.collection)
-def test_without_a_path_of_its_own_a_second_walk_confirms(walked, movable_clock, policy):
-    simulated = walked(policy)
-    gone = middle(simulated, policy.collection, 1)
-    records = [simulated.records(policy.collection)[key] for key in gone]
-    delete(simulated, policy.collection, *gone)
+def test_a_deletion_without_an_item_path_is_confirmed_by_a_second_full_sync(synced, movable_clock, policy):
+    simulated = synced(policy)
+    deleted = pick_middle(simulated, policy.collection, 1)
+    records = [simulated.records(policy.collection)[key] for key in deleted]
+    delete(simulated, policy.collection, *deleted)
     assert run_full_sync(simulated.context, policy).missing == 0
     movable_clock.advance(60)
     assert run_full_sync(simulated.context, policy).missing == 1
-    assert [str(key) for key in missing(simulated, policy.collection)] == [
+    assert [str(key) for key in list_missing(simulated, policy.collection)] == [
         str(record["id"]) for record in records
     ]
 
 
-def test_a_record_that_comes_back_is_no_longer_suspected(walked, movable_clock):
-    simulated = walked(FAXES)
-    (key,) = middle(simulated, "faxes", 1)
+def test_a_record_that_is_listed_after_an_absence_is_no_longer_suspected(synced, movable_clock):
+    simulated = synced(FAXES)
+    (key,) = pick_middle(simulated, "faxes", 1)
     record = simulated.records("faxes")[key]
     delete(simulated, "faxes", key)
     run_full_sync(simulated.context, FAXES)
@@ -252,13 +252,13 @@ def test_a_record_that_comes_back_is_no_longer_suspected(walked, movable_clock):
     assert simulated.rows("SELECT * FROM _deletions") == []
     movable_clock.advance(60)
     delete(simulated, "faxes", key)
-    assert run_full_sync(simulated.context, FAXES).missing == 0, "one walk is not two"
+    assert run_full_sync(simulated.context, FAXES).missing == 0, "one full sync confirms no deletion"
 
 
-def test_what_cannot_be_asked_for_is_left_for_the_next_walk(walked, movable_clock):
-    simulated = walked(CDRS)
-    gone = middle(simulated, "cdrs", 2)
-    delete(simulated, "cdrs", *gone)
+def test_a_deletion_that_cannot_be_confirmed_is_checked_by_the_next_full_sync(synced, movable_clock):
+    simulated = synced(CDRS)
+    deleted = pick_middle(simulated, "cdrs", 2)
+    delete(simulated, "cdrs", *deleted)
     simulated.faults("status=503@/cdrs/7*")
     assert run_full_sync(simulated.context, CDRS).missing == 0
     assert simulated.state("cdrs").complete_at is not None
@@ -267,33 +267,33 @@ def test_what_cannot_be_asked_for_is_left_for_the_next_walk(walked, movable_cloc
     assert run_full_sync(simulated.context, CDRS).missing == 2
 
 
-def test_a_record_we_may_not_see_is_no_deleted_one(walked):
+def test_a_forbidden_record_is_not_marked_as_missing(synced):
     """403 is "access denied to an existing resource"."""
-    simulated = walked(CDRS)
-    delete(simulated, "cdrs", *middle(simulated, "cdrs", 2))
+    simulated = synced(CDRS)
+    delete(simulated, "cdrs", *pick_middle(simulated, "cdrs", 2))
     simulated.faults("status=403@/cdrs/7*")
     assert run_full_sync(simulated.context, CDRS).missing == 0
-    assert missing(simulated, "cdrs") == []
+    assert list_missing(simulated, "cdrs") == []
 
 
-def test_undoing_brings_back_and_later_walks_leave_it_alone(walked, movable_clock):
-    simulated = walked(CONTACTS)
-    gone = middle(simulated, "contacts", 3)
-    delete(simulated, "contacts", *gone)
+def test_restored_records_are_not_marked_by_later_full_syncs(synced, movable_clock):
+    simulated = synced(CONTACTS)
+    deleted = pick_middle(simulated, "contacts", 3)
+    delete(simulated, "contacts", *deleted)
     run_full_sync(simulated.context, CONTACTS)
-    assert missing(simulated, "contacts") == gone
+    assert list_missing(simulated, "contacts") == deleted
     assert deletions.restore_deleted(simulated.context, CONTACTS) == 3
-    assert missing(simulated, "contacts") == []
+    assert list_missing(simulated, "contacts") == []
     movable_clock.advance(60)
     assert run_full_sync(simulated.context, CONTACTS).missing == 0
-    assert missing(simulated, "contacts") == []
+    assert list_missing(simulated, "contacts") == []
 
 
-def test_the_name_of_a_deleted_contact_is_no_longer_given_to_calls(walked, movable_clock):
-    simulated = walked(CONTACTS)
+def test_the_numbers_of_a_deleted_contact_are_removed_until_it_is_listed(synced, movable_clock):
+    simulated = synced(CONTACTS)
     (key,) = [
         k
-        for k in middle(simulated, "contacts", 20)
+        for k in pick_middle(simulated, "contacts", 20)
         if simulated.rows("SELECT 1 FROM _contact_numbers WHERE contact_id = ?", k)
     ][:1]
     record = simulated.records("contacts")[key]
@@ -303,16 +303,16 @@ def test_the_name_of_a_deleted_contact_is_no_longer_given_to_calls(walked, movab
     simulated.records("contacts")[key] = record
     movable_clock.advance(60)
     run_full_sync(simulated.context, CONTACTS)
-    assert missing(simulated, "contacts") == []
+    assert list_missing(simulated, "contacts") == []
     assert simulated.rows("SELECT count(*) > 0 FROM _contact_numbers WHERE contact_id = ?", key) == [(1,)]
 
 
-def test_with_delete_the_rows_go_and_the_calls_of_these_cdrs_too(walked):
-    simulated = walked(CDRS, sync__on_platform_delete="delete")
+def test_with_on_platform_delete_a_cdr_is_deleted_with_its_call(synced):
+    simulated = synced(CDRS, sync__on_platform_delete="delete")
     legs = [record["live_id"] for record in simulated.records("cdrs").values()]
     key = next(
         key
-        for key in middle(simulated, "cdrs", 50)
+        for key in pick_middle(simulated, "cdrs", 50)
         if legs.count(simulated.records("cdrs")[key]["live_id"]) == 1
         and not simulated.records("cdrs")[key].get("parent_live_id")
     )
@@ -327,49 +327,53 @@ def test_with_delete_the_rows_go_and_the_calls_of_these_cdrs_too(walked):
     assert cdrs in ([], [(0,)])
 
 
-def test_what_is_new_during_a_walk_is_never_missing(simulated, movable_clock):
+def test_a_cdr_from_an_incremental_sync_is_not_marked_as_missing(simulated, movable_clock):
     run_full_sync(simulated.context, CDRS)
-    made = simulated.play("plain_answered")
+    played = simulated.play("plain_answered")
     run_incremental_sync(simulated.context, CDRS)
     movable_clock.advance(60)
     assert run_full_sync(simulated.context, CDRS).missing == 0
-    assert set(made["cdr_ids"]) <= set(simulated.ids("cdrs"))
+    assert set(played["cdr_ids"]) <= set(simulated.ids("cdrs"))
 
 
-def test_a_write_of_ours_that_deleted_is_not_undone(walked):
-    simulated = walked(CONTACTS)
-    key = middle(simulated, "contacts", 1)[0]
+def test_a_deletion_by_a_local_write_is_not_restored(synced):
+    simulated = synced(CONTACTS)
+    key = pick_middle(simulated, "contacts", 1)[0]
     simulated.mirror_db.write(
         lambda tx: tx.execute(
             "UPDATE contacts SET _missing_since = '2026-11-20 09:00:00' WHERE id = ?", (key,)
         )
     )
     assert deletions.restore_deleted(simulated.context, CONTACTS) == 0
-    assert missing(simulated, "contacts") == [key]
+    assert list_missing(simulated, "contacts") == [key]
 
 
-def test_commands_accept_and_undo(walked, movable_clock):
-    simulated = walked(CONTACTS)
-    gone = middle(simulated, "contacts", 30)
-    delete(simulated, "contacts", *gone)
+def test_commands_accept_and_undo_deletions(synced, movable_clock):
+    simulated = synced(CONTACTS)
+    deleted = pick_middle(simulated, "contacts", 30)
+    delete(simulated, "contacts", *deleted)
     run_full_sync(simulated.context, CONTACTS)
     movable_clock.advance(60)
-    row = commands.sync(simulated.context, {"resources": ["contacts"], "files": False}, Told())["rows"][0]
+    row = commands.sync(simulated.context, {"resources": ["contacts"], "files": False}, RecordedProgress())[
+        "rows"
+    ][0]
     assert (row["held"], row["gone"]) == (30, 0)
     movable_clock.advance(60)
-    told = commands.sync(
-        simulated.context, {"resources": ["contacts"], "full": True, "files": False, "accept": True}, Told()
+    report = commands.sync(
+        simulated.context,
+        {"resources": ["contacts"], "full": True, "files": False, "accept": True},
+        RecordedProgress(),
     )
-    assert (told["rows"][0]["held"], told["rows"][0]["gone"]) == (0, 30)
-    assert missing(simulated, "contacts") == gone
-    assert commands.undo_deletions(simulated.context, {"resources": ["contacts"]}, Told())["back"] == {
-        "contacts": 30
-    }
-    assert missing(simulated, "contacts") == []
+    assert (report["rows"][0]["held"], report["rows"][0]["gone"]) == (0, 30)
+    assert list_missing(simulated, "contacts") == deleted
+    assert commands.undo_deletions(simulated.context, {"resources": ["contacts"]}, RecordedProgress())[
+        "back"
+    ] == {"contacts": 30}
+    assert list_missing(simulated, "contacts") == []
 
 
-def test_a_record_whose_key_can_not_be_read_is_not_taken_for_deleted(simulated, movable_clock, monkeypatch):
-    """Its row stays, and what came is kept aside."""
+def test_a_record_without_a_readable_key_is_not_marked_as_missing(simulated, movable_clock, monkeypatch):
+    """The stored row is kept, and the received record is flagged."""
     policy = PLAN["ivrs"]
     run_full_sync(simulated.context, policy)
     before, real = simulated.ids("ivrs"), simulated.context.platform.page

@@ -25,13 +25,16 @@ FILLED = {"cdrs/dictionaries", "callmeback/websites", "calltracking/ddis"}
 
 @pytest.fixture
 def small_pages(monkeypatch):
-    """Collections are read seven records at a time, and committed three at a time."""
+    """Read seven records per page and commit three at a time."""
     monkeypatch.setattr(full_sync, "page_limit", lambda failures: 7)
     monkeypatch.setattr(page_store, "RECORDS_PER_TRANSACTION", 3)
 
 
-def each_collection():
-    """All that are walked: one of each kind always, the rest in the step that looks at everything."""
+def list_collection_parameters():
+    """Return all synced collections as parameters.
+
+    All but the first of each kind are marked as exhaustive.
+    """
     seen = set()
     for name, policy in PLAN.items():
         alike = (policy.kind, "/" in name)
@@ -41,8 +44,8 @@ def each_collection():
             yield pytest.param(name, marks=marks)
 
 
-@pytest.mark.parametrize("collection", list(each_collection()))
-def test_a_walk_brings_all_of_a_collection(simulated, collection):
+@pytest.mark.parametrize("collection", list(list_collection_parameters()))
+def test_a_full_sync_stores_every_record_of_a_collection(simulated, collection):
     policy = PLAN[collection]
     run_full_sync(simulated.context, policy)
     table = policy.resource.table
@@ -63,17 +66,17 @@ def test_a_walk_brings_all_of_a_collection(simulated, collection):
     assert simulated.row_count(collection) == state.total
 
 
-def test_a_look_back_finds_what_webhooks_missed(simulated):
+def test_an_incremental_sync_stores_cdrs_without_webhooks(simulated):
     run_full_sync(simulated.context, CDRS)
     run_incremental_sync(simulated.context, CDRS)
-    made = simulated.play("plain_answered")
+    played = simulated.play("plain_answered")
     tally = run_incremental_sync(simulated.context, CDRS)
-    assert tally.inserted == len(made["cdr_ids"]) > 0
-    assert set(made["cdr_ids"]) <= set(simulated.ids("cdrs"))
+    assert tally.inserted == len(played["cdr_ids"]) > 0
+    assert set(played["cdr_ids"]) <= set(simulated.ids("cdrs"))
     assert run_incremental_sync(simulated.context, CDRS).inserted == 0
 
 
-def test_a_look_back_finds_a_long_calls_record_that_is_dated_before_the_overlap(simulated):
+def test_an_incremental_sync_stores_a_new_cdr_dated_before_the_overlap(simulated):
     run_full_sync(simulated.context, CDRS)
     run_incremental_sync(simulated.context, CDRS)
     added = simulated.add_cdrs(1, calldate=clock.utc_text(clock.unix() - 8 * 3600))
@@ -81,31 +84,31 @@ def test_a_look_back_finds_a_long_calls_record_that_is_dated_before_the_overlap(
     assert set(added) <= set(simulated.ids("cdrs"))
 
 
-def test_a_look_back_sees_a_change_of_what_it_has_read_before(simulated):
+def test_an_incremental_sync_updates_a_changed_cdr_within_the_overlap(simulated):
     run_full_sync(simulated.context, CDRS)
-    made = simulated.play("plain_answered")
+    played = simulated.play("plain_answered")
     run_incremental_sync(simulated.context, CDRS)
-    simulated.records("cdrs")[made["cdr_ids"][0]]["nb_notes"] = 5
+    simulated.records("cdrs")[played["cdr_ids"][0]]["nb_notes"] = 5
     assert run_incremental_sync(simulated.context, CDRS).updated == 1
 
 
-def test_a_first_look_back_brings_today_before_any_walk(simulated):
-    made = simulated.play("plain_answered")
+def test_an_incremental_sync_before_the_initial_sync_stores_todays_cdrs(simulated):
+    played = simulated.play("plain_answered")
     run_incremental_sync(simulated.context, CDRS)
-    assert set(made["cdr_ids"]) <= set(simulated.ids("cdrs"))
+    assert set(played["cdr_ids"]) <= set(simulated.ids("cdrs"))
     assert simulated.state("cdrs").complete_at is None
 
 
 @pytest.mark.parametrize("skew", [-86400, 86400])
-def test_a_clock_that_is_a_day_wrong_leaves_no_gap(simulated, monkeypatch, skew):
-    """Ours is wrong; the platform's answers carry the time by its own, which is right."""
+def test_a_local_clock_that_is_wrong_by_a_day_leaves_no_gap(simulated, monkeypatch, skew):
+    """Responses of the platform carry its own time, which is correct."""
     right = clock.unix
     run_full_sync(simulated.context, CDRS)
     wrong = SimpleNamespace(**vars(clock))
     wrong.now = lambda: datetime.fromtimestamp(right() + skew, UTC)
     monkeypatch.setattr(incremental_sync, "clock", wrong)
     run_incremental_sync(simulated.context, CDRS)
-    # Lower ids than the mark, so that only the date can find them.
+    # Its id is below the high-water mark, so only the filter on the date can find it.
     lost = min(simulated.records("cdrs"))
     record = dict(simulated.records("cdrs")[lost], id=lost - 1, calldate=clock.utc_text(right() - 600))
     simulated.records("cdrs")[lost - 1] = record
@@ -113,11 +116,11 @@ def test_a_clock_that_is_a_day_wrong_leaves_no_gap(simulated, monkeypatch, skew)
     assert lost - 1 in simulated.ids("cdrs")
 
 
-def test_a_walk_that_was_interrupted_goes_on_where_it_was(simulated, small_pages):
+def test_an_interrupted_full_sync_resumes_after_the_last_stored_page(simulated, small_pages):
     simulated.add_cdrs(30)
-    asked = iter([True, True, True, False])
+    continues = iter([True, True, True, False])
     with pytest.raises(Interrupted):
-        run_full_sync(simulated.context, CDRS, Tally(should_continue=lambda: next(asked)))
+        run_full_sync(simulated.context, CDRS, Tally(should_continue=lambda: next(continues)))
     state = simulated.state("cdrs")
     assert state.complete_at is None
     assert 0 < state.walk_rows < len(simulated.records("cdrs"))
@@ -129,15 +132,17 @@ def test_a_walk_that_was_interrupted_goes_on_where_it_was(simulated, small_pages
     assert simulated.state("cdrs").total == len(simulated.records("cdrs"))
 
 
-def test_a_walk_afresh_begins_at_the_beginning(simulated, small_pages):
-    asked = iter([True, True, False])
+def test_a_restarted_full_sync_begins_at_the_first_record(simulated, small_pages):
+    continues = iter([True, True, False])
     with pytest.raises(Interrupted):
-        run_full_sync(simulated.context, CDRS, Tally(should_continue=lambda: next(asked)))
+        run_full_sync(simulated.context, CDRS, Tally(should_continue=lambda: next(continues)))
     assert run_full_sync(simulated.context, CDRS, restart=True).read == len(simulated.records("cdrs"))
 
 
 @pytest.mark.parametrize("by_pages_only", [False, True])
-def test_everything_that_stays_is_read_while_records_come_and_go(simulated, small_pages, by_pages_only):
+def test_a_full_sync_stores_all_remaining_records_while_others_are_added_and_deleted(
+    simulated, small_pages, by_pages_only
+):
     simulated.add_cdrs(60)
     rng = random.Random(5)
     lock = simulated.simulator.world.lock
@@ -145,7 +150,7 @@ def test_everything_that_stays_is_read_while_records_come_and_go(simulated, smal
     steps = iter(range(6))
 
     def change(_done, _total):
-        """Between two pages: some records vanish, some come; pages by number shift by that."""
+        """Delete three records and add two, which shifts the following pages."""
         if next(steps, None) is None:
             return
         with lock:
@@ -155,13 +160,13 @@ def test_everything_that_stays_is_read_while_records_come_and_go(simulated, smal
         simulated.add_cdrs(2)
 
     run_full_sync(simulated.context, CDRS, Tally(show_progress=change), by_pages_only=by_pages_only)
-    # What came above the walk's beginning is the look-back's.
+    # Records above the first id of the full sync are read by the incremental sync.
     run_incremental_sync(simulated.context, CDRS)
     assert set(simulated.records("cdrs")) <= set(simulated.ids("cdrs"))
     assert set(simulated.ids("cdrs")) <= set(simulated.records("cdrs")) | deleted
 
 
-def test_a_collection_that_never_holds_still_is_not_called_complete(simulated, small_pages, monkeypatch):
+def test_a_collection_that_changes_during_each_pass_is_not_complete(simulated, small_pages, monkeypatch):
     monkeypatch.setattr(full_sync, "MAX_PASSES", 1)
     with pytest.raises(PlatformBroken, match="changed while it was read"):
         run_full_sync(
@@ -184,14 +189,17 @@ def test_a_collection_that_never_holds_still_is_not_called_complete(simulated, s
         ),
     ],
 )
-def test_a_walk_survives_bad_answers(simulated, small_pages, fault):
+def test_a_full_sync_retries_after_bad_responses(simulated, small_pages, fault):
     simulated.faults(f"{fault}@/cdrs")
     run_full_sync(simulated.context, CDRS)
     assert simulated.ids("cdrs") == sorted(simulated.records("cdrs"))
 
 
-def test_a_page_that_is_short_by_mistake_is_not_believed(simulated, small_pages, monkeypatch):
-    """Two rows of a page's middle are missing: the next page would begin behind them."""
+def test_a_page_with_missing_records_is_repeated(simulated, small_pages, monkeypatch):
+    """Two records are missing in the middle of a page.
+
+    The next page begins after them.
+    """
     real, times = simulated.context.platform.page, iter(range(2))
 
     def page(*args, **options):
@@ -205,7 +213,7 @@ def test_a_page_that_is_short_by_mistake_is_not_believed(simulated, small_pages,
     assert simulated.ids("cdrs") == sorted(simulated.records("cdrs"))
 
 
-def test_a_platform_that_gives_fewer_at_once_than_asked_for_is_read_all_the_same(simulated, monkeypatch):
+def test_a_platform_with_a_smaller_page_size_is_read_completely(simulated, monkeypatch):
     real = simulated.context.platform.page
     monkeypatch.setattr(
         simulated.context.platform,
@@ -216,7 +224,7 @@ def test_a_platform_that_gives_fewer_at_once_than_asked_for_is_read_all_the_same
     assert simulated.ids("cdrs") == sorted(simulated.records("cdrs"))
 
 
-def test_a_collection_that_cannot_be_filtered_is_read_by_page_numbers(simulated, monkeypatch):
+def test_a_collection_without_filters_is_read_by_page_numbers(simulated, monkeypatch):
     real = simulated.context.platform.page
 
     def page(*args, filter=(), **options):
@@ -228,12 +236,12 @@ def test_a_collection_that_cannot_be_filtered_is_read_by_page_numbers(simulated,
     monkeypatch.setattr(full_sync, "page_limit", lambda failures: 11)
     run_full_sync(simulated.context, CDRS)
     assert simulated.ids("cdrs") == sorted(simulated.records("cdrs"))
-    made = simulated.play("plain_answered")
+    played = simulated.play("plain_answered")
     run_incremental_sync(simulated.context, CDRS)
-    assert set(made["cdr_ids"]) <= set(simulated.ids("cdrs"))
+    assert set(played["cdr_ids"]) <= set(simulated.ids("cdrs"))
 
 
-def test_an_empty_answer_by_mistake_loses_nothing_and_completes_nothing(simulated):
+def test_an_empty_response_changes_no_record_and_completes_no_sync(simulated):
     run_full_sync(simulated.context, CDRS)
     before, complete_at = simulated.ids("cdrs"), simulated.state("cdrs").complete_at
     simulated.faults("empty@/cdrs")
@@ -243,7 +251,7 @@ def test_an_empty_answer_by_mistake_loses_nothing_and_completes_nothing(simulate
     assert simulated.state("cdrs").complete_at == complete_at
 
 
-def test_an_answer_without_a_total_is_no_page(simulated, monkeypatch):
+def test_a_page_without_a_total_is_an_error(simulated, monkeypatch):
     real = simulated.context.platform.page
 
     def page(*args, **options):
@@ -255,7 +263,7 @@ def test_an_answer_without_a_total_is_no_page(simulated, monkeypatch):
         run_full_sync(simulated.context, CDRS)
 
 
-def test_records_are_read_by_their_own_path_where_that_tells_more(simulated):
+def test_new_and_changed_users_are_read_by_their_own_path(simulated):
     users = PLAN["users"]
     run_full_sync(simulated.context, users)
     items.read_due_items(simulated.context, users, Tally())
@@ -270,8 +278,8 @@ def test_records_are_read_by_their_own_path_where_that_tells_more(simulated):
     assert "Renamed" in simulated.rows("SELECT _item FROM users WHERE id = ?", number)[0][0]
 
 
-def test_a_webhook_is_not_kept_waiting_by_a_walk(simulated, small_pages):
-    """A write queued in the middle of a walk is done before the walk ends."""
+def test_a_full_sync_does_not_delay_other_writes(simulated, small_pages):
+    """A write queued during a full sync is committed before its end."""
     simulated.add_cdrs(60)
     done, seen = threading.Event(), []
 
@@ -285,7 +293,7 @@ def test_a_webhook_is_not_kept_waiting_by_a_walk(simulated, small_pages):
     assert seen == [True]
 
 
-def test_a_dictionary_that_is_cut_short_takes_no_place(simulated, monkeypatch):
+def test_a_truncated_dictionary_does_not_replace_the_stored_one(simulated, monkeypatch):
     codes = PLAN["cdrs/dictionaries"]
     run_full_sync(simulated.context, codes)
     before = simulated.rows("SELECT _doc FROM cdrs_dictionaries")

@@ -13,8 +13,8 @@ from integration.sync.reading.lookups import run_due_lookups
 CDRS = PLAN["cdrs"]
 
 
-def ended(simulated, *legs):
-    """Webhooks said that these legs ended just now."""
+def enqueue_ended_legs(simulated, *legs):
+    """Queue the lookups of legs that have just ended by webhook."""
     simulated.mirror_db.write(
         lambda tx: [lookup_queue.enqueue_leg(tx, leg, clock.utc_text()) for leg in legs]
     )
@@ -32,23 +32,23 @@ def wait_for_next(simulated, movable_clock):
     return at is not None
 
 
-def test_two_seconds_after_a_hangup_the_cdr_and_the_recording_are_there(simulated, movable_clock):
-    made = simulated.play("plain_answered")
-    ended(simulated, *made["leg_ids"])
+def test_cdr_and_recording_are_looked_up_two_seconds_after_the_hangup(simulated, movable_clock):
+    played = simulated.play("plain_answered")
+    enqueue_ended_legs(simulated, *played["leg_ids"])
     assert run_due_lookups(simulated.context) == 0
     movable_clock.advance(2.1)
-    assert run_due_lookups(simulated.context) == len(made["leg_ids"])
-    assert set(made["cdr_ids"]) <= set(simulated.ids("cdrs"))
-    assert set(made["monitor_ids"]) <= set(simulated.ids("monitors"))
-    assert made["monitor_ids"]
+    assert run_due_lookups(simulated.context) == len(played["leg_ids"])
+    assert set(played["cdr_ids"]) <= set(simulated.ids("cdrs"))
+    assert set(played["monitor_ids"]) <= set(simulated.ids("monitors"))
+    assert played["monitor_ids"]
     assert set(states(simulated).values()) == {"done"}
 
 
-def test_a_cdr_and_a_recording_that_come_late_are_found(simulated, movable_clock):
-    made = simulated.play("plain_answered")
-    cdrs = {number: simulated.records("cdrs").pop(number) for number in made["cdr_ids"]}
-    monitors = {number: simulated.records("monitors").pop(number) for number in made["monitor_ids"]}
-    ended(simulated, *made["leg_ids"])
+def test_a_late_cdr_and_a_late_recording_are_found_by_later_lookups(simulated, movable_clock):
+    played = simulated.play("plain_answered")
+    cdrs = {number: simulated.records("cdrs").pop(number) for number in played["cdr_ids"]}
+    monitors = {number: simulated.records("monitors").pop(number) for number in played["monitor_ids"]}
+    enqueue_ended_legs(simulated, *played["leg_ids"])
     for _ in range(3):
         wait_for_next(simulated, movable_clock)
         run_due_lookups(simulated.context)
@@ -56,7 +56,7 @@ def test_a_cdr_and_a_recording_that_come_late_are_found(simulated, movable_clock
     wait_for_next(simulated, movable_clock)
     run_due_lookups(simulated.context)
     assert set(cdrs) <= set(simulated.ids("cdrs"))
-    assert set(states(simulated).values()) == {"open"}, "whether it was recorded is not known yet"
+    assert set(states(simulated).values()) == {"open"}, "the recording can still appear"
     simulated.records("monitors").update(monitors)
     wait_for_next(simulated, movable_clock)
     run_due_lookups(simulated.context)
@@ -64,9 +64,9 @@ def test_a_cdr_and_a_recording_that_come_late_are_found(simulated, movable_clock
     assert set(states(simulated).values()) == {"done"}
 
 
-def test_a_call_without_a_cdr_is_marked_after_a_day_and_at_most_twelve_look_ups(simulated, movable_clock):
+def test_a_call_without_a_cdr_is_marked_after_a_day_and_at_most_twelve_lookups(simulated, movable_clock):
     begin = clock.unix()
-    ended(simulated, 4_299_000_001)
+    enqueue_ended_legs(simulated, 4_299_000_001)
     while wait_for_next(simulated, movable_clock):
         run_due_lookups(simulated.context)
     assert states(simulated) == {4_299_000_001: "unlearnt"}
@@ -76,67 +76,67 @@ def test_a_call_without_a_cdr_is_marked_after_a_day_and_at_most_twelve_look_ups(
         assert lookup_queue.has_unresolved(connection, [4_299_000_001])
 
 
-def test_an_answered_call_that_was_not_recorded_is_settled_after_some_minutes(simulated, movable_clock):
+def test_the_lookup_of_an_answered_call_without_recording_ends_within_an_hour(simulated, movable_clock):
     added = simulated.add_cdrs(1, billsec=30)
     leg = simulated.records("cdrs")[added[0]]["live_id"]
     begin = clock.unix()
-    ended(simulated, leg)
+    enqueue_ended_legs(simulated, leg)
     while wait_for_next(simulated, movable_clock):
         run_due_lookups(simulated.context)
     assert states(simulated) == {leg: "done"}
     assert 60 < clock.unix() - begin < 3600
 
 
-def test_a_call_nobody_answered_is_settled_with_its_cdr(simulated, movable_clock):
+def test_the_lookup_of_an_unanswered_call_ends_with_its_cdr(simulated, movable_clock):
     leg = simulated.records("cdrs")[simulated.add_cdrs(1, billsec=0)[0]]["live_id"]
-    ended(simulated, leg)
+    enqueue_ended_legs(simulated, leg)
     movable_clock.advance(2.1)
     run_due_lookups(simulated.context)
     assert states(simulated) == {leg: "done"}
 
 
-def test_many_calls_that_end_together_share_their_requests(simulated, movable_clock):
+def test_lookups_of_calls_that_end_together_share_requests(simulated, movable_clock):
     legs = [simulated.records("cdrs")[number]["live_id"] for number in simulated.add_cdrs(40)]
-    ended(simulated, *legs)
+    enqueue_ended_legs(simulated, *legs)
     movable_clock.advance(2.1)
     simulated.clear_requests()
     assert run_due_lookups(simulated.context) == 40
     assert simulated.count_requests("/cdrs") == simulated.count_requests("/monitors") == 1
 
 
-def test_a_redelivered_hangup_starts_no_second_series(simulated, movable_clock):
+def test_a_repeated_hangup_starts_no_second_lookup(simulated, movable_clock):
     leg = simulated.records("cdrs")[simulated.add_cdrs(1, billsec=0)[0]]["live_id"]
     for _ in range(3):
-        ended(simulated, leg)
+        enqueue_ended_legs(simulated, leg)
     movable_clock.advance(2.1)
     run_due_lookups(simulated.context)
-    ended(simulated, leg)
+    enqueue_ended_legs(simulated, leg)
     movable_clock.advance(60)
     assert run_due_lookups(simulated.context) == 0
 
 
-def test_an_announced_recording_is_looked_for_at_once(simulated):
-    made = simulated.play("plain_answered")
-    monitor = made["monitor_ids"][0]
-    simulated.mirror_db.write(lambda tx: lookup_queue.enqueue_recording(tx, made["leg_ids"][0], monitor))
+def test_an_announced_recording_is_looked_up_at_once(simulated):
+    played = simulated.play("plain_answered")
+    monitor = played["monitor_ids"][0]
+    simulated.mirror_db.write(lambda tx: lookup_queue.enqueue_recording(tx, played["leg_ids"][0], monitor))
     assert run_due_lookups(simulated.context) == 1
     assert simulated.ids("monitors") == [monitor]
-    simulated.mirror_db.write(lambda tx: lookup_queue.enqueue_recording(tx, made["leg_ids"][0], monitor))
+    simulated.mirror_db.write(lambda tx: lookup_queue.enqueue_recording(tx, played["leg_ids"][0], monitor))
     assert run_due_lookups(simulated.context) == 0
 
 
-def test_a_recording_announced_by_its_leg_alone_is_looked_for_at_once(simulated, movable_clock):
-    made = simulated.play("plain_answered")
-    leg = simulated.records("monitors")[made["monitor_ids"][0]]["live_id"]
-    ended(simulated, leg)
+def test_a_recording_announced_without_an_id_is_looked_up_at_once(simulated, movable_clock):
+    played = simulated.play("plain_answered")
+    leg = simulated.records("monitors")[played["monitor_ids"][0]]["live_id"]
+    enqueue_ended_legs(simulated, leg)
     simulated.mirror_db.write(lambda tx: lookup_queue.enqueue_recording(tx, leg, None))
     assert run_due_lookups(simulated.context) == 1
-    assert simulated.ids("monitors") == made["monitor_ids"][:1]
+    assert simulated.ids("monitors") == played["monitor_ids"][:1]
 
 
-def test_while_the_platform_is_away_no_try_is_counted(simulated, movable_clock):
-    made = simulated.play("plain_answered")
-    ended(simulated, *made["leg_ids"])
+def test_a_failed_request_does_not_count_as_a_try(simulated, movable_clock):
+    played = simulated.play("plain_answered")
+    enqueue_ended_legs(simulated, *played["leg_ids"])
     movable_clock.advance(2.1)
     simulated.faults("status=500@/cdrs")
     for _ in range(20):
@@ -148,7 +148,7 @@ def test_while_the_platform_is_away_no_try_is_counted(simulated, movable_clock):
     assert simulated.rows("SELECT DISTINCT tries FROM _lookups") == [(1,)]
 
 
-def test_a_platform_that_does_not_take_lists_is_asked_for_each(simulated, movable_clock, monkeypatch):
+def test_without_filters_by_list_each_leg_is_looked_up_alone(simulated, movable_clock, monkeypatch):
     real = simulated.context.platform.page
 
     def page(*args, filter=(), **options):
@@ -158,84 +158,84 @@ def test_a_platform_that_does_not_take_lists_is_asked_for_each(simulated, movabl
 
     monkeypatch.setattr(simulated.context.platform, "page", page)
     legs = [simulated.records("cdrs")[number]["live_id"] for number in simulated.add_cdrs(3, billsec=0)]
-    ended(simulated, *legs)
+    enqueue_ended_legs(simulated, *legs)
     movable_clock.advance(2.1)
     run_due_lookups(simulated.context)
     assert set(states(simulated).values()) == {"done"}
 
 
-def test_a_clock_that_was_set_back_delays_no_look_up(simulated, movable_clock):
-    ended(simulated, 4_299_000_001)
+def test_a_clock_set_back_delays_no_lookup(simulated, movable_clock):
+    enqueue_ended_legs(simulated, 4_299_000_001)
     movable_clock.advance(-86400)
     assert run_due_lookups(simulated.context) == 1
 
 
-def test_a_leg_that_polls_found_gone_is_looked_up_too(simulated, movable_clock):
-    made = simulated.control("calls", script="plain_answered", until="connected")
-    for event in made["events"]:
+def test_a_leg_ended_by_a_poll_is_looked_up(simulated, movable_clock):
+    played = simulated.control("calls", script="plain_answered", until="connected")
+    for event in played["events"]:
         simulated.receive(event)
-    for leg in made["leg_ids"]:
+    for leg in played["leg_ids"]:
         simulated.simulator.world.live_legs.pop(leg)
     movable_clock.advance(5)
     live_poll.poll(simulated.context)
-    assert states(simulated) == dict.fromkeys(made["leg_ids"], "open")
+    assert states(simulated) == dict.fromkeys(played["leg_ids"], "open")
 
 
-def test_a_look_back_goes_back_to_the_start_of_calls_that_ended_lately(simulated, movable_clock):
-    """A long call's CDR comes late, behind records with higher ids."""
+def test_an_incremental_sync_reads_from_the_start_of_recently_ended_calls(simulated, movable_clock):
+    """The CDR of a long call appears after records with higher ids."""
     simulated.simulator.context.webhook_sender.url = None
-    made = simulated.control(
+    played = simulated.control(
         "calls", script="plain_answered", instant=True, talk_seconds=4 * 3600, hold=False
     )
-    kept = {number: simulated.records("cdrs").pop(number) for number in made["cdr_ids"]}
+    removed = {number: simulated.records("cdrs").pop(number) for number in played["cdr_ids"]}
     simulated.add_cdrs(1, calldate=clock.utc_text())
     for _ in range(2):
         run_incremental_sync(simulated.context, CDRS)
-    simulated.records("cdrs").update(kept)
+    simulated.records("cdrs").update(removed)
     run_incremental_sync(simulated.context, CDRS)
-    assert not kept.keys() & set(simulated.ids("cdrs"))
-    for event in made["events"]:
+    assert not removed.keys() & set(simulated.ids("cdrs"))
+    for event in played["events"]:
         if event["event_name"].startswith("call."):
             simulated.receive(event)
     run_incremental_sync(simulated.context, CDRS)
-    assert kept.keys() <= set(simulated.ids("cdrs"))
+    assert removed.keys() <= set(simulated.ids("cdrs"))
     with simulated.mirror_db.read() as connection:
         assert lookup_queue.find_recent_leg_start(connection, clock.unix()) is not None
         assert lookup_queue.find_recent_leg_start(connection, clock.unix() + 3700) is None
 
 
-def test_a_start_that_no_call_can_have_had_makes_no_look_back_long(simulated):
-    made = simulated.control("calls", script="plain_answered", instant=True)
-    for event in made["events"]:
+def test_an_impossible_start_time_does_not_extend_an_incremental_sync(simulated):
+    played = simulated.control("calls", script="plain_answered", instant=True)
+    for event in played["events"]:
         if event["event_name"].startswith("call."):
             simulated.receive({**event, "start_time": "1970-01-01 00:00:00"})
     with simulated.mirror_db.read() as connection:
         assert lookup_queue.find_recent_leg_start(connection, clock.unix()) is None
 
 
-def test_calls_of_which_no_record_came_are_listed_until_one_does(simulated, movable_clock):
-    made = simulated.control("calls", script="plain_answered", instant=True)
-    cdrs = {number: simulated.records("cdrs").pop(number) for number in made["cdr_ids"]}
-    for event in made["events"]:
+def test_calls_without_a_cdr_are_listed_until_it_is_read(simulated, movable_clock):
+    played = simulated.control("calls", script="plain_answered", instant=True)
+    cdrs = {number: simulated.records("cdrs").pop(number) for number in played["cdr_ids"]}
+    for event in played["events"]:
         if event["event_name"].startswith("call."):
             simulated.receive(event)
 
-    def unlearnt():
+    def list_unresolved():
         with simulated.mirror_db.read() as connection:
             return lookup_queue.list_unresolved_calls(connection, 0.0)
 
     while wait_for_next(simulated, movable_clock):
-        assert unlearnt() == []
+        assert list_unresolved() == []
         run_due_lookups(simulated.context)
-    assert unlearnt() == [made["root_call_id"]]
+    assert list_unresolved() == [played["root_call_id"]]
     simulated.records("cdrs").update(cdrs)
     movable_clock.advance(60)
     refresh_recent(simulated.context, CDRS, 2)
-    assert unlearnt() == []
+    assert list_unresolved() == []
 
 
-def test_a_look_up_arranged_while_the_clock_was_fast_is_due_when_it_is_right_again(simulated, movable_clock):
-    ended(simulated, 4_299_000_001)
+def test_a_lookup_queued_by_a_fast_clock_is_due_after_the_correction(simulated, movable_clock):
+    enqueue_ended_legs(simulated, 4_299_000_001)
     movable_clock.advance(86400)
     assert run_due_lookups(simulated.context) == 1
     movable_clock.advance(-86400)

@@ -1,4 +1,4 @@
-"""The next page is asked for while the last is stored: one, and never more."""
+"""Read-ahead: the next page is requested while the current one is stored."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ def window(number: int) -> Window:
     return Window([], 0, number, "2026-11-20 09:00:00", None)
 
 
-def test_one_page_is_asked_for_ahead_and_no_more():
-    asked: list[int] = []
+def test_one_page_is_requested_ahead():
+    requested: list[int] = []
 
     def pages():
         for number in range(4):
-            asked.append(number)
+            requested.append(number)
             yield window(number)
 
     taken = []
     for page in read_ahead(pages()):
         taken.append(page.last_key)
         ready = min(len(taken) + 1, 4)
-        wait_for(lambda ready=ready: len(asked) == ready, "the next page to be asked for")
-    assert taken == asked == [0, 1, 2, 3]
+        wait_for(lambda ready=ready: len(requested) == ready, "the request of the next page")
+    assert taken == requested == [0, 1, 2, 3]
 
 
-def test_what_came_before_a_failure_is_handed_out_first():
+def test_pages_before_a_failure_are_returned_before_it():
     def pages():
         yield window(0)
         raise PlatformBroken("cut short")
@@ -42,7 +42,7 @@ def test_what_came_before_a_failure_is_handed_out_first():
         next(found)
 
 
-def test_whoever_ends_early_leaves_no_thread_behind():
+def test_a_read_that_ends_early_leaves_no_thread():
     for _ in read_ahead(window(number) for number in range(9)):
         break
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("reading ahead")]

@@ -1,4 +1,4 @@
-"""`verify --coverage`: the ledger proved on demand."""
+"""`verify --coverage` and `verify --media`: verification on demand."""
 
 from __future__ import annotations
 
@@ -7,67 +7,69 @@ from click.testing import CliRunner
 
 from integration.cli.verify import command
 from integration.core.commands import Progress, Unfinished, find_handler
-from integration.mirror.sync_state import completeness as ledger
+from integration.mirror.sync_state import completeness
 from integration.sync.files import download
 from integration.sync.plan import PLAN
-from integration.sync.reading import verify as proof
+from integration.sync.reading import verify as verification
 from integration.sync.reading.full_sync import run_full_sync
 
 CDRS = PLAN["cdrs"]
 
 
-def prove(simulated, *names, wanted=lambda: True, **arguments):
-    told = []
-    asked = {"resources": list(names), **arguments}
-    result = proof.verify_completeness(simulated.context, asked, Progress(told.append, wanted))
-    return result, {one["collection"]: one for one in result["proofs"]}, told
+def verify_collections(simulated, *names, should_continue=lambda: True, **arguments):
+    reports = []
+    arguments = {"resources": list(names), **arguments}
+    result = verification.verify_completeness(
+        simulated.context, arguments, Progress(reports.append, should_continue)
+    )
+    return result, {one["collection"]: one for one in result["proofs"]}, reports
 
 
-def forget(simulated, *keys):
+def delete_from_mirror(simulated, *keys):
     simulated.mirror_db.write(
         lambda tx: tx.executemany("DELETE FROM cdrs WHERE id = ?", [(k,) for k in keys]) and None
     )
 
 
-def test_every_day_is_counted_now_however_lately_it_was(simulated):
+def test_every_day_is_counted_on_each_verification(simulated):
     run_full_sync(simulated.context, CDRS)
     days = {record["calldate"][:10] for record in simulated.records("cdrs").values()}
     for _ in range(2):
         simulated.clear_requests()
-        result, proofs, told = prove(simulated, "cdrs", every_day=True)
+        result, proofs, reports = verify_collections(simulated, "cdrs", every_day=True)
         assert result["complete"]
         cdrs = proofs["cdrs"]
         assert cdrs["there"] == cdrs["here"] == len(simulated.records("cdrs"))
         assert cdrs["days"] == cdrs["agree"] == len(cdrs["every"]) >= len(days)
         assert simulated.count_requests("/cdrs") > cdrs["days"]
-    assert told[-1] == {"collection": "cdrs", "done": cdrs["days"], "total": cdrs["days"]}
+    assert reports[-1] == {"collection": "cdrs", "done": cdrs["days"], "total": cdrs["days"]}
 
 
-def test_what_is_missing_comes_back_and_is_told(simulated):
+def test_records_missing_from_the_mirror_are_fetched_and_counted(simulated):
     run_full_sync(simulated.context, CDRS)
-    forget(simulated, *sorted(simulated.records("cdrs"))[3:7])
-    result, proofs, _ = prove(simulated, "cdrs")
+    delete_from_mirror(simulated, *sorted(simulated.records("cdrs"))[3:7])
+    result, proofs, _ = verify_collections(simulated, "cdrs")
     assert result["complete"]
     assert proofs["cdrs"]["came"] == 4
     assert simulated.ids("cdrs") == sorted(simulated.records("cdrs"))
 
 
-def test_a_record_that_is_there_no_longer_is_settled_by_one_walk(simulated, movable_clock):
+def test_a_record_deleted_on_the_platform_leaves_no_gap(simulated, movable_clock):
     run_full_sync(simulated.context, CDRS)
     del simulated.records("cdrs")[sorted(simulated.records("cdrs"))[9]]
     movable_clock.advance(5)
-    result, proofs, _ = prove(simulated, "cdrs")
+    result, proofs, _ = verify_collections(simulated, "cdrs")
     assert result["complete"], proofs
     assert proofs["cdrs"]["here"] == len(simulated.records("cdrs"))
 
 
-def test_a_record_without_a_date_is_in_no_day_and_not_overlooked(simulated, movable_clock):
+def test_a_record_without_a_date_is_fetched(simulated, movable_clock):
     run_full_sync(simulated.context, CDRS)
     (odd,) = simulated.add_cdrs(1, calldate=None)
-    forget(simulated, odd)
+    delete_from_mirror(simulated, odd)
     simulated.mirror_db.write(lambda tx: tx.execute("UPDATE _walks SET mark = ?", (odd,)) and None)
     movable_clock.advance(5)
-    result, _, _ = prove(simulated, "cdrs")
+    result, _, _ = verify_collections(simulated, "cdrs")
     assert result["complete"]
     assert odd in simulated.ids("cdrs")
 
@@ -83,7 +85,7 @@ def test_a_platform_that_counts_more_than_it_lists_leaves_a_gap(simulated, monke
         return found
 
     monkeypatch.setattr(simulated.context.platform, "page", page)
-    result, proofs, _ = prove(simulated, "cdrs")
+    result, proofs, _ = verify_collections(simulated, "cdrs")
     assert not result["complete"]
     assert proofs["cdrs"]["gaps"][0]["cause"]
     assert proofs["cdrs"]["agree"] == 0
@@ -92,49 +94,49 @@ def test_a_platform_that_counts_more_than_it_lists_leaves_a_gap(simulated, monke
 FAILURES = ("status=500", "html", "truncate", "malformed=json", "malformed=headers")
 
 
-def test_a_failed_run_proves_nothing_whatever_was_known(simulated, movable_clock):
+def test_a_failed_verification_is_incomplete_after_a_complete_one(simulated, movable_clock):
     for name in ("cdrs", "contacts"):
         run_full_sync(simulated.context, PLAN[name])
-        assert prove(simulated, name)[0]["complete"]
+        assert verify_collections(simulated, name)[0]["complete"]
         for fault in FAILURES:
             simulated.faults(f"{fault}@/{name}")
-            result, proofs, _ = prove(simulated, name)
+            result, proofs, _ = verify_collections(simulated, name)
             assert not result["complete"], fault
             assert proofs[name]["error"], fault
         simulated.faults("")
         movable_clock.advance(120)
 
 
-def test_what_was_never_read_is_not_proved(simulated):
-    result, proofs, _ = prove(simulated, "cdrs")
+def test_a_collection_without_an_initial_sync_is_not_verified(simulated):
+    result, proofs, _ = verify_collections(simulated, "cdrs")
     assert not result["complete"]
     assert "initial sync is not complete" in proofs["cdrs"]["error"]
 
 
-def test_what_the_platform_refuses_is_not_missing(simulated):
+def test_a_collection_that_the_platform_refuses_is_no_gap(simulated):
     for status in (403, 404):
         simulated.faults(f"status={status}@/contacts")
-        result, proofs, _ = prove(simulated, "contacts")
+        result, proofs, _ = verify_collections(simulated, "contacts")
         assert result["complete"]
         assert proofs["contacts"]["off"]
 
 
-def test_it_goes_on_elsewhere_where_it_was(simulated):
+def test_an_interrupted_verification_resumes_with_its_arguments(simulated):
     for name in ("cdrs", "contacts", "sms"):
         run_full_sync(simulated.context, PLAN[name])
-    asked = iter([True] * 5)
+    steps = iter([True] * 5)
     with pytest.raises(Unfinished) as early:
-        prove(simulated, "contacts", "cdrs", "sms", wanted=lambda: next(asked, False))
-    left = early.value.arguments
-    assert left["resources"] == ["cdrs", "sms"]
-    result, proofs, _ = prove(simulated, *left.pop("resources"), **left)
+        verify_collections(simulated, "contacts", "cdrs", "sms", should_continue=lambda: next(steps, False))
+    remaining = early.value.arguments
+    assert remaining["resources"] == ["cdrs", "sms"]
+    result, proofs, _ = verify_collections(simulated, *remaining.pop("resources"), **remaining)
     assert result["complete"]
     assert list(proofs) == ["contacts", "cdrs", "sms"]
 
 
 @pytest.fixture
 def verify(simulated, monkeypatch):
-    """`switchroom verify …` over the simulated; whoever writes is this process."""
+    """Run `switchroom verify …` with its handler in this process."""
 
     def carry_out(_settings, name, arguments, on_progress, _on_notice):
         return find_handler(name)(simulated.context, arguments, Progress(on_progress, lambda: True))
@@ -144,7 +146,7 @@ def verify(simulated, monkeypatch):
     return lambda *arguments: CliRunner().invoke(command, arguments)
 
 
-def test_the_command_prints_the_ledger_and_ends_with_what_it_found(simulated, verify):
+def test_the_command_prints_completeness_and_fails_on_gaps(simulated, verify):
     first = verify("--coverage", "contacts", "cdrs")
     assert first.exit_code == 1
     assert "NOT VERIFIED" in first.stdout
@@ -162,7 +164,7 @@ def test_the_command_prints_the_ledger_and_ends_with_what_it_found(simulated, ve
     assert "incomplete: cdrs" in failed.stderr
 
 
-def test_the_command_reads_the_archive_and_ends_with_what_it_could_not_heal(simulated, verify):
+def test_the_command_verifies_the_archive_and_fails_on_files_that_stay_missing(simulated, verify):
     run_full_sync(simulated.context, PLAN["monitors"])
     download.download_due_files(simulated.context)
     assert verify("--media").exit_code == 0
@@ -172,20 +174,20 @@ def test_the_command_reads_the_archive_and_ends_with_what_it_could_not_heal(simu
     assert (healed.exit_code, healed.stdout) == (0, f"{path}: is missing; downloaded again\n")
     (simulated.data_dir / path).unlink()
     simulated.faults(f"status=500@/monitors/{number}.mp3")
-    left = verify("--media")
-    assert left.exit_code == 1
-    assert "not downloaded again" in left.stdout
+    damaged = verify("--media")
+    assert damaged.exit_code == 1
+    assert "not downloaded again" in damaged.stdout
 
 
 @pytest.mark.parametrize("arguments", [("cdrs",), ("--every-day",), ("--quick", "--media")])
-def test_words_that_do_not_belong_together_are_wrong_usage(arguments):
+def test_options_that_exclude_each_other_are_a_usage_error(arguments):
     assert CliRunner().invoke(command, arguments).exit_code == 2
 
 
-def test_readyz_knows_at_once(simulated):
+def test_a_verification_updates_the_completeness_of_readyz(simulated):
     run_full_sync(simulated.context, CDRS)
-    prove(simulated, "cdrs")
+    verify_collections(simulated, "cdrs")
     fact = simulated.context.health.report()["facts"]["coverage"]
     assert fact["gaps"] == 0
     with simulated.mirror_db.read() as connection:
-        assert fact["days"] == sum(line.day_count for line in ledger.list_collections(connection))
+        assert fact["days"] == sum(line.day_count for line in completeness.list_collections(connection))

@@ -1,4 +1,4 @@
-"""A platform that does not sort by key, or does not filter by time: read all the same, and as surely."""
+"""Syncs with a platform without order by key or filter by time."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CDRS = PLAN["cdrs"]
 
 @pytest.fixture
 def unsorted(simulated, monkeypatch):
-    """The platform answers in whatever order; small pages."""
+    """Platform that returns pages of 29 records in random order."""
     real, rng = simulated.context.platform.page, random.Random(7)
 
     def page(*args, **options):
@@ -36,7 +36,7 @@ def unsorted(simulated, monkeypatch):
 
 @pytest.fixture
 def undated(simulated, monkeypatch):
-    """The platform refuses filters on the date."""
+    """Platform that refuses filters on the date."""
     real = simulated.context.platform.page
 
     def page(*args, filter=(), **options):
@@ -48,23 +48,23 @@ def undated(simulated, monkeypatch):
     return simulated
 
 
-def odd_dates(simulated):
-    """Records of long ago, of days to come, and without a date."""
+def add_cdrs_with_odd_dates(simulated):
+    """Add CDRs dated 1970, 2999, with zeros, and without a date."""
     for date in ("1970-01-01 00:00:00", "2999-01-01 00:00:00", "0000-00-00 00:00:00", None):
         simulated.add_cdrs(3, calldate=date)
 
 
 @pytest.mark.exhaustive
-def test_all_that_grows_is_read_by_closed_windows_of_time(unsorted):
-    odd_dates(unsorted)
+def test_every_history_collection_is_read_by_time_windows(unsorted):
+    add_cdrs_with_odd_dates(unsorted)
     for policy in list_history_policies():
         run_full_sync(unsorted.context, policy)
         assert unsorted.ids(policy.resource.table) == sorted(unsorted.records(policy.collection))
         assert unsorted.state(policy.collection).complete_at, policy.collection
 
 
-def test_windows_leave_no_moment_out_and_overlap_nowhere(unsorted):
-    odd_dates(unsorted)
+def test_windows_return_each_record_once_newest_window_first(unsorted):
+    add_cdrs_with_odd_dates(unsorted)
     found = list(windows.read_all(unsorted.context.platform, CDRS.resource, limit=23))
     keys = [document.values["id"] for window in found for document in window.records]
     assert sorted(keys) == sorted(unsorted.records("cdrs"))
@@ -72,32 +72,32 @@ def test_windows_leave_no_moment_out_and_overlap_nowhere(unsorted):
     assert dates == sorted(dates, reverse=True)
 
 
-def test_a_walk_by_time_goes_on_where_it_was(unsorted, movable_clock):
+def test_an_interrupted_full_sync_by_time_resumes_at_its_window(unsorted, movable_clock):
     steps = iter([True] * 4)
     with pytest.raises(Interrupted):
         run_full_sync(unsorted.context, CDRS, Tally(should_continue=lambda: next(steps, False)))
-    half = unsorted.state("cdrs")
-    assert isinstance(half.walk_key, str)
-    assert 0 < half.walk_rows < len(unsorted.records("cdrs"))
+    interrupted = unsorted.state("cdrs")
+    assert isinstance(interrupted.walk_key, str)
+    assert 0 < interrupted.walk_rows < len(unsorted.records("cdrs"))
     tally = Tally()
     movable_clock.advance(3)
     run_full_sync(unsorted.context, CDRS, tally)
     assert unsorted.ids("cdrs") == sorted(unsorted.records("cdrs"))
-    assert tally.read == len(unsorted.records("cdrs")) - half.walk_rows
-    assert unsorted.state("cdrs").walked_from == half.begun_at
+    assert tally.read == len(unsorted.records("cdrs")) - interrupted.walk_rows
+    assert unsorted.state("cdrs").walked_from == interrupted.begun_at
 
 
-def test_what_was_deleted_is_found_by_it_too(unsorted, movable_clock):
+def test_a_full_sync_by_time_marks_a_deleted_record_as_missing(unsorted, movable_clock):
     run_full_sync(unsorted.context, CDRS)
-    gone = sorted(unsorted.records("cdrs"))[12]
-    del unsorted.records("cdrs")[gone]
+    deleted_id = sorted(unsorted.records("cdrs"))[12]
+    del unsorted.records("cdrs")[deleted_id]
     movable_clock.advance(5)
     run_full_sync(unsorted.context, CDRS, restart=True)
-    assert unsorted.rows("SELECT id FROM cdrs WHERE _missing_since IS NOT NULL") == [(gone,)]
+    assert unsorted.rows("SELECT id FROM cdrs WHERE _missing_since IS NOT NULL") == [(deleted_id,)]
 
 
 @pytest.mark.parametrize("seed", [4, 7, 9])
-def test_records_that_come_and_go_meanwhile_lose_nothing(unsorted, seed):
+def test_records_added_and_deleted_during_a_full_sync_by_time_leave_no_gap(unsorted, seed):
     rng = random.Random(seed)
 
     def change(_done, _total):
@@ -110,7 +110,7 @@ def test_records_that_come_and_go_meanwhile_lose_nothing(unsorted, seed):
     assert set(unsorted.records("cdrs")) <= set(unsorted.ids("cdrs"))
 
 
-def test_more_in_one_second_than_a_page_holds_is_read_by_page_numbers(simulated, monkeypatch):
+def test_a_second_with_more_records_than_a_page_is_read_by_page_numbers(simulated, monkeypatch):
     simulated.add_cdrs(40, calldate="2026-10-01 10:00:00")
     monkeypatch.setattr(full_sync, "page_limit", lambda _failures: 29)
     monkeypatch.setattr(full_sync, "read_by_key", refuse)
@@ -118,16 +118,16 @@ def test_more_in_one_second_than_a_page_holds_is_read_by_page_numbers(simulated,
     assert simulated.ids("cdrs") == sorted(simulated.records("cdrs"))
 
 
-def test_a_look_back_needs_no_order(unsorted):
+def test_an_incremental_sync_needs_no_order(unsorted):
     run_full_sync(unsorted.context, CDRS)
-    made = unsorted.play("plain_answered")
+    played = unsorted.play("plain_answered")
     late = unsorted.add_cdrs(2, calldate=clock.utc_text(clock.unix() - 86400 * 9))
     run_incremental_sync(unsorted.context, CDRS)
-    assert {*made["cdr_ids"], *late} <= set(unsorted.ids("cdrs"))
+    assert {*played["cdr_ids"], *late} <= set(unsorted.ids("cdrs"))
     assert unsorted.state("cdrs").mark == max(unsorted.records("cdrs"))
 
 
-def test_what_is_read_again_needs_none_either(unsorted):
+def test_a_refresh_needs_no_order(unsorted):
     run_full_sync(unsorted.context, CDRS)
     newest = unsorted.records("cdrs")[max(unsorted.records("cdrs"))]
     newest["calldate"] = clock.utc_text(clock.unix() - 7200)
@@ -137,22 +137,22 @@ def test_what_is_read_again_needs_none_either(unsorted):
     assert unsorted.state("cdrs").reread_at
 
 
-def test_where_time_cannot_be_filtered_the_order_tells_what_is_new(undated, monkeypatch):
+def test_without_a_date_filter_an_incremental_sync_reads_the_newest_pages_only(undated, monkeypatch):
     run_full_sync(undated.context, CDRS)
-    made = undated.play("plain_answered")
-    changed = undated.records("cdrs")[made["cdr_ids"][0]]
+    played = undated.play("plain_answered")
+    changed = undated.records("cdrs")[played["cdr_ids"][0]]
     run_incremental_sync(undated.context, CDRS)
-    assert set(made["cdr_ids"]) <= set(undated.ids("cdrs"))
+    assert set(played["cdr_ids"]) <= set(undated.ids("cdrs"))
     changed["labels"] = ["changed"]
     monkeypatch.setattr(incremental_sync, "UNFILTERED_PAGE_SIZE", 5)
     undated.clear_requests()
     run_incremental_sync(undated.context, CDRS)
     assert undated.rows("SELECT labels FROM cdrs WHERE id = ?", changed["id"]) == [('["changed"]',)]
-    assert undated.count_requests("/cdrs") < 12, "not all of it is read for what is new"
+    assert undated.count_requests("/cdrs") < 12, "the incremental sync has read the entire collection"
     assert undated.state("cdrs").mark == max(undated.records("cdrs"))
 
 
-def test_a_big_collection_that_can_neither_be_filtered_nor_sorted_says_so(simulated, monkeypatch):
+def test_a_large_collection_without_filter_and_order_is_an_error(simulated, monkeypatch):
     run_full_sync(simulated.context, CDRS)
     monkeypatch.setattr(incremental_sync, "MAX_UNFILTERED_RECORDS", 3)
     real = simulated.context.platform.page
