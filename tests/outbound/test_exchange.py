@@ -1,4 +1,4 @@
-"""What an exchange must not inherit from requests and urllib3: the traps of docs and source, one by one."""
+"""Exchange: defaults of requests and urllib3 that must have no effect."""
 
 from __future__ import annotations
 
@@ -26,9 +26,10 @@ RESPONSE = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
 
 class Recorder:
-    """Raw server: keeps every request's head; `respond(connection, request)` gives bytes, None hangs up.
+    """Raw server that stores the head of each request.
 
-    Both numbers count from 1; requests are counted per connection.
+    `respond(connection, request)` returns the response, or None to close the connection. Both numbers count
+    from 1; requests are counted per connection.
     """
 
     def __init__(self, respond: Callable[[int, int], bytes | None]) -> None:
@@ -119,7 +120,7 @@ def request(
         return response.status, b"".join(response.chunks(1000))
 
 
-def test_a_redirect_with_an_endless_body_is_returned_at_once_and_read_to_the_limit_only(server, connect):
+def test_a_redirect_with_an_endless_body_is_returned_at_once_and_read_up_to_the_limit(server, connect):
     def redirect_without_end(request, reply):
         reply.raw(b"HTTP/1.1 302 Found\r\nLocation: /elsewhere\r\n\r\n", close=True)
         while not server.stopping.wait(0.01):
@@ -137,7 +138,7 @@ def test_a_redirect_with_an_endless_body_is_returned_at_once_and_read_to_the_lim
 
 
 @pytest.mark.parametrize("status", [429, 503])
-def test_a_retry_after_is_left_to_the_caller(server, connect, status):
+def test_a_response_with_retry_after_is_returned_without_a_retry(server, connect, status):
     server.routes["*"] = lambda request, reply: reply.json({}, status, {"Retry-After": "0"})
     assert request(connect(server.url))[0] == status
     assert len(server.requests) == 1
@@ -167,7 +168,7 @@ def test_passwords_of_a_netrc_are_not_sent(server, connect, monkeypatch, tmp_pat
     assert "Authorization" not in server.requests[0].headers
 
 
-def test_cookies_are_neither_kept_nor_sent(server, connect):
+def test_cookies_are_neither_stored_nor_sent(server, connect):
     server.routes["*"] = lambda request, reply: reply.json({}, headers={"Set-Cookie": "session=1; Path=/"})
     exchange = connect(server.url)
     for method in ("GET", "POST", "GET"):
@@ -175,7 +176,7 @@ def test_cookies_are_neither_kept_nor_sent(server, connect):
     assert [request.headers.get("Cookie") for request in server.requests] == [None, None, None]
 
 
-def test_cookies_do_not_pile_up_in_the_session(server):
+def test_the_session_stores_no_cookies(server):
     server.routes["*"] = lambda request, reply: reply.json({}, headers={"Set-Cookie": "session=1; Path=/"})
     session = PlatformSession(f"{server.url}/", PoolAdapter(server.url, None, 1))
     assert session.get(f"{server.url}/x").status_code == 200
@@ -218,7 +219,7 @@ def test_silence_before_the_response_ends_at_the_deadline(connect, scheme):
         assert time.monotonic() - begin < 10
 
 
-def test_connecting_gets_only_the_time_that_is_left(connect, monkeypatch):
+def test_connecting_gets_only_the_remaining_time(connect, monkeypatch):
     times, thread = chain([0.0], repeat(9.8)), threading.current_thread()
     real = clock.monotonic
     # Threads of other tests' applications also read the clock.
@@ -261,7 +262,7 @@ def test_headers_are_those_given_and_the_length(record, connect, method, body, l
     assert sorted(lines) == sorted([f"Host: {host}".encode(), *given, *length])
 
 
-def test_a_read_is_repeated_on_a_new_connection_if_its_pooled_one_is_stale(record, connect):
+def test_a_read_is_repeated_on_a_new_connection_if_the_pooled_one_is_stale(record, connect):
     recorder = record(lambda connection, count: None if (connection, count) == (1, 2) else RESPONSE)
     exchange = connect(recorder.url)
     assert request(exchange) == (200, b"ok")
@@ -270,7 +271,7 @@ def test_a_read_is_repeated_on_a_new_connection_if_its_pooled_one_is_stale(recor
 
 
 @pytest.mark.parametrize("method", ["GET", "POST", "PATCH", "DELETE"])
-def test_nothing_is_repeated_on_a_new_connection(record, connect, method):
+def test_no_request_on_a_new_connection_is_repeated(record, connect, method):
     recorder = record(lambda _connection, _count: None)
     with pytest.raises(PlatformUnreachable, match="without a response"):
         request(connect(recorder.url), method)
@@ -278,7 +279,7 @@ def test_nothing_is_repeated_on_a_new_connection(record, connect, method):
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
-def test_a_write_has_a_connection_of_its_own_which_is_closed(record, connect, method):
+def test_a_write_has_a_separate_connection_that_is_closed(record, connect, method):
     recorder = record()
     exchange = connect(recorder.url)
     request(exchange)
@@ -289,7 +290,7 @@ def test_a_write_has_a_connection_of_its_own_which_is_closed(record, connect, me
 
 
 @pytest.mark.parametrize(("method", "is_read"), [("GET", False), ("POST", False), ("POST", True)])
-def test_a_connection_ends_with_a_write_and_with_an_unread_body(record, connect, method, is_read):
+def test_a_connection_is_closed_after_a_write_and_after_an_unread_body(record, connect, method, is_read):
     recorder = record()
     exchange = connect(recorder.url)
     with exchange.send(method, "/x", {}, None, 20) as response:
@@ -298,9 +299,7 @@ def test_a_connection_ends_with_a_write_and_with_an_unread_body(record, connect,
     assert response.status == 200
 
 
-def test_trust_is_the_contexts_and_no_bundle_is_loaded_per_connection(
-    connect, stack, monkeypatch, tmp_path: Path
-):
+def test_connections_use_the_ssl_context_and_load_no_bundle(connect, stack, monkeypatch, tmp_path: Path):
     authority = trustme.CA()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert("127.0.0.1").configure_cert(context)

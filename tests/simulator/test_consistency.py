@@ -1,4 +1,4 @@
-"""What one record says of another is so."""
+"""References between records of the simulated account are consistent."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def ids(client: Client, path: str, field: str = "id") -> set:
     return {row[field] for row in client.rows(path)}
 
 
-# Relations of the catalogue that lead to live calls: those have ended, their CDRs are what remains.
+# Relations to live calls are excluded, because those calls have ended.
 REFERENCES = [
     (row.collection, relation.name, relation.target_collection)
     for row in RESOURCES
@@ -32,7 +32,7 @@ REFERENCES = [
 
 
 @pytest.mark.parametrize(("name", "field", "to"), REFERENCES)
-def test_an_id_of_another_record_is_one_that_exists(world, name, field, to):
+def test_an_id_in_a_reference_field_exists(world, name, field, to):
     known = ids(world, f"/{to}")
     rows = world.rows(f"/{name}")
     if name == "users":
@@ -43,7 +43,7 @@ def test_an_id_of_another_record_is_one_that_exists(world, name, field, to):
         assert named, "at least one record refers to another"
 
 
-def test_recordings_voice_messages_and_sessions_belong_to_calls_that_were(world):
+def test_recordings_voicemail_and_media_sessions_belong_to_cdrs(world):
     cdrs = {row["live_id"]: row for row in world.rows("/cdrs")}
     for name in ("monitors", "voicemessages"):
         assert ids(world, f"/{name}", "live_id") <= cdrs.keys()
@@ -55,7 +55,7 @@ def test_recordings_voice_messages_and_sessions_belong_to_calls_that_were(world)
         assert cdr["parent_live_id"] is None or cdr["parent_live_id"] in cdrs
 
 
-def test_web_calls_and_call_backs_add_up_with_their_cdrs(world):
+def test_web_calls_and_call_backs_agree_with_their_cdrs(world):
     cdrs = world.rows("/cdrs")
     web = [cdr for cdr in cdrs if cdr["destination"] == "webcall"]
     calls = world.rows("/webcalls")
@@ -71,7 +71,7 @@ def test_web_calls_and_call_backs_add_up_with_their_cdrs(world):
     assert all(row["billsec"] <= row["duration"] for row in world.rows("/callmeback/cdrs"))
 
 
-def test_tracked_calls_came_in_on_tracked_numbers(world):
+def test_tracked_calls_have_tracked_destinations(world):
     tracked = ids(world, "/calltracking/ddis", "e164")
     calls = world.rows("/cdrs/calltracking")
     assert calls
@@ -81,7 +81,7 @@ def test_tracked_calls_came_in_on_tracked_numbers(world):
     assert last in ids(world, "/calltracking/campaigns", "calldate")
 
 
-def test_paths_below_a_user_hold_that_users_records(world):
+def test_paths_below_a_user_return_records_of_that_user(world):
     for user in (1000001, 1000002):
         assert world.rows(f"/users/{user}/cdrs") == [r for r in world.rows("/cdrs") if r["user_id"] == user]
         assert {row["user_id"] for row in world.rows(f"/users/{user}/contacts")} <= {None, user}
@@ -89,7 +89,7 @@ def test_paths_below_a_user_hold_that_users_records(world):
         assert ids(world, f"/users/{user}/chatmsgs", "chat_id") == set(chats)
 
 
-def test_an_sms_thread_holds_both_directions_under_both_spellings(world):
+def test_an_sms_thread_has_both_directions_at_both_paths(world):
     sms = next(row for row in world.rows("/sms") if row["user_id"] and row["type"] == "O")
     path = f"/users/{sms['user_id']}/smsthreads/{sms['from']}/{sms['to']}"
     thread = world.rows(path)
@@ -100,7 +100,7 @@ def test_an_sms_thread_holds_both_directions_under_both_spellings(world):
     assert world.rows(other) == thread
 
 
-def test_the_cdrs_of_a_contact_are_those_with_its_numbers(world):
+def test_cdrs_of_a_contact_are_the_cdrs_with_its_numbers(world):
     cdrs = world.rows("/cdrs")
     contact = max(
         world.rows("/contacts"), key=lambda c: sum(cdr["src"] in (c["mobile"], c["tel"]) for cdr in cdrs)
@@ -109,7 +109,7 @@ def test_the_cdrs_of_a_contact_are_those_with_its_numbers(world):
     assert world.rows(f"/contacts/{contact['id']}/cdrs") == own != []
 
 
-def test_notes_are_as_many_as_their_cdr_counts(world):
+def test_a_cdr_has_as_many_notes_as_its_count(world):
     noted = [cdr for cdr in world.rows("/cdrs") if cdr["nb_notes"]]
     assert noted
     for cdr in noted:
@@ -131,14 +131,14 @@ def test_notes_are_as_many_as_their_cdr_counts(world):
         ("reportschedules", ("report_id", "format", "status")),
     ],
 )
-def test_dictionaries_know_every_code_that_records_show(world, name, fields):
+def test_dictionaries_contain_every_code_of_the_records(world, name, fields):
     codes = world.rows(f"/{name}/dictionaries")
     for field in fields:
         known = {code["id"] for code in codes if code["property"] == field}
         assert ids(world, f"/{name}", field) <= known, field
 
 
-def test_ids_of_a_new_world_rise_with_time_where_records_come_one_by_one(world):
+def test_ids_of_history_records_increase_with_time(world):
     for name, date in (
         ("cdrs", None),
         ("faxes", "created_at"),

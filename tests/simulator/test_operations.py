@@ -1,4 +1,4 @@
-"""Every operation of the catalogue answers as its row says: status, envelope, credentials, rights."""
+"""Every operation of the catalogue: status, envelope, credentials, rights."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ pytestmark = pytest.mark.exhaustive
 
 EVERY = {operation.name: operation for operation in OPERATIONS}
 BY_NAME = pytest.mark.parametrize("name", EVERY)
-# Collections that a seeded world leaves empty: only live calls fill this one.
+# A seeded account has no live calls.
 _LIVE = "/calls"
 
 
-def prepared(client: Client, operation: Operation) -> tuple[str, Any]:
-    """The path and body of a request that should succeed."""
+def make_request(client: Client, operation: Operation) -> tuple[str, Any]:
+    """Return path and body of a request that must succeed."""
     needed = {name: _parameter(client, operation, name) for name in operation.parameters}
     body = GOOD.get(operation.name)
     if operation.name == "PATCH /cdrs":
@@ -44,7 +44,7 @@ def _parameter(client: Client, operation: Operation, name: str) -> Any:
     parent = operation.path.split("/{")[0]
     match name:
         case "hash":
-            return registered(client, operation.name)
+            return register(client, operation.name)
         case "areacode":
             return "20"
         case "e164":
@@ -65,15 +65,15 @@ def _parameter(client: Client, operation: Operation, name: str) -> Any:
 
 
 def _message(client: Client) -> int:
-    """A chat message that is not the ordinary user's."""
+    """Return the id of a chat message of another user."""
     operators = {row["operator_id"] for row in client.rows("/chats")} - {client.simulator.ordinary_user.id}
     return int(client.rows(f"/users/{operators.pop()}/chatmsgs")[0]["id"])
 
 
-def registered(client: Client, name: str) -> str:
+def register(client: Client, name: str) -> str:
     body = {**GOOD["POST /registrations"], "company": name}
-    answer = client.session.post(client.simulator.url + "/registrations", json=body)
-    return str(answer.json()["data"]["hash"])
+    response = client.session.post(client.simulator.url + "/registrations", json=body)
+    return str(response.json()["data"]["hash"])
 
 
 def _login(client: Client, name: str) -> dict[str, Any]:
@@ -99,7 +99,7 @@ def _thread(client: Client, path: str) -> str:
 
 @pytest.fixture(scope="module")
 def shared() -> Iterator[Client]:
-    """One world for what changes nothing: reads, and all that is refused."""
+    """Account for reads and refused requests."""
     simulator = embed.start(seed=7, cdrs=1000, start_at=START)
     yield Client(simulator, simulator.admin.api_key)
     simulator.stop()
@@ -107,49 +107,51 @@ def shared() -> Iterator[Client]:
 
 @pytest.fixture(scope="module")
 def written() -> Iterator[Client]:
-    """One world for what makes and changes records, but deletes none."""
+    """Account for requests that create and change records."""
     simulator = embed.start(seed=7, cdrs=200, start_at=START)
     yield Client(simulator, simulator.admin.api_key)
     simulator.stop()
 
 
 @BY_NAME
-def test_every_operation_answers_an_administrator_as_its_row_says(name, begin, shared, written):
+def test_every_operation_of_an_administrator_has_the_declared_response(name, begin, shared, written):
     operation = EVERY[name]
     if operation.method == "DELETE" or name == "POST /logout":
         client = begin(cdrs=200, start_at=START)
     else:
         client = shared if operation.method == "GET" else written
-    path, body = prepared(client, operation)
-    answer = (
+    path, body = make_request(client, operation)
+    response = (
         client.ask(operation.method, path, json=body)
         if body is not None
         else client.ask(operation.method, path)
     )
-    assert answer.status_code in operation.success, answer.text
-    check_envelope(operation, answer)
+    assert response.status_code in operation.success, response.text
+    check_envelope(operation, response)
 
 
-def check_envelope(operation: Operation, answer: requests.Response) -> None:
+def check_envelope(operation: Operation, response: requests.Response) -> None:
     if operation.response_kind == "file":
-        assert answer.content
-        assert "json" not in answer.headers["Content-Type"]
+        assert response.content
+        assert "json" not in response.headers["Content-Type"]
         return
-    if answer.status_code == 204:
-        assert answer.content == b""
+    if response.status_code == 204:
+        assert response.content == b""
         return
-    shown = answer.json()
+    shown = response.json()
     match operation.response_kind:
         case "collection" | "dictionary":
             assert isinstance(shown["data"], list)
             assert shown["total"] >= len(shown["data"])
-            assert shown["data"] or operation.path == _LIVE, "a seeded world has some of everything"
+            assert shown["data"] or operation.path == _LIVE, (
+                "every collection of a seeded account has records"
+            )
         case "item":
             assert isinstance(shown["data"], dict)
             assert isinstance(shown["links"], dict)
             _check_fields(operation, shown["data"])
         case "message":
-            # The specification has {message}, the platform answers {data: {response}}
+            # The specification has {message}, the platform returns {data: {response}}
             # (docs/platform.md#2-sign-in).
             assert "message" in shown or shown["data"]["response"] == "Pong"
         case "unknown":
@@ -157,7 +159,10 @@ def check_envelope(operation: Operation, answer: requests.Response) -> None:
 
 
 def _check_fields(operation: Operation, record: dict[str, Any]) -> None:
-    """A record has all documented fields, but for those of lists that its own path calls otherwise."""
+    """Check that a record has all documented fields except `customer`.
+
+    Lists call that field otherwise.
+    """
     if operation.resource is None or operation.name == "GET /me":
         return
     missing = {f.name for f in get_resource(operation.resource).fields if f.documented} - record.keys()
@@ -165,13 +170,13 @@ def _check_fields(operation: Operation, record: dict[str, Any]) -> None:
 
 
 @BY_NAME
-def test_without_credentials_only_public_operations_answer(name, shared):
+def test_without_credentials_only_public_operations_succeed(name, shared):
     operation = EVERY[name]
     path = operation.path
     for parameter in operation.parameters:
         path = path.replace("{" + parameter + "}", "1")
-    answer = requests.request(operation.method, shared.simulator.url + path, json={}, timeout=30)
-    assert (answer.status_code != 401) == operation.is_public, answer.text
+    response = requests.request(operation.method, shared.simulator.url + path, json={}, timeout=30)
+    assert (response.status_code != 401) == operation.is_public, response.text
 
 
 FOREIGN: dict[str, Callable[[Client], Any]] = {
@@ -189,7 +194,7 @@ FOREIGN: dict[str, Callable[[Client], Any]] = {
     "/mediasessions": lambda c: _others(c, "/mediasessions", "user"),
     "/voicemessages": lambda c: _others(c, "/voicemessages", "extension_id"),
 }
-# Of these everybody may do their own.
+# Operations that every user can call for their own records.
 OWN = {"GET /me"} | {n for n, row in EVERY.items() if row.module == "registration"}
 
 
@@ -199,10 +204,10 @@ def _others(client: Client, path: str, owner: str) -> Any:
 
 
 @pytest.mark.parametrize("name", [n for n, row in EVERY.items() if 403 in row.errors and n not in OWN])
-def test_an_ordinary_user_is_refused_what_is_others(name, shared):
+def test_an_ordinary_user_gets_403_for_records_of_others(name, shared):
     operation = EVERY[name]
     parent = operation.path.split("/{")[0]
-    path, body = prepared(shared, operation)
+    path, body = make_request(shared, operation)
     if parent in FOREIGN:
         foreign = FOREIGN[parent](shared)
         path = operation.path.replace("{ids}", "{id}").format(id=foreign)
@@ -211,50 +216,52 @@ def test_an_ordinary_user_is_refused_what_is_others(name, shared):
     if parent == "/chatmsgs":
         path = f"/chatmsgs/{_message(shared)}"
     ordinary = Client(shared.simulator, shared.simulator.ordinary_user.api_key)
-    answer = ordinary.ask(operation.method, path, json=body) if body else ordinary.ask(operation.method, path)
-    assert answer.status_code == 403, answer.text
-    assert answer.json() == {"message": "Access denied", "errors": []}
+    response = (
+        ordinary.ask(operation.method, path, json=body) if body else ordinary.ask(operation.method, path)
+    )
+    assert response.status_code == 403, response.text
+    assert response.json() == {"message": "Access denied", "errors": []}
 
 
 @pytest.mark.parametrize("name", [n for n, row in EVERY.items() if 404 in row.errors and row.parameters])
-def test_what_is_unknown_is_404(name, shared):
+def test_an_unknown_record_is_404(name, shared):
     operation = EVERY[name]
     path = operation.path
     for parameter in operation.parameters:
         path = path.replace("{" + parameter + "}", "0" * 40 if parameter == "hash" else "999999999")
-    answer = shared.ask(operation.method, path, json=GOOD.get(name, {}))
-    assert answer.status_code == 404, answer.text
+    response = shared.ask(operation.method, path, json=GOOD.get(name, {}))
+    assert response.status_code == 404, response.text
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_a_bad_body_is_refused_naming_its_field(name, shared):
+def test_an_invalid_body_is_refused_with_its_field(name, shared):
     operation = EVERY[name]
-    path, _ = prepared(shared, operation)
+    path, _ = make_request(shared, operation)
     body, field = BAD[name]
-    answer = shared.ask(operation.method, path, json=body)
-    assert answer.status_code == 400, answer.text
-    assert [error["field"] for error in answer.json()["errors"]] == [field]
-    assert all(error.keys() == {"code", "field", "message"} for error in answer.json()["errors"])
+    response = shared.ask(operation.method, path, json=body)
+    assert response.status_code == 400, response.text
+    assert [error["field"] for error in response.json()["errors"]] == [field]
+    assert all(error.keys() == {"code", "field", "message"} for error in response.json()["errors"])
 
 
-def test_every_operation_with_a_400_and_a_body_has_a_bad_one_here():
+def test_every_operation_with_a_body_has_an_invalid_body_here():
     with_bodies = {n for n, row in EVERY.items() if 400 in row.errors and row.body is not None}
     # Logins and lead calls name no field, as observed (docs/platform.md#5-errors).
     assert with_bodies - BAD.keys() == {"POST /login", "POST /login2fa", "POST /leadcalls"}
 
 
 @pytest.mark.parametrize("name", [n for n in EVERY if EVERY[n].response_kind in ("collection", "dictionary")])
-def test_every_collection_pages_filters_groups_and_narrows(name, shared):
+def test_every_collection_can_be_paged_filtered_grouped_and_sorted(name, shared):
     path = EVERY[name].path
     if path == _LIVE:
         shared.play("plain_answered", until="connected")
     rows = shared.rows(path)
     key = next(iter(rows[0]))
     assert shared.get(path, limit=1, page=len(rows)).json() == {"data": rows[-1:], "total": len(rows)}
-    wanted = json.dumps([{"property": key, "operator": "eq", "value": rows[0][key]}])
-    assert shared.rows(path, filter=wanted) == [row for row in rows if row[key] == rows[0][key]]
+    first_value = json.dumps([{"property": key, "operator": "eq", "value": rows[0][key]}])
+    assert shared.rows(path, filter=first_value) == [row for row in rows if row[key] == rows[0][key]]
     assert len(shared.rows(path, group_by=key)) == len({str(row[key]) for row in rows})
-    # Everything a record shows may be sorted by, but what is an array or an object.
+    # Every field can be sorted by, arrays and objects included.
     for field in rows[0]:
         assert shared.get(path, sort=field, dir="DESC", limit=1).status_code == 200, field
     if EVERY[name].response_kind == "collection":
@@ -267,26 +274,28 @@ ODD = (None, 5, "", "x", "9" * 30, [], {}, [None], [{}], True, 1.5, [1], ["x"], 
 
 
 @pytest.fixture(scope="module")
-def battered() -> Iterator[Client]:
-    """One world for bodies nobody should send."""
+def invalid_body_client() -> Iterator[Client]:
+    """Account for requests with invalid bodies."""
     simulator = embed.start(seed=7, cdrs=200, start_at=START)
     yield Client(simulator, simulator.admin.api_key)
     simulator.stop()
 
 
 @pytest.mark.parametrize("name", [n for n, row in EVERY.items() if row.body is not None])
-def test_no_body_however_odd_makes_it_fail(name, battered):
-    """Every field of a body with every odd value, one at a time, beside otherwise good ones."""
+def test_no_invalid_body_causes_a_server_error(name, invalid_body_client):
+    """Each field in turn gets each value of ODD."""
     operation = EVERY[name]
-    path, good = prepared(battered, operation)
+    path, good = make_request(invalid_body_client, operation)
     base = dict((good[0] if operation.is_bulk else good) or {})
     for body in (b"null", b"[]", b"{}", b'"x"', b"5", b"[5]", b"{", b"[[]]", b"\xff", b""):
-        assert battered.ask(operation.method, path, data=body).status_code < 500, body
+        assert invalid_body_client.ask(operation.method, path, data=body).status_code < 500, body
     for field in [field.name for field in operation.body or ()] or list(base):
         for value in ODD:
             body = {**base, field: value}
-            answer = battered.ask(operation.method, path, json=[body] if operation.is_bulk else body)
-            assert answer.status_code < 500, (field, value)
+            response = invalid_body_client.ask(
+                operation.method, path, json=[body] if operation.is_bulk else body
+            )
+            assert response.status_code < 500, (field, value)
     parent = operation.path.split("/{")[0]
     if any(row.path == parent and row.method == "GET" for row in OPERATIONS):
-        assert battered.get(parent, limit=5000).status_code == 200
+        assert invalid_body_client.get(parent, limit=5000).status_code == 200

@@ -1,4 +1,4 @@
-"""The simulator as a process: announces itself, speaks HTTPS, ends when told."""
+"""Simulator process: printed lines, HTTPS, SIGTERM, start errors."""
 
 from __future__ import annotations
 
@@ -32,49 +32,51 @@ def launch():
         process.communicate()
 
 
-def announced(process: subprocess.Popen) -> dict[str, str]:
+def read_printed_lines(process: subprocess.Popen) -> dict[str, str]:
     assert process.stdout
     lines = [process.stdout.readline().strip() for _ in range(6)]
     return dict(line.split(": ", 1) for line in lines)
 
 
-def test_it_prints_where_it_answers_and_ends_on_sigterm(launch):
+def test_the_process_prints_its_url_and_credentials_and_ends_on_sigterm(launch):
     process = launch("--port", "0")
-    told = announced(process)
-    url = told["Simulator"]
+    printed = read_printed_lines(process)
+    url = printed["Simulator"]
     assert url.startswith("http://127.0.0.1:")
     assert url.endswith("/v1.2")
-    login = {"email": told["Administrator"], "password": told["Password"]}
-    assert requests.post(url + "/login", json=login, timeout=30).json()["user_id"] == int(told["User id"])
-    assert requests.get(url + "/me", headers={"X-Auth-Token": told["API key"]}, timeout=30).status_code == 200
+    login = {"email": printed["Administrator"], "password": printed["Password"]}
+    assert requests.post(url + "/login", json=login, timeout=30).json()["user_id"] == int(printed["User id"])
+    assert (
+        requests.get(url + "/me", headers={"X-Auth-Token": printed["API key"]}, timeout=30).status_code == 200
+    )
     process.send_signal(signal.SIGTERM)
     assert process.wait(30) == 0
 
 
-def test_it_answers_https(launch, tmp_path):
+def test_the_process_serves_https(launch, tmp_path):
     authority = trustme.CA()
     authority.cert_pem.write_to_path(tmp_path / "ca.pem")
     certificate = authority.issue_cert("127.0.0.1")
     certificate.private_key_pem.write_to_path(tmp_path / "key.pem")
     certificate.cert_chain_pems[0].write_to_path(tmp_path / "cert.pem")
-    told = announced(
+    printed = read_printed_lines(
         launch(
             "--no-traffic", "--tls-cert", str(tmp_path / "cert.pem"), "--tls-key", str(tmp_path / "key.pem")
         )
     )
-    assert told["Simulator"].startswith("https://")
-    answer = requests.get(
-        told["Simulator"] + "/cdrs?limit=100",
-        headers={"X-Auth-Token": told["API key"]},
+    assert printed["Simulator"].startswith("https://")
+    response = requests.get(
+        printed["Simulator"] + "/cdrs?limit=100",
+        headers={"X-Auth-Token": printed["API key"]},
         verify=str(tmp_path / "ca.pem"),
         timeout=30,
     )
-    assert answer.json()["total"] > 50
+    assert response.json()["total"] > 50
 
 
-def test_a_taken_port_and_a_bad_fault_end_with_one_line(launch):
+def test_a_taken_port_and_invalid_options_are_errors_of_one_line(launch):
     first = launch("--no-traffic")
-    port = announced(first)["Simulator"].rsplit(":", 1)[1].split("/")[0]
+    port = read_printed_lines(first)["Simulator"].rsplit(":", 1)[1].split("/")[0]
     for arguments, status in ((["--port", port], 1), (["--faults", "nonsense"], 2), (["--speed", "0"], 2)):
         process = launch(*arguments)
         _, errors = process.communicate(timeout=30)

@@ -1,4 +1,4 @@
-"""The invented account: the same again for a seed, consistent in itself, shaped like a real one."""
+"""Simulated account: deterministic for a seed, and with realistic records."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ COLLECTIONS = (
 FICTION = re.compile(r"44207946\d{4}|447700900\d{3}|1(202|212|312|415|617)55501\d\d")
 
 
-def test_the_same_seed_answers_byte_for_byte_the_same(begin):
+def test_the_same_seed_gives_equal_responses(begin):
     first = begin(cdrs=300, start_at=START)
     second = begin(cdrs=300, start_at=START)
     for path in [f"{row.path}?limit=5000" for row in OPERATIONS if row.response_kind == "collection"]:
@@ -31,7 +31,7 @@ def test_the_same_seed_answers_byte_for_byte_the_same(begin):
     assert other.get("/cdrs?limit=5000").content != first.get("/cdrs?limit=5000").content
 
 
-def test_the_same_seed_plays_the_same_calls_again(begin):
+def test_the_same_seed_gives_equal_calls(begin):
     calls = [begin(start_at=START).play("ring_group_answered") for _ in range(2)]
     shown = [[(e["call_id"], e["event_name"], e["src"], e["dst_id"]) for e in c["events"]] for c in calls]
     assert shown[0] == shown[1]
@@ -44,7 +44,7 @@ def full() -> World:
     return world
 
 
-def test_a_default_account_has_months_of_everything(full):
+def test_a_default_account_has_months_of_records(full):
     count = {name: len(collection.records) for name, collection in full.collections.items()}
     assert count["cdrs"] >= 20_000
     assert 1200 <= count["monitors"] <= 1900
@@ -85,7 +85,7 @@ def test_recordings_and_voice_messages_belong_to_calls(full):
             assert cdr["type"] == "O"
 
 
-def test_a_call_back_list_made_from_history_has_some_open_items(full):
+def test_call_backs_computed_from_history_have_open_items(full):
     calls: dict[int, list[dict]] = {}
     for record in full.collections["cdrs"].records.values():
         calls.setdefault(record["root_live_id"], []).append(record)
@@ -114,7 +114,7 @@ def test_every_outside_number_is_from_a_range_reserved_for_fiction(full):
             assert number is None or FICTION.fullmatch(number), number
 
 
-def test_addresses_and_numbers_of_faxes_visitors_and_web_calls_are_fiction_too(full):
+def test_addresses_and_numbers_of_faxes_visitors_and_web_calls_are_reserved(full):
     rows = {name: list(collection.iterate_records()) for name, collection in full.collections.items()}
     phones = [fax[end] for fax in rows["faxes"] for end in ("from", "to")]
     phones += [visitor["phone"] for visitor in rows["callmeback/visitors"]]
@@ -129,9 +129,11 @@ def test_addresses_and_numbers_of_faxes_visitors_and_web_calls_are_fiction_too(f
 
 
 @pytest.mark.parametrize(("cdrs", "seconds"), [(200, 0.7), (20_000, 6.0)])
-def test_it_starts_fast(cdrs, seconds):
-    """Seconds of this thread on the processor, six times what it takes on a machine of today: those of the
-    clock depend on who else is at work."""
+def test_a_start_uses_little_cpu_time(cdrs, seconds):
+    """The limit is six times the measured CPU time of this thread.
+
+    Wall time would depend on other processes.
+    """
     before = time.thread_time()
     embed.start(seed=1, cdrs=cdrs).stop()
     assert time.thread_time() - before < seconds
@@ -159,7 +161,7 @@ def test_records_have_the_keys_and_types_of_the_platform(world, path, name):
 
 
 @pytest.mark.parametrize("name", COLLECTIONS)
-def test_records_have_every_field_the_catalogue_knows(world, name):
+def test_records_have_exactly_the_fields_of_the_catalogue(world, name):
     resource = catalogue.get_resource(name)
     record = world.rows(f"/{name}")[0]
     item = world.get(f"/{name}/{record['e164' if name == 'ddis' else 'id']}").json()["data"]
@@ -170,16 +172,16 @@ def test_records_have_every_field_the_catalogue_knows(world, name):
 
 def test_live_calls_show_letters_and_unix_seconds(begin):
     client = begin()
-    made = client.play("plain_answered", until="connected")
+    played = client.play("plain_answered", until="connected")
     (call,) = client.get("/calls").json()["data"]
-    assert call["id"] == made["leg_ids"][0]
+    assert call["id"] == played["leg_ids"][0]
     assert call["state"] == "CONNECTED"
     assert isinstance(call["start_time"], int)
     assert isinstance(call["connected_at"], int)
     assert call["clid"].startswith('"+')
 
 
-def test_an_own_path_answers_with_more_than_the_list(world):
+def test_the_path_of_a_record_returns_more_fields_than_the_list(world):
     listed = world.get("/users").json()["data"][0]
     assert listed.keys() - {"customer"} < world.get("/users/1000001").json()["data"].keys()
     assert "users" not in world.get("/queues").json()["data"][0]

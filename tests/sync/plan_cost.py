@@ -1,4 +1,4 @@
-"""Estimate of the requests per day of the sync plan; plan as Markdown."""
+"""Requests per day of the sync plan, and the plan as Markdown."""
 
 from __future__ import annotations
 

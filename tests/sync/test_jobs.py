@@ -114,7 +114,7 @@ def test_a_nudge_runs_lookups_before_the_next_incremental_sync(run):
 
 
 def test_a_nudge_at_the_end_of_a_job_starts_another_run(run, monkeypatch):
-    """The nudge arrives after the job has read the time of its next run."""
+    """The nudge arrives while the job computes its next run time."""
     simulated = run()
     real, runs, nudges = jobs.lookup_queue.next_at, [], iter([simulated.context.sync_jobs.nudge])
 

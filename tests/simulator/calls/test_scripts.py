@@ -1,4 +1,4 @@
-"""Scripts of calls: the order of their events, what they leave behind, and changing a call under way."""
+"""Call scripts: order of events, resulting records, changes of live calls."""
 
 from __future__ import annotations
 
@@ -9,105 +9,106 @@ from integration.simulator.calls.scripts import CallScripts
 
 
 @pytest.fixture
-def hurry(monkeypatch):
-    """`hurry(client)`: an hour passes. A call that is quick by itself is over before anybody looks."""
+def pass_one_hour(movable_clock):
+    """Move the clock by an hour, so that live calls end."""
 
-    def hurry(client):
-        unix = clock.unix
-        monkeypatch.setattr(clock, "unix", lambda: unix() + 3600)
-        # Wakes who waits for what comes next.
+    def pass_one_hour(client):
+        movable_clock.advance(hours=1)
+        # Wakes the thread that waits for the next event.
         client.simulator.context.traffic.schedule(clock.unix(), lambda _: None)
 
-    return hurry
+    return pass_one_hour
 
 
-def shown(made: dict) -> list[tuple[int, str, object]]:
+def list_call_events(played: dict) -> list[tuple[int, str, object]]:
     """(number of the leg, event, final) in order."""
-    number = {leg: n for n, leg in enumerate(made["leg_ids"])}
-    calls = [e for e in made["events"] if e["event_name"].startswith("call.")]
+    number = {leg: n for n, leg in enumerate(played["leg_ids"])}
+    calls = [e for e in played["events"] if e["event_name"].startswith("call.")]
     return [(number[e["call_id"]], e["event_name"][5:], e.get("final")) for e in calls]
 
 
-def test_a_plain_call_rings_connects_and_ends_and_leaves_a_cdr(begin):
+def test_a_plain_call_sends_four_events_and_creates_a_cdr_and_a_recording(begin):
     client = begin()
-    made = client.play("plain_answered", user="1002", talk_seconds=30, hold=False)
-    assert [name for _, name, _ in shown(made)] == ["initial", "ringing", "connected", "hangup"]
-    (cdr,) = (client.get(f"/cdrs/{cdr_id}").json()["data"] for cdr_id in made["cdr_ids"])
-    hangup, ready = made["events"][-2:]
+    played = client.play("plain_answered", user="1002", talk_seconds=30, hold=False)
+    assert [name for _, name, _ in list_call_events(played)] == ["initial", "ringing", "connected", "hangup"]
+    (cdr,) = (client.get(f"/cdrs/{cdr_id}").json()["data"] for cdr_id in played["cdr_ids"])
+    hangup, ready = played["events"][-2:]
     assert (cdr["live_id"], cdr["type"], cdr["disposition"]) == (hangup["call_id"], "I", "CONNECTED")
     assert cdr["billsec"] == hangup["duration"]
     assert cdr["calldate"] == hangup["start_time"]
-    (monitor,) = (client.get(f"/monitors/{monitor_id}").json()["data"] for monitor_id in made["monitor_ids"])
+    (monitor,) = (
+        client.get(f"/monitors/{monitor_id}").json()["data"] for monitor_id in played["monitor_ids"]
+    )
     assert (monitor["live_id"], monitor["duration"]) == (cdr["live_id"], cdr["billsec"])
     assert (ready["monitor_id"], ready["size"]) == (monitor["id"], monitor["size"])
 
 
-def test_in_a_ring_group_one_leg_gives_up_before_the_first_ringing_and_one_answers(begin):
-    made = begin().play("ring_group_answered", group=80002, hold=False)
-    events = shown(made)
+def test_in_a_ring_group_one_leg_is_missed_before_ringing_and_one_is_answered(begin):
+    played = begin().play("ring_group_answered", group=80002, hold=False)
+    events = list_call_events(played)
     assert [name for _, name, _ in events] == [
         *["initial"] * 3, "missed", *["ringing"] * 3, "connected", "missed", "hangup",
     ]  # fmt: skip
     assert all(final is False for _, name, final in events if name == "missed")
-    assert {e["root_call_id"] for e in made["events"] if "state" in e} == {made["leg_ids"][0]}
-    assert {e["context"] for e in made["events"]} == {"RG-80002"}
+    assert {e["root_call_id"] for e in played["events"] if "state" in e} == {played["leg_ids"][0]}
+    assert {e["context"] for e in played["events"]} == {"RG-80002"}
 
 
-def test_an_abandoned_ring_group_ends_with_one_final_miss(begin):
-    made = begin().play("ring_group_missed", group=80002)
-    assert [final for _, name, final in shown(made) if name == "missed"] == [False, False, True]
-    assert made["monitor_ids"] == []
+def test_an_abandoned_ring_group_ends_with_one_final_missed_event(begin):
+    played = begin().play("ring_group_missed", group=80002)
+    assert [final for _, name, final in list_call_events(played) if name == "missed"] == [False, False, True]
+    assert played["monitor_ids"] == []
 
 
 def test_a_hunt_group_rings_one_phone_after_another(begin):
-    made = begin().play("hunt_answered", hold=False)
-    assert shown(made) == [
+    played = begin().play("hunt_answered", hold=False)
+    assert list_call_events(played) == [
         (0, "initial", None), (0, "ringing", None), (0, "missed", False),
         (1, "initial", None), (1, "ringing", None), (1, "missed", False),
         (2, "initial", None), (2, "ringing", None), (2, "connected", None), (2, "hangup", None),
     ]  # fmt: skip
-    starts = [e["start_time"] for e in made["events"] if e["event_name"] == "call.initial"]
+    starts = [e["start_time"] for e in played["events"] if e["event_name"] == "call.initial"]
     assert starts == sorted(starts)
     assert len(set(starts)) == 3
 
 
-def test_an_abandoned_queue_has_a_music_leg_with_billed_seconds_and_no_talk(begin):
+def test_an_abandoned_queue_has_a_music_leg_with_billed_seconds_and_no_user(begin):
     client = begin()
-    made = client.play("queue_abandoned", group=80101)
-    events = shown(made)
+    played = client.play("queue_abandoned", group=80101)
+    events = list_call_events(played)
     assert events[:2] == [(0, "initial", None), (0, "connected", None)]
     assert events[-1] == (0, "hangup", None)
     assert [name for leg, name, _ in events if leg].count("missed") == 4
-    music = next(c for c in client.rows("/cdrs") if c["live_id"] == made["leg_ids"][0])
+    music = next(c for c in client.rows("/cdrs") if c["live_id"] == played["leg_ids"][0])
     assert music["billsec"] > 0
     assert music["user_id"] is None
 
 
 def test_a_transfer_has_two_talking_legs_and_a_hold(begin):
     client = begin()
-    made = client.play("transfer", user="1002", other="1004", talk_seconds=40)
-    assert [entry[:2] for entry in shown(made)] == [
+    played = client.play("transfer", user="1002", other="1004", talk_seconds=40)
+    assert [entry[:2] for entry in list_call_events(played)] == [
         (0, "initial"), (0, "ringing"), (0, "connected"), (0, "hold"),
         (1, "initial"), (1, "ringing"), (1, "connected"), (0, "hangup"), (1, "hangup"),
     ]  # fmt: skip
-    first, second = (client.get(f"/cdrs/{cdr_id}").json()["data"] for cdr_id in made["cdr_ids"])
+    first, second = (client.get(f"/cdrs/{cdr_id}").json()["data"] for cdr_id in played["cdr_ids"])
     assert second["parent_live_id"] == first["live_id"] == second["root_live_id"]
 
 
 @pytest.mark.parametrize(("form", "legs"), [(None, 1), ("leg", 5)])
-def test_voicemail_leaves_a_message_at_its_leg(begin, form, legs):
+def test_a_voicemail_call_creates_a_message_of_its_last_leg(begin, form, legs):
     client = begin()
-    made = client.play("voicemail", form=form, talk_seconds=12)
-    assert len(made["leg_ids"]) == legs
+    played = client.play("voicemail", form=form, talk_seconds=12)
+    assert len(played["leg_ids"]) == legs
     (message,) = client.rows("/voicemessages")
-    assert [message["id"]] == made["voicemessage_ids"]
-    assert message["live_id"] == made["leg_ids"][-1]
+    assert [message["id"]] == played["voicemessage_ids"]
+    assert message["live_id"] == played["leg_ids"][-1]
     assert message["duration"] == 12
     cdr = next(c for c in client.rows("/cdrs") if c["live_id"] == message["live_id"])
     assert cdr["disposition"] == "VM"
 
 
-def test_only_calls_to_the_public_network_cost(begin):
+def test_only_calls_to_the_public_network_have_a_charge(begin):
     client = begin()
     client.play("outbound", caller="447700900321", talk_seconds=60, hold=False)
     client.play("internal", answered=True)
@@ -118,7 +119,7 @@ def test_only_calls_to_the_public_network_cost(begin):
     assert {cdr["charge"] for cdr in free} == {0.0}
 
 
-def test_click_to_call_comes_in_both_forms(begin):
+def test_click_to_call_has_a_form_with_one_leg_and_one_with_two(begin):
     client = begin()
     one = client.play("click_to_call", form="one", caller="447700900321", hold=False)
     states = [e["state"] for e in one["events"] if "state" in e]
@@ -130,39 +131,43 @@ def test_click_to_call_comes_in_both_forms(begin):
     assert (cdr["billsec"], cdr["disposition"]) == (0, "RINGING")
 
 
-def test_the_documented_form_has_neither_root_nor_final(begin):
-    made = begin().play("ring_group_missed", documented=True)
-    assert all("final" not in e and "root_call_id" not in e for e in made["events"])
+def test_events_in_documented_form_have_no_root_and_no_final(begin):
+    played = begin().play("ring_group_missed", documented=True)
+    assert all("final" not in e and "root_call_id" not in e for e in played["events"])
 
 
 @pytest.mark.parametrize("script", ["plain_answered", "outbound", "internal", "hunt_answered", "transfer"])
-def test_a_call_in_real_time_passes_through_the_live_calls_into_the_cdrs(begin, receiver, hurry, script):
+def test_a_call_in_real_time_is_live_until_its_last_event(begin, receiver, pass_one_hour, script):
     client = begin(webhook=receiver.url)
-    made = client.play(script, instant=False, talk_seconds=60, answered=True)
-    assert client.get(f"/calls/{made['leg_ids'][0]}").status_code == 200
-    hurry(client)
+    played = client.play(script, instant=False, talk_seconds=60, answered=True)
+    assert client.get(f"/calls/{played['leg_ids'][0]}").status_code == 200
+    pass_one_hour(client)
     with receiver.changed:
-        told = receiver.received
+        received = receiver.received
 
         def ended() -> set[int]:
-            return {e["call_id"] for e in told if e["event_name"] in ("call.hangup", "call.missed")}
+            return {e["call_id"] for e in received if e["event_name"] in ("call.hangup", "call.missed")}
 
-        assert receiver.changed.wait_for(lambda: set(made["leg_ids"]) <= ended(), 30)
+        assert receiver.changed.wait_for(lambda: set(played["leg_ids"]) <= ended(), 30)
     assert client.get("/calls").json() == {"data": [], "total": 0}
-    assert client.get(f"/calls/{made['leg_ids'][0]}").status_code == 404
+    assert client.get(f"/calls/{played['leg_ids'][0]}").status_code == 404
 
 
-def test_a_recording_can_be_asked_for_or_forbidden(begin):
+def test_a_recording_can_be_requested_or_excluded(begin):
     client = begin()
     assert client.play("plain_answered", user="1001", recorded=True)["monitor_ids"]
     assert not client.play("plain_answered", user="1002", recorded=False)["monitor_ids"]
 
 
-def test_a_wish_nobody_knows_is_refused(begin):
+def test_unknown_options_of_a_call_are_refused(begin):
     client = begin()
-    for wish in ({"script": "nothing"}, {"script": "internal", "talk": 5}, {"script": "internal", "user": 9}):
-        answer = client.session.post(client.simulator.control_url + "/calls", json=wish, timeout=30)
-        assert answer.status_code == 400, wish
+    for options in (
+        {"script": "nothing"},
+        {"script": "internal", "talk": 5},
+        {"script": "internal", "user": 9},
+    ):
+        response = client.session.post(client.simulator.control_url + "/calls", json=options, timeout=30)
+        assert response.status_code == 400, options
 
 
 def test_every_script_can_be_played(begin):
@@ -170,9 +175,9 @@ def test_every_script_can_be_played(begin):
     simulator = client.simulator
     assert isinstance(simulator.world.scripts, CallScripts)
     for script in simulator.world.scripts.by_name:
-        made = client.play(script)
-        assert made["cdr_ids"], script
-        times = [e["event_time"] for e in made["events"] if "state" in e]
+        played = client.play(script)
+        assert played["cdr_ids"], script
+        times = [e["event_time"] for e in played["events"] if "state" in e]
         assert times == sorted(times), script
     assert client.get("/calls").json()["total"] == 0
 
@@ -180,15 +185,15 @@ def test_every_script_can_be_played(begin):
 def test_a_live_call_can_be_hung_up(begin):
     client = begin()
     leg = client.play("plain_answered", until="connected")["leg_ids"][0]
-    answer = client.ask("DELETE", f"/calls/{leg}")
-    assert (answer.status_code, answer.content) == (204, b"")
+    response = client.ask("DELETE", f"/calls/{leg}")
+    assert (response.status_code, response.content) == (204, b"")
     assert client.get(f"/calls/{leg}").status_code == 404
-    made = client.control("GET", f"/calls/{leg}")
-    assert made["events"][3]["event_name"] == "call.hangup"
-    assert len(made["cdr_ids"]) == 1
+    played = client.control("GET", f"/calls/{leg}")
+    assert played["events"][3]["event_name"] == "call.hangup"
+    assert len(played["cdr_ids"]) == 1
 
 
-def test_nothing_that_was_planned_happens_to_a_call_after_it_was_hung_up(begin, receiver, hurry):
+def test_a_hung_up_call_sends_none_of_its_planned_events(begin, receiver, pass_one_hour):
     client = begin(webhook=receiver.url)
     leg = client.play(
         "plain_answered", instant=False, ring_seconds=30, talk_seconds=30, hold=False, user="1003"
@@ -197,7 +202,7 @@ def test_nothing_that_was_planned_happens_to_a_call_after_it_was_hung_up(begin, 
     other = client.play(
         "plain_answered", instant=False, ring_seconds=40, talk_seconds=60, hold=False, user="1003"
     )["leg_ids"][0]
-    hurry(client)
+    pass_one_hour(client)
 
     def ends() -> list[int]:
         return [e["call_id"] for e in receiver.received if e["event_name"] == "call.hangup"]
@@ -222,11 +227,11 @@ def test_a_ringing_call_can_be_answered_and_a_connected_one_transferred(begin):
     assert names[:4] == ["call.initial", "call.ringing", "call.connected", "call.hold"]
 
 
-def test_a_call_is_placed_agent_first(begin):
+def test_a_placed_call_rings_the_phone_of_the_user_first(begin):
     client = begin()
-    answer = client.ask("POST", "/calls", json={"to": "+447700900321"})
-    assert answer.status_code == 201
-    call = answer.json()["data"]
+    response = client.ask("POST", "/calls", json={"to": "+447700900321"})
+    assert response.status_code == 201
+    call = response.json()["data"]
     assert (call["state"], call["dst"]) == ("RINGING", "447700900321")
     assert client.get(f"/calls/{call['id']}").status_code == 200
 
@@ -235,22 +240,22 @@ def test_a_call_is_placed_agent_first(begin):
     ("body", "status"),
     [({}, 400), ({"to": "abc"}, 400), ({"to": "447700900321", "from": 5}, 400)],
 )
-def test_a_wrong_call_is_refused_with_the_field_at_fault(begin, body, status):
-    answer = begin().ask("POST", "/calls", json=body)
-    assert answer.status_code == status
-    assert answer.json()["errors"][0].keys() == {"code", "field", "message"}
+def test_an_invalid_call_is_refused_with_the_field(begin, body, status):
+    response = begin().ask("POST", "/calls", json=body)
+    assert response.status_code == status
+    assert response.json()["errors"][0].keys() == {"code", "field", "message"}
 
 
-def test_who_has_no_phone_on_line_cannot_call(begin):
-    answer = begin().ask("POST", "/calls", json={"to": "447700900321", "from": "1000012"})
-    assert answer.status_code == 412
+def test_a_user_without_a_registered_phone_gets_412(begin):
+    response = begin().ask("POST", "/calls", json={"to": "447700900321", "from": "1000012"})
+    assert response.status_code == 412
 
 
-def test_contacts_and_sms_are_written_and_read_back(begin):
+def test_written_contacts_and_sms_are_returned(begin):
     client = begin()
-    made = client.ask("POST", "/contacts", json={"first_name": "Zoe", "mobile": "447700900777"})
-    assert made.status_code == 201
-    path = f"/contacts/{made.json()['data']['id']}"
+    played = client.ask("POST", "/contacts", json={"first_name": "Zoe", "mobile": "447700900777"})
+    assert played.status_code == 201
+    path = f"/contacts/{played.json()['data']['id']}"
     assert client.ask("PATCH", path, json={"company": "A/B"}).json()["data"]["company"] == "A/B"
     assert client.get(path).json()["data"]["first_name"] == "Zoe"
     assert client.ask("DELETE", path).status_code == 204
@@ -260,7 +265,7 @@ def test_contacts_and_sms_are_written_and_read_back(begin):
     assert client.rows("/sms") == [sms.json()["data"]]
 
 
-def test_agents_are_logged_into_a_queue(begin):
+def test_an_agent_can_be_logged_out_of_a_queue(begin):
     client = begin()
     body = {"users": [{"id": 1000005, "status": False}]}
     users = client.ask("PATCH", "/queues/80101?include=users", json=body).json()["data"]["users"]

@@ -1,4 +1,4 @@
-"""Calls that begin on the web, live calls that are changed, and what they leave behind."""
+"""Web calls, call-backs and changed live calls, with the resulting records."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ import pytest
 from tests.support.simulator_client import Client, sample
 
 
-def test_a_web_call_dials_both_ends_and_is_billed(begin):
+def test_a_web_call_dials_both_numbers_and_has_a_charge(begin):
     client = begin()
-    made = client.play("web_call", caller="447700900321", dial="447700900654", talk_seconds=60, answered=True)
+    played = client.play(
+        "web_call", caller="447700900321", dial="447700900654", talk_seconds=60, answered=True
+    )
     (record,) = client.rows("/webcalls")
     cdrs = client.rows("/cdrs")
-    assert [cdr["id"] for cdr in cdrs] == sorted(made["cdr_ids"])
+    assert [cdr["id"] for cdr in cdrs] == sorted(played["cdr_ids"])
     assert {cdr["destination"] for cdr in cdrs} == {"webcall"}
     assert (record["from"], record["to"]) == ("447700900321", "447700900654")
     by_dst = {cdr["dst"]: cdr["billsec"] for cdr in cdrs}
@@ -20,29 +22,29 @@ def test_a_web_call_dials_both_ends_and_is_billed(begin):
     assert record["charge"] > 0
 
 
-def test_a_posted_web_call_begins_and_tells_webhooks(begin, receiver):
+def test_a_posted_web_call_starts_and_sends_webhooks(begin, receiver):
     client = begin(webhook=receiver.url, speed=100)
-    answer = client.ask("POST", "/webcalls", json={"from": "+447700900321", "to": "1002"})
-    assert answer.status_code == 201
-    assert client.rows("/webcalls")[0]["id"] == answer.json()["data"]["id"]
+    response = client.ask("POST", "/webcalls", json={"from": "+447700900321", "to": "1002"})
+    assert response.status_code == 201
+    assert client.rows("/webcalls")[0]["id"] == response.json()["data"]["id"]
     first = receiver.wait_for(1)[0]
     assert (first["event_name"], first["dst"], first["destination"]) == (
         "call.initial", "447700900321", "webcall",
     )  # fmt: skip
 
 
-def test_a_web_call_to_a_dear_number_is_refused_as_observed(begin):
-    answer = begin().ask("POST", "/webcalls", json={"from": "447700900101", "to": "999000111222"})
+def test_a_web_call_to_a_premium_number_is_refused(begin):
+    response = begin().ask("POST", "/webcalls", json={"from": "447700900101", "to": "999000111222"})
     expected = sample("response-webcalls-post-400")
-    assert answer.status_code == 400
-    assert answer.json()["message"] == expected["message"].replace("447700900101", "999000111222")
+    assert response.status_code == 400
+    assert response.json()["message"] == expected["message"].replace("447700900101", "999000111222")
 
 
 @pytest.mark.parametrize("caller_id", [None, "anonymous", "447700900001"])
 def test_a_lead_call_needs_a_number_of_the_account(begin, caller_id):
     body = {"to": "447700900321", "tts": "Hello", **({"caller_id": caller_id} if caller_id else {})}
-    answer = begin().ask("POST", "/leadcalls", json=body)
-    assert (answer.status_code, answer.json()) == (400, sample("response-leadcalls-post-400"))
+    response = begin().ask("POST", "/leadcalls", json=body)
+    assert (response.status_code, response.json()) == (400, sample("response-leadcalls-post-400"))
 
 
 def test_a_lead_call_is_a_live_call(begin):
@@ -52,7 +54,7 @@ def test_a_lead_call_is_a_live_call(begin):
     assert client.get(f"/calls/{call['id']}").json()["data"]["dst"] == "447700900321"
 
 
-def test_a_visitor_who_is_called_back_is_known_afterwards(begin):
+def test_calls_to_a_visitor_are_counted_in_the_visitors_record(begin):
     client = begin()
     for _ in range(2):
         client.play("call_me_back", caller="447700900777", answered=True, talk_seconds=30)
@@ -62,16 +64,16 @@ def test_a_visitor_who_is_called_back_is_known_afterwards(begin):
     assert [call["to"] for call in calls] == ["447700900777"] * 2
 
 
-def test_a_caller_id_is_one_of_the_accounts_numbers_or_withheld(begin):
+def test_a_caller_id_must_be_a_number_of_the_account_or_anonymous(begin):
     client = begin()
     for caller_id, status in (("442079460101", 201), ("+442079460101", 201), ("anonymous", 201)):
-        answer = client.ask("POST", "/calls", json={"to": "447700900321", "caller_id": caller_id})
-        assert answer.status_code == status
+        response = client.ask("POST", "/calls", json={"to": "447700900321", "caller_id": caller_id})
+        assert response.status_code == status
     other = client.ask("POST", "/calls", json={"to": "447700900321", "caller_id": "447700900001"})
     assert (other.status_code, other.json()["message"]) == (400, "No CLI prefix set")
 
 
-def test_nobody_calls_from_anothers_phone_but_administrators(begin):
+def test_only_administrators_can_call_from_the_phone_of_another_user(begin):
     client = begin()
     ben = Client(client.simulator, client.simulator.ordinary_user.api_key)
     body = {"to": "447700900321", "from": "1000004"}
@@ -80,7 +82,7 @@ def test_nobody_calls_from_anothers_phone_but_administrators(begin):
     assert ben.ask("POST", "/calls", json={**body, "from": "1000002"}).status_code == 201
 
 
-def test_a_recording_that_is_started_is_made_and_labels_reach_the_cdr(begin):
+def test_a_started_recording_and_labels_of_a_live_call_reach_its_records(begin):
     client = begin()
     leg = client.play("plain_answered", until="connected", user="1001", recorded=None)["leg_ids"][0]
     assert client.get(f"/calls/{leg}").json()["data"]["monitor_state"] is None
@@ -119,14 +121,14 @@ def test_a_media_session_is_active_while_its_call_is_connected(begin):
     assert [row["media_session_id"] for row in client.rows("/msdrs")] == [session["id"]]
 
 
-def test_a_users_calls_are_their_own_live_ones(begin):
+def test_the_calls_of_a_user_are_their_live_calls(begin):
     client = begin()
     leg = client.play("plain_answered", until="connected", user="1002")["leg_ids"][0]
     assert [call["id"] for call in client.rows("/users/1000002/calls")] == [leg]
     assert client.rows("/users/1000001/calls") == []
 
 
-def test_a_script_nobody_is_left_for_is_refused(begin):
+def test_a_queue_script_without_agents_is_refused(begin):
     client = begin()
     for group in (80101, 80102):
         client.ask("PATCH", f"/queues/{group}", json={"users": []})
@@ -135,7 +137,7 @@ def test_a_script_nobody_is_left_for_is_refused(begin):
     assert "queue" in refused.json()["message"]
 
 
-def test_faxes_chats_and_web_calls_come_by_themselves(begin, receiver):
+def test_live_traffic_creates_faxes_chats_web_calls_and_visitors(begin, receiver):
     client = begin(live=True, speed=300, webhook=receiver.url)
     names = ("/faxes", "/chats", "/webcalls", "/callmeback/visitors")
     with receiver.changed:
@@ -143,13 +145,15 @@ def test_faxes_chats_and_web_calls_come_by_themselves(begin, receiver):
     assert client.control("GET", "/state")["traffic"]["error"] is None
 
 
-def test_a_thread_is_what_two_numbers_wrote_each_other_and_nothing_else(begin):
+def test_an_sms_thread_has_only_messages_between_its_two_numbers(begin):
     client = begin()
-    ours, partner = "442079460100", "447700900321"
+    own_number, partner = "442079460100", "447700900321"
     for to in (partner, "447700900654"):
-        client.ask("POST", "/sms", json={"to": to, "from": ours, "message": "Hello"})
+        client.ask("POST", "/sms", json={"to": to, "from": own_number, "message": "Hello"})
     admin = client.simulator.admin.id
-    client.control("POST", "/sms", json={"from": partner, "to": ours, "user": admin, "message": "Hi"})
-    client.control("POST", "/sms", json={"from": partner, "to": ours, "user": 1000002, "message": "Ben?"})
-    thread = client.rows(f"/users/{admin}/smsthreads/{partner}/{ours}")
+    client.control("POST", "/sms", json={"from": partner, "to": own_number, "user": admin, "message": "Hi"})
+    client.control(
+        "POST", "/sms", json={"from": partner, "to": own_number, "user": 1000002, "message": "Ben?"}
+    )
+    thread = client.rows(f"/users/{admin}/smsthreads/{partner}/{own_number}")
     assert [row["message"] for row in thread] == ["Hello", "Hi"]

@@ -1,4 +1,4 @@
-"""What is posted: bodies like the platform's samples, credentials, tries after a failure, HTTPS."""
+"""Webhooks: bodies like the samples, credentials, retries, HTTPS."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import trustme
 
 from tests.support.simulator_client import sample
 
-# What live captures show on every call event, while the samples of most events were made from documentation.
-LIVE = {"root_call_id"}
+# Keys of every call event in captures. Most samples come from the documentation and lack them.
+OBSERVED_KEYS = {"root_call_id"}
 SAMPLES = {
     "call.initial": "webhook-call.initial",
     "call.ringing": "webhook-call.ringing",
@@ -37,7 +37,7 @@ def test_every_event_has_the_keys_and_types_of_its_sample(begin):
     assert {event["event_name"] for event in events} == set(SAMPLES)
     for event in events:
         expected = sample(SAMPLES[event["event_name"]])
-        extra = LIVE if event["event_name"].startswith("call.") else set()
+        extra = OBSERVED_KEYS if event["event_name"].startswith("call.") else set()
         assert event.keys() == expected.keys() | extra, event["event_name"]
         for key, value in expected.items():
             if value is not None and event[key] is not None:
@@ -46,21 +46,21 @@ def test_every_event_has_the_keys_and_types_of_its_sample(begin):
 
 def test_the_documented_form_equals_the_samples_exactly(begin):
     client = begin()
-    made = client.play("ring_group_missed", documented=True)
-    for event in made["events"]:
+    played = client.play("ring_group_missed", documented=True)
+    for event in played["events"]:
         name = event["event_name"]
         assert (
             event.keys() == sample("webhook-call.missed" if name == "call.missed" else SAMPLES[name]).keys()
         )
-    assert made["events"][-1]["state"] == "MISSED"
+    assert played["events"][-1]["state"] == "MISSED"
 
 
-def test_event_ids_carry_the_second_and_rise(begin):
-    made = begin().play("ring_group_answered")
-    ids = [event["id"] for event in made["events"]]
+def test_event_ids_contain_the_time_and_increase(begin):
+    played = begin().play("ring_group_answered")
+    ids = [event["id"] for event in played["events"]]
     assert len(set(ids)) == len(ids)
     assert ids == sorted(ids, key=lambda text: text.split(".")[1])
-    for event in made["events"]:
+    for event in played["events"]:
         match = re.fullmatch(r"uk003\.([0-9a-f]{8})([0-9a-f]{5})\d\.\d{8}", event["id"])
         assert match
         assert int(match[2], 16) < 1_000_000
@@ -69,35 +69,35 @@ def test_event_ids_carry_the_second_and_rise(begin):
 @pytest.mark.parametrize(
     ("translated", "name"), [(False, "webhook-sms.received"), (True, "webhook-sms.received-translated")]
 )
-def test_an_sms_is_told_in_both_dialects(begin, translated, name):
+def test_an_sms_event_has_both_documented_forms(begin, translated, name):
     client = begin()
-    made = client.control("POST", "/sms", json={"message": "Hi", "translated": translated, "user": None})
-    assert made["event"].keys() == sample(name).keys()
-    assert made["event"]["user_id"] is None
-    assert client.rows("/sms") == [made["sms"]]
+    played = client.control("POST", "/sms", json={"message": "Hi", "translated": translated, "user": None})
+    assert played["event"].keys() == sample(name).keys()
+    assert played["event"]["user_id"] is None
+    assert client.rows("/sms") == [played["sms"]]
 
 
 def test_events_arrive_in_order_with_the_credentials_of_the_url(begin, receiver):
     client = begin(webhook=receiver.url.replace("http://", "http://hook:s3cret@"))
-    made = client.play("transfer", user="1002", wait=5)
-    assert receiver.wait_for(len(made["events"])) == made["events"]
+    played = client.play("transfer", user="1002", wait=5)
+    assert receiver.wait_for(len(played["events"])) == played["events"]
     assert receiver.headers[0]["Authorization"] == "Basic aG9vazpzM2NyZXQ="
     assert receiver.headers[0]["Content-Type"] == "application/json"
 
 
-def test_what_is_not_answered_2xx_is_tried_again_after_growing_gaps(begin, receiver):
+def test_a_webhook_without_a_2xx_response_is_retried(begin, receiver):
     receiver.answers[:] = [500, 404]
     client = begin(webhook=receiver.url, webhook_gaps=(0.01, 0.02))
     client.control("POST", "/sms", json={"message": "again"})
-    told = receiver.wait_for(3)
-    assert told[0] == told[1] == told[2]
+    received = receiver.wait_for(3)
+    assert received[0] == received[1] == received[2]
     client.control("POST", "/webhooks/wait", json={"seconds": 25})
     (delivery,) = client.control("GET", "/webhooks")["data"]
     assert delivery["state"] == "delivered"
     assert [attempt["status"] for attempt in delivery["tries"]] == [500, 404, 200]
 
 
-def test_it_gives_up_after_the_last_gap(begin, receiver):
+def test_a_webhook_fails_after_the_last_retry(begin, receiver):
     receiver.answers[:] = [500] * 9
     client = begin(webhook=receiver.url, webhook_gaps=(0.01,))
     client.control("POST", "/sms", json={})
@@ -106,19 +106,19 @@ def test_it_gives_up_after_the_last_gap(begin, receiver):
     assert client.control("GET", "/webhooks")["data"][0]["state"] == "failed"
 
 
-def test_it_posts_over_https_to_a_receiver_it_trusts(begin, tmp_path):
+def test_webhooks_over_https_need_a_trusted_certificate(begin, tmp_path):
     authority = trustme.CA()
     authority.cert_pem.write_to_path(tmp_path / "ca.pem")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert("127.0.0.1").configure_cert(context)
-    got = threading.Event()
+    received = threading.Event()
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             self.rfile.read(int(self.headers["Content-Length"]))
             self.send_response(200)
             self.end_headers()
-            got.set()
+            received.set()
 
         def log_message(self, *args: object) -> None:
             pass
@@ -127,31 +127,31 @@ def test_it_posts_over_https_to_a_receiver_it_trusts(begin, tmp_path):
     server.socket = context.wrap_socket(server.socket, server_side=True)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     url = f"https://127.0.0.1:{server.server_port}/"
-    trusting = begin(webhook=url, webhook_ca=tmp_path / "ca.pem")
-    trusting.control("POST", "/sms", json={})
-    assert got.wait(30)
-    doubting = begin(webhook=url)
-    doubting.control("POST", "/sms", json={})
-    doubting.control("POST", "/webhooks/wait", json={"seconds": 25})
-    assert "certificate" in doubting.control("GET", "/webhooks")["data"][0]["tries"][0]["error"].lower()
+    trusted = begin(webhook=url, webhook_ca=tmp_path / "ca.pem")
+    trusted.control("POST", "/sms", json={})
+    assert received.wait(30)
+    untrusted = begin(webhook=url)
+    untrusted.control("POST", "/sms", json={})
+    untrusted.control("POST", "/webhooks/wait", json={"seconds": 25})
+    assert "certificate" in untrusted.control("GET", "/webhooks")["data"][0]["tries"][0]["error"].lower()
     server.shutdown()
     server.server_close()
 
 
-def test_live_traffic_tells_calls_without_being_asked(begin, receiver):
+def test_live_traffic_sends_webhooks_of_calls(begin, receiver):
     client = begin(live=True, speed=60, webhook=receiver.url)
-    told = receiver.wait_for(20)
-    assert len({event["call_id"] for event in told if "call_id" in event}) >= 2
+    received = receiver.wait_for(20)
+    assert len({event["call_id"] for event in received if "call_id" in event}) >= 2
     assert client.control("GET", "/state")["traffic"] == {"alive": True, "error": None}
 
 
-def test_who_begins_to_listen_soon_hears_a_call(begin, receiver):
+def test_a_new_webhook_url_receives_a_call_soon(begin, receiver):
     client = begin(live=True, speed=0.01)
     client.control("POST", "/webhook", json={"url": receiver.url})
     assert receiver.wait_for(1)[0]["event_name"] == "call.initial"
 
 
-def test_a_url_is_probed_when_asked_for(begin):
+def test_a_webhook_url_is_probed_on_request(begin):
     client = begin()
     refused = client.session.post(
         client.simulator.control_url + "/webhook",

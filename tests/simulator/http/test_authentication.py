@@ -1,4 +1,4 @@
-"""Who may ask: logins, tokens that expire, keys, Basic, and what an ordinary user may see."""
+"""Authentication: logins, tokens, keys, Basic, and rights of ordinary users."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import base64
 import pytest
 import requests
 
-from integration.core import clock
 from tests.support.simulator_client import Client, sample
 
 
@@ -15,19 +14,19 @@ def basic(text: str) -> dict[str, str]:
     return {"Authorization": "Basic " + base64.b64encode(text.encode()).decode()}
 
 
-def logged_in(client: Client) -> str:
+def log_in(client: Client) -> str:
     admin = client.simulator.admin
     body = {"email": admin.email, "password": admin.password}
     return requests.post(client.simulator.url + "/login", json=body).json()["user_token"]
 
 
-def test_a_login_gives_a_token_that_works_in_both_headers(begin):
+def test_a_token_of_a_login_is_accepted_in_both_headers(begin):
     client = begin()
     admin, url = client.simulator.admin, client.simulator.url
-    answer = requests.post(url + "/login", json={"email": admin.email, "password": admin.password})
-    assert answer.status_code == 200
-    assert answer.json().keys() == sample("response-login-200").keys()
-    token = answer.json()["user_token"]
+    response = requests.post(url + "/login", json={"email": admin.email, "password": admin.password})
+    assert response.status_code == 200
+    assert response.json().keys() == sample("response-login-200").keys()
+    token = response.json()["user_token"]
     for headers in (
         {"X-Auth-Token": token},
         basic(f"{admin.id}:{token}"),
@@ -40,7 +39,7 @@ def test_a_login_gives_a_token_that_works_in_both_headers(begin):
     assert requests.get(url + "/me", headers={"X-Auth-Token": token}).status_code == 401
 
 
-def test_credentials_that_do_not_do_are_refused_as_the_platform_refuses_them(begin):
+def test_invalid_credentials_get_the_response_of_the_platform(begin):
     client = begin()
     admin, url = client.simulator.admin, client.simulator.url
     wrong = requests.post(url + "/login", json={"email": admin.email, "password": "no"})
@@ -53,33 +52,31 @@ def test_credentials_that_do_not_do_are_refused_as_the_platform_refuses_them(beg
         assert requests.get(url + "/me", headers=headers).status_code == 401
 
 
-def test_a_second_factor_answers_202_with_a_nonce_and_prints_the_code(begin, capsys):
+def test_a_login_with_second_factor_gets_202_with_a_nonce_and_prints_the_code(begin, capsys):
     client = begin()
     person, url = client.simulator.two_factor_user, client.simulator.url
-    answer = requests.post(url + "/login", json={"email": person.email, "password": person.password})
-    assert answer.status_code == 202
-    assert answer.json().keys() == sample("response-login-202-2fa").keys()
+    response = requests.post(url + "/login", json={"email": person.email, "password": person.password})
+    assert response.status_code == 202
+    assert response.json().keys() == sample("response-login-202-2fa").keys()
     code = capsys.readouterr().err.split()[-1]
-    nonce = answer.json()["nonce"]
+    nonce = response.json()["nonce"]
     assert requests.post(url + "/login2fa", json={"code": "no", "nonce": nonce}).status_code == 400
     token = requests.post(url + "/login2fa", json={"code": code, "nonce": nonce}).json()["user_token"]
     assert requests.get(url + "/me", headers={"X-Auth-Token": token}).json()["data"]["id"] == person.id
 
 
-def test_an_unused_token_expires_and_use_keeps_it_alive(begin, monkeypatch):
+def test_an_unused_token_expires_and_each_use_extends_it(begin, movable_clock):
     client = begin(token_idle=100)
     admin, url = client.simulator.admin, client.simulator.url
     token = requests.post(url + "/login", json={"email": admin.email, "password": admin.password}).json()[
         "user_token"
     ]
-    real, shift = clock.monotonic, {"seconds": 0}
-    monkeypatch.setattr(clock, "monotonic", lambda: real() + shift["seconds"])
-    for seconds, status in ((90, 200), (180, 200), (290, 401)):
-        shift["seconds"] = seconds
+    for seconds, status in ((90, 200), (90, 200), (110, 401)):
+        movable_clock.advance(seconds)
         assert requests.get(url + "/ping", headers={"X-Auth-Token": token}).status_code == status
 
 
-def test_sessions_can_be_expired_at_once_but_keys_stay(begin):
+def test_expire_tokens_ends_sessions_and_keeps_api_keys(begin):
     client = begin()
     admin, url = client.simulator.admin, client.simulator.url
     token = requests.post(url + "/login", json={"email": admin.email, "password": admin.password}).json()[
@@ -90,17 +87,17 @@ def test_sessions_can_be_expired_at_once_but_keys_stay(begin):
     assert client.get("/me").status_code == 200
 
 
-def test_api_tokens_are_made_listed_and_dropped(begin):
+def test_api_tokens_can_be_created_listed_and_deleted(begin):
     client = begin()
-    made = client.ask("POST", "/apitokens", json={"name": "Example", "expiry": 604800})
-    assert made.status_code == 201
-    assert made.json()["data"].keys() == sample("response-apitokens-post-201")["data"].keys()
-    token = made.json()["data"]["token"]
+    created = client.ask("POST", "/apitokens", json={"name": "Example", "expiry": 604800})
+    assert created.status_code == 201
+    assert created.json()["data"].keys() == sample("response-apitokens-post-201")["data"].keys()
+    token = created.json()["data"]["token"]
     assert client.ask("POST", "/apitokens", json={"name": "Example"}).status_code == 400
     found = client.get("/apitokens", filter='[{"property":"name","operator":"eq","value":"Example"}]').json()
     assert [row["token"] for row in found["data"]] == [token]
-    dropped = client.ask("DELETE", f"/apitokens/{token}")
-    assert (dropped.status_code, dropped.content) == (204, b"")
+    deleted = client.ask("DELETE", f"/apitokens/{token}")
+    assert (deleted.status_code, deleted.content) == (204, b"")
 
 
 @pytest.fixture(scope="module")
@@ -108,7 +105,7 @@ def ordinary(world: Client) -> Client:
     return Client(world.simulator, world.simulator.ordinary_user.api_key)
 
 
-def test_an_ordinary_user_sees_only_what_is_their_own(world, ordinary):
+def test_an_ordinary_user_gets_only_their_own_records(world, ordinary):
     me = world.simulator.ordinary_user
     for name, owner in (("cdrs", "user_id"), ("monitors", "user_id"), ("sms", "user_id"), ("users", "id")):
         own = [row for row in world.rows(f"/{name}") if row[owner] == me.id]
@@ -119,7 +116,7 @@ def test_an_ordinary_user_sees_only_what_is_their_own(world, ordinary):
     assert contacts == [row for row in world.rows("/contacts") if row["global"] or row["user_id"] == me.id]
 
 
-def test_what_is_others_is_403_and_what_is_nobodys_404(world, ordinary):
+def test_records_of_others_are_403_and_unknown_records_404(world, ordinary):
     other = next(
         row
         for row in world.rows("/cdrs")

@@ -1,4 +1,4 @@
-"""Each kind of fault, seen from outside."""
+"""Faults of the simulator, as an HTTP client receives them."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ import requests
 from integration.simulator.http.faults import ActiveFaults, InvalidFaultSpec, parse
 
 
-def path_of_a_recording(client) -> str:
+def create_recording(client) -> str:
     client.play("outbound", user="1002", talk_seconds=20)
     return f"/monitors/{client.rows('/monitors')[0]['id']}.mp3"
 
 
-def fault(client, spec: str) -> None:
+def set_faults(client, spec: str) -> None:
     assert "data" in client.control("POST", "/faults", json={"spec": spec})
 
 
-def test_statuses_come_with_the_platforms_body_and_retry_after(begin):
+def test_a_status_fault_has_an_error_body_and_retry_after(begin):
     client = begin()
-    fault(client, "status=503*1@/cdrs,status=429/7*1@/sms")
+    set_faults(client, "status=503*1@/cdrs,status=429/7*1@/sms")
     refused = client.get("/cdrs")
     assert (refused.status_code, refused.headers["Retry-After"]) == (503, "1")
     assert set(refused.json()) == {"message", "errors"}
@@ -30,7 +30,7 @@ def test_statuses_come_with_the_platforms_body_and_retry_after(begin):
     assert client.get("/me").status_code == 200
 
 
-def test_a_hang_ends_without_an_answer(begin):
+def test_a_hang_ends_without_a_response(begin):
     client = begin(faults="hang=0.2@/cdrs")
     started = time.monotonic()
     with pytest.raises(requests.ConnectionError):
@@ -44,7 +44,7 @@ def test_a_hang_outlasts_a_short_timeout(begin):
         client.ask("GET", "/cdrs", timeout=0.2)
 
 
-def test_slow_and_dripping_answers_arrive_whole(begin):
+def test_slow_and_dripping_responses_arrive_completely(begin):
     client = begin(faults="slow=0.2@/me,drip=0.3@/users")
     for path, least in (("/me", 0.2), ("/users", 0.25)):
         started = time.monotonic()
@@ -52,7 +52,7 @@ def test_slow_and_dripping_answers_arrive_whole(begin):
         assert time.monotonic() - started >= least
 
 
-def test_a_truncated_body_is_shorter_than_promised(begin):
+def test_a_truncated_body_is_shorter_than_its_content_length(begin):
     client = begin(cdrs=100, faults="truncate@/cdrs")
     with pytest.raises(requests.exceptions.ChunkedEncodingError):
         client.get("/cdrs", limit=100)
@@ -62,7 +62,7 @@ def test_broken_json_and_broken_headers(begin):
     client = begin(faults="malformed*1@/cdrs,malformed=headers@/sms")
     with pytest.raises(requests.exceptions.JSONDecodeError):
         client.get("/cdrs").json()
-    # urllib3 forgives what other clients refuse; no length can be read from such a block.
+    # urllib3 accepts malformed headers that other clients refuse, but finds no length in them.
     try:
         assert "Content-Length" not in client.get("/sms").headers
     except requests.RequestException:
@@ -76,23 +76,23 @@ def test_html_with_200_and_an_empty_collection(begin):
     assert client.get("/monitors").json() == {"data": [], "total": 0}
 
 
-def test_a_row_comes_twice(begin):
+def test_double_row_repeats_the_last_record(begin):
     client = begin(faults="double-row@/users")
     rows = client.get("/users").json()["data"]
     assert rows[-1] == rows[-2]
 
 
-def test_pages_are_short_with_the_right_total_and_with_a_wrong_one(begin):
+def test_short_page_keeps_the_total_and_short_list_changes_it(begin):
     client = begin()
-    whole = client.get("/users").json()
-    half = whole["data"][: len(whole["data"]) // 2]
-    fault(client, "short-page*1@/users")
-    assert client.get("/users").json() == {**whole, "data": half}
-    fault(client, "short-list*1@/users")
-    assert client.get("/users").json() == {**whole, "data": half, "total": len(half)}
+    complete = client.get("/users").json()
+    half = complete["data"][: len(complete["data"]) // 2]
+    set_faults(client, "short-page*1@/users")
+    assert client.get("/users").json() == {**complete, "data": half}
+    set_faults(client, "short-list*1@/users")
+    assert client.get("/users").json() == {**complete, "data": half, "total": len(half)}
 
 
-def test_a_list_comes_in_another_order_each_time(begin):
+def test_shuffle_changes_the_order_of_each_response(begin):
     client = begin(faults="shuffle@/users")
     orders = [[row["id"] for row in client.get("/users?sort=id&dir=ASC").json()["data"]] for _ in range(3)]
     assert orders[0] != orders[1] or orders[1] != orders[2]
@@ -100,50 +100,50 @@ def test_a_list_comes_in_another_order_each_time(begin):
 
 
 @pytest.mark.parametrize("what", ["short", "html", "zero"])
-def test_a_wrong_mp3(begin, what):
+def test_a_wrong_file_is_shorter_and_has_status_200(begin, what):
     client = begin()
-    path = path_of_a_recording(client)
-    whole = client.get(path).content
-    fault(client, f"wrong-file={what}@*.mp3")
+    path = create_recording(client)
+    complete = client.get(path).content
+    set_faults(client, f"wrong-file={what}@*.mp3")
     wrong = client.get(path)
     assert wrong.status_code == 200
-    assert len(wrong.content) < len(whole)
+    assert len(wrong.content) < len(complete)
     if what == "html":
         assert wrong.content.startswith(b"<!DOCTYPE")
 
 
-def test_a_truncated_mp3(begin):
+def test_a_truncated_file_ends_early(begin):
     client = begin()
-    path = path_of_a_recording(client)
-    fault(client, "truncate=0.9@GET /monitors/*.mp3")
+    path = create_recording(client)
+    set_faults(client, "truncate=0.9@GET /monitors/*.mp3")
     with pytest.raises(requests.exceptions.ChunkedEncodingError):
         client.get(path)
 
 
-def test_a_body_whose_length_nobody_tells(begin):
+def test_no_length_omits_the_content_length_and_can_truncate_the_body(begin):
     client = begin()
-    path = path_of_a_recording(client)
-    whole = client.get(path).content
-    fault(client, "no-length*1@*.mp3")
+    path = create_recording(client)
+    complete = client.get(path).content
+    set_faults(client, "no-length*1@*.mp3")
     half = client.get(path)
     assert "Content-Length" not in half.headers
-    assert half.content == whole[: len(whole) // 2]
-    fault(client, "no-length=1@*.mp3")
-    assert client.get(path).content == whole
+    assert half.content == complete[: len(complete) // 2]
+    set_faults(client, "no-length=1@*.mp3")
+    assert client.get(path).content == complete
 
 
-def test_a_token_expires_in_the_middle_of_its_life(begin):
+def test_expire_token_revokes_the_token_of_the_request(begin):
     client = begin()
     admin = client.simulator.admin
     login = {"email": admin.email, "password": admin.password}
     client.token = client.ask("POST", "/login", json=login).json()["user_token"]
-    fault(client, "expire-token*1@/cdrs")
+    set_faults(client, "expire-token*1@/cdrs")
     assert client.get("/me").status_code == 200
     assert client.get("/cdrs").status_code == 401
     assert client.get("/me").status_code == 401
 
 
-def test_an_outage_cuts_every_connection_until_it_is_over(begin):
+def test_an_outage_closes_every_connection_until_its_end(begin):
     client = begin()
     client.control("POST", "/outage", json={"seconds": 60})
     with pytest.raises(requests.ConnectionError):
@@ -152,21 +152,21 @@ def test_an_outage_cuts_every_connection_until_it_is_over(begin):
     assert client.get("/me").status_code == 200
 
 
-def test_webhooks_are_dropped_doubled_delayed_and_reordered(begin, receiver):
+def test_webhooks_are_dropped_duplicated_delayed_and_reordered(begin, receiver):
     client = begin(webhook=receiver.url, faults="webhook-drop@call.initial,webhook-duplicate@call.hangup")
     client.play("plain_answered", hold=False, wait=8, user="1003")
-    told = [event["event_name"] for event in receiver.wait_for(4)]
-    assert sorted(told) == ["call.connected", "call.hangup", "call.hangup", "call.ringing"]
+    first = [event["event_name"] for event in receiver.wait_for(4)]
+    assert sorted(first) == ["call.connected", "call.hangup", "call.hangup", "call.ringing"]
     client.control("DELETE", "/faults")
-    fault(client, "webhook-delay=1.5@call.ringing,webhook-reorder@call.initial")
+    set_faults(client, "webhook-delay=1.5@call.ringing,webhook-reorder@call.initial")
     client.play("plain_answered", hold=False, wait=8, user="1003")
     later = [event["event_name"] for event in receiver.wait_for(8)][4:]
     assert later[:2] == ["call.connected", "call.hangup"]
 
 
-def test_faults_can_be_seen_and_cleared_while_running(begin):
+def test_active_faults_can_be_listed_and_cleared(begin):
     client = begin()
-    fault(client, "status=500:1*3@/cdrs")
+    set_faults(client, "status=500:1*3@/cdrs")
     client.get("/cdrs")
     (entry,) = client.control("GET", "/faults")["data"]
     assert entry == {"fault": "status=500:1*3@/cdrs", "happened": 1, "left": 2}
@@ -174,7 +174,7 @@ def test_faults_can_be_seen_and_cleared_while_running(begin):
     assert client.get("/cdrs").status_code == 200
 
 
-def test_the_same_seed_meets_the_same_faults():
+def test_the_same_seed_draws_the_same_faults():
     def draws(seed: int) -> list[bool]:
         faults = ActiveFaults(seed, "status=500:0.3")
         return [bool(faults.draw_for_request("GET", "/cdrs")) for _ in range(200)]
@@ -186,7 +186,7 @@ def test_the_same_seed_meets_the_same_faults():
 @pytest.mark.parametrize(
     "spec", ["nothing", "status", "status=abc", "hang=1:2", "malformed=xml", "status=500:x", "wrong-file=ogg"]
 )
-def test_a_specification_that_makes_no_sense_is_refused(begin, spec):
+def test_an_invalid_specification_is_refused(begin, spec):
     with pytest.raises(InvalidFaultSpec):
         parse(spec)
     client = begin()
@@ -194,14 +194,14 @@ def test_a_specification_that_makes_no_sense_is_refused(begin, spec):
     assert client.control("GET", "/faults")["data"] == []
 
 
-def test_every_request_is_kept_in_the_log(begin):
+def test_every_request_is_logged(begin):
     client = begin(faults="status=500@/sms")
     client.get("/cdrs", limit=3)
     client.get("/sms")
-    seen = client.control("GET", "/log")["data"]
-    assert [(e["method"], e["path"], e["query"], e["status"]) for e in seen] == [
+    logged = client.control("GET", "/log")["data"]
+    assert [(e["method"], e["path"], e["query"], e["status"]) for e in logged] == [
         ("GET", "/cdrs", "limit=3", 200),
         ("GET", "/sms", "", 500),
     ]
-    assert seen[1]["faults"] == ["status"]
-    assert seen[0]["user_id"] == 1000001
+    assert logged[1]["faults"] == ["status"]
+    assert logged[0]["user_id"] == 1000001

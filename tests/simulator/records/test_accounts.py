@@ -1,34 +1,33 @@
-"""Sign-ups, forgotten passwords, devices that are remembered, rights of API tokens."""
+"""Registrations, password resets, trusted devices and long sessions."""
 
 from __future__ import annotations
 
 import pytest
 import requests
 
-from integration.core import clock
 from tests.support.simulator_client import Client
 
 NEW = {"email": "nia@example.org", "first_name": "Nia", "last_name": "New", "password": "not shown again"}
 
 
 def post(client: Client, path: str, body: dict) -> requests.Response:
-    """Without credentials."""
+    """POST without credentials."""
     return requests.post(client.simulator.url + path, json=body, timeout=30)
 
 
-def last_word(capsys: pytest.CaptureFixture[str]) -> str:
+def read_code(capsys: pytest.CaptureFixture[str]) -> str:
     return capsys.readouterr().err.split()[-1]
 
 
-def test_a_registration_goes_from_e_mail_to_number(begin, capsys):
+def test_a_registration_is_confirmed_by_code_and_completed_with_a_number(begin, capsys):
     client = begin()
     url = client.simulator.url
-    made = post(client, "/registrations", NEW)
-    assert made.status_code == 200
-    record = made.json()["data"]
+    created = post(client, "/registrations", NEW)
+    assert created.status_code == 200
+    record = created.json()["data"]
     assert record["status"] == "new"
     assert "password" not in record
-    code, own = last_word(capsys), f"{url}/registrations/{record['hash']}"
+    code, own = read_code(capsys), f"{url}/registrations/{record['hash']}"
     assert requests.get(own, timeout=30).json()["data"] == record
     numbers = requests.get(own + "/numbers/020", timeout=30).json()["data"]
     assert all(entry["e164"].startswith("4420") for entry in numbers)
@@ -42,12 +41,12 @@ def test_a_registration_goes_from_e_mail_to_number(begin, capsys):
     assert requests.get(own + "/numbers/020", timeout=30).status_code == 403
 
 
-def test_a_code_is_sent_again_but_not_for_ever(begin, capsys):
+def test_a_code_can_be_sent_five_more_times(begin, capsys):
     client = begin()
     hash_ = post(client, "/registrations", NEW).json()["data"]["hash"]
-    first = last_word(capsys)
+    first = read_code(capsys)
     assert post(client, f"/registrations/{hash_}/resend", {}).status_code == 200
-    second = last_word(capsys)
+    second = read_code(capsys)
     own = f"{client.simulator.url}/registrations/{hash_}"
     assert first == second or requests.patch(own, json={"code": first}, timeout=30).status_code == 400
     assert requests.patch(own, json={"code": second}, timeout=30).status_code == 200
@@ -55,7 +54,7 @@ def test_a_code_is_sent_again_but_not_for_ever(begin, capsys):
     assert statuses == [200] * 4 + [403] * 2
 
 
-def test_registrations_that_cannot_be_are_refused(begin):
+def test_invalid_registrations_are_refused(begin):
     client = begin()
     taken = post(client, "/registrations", {**NEW, "email": client.simulator.admin.email})
     assert (taken.status_code, taken.json()["errors"][0]["code"]) == (400, "CU1001")
@@ -68,13 +67,13 @@ def test_registrations_that_cannot_be_are_refused(begin):
     assert requests.get(f"{url}/registrations/{hash_}", timeout=30).status_code == 500
 
 
-def test_a_forgotten_password_is_set_anew_and_ends_sessions(begin, capsys):
+def test_a_password_reset_ends_sessions_and_keeps_api_keys(begin, capsys):
     client = begin()
     ben = client.simulator.ordinary_user
     old = {"email": ben.email, "password": ben.password}
     session = post(client, "/login", old).json()["user_token"]
     assert post(client, "/password", {"email": ben.email}).status_code == 200
-    token = last_word(capsys)
+    token = read_code(capsys)
     assert post(client, "/reset", {"token": token, "password": "short"}).status_code == 400
     assert post(client, "/reset", {"token": token, "password": "long enough"}).status_code == 200
     assert post(client, "/reset", {"token": token, "password": "once only"}).status_code == 400
@@ -84,7 +83,7 @@ def test_a_forgotten_password_is_set_anew_and_ends_sessions(begin, capsys):
     assert Client(client.simulator, ben.api_key).get("/me").status_code == 200
 
 
-def test_a_device_that_was_added_needs_no_second_code(begin):
+def test_an_added_device_needs_no_second_factor(begin):
     client = begin()
     person = client.simulator.two_factor_user
     login = {"email": person.email, "password": person.password, "device_fingerprint": "abc"}
@@ -97,19 +96,18 @@ def test_a_device_that_was_added_needs_no_second_code(begin):
     assert post(client, "/login", {"email": person.email, "password": person.password}).status_code == 202
 
 
-def test_a_login_that_is_remembered_outlives_the_idle_time(begin, monkeypatch):
+def test_a_login_with_remember_me_outlives_the_idle_time(begin, movable_clock):
     client = begin(token_idle=100)
     admin = client.simulator.admin
     body = {"email": admin.email, "password": admin.password}
-    short = post(client, "/login", body).json()["user_token"]
-    kept = post(client, "/login", {**body, "remember_me": True}).json()["user_token"]
-    real = clock.monotonic
-    monkeypatch.setattr(clock, "monotonic", lambda: real() + 5000)
-    assert Client(client.simulator, short).get("/me").status_code == 401
-    assert Client(client.simulator, kept).get("/me").status_code == 200
+    short_token = post(client, "/login", body).json()["user_token"]
+    long_token = post(client, "/login", {**body, "remember_me": True}).json()["user_token"]
+    movable_clock.advance(5000)
+    assert Client(client.simulator, short_token).get("/me").status_code == 401
+    assert Client(client.simulator, long_token).get("/me").status_code == 200
 
 
-def test_the_control_page_shows_the_last_code(begin):
+def test_the_control_api_returns_the_last_code(begin):
     client = begin()
     person = client.simulator.two_factor_user
     post(client, "/login", {"email": person.email, "password": person.password})
@@ -119,7 +117,7 @@ def test_the_control_page_shows_the_last_code(begin):
     assert len(shown) == 6
 
 
-def test_records_of_every_collection_can_vanish_and_change_from_outside(begin):
+def test_the_control_api_changes_and_deletes_records(begin):
     client = begin()
     for name, key in (("sms/cannedresponses", 6501), ("conferences", 72001)):
         changed = client.control("PATCH", f"/records/{name}/{key}", json={"name": "Drifted"})

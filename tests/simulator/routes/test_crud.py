@@ -1,4 +1,4 @@
-"""Writes stay, deletions go, and what is written shows in what happens next."""
+"""Writes and deletions of the simulator, and their effect on later calls."""
 
 from __future__ import annotations
 
@@ -9,32 +9,32 @@ from tests.support.simulator_client import START, Client
 
 ADMIN, BEN, DEV = 1000001, 1000002, 1000004
 
-# Collections whose records are made, changed and deleted at paths of the same form.
-WHOLE_LIVES = (
+# Collections whose records can be created, changed and deleted.
+COMPLETE_COLLECTIONS = (
     "/calllabels", "/sms/cannedresponses", "/vmannouncements", "/contacts", "/conferences", "/ringgroups",
     "/queuegroups", "/usergroups", "/usergrouppolicies", "/callmeback/settings", "/callmeback/buttons",
     "/reportschedules",
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("path", WHOLE_LIVES)
-def test_what_is_made_is_there_until_it_is_deleted(begin, path):
+@pytest.mark.parametrize("path", COMPLETE_COLLECTIONS)
+def test_a_created_record_is_returned_until_it_is_deleted(begin, path):
     client = begin()
-    made = client.ask("POST", path, json=GOOD[f"POST {path}"])
-    assert made.status_code == 201, made.text
-    own = f"{path}/{made.json()['data']['id']}"
-    assert made.json()["links"]["self"] == own
-    assert client.get(own).json()["data"] == made.json()["data"]
+    created = client.ask("POST", path, json=GOOD[f"POST {path}"])
+    assert created.status_code == 201, created.text
+    own = f"{path}/{created.json()['data']['id']}"
+    assert created.json()["links"]["self"] == own
+    assert client.get(own).json()["data"] == created.json()["data"]
     change = GOOD[f"PATCH {path}/{{id}}"]
     changed = client.ask("PATCH", own, json=change)
     assert changed.status_code == 200
     after = client.get(own).json()["data"]
-    assert after == changed.json()["data"] == {**made.json()["data"], **after}
+    assert after == changed.json()["data"] == {**created.json()["data"], **after}
     assert {name: after[name] for name in change} == change
     if path != "/callmeback/buttons":
         assert after["id"] in [row["id"] for row in client.rows(path)]
-    gone = client.ask("DELETE", own)
-    assert (gone.status_code, gone.content) == (204, b"")
+    deleted = client.ask("DELETE", own)
+    assert (deleted.status_code, deleted.content) == (204, b"")
     for method, body in (("GET", None), ("PATCH", change), ("DELETE", None)):
         assert client.ask(method, own, json=body).status_code == 404, method
     if path != "/callmeback/buttons":
@@ -42,7 +42,7 @@ def test_what_is_made_is_there_until_it_is_deleted(begin, path):
 
 
 @pytest.mark.parametrize("path", ["/queues", "/routingrules", "/ivrs", "/calltracking/campaigns"])
-def test_what_is_made_is_listed_with_what_was_sent(begin, path):
+def test_a_created_record_is_listed_with_the_sent_values(begin, path):
     client = begin()
     body = GOOD[f"POST {path}"]
     record = client.ask("POST", path, json=body).json()["data"]
@@ -53,14 +53,14 @@ def test_what_is_made_is_listed_with_what_was_sent(begin, path):
 
 def test_two_records_never_share_an_id(begin):
     client = begin()
-    for path in WHOLE_LIVES:
+    for path in COMPLETE_COLLECTIONS:
         ids = [client.ask("POST", path, json=GOOD[f"POST {path}"]).json()["data"]["id"] for _ in range(1)]
         before = [] if path == "/callmeback/buttons" else [row["id"] for row in client.rows(path)]
         assert len(set(before)) == len(before)
         assert ids[0] == max([*before, *ids])
 
 
-def test_an_ordinary_users_own_records_are_theirs_to_write(begin):
+def test_an_ordinary_user_can_write_only_their_own_records(begin):
     client = begin()
     ben = Client(client.simulator, client.simulator.ordinary_user.api_key)
     for path in ("/calllabels", "/sms/cannedresponses", "/contacts"):
@@ -75,7 +75,7 @@ def test_an_ordinary_users_own_records_are_theirs_to_write(begin):
     assert ben.ask("PATCH", f"/calllabels/{shared['id']}", json={"name": "Mine"}).status_code == 403
 
 
-def test_bulk_changes_change_all_or_nothing(begin):
+def test_a_bulk_change_with_an_unknown_id_changes_no_record(begin):
     client = begin()
     names = {row["id"]: row["group_name"] for row in client.rows("/contacts")}
     first, second = list(names)[:2]
@@ -89,7 +89,7 @@ def test_bulk_changes_change_all_or_nothing(begin):
     assert client.ask("PATCH", "/contacts", json={"id": first}).status_code == 400
 
 
-def test_bulk_changes_of_cdrs_voice_messages_users_and_tracked_numbers_show(begin):
+def test_bulk_changes_of_cdrs_voicemail_users_and_tracked_numbers_are_stored(begin):
     client = begin(cdrs=200, start_at=START)
     cdr = client.rows("/cdrs")[0]["id"]
     client.ask("PATCH", "/cdrs", json=[{"id": cdr, "labels": ["Order"], "note": "Called back"}])
@@ -98,8 +98,8 @@ def test_bulk_changes_of_cdrs_voice_messages_users_and_tracked_numbers_show(begi
     assert [note["text"] for note in client.rows(f"/cdrs/{cdr}/notes")] == ["Called back"]
     message = next(row["id"] for row in client.rows("/voicemessages") if row["is_new"])
     client.ask("PATCH", "/voicemessages", json=[{"id": message, "folder": "2"}])
-    heard = client.get(f"/voicemessages/{message}").json()["data"]
-    assert (heard["folder"], heard["is_new"]) == (2, False)
+    changed = client.get(f"/voicemessages/{message}").json()["data"]
+    assert (changed["folder"], changed["is_new"]) == (2, False)
     client.ask("PATCH", "/users", json=[{"id": BEN, "location_id": 7, "groups": [75003]}])
     assert client.get(f"/users/{BEN}").json()["data"]["location_id"] == "7"
     group = client.get("/usergroups/75003?include=users&fields[users]=id").json()["data"]
@@ -110,7 +110,7 @@ def test_bulk_changes_of_cdrs_voice_messages_users_and_tracked_numbers_show(begi
 
 
 @pytest.mark.parametrize("name", ["sms", "monitors", "voicemessages", "cdrs", "chatmsgs"])
-def test_a_whole_collection_can_be_deleted_by_an_administrator_alone(begin, name):
+def test_only_an_administrator_can_delete_a_collection(begin, name):
     client = begin(cdrs=200, start_at=START)
     path = f"/users/{ADMIN}/chatmsgs" if name == "chatmsgs" else f"/{name}"
     ben = Client(client.simulator, client.simulator.ordinary_user.api_key)
@@ -119,7 +119,7 @@ def test_a_whole_collection_can_be_deleted_by_an_administrator_alone(begin, name
     assert client.rows(path) == []
 
 
-def test_several_records_go_by_their_ids_or_none(begin):
+def test_a_list_of_ids_is_deleted_completely_or_not_at_all(begin):
     client = begin(cdrs=200, start_at=START)
     for name in ("contacts", "monitors", "voicemessages"):
         first, second, third = [row["id"] for row in client.rows(f"/{name}")][:3]
@@ -132,24 +132,24 @@ def test_several_records_go_by_their_ids_or_none(begin):
     assert client.ask("DELETE", f"/contacts/{many}").status_code == 202
 
 
-def test_a_ring_group_that_is_made_rings_when_its_number_is_called(begin):
+def test_calls_of_a_created_ring_group_ring_its_users(begin):
     client = begin()
     body = {"name": "Night", "users": [BEN, DEV], "ddis": ["442079460106"], "strategy": "A", "number": 650}
     group = client.ask("POST", "/ringgroups", json=body).json()["data"]
     assert (group["users"], group["ddis"], group["number"]) == ([BEN, DEV], ["442079460106"], 650)
     ddi = client.get("/ddis/442079460106").json()["data"]
     assert (ddi["target_type"], ddi["target_id"]) == ("R", group["id"])
-    made = client.play("ring_group_answered", group=group["id"])
-    assert {event["dst_id"] for event in made["events"] if "state" in event} == {str(BEN), str(DEV)}
+    created = client.play("ring_group_answered", group=group["id"])
+    assert {event["dst_id"] for event in created["events"] if "state" in event} == {str(BEN), str(DEV)}
     client.ask("PATCH", f"/ringgroups/{group['id']}", json={"users": [DEV]})
-    rung = client.play("ring_group_missed", group=group["id"])
-    assert {event["dst_id"] for event in rung["events"]} == {str(DEV)}
+    missed = client.play("ring_group_missed", group=group["id"])
+    assert {event["dst_id"] for event in missed["events"]} == {str(DEV)}
     client.ask("DELETE", f"/ringgroups/{group['id']}")
     ddi = client.get("/ddis/442079460106").json()["data"]
     assert (ddi["target_type"], ddi["target_id"]) == ("U", ADMIN)
 
 
-def test_numbers_go_to_the_conference_room_they_are_given_to(begin):
+def test_a_number_of_a_conference_has_it_as_target(begin):
     client = begin()
     room = client.ask("POST", "/conferences", json=GOOD["POST /conferences"]).json()["data"]
     ddi = client.get("/ddis/442079460107").json()["data"]
@@ -158,19 +158,19 @@ def test_numbers_go_to_the_conference_room_they_are_given_to(begin):
     assert client.get("/ddis/442079460107").json()["data"]["target_type"] == "U"
 
 
-def test_a_deleted_user_is_rung_no_more_and_gets_in_no_more(begin):
+def test_a_deleted_user_receives_no_calls_and_cannot_sign_in(begin):
     client = begin()
     dev = next(person for person in client.simulator.world.account.people if person.id == DEV)
     assert client.ask("DELETE", f"/users/{DEV}").status_code == 204
     assert client.get(f"/users/{DEV}").status_code == 404
     assert Client(client.simulator, dev.api_key).get("/me").status_code == 401
-    made = client.play("ring_group_missed", group=80001)
-    assert str(DEV) not in {event["dst_id"] for event in made["events"]}
+    created = client.play("ring_group_missed", group=80001)
+    assert str(DEV) not in {event["dst_id"] for event in created["events"]}
     assert client.get("/ddis/442079460107").json()["data"]["target_id"] == ADMIN
     assert client.ask("DELETE", f"/users/{ADMIN}").status_code == 403
 
 
-def test_a_deleted_account_lets_nobody_in(begin):
+def test_no_user_can_sign_in_to_a_deleted_account(begin):
     client = begin()
     admin = client.simulator.admin
     assert client.ask("DELETE", "/customers/5").status_code == 403
@@ -180,7 +180,7 @@ def test_a_deleted_account_lets_nobody_in(begin):
     assert client.ask("POST", "/login", json=login).status_code == 400
 
 
-def test_a_report_schedule_says_when_it_runs_next(begin):
+def test_a_report_schedule_has_the_time_of_its_next_run(begin):
     client = begin()
     record = client.ask("POST", "/reportschedules", json=GOOD["POST /reportschedules"]).json()["data"]
     assert record["emails"] == "john@example.com,mike@example.com"
@@ -197,7 +197,7 @@ def test_the_audio_of_a_user_can_be_reset(begin):
     assert client.get(f"/users/{BEN}").json()["data"]["vm_announcement_id"] is None
 
 
-def test_a_queue_can_be_changed_and_agents_logged_out_stay_members(begin):
+def test_a_changed_queue_keeps_logged_out_agents_as_members(begin):
     client = begin()
     members = client.get("/queues/80101").json()["data"]["users"]
     body = {"name": "Help line", "users": [{"id": members[0], "status": False}]}

@@ -1,4 +1,4 @@
-"""Files: captures whose packets parse, traces, PDFs, CSV."""
+"""Files: captures, traces, PDFs and CSV."""
 
 from __future__ import annotations
 
@@ -15,17 +15,20 @@ import pytest
 from tests.support.simulator_client import Client, sample
 
 
-def packets(data: bytes) -> Iterator[tuple[float, bytes, bytes, int, int, bytes]]:
-    """(time, source, target, source port, target port, payload) of a capture, checked on the way."""
+def iterate_packets(data: bytes) -> Iterator[tuple[float, bytes, bytes, int, int, bytes]]:
+    """Yield and check the packets of a capture.
+
+    A packet is (Unix seconds, source, target, source port, target port, payload).
+    """
     magic, major, minor, _, _, snap, link = struct.unpack(">IHHiIII", data[:24])
     assert (magic, major, minor, link) == (0xA1B2C3D4, 2, 4, 1)
     at = 24
     while at < len(data):
-        seconds, micros, kept, length = struct.unpack(">IIII", data[at : at + 16])
-        assert kept == length <= snap
+        seconds, micros, captured, length = struct.unpack(">IIII", data[at : at + 16])
+        assert captured == length <= snap
         assert micros < 1_000_000
-        frame = data[at + 16 : at + 16 + kept]
-        at += 16 + kept
+        frame = data[at + 16 : at + 16 + captured]
+        at += 16 + captured
         assert frame[12:14] == b"\x08\x00"
         ip = frame[14:34]
         assert ip[0] == 0x45
@@ -40,7 +43,10 @@ def packets(data: bytes) -> Iterator[tuple[float, bytes, bytes, int, int, bytes]
 
 
 def compute_checksum(data: bytes) -> int:
-    """The Internet check sum (RFC 1071); 0 over data that holds its own."""
+    """Return the Internet checksum (RFC 1071).
+
+    It is 0 for data that includes its checksum.
+    """
     data += b"\0" * (len(data) % 2)
     total = sum(struct.unpack(f">{len(data) // 2}H", data))
     while total >> 16:
@@ -49,11 +55,11 @@ def compute_checksum(data: bytes) -> int:
 
 
 @pytest.mark.parametrize("name", ["cdrs", "msdrs"])
-def test_a_capture_holds_two_sip_messages_of_one_call(world, name):
+def test_a_capture_has_two_sip_messages_of_one_call(world, name):
     record = world.rows(f"/{name}")[0]
-    answer = world.get(f"/{name}/{record['id']}.pcap")
-    assert answer.headers["Content-Type"] == "application/vnd.tcpdump.pcap"
-    found = list(packets(answer.content))
+    response = world.get(f"/{name}/{record['id']}.pcap")
+    assert response.headers["Content-Type"] == "application/vnd.tcpdump.pcap"
+    found = list(iterate_packets(response.content))
     assert [at for at, *_ in found] == sorted(at for at, *_ in found)
     sip = [payload.decode() for *_, payload in found]
     assert [text.split("\r\n")[0] for text in sip] == [
@@ -65,7 +71,7 @@ def test_a_capture_holds_two_sip_messages_of_one_call(world, name):
 
 
 @pytest.mark.parametrize(("name", "date"), [("cdrs", "calldate"), ("msdrs", "created_at")])
-def test_a_trace_is_text_with_the_records_time_and_id(world, name, date):
+def test_a_trace_is_text_with_the_time_and_id_of_its_record(world, name, date):
     record = world.rows(f"/{name}")[0]
     trace = world.get(f"/{name}/{record['id']}.trace")
     assert trace.headers["Content-Type"].startswith("text/plain")
@@ -81,9 +87,9 @@ def test_a_trace_is_text_with_the_records_time_and_id(world, name, date):
 def test_a_fax_is_a_pdf_with_its_id(world):
     for fax in world.rows("/faxes"):
         assert fax["filename"].startswith(f"fax-to-{fax['to']}-from-{fax['from']}-at-")
-        answer = world.get(f"/faxes/{fax['id']}.pdf")
-        assert answer.headers["Content-Type"] == "application/pdf"
-        check_pdf(answer.content, fax["id"])
+        response = world.get(f"/faxes/{fax['id']}.pdf")
+        assert response.headers["Content-Type"] == "application/pdf"
+        check_pdf(response.content, fax["id"])
         assert world.get(f"/faxes/{fax['id']}").json()["data"] == fax
 
 
@@ -101,11 +107,11 @@ def check_pdf(data: bytes, record_id: int) -> None:
 
 
 def test_faxes_cannot_be_filtered_by_their_numbers(world):
-    answer = world.get("/faxes", filter='[{"property":"from","operator":"eq","value":"442079460001"}]')
-    assert (answer.status_code, answer.json()) == (400, sample("response-filter-400"))
+    response = world.get("/faxes", filter='[{"property":"from","operator":"eq","value":"442079460001"}]')
+    assert (response.status_code, response.json()) == (400, sample("response-filter-400"))
 
 
-def test_an_invoice_is_json_with_a_pdf_inside_and_refused_while_incomplete(world):
+def test_an_invoice_is_a_pdf_in_json_and_400_for_a_failed_transaction(world):
     rows = world.rows("/transactions")
     assert rows[0].keys() == sample("response-transactions-list-200")["data"][0].keys()
     complete = next(row for row in rows if row["result"] == "OK")
@@ -126,10 +132,10 @@ def test_conversations_are_calls_and_sms(world):
     assert {row["channel"] for row in rows} == {"call", "sms"}
 
 
-def test_a_users_cdrs_come_as_csv_and_other_exports_are_only_queued(world):
-    answer = world.get("/users/1000002/cdrs.csv")
-    assert answer.headers["Content-Type"].startswith("text/csv")
-    rows = list(csv.DictReader(io.StringIO(answer.text)))
+def test_cdrs_of_a_user_are_returned_as_csv_and_other_exports_are_queued(world):
+    response = world.get("/users/1000002/cdrs.csv")
+    assert response.headers["Content-Type"].startswith("text/csv")
+    rows = list(csv.DictReader(io.StringIO(response.text)))
     own = world.rows("/users/1000002/cdrs")
     assert [int(row["id"]) for row in rows] == [row["id"] for row in own]
     assert rows[0]["src_name"] == own[0]["src_name"]
@@ -139,7 +145,7 @@ def test_a_users_cdrs_come_as_csv_and_other_exports_are_only_queued(world):
     assert world.get("/nothing.csv").status_code == 404
 
 
-def test_files_of_nothing_and_of_others_are_errors_in_json(world):
+def test_unknown_and_forbidden_files_are_errors_in_json(world):
     ordinary = Client(world.simulator, world.simulator.ordinary_user.api_key)
     other = next(row for row in world.rows("/msdrs") if row["user_id"] != 1000002)
     for path in ("/cdrs/1.pcap", "/msdrs/1.trace", "/faxes/1.pdf", "/monitors/1.mp3"):
@@ -149,7 +155,7 @@ def test_files_of_nothing_and_of_others_are_errors_in_json(world):
 
 
 def test_the_same_seed_gives_the_same_files(begin, world):
-    again = begin(cdrs=400, start_at=world.simulator.world.start)
+    other = begin(cdrs=400, start_at=world.simulator.world.start)
     cdr = world.rows("/cdrs")[7]["id"]
     for path in (f"/cdrs/{cdr}.pcap", f"/cdrs/{cdr}.trace", f"/faxes/{world.rows('/faxes')[0]['id']}.pdf"):
-        assert zlib.crc32(again.get(path).content) == zlib.crc32(world.get(path).content)
+        assert zlib.crc32(other.get(path).content) == zlib.crc32(world.get(path).content)
