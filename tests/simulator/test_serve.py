@@ -3,39 +3,34 @@
 from __future__ import annotations
 
 import os
-import signal
-import subprocess
 import sys
 
 import pytest
 import requests
 import trustme
 
-COMMAND = [sys.executable, "-c", "from integration.cli import main; main()", "simulator", "--cdrs", "100"]
+from tests.support import fork_server
+from tests.support.harness import ROOT, Process, wait_for
+
+COMMAND = [sys.executable, "app.py", "simulator", "--cdrs", "100"]
 
 
 @pytest.fixture
 def launch():
-    started: list[subprocess.Popen] = []
+    processes: list[Process] = []
 
-    def start(*arguments: str) -> subprocess.Popen:
-        process = subprocess.Popen(
-            [*COMMAND, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ
-        )
-        started.append(process)
-        return process
+    def start(*arguments: str) -> Process:
+        processes.append(Process([*COMMAND, *arguments]))
+        return processes[-1]
 
     yield start
-    for process in started:
-        if process.poll() is None:
-            process.kill()
-        process.communicate()
+    for process in processes:
+        process.stop()
 
 
-def read_printed_lines(process: subprocess.Popen) -> dict[str, str]:
-    assert process.stdout
-    lines = [process.stdout.readline().strip() for _ in range(6)]
-    return dict(line.split(": ", 1) for line in lines)
+def read_printed_lines(process: Process) -> dict[str, str]:
+    wait_for(lambda: len(process.lines) >= 6, "the lines of the simulator")
+    return dict(line.split(": ", 1) for line in process.lines[:6])
 
 
 def test_the_process_prints_its_url_and_credentials_and_ends_on_sigterm(launch):
@@ -49,8 +44,7 @@ def test_the_process_prints_its_url_and_credentials_and_ends_on_sigterm(launch):
     assert (
         requests.get(url + "/me", headers={"X-Auth-Token": printed["API key"]}, timeout=30).status_code == 200
     )
-    process.send_signal(signal.SIGTERM)
-    assert process.wait(30) == 0
+    assert process.stop() == 0
 
 
 def test_the_process_serves_https(launch, tmp_path):
@@ -78,7 +72,6 @@ def test_a_taken_port_and_invalid_options_are_errors_of_one_line(launch):
     first = launch("--no-traffic")
     port = read_printed_lines(first)["Simulator"].rsplit(":", 1)[1].split("/")[0]
     for arguments, status in ((["--port", port], 1), (["--faults", "nonsense"], 2), (["--speed", "0"], 2)):
-        process = launch(*arguments)
-        _, errors = process.communicate(timeout=30)
-        assert process.returncode == status, errors
-        assert len(errors.strip().splitlines()) == 1
+        ended = fork_server.run_process([*COMMAND, *arguments], cwd=ROOT, env=os.environ, timeout=30)
+        assert ended.returncode == status, ended.stderr
+        assert len(ended.stderr.strip().splitlines()) == 1
