@@ -157,7 +157,7 @@ class Product:
         if erasure_gate:
             erasure_gate.install(mirror_db)
             inbox.redact = erasure_gate.filter_webhook
-        self.health.probe("erasures", partial(_find_erasure_problem, app_db, erasure_gate))
+        self.health.probe("erasures", partial(erasures.find_problem, app_db, erasure_gate))
         self._webhook_consumer = Consumer("webhooks applied", applier.run, self.health)
         self._callback_consumer = Consumer("call-back list", self._update_callbacks, self.health)
         self._search_consumer = Consumer(
@@ -389,19 +389,6 @@ def _register_database_probes(context: AppContext) -> None:
     for database in (context.inbox.database, context.mirror_db, context.app_db):
         context.health.probe(database.name, partial(_find_database_problem, database), essential=True)
         context.health.probe(f"listeners of {database.name}", partial(getattr, database, "listener_error"))
-
-
-def _find_erasure_problem(app_db: Database, erasure_gate: ErasureGate) -> str | None:
-    with app_db.read() as connection:
-        unfinished_ids = [erasure.id for erasure in erasures.list_all(connection) if erasure.done_at is None]
-    if unfinished_ids:
-        return f"Erasure {unfinished_ids[-1]} was interrupted. Repeat `switchroom erase NUMBER --yes`."
-    if erasure_gate and not erasure_gate.has_key:
-        return (
-            "data_dir/erasure-key is missing, so later records of erased numbers cannot be recognised. "
-            "Restore the file from a backup."
-        )
-    return None
 
 
 def _find_database_problem(database: Database) -> str | None:

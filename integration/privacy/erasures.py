@@ -14,6 +14,7 @@ from typing import Any
 
 from integration.core import clock
 from integration.mirror.privacy.erasure_gate import ErasureGate
+from integration.sqlite.database import Database
 from integration.sqlite.transaction import Transaction
 
 TABLES = """
@@ -111,3 +112,17 @@ def load_gate(connection: sqlite3.Connection, erasure_gate: ErasureGate) -> None
     )
     for requested_at, digests, lengths in connection.execute("SELECT at, digests, lengths FROM erasures"):
         erasure_gate.add(requested_at, map(bytes.fromhex, json.loads(digests)), json.loads(lengths), ())
+
+
+def find_problem(app_db: Database, erasure_gate: ErasureGate) -> str | None:
+    """Return the message of the health check, or None if the erasures are complete."""
+    with app_db.read() as connection:
+        unfinished_ids = [erasure.id for erasure in list_all(connection) if erasure.done_at is None]
+    if unfinished_ids:
+        return f"Erasure {unfinished_ids[-1]} was interrupted. Repeat `switchroom erase NUMBER --yes`."
+    if erasure_gate and not erasure_gate.has_key:
+        return (
+            "data_dir/erasure-key is missing, so later records of erased numbers cannot be recognised. "
+            "Restore the file from a backup."
+        )
+    return None

@@ -117,7 +117,9 @@ def fails_after(size: int):
     return lambda file: f"no end after {size}"
 
 
-def test_a_file_without_a_length_and_with_a_truncated_end_is_refused_until_the_problem_is_accepted(server, fetch):
+def test_a_file_without_a_length_and_with_a_truncated_end_is_refused_until_the_problem_is_accepted(
+    server, fetch
+):
     server.routes["*"] = lambda request, reply: reply.raw(without_length(SOUND), close=True)
     with pytest.raises(PlatformBroken) as caught:
         fetch(size=None, check_end=fails_after(9))

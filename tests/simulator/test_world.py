@@ -136,7 +136,7 @@ def test_addresses_and_numbers_of_faxes_visitors_and_web_calls_are_reserved(full
 
 
 def test_a_start_uses_little_cpu_time(timed_account):
-    """The limits are a multiple of the measured CPU time of this thread.
+    """The limits are a multiple of the measured CPU time.
 
     Wall time would depend on other processes.
     """

@@ -1,4 +1,4 @@
-"""Unusable responses: a sync requests them again, and narrows down the record that causes them."""
+"""Unusable responses: repeated requests and the search for the malformed record."""
 
 from __future__ import annotations
 
