@@ -1,6 +1,7 @@
-"""What every test folder shares: Debian's Chromium, and the whole product as processes.
+"""Shared fixtures: Debian's Chromium, and an installation as processes.
 
-The product is a simulator over HTTP, webhooks over HTTPS, and a logged-in browser.
+The installation consists of a simulator over HTTP, the product with webhooks over HTTPS, and a logged-in
+browser.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from tests.support.examples import EXHAUSTIVE
 from tests.support.harness import Product, Simulator, wait_for
 
 CHROMIUM = shutil.which("chromium-headless-shell") or shutil.which("chromium")
-"""Debian's: the shell draws the same pages for a third of the time."""
+"""Debian's Chromium. The headless shell needs a third of the time for the same pages."""
 CHROMIUM_ARGUMENTS = [
     "--no-sandbox",
     "--disable-gpu",
@@ -50,7 +51,7 @@ EMAIL, PASSWORD = "ann@example.com", "correct horse battery staple"
 
 for profile in ("suite", EXHAUSTIVE):
     hypothesis.settings.register_profile(
-        # What is slow is the machine; and a fixture that is shared by examples is meant to be.
+        # A slow example is due to a slow machine, and examples share fixtures on purpose.
         profile,
         deadline=None,
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
@@ -67,7 +68,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave out the files that the suite would import only to deselect all of their tests."""
+    """Ignore files in which all tests are `exhaustive`, unless these are selected.
+
+    The suite would import them only to deselect all of their tests.
+    """
     if collection_path.suffix != ".py" or config.option.markexpr != "not exhaustive":
         return None
     if any(Path(argument.partition("::")[0]).resolve() == collection_path for argument in config.args):
@@ -79,11 +83,11 @@ LONG = (
     "browser/test_webhook_to_page", "maintenance/test_backup_under_load", "server/", "cli/test_command_group",
     "cli/test_demo", "core/test_health", "web/", "sync/test_jobs", "sync/reading/test_full_sync", "browser/",
 )  # fmt: skip
-"""Files that take long for how many tests they have, longest wait first."""
+"""Files with a long time per test, longest first."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The long files come first: at the end, a worker would go on alone with one of them."""
+    """Run LONG files first, so that both workers end at the same time."""
     rank = {f"tests/{name}": number for number, name in enumerate(LONG)}
     items.sort(
         key=lambda item: min(
@@ -97,21 +101,21 @@ def pytest_collection_finish() -> None:
 
 
 @dataclass
-class Whole:
-    """A simulator with a small account and no traffic of its own, and the product wired to it."""
+class Installation:
+    """A simulator without traffic and the product connected to it."""
 
     simulator: Simulator
     product: Product
     ca: Path
 
     def script(self, name: str, **options: object) -> dict:
-        """Have the simulator play a call; returns what it made."""
+        """Simulate a call by script. Returns the ids that the simulator made."""
         return self.simulator.control("POST", "calls", {"script": name, **options})
 
 
 @pytest.fixture(scope="session")
 def certificates(tmp_path_factory):
-    """A certificate for 127.0.0.1 and the authority that signed it, as files."""
+    """Folder with a certificate for 127.0.0.1 and its authority."""
     folder = tmp_path_factory.mktemp("tls")
     authority = trustme.CA()
     issued = authority.issue_cert("127.0.0.1", "localhost")
@@ -123,10 +127,11 @@ def certificates(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory, certificates):
-    """The product and a simulator, shared by the tests of a file: each works with calls of its own.
+def installation(tmp_path_factory, certificates):
+    """Product and simulator, shared by the tests of a file.
 
-    They poll each other every second: until the end of the session they would use 3 % of a core.
+    Each test uses calls of its own. Kept for the session, the processes would use 3 % of a core, because they
+    poll every second.
     """
     simulator = Simulator(
         "--seed", "7", "--cdrs", "400", "--no-traffic", "--webhook-ca", str(certificates / "ca.pem")
@@ -134,7 +139,7 @@ def whole(tmp_path_factory, certificates):
     product = None
     try:
         product = Product(
-            tmp_path_factory.mktemp("whole") / "data",
+            tmp_path_factory.mktemp("installation") / "data",
             base_url=simulator.url,
             user_id=simulator.user_id,
             api_key=simulator.api_key,
@@ -145,15 +150,15 @@ def whole(tmp_path_factory, certificates):
             dashboard__timezone="Europe/London",
             sync__recent_interval="2",
             sync__live_interval="1",
-            # Look-backs that often would use up what an office needs, and wait for each other.
+            # Incremental syncs every 2 s would exceed the default limit and wait for each other.
             sync__max_requests_per_minute="60000",
         )
         simulator.control("POST", "webhook", {"url": product.url + product.webhook_path})
         mirror = product.data_dir / "mirror.db"
-        wait_for(lambda: _is_filled(mirror), "all that the platform has", 120)
+        wait_for(lambda: _is_filled(mirror), "a complete initial sync", 120)
         added = product.command("user", "add", EMAIL, "--role", "admin", "--password-stdin", stdin=PASSWORD)
         assert added.returncode == 0, added.stderr
-        yield Whole(simulator, product, certificates / "ca.pem")
+        yield Installation(simulator, product, certificates / "ca.pem")
     finally:
         if product is not None:
             product.stop()
@@ -161,7 +166,7 @@ def whole(tmp_path_factory, certificates):
 
 
 def _is_filled(mirror: Path) -> bool:
-    """Whether every collection was read, and all calls of history are put together."""
+    """Whether every collection is synced and all historic calls are computed."""
     with closing(sqlite3.connect(f"{mirror.as_uri()}?mode=ro", uri=True)) as connection:
         complete = {
             row[0] for row in connection.execute("SELECT collection FROM _walks WHERE complete_at > ''")
@@ -171,9 +176,9 @@ def _is_filled(mirror: Path) -> bool:
 
 
 @pytest.fixture(scope="module")
-def reader_key(whole):
-    """A read key of the facade, as `Authorization` header."""
-    added = whole.product.command("key", "add", "tests", "--scope", "read")
+def reader_key(installation):
+    """A read key of the facade, as header `X-Auth-Token`."""
+    added = installation.product.command("key", "add", "tests", "--scope", "read")
     assert added.returncode == 0, added.stderr
     user_id, _, secret = added.stdout.strip().partition(":")
     assert re.fullmatch(r"[0-9]{6,7}", user_id)
@@ -187,12 +192,12 @@ def browser_context_args(browser_context_args):
 
 
 @pytest.fixture
-def logged_in(whole, page):
-    """A browser page of a logged-in administrator. Console errors and failed loads end the test."""
+def logged_in(installation, page):
+    """A page of a logged-in administrator. A console error fails the test."""
     problems: list[str] = []
     page.on("console", lambda message: problems.append(message.text) if message.type == "error" else None)
     page.on("pageerror", lambda error: problems.append(str(error)))
-    page.goto(whole.product.url + "/login")
+    page.goto(installation.product.url + "/login")
     page.get_by_label("E-mail").fill(EMAIL)
     page.get_by_label("Password").fill(PASSWORD)
     page.get_by_role("button", name="Log in").click()
@@ -202,25 +207,25 @@ def logged_in(whole, page):
 
 
 @pytest.fixture
-def facade(whole, reader_key):
-    """`facade(path)` → parsed answer of the facade to a GET with a read key."""
-    base = whole.simulator.base
+def facade(installation, reader_key):
+    """`facade(path)`: parsed response of the facade to GET with a read key."""
+    base = installation.simulator.base
 
     def get(path: str):
-        return whole.product.client.json("GET", base + path, headers=reader_key)
+        return installation.product.client.json("GET", base + path, headers=reader_key)
 
     return get
 
 
 @pytest.fixture(scope="session")
 def browser_type_launch_args(browser_type_launch_args):
-    """Debian's Chromium; a browser of playwright's own is never downloaded."""
+    """Start Debian's Chromium; Playwright downloads no browser."""
     if CHROMIUM is None:
         pytest.fail(
             "the browser tests need Debian's Chromium: sudo apt install chromium-headless-shell",
             pytrace=False,
         )
-    # A safety net, not a measure: a page may be slow where much else is at work.
+    # Only a safety net: pages are slow while other tests use the processor.
     expect.set_options(timeout=30_000)
     return {
         **browser_type_launch_args,

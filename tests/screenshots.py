@@ -1,11 +1,11 @@
-"""Pictures of every page, for a look at each and for the README: `python -m tests.screenshots`.
+"""Screenshots of every page, for review and README: `python -m tests.screenshots`.
 
 --readme   only docs/live.png, as the README shows it
---to DIR   every page of the demo and of an installation that has nothing yet, light and dark, wide and
-           narrow (default: build/screenshots)
+--to DIR   every page of the demo and of an empty installation, light and dark, wide and narrow
+           (default: build/screenshots)
 --only A,B pages whose name contains one of these
 
-Says so, and ends with 1, where a page is wider than its window or the browser complains.
+Prints pages that are wider than their window and console errors; then the exit status is 1.
 """
 
 from __future__ import annotations
@@ -64,19 +64,19 @@ FOUND = {
     "ring-group-edit": ("/account/ringgroups", "tbody a.name", "?edit=1"),
     "queue-edit": ("/account/queues", "tbody a.name", "?edit=1"),
 }
-"""Pages of one record: where the first link that the selector finds leads, and what is added to it."""
+"""Pages of one record: listing, selector of its link, and text to append to the URL."""
 SIZES = {"wide": (1440, 900), "narrow": (390, 844)}
 BETWEEN = (1200, 960, 820)
-"""Widths that are measured too, without a picture."""
+"""Widths that are checked without a screenshot, in pixels."""
 BUSY = 5
-"""Calls going on before a picture of the live page is worth taking."""
+"""Live calls required before a screenshot of the live page."""
 READY = "tbody a.name"
-"""What the last of the account's lists shows once the first walk is over."""
+"""Selector of a row in the lists that the initial sync fills last."""
 
 
 @contextmanager
 def demo(folder: Path) -> Iterator[tuple[str, str, str]]:
-    """A running demo: its URL, login and password."""
+    """Run the demo. Yields its URL, login and password."""
     process = Process([sys.executable, "app.py", "demo", "--port", "0", "--data", str(folder / "demo")])
     try:
         yield process.line("Dashboard: ").rstrip("/"), process.line("Login: "), process.line("Password: ")
@@ -93,7 +93,7 @@ def log_in(page: Page, url: str, email: str, password: str) -> None:
 
 
 def wait_until_busy(page: Page, url: str) -> None:
-    """Reload the live page until enough goes on and the account's history is here."""
+    """Wait for a complete initial sync and for BUSY live calls."""
 
     def busy() -> bool:
         page.goto(f"{url}/live")
@@ -110,8 +110,8 @@ def wait_until_busy(page: Page, url: str) -> None:
     page.wait_for_timeout(2500)
 
 
-def found_pages(page: Page, url: str) -> dict[str, str]:
-    """Addresses of the pages in FOUND, and of a new wallboard."""
+def find_pages(page: Page, url: str) -> dict[str, str]:
+    """Paths of the pages in FOUND and of a new wallboard."""
     paths = {}
     for name, (listing, link, more) in FOUND.items():
 
@@ -124,15 +124,21 @@ def found_pages(page: Page, url: str) -> dict[str, str]:
     form = page.locator("form[action='/settings/wallboards']")
     form.get_by_label("Name").fill("Front desk")
     form.get_by_role("button").click()
-    told = re.search(r"/wall/[\w-]+", page.inner_text("main"))
-    return {**paths, "wall": told[0]} if told else paths
+    wallboard = re.search(r"/wall/[\w-]+", page.inner_text("main"))
+    return {**paths, "wall": wallboard[0]} if wallboard else paths
+
+
+def watch(page: Page, problems: list[str]) -> None:
+    """Append console errors of the page to `problems`."""
+    page.on("console", lambda message: problems.append(message.text) if message.type == "error" else None)
+    page.on("pageerror", lambda error: problems.append(str(error)))
 
 
 def take(
     browser: Browser, url: str, paths: dict[str, str], state: object, to: Path, only: list[str]
 ) -> list[str]:
-    """A picture of each page in each form; what there is to complain of."""
-    complaints: list[str] = []
+    """Take screenshots of the pages in all forms. Returns their problems."""
+    all_problems: list[str] = []
     for scheme in ("light", "dark"):
         for size, (width, height) in SIZES.items():
             context = browser.new_context(
@@ -141,11 +147,14 @@ def take(
                 storage_state=state,  # type: ignore[arg-type]
             )
             page = context.new_page()
-            heard: list[str] = []
+            problems: list[str] = []
             page.on(
-                "console", lambda said, heard=heard: heard.append(said.text) if said.type == "error" else 0
+                "console",
+                lambda message, problems=problems: (
+                    problems.append(message.text) if message.type == "error" else 0
+                ),
             )
-            page.on("pageerror", lambda error, heard=heard: heard.append(str(error)))
+            page.on("pageerror", lambda error, problems=problems: problems.append(str(error)))
             for name, path in paths.items():
                 if only and not any(part in name for part in only):
                     continue
@@ -156,33 +165,36 @@ def take(
                     page.set_viewport_size({"width": window, "height": height})
                     wide = page.evaluate("document.documentElement.scrollWidth")
                     if wide > window:
-                        heard.append(f"is {wide} wide at {window}")
+                        problems.append(f"is {wide} wide at {window}")
                 page.set_viewport_size({"width": width, "height": height})
-                complaints += [f"{name} {scheme} {size}: {what}" for what in heard]
-                heard.clear()
+                all_problems += [f"{name} {scheme} {size}: {what}" for what in problems]
+                problems.clear()
             context.close()
-    return complaints
+    return all_problems
 
 
-def everything(browser: Browser, folder: Path, to: Path, only: list[str]) -> list[str]:
-    """The demo's pages, and in `empty` those of a fresh installation whose platform does not answer."""
+def take_all(browser: Browser, folder: Path, to: Path, only: list[str]) -> list[str]:
+    """Take screenshots of the demo and, in `empty`, of an empty installation.
+
+    The platform of the empty installation does not respond.
+    """
     (to / "empty").mkdir(parents=True, exist_ok=True)
     with demo(folder) as address:
         page = browser.new_page()
         log_in(page, *address)
         wait_until_busy(page, address[0])
-        paths = {**PAGES, **found_pages(page, address[0])}
-        complaints = take(browser, address[0], paths, page.context.storage_state(), to, only)
+        paths = {**PAGES, **find_pages(page, address[0])}
+        all_problems = take(browser, address[0], paths, page.context.storage_state(), to, only)
         page.context.close()
     with running_app(folder / "empty") as app:
         cookie = {"name": "session", "value": app.make_token(), "url": app.url}
         context = browser.new_context()
         context.add_cookies([cookie])  # type: ignore[list-item]
         paths = {**PAGES, "wall": f"/wall/{wallboards.add(app.app_db, 'Front desk')}"}
-        complaints += take(browser, app.url, paths, context.storage_state(), to / "empty", only)
+        all_problems += take(browser, app.url, paths, context.storage_state(), to / "empty", only)
         paths = {"login": "/login"}
-        complaints += take(browser, app.url, paths, None, to / "empty", only)
-    return complaints
+        all_problems += take(browser, app.url, paths, None, to / "empty", only)
+    return all_problems
 
 
 def main() -> int:
@@ -195,7 +207,7 @@ def main() -> int:
     parser.add_argument("--to", type=Path, default=ROOT / "build" / "screenshots")
     parser.add_argument("--only", default="")
     options = parser.parse_args()
-    complaints = []
+    all_problems = []
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     with tempfile.TemporaryDirectory(prefix="switchroom-shots-") as folder, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=CHROMIUM_ARGUMENTS)
@@ -207,12 +219,12 @@ def main() -> int:
                 page.screenshot(path=ROOT / "docs" / "live.png")
         else:
             only = [part for part in options.only.split(",") if part]
-            complaints = everything(browser, Path(folder), options.to, only)
+            all_problems = take_all(browser, Path(folder), options.to, only)
             print(options.to)
         browser.close()
-    for complaint in complaints:
-        print(complaint, file=sys.stderr)
-    return 1 if complaints else 0
+    for problem in all_problems:
+        print(problem, file=sys.stderr)
+    return 1 if all_problems else 0
 
 
 if __name__ == "__main__":

@@ -1,3 +1,5 @@
+"""house.db: permissions, durability and migrations."""
+
 from __future__ import annotations
 
 import re
@@ -15,7 +17,7 @@ from integration.core.errors import NewerDatabase, StorageError
 from integration.sqlite.readers import ReadOnlyDatabase
 
 
-def test_it_and_its_companions_are_private(tmp_path: Path) -> None:
+def test_the_files_are_readable_by_their_owner_only(tmp_path: Path) -> None:
     path = tmp_path / "house.db"
     path.touch(0o644)
     path.chmod(0o644)
@@ -26,13 +28,13 @@ def test_it_and_its_companions_are_private(tmp_path: Path) -> None:
     app_db.close()
 
 
-def test_its_commits_are_synced(tmp_path: Path) -> None:
+def test_commits_are_synced_to_disk(tmp_path: Path) -> None:
     app_db = open_app_db(tmp_path / "house.db")
     assert app_db.write(lambda tx: tx.execute("PRAGMA synchronous").fetchone()[0]) == 2
     app_db.close()
 
 
-def test_it_opens_again_with_what_it_held(tmp_path: Path) -> None:
+def test_a_reopened_database_has_its_rows(tmp_path: Path) -> None:
     app_db = open_app_db(tmp_path / "house.db")
     people.create(app_db, "ann@example.com", "viewer")
     app_db.close()
@@ -41,7 +43,7 @@ def test_it_opens_again_with_what_it_held(tmp_path: Path) -> None:
     app_db.close()
 
 
-def test_a_newer_database_is_refused_and_left_alone(tmp_path: Path) -> None:
+def test_a_newer_database_is_refused(tmp_path: Path) -> None:
     open_app_db(tmp_path / "house.db").close()
     with sqlite3.connect(tmp_path / "house.db") as connection:
         connection.execute(
@@ -53,7 +55,7 @@ def test_a_newer_database_is_refused_and_left_alone(tmp_path: Path) -> None:
         open_app_db(tmp_path / "house.db")
 
 
-def test_a_folder_that_is_not_there_is_said(tmp_path: Path) -> None:
+def test_a_missing_folder_raises_storage_error(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match=r"house\.db"):
         open_app_db(tmp_path / "nowhere" / "house.db")
 

@@ -1,4 +1,4 @@
-"""Every document, section and promise that code or a document cites exists in this repository."""
+"""Documents, sections and promises cited in code and documents exist."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TRIAL = re.compile(r"[Tt]rials? (`\w+`(?:(?:, | and )`\w+`)*)")
 
 
 class Citation(NamedTuple):
-    """A citation as written, its file and line, and whether its target exists."""
+    """A citation with file, line, wording and state of its target."""
 
     file: str
     line: int
@@ -53,7 +53,10 @@ def anchors_of(path: Path) -> set[str]:
 
 
 def find_document(name: str, source: Path) -> Path | None:
-    """Return the cited file. Documents cite each other relatively, everything else from the root."""
+    """Return the cited file.
+
+    Documents cite files relative to themselves or to the root, all other files relative to the root.
+    """
     folders = [source.parent, ROOT] if source.suffix == ".md" else [ROOT]
     return next((folder / name for folder in folders if (folder / name).is_file()), None)
 

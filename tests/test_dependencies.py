@@ -33,7 +33,7 @@ EXTRAS = {extra: names(lines) for extra, lines in PROJECT["optional-dependencies
 
 
 def modules(path: Path, tree: ast.Module) -> Iterator[str]:
-    """Top-level names of all modules that the tree imports, those of `importlib.import_module` included."""
+    """Top-level names of all imported modules, also by `importlib.import_module`."""
     for node in statements(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name.partition(".")[0] for alias in node.names)
@@ -46,7 +46,10 @@ def modules(path: Path, tree: ast.Module) -> Iterator[str]:
 
 
 def statements(node: ast.AST) -> Iterator[ast.AST]:
-    """All statements below the node. `ast.walk` also visits expressions, nine of ten nodes."""
+    """Statements below the node.
+
+    Faster than `ast.walk`, which also visits expressions, nine of ten nodes.
+    """
     for block in ("body", "orelse", "finalbody", "handlers", "cases"):
         for statement in getattr(node, block, ()):
             yield statement

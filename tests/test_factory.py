@@ -1,4 +1,4 @@
-"""The running product looks after schedules and prepared files."""
+"""The started product runs the jobs of exports."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from integration.settings.model import Settings
 from tests.support.harness import wait_for
 
 
-def test_both_run_with_the_product_and_trouble_shows(tmp_path: Path) -> None:
+def test_export_jobs_run_and_a_failed_schedule_is_in_the_health_report(tmp_path: Path) -> None:
     product = factory.build(
         Settings.model_validate(
             {
@@ -21,13 +21,13 @@ def test_both_run_with_the_product_and_trouble_shows(tmp_path: Path) -> None:
     )
     try:
         product.start()
-        named = ("scheduled exports", "prepared exports")
+        names = ("scheduled exports", "prepared exports")
 
-        def well() -> bool:
+        def is_ok() -> bool:
             checks = product.health.report()["checks"]
-            return all(checks[name]["state"] == "ok" for name in named)
+            return all(checks[name]["state"] == "ok" for name in names)
 
-        wait_for(well, "both to have looked")
+        wait_for(is_ok, "the first run of both jobs")
         assert isinstance(product.site.extensions[jobs.EXTENSION], jobs.ExportJobs)
         assert product.health.report()["checks"]["schedules of exports"]["state"] == "ok"
         product.context.app_db.write(

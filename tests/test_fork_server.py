@@ -1,4 +1,4 @@
-"""A process of the fork server has what a new interpreter would have."""
+"""Processes of the fork server behave like new interpreters."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_status_and_output_are_those_of_a_new_interpreter(tmp_path: Path, argume
     assert (forked.returncode, forked.stdout, forked.stderr) == (new.returncode, new.stdout, new.stderr)
 
 
-def test_it_has_its_own_environment_folder_input_and_streams(tmp_path: Path) -> None:
+def test_a_forked_process_has_its_own_environment_folder_and_streams(tmp_path: Path) -> None:
     settings = {
         **os.environ,
         "SWITCHROOM_CONFIG": os.devnull,
@@ -46,7 +46,7 @@ def test_it_has_its_own_environment_folder_input_and_streams(tmp_path: Path) -> 
     assert elsewhere.returncode == 2
 
 
-def test_a_signal_is_its_status(tmp_path: Path) -> None:
+def test_a_killed_process_has_the_signal_as_status(tmp_path: Path) -> None:
     program = [sys.executable, "-m", "tests.server.stub_product", str(tmp_path / "data"), "0", "lingers"]
     process = fork_server.start_process(
         program, cwd=fork_server.ROOT, env=os.environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE
@@ -60,7 +60,7 @@ def test_a_signal_is_its_status(tmp_path: Path) -> None:
     assert process.wait(30) == process.poll() == -signal.SIGKILL
 
 
-def test_options_of_the_interpreter_need_a_new_one(tmp_path: Path) -> None:
+def test_another_pythonpath_starts_a_new_interpreter(tmp_path: Path) -> None:
     process = fork_server.start_process(
         [*APP, "--version"],
         cwd=tmp_path,

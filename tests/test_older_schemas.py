@@ -1,4 +1,4 @@
-"""A data_dir of an older version gets the schema of a new one and keeps its rows."""
+"""Migrated databases have the schema of new ones and keep their rows."""
 
 from __future__ import annotations
 
@@ -25,31 +25,32 @@ OLD_ROWS = {
 
 
 def squeeze(text: str | None) -> str | None:
-    """The statement without white space, which is kept as it was written."""
+    """The statement without white space, because SQLite stores it as written."""
     return None if text is None else "".join(text.split())
 
 
 def describe(path: Path) -> dict[str, Any]:
-    """Everything a schema declares, but for how its tables are written."""
+    """Tables, columns, references, indexes, triggers and views of a schema."""
     with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as connection:
-        ask = connection.execute
-        tables = {row[1]: row[2:] for row in ask("PRAGMA table_list") if row[0] == "main"}
-        indexes = {name: ask("SELECT * FROM pragma_index_list(?)", (name,)).fetchall() for name in tables}
+        execute = connection.execute
+        tables = {row[1]: row[2:] for row in execute("PRAGMA table_list") if row[0] == "main"}
+        indexes = {name: execute("SELECT * FROM pragma_index_list(?)", (name,)).fetchall() for name in tables}
         texts = {
             row[0]: squeeze(row[1])
-            for row in ask("SELECT name, sql FROM sqlite_schema WHERE type <> 'table'")
+            for row in execute("SELECT name, sql FROM sqlite_schema WHERE type <> 'table'")
         }
         return {
             "tables": tables,
             "columns": {
-                name: ask("SELECT * FROM pragma_table_xinfo(?)", (name,)).fetchall() for name in tables
+                name: execute("SELECT * FROM pragma_table_xinfo(?)", (name,)).fetchall() for name in tables
             },
             "references": {
-                name: ask("SELECT * FROM pragma_foreign_key_list(?)", (name,)).fetchall() for name in tables
+                name: execute("SELECT * FROM pragma_foreign_key_list(?)", (name,)).fetchall()
+                for name in tables
             },
             "indexes": {name: sorted(row[1:] for row in rows) for name, rows in indexes.items()},
             "index columns": {
-                row[1]: ask("SELECT * FROM pragma_index_xinfo(?)", (row[1],)).fetchall()
+                row[1]: execute("SELECT * FROM pragma_index_xinfo(?)", (row[1],)).fetchall()
                 for rows in indexes.values()
                 for row in rows
             },

@@ -1,4 +1,4 @@
-"""Tests use public names of the product only, and replace nothing inside the libraries."""
+"""Tests use only public names of the product and patch no library."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def is_name(node: ast.expr, *names: str) -> bool:
 
 
 def may_set(node: ast.Attribute) -> bool:
-    """Return whether `node` is an attribute of the present request, or one of DOCUMENTED_PATCHES."""
+    """Return whether `node` is set on the current request or in DOCUMENTED_PATCHES."""
     return is_name(node.value, "request", "g", "session") or ast.unparse(node) in DOCUMENTED_PATCHES
 
 
@@ -89,7 +89,7 @@ def test_no_test_uses_a_private_attribute_or_patches_a_library() -> None:
 @pytest.mark.parametrize(
     "source",
     [
-        "store._store_event(tx, told)",
+        "store._store_event(tx, event)",
         "assert platform.budget._active == 0",
         "keys._FIRST_USER_ID",
         "monkeypatch.setattr(passwords, '_hasher', quick)",

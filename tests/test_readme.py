@@ -1,4 +1,4 @@
-"""The README says what is so: its lines run, its links lead somewhere, its commands are the commands."""
+"""README: install lines, links and commands are those of the repository."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ ROOT = readme.README.parent
 TEXT = readme.README.read_text("utf-8")
 
 
-def test_run_and_test_are_one_shell_line_each_that_sets_everything_up():
+def test_run_and_test_are_one_shell_line_each_with_the_installation():
     for heading, ending in (("Run", "app.py demo"), ("Test", "pytest")):
         line = readme.line(heading)
         assert line.startswith("python3 -m venv .venv && .venv/bin/pip install")
         assert line.endswith(ending)
 
 
-def test_every_link_and_picture_leads_somewhere():
+def test_every_link_and_picture_has_a_target():
     targets = re.findall(r"\]\(([^)#]+)\)", TEXT)
     assert "docs/live.png" in targets
     for target in targets:
@@ -33,13 +33,13 @@ def test_every_command_is_explained_and_every_explained_command_exists():
     assert explained == set(COMMANDS)
 
 
-def test_the_needed_python_is_the_one_the_package_asks_for():
+def test_the_python_version_is_the_one_that_the_package_requires():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert project["requires-python"] == ">=3.11"
     assert "Python 3.11 or newer" in TEXT
 
 
-def test_ci_runs_the_readmes_own_test_line_and_the_checks_and_the_trials():
+def test_ci_runs_the_test_line_of_the_readme_the_checks_and_the_trials():
     script = (ROOT / ".ci" / "run").read_text()
     for needed in (
         "tests/readme.py Test",

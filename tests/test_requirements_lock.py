@@ -1,4 +1,7 @@
-"""`requirements.lock` is what pyproject.toml asks for, and can be installed with `--require-hashes` (S22)."""
+"""`requirements.lock` pins all dependencies with hashes (S22).
+
+They are those of pyproject.toml, and `pip install --require-hashes` accepts the file.
+"""
 
 from __future__ import annotations
 
@@ -13,17 +16,17 @@ from tests.support.harness import ROOT
 
 LOCK = (ROOT / "requirements.lock").read_text()
 PINS = re.findall(r"^([a-z0-9][a-z0-9._-]*)==(\S+) \\\n((?: {4}--hash=\S+(?: \\)?\n)+)", LOCK, re.MULTILINE)
-WANTED = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+REQUIREMENTS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
 
 
-@pytest.mark.parametrize("wanted", WANTED)
-def test_every_dependency_is_pinned_to_a_version_it_allows(wanted: str) -> None:
-    requirement = Requirement(wanted)
+@pytest.mark.parametrize("line", REQUIREMENTS)
+def test_every_dependency_is_pinned_to_a_version_it_allows(line: str) -> None:
+    requirement = Requirement(line)
     (version,) = [version for name, version, _ in PINS if name == canonicalize_name(requirement.name)]
     assert requirement.specifier.contains(version)
 
 
-def test_every_pin_has_hashes_and_nothing_else_stands_in_it() -> None:
+def test_every_pin_has_hashes_and_the_file_has_nothing_else() -> None:
     left = LOCK
     for name, version, hashes in PINS:
         assert re.fullmatch(r"(?: {4}--hash=sha256:[0-9a-f]{64}(?: \\)?\n)+", hashes), name

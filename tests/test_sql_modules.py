@@ -1,4 +1,4 @@
-"""Who may speak SQL: what holds data, and what composes exports."""
+"""SQL is executed only in packages that store data or compose exports."""
 
 from __future__ import annotations
 
@@ -9,13 +9,16 @@ import integration
 from integration import app_schema
 
 ROOT = Path(integration.__file__).parent
-ROOMS = {"mirror", "workspace", "inbox", "privacy", "maintenance", "exports", "sqlite"}
+PACKAGES = {"mirror", "workspace", "inbox", "privacy", "maintenance", "exports", "sqlite"}
 FILES = {"app_schema.py", "server/tenant.py"} | {
     f"{owner.__name__.removeprefix('integration.').replace('.', '/')}.py"
     for owner in app_schema.TABLE_MODULES
 }
-"""Elsewhere: what owns and what creates tables of house.db, and what ties a data directory to its account."""
-SPEAKS = {"execute", "executemany", "executescript"}
+"""Further files with SQL.
+
+They own or create tables of house.db, or bind a data directory to its account.
+"""
+EXECUTORS = {"execute", "executemany", "executescript"}
 
 
 def test_only_one_module_opens_databases_read_only() -> None:
@@ -29,15 +32,15 @@ def test_only_one_module_opens_databases_read_only() -> None:
     assert found == ["sqlite/readers.py"]
 
 
-def test_sql_stands_only_where_the_data_does() -> None:
+def test_only_these_packages_and_files_execute_sql() -> None:
     found = []
     for path in ROOT.rglob("*.py"):
         place = path.relative_to(ROOT)
         text = path.read_text()
-        if place.parts[0] not in ROOMS and str(place) not in FILES and "execute" in text:
+        if place.parts[0] not in PACKAGES and str(place) not in FILES and "execute" in text:
             found += [
                 f"{place}:{node.lineno}"
                 for node in ast.walk(ast.parse(text))
-                if isinstance(node, ast.Attribute) and node.attr in SPEAKS
+                if isinstance(node, ast.Attribute) and node.attr in EXECUTORS
             ]
     assert found == []

@@ -1,4 +1,4 @@
-"""Small folders, files of one noun, no private names across files."""
+"""Size of folders and files, private names, wiring of test applications."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PRIVATE_NAME = re.compile(r"(?<![\w.])(?<! as )_[A-Za-z]\w*")
 # Patterns, because parsing all files takes 5 s.
 
 HAND_WIRING = re.compile(r"\b(Flask|AppContext|CallStore|guard\.install|make_stream|factory\.build)\(")
-"""Calls that only the factory makes, and the one call of it in the support of the tests."""
+"""Calls that only the factory and its one caller in tests/support make."""
 WIRED_APART = {
     "tests/support/application.py": "the one application of the tests",
     "tests/test_factory.py": "a test of the factory",
@@ -38,12 +38,12 @@ def python_files() -> list[Path]:
     return sorted(path.relative_to(ROOT) for path in paths)
 
 
-def test_no_folder_has_more_python_files_than_a_reader_can_scan(python_files: list[Path]) -> None:
+def test_no_folder_has_more_than_20_python_files(python_files: list[Path]) -> None:
     counts = Counter(str(path.parent) for path in python_files)
     assert {folder: count for folder, count in counts.items() if count > MAX_FILES} == {}
 
 
-def test_no_python_file_is_longer_than_one_noun_needs(python_files: list[Path]) -> None:
+def test_no_python_file_has_more_than_400_lines(python_files: list[Path]) -> None:
     lengths = {str(path): len((ROOT / path).read_text().splitlines()) for path in python_files}
     assert {path: length for path, length in lengths.items() if length > MAX_LINES} == {}
 
@@ -55,7 +55,7 @@ def test_no_file_imports_a_private_name(python_files: list[Path]) -> None:
         for names in LOCAL_IMPORT.findall((ROOT / path).read_text())
         for name in PRIVATE_NAME.findall(names)
     ]
-    # The folder of the commands lists what is a command: `_progress` is none.
+    # Modules in the folder of commands are commands, except `_progress`.
     assert [line for line in found if not line.endswith(" _progress")] == []
 
 
@@ -71,7 +71,7 @@ def test_applications_of_tests_come_from_make_app(python_files: list[Path]) -> N
         str(path): calls
         for path in python_files
         if path.is_relative_to("tests")
-        # Trials and benchmarks also measure parts alone, and older releases, which have no make_app.
+        # Trials and benchmarks also measure single services and older releases without make_app.
         and path.parts[1] not in ("trials", "benchmarks")
         and (calls := find_hand_wiring((ROOT / path).read_text()))
     }

@@ -12,7 +12,7 @@ from tests.support.people import Member
 
 @pytest.fixture
 def app(tmp_path):
-    # A platform that does not answer: forms that would ask it say so.
+    # An unreachable platform: forms that send it requests show an error.
     with running_app(tmp_path / "data", platform__base_url=NOWHERE) as app:
         yield app
         app.context.platform.close()
@@ -20,13 +20,16 @@ def app(tmp_path):
 
 @pytest.fixture
 def problems():
-    """What a browser complained of: errors in scripts, loads that failed, what the CSP refused."""
+    """Console errors of a browser: scripts, failed loads, violations of the CSP."""
     return []
 
 
 @pytest.fixture
 def browse(app, page, problems):
-    """`browse("/calls")` goes there with `page`, logged in. Any complaint of the browser fails the test."""
+    """`browse("/calls")` opens the path in `page`, logged in.
+
+    A console error fails the test.
+    """
     watch(page, problems)
     log_in(app, page.context)
 
@@ -50,9 +53,12 @@ def log_in(app: TestApp, context, role: str = "admin") -> None:
 
 
 def go_by_keys(page, key: str, path: str) -> None:
-    """`g` and `key`, which belong together for a second: pressed again where more lay between them."""
+    """Press `g` and `key` until the page opens.
 
-    def there() -> bool:
+    The page ignores `key` if more than 1.2 s are between them.
+    """
+
+    def is_open() -> bool:
         page.keyboard.press("g")
         page.keyboard.press(key)
         try:
@@ -61,7 +67,7 @@ def go_by_keys(page, key: str, path: str) -> None:
             return False
         return True
 
-    wait_for(there, path)
+    wait_for(is_open, path)
     page.wait_for_load_state("load")
 
 

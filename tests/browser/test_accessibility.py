@@ -1,4 +1,7 @@
-"""Every page as axe-core judges it, light and dark. It comes with a test dependency; none of it is ours."""
+"""Accessibility of every page by axe-core, light and dark.
+
+axe-core comes with a test dependency and is not part of this repository.
+"""
 
 from __future__ import annotations
 
@@ -74,7 +77,7 @@ def ago(seconds: float) -> str:
 
 @pytest.fixture
 def full(app):
-    """Something on every page."""
+    """Records for every page."""
     outcomes = ("answered", "missed", "voicemail", "abandoned", "internal")
     for number in range(1, 21):
         outcome = outcomes[number % 5]
@@ -130,7 +133,7 @@ def full(app):
     RuleEvaluator(app.context, lambda: None).run()
 
 
-def complaints(page) -> list[str]:
+def find_violations(page) -> list[str]:
     found = Axe().run(page, options={"resultTypes": ["violations"]}).response["violations"]
     return [
         f"{one['id']}: {node['target'][0]} {node['html'][:160]} {node['failureSummary'][:200]}"
@@ -141,33 +144,33 @@ def complaints(page) -> list[str]:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("path", PAGES)
-def test_axe_finds_nothing_to_complain_of(browse, full, page, path, scheme):
+def test_axe_finds_no_violations(browse, full, page, path, scheme):
     page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
-    assert complaints(browse(path)) == []
+    assert find_violations(browse(path)) == []
 
 
 @pytest.mark.parametrize("path", EMPTY)
-def test_empty_pages_are_accessible_too(browse, page, path):
-    assert complaints(browse(path)) == []
+def test_axe_finds_no_violations_on_empty_pages(browse, page, path):
+    assert find_violations(browse(path)) == []
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_opened_parts_are_accessible_too(browse, full, page, scheme):
+def test_axe_finds_no_violations_in_drawer_filters_and_dialog(browse, full, page, scheme):
     page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
     browse("/calls")
     page.locator("#call-1 .place").click()
     page.locator("#drawer h2").wait_for()
-    assert complaints(page) == []
+    assert find_violations(page) == []
     page.keyboard.press("Escape")
     page.get_by_text("Filter", exact=False).first.click()
-    assert complaints(page) == []
+    assert find_violations(page) == []
     page.keyboard.press("Escape")
     page.keyboard.press("?")
-    assert complaints(page) == []
+    assert find_violations(page) == []
 
 
-def test_the_wallboard_login_and_setup_are_accessible(app, full, page):
+def test_axe_finds_no_violations_on_wallboard_and_login(app, full, page):
     token = wallboards.add(app.app_db, "Hall")
     for path in (f"/wall/{token}", "/login"):
         page.goto(app.url + path)
-        assert complaints(page) == []
+        assert find_violations(page) == []

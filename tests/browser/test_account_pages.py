@@ -1,4 +1,4 @@
-"""The Account pages in a real browser: found, filtered and read without a script of their own."""
+"""Account pages in a browser, with and without JavaScript."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def office(fill):
 
 
 @pytest.mark.parametrize("script", [True, False], ids=["with JavaScript", "without JavaScript"])
-def test_a_newcomer_finds_a_record_filters_and_follows_its_links(app, office, browser, script):
+def test_a_record_is_found_by_paging_filters_search_and_links(app, office, browser, script):
     context = browser.new_context(java_script_enabled=script)
     log_in(app, context)
     page, problems = context.new_page(), []
@@ -75,7 +75,7 @@ def test_a_newcomer_finds_a_record_filters_and_follows_its_links(app, office, br
 
 
 @pytest.mark.parametrize("width", [390, 1440])
-def test_pages_run_nothing_a_record_says_and_fit_their_window(app, office, browser, width):
+def test_pages_run_no_script_of_a_record_and_fit_their_window(app, office, browser, width):
     context = browser.new_context(viewport={"width": width, "height": 844})
     log_in(app, context)
     page, problems = context.new_page(), []

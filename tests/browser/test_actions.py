@@ -1,4 +1,4 @@
-"""Deeds in a real browser, at the whole product with a simulated platform: they show where one is."""
+"""Actions in a browser, on the running product with a simulated platform."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ pytestmark = pytest.mark.exhaustive
 
 
 @pytest.fixture
-def talking(whole, logged_in):
-    """A call that talks, shown on the live page; its root's id."""
-    logged_in.goto(whole.product.url + "/live")
-    made = whole.script("plain_answered", talk_seconds=600, until="connected")
+def talking(installation, logged_in):
+    """Root id of a talking call that the live page shows."""
+    logged_in.goto(installation.product.url + "/live")
+    made = installation.script("plain_answered", talk_seconds=600, until="connected")
     expect(logged_in.locator(f"#call-{made['root_call_id']}")).to_contain_text("Talking")
     return made["root_call_id"]
 
@@ -29,28 +29,28 @@ def open_drawer(page, call) -> None:
     expect(page.locator("#drawer h2")).to_be_visible()
 
 
-def test_hanging_up_asks_with_name_and_seconds_and_the_call_leaves_the_list(whole, logged_in, talking):
+def test_hanging_up_needs_a_confirmation_and_moves_the_call_to_ended(installation, logged_in, talking):
     page = logged_in
     open_drawer(page, talking)
     page.locator("#drawer summary", has_text="Hang up").click()
-    question = page.locator("#drawer form[action$='/hangup'] p")
-    expect(question).to_have_text(re.compile(r"End the call with .+, talking for \d+:\d\d\?"))
-    question.locator("xpath=..").get_by_role("button", name="Hang up").click()
+    confirmation = page.locator("#drawer form[action$='/hangup'] p")
+    expect(confirmation).to_have_text(re.compile(r"End the call with .+, talking for \d+:\d\d\?"))
+    confirmation.locator("xpath=..").get_by_role("button", name="Hang up").click()
     expect(page.locator("#toast")).to_have_text("The platform was told to hang up.")
     expect(page.locator(f"#group-ended #call-{talking}")).to_be_visible()
 
 
-def test_what_is_being_written_is_not_taken_away_by_a_change(whole, logged_in, talking):
+def test_an_update_of_the_page_keeps_text_being_entered(installation, logged_in, talking):
     page = logged_in
     open_drawer(page, talking)
     page.locator("#drawer summary", has_text="Transfer").click()
     page.get_by_label("or a number").fill("0770090")
-    whole.script("plain_answered", talk_seconds=600, until="ringing")
+    installation.script("plain_answered", talk_seconds=600, until="ringing")
     expect(page.locator("#group-ringing tr.row").first).to_be_visible()
     expect(page.get_by_label("or a number")).to_have_value("0770090")
 
 
-def test_a_refused_transfer_is_said_in_words_and_the_form_stays(whole, logged_in, talking):
+def test_a_refused_transfer_shows_the_error_and_keeps_the_form(installation, logged_in, talking):
     page = logged_in
     open_drawer(page, talking)
     page.locator("#drawer summary", has_text="Transfer").click()
@@ -63,7 +63,7 @@ def test_a_refused_transfer_is_said_in_words_and_the_form_stays(whole, logged_in
     expect(toast).to_have_text("Passed on to 07700 900199.")
 
 
-def test_a_note_and_a_label_are_written_in_the_drawer(whole, logged_in, talking):
+def test_a_note_and_a_label_are_added_in_the_drawer(installation, logged_in, talking):
     page = logged_in
     open_drawer(page, talking)
     page.get_by_label("New note").fill("Asks for the invoice")
@@ -74,21 +74,21 @@ def test_a_note_and_a_label_are_written_in_the_drawer(whole, logged_in, talking)
     expect(page.locator("#drawer .tag")).to_have_text("Order")
 
 
-def test_click_to_call_rings_the_phone_that_was_chosen(whole, logged_in):
+def test_click_to_call_rings_the_phone_that_was_chosen(installation, logged_in):
     page = logged_in
-    page.goto(whole.product.url + "/dial?to=07700900177")
-    people = whole.simulator.control("GET", "account")["people"]
-    someone = next(person for person in people if person["online"])
-    page.get_by_label("Phone that rings first").select_option(str(someone["id"]))
+    page.goto(installation.product.url + "/dial?to=07700900177")
+    people = installation.simulator.control("GET", "account")["people"]
+    phone_user = next(person for person in people if person["online"])
+    page.get_by_label("Phone that rings first").select_option(str(phone_user["id"]))
     page.get_by_role("button", name="Call", exact=True).click()
-    page.wait_for_url(lambda url: url.rstrip("/") == whole.product.url)
+    page.wait_for_url(lambda url: url.rstrip("/") == installation.product.url)
     row = page.locator("tr.row", has_text="07700 900177")
     expect(row.first).to_be_visible()
 
 
-def test_a_message_is_sent_from_its_thread_without_leaving_it(whole, logged_in):
+def test_a_message_is_sent_from_its_thread_without_leaving_it(installation, logged_in):
     page = logged_in
-    page.goto(whole.product.url + "/messages?with=447700900178")
+    page.goto(installation.product.url + "/messages?with=447700900178")
     page.get_by_label("Canned response").select_option(index=1)
     expect(page.get_by_label("Message", exact=True)).not_to_have_value("")
     page.get_by_label("Message", exact=True).fill("Your keys are here.")
@@ -101,7 +101,7 @@ def test_a_message_is_sent_from_its_thread_without_leaving_it(whole, logged_in):
 # --- without the platform ------------------------------------------------------------------------------
 
 
-def test_a_call_back_done_by_hand_leaves_every_open_page(browse, app, page, problems):
+def test_a_closed_call_back_disappears_from_every_open_page(browse, app, page, problems):
     app.call(
         7, clock.utc_text(clock.unix() - 600), outcome="missed", party_name="Greta Lindqvist", change_no=1
     )
@@ -118,7 +118,7 @@ def test_a_call_back_done_by_hand_leaves_every_open_page(browse, app, page, prob
     expect(other.locator("[data-count=missed]")).to_have_text("")
 
 
-def test_deeds_work_without_scripts(app, browser):
+def test_forms_work_without_javascript(app, browser):
     app.call(1, clock.utc_text(clock.unix() - 60))
     context = browser.new_context(java_script_enabled=False)
     log_in(app, context)
@@ -135,13 +135,13 @@ def test_deeds_work_without_scripts(app, browser):
     context.close()
 
 
-def test_sound_and_notice_are_given_to_who_asked_for_them_and_once_a_call(browse, app, page):
+def test_sound_and_desktop_notice_are_given_if_enabled_and_once_per_call(browse, app, page):
     page.context.grant_permissions(["notifications"], origin=app.url)
     page.add_init_script(
-        "window.told = []; window.Notification = class { static permission = 'granted';"
-        " static requestPermission = async () => 'granted'; constructor(text) { told.push(text); } };"
+        "window.signals = []; window.Notification = class { static permission = 'granted';"
+        " static requestPermission = async () => 'granted'; constructor(text) { signals.push(text); } };"
         " const Real = AudioContext; window.AudioContext = class extends Real {"
-        " constructor() { super(); told.push('sound'); } };"
+        " constructor() { super(); signals.push('sound'); } };"
     )
     browse("/")
 
@@ -151,13 +151,13 @@ def test_sound_and_notice_are_given_to_who_asked_for_them_and_once_a_call(browse
 
     ring(41)
     expect(page.locator("#call-41")).to_contain_text("Ringing")
-    assert page.evaluate("told") == []
+    assert page.evaluate("signals") == []
     page.keyboard.press("?")
     page.get_by_label("Notice on the desktop").check()
     page.get_by_label("Sound when").check()
     page.keyboard.press("Escape")
-    page.evaluate("told.length = 0")
+    page.evaluate("signals.length = 0")
     ring(42)
     expect(page.locator("#call-42")).to_contain_text("Ringing")
-    assert sorted(page.evaluate("told")) == ["Call ringing from 07700 900101", "sound"]
+    assert sorted(page.evaluate("signals")) == ["Call ringing from 07700 900101", "sound"]
     expect(page).to_have_title(re.compile(r"^\(2\)"))

@@ -1,4 +1,4 @@
-"""An agent without a mouse: from the rail to a row, its buttons, its note, its call and a message."""
+"""Keyboard use of lists, rows, forms and the drawer."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ pytestmark = pytest.mark.exhaustive
 
 
 def choose_first(page) -> None:
-    """The first row by `j`, which works once the page's scripts have run."""
+    """Select the first row by `j`, after the scripts have loaded."""
     page.wait_for_load_state("load")
     page.keyboard.press("j")
     expect(page.locator("tr.row").first).to_have_attribute("aria-selected", "true")
 
 
 def tab_to(page, text: str) -> None:
-    """Press Tab until what has the focus is called so; it must show that it has it."""
+    """Press Tab until the element of this name has a visible focus."""
     for _ in range(60):
         page.keyboard.press("Tab")
-        said = page.evaluate(
+        name = page.evaluate(
             "(document.activeElement.getAttribute('aria-label') || document.activeElement.title"
             " || document.activeElement.innerText || document.activeElement.placeholder || '').trim()"
         )
-        if said == text:
+        if name == text:
             outline = page.evaluate(
                 "(() => { const s = getComputedStyle(document.activeElement);"
                 " return s.outlineStyle !== 'none' || s.boxShadow !== 'none'; })()"
@@ -41,7 +41,7 @@ def tab_to(page, text: str) -> None:
     raise AssertionError(f"Tab never reached {text}")
 
 
-def test_a_caller_is_taken_noted_and_done_by_keyboard_alone(browse, full, page):
+def test_a_call_back_is_assigned_noted_and_closed_by_keyboard(browse, full, page):
     browse("/")
     page.keyboard.press("Tab")
     expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
@@ -66,7 +66,7 @@ def test_a_caller_is_taken_noted_and_done_by_keyboard_alone(browse, full, page):
     expect(rows).to_have_count(before - 1)
 
 
-def test_a_call_is_opened_read_and_labelled_by_keyboard_alone(browse, full, page):
+def test_a_call_is_opened_and_labelled_by_keyboard(browse, full, page):
     browse("/calls")
     page.keyboard.press("j")
     page.keyboard.press("Enter")
@@ -80,7 +80,7 @@ def test_a_call_is_opened_read_and_labelled_by_keyboard_alone(browse, full, page
     expect(page.get_by_role("button", name=re.compile("Order"))).to_be_visible()
 
 
-def test_a_change_of_the_call_leaves_the_focus_on_the_button_beside_the_list(browse, full, app, page):
+def test_an_update_of_the_drawer_keeps_the_focus(browse, full, app, page):
     browse("/")
     page.locator("#call-42 a.name").press("Enter")
     expect(page.locator("#drawer h2")).to_be_visible()
@@ -91,7 +91,7 @@ def test_a_change_of_the_call_leaves_the_focus_on_the_button_beside_the_list(bro
     assert page.evaluate("document.activeElement.innerText.trim()") == "Open the call"
 
 
-def test_a_refresh_leaves_focus_and_chosen_row_where_they_are(browse, full, app, page):
+def test_a_refresh_keeps_the_focus_and_the_selected_row(browse, full, app, page):
     browse("/missed")
     choose_first(page)
     tab_to(page, "Take")

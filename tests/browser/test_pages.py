@@ -1,4 +1,4 @@
-"""The pages in a real browser: what the scripts do, what the browser refuses, how it looks on a phone."""
+"""Pages in a browser: scripts, live updates, console errors and width."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ PAGES = (
 
 
 @pytest.fixture
-def some(app):
-    """A little of everything."""
+def records(app):
+    """Records of most kinds."""
     app.app_db.write(
         lambda tx: tx.execute("INSERT INTO callback_position VALUES (0, '', 0, ?)", (ago(86400),))
     )
@@ -62,7 +62,7 @@ def some(app):
     app.insert("_walks", collection="cdrs", last_success_at=ago(5), complete_at=ago(60))
 
 
-def test_every_page_loads_without_a_complaint_and_is_no_wider_than_its_window(browse, some, page):
+def test_every_page_loads_without_console_errors_and_fits_its_window(browse, records, page):
     for path in PAGES:
         browse(path)
         expect(page.locator("main")).to_be_visible()
@@ -76,7 +76,7 @@ def test_every_page_loads_without_a_complaint_and_is_no_wider_than_its_window(br
         expect(page.get_by_role("navigation", name="Pages", exact=True)).to_be_in_viewport()
 
 
-def test_no_name_however_long_widens_a_page_or_covers_what_stands_beside_it(browse, app, page):
+def test_long_names_do_not_widen_a_page_or_cover_other_cells(browse, app, page):
     name = "Featherstonehaugh-Cholmondeley" * 6
     app.call(1, ago(60), party_name=name, user_name=name, group_name=name, recordings=1)
     app.call(2, ago(30), party_name=name, user_name=name, our_number=name, state="talking", outcome=None)
@@ -95,7 +95,7 @@ def test_no_name_however_long_widens_a_page_or_covers_what_stands_beside_it(brow
             assert covered == [], (path, width)
 
 
-def test_dark_and_light_differ_and_the_choice_is_kept(browse, some, page):
+def test_the_theme_is_switched_by_key_and_stored(browse, records, page):
     page.emulate_media(color_scheme="dark")
     browse("/")
     paint = "getComputedStyle(document.body).backgroundColor"
@@ -110,7 +110,7 @@ def test_dark_and_light_differ_and_the_choice_is_kept(browse, some, page):
 
 def test_a_timer_counts_by_the_servers_clock(browse, app, page):
     page.clock.install()
-    page.clock.set_system_time(clock.unix() * 1000 - 86_400_000)  # this browser is a day behind
+    page.clock.set_system_time(clock.unix() * 1000 - 86_400_000)  # the clock of this browser is a day behind
     begun = clock.unix() - 65
     app.call(1, clock.utc_text(begun), state="talking", outcome=None)
     browse("/")
@@ -122,7 +122,7 @@ def test_a_timer_counts_by_the_servers_clock(browse, app, page):
     first = shown()
     assert 65 <= first <= clock.unix() - begun + 1
     page.clock.run_for(3000)
-    wait_for(lambda: shown() >= first + 2, "the timer to go on")
+    wait_for(lambda: shown() >= first + 2, "the timer to advance")
 
 
 def test_a_timer_turns_amber_and_red_at_the_thresholds(browse, app, page):
@@ -137,7 +137,7 @@ def test_a_timer_turns_amber_and_red_at_the_thresholds(browse, app, page):
     expect(timer).to_have_class(re.compile("red"))
 
 
-def test_a_call_appears_moves_and_ends_while_one_watches(browse, app, page):
+def test_a_live_call_appears_changes_its_group_and_ends_on_an_open_page(browse, app, page):
     browse("/")
     expect(page.get_by_text("No calls right now")).to_be_visible()
     ring(app, 41)
@@ -155,7 +155,7 @@ def test_a_call_appears_moves_and_ends_while_one_watches(browse, app, page):
     expect(page.locator("[data-figure='talking']")).to_have_text("0")
 
 
-def test_the_history_offers_what_is_new_instead_of_moving_under_the_eye(browse, some, app, page):
+def test_the_history_shows_a_new_call_after_a_click(browse, records, app, page):
     browse("/calls")
     ring(app, 41)
     app.event("call.hangup", 41, clock.utc_text(), state="HANGUP")
@@ -163,7 +163,7 @@ def test_the_history_offers_what_is_new_instead_of_moving_under_the_eye(browse, 
     expect(page.locator("#call-41")).to_be_visible()
 
 
-def test_a_call_in_the_history_does_not_go_on_ringing_once_it_ended(browse, app, page):
+def test_a_ringing_call_in_the_history_is_updated_when_it_ends(browse, app, page):
     ring(app, 900)
     browse("/calls")
     row = page.locator("#call-900")
@@ -175,7 +175,7 @@ def test_a_call_in_the_history_does_not_go_on_ringing_once_it_ended(browse, app,
     expect(page.locator("#newer")).to_be_hidden()
 
 
-def test_a_message_appears_in_its_thread_as_it_comes(browse, app, page):
+def test_a_received_message_appears_in_its_open_thread(browse, app, page):
     app.insert(
         "sms", id=1, created_at=ago(50), **{"from": CALLER, "to": ACCOUNT_NUMBER}, message="Hello?", type="I"
     )
@@ -187,7 +187,7 @@ def test_a_message_appears_in_its_thread_as_it_comes(browse, app, page):
     expect(page.locator("#talk")).to_contain_text("Anybody there?")
 
 
-def test_the_newest_message_stands_above_the_form_also_when_another_comes(browse, app, page):
+def test_the_newest_message_stays_visible_above_the_form(browse, app, page):
     for number in range(1, 31):
         app.insert(
             "sms", id=number, created_at=ago(90 - number), type="I", message="Hello?", **{"from": CALLER}
@@ -195,7 +195,7 @@ def test_the_newest_message_stands_above_the_form_also_when_another_comes(browse
     browse(f"/messages?with={CALLER}")
 
     def hidden() -> float:
-        """How much of the last message is behind the form, in pixels."""
+        """Height of the last message behind the form, in pixels."""
         return page.evaluate(
             "document.querySelector('.bubble:last-child').getBoundingClientRect().bottom"
             " - document.querySelector('.compose').getBoundingClientRect().top"
@@ -208,15 +208,15 @@ def test_the_newest_message_stands_above_the_form_also_when_another_comes(browse
     wait_for(lambda: hidden() <= 0, "the new message to be seen")
 
 
-def test_what_happened_between_page_and_stream_is_not_lost(browse, app, page):
+def test_a_call_between_rendering_and_stream_is_shown(browse, app, page):
     ring(app, 41)
-    # The page is made, then a call comes, then the stream is opened: it must catch up from the page's change.
+    # The call comes after the page is rendered and before the stream is open.
     page.route("**/live/stream**", lambda route: (ring(app, 42), route.continue_()))
     browse("/")
     expect(page.locator("#call-42")).to_be_visible()
 
 
-def test_two_tabs_share_one_stream_and_both_see_the_call(browse, app, page, problems):
+def test_two_tabs_share_one_stream_and_both_show_the_call(browse, app, page, problems):
     browse("/")
     other = page.context.new_page()
     watch(other, problems)
@@ -230,18 +230,18 @@ def test_two_tabs_share_one_stream_and_both_see_the_call(browse, app, page, prob
     expect(other.locator("#call-44")).to_be_visible()
 
 
-def test_a_page_that_was_left_behind_loads_itself_again(browse, app, page):
-    def lost(route):
+def test_a_page_refreshes_on_the_event_reload(browse, app, page):
+    def send_reload(route):
         app.call(2, ago(5), state="ringing", outcome=None)  # without being announced
         route.fulfill(body="event: reload\ndata: {}\n\n", content_type="text/event-stream")
 
-    page.route("**/live/stream**", lost, times=1)
+    page.route("**/live/stream**", send_reload, times=1)
     app.call(1, ago(10), state="talking", outcome=None)
     browse("/")
     expect(page.locator("#call-2")).to_be_visible(timeout=30_000)
 
 
-def test_names_from_outside_are_text_in_live_rows(browse, app, page):
+def test_received_names_are_escaped_in_live_rows(browse, app, page):
     browse("/")
     evil = "<img src=x onerror=document.title=1>"
     ring(app, 41, src_name=evil, dst_name=evil)
@@ -250,7 +250,7 @@ def test_names_from_outside_are_text_in_live_rows(browse, app, page):
     assert page.title() != "1"
 
 
-def test_the_keyboard_reaches_everything(browse, some, page):
+def test_keys_reach_search_rows_drawer_filters_help_and_pages(browse, records, page):
     browse("/calls")
     page.keyboard.press("/")
     expect(page.get_by_role("searchbox", name="Search calls by number or name")).to_be_focused()
@@ -277,7 +277,7 @@ def test_the_keyboard_reaches_everything(browse, some, page):
     go_by_keys(page, "m", "/missed")
 
 
-def test_single_keys_can_be_switched_off(browse, some, page):
+def test_single_keys_can_be_switched_off(browse, records, page):
     browse("/calls")
     page.keyboard.press("?")
     page.get_by_label("Single keys do this").uncheck()
@@ -286,7 +286,7 @@ def test_single_keys_can_be_switched_off(browse, some, page):
     expect(page.locator("tr[aria-selected]")).to_have_count(0)
 
 
-def test_a_row_opens_to_the_side_and_the_list_stays(browse, some, page):
+def test_a_row_opens_in_the_drawer_beside_the_list(browse, records, page):
     browse("/calls")
     page.locator("#call-3 .place").click()
     expect(page.locator("#drawer")).to_contain_text("Caller 3")
@@ -295,7 +295,7 @@ def test_a_row_opens_to_the_side_and_the_list_stays(browse, some, page):
     expect(page.locator("#drawer")).to_be_hidden()
 
 
-def test_a_recording_plays_seeks_and_starts_at_a_time_of_the_address(browse, app, some, page, tmp_path):
+def test_a_recording_plays_seeks_and_starts_at_the_time_in_the_url(browse, app, records, page, tmp_path):
     encoder = lameenc.Encoder()
     encoder.set_in_sample_rate(8000)
     encoder.set_channels(1)
@@ -308,7 +308,7 @@ def test_a_recording_plays_seeks_and_starts_at_a_time_of_the_address(browse, app
     def at() -> float:
         return page.evaluate("document.querySelector('audio').currentTime")
 
-    wait_for(lambda: at() >= 20, "the place the address names")
+    wait_for(lambda: at() >= 20, "the time in the URL")
     expect(player).to_contain_text(re.compile(r"0:20 / 1:00"))
     page.locator("main").focus()
     page.keyboard.press("ArrowRight")
@@ -321,10 +321,10 @@ def test_a_recording_plays_seeks_and_starts_at_a_time_of_the_address(browse, app
     player.get_by_label("Position in the recording").fill("42")
     wait_for(lambda: round(at()) == 42, "42 seconds")
     player.get_by_role("button", name="Play").click()
-    wait_for(lambda: at() > 42.2, "it to play")
+    wait_for(lambda: at() > 42.2, "playback")
 
 
-def test_who_may_not_listen_sees_the_call_without_a_complaint(app, some, page, problems):
+def test_a_user_without_the_right_sees_the_call_without_console_errors(app, records, page, problems):
     watch(page, problems)
     log_in(app, page.context, "viewer")
     page.goto(app.url + "/calls/1")
@@ -333,7 +333,7 @@ def test_who_may_not_listen_sees_the_call_without_a_complaint(app, some, page, p
     assert problems == []
 
 
-def test_everything_can_be_read_without_scripts(app, some, browser):
+def test_pages_are_readable_without_javascript(app, records, browser):
     context = browser.new_context(java_script_enabled=False)
     log_in(app, context)
     page = context.new_page()
@@ -348,12 +348,12 @@ def test_everything_can_be_read_without_scripts(app, some, browser):
     context.close()
 
 
-def test_scripts_and_style_together_stay_small():
+def test_scripts_and_styles_together_are_below_60_kib():
     files = [*(ROOT / "static").glob("*.css"), *(ROOT / "static" / "js").glob("*.js")]
     assert sum(file.stat().st_size for file in files) < 60 * 1024
 
 
-def test_a_table_names_its_columns_and_rows(browse, some, page):
+def test_every_table_header_has_a_scope(browse, records, page):
     for path in ("/", "/calls", "/missed"):
         browse(path)
         assert page.locator("table th:not([scope])").count() == 0

@@ -1,7 +1,7 @@
-"""Forty ways to run a script, arriving by webhook and by REST: none runs, on any page, at any live update.
+"""Script injection by webhook and REST: pages run none of 40 payloads.
 
-A browser that refuses one by policy says so on its console, and that counts as a failure too: what is from
-outside has to be text, not a script that was caught.
+A script that only the CSP blocks is a console error and fails the test too, because received text must be
+escaped.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ FIRST = 5000
 
 
 def webhook(number: int, name: str, payload: str) -> dict[str, object]:
-    """A call event every text field of which is hostile."""
+    """A call event with `payload` in every text field."""
     now = clock.utc_text(clock.unix() - 5)
     return {
         "id": f"t.{number}.{name}", "event_time": now, "event_name": f"call.{name}", "call_id": FIRST + number,
@@ -82,21 +82,21 @@ def webhook(number: int, name: str, payload: str) -> dict[str, object]:
 
 
 class Outside:
-    """The platform's two doors into this installation: the receiver, and what REST lists."""
+    """Inputs from the platform: webhooks and records of the REST API."""
 
     def __init__(self, app) -> None:
-        self.site = app
+        self.app = app
         self.receiver = Client(Receiver(app.context.inbox, app.context.settings.webhooks, ["s" * 43]))
 
-    def sends(self, event: dict[str, object]) -> None:
+    def receive(self, event: dict[str, object]) -> None:
         assert self.receiver.post("/webhooks/" + "s" * 43, json=event).status_code == 200
-        with self.site.context.inbox.database.read() as connection:
+        with self.app.context.inbox.database.read() as connection:
             seqs = [row[0] for row in connection.execute("SELECT seq FROM inbox ORDER BY seq DESC LIMIT 1")]
-        self.site.context.applier.reapply(seqs)
+        self.app.context.applier.reapply(seqs)
 
-    def lists(self, collection: str, *records: dict[str, object]) -> None:
+    def mirror(self, collection: str, *records: dict[str, object]) -> None:
         page = read_page(json.dumps({"data": records, "total": len(records)}).encode())
-        self.site.mirror_db.write(
+        self.app.mirror_db.write(
             lambda tx: upsert(
                 tx, get_resource(collection), page.records, source="sync", requested_at=clock.utc_text()
             )
@@ -105,15 +105,15 @@ class Outside:
 
 @pytest.fixture
 def outside(app):
-    """Everything hostile is here already, once each."""
+    """Webhooks and records with every payload, already stored."""
     outside = Outside(app)
     now = clock.utc_text(clock.unix() - 60)
     for number, evil in enumerate(PAYLOADS, 1):
-        outside.lists(
+        outside.mirror(
             "users",
             {"id": number, "first_name": evil, "last_name": evil, "ext": f"{1000 + number}", "email": evil},
         )
-        outside.lists(
+        outside.mirror(
             "contacts",
             {
                 "id": number,
@@ -125,23 +125,23 @@ def outside(app):
                 "email": evil,
             },
         )
-        outside.lists("queues", {"id": number, "name": evil, "number": evil})
-        outside.lists("ringgroups", {"id": number, "name": evil, "number": evil})
-        outside.lists("ddis", {"id": number, "e164": f"4420794600{number:02}", "name": evil, "uri": evil})
-        outside.lists(
+        outside.mirror("queues", {"id": number, "name": evil, "number": evil})
+        outside.mirror("ringgroups", {"id": number, "name": evil, "number": evil})
+        outside.mirror("ddis", {"id": number, "e164": f"4420794600{number:02}", "name": evil, "uri": evil})
+        outside.mirror(
             "calllabels", {"id": number, "name": evil, "label": evil, "action_url": evil, "colour": evil}
         )
-        outside.lists("cdrs", {"id": number, "live_id": number, "calldate": now, "duration": 9, "billsec": 5,
+        outside.mirror("cdrs", {"id": number, "live_id": number, "calldate": now, "duration": 9, "billsec": 5,
                                "src": evil if number % 5 == 0 else f"44770090{number:04}", "src_name": evil, "clid": evil,
                                "dst": "442079460002", "dst_name": evil, "disposition": evil, "destination": "in",
                                "context": evil, "t_cause": evil, "info": evil, "labels": [{"name": evil, "action_url": evil}],
                                "metadata": {evil: evil}, "user_id": number, "type": evil})  # fmt: skip
-        outside.lists("monitors", {"id": number, "live_id": number, "duration": 9, "size": 9, "user_id": number, "caller": evil,
+        outside.mirror("monitors", {"id": number, "live_id": number, "duration": 9, "size": 9, "user_id": number, "caller": evil,
                                    "called": evil, "summary": evil, "transcript": evil, "sentiment": evil, "timestamp": now,
                                    "dst_name": evil, "transcript_speakers": evil})  # fmt: skip
-        outside.lists("voicemessages", {"id": number, "live_id": number, "caller": evil, "callerid": evil, "dialled": evil,
+        outside.mirror("voicemessages", {"id": number, "live_id": number, "caller": evil, "callerid": evil, "dialled": evil,
                                         "transcript": evil, "folder": evil, "origtime": 1, "duration": 9})  # fmt: skip
-        outside.lists(
+        outside.mirror(
             "sms",
             {
                 "id": number,
@@ -153,30 +153,33 @@ def outside(app):
                 "result": evil,
             },
         )
-        outside.lists("faxes", {"id": number, "created_at": now, "from": evil if number % 2 else "442079460002",
+        outside.mirror("faxes", {"id": number, "created_at": now, "from": evil if number % 2 else "442079460002",
                                 "to": evil, "filename": evil, "status": evil, "pages": evil, "charge": evil})  # fmt: skip
-        outside.lists("sms/cannedresponses", {"id": number, "name": evil, "text": evil})
+        outside.mirror("sms/cannedresponses", {"id": number, "name": evil, "text": evil})
         app.app_db.write(lambda tx, evil=evil, number=number: notes.add_label(tx, number, evil, evil[:40]))
         app.app_db.write(lambda tx, evil=evil, number=number: notes.add_note(tx, number, evil, evil))
-        outside.sends({"id": f"t.sms.{number}", "event_time": now, "event_name": "sms.received", "customer_id": 1,
+        outside.receive({"id": f"t.sms.{number}", "event_time": now, "event_name": "sms.received", "customer_id": 1,
                        "user_id": None, "from_no": evil, "to_no": evil, "text": evil})  # fmt: skip
-        outside.sends(webhook(number, "ringing", evil))
-        outside.sends({"id": evil, "event_name": evil, "call_id": evil})
+        outside.receive(webhook(number, "ringing", evil))
+        outside.receive({"id": evil, "event_name": evil, "call_id": evil})
     return outside
 
 
 @pytest.fixture
 def ran(page):
-    """What ran, told by the page itself, or by a dialogue."""
-    told: list[str] = []
-    page.context.expose_binding("pwned", lambda source, *_: told.append(source["page"].url))
-    page.on("dialog", lambda dialog: (told.append(dialog.message), dialog.dismiss()))
-    yield told
-    assert told == []
+    """URLs of pages that ran a payload, and texts of dialogs.
+
+    An entry fails the test.
+    """
+    runs: list[str] = []
+    page.context.expose_binding("pwned", lambda source, *_: runs.append(source["page"].url))
+    page.on("dialog", lambda dialog: (runs.append(dialog.message), dialog.dismiss()))
+    yield runs
+    assert runs == []
 
 
 def provoke(page) -> None:
-    """Do what a script may wait for: move over, focus and open everything there is."""
+    """Fire the events and open the elements that payloads wait for."""
     page.evaluate(
         """() => { for (const el of document.querySelectorAll('main *')) {
             for (const name of ['mouseover', 'focus', 'toggle', 'error', 'load']) el.dispatchEvent(new Event(name));
@@ -190,9 +193,9 @@ DEEP = ("/calls/1", "/calls/5003", "/account/contacts", "/account/contacts/3", "
         "/calls?label=x", "/account/sms/cannedresponses/3?edit=1", "/account/ringgroups/3?edit=1", "/messages?new=1")  # fmt: skip
 
 
-def test_nothing_from_outside_runs_on_any_page(browse, outside, page, ran, problems):
+def test_no_payload_runs_on_any_page(browse, outside, page, ran, problems):
     assert len(PAYLOADS) == 40
-    # Each page would hold one of the few streams this server has; the next test is about streams.
+    # Each page would hold one of the few streams of this server; the next test covers streams.
     page.route(
         "**/live/stream**",
         lambda route: route.fulfill(body="retry: 600000\n\n", content_type="text/event-stream"),
@@ -203,26 +206,26 @@ def test_nothing_from_outside_runs_on_any_page(browse, outside, page, ran, probl
         assert page.locator("#evil, main img, main iframe, main script, main svg [onbegin]").count() == 0, (
             path
         )
-        leading = page.evaluate(
+        protocols = page.evaluate(
             "[...document.links].map(a => a.protocol).filter(p => !/^(https?|tel|mailto):$/.test(p))"
         )
-        assert leading == [], path
+        assert protocols == [], path
         assert ran == [], path
-        assert [said for said in problems if "404" not in said] == [], path
+        assert [problem for problem in problems if "404" not in problem] == [], path
         problems.clear()
 
 
-def test_nothing_from_outside_runs_as_it_comes_in_live(browse, outside, page, ran):
+def test_no_payload_runs_in_live_updates(browse, outside, page, ran):
     browse("/")
     expect(page.locator(f"#call-{FIRST + 1}")).to_be_visible()
     for number, evil in enumerate(PAYLOADS, 1):
-        outside.sends(webhook(100 + number, "ringing", evil))
+        outside.receive(webhook(100 + number, "ringing", evil))
     expect(page.locator(f"#call-{FIRST + 100 + len(PAYLOADS)}")).to_be_visible()
     provoke(page)
     page.locator(f"#call-{FIRST + 101} .state").click()
     expect(page.locator("#drawer h2")).to_be_visible()
     for number in (101, 109, 111, 113):
-        outside.sends(webhook(number, "hangup", PAYLOADS[number - 101]))
+        outside.receive(webhook(number, "hangup", PAYLOADS[number - 101]))
     expect(page.locator(f"#group-ended #call-{FIRST + 113}")).to_be_visible()
     provoke(page)
     assert page.locator("#evil, #main img, #drawer img, #main iframe").count() == 0

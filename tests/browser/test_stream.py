@@ -1,4 +1,4 @@
-"""The live stream as a browser lives with it: restarts, sleep, tabs, and what pages say of the data's age."""
+"""Live stream in a browser: restarts, sleep, tabs and age of data."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PASSWORD = "a long enough password"  # of an installation of minutes
 
 @pytest.fixture
 def cut_streams(app, monkeypatch):
-    """End the streams of all pages, as a network does that fails."""
+    """`cut_streams()` ends the streams of all pages, like a network failure."""
     subscribe, subscriptions = app.context.live_hub.subscribe, []
 
     def recorded(last_event_id):
@@ -41,9 +41,9 @@ def ring(app, leg: int) -> None:
     app.event("call.ringing", leg, clock.utc_text(), state="RINGING")
 
 
-def test_a_connection_that_died_in_silence_is_opened_again_and_catches_up(browse, app, page):
+def test_a_stalled_connection_is_reopened_and_catches_up(browse, app, page):
     page.clock.install()
-    page.route("**/live/stream**", lambda route: None, times=1)  # never answered, as after a sleep
+    page.route("**/live/stream**", lambda route: None, times=1)  # no response, as after a sleep
     browse("/")
     ring(app, 41)
     expect(page.get_by_text("No calls right now")).to_be_visible()
@@ -51,7 +51,7 @@ def test_a_connection_that_died_in_silence_is_opened_again_and_catches_up(browse
     expect(page.locator("#call-41")).to_be_visible()
 
 
-def test_a_tab_that_was_made_before_an_event_and_listens_after_it_catches_up(browse, app, page, problems):
+def test_a_tab_rendered_before_and_connected_after_an_event_catches_up(browse, app, page, problems):
     browse("/")
     other = page.context.new_page()
     watch(other, problems)
@@ -59,7 +59,7 @@ def test_a_tab_that_was_made_before_an_event_and_listens_after_it_catches_up(bro
     def late(route):
         answer = route.fetch()
         ring(app, 42)
-        expect(page.locator("#call-42")).to_be_visible()  # the reader has told of it
+        expect(page.locator("#call-42")).to_be_visible()  # the tab that reads the stream has passed it on
         route.fulfill(response=answer)
 
     other.route(app.url + "/", late)
@@ -68,7 +68,7 @@ def test_a_tab_that_was_made_before_an_event_and_listens_after_it_catches_up(bro
     assert app.context.live_hub.subscriber_count == 1
 
 
-def test_an_open_page_goes_on_saying_how_old_the_data_are(browse, app, page, monkeypatch):
+def test_an_open_page_keeps_showing_the_age_of_the_data(browse, app, page, monkeypatch):
     monkeypatch.setattr(stream, "KEEP_ALIVE", 0.1)
     app.insert("_walks", collection="cdrs", last_success_at=clock.utc_text(clock.unix() - 7200))
     browse("/contacts")
@@ -79,7 +79,7 @@ def test_an_open_page_goes_on_saying_how_old_the_data_are(browse, app, page, mon
     expect(age).to_contain_text(re.compile(r"data from \d+ s ago"))
 
 
-def test_a_page_that_nobody_answers_says_so_until_somebody_does(browse, app, page, problems, cut_streams):
+def test_a_page_shows_a_warning_until_the_server_responds(browse, app, page, problems, cut_streams):
     page.clock.install()
     ring(app, 41)
     browse("/")
@@ -89,11 +89,11 @@ def test_a_page_that_nobody_answers_says_so_until_somebody_does(browse, app, pag
     page.route(app.url + "/", lambda route: route.abort())
     cut_streams()
 
-    def told() -> bool:
+    def is_warned() -> bool:
         page.clock.run_for(3000)
         return page.locator("#lost").is_visible()
 
-    wait_for(told, "the page to say that it has no connection")
+    wait_for(is_warned, "the warning that there is no connection")
     expect(page.locator("#lost time")).to_have_text(re.compile(r"^\d:\d\d$"))
     page.unroute("**/live**")
     page.unroute(app.url + "/")
@@ -103,7 +103,7 @@ def test_a_page_that_nobody_answers_says_so_until_somebody_does(browse, app, pag
     problems.clear()
 
 
-def test_what_a_page_could_not_get_it_asks_for_again(browse, app, page, problems):
+def test_a_page_repeats_a_failed_refresh(browse, app, page, problems):
     page.clock.install()
     browse(f"/messages?with={CALLER}")
     page.route("**/messages?**", lambda route: route.fulfill(status=503), times=1)
@@ -121,7 +121,7 @@ def test_what_a_page_could_not_get_it_asks_for_again(browse, app, page, problems
 
 
 @pytest.mark.exhaustive
-def test_after_a_loss_of_the_network_the_page_shows_what_came_meanwhile(
+def test_after_a_network_failure_the_page_shows_calls_received_during_it(
     browse, app, page, problems, cut_streams
 ):
     browse("/")
@@ -138,10 +138,11 @@ def test_after_a_loss_of_the_network_the_page_shows_what_came_meanwhile(
 
 
 @pytest.mark.exhaustive
-def test_a_page_outlives_a_restart_of_the_server_without_being_loaded_again(tmp_path, page):
+def test_a_page_survives_a_restart_of_the_server_without_reload(tmp_path, page):
     product = Product(tmp_path / "data")
 
-    def told(number: int) -> str:
+    def receive_call(number: int) -> str:
+        """Send the webhook of a ringing call; return its row's selector."""
         now = clock.utc_text()
         event = {"id": f"t.{number}", "event_time": now, "event_name": "call.ringing", "state": "RINGING"}
         call = {"call_id": number, "start_time": now, "connected_at": None, "destination": "in"}
@@ -159,11 +160,11 @@ def test_a_page_outlives_a_restart_of_the_server_without_being_loaded_again(tmp_
         page.get_by_label("E-mail").fill("a@example.com")
         page.get_by_label("Password").fill(PASSWORD)
         page.get_by_role("button", name="Log in").click()
-        expect(page.locator(told(901))).to_be_visible(timeout=30_000)
+        expect(page.locator(receive_call(901))).to_be_visible(timeout=30_000)
         page.evaluate("window.stillHere = true")
         product.stop()
         product = Product(tmp_path / "data", port=product.port)
-        expect(page.locator(told(902))).to_be_visible(timeout=40_000)
+        expect(page.locator(receive_call(902))).to_be_visible(timeout=40_000)
         assert page.evaluate("window.stillHere")
     finally:
         product.stop()

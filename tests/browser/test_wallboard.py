@@ -1,4 +1,4 @@
-"""The wallboard on its screen: it renews itself, says when nobody answers, and comes back by itself."""
+"""Wallboard, administration pages, notices and reports in a browser."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ OWN_PAGES = (
 )
 
 
-def test_a_wallboard_renews_itself_and_survives_a_server_that_is_away(app, page, problems):
+def test_a_wallboard_refreshes_and_recovers_from_a_server_failure(app, page, problems):
     watch(page, problems)
     token = wallboards.add(app.app_db, "Front desk")
     page.clock.install()
@@ -44,7 +44,7 @@ def test_a_wallboard_renews_itself_and_survives_a_server_that_is_away(app, page,
     expect(page.get_by_text("No connection for")).to_be_hidden()
 
 
-def test_none_of_these_pages_is_wider_than_a_phone(browse, app, page):
+def test_reports_settings_and_system_pages_fit_a_phone(browse, app, page):
     for number in range(1, 40):
         app.call(
             number, clock.utc_text(clock.unix() - 5000 * number), group_kind="queue", group_id=1, user_id=1
@@ -55,7 +55,7 @@ def test_none_of_these_pages_is_wider_than_a_phone(browse, app, page):
         assert page.evaluate("document.documentElement.scrollWidth") <= 390, path
 
 
-def test_a_notice_comes_to_an_open_page_and_goes_when_it_is_over(browse, app, page):
+def test_a_notice_appears_on_an_open_page_until_the_alert_ends(browse, app, page):
     alert_rules.save(app.app_db, Rule(0, "Long waits", "waiting", 60, notice=True))
     rules = RuleEvaluator(app.context, lambda: None)
     browse("/contacts")
@@ -69,7 +69,7 @@ def test_a_notice_comes_to_an_open_page_and_goes_when_it_is_over(browse, app, pa
     expect(page.locator("#notices")).not_to_contain_text("Greta")
 
 
-def test_a_figure_of_the_report_opens_its_rows(browse, app, page):
+def test_a_figure_of_a_report_opens_its_rows(browse, app, page):
     app.call(1, clock.utc_text(clock.unix() - 60), outcome="missed", party_name="Greta Lindqvist")
     browse("/reports?range=week")
     page.locator("section[aria-labelledby='totals'] dt:text-is('Missed') + dd a").click()

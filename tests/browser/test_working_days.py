@@ -1,5 +1,7 @@
-"""A day of each of the three people, at the whole product with a simulated platform: the agent who must not
-lose a caller, the owner with five minutes, the back office with Excel."""
+"""Working days of three users in a browser.
+
+An agent, an owner and a back office use the product, which runs as a process with a simulated platform.
+"""
 
 from __future__ import annotations
 
@@ -17,21 +19,24 @@ from tests.support.harness import wait_for
 
 pytestmark = pytest.mark.exhaustive
 
-PASSWORD = "a long enough password"  # of an installation of minutes
+PASSWORD = "a long enough password"  # of a short-lived installation
 PATIENCE = 60_000
-"""Milliseconds for what takes a look-back of the platform."""
+"""Milliseconds to wait for an incremental sync."""
 
 
 @pytest.fixture
-def someone(whole, context, problems):
-    """`someone("agent")`: a page, logged in as a person with this role; its complaints fail the test."""
+def open_page_as(installation, context, problems):
+    """`open_page_as("agent")`: a page of a new dashboard user with this role.
+
+    A console error fails the test.
+    """
 
     def enter(role: str):
         email = f"{role}@days.example.com"
-        whole.product.command("user", "add", email, "--role", role, "--password-stdin", stdin=PASSWORD)
+        installation.product.command("user", "add", email, "--role", role, "--password-stdin", stdin=PASSWORD)
         page = context.new_page()
         watch(page, problems)
-        page.goto(whole.product.url + "/login")
+        page.goto(installation.product.url + "/login")
         page.get_by_label("E-mail").fill(email)
         page.get_by_label("Password").fill(PASSWORD)
         page.get_by_role("button", name="Log in").click()
@@ -42,28 +47,31 @@ def someone(whole, context, problems):
     assert problems == []
 
 
-def settled(whole, *made: dict) -> None:
-    """Wait until these calls are here with their records: lists of calls do not grow while they are read."""
+def wait_for_cdrs(installation, *made: dict) -> None:
+    """Wait until these calls have ended and have CDRs.
+
+    After this, lists of calls do not grow while a test reads them.
+    """
     roots = ", ".join(str(one["root_call_id"]) for one in made)
     sql = f"SELECT count(*) FROM _calls WHERE id IN ({roots}) AND outcome IS NOT NULL AND cdrs > 0"
-    wait_for(lambda: ask(whole.product.data_dir / "mirror.db", sql) == [(len(made),)], "the calls")
+    wait_for(lambda: ask(installation.product.data_dir / "mirror.db", sql) == [(len(made),)], "the calls")
 
 
-def test_an_agents_day(whole, someone):
-    page, url = someone("agent"), whole.product.url
-    caller, missed = "442079460041", "442079460042"  # of nobody in the simulated history
+def test_an_agents_day(installation, open_page_as):
+    page, url = open_page_as("agent"), installation.product.url
+    caller, missed = "442079460041", "442079460042"  # not in the simulated history
 
-    # Somebody rings and is answered; who they are and whether they rang before stands on the row.
-    ringing = whole.script("plain_answered", caller=caller, until="ringing", talk_seconds=600)
+    # An inbound call rings: the row shows its number and that it is the first call.
+    ringing = installation.script("plain_answered", caller=caller, until="ringing", talk_seconds=600)
     row = page.locator(f"#group-ringing #call-{ringing['root_call_id']}")
     expect(row).to_contain_text("020 7946 0041", timeout=PATIENCE)
     expect(row).to_contain_text("first call")
     expect(row.locator(".timer")).to_have_text(re.compile(r"^\d:\d\d$"))
     expect(page.locator("#beside")).to_contain_text("Queues")
 
-    # Another gives up twice: one row of the work list, two tries.
+    # Another caller is missed twice: one row of the call-back list, two tries.
     for _ in range(2):
-        whole.script("plain_missed", caller=missed, instant=True)
+        installation.script("plain_missed", caller=missed, instant=True)
     page.get_by_role("link", name="Missed").first.click()
     waiting = page.locator("tr.row", has_text="020 7946 0042")
     expect(waiting).to_have_count(1, timeout=PATIENCE)
@@ -75,14 +83,14 @@ def test_an_agents_day(whole, someone):
     waiting.get_by_role("button", name="Save").click()
     expect(waiting).to_contain_text("wants a date")
 
-    # The call back is talked: the row leaves by itself, while the page is open.
-    whole.script("outbound", caller=missed, ring_seconds=1, talk_seconds=16)
+    # The call-back is answered: the row disappears from the open page.
+    installation.script("outbound", caller=missed, ring_seconds=1, talk_seconds=16)
     expect(waiting).to_have_count(0, timeout=PATIENCE)
     page.get_by_role("link", name="Done").click()
     expect(page.locator("tr.row", has_text="020 7946 0042")).to_contain_text("by a call")
 
-    # A message comes in, is read and answered with a prepared one.
-    whole.simulator.control("POST", "sms", {"from": "447700900643", "message": "Is my bike ready?"})
+    # A message is received, read and answered with a canned response.
+    installation.simulator.control("POST", "sms", {"from": "447700900643", "message": "Is my bike ready?"})
     page.goto(f"{url}/messages")
     thread = page.locator("#threads a", has_text="07700 900643")
     expect(thread).to_contain_text("Is my bike ready?", timeout=PATIENCE)
@@ -95,7 +103,7 @@ def test_an_agents_day(whole, someone):
     page.get_by_role("button", name="Send").click()
     expect(page.locator("#talk .bubble.out").last).to_contain_text(prepared[:20])
 
-    # Everything with one number stands on one line of time; the caller becomes a contact.
+    # The timeline of a number shows the message; the caller becomes a contact.
     page.goto(f"{url}/contacts/of/447700900643")
     expect(page.locator("main")).to_contain_text("Is my bike ready?")
     page.get_by_label("First name").fill("Nora")
@@ -105,13 +113,15 @@ def test_an_agents_day(whole, someone):
     expect(page.get_by_role("heading", name="Nora")).to_be_visible()
 
 
-def test_an_owners_five_minutes(whole, someone):
-    made = whole.script("plain_answered", caller="447700900651", instant=True, recorded=True, talk_seconds=30)
-    missed = whole.script("plain_missed", caller="447700900652", instant=True)
-    settled(whole, made, missed)
-    page, url = someone("supervisor"), whole.product.url
+def test_an_owners_five_minutes(installation, open_page_as):
+    made = installation.script(
+        "plain_answered", caller="447700900651", instant=True, recorded=True, talk_seconds=30
+    )
+    missed = installation.script("plain_missed", caller="447700900652", instant=True)
+    wait_for_cdrs(installation, made, missed)
+    page, url = open_page_as("supervisor"), installation.product.url
 
-    # How many, how many missed: every figure leads to its rows.
+    # The figure of missed calls links to its rows.
     page.goto(f"{url}/reports?range=week")
     expect(page.locator("main")).to_contain_text("Service level")
     figure = page.locator(".figures > div", has_text="Missed").last.get_by_role("link").first
@@ -120,7 +130,7 @@ def test_an_owners_five_minutes(whole, someone):
     expect(page.locator("tr.row")).to_have_count(min(count, 50))
     expect(page.locator("tr.row").first.locator(".pill")).to_have_text("Missed")
 
-    # One recording, from the middle, faster.
+    # A recording plays from its tenth second, at 1.5 times the speed.
     page.goto(f"{url}/calls/{made['root_call_id']}?t=10")
     player = page.locator("[data-player]")
     wait_for(lambda: page.reload() and player.count() > 0, "the recording")
@@ -133,7 +143,7 @@ def test_an_owners_five_minutes(whole, someone):
     page.get_by_label("New label").fill("Training")
     page.get_by_role("button", name="Add", exact=True).click()
 
-    # Found again by its label, its note, and in a view that is kept.
+    # The call is found by its label, its note, and through a saved view.
     page.goto(f"{url}/calls?label=Training")
     expect(page.locator(f"#call-{made['root_call_id']}")).to_contain_text("Training")
     page.goto(f"{url}/calls?q=good+example")
@@ -143,7 +153,7 @@ def test_an_owners_five_minutes(whole, someone):
     page.get_by_role("button", name="Keep", exact=True).click()
     expect(page.get_by_role("link", name="Examples").first).to_be_visible()
 
-    # Who is in a ring group is changed here, and so on the platform.
+    # Members of a ring group are changed.
     page.goto(f"{url}/account/ringgroups")
     page.locator("tbody a.name").first.click()
     page.get_by_role("link", name="Change").click()
@@ -155,13 +165,13 @@ def test_an_owners_five_minutes(whole, someone):
     expect(page.locator("input[name=users]:checked")).to_have_count(left)
 
 
-def test_a_back_offices_hour_with_excel(whole, someone):
+def test_a_back_offices_hour_with_excel(installation, open_page_as):
     made = [
-        whole.script("plain_answered", caller=f"1907555016{number}", instant=True, talk_seconds=20)
+        installation.script("plain_answered", caller=f"1907555016{number}", instant=True, talk_seconds=20)
         for number in range(3)
     ]
-    settled(whole, *made)
-    page, url = someone("supervisor"), whole.product.url
+    wait_for_cdrs(installation, *made)
+    page, url = open_page_as("supervisor"), installation.product.url
     page.goto(f"{url}/calls?range=week&direction=in&outcome=answered&q=1907555016")
     expect(page.locator("tr.row")).to_have_count(3)
     shown = [row.locator("time").first.get_attribute("title") for row in page.locator("tr.row").all()]
@@ -174,7 +184,7 @@ def test_a_back_offices_hour_with_excel(whole, someone):
     sheet = openpyxl.load_workbook(io.BytesIO(fetched("Excel"))).worksheets[0]
     rows = list(sheet.iter_rows(values_only=True))
     assert len(rows) == 1 + 3
-    # Numbers are text with all their digits; nothing became a figure.
+    # Telephone numbers are cells of text with all digits.
     found = [cell for row in rows[1:] for cell in row if "555016" in str(cell)]
     assert all(isinstance(cell, str) for cell in found)
     assert {f"+1907555016{number}" for number in range(3)} <= set(found)

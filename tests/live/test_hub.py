@@ -1,3 +1,5 @@
+"""Distribution of changes to the live streams of one process."""
+
 from __future__ import annotations
 
 import threading
@@ -12,7 +14,10 @@ from integration.sqlite.transaction import Change
 
 
 class Data(dict[str, Any]):
-    """Data of a change, with an identity, so that a WeakSet can count those that are still held."""
+    """Data of a change that a WeakSet can hold.
+
+    The WeakSet counts the data that are still referenced.
+    """
 
     __hash__ = object.__hash__
     __eq__ = object.__eq__
@@ -26,12 +31,12 @@ def numbers(taken: list[Change]) -> list[int]:
     return [change.number for change in taken]
 
 
-def nothing_missed(number: int) -> list[Change]:
+def no_changes(number: int) -> list[Change]:
     return []
 
 
-def test_it_passes_on_what_is_published_in_order() -> None:
-    hub = Hub(nothing_missed, "e")
+def test_published_changes_are_received_in_order() -> None:
+    hub = Hub(no_changes, "e")
     subscription = hub.subscribe(None)
     hub.publish(changes(1, 2))
     hub.publish(changes(3))
@@ -40,12 +45,12 @@ def test_it_passes_on_what_is_published_in_order() -> None:
     assert subscription.position == 3
 
 
-def test_it_catches_up_from_where_the_browser_was() -> None:
+def test_a_subscription_catches_up_from_its_last_event_id() -> None:
     hub = Hub(lambda number: changes(*range(number + 1, 8)), "e")
     assert numbers(hub.subscribe("e-4").take(0)) == [5, 6, 7]
 
 
-def test_what_is_committed_while_it_catches_up_comes_once() -> None:
+def test_changes_published_during_the_catch_up_are_received_once() -> None:
     def catch_up(number: int) -> list[Change]:
         hub.publish(changes(7, 8))
         return changes(5, 6, 7)
@@ -59,14 +64,14 @@ def test_what_is_committed_while_it_catches_up_comes_once() -> None:
 @pytest.mark.parametrize(
     "after", ["other-4", "4", "", "-", "e-", "e-x", "e-²", "e--1", "e-" + "9" * 30, "e-99"]
 )
-def test_an_id_it_does_not_know_means_loading_again(after: str) -> None:
+def test_an_unknown_event_id_raises_subscription_lost(after: str) -> None:
     hub = Hub(lambda number: [] if number < 10 else None, "e")
     with pytest.raises(SubscriptionLost):
         hub.subscribe(after).take(0)
 
 
-def test_one_that_falls_behind_is_told_to_load_again_and_costs_no_more_memory() -> None:
-    hub = Hub(nothing_missed, "e", max_pending=10)
+def test_a_slow_subscription_is_lost_and_its_changes_are_released() -> None:
+    hub = Hub(no_changes, "e", max_pending=10)
     slow, quick = hub.subscribe(None), hub.subscribe(None)
     held: WeakSet[Data] = WeakSet()
     for number in range(1, 100):
@@ -74,18 +79,18 @@ def test_one_that_falls_behind_is_told_to_load_again_and_costs_no_more_memory() 
         held.add(data)
         hub.publish([Change(number, "call", str(number), data)])
         assert numbers(quick.take(0)) == [number]
-        assert len(held) <= 11, "the limit, and the change of this pass"
+        assert len(held) <= 11, "more than the limit and the change of this iteration"
     with pytest.raises(SubscriptionLost):
         slow.take(0)
 
 
-def test_more_missed_than_it_would_hold_means_loading_again() -> None:
+def test_a_catch_up_above_max_pending_raises_subscription_lost() -> None:
     hub = Hub(lambda number: changes(*range(1, 12)), "e", max_pending=10)
     with pytest.raises(SubscriptionLost):
         hub.subscribe("e-0").take(0)
 
 
-def test_a_catch_up_that_fails_leaves_nobody_behind() -> None:
+def test_a_failed_catch_up_leaves_no_subscriber() -> None:
     def fail(number: int) -> list[Change]:
         raise OSError("no disk")
 
@@ -95,8 +100,8 @@ def test_a_catch_up_that_fails_leaves_nobody_behind() -> None:
     assert hub.subscriber_count == 0
 
 
-def test_closing_ends_those_who_wait_and_those_who_come() -> None:
-    hub = Hub(nothing_missed, "e")
+def test_closing_ends_waiting_and_later_subscriptions() -> None:
+    hub = Hub(no_changes, "e")
     ended: list[int] = []
 
     def wait(number: int) -> None:

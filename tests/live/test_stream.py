@@ -1,3 +1,5 @@
+"""The live stream over HTTP: events, reconnects, limits and rendering."""
+
 from __future__ import annotations
 
 import json
@@ -36,7 +38,7 @@ class Event:
 
 @dataclass
 class Watching:
-    """A browser's EventSource, as far as these tests need one."""
+    """EventSource of a browser, with the functions of these tests only."""
 
     connection: HTTPConnection
     response: HTTPResponse
@@ -71,7 +73,10 @@ class Watching:
 
 @dataclass
 class Stream:
-    """The live stream of the product. `rendered` has number and person of each rendered change."""
+    """The live stream of the product.
+
+    `rendered` has number and e-mail address of each rendered change.
+    """
 
     app: TestApp
     hub: Hub
@@ -87,8 +92,8 @@ class Stream:
 
     def request(self, method: str = "GET", query: str = "", **headers: str) -> Watching:
         """Request the stream as `member`, in a session of its own."""
-        parts = urlsplit(self.app.url)
-        connection = HTTPConnection(parts.hostname or "", parts.port, timeout=30)
+        url = urlsplit(self.app.url)
+        connection = HTTPConnection(url.hostname or "", url.port, timeout=30)
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         named["Cookie"] = f"session={self.app.make_token(self.member)}"
         connection.request(method, f"/live/stream{query}", headers=named)
@@ -97,7 +102,7 @@ class Stream:
         return watching
 
     def watch(self, **options: str) -> Watching:
-        """A stream that has begun: it sends every later change."""
+        """Open a stream, which sends every later change."""
         before = self.hub.subscriber_count
         watching = self.request(**options)
         assert watching.response.status == 200
@@ -109,7 +114,7 @@ def until(true: Callable[[], object], seconds: float = 30) -> None:
     """Wait on a condition."""
     deadline = time.monotonic() + seconds
     while not true():
-        assert time.monotonic() < deadline, "waited in vain"
+        assert time.monotonic() < deadline, f"condition not met after {seconds} s"
         threading.Event().wait(0.002)
 
 
@@ -120,7 +125,7 @@ def stream(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stream]:
     def render(change: Change, person: Person) -> list[tuple[str, dict[str, Any]]]:
         rendered.append((change.number, person.email))
         assert current_app.name == "switchroom", "pages are rendered by the application's templates"
-        assert not has_request_context(), "what is shown to many is nobody's"
+        assert not has_request_context(), "a shared rendering cannot depend on a request"
         if change.topic == "nothing":
             return []
         if change.topic == "broken":
@@ -147,7 +152,7 @@ def test_a_change_arrives_as_a_named_event_with_its_id(stream: Stream) -> None:
     assert event == Event("call", {"id": "7", "html": "<li>\nAnn\u2028</li>"}, stream.hub.event_id(number))
 
 
-def test_a_browser_that_comes_back_gets_what_it_missed_and_no_more(stream: Stream) -> None:
+def test_a_reconnect_gets_only_the_missed_changes(stream: Stream) -> None:
     first = stream.announce("1")
     stream.announce("2", "3")
     watching = stream.watch(Last_Event_ID=stream.hub.event_id(first))
@@ -156,14 +161,14 @@ def test_a_browser_that_comes_back_gets_what_it_missed_and_no_more(stream: Strea
     assert watching.next().data["id"] == "4"  # type: ignore[union-attr]
 
 
-def test_a_page_may_say_in_the_address_where_it_is(stream: Stream) -> None:
+def test_the_query_parameter_after_sets_the_start_position(stream: Stream) -> None:
     first = stream.announce("1")
     stream.announce("2")
     assert stream.watch(query=f"?after={stream.hub.event_id(first)}").next().data["id"] == "2"  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("after", ["other-1", "{epoch}-99", "nonsense"])
-def test_an_unknown_id_gets_reload_and_the_end(stream: Stream, after: str) -> None:
+def test_an_unknown_event_id_gets_reload_and_ends_the_stream(stream: Stream, after: str) -> None:
     watching = stream.request(Last_Event_ID=after.format(epoch=stream.hub.event_id(0).removesuffix("-0")))
     event = watching.next()
     assert event is not None
@@ -180,7 +185,7 @@ def test_of_many_missed_changes_of_one_call_only_the_last_is_rendered(stream: St
     assert [number for number, _ in stream.rendered] == [last - 2, last]
 
 
-def test_the_id_stands_on_the_last_event_of_a_change(stream: Stream) -> None:
+def test_only_the_last_event_of_a_change_has_its_id(stream: Stream) -> None:
     watching = stream.watch()
     number = stream.announce("1", topic="two")
     first, second = watching.next(), watching.next()
@@ -190,7 +195,7 @@ def test_the_id_stands_on_the_last_event_of_a_change(stream: Stream) -> None:
     assert (second.name, second.id) == ("call", stream.hub.event_id(number))
 
 
-def test_what_cannot_be_shown_makes_the_page_load_again(stream: Stream) -> None:
+def test_a_change_that_fails_to_render_sends_reload(stream: Stream) -> None:
     watching = stream.watch()
     stream.announce("1", topic="broken")
     event = watching.next()
@@ -198,7 +203,9 @@ def test_what_cannot_be_shown_makes_the_page_load_again(stream: Stream) -> None:
     assert event.name == "reload"
 
 
-def test_silence_is_kept_alive_and_moves_the_id_on(stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_change_without_event_advances_the_id_and_an_idle_stream_gets_beats(
+    stream: Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
     watching = stream.watch()
     number = stream.announce("1", topic="nothing")
     event = watching.next()
@@ -208,7 +215,9 @@ def test_silence_is_kept_alive_and_moves_the_id_on(stream: Stream, monkeypatch: 
     assert another.next().name == "beat"
 
 
-def test_someone_no_longer_welcome_is_sent_away(stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_revoked_session_gets_reload_and_ends_the_stream(
+    stream: Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(stream_module, "KEEP_ALIVE", 0.01)
     watching = stream.watch()
     assert watching.next().name == "beat"
@@ -218,7 +227,7 @@ def test_someone_no_longer_welcome_is_sent_away(stream: Stream, monkeypatch: pyt
     assert events[-1] == "reload"
 
 
-def test_one_too_many_is_told_when_to_come_again_and_a_place_is_freed(stream: Stream) -> None:
+def test_a_stream_above_the_limit_gets_retry_after_until_one_closes(stream: Stream) -> None:
     streams = [stream.watch() for _ in range(MAX_STREAMS)]
     refused = stream.request()
     assert refused.response.status == 503
@@ -226,19 +235,19 @@ def test_one_too_many_is_told_when_to_come_again_and_a_place_is_freed(stream: St
     streams[0].response.close()
     streams[0].connection.close()
 
-    def one_left() -> bool:
+    def is_below_limit() -> bool:
         stream.announce("1")
         return stream.hub.subscriber_count < MAX_STREAMS
 
-    until(one_left)
+    until(is_below_limit)
     assert stream.watch().response.status == 200
 
 
-def test_a_head_request_takes_no_place(stream: Stream) -> None:
+def test_a_head_request_opens_no_stream(stream: Stream) -> None:
     for _ in range(MAX_STREAMS + 1):
-        asked = stream.request("HEAD")
-        assert asked.response.status == 200
-        asked.connection.close()
+        watching = stream.request("HEAD")
+        assert watching.response.status == 200
+        watching.connection.close()
     assert stream.hub.subscriber_count == 0
 
 
@@ -251,7 +260,7 @@ def test_closing_the_hub_ends_every_stream_at_once(stream: Stream) -> None:
     until(lambda: stream.hub.subscriber_count == 0)
 
 
-def test_a_hundred_dashboards_hear_at_once_and_cost_one_rendering(stream: Stream) -> None:
+def test_a_hundred_streams_share_one_rendering_per_change(stream: Stream) -> None:
     streams = [stream.watch() for _ in range(100)]
     delays: list[float] = []
     sent_at = [0.0]
@@ -271,11 +280,11 @@ def test_a_hundred_dashboards_hear_at_once_and_cost_one_rendering(stream: Stream
             thread.join(30)
     assert len(delays) == 500
     assert len(stream.rendered) == 5
-    # The promise is 50 ms at p50, measured by the benchmarks: here, others may be at work.
+    # Benchmarks measure the promised 50 ms at p50; here other tests may run at the same time.
     assert sorted(delays)[250] < 5
 
 
-def test_those_who_see_other_things_are_rendered_apart(stream: Stream) -> None:
+def test_users_with_different_rights_get_separate_renderings(stream: Stream) -> None:
     agent = stream.watch()
     stream.member = ALICE
     administrator = stream.watch()

@@ -10,9 +10,9 @@ from tests.support.harness import Product, wait_for
 
 
 def test_a_backup_beside_a_busy_serve_starts_with_all_webhooks_acknowledged_before(
-    whole, tmp_path, monkeypatch
+    installation, tmp_path, monkeypatch
 ):
-    product, simulator = whole.product, whole.simulator
+    product, simulator = installation.product, installation.simulator
     wait_for(lambda: list((product.data_dir / "recordings").rglob("*.mp3")), "a recording")
     acknowledged: list[str] = []
     stop = threading.Event()

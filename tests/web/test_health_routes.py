@@ -1,4 +1,4 @@
-"""Probes get an answer without a login, metrics only from this machine or with a key."""
+"""Health routes: probes without login, metrics from loopback or with a key."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ def client(app: TestApp) -> Client:
     return app.client
 
 
-def test_healthz_answers_while_the_process_lives(client: Client) -> None:
+def test_healthz_returns_200(client: Client) -> None:
     assert client.get("/healthz").status_code == 200
     assert client.head("/healthz").status_code == 200
 
 
-def test_readyz_is_503_only_when_something_essential_fails(client: Client, app: TestApp) -> None:
+def test_readyz_returns_503_only_if_an_essential_check_fails(client: Client, app: TestApp) -> None:
     app.context.health.fail("platform", "no answer")
     answer = client.get("/readyz")
     assert (answer.status_code, answer.json["status"]) == (200, "degraded")
-    app.context.health.probe("inbox.db", lambda: "its writer is gone", essential=True)
+    app.context.health.probe("inbox.db", lambda: "its writer has stopped", essential=True)
     answer = client.get("/readyz")
     assert (answer.status_code, answer.json["status"]) == (503, "unready")
-    assert answer.json["checks"]["inbox.db"]["error"] == "its writer is gone"
+    assert answer.json["checks"]["inbox.db"]["error"] == "its writer has stopped"
 
 
-def test_readyz_tells_strangers_states_and_no_details(client: Client, app: TestApp) -> None:
+def test_readyz_shows_remote_clients_states_without_details(client: Client, app: TestApp) -> None:
     app.context.health.fail("platform", "api.example.com: no answer")
     answer = client.get("/readyz", environ_base=FAR)
     assert answer.json["checks"]["platform"] == {"state": "failing"}
@@ -42,7 +42,7 @@ def test_readyz_tells_strangers_states_and_no_details(client: Client, app: TestA
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "::1", "::ffff:127.0.0.1"])
-def test_metrics_are_for_this_machine(app: TestApp, client: Client, address: str) -> None:
+def test_metrics_are_readable_from_loopback(app: TestApp, client: Client, address: str) -> None:
     streams = [app.context.live_hub.subscribe(None) for _ in range(2)]
     answer = client.get("/metrics", environ_base={"REMOTE_ADDR": address})
     assert answer.status_code == 200
@@ -56,9 +56,7 @@ def test_metrics_are_for_this_machine(app: TestApp, client: Client, address: str
     [("127.0.0.1:8000", 200), ("[::1]:8000", 200), ("localhost", 200), ("192.0.2.7", 200),
      ("rebound.example.com:8000", 401), ("[", 401), ("127.0.0.1.example.com", 401)],
 )  # fmt: skip
-def test_a_page_of_the_web_that_was_made_to_lead_here_reads_no_metrics(
-    client: Client, host: str, status: int
-) -> None:
+def test_metrics_need_a_key_under_a_foreign_host_name(client: Client, host: str, status: int) -> None:
     assert client.get("/metrics", headers={"Host": host}).status_code == status
 
 
@@ -71,17 +69,17 @@ def test_metrics_count_webhooks(app: TestApp, client: Client) -> None:
     assert 'switchroom_webhooks_total{outcome="refused"} 1.0' in page
 
 
-def test_metrics_tell_how_many_legs_wait_for_their_calls(client: Client, app: TestApp) -> None:
+def test_metrics_show_the_backlog_of_legs(client: Client, app: TestApp) -> None:
     app.mirror_db.write(lambda tx: backlog.add(tx, [1, 2, 3]))
     assert "switchroom_legs_waiting 3.0" in client.get("/metrics").text
 
 
 @pytest.mark.parametrize("header", ["X-Forwarded-For", "Forwarded", "X-Real-IP", "Via", "X-Forwarded-Host"])
-def test_metrics_are_not_for_whom_a_proxy_on_this_machine_speaks(client: Client, header: str) -> None:
+def test_metrics_need_a_key_behind_a_proxy_on_this_host(client: Client, header: str) -> None:
     assert client.get("/metrics", headers={header: "127.0.0.1"}).status_code == 401
 
 
-def test_metrics_are_for_a_key_from_anywhere(client: Client, app: TestApp) -> None:
+def test_metrics_accept_a_key_from_any_address(client: Client, app: TestApp) -> None:
     user, secret = keys.add(app.app_db, "prometheus", "read")
     for given in (
         {"auth": (str(user), secret)},
@@ -93,7 +91,7 @@ def test_metrics_are_for_a_key_from_anywhere(client: Client, app: TestApp) -> No
     assert client.get("/metrics", environ_base=FAR, auth=(str(user), secret)).status_code == 401
 
 
-def test_guessing_keys_is_bounded(client: Client) -> None:
+def test_failed_keys_for_metrics_are_throttled(client: Client) -> None:
     answers = [
         client.get("/metrics", environ_base=FAR, headers={"X-Auth-Token": f"{number:040x}"}).status_code
         for number in range(12)

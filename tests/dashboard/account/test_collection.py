@@ -1,4 +1,7 @@
-"""Lists: filters, order, pages, search and columns are in the URL, and say what they hide."""
+"""Lists of account records: filters, order, paging, search and columns.
+
+The URL holds all of them, and the page states how many records they hide.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ pytestmark = pytest.mark.exhaustive
 
 
 def names(page) -> list[str]:
-    """What the rows shown are called, in order."""
+    """Names of the listed records, in order."""
     assert page.status_code == 200, page.text[:300]
     rows = re.findall(r'<th scope="row" class="who"><a [^>]*>(.*?)</a>', page.text)
     return [html.unescape(name) for name in rows]
@@ -71,7 +74,7 @@ def test_a_list_is_filtered_by_any_field_and_operator(client, people, conditions
     assert names(client.get(f"/account/users?{by(*conditions)}")) == expected
 
 
-def test_a_list_is_sorted_by_any_field_either_way_and_says_so(client, people):
+def test_a_list_is_sorted_by_a_field_in_both_directions_and_marked(client, people):
     up = client.get("/account/users?sort=ext")
     assert names(up) == ["Ben Okafor", "Zoë Čapek", "Ada Marlow"]
     assert 'aria-sort="ascending"' in up.text
@@ -81,13 +84,13 @@ def test_a_list_is_sorted_by_any_field_either_way_and_says_so(client, people):
     assert 'aria-sort="descending"' in down.text
 
 
-def test_history_comes_newest_first_and_settings_by_id(client, fill, people):
+def test_history_is_listed_newest_first_and_settings_by_id(client, fill, people):
     fill("cdrs", cdr(1, calldate="2026-11-02 09:00:00"), cdr(2, calldate="2026-11-01 09:00:00"))
     assert keys(client.get("/account/cdrs")) == [1, 2]
     assert keys(client.get("/account/users")) == [1, 2, 3]
 
 
-def test_pages_show_every_record_once_and_keep_the_question(client, fill):
+def test_paging_shows_every_record_once_and_keeps_filter_and_order(client, fill):
     fill("cdrs", *(cdr(number, disposition="VM" if number % 2 else "CONNECTED") for number in range(1, 261)))
     path, found, pages = f"/account/cdrs?{by(('disposition', 'eq', 'VM'))}&sort=duration&dir=DESC", [], 0
     while path:
@@ -101,7 +104,7 @@ def test_pages_show_every_record_once_and_keep_the_question(client, fill):
     assert "130 records" in text(page)
 
 
-def test_a_page_past_the_end_leads_back(client, fill):
+def test_a_page_past_the_end_links_to_the_last_page(client, fill):
     fill("cdrs", *(cdr(number) for number in range(1, 61)))
     page = client.get("/account/cdrs?page=9")
     assert "Past the end There are 2 pages of this list." in text(page)
@@ -125,45 +128,45 @@ def test_a_page_past_the_end_leads_back(client, fill):
         ("m_rlow", []),
     ],
 )
-def test_search_reads_what_stands_in_the_records_not_their_markup(client, people, q, expected):
+def test_search_matches_values_of_records_not_field_names_or_literals(client, people, q, expected):
     assert names(client.get(f"/account/users?q={quote(q)}")) == expected
 
 
-def test_search_finds_what_only_the_records_own_path_tells_and_what_is_nested(client, fill, people):
+def test_search_finds_fields_of_single_records_and_nested_values(client, fill, people):
     fill.item("users", {"id": 2, "fm_targets": ["sip:ben@example.net"], "meta": {"desk": "Window seat"}})
     assert names(client.get("/account/users?q=ben%40example.net")) == ["Ben Okafor"]
     assert names(client.get("/account/users?q=window+seat")) == ["Ben Okafor"]
 
 
-def test_search_finds_text_that_json_writes_otherwise(client, fill):
+def test_search_finds_text_that_json_escapes(client, fill):
     fill("contacts", {"id": 1, "notes": 'the "big" order\nby \\ tomorrow / noon'})
     for q in ('"big"', "\\", "/ noon", "tomorrow"):
         assert keys(client.get(f"/account/contacts?q={quote(q)}")) == [1], q
 
 
-def test_search_and_filter_and_sort_work_together(client, fill):
+def test_search_filter_and_sort_combine(client, fill):
     fill("cdrs", *(cdr(number, src=CALLER if number % 3 else "447700900555") for number in range(1, 31)))
     page = client.get(f"/account/cdrs?q=900555&sort=duration&{by(('duration', 'gte', 100))}")
     assert keys(page) == [12, 15, 18, 21, 24, 27, 30]
     assert "7 records" in text(page)
 
 
-def test_the_filter_form_leads_to_the_spelling_of_links(client, people):
+def test_the_filter_form_redirects_to_the_url_form_of_links(client, people):
     page = client.get(
         f"/account/users?{by(('active', 'eq', True))}&property=ext&operator=in&value=1002,+1003&sort=ext",
         allow_redirects=False,
     )
     assert page.status_code == 302
-    asked = parse_qs(urlsplit(page.headers["Location"]).query)
-    assert json.loads(asked["filter"][0]) == [
+    parameters = parse_qs(urlsplit(page.headers["Location"]).query)
+    assert json.loads(parameters["filter"][0]) == [
         {"property": "active", "operator": "eq", "value": True},
         {"property": "ext", "operator": "in", "value": ["1002", "1003"]},
     ]
-    assert asked["sort"] == ["ext"]
+    assert parameters["sort"] == ["ext"]
     assert names(client.get(page.headers["Location"])) == ["Zoë Čapek", "Ada Marlow"]
 
 
-def test_the_filter_form_takes_words_for_yes_and_no_and_for_emptiness(client, people):
+def test_the_filter_form_accepts_no_and_the_operators_filled_and_empty(client, people):
     assert names(client.get("/account/users?property=active&operator=eq&value=no")) == ["Ben Okafor"]
     assert names(client.get("/account/users?property=cli&operator=filled&value=")) == ["Ada Marlow"]
     assert names(client.get("/account/users?property=cli&operator=empty&value=x")) == [
@@ -172,7 +175,7 @@ def test_the_filter_form_takes_words_for_yes_and_no_and_for_emptiness(client, pe
     ]
 
 
-def test_times_are_asked_for_and_shown_in_the_display_zone(client, fill, monkeypatch):
+def test_times_are_filtered_and_shown_in_the_display_zone(client, fill, monkeypatch):
     # Half a year later a list shows the year instead of the time.
     monkeypatch.setattr(formats, "today", lambda: date(2026, 7, 3))
     fill("cdrs", cdr(1, calldate="2026-07-01 22:30:00"), cdr(2, calldate="2026-07-01 23:30:00"))
@@ -186,7 +189,7 @@ def test_times_are_asked_for_and_shown_in_the_display_zone(client, fill, monkeyp
     assert 'title="2026-07-01 23:30:00 UTC"' in page.text
 
 
-def test_a_filter_is_taken_off_by_its_chip(client, people):
+def test_a_chip_removes_its_filter(client, people):
     page = client.get(f"/account/users?{by(('active', 'eq', True), ('ext', 'eq', '1002'))}")
     chips = re.findall(r'<a class="chip on" href="([^"]+)"', page.text)
     assert [names(client.get(html.unescape(chip))) for chip in chips] == [
@@ -202,7 +205,7 @@ def test_columns_are_chosen_in_the_url(client, people):
     assert [head.strip() for head in heads] == ["User", "Do not disturb", "Extension"]
 
 
-def test_fields_that_nobody_documented_can_be_shown_filtered_and_sorted(client, fill):
+def test_undocumented_fields_can_be_sorted_and_filtered(client, fill):
     fill("sms/cannedresponses", {"id": 1, "name": "B", "text": "two"}, {"id": 2, "name": "A", "text": "one"})
     page = client.get("/account/sms/cannedresponses?sort=text")
     assert names(page) == ["A", "B"]
@@ -228,7 +231,7 @@ def test_fields_that_nobody_documented_can_be_shown_filtered_and_sorted(client, 
         "sort=ext%22%3B+DROP+TABLE+users",
     ],
 )
-def test_what_cannot_be_asked_is_said_with_a_way_out(client, people, query):
+def test_an_invalid_query_gets_400_with_a_link_to_all_records(client, people, query):
     page = client.get(f"/account/users?{query}")
     assert page.status_code == 400
     assert "This can't be asked" in text(page)
@@ -236,7 +239,7 @@ def test_what_cannot_be_asked_is_said_with_a_way_out(client, people, query):
     assert len(names(client.get("/account/users"))) == 3
 
 
-def test_a_secret_can_not_be_searched_out(client, fill):
+def test_search_does_not_match_secrets(client, fill):
     fill("conferences", {"id": 1, "name": "Monday", "pin": "canary4711", "more": [{"pin": "canary0815"}]})
     fill.item("conferences", {"id": 1, "name": "Monday", "pin": "canary4711", "sip_password": "canaryzz"})
     for q in ("canary", "4711", "0815", "canaryzz"):
@@ -244,7 +247,7 @@ def test_a_secret_can_not_be_searched_out(client, fill):
     assert names(client.get("/account/conferences?q=monday")) == ["Monday"]
 
 
-def test_the_three_kinds_of_emptiness_differ(client, fill, people):
+def test_an_empty_list_states_its_cause(client, fill, people):
     assert "Not mirrored yet" in text(client.get("/account/ivrs"))
     fill("ivrs")
     assert "There are none The platform lists no IVRs" in text(client.get("/account/ivrs"))
@@ -254,7 +257,7 @@ def test_the_three_kinds_of_emptiness_differ(client, fill, people):
     assert "The platform can't be reached" in text(client.get("/account/queues"))
 
 
-def test_history_that_left_the_platform_stays_marked_and_settings_hide(client, fill, people):
+def test_missing_history_is_marked_and_missing_settings_are_hidden(client, fill, people):
     fill("cdrs", cdr(1), cdr(2))
     fill.gone("cdrs", 1)
     fill.gone("users", 2)
@@ -266,14 +269,14 @@ def test_history_that_left_the_platform_stays_marked_and_settings_hide(client, f
     assert names(client.get("/account/users?gone=1")) == ["Ada Marlow", "Ben Okafor", "Zoë Čapek"]
 
 
-def test_the_export_is_of_the_same_question(client, fill):
+def test_the_export_link_has_the_filter_order_and_columns_of_the_list(client, fill):
     fill("cdrs", cdr(1))
     page = client.get(f"/account/cdrs?{by(('type', 'eq', 'I'))}&sort=duration&dir=DESC&columns=src,dst")
     href = html.unescape(re.search(r'href="(/exports/[^"]+)"', page.text)[1])
     assert urlsplit(href).path == "/exports/cdrs.csv"
-    asked = {name: values[0] for name, values in parse_qs(urlsplit(href).query).items()}
-    assert json.loads(asked.pop("filter")) == [{"property": "type", "operator": "eq", "value": "I"}]
-    assert asked == {
+    parameters = {name: values[0] for name, values in parse_qs(urlsplit(href).query).items()}
+    assert json.loads(parameters.pop("filter")) == [{"property": "type", "operator": "eq", "value": "I"}]
+    assert parameters == {
         "sort": "duration",
         "dir": "DESC",
         "columns": "id,calldate,src,dst",
@@ -281,13 +284,13 @@ def test_the_export_is_of_the_same_question(client, fill):
     }
 
 
-def test_codes_show_their_word_and_the_raw_value(client, fill):
+def test_a_code_is_shown_as_word_and_raw_value(client, fill):
     fill("cdrs", cdr(1, type="O", src="1001"))
     row = re.search(r'<tr class="row">(.*?)</tr>', client.get("/account/cdrs").text, re.DOTALL)[1]
     assert 'outbound <code class="raw-code">O</code>' in row
 
 
-def test_records_without_ids_open_by_their_place(client, fill):
+def test_records_without_ids_open_by_their_position(client, fill):
     fill("callmeback/websites", {"url": "https://www.example.com"}, {"url": "https://shop.example.org"})
     page = client.get("/account/callmeback/websites?sort=url")
     assert "https://shop.example.org" in text(client.get("/account/callmeback/websites/2"))

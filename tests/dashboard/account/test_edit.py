@@ -1,4 +1,4 @@
-"""Records of the account changed through the platform, by forms of the catalogue's body fields."""
+"""Edit forms of account records, with the body fields of the catalogue."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import re
 import pytest
 
 from integration.dashboard.account.edit import EDIT_RULES, body_fields
-from tests.dashboard.calls.test_actions import acting, asked, simulator
+from tests.dashboard.calls.test_actions import acting, logged_requests, simulator
 from tests.support.page_text import text
 from tests.support.people import BOB, Member
 
@@ -31,31 +31,31 @@ def members(record) -> set[int]:
 
 
 @pytest.mark.parametrize("collection", EDIT_RULES)
-def test_a_form_has_only_fields_that_the_platform_takes(collection):
+def test_a_form_has_only_fields_that_the_platform_accepts(collection):
     assert set(EDIT_RULES[collection].fields) <= body_fields(collection).keys() | {"name", "color"}
 
 
-def test_who_is_in_a_ring_group_is_ticked_and_sent_alone(acting, simulator, group):
+def test_a_ring_group_form_ticks_members_and_sends_only_ticked_users(acting, simulator, group):
     client = acting.log_in(BOB)
     before = members(record_of(acting, "ringgroups", group))
     page = client.get(f"/account/ringgroups/{group}?edit=1")
     ticked = re.findall(r'name="users" value="(\d+)" checked', page.text)
     assert {int(user) for user in ticked} == before
-    gone = min(before)
-    kept = sorted(before - {gone})
+    removed = min(before)
+    kept = sorted(before - {removed})
     fields = {"name": record_of(acting, "ringgroups", group)["name"], "users": [str(user) for user in kept]}
     record = record_of(acting, "ringgroups", group)
     fields |= {"strategy": record["strategy"], "ring_time": str(record["ring_time"])}
     fields |= {"cli_prefix": "1" if record["cli_prefix"] else ""}
     client.post(f"/account/ringgroups/{group}", **fields)
     assert members(record_of(acting, "ringgroups", group)) == set(kept)
-    assert asked(simulator, "PATCH", f"/ringgroups/{group}")[-1]["status"] == 200
+    assert logged_requests(simulator, "PATCH", f"/ringgroups/{group}")[-1]["status"] == 200
     with acting.mirror_db.read() as connection:
         row = connection.execute("SELECT _item, _doc FROM ringgroups WHERE id = ?", (group,)).fetchone()
     assert json.loads(row["_item"])["users"] == kept
 
 
-def test_a_form_offers_nobody_who_is_gone_and_loses_no_member_whom_nobody_here_knows(acting, group):
+def test_a_form_omits_missing_users_and_keeps_members_without_a_record(acting, group):
     member, *_ = sorted(members(record_of(acting, "ringgroups", group)))
     acting.mirror_db.write(lambda tx: tx.execute("DELETE FROM users WHERE id = ?", (member,)))
     acting.insert("users", id=999, first_name="Gone", _missing_since="2026-01-01 00:00:00")
@@ -80,7 +80,7 @@ def test_an_agent_is_logged_out_of_a_queue_and_stays_a_member(acting):
     assert sum(map(bool, states.values())) == len(users) - 1
 
 
-def test_a_prepared_message_is_made_changed_offered_and_deleted(acting):
+def test_a_canned_response_is_created_changed_offered_and_deleted(acting):
     client = acting.log_in(BOB)
     answer = client.post("/account/sms/cannedresponses", name="Late", text="We are running late.")
     path = answer.url.removeprefix(acting.url)
@@ -92,19 +92,19 @@ def test_a_prepared_message_is_made_changed_offered_and_deleted(acting):
     assert "Ten minutes late." not in client.get("/messages?new=1").text
 
 
-def test_what_the_platform_refuses_stands_at_its_field_with_what_was_entered(acting):
+def test_a_refused_form_marks_the_field_and_keeps_the_entered_text(acting):
     answer = acting.log_in(BOB).post("/account/sms/cannedresponses", name="", text="Kept words")
     assert answer.status_code == 400
     assert "Kept words" in answer.text
     assert 'aria-invalid="true"' in answer.text
 
 
-def test_what_is_no_number_is_not_sent(acting, simulator, group):
-    sent = len(asked(simulator, "PATCH", f"/ringgroups/{group}"))
+def test_text_in_a_number_field_gets_400_and_sends_no_request(acting, simulator, group):
+    sent = len(logged_requests(simulator, "PATCH", f"/ringgroups/{group}"))
     answer = acting.log_in(BOB).post(f"/account/ringgroups/{group}", name="x", ring_time="soon")
     assert answer.status_code == 400
     assert "is a whole number" in answer.text
-    assert len(asked(simulator, "PATCH", f"/ringgroups/{group}")) == sent
+    assert len(logged_requests(simulator, "PATCH", f"/ringgroups/{group}")) == sent
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_what_is_no_number_is_not_sent(acting, simulator, group):
         ("supervisor", "/account/queues/999", 404),
     ],
 )
-def test_only_what_staff_change_has_a_form_and_only_for_supervisors(app, role, path, status):
+def test_only_supervisors_get_forms_and_only_for_editable_collections(app, role, path, status):
     client = app.log_in(Member("ann@example.com", role))
     assert client.post(path, name="x").status_code == status
     assert client.get(f"{path}?edit=1").status_code == status

@@ -1,4 +1,4 @@
-"""Every listed collection of the catalogue opens, as list and as record, whatever stands in it."""
+"""Every listed collection opens as list and as record, with any content."""
 
 from __future__ import annotations
 
@@ -27,8 +27,11 @@ XSS = (
 
 @pytest.fixture(scope="module")
 def sites(tmp_path_factory):
-    """`sites(record_of)`: a client of a dashboard where every collection has a record `record_of(resource)`,
-    as listed and by its own path. Started once for each."""
+    """`sites(record_of)`: client of a dashboard with one record of each collection.
+
+    `record_of(resource)` makes the record, stored as listed and as a single record. With None the mirror is
+    empty. Each dashboard starts once.
+    """
     with ExitStack() as stack:
 
         @cache
@@ -58,36 +61,36 @@ def secretive(of):
     }
 
 
-def test_every_collection_has_its_place_in_a_group():
+def test_every_collection_belongs_to_a_group():
     assert [shelf.collection for shelf in SECTIONS.values() if shelf.group not in GROUP_DESCRIPTIONS] == []
     assert {of.collection for of in LISTED} == set(SECTIONS)
 
 
-def test_the_overview_names_and_links_every_collection_with_what_is_here(client, fill):
+def test_the_overview_links_every_collection_with_its_age_and_count(client, fill):
     fill("users", complete_record(_of("users"), number=1), complete_record(_of("users"), number=2))
     fill("faxes")
     fill.failed("chats", "the platform answered 403")
     page = client.get("/account")
     links = re.findall(r'<li><a href="(/account/[^"]+)">(.*?)</a></li>', page.text, re.DOTALL)
     assert {link for link, _ in links} == {f"/account/{of.collection}" for of in LISTED}
-    said = {link: " ".join(re.sub(r"<[^>]*>", " ", words).split()) for link, words in links}
-    assert said["/account/users"].startswith("Users")
-    assert said["/account/users"].endswith("ago 2")
-    assert said["/account/faxes"].endswith("ago 0")
-    assert said["/account/ivrs"] == "IVRs not mirrored yet —"
-    assert said["/account/chats"] == "Chats could not be read —"
+    texts = {link: " ".join(re.sub(r"<[^>]*>", " ", words).split()) for link, words in links}
+    assert texts["/account/users"].startswith("Users")
+    assert texts["/account/users"].endswith("ago 2")
+    assert texts["/account/faxes"].endswith("ago 0")
+    assert texts["/account/ivrs"] == "IVRs not mirrored yet —"
+    assert texts["/account/chats"] == "Chats could not be read —"
     assert f"2 of {len(LISTED)} collections are mirrored" in text(page)
 
 
 @every
-def test_it_opens_empty(sites, of):
+def test_an_unmirrored_collection_opens(sites, of):
     page = sites(None).get(f"/account/{of.collection}")
     assert page.status_code == 200
     assert "Not mirrored yet" in text(page)
 
 
 @every
-def test_it_opens_as_list_and_as_record_with_every_field(sites, of):
+def test_a_collection_opens_as_list_and_as_record_with_every_field(sites, of):
     client, record = sites(complete_record), complete_record(of)
     listed = client.get(f"/account/{of.collection}")
     shown = client.get(path_of(of) if of.collection != "me" else "/account/me")
@@ -100,7 +103,7 @@ def test_it_opens_as_list_and_as_record_with_every_field(sites, of):
 
 
 @every
-def test_what_a_record_holds_is_escaped_everywhere(sites, of):
+def test_values_of_records_are_escaped_on_every_page(sites, of):
     client = sites(hostile)
     for path in (
         "/account",
@@ -116,7 +119,7 @@ def test_what_a_record_holds_is_escaped_everywhere(sites, of):
 
 
 @every
-def test_no_secret_is_on_any_page(sites, of):
+def test_no_page_shows_a_secret(sites, of):
     client = sites(secretive)
     for path in (f"/account/{of.collection}", path_of(of) if of.collection != "me" else "/account/me"):
         page = client.get(path)
@@ -125,7 +128,7 @@ def test_no_secret_is_on_any_page(sites, of):
 
 
 @every
-def test_every_field_can_be_sorted_by(sites, of):
+def test_a_list_can_be_sorted_by_every_field(sites, of):
     if of.collection == "me":
         return
     client = sites(complete_record)

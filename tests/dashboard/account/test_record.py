@@ -1,4 +1,4 @@
-"""A record's page: every field read as people read it, and what it belongs to."""
+"""Page of a record: formatted fields and related records."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.exhaustive
 
 
 def field(page, name: str) -> str:
-    """The words of one field's value."""
+    """Text of a field's value."""
     assert page.status_code == 200, page.text[:300]
     found = re.search(
         rf'<dd>((?:(?!<dd).)*?)</dd><dd class="hint"><code>{re.escape(name)}</code>', page.text, re.DOTALL
@@ -25,6 +25,7 @@ def field(page, name: str) -> str:
 
 
 def markup(page, name: str) -> str:
+    """HTML of a field's value."""
     found = re.search(
         rf'<dd>((?:(?!<dd).)*?)</dd><dd class="hint"><code>{re.escape(name)}</code>', page.text, re.DOTALL
     )
@@ -33,7 +34,7 @@ def markup(page, name: str) -> str:
 
 @pytest.fixture
 def office(fill):
-    """Two users, a ring group, a queue, numbers, and a call of one of them."""
+    """Two users, a ring group, a queue, a number and a CDR."""
     fill(
         "users",
         {"id": 1000001, "first_name": "Ada", "last_name": "Marlow", "ext": "1001", "roles": ["ROLE_ADMIN"]},
@@ -67,7 +68,7 @@ def office(fill):
     )  # fmt: skip
 
 
-def test_values_read_as_people_read_them(client, office):
+def test_values_are_formatted_by_their_meaning(client, office):
     call, user = client.get("/account/cdrs/7"), client.get("/account/users/1000001")
     assert field(call, "duration") == "1:02:03"
     assert field(call, "billsec") == "0:00"
@@ -85,7 +86,7 @@ def test_values_read_as_people_read_them(client, office):
     assert field(user, "fm_targets") == "07700 900123"
 
 
-def test_ids_are_names_that_lead_to_their_records(client, office):
+def test_ids_are_shown_as_names_that_link_to_their_records(client, office):
     call = client.get("/account/cdrs/7")
     assert '<a class="link" href="/account/users/1000001" title="1000001">Ada Marlow</a>' in markup(
         call, "user_id"
@@ -105,14 +106,14 @@ def test_members_are_listed_by_name_and_unknown_ones_by_id(client, office):
     assert field(client.get("/account/queues/80101"), "users") == "Ben Okafor (off) 1000002"
 
 
-def test_a_destination_is_what_its_type_says(client, office):
+def test_a_destination_links_to_the_record_of_its_type(client, office):
     user = client.get("/account/users/1000001")
     assert field(user, "final_dst_type") == "ring group R"
     assert 'href="/account/ringgroups/80001"' in markup(user, "final_dst_id")
     assert 'href="/account/ringgroups/80001"' in markup(client.get("/account/ddis/4001"), "target_id")
 
 
-def test_what_refers_to_a_record_is_beside_it(client, office):
+def test_a_record_lists_the_records_that_refer_to_it(client, office):
     user = text(client.get("/account/users/1000001"))
     assert "Ring groups Sales" in user
     assert "Queues Service line" not in user
@@ -122,7 +123,7 @@ def test_what_refers_to_a_record_is_beside_it(client, office):
     assert 'href="/account/cdrs/7"' in listed.text
 
 
-def test_a_code_has_the_word_of_the_catalogue_until_a_dictionary_tells_better(client, fill, office):
+def test_a_code_has_the_word_of_the_dictionary_or_else_of_the_catalogue(client, fill, office):
     assert field(client.get("/account/cdrs/7"), "type") == "outbound O"
     assert field(client.get("/account/users/1000001"), "fm_strategy") == "hunt H"
     entries = (
@@ -135,14 +136,14 @@ def test_a_code_has_the_word_of_the_catalogue_until_a_dictionary_tells_better(cl
     assert 'Going out &lt;b&gt; <code class="raw-code">O</code>' in row
 
 
-def test_a_secret_is_told_as_set_and_nothing_more(client, office):
+def test_a_secret_is_shown_as_hidden(client, office):
     page = client.get("/account/users/1000001")
     assert field(page, "vm_pin") == "•••• hidden"
     assert '"vm_pin": null' in html.unescape(page.text)
     assert "0001" not in re.sub(r"100000\d|80001", "", page.text)
 
 
-def test_a_secret_deep_within_what_nobody_knows_is_not_shown(client, fill):
+def test_a_secret_nested_in_an_undocumented_field_is_not_shown(client, fill):
     deep = {"a": [{"b": {"c": [{"d": {"pin": "canary", "kept": "seen"}}]}}]}
     fill("contacts", {"id": 3, "odd": [{"phone": {"sip_password": "canary"}}], "deep": deep, "e": 2**70})
     page = client.get("/account/contacts/3")
@@ -160,7 +161,7 @@ def test_the_raw_record_is_as_received(client, fill):
     assert list(json.loads(raw)) == list(record)
 
 
-def test_numbers_that_no_double_holds_stay_as_they_came(app, client, fill):
+def test_numbers_beyond_double_precision_are_shown_as_received(app, client, fill):
     fill("contacts", {"id": 3})
     exact = '{"id":3,"big":123456789012345678901234567890,"long":0.12345678901234567890123}'
     app.mirror_db.write(lambda tx: tx.execute("UPDATE contacts SET _doc = ? WHERE id = 3", (exact,)))
@@ -169,7 +170,7 @@ def test_numbers_that_no_double_holds_stay_as_they_came(app, client, fill):
     assert "0.12345678901234567890123" in page.text
 
 
-def test_a_record_that_is_no_json_to_sqlite_is_shown_and_searched_around(app, client, fill):
+def test_a_record_that_sqlite_cannot_parse_is_shown_and_does_not_break_search(app, client, fill):
     fill("contacts", {"id": 3, "company": "Lantern"}, {"id": 4, "company": "Lantern"})
     odd = '{"id":3,"company":"Lantern","rate":NaN}'
     app.mirror_db.write(lambda tx: tx.execute("UPDATE contacts SET _doc = ? WHERE id = 3", (odd,)))
@@ -177,7 +178,7 @@ def test_a_record_that_is_no_json_to_sqlite_is_shown_and_searched_around(app, cl
     assert client.get("/account/contacts?q=lantern").status_code == 200
 
 
-def test_a_record_tells_when_it_was_seen_and_when_it_left(client, fill, office):
+def test_a_record_shows_when_it_was_first_seen_and_since_when_it_is_missing(client, fill, office):
     assert "First seen Mon 2 Nov 2026, 09:15:00 GMT" in text(client.get("/account/cdrs/7"))
     fill.gone("users", 1000002)
     page = text(client.get("/account/users/1000002"))
@@ -185,7 +186,7 @@ def test_a_record_tells_when_it_was_seen_and_when_it_left(client, fill, office):
     assert "Missing since Tue 3 Nov 2026, 10:00:00 GMT" in page
 
 
-def test_me_is_one_record_at_its_own_path(client, fill):
+def test_me_is_a_single_record_at_its_own_path(client, fill):
     assert "Not mirrored yet" in text(client.get("/account/me"))
     fill("me", {"id": 1000001, "email": "ada@example.com", "balance": 48.2, "currency_iso": "GBP"})
     page = client.get("/account/me")
@@ -202,11 +203,11 @@ def test_me_is_one_record_at_its_own_path(client, fill):
         "/account/_meta", "/account/callmeback/websites/99",
     ],
 )  # fmt: skip
-def test_what_is_not_there_is_not_found(client, office, path):
+def test_an_unknown_collection_or_record_gets_404(client, office, path):
     assert client.get(path).status_code == 404
 
 
-def test_a_collection_wins_over_a_record_of_the_same_path(client, fill):
+def test_a_collection_takes_precedence_over_a_record_of_the_same_path(client, fill):
     fill("ddis", {"id": "calltracking", "e164": "442079460100"}, {"id": "a/b", "e164": "442079460101"})
     assert "Numbers under call tracking" in text(client.get("/account/ddis/calltracking"))
     assert "020 7946 0101" in text(client.get("/account/ddis/a%2Fb"))

@@ -1,4 +1,4 @@
-"""Who sees what: collections by role, own records where `agents_see` says so, exports by right."""
+"""Visible collections by role, records by `agents_see`, exports by right."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OPEN_TO_AGENTS = {
 
 
 @pytest.mark.parametrize("role", ["viewer", "agent", "supervisor", "admin"])
-def test_each_role_opens_what_is_meant_for_it_and_nothing_else(app, fill, role):
+def test_each_role_opens_its_collections_and_gets_403_for_others(app, fill, role):
     for of in LISTED:
         fill(of.collection, complete_record(of))
     client = app.log_in(Member("ann@example.com", role))
@@ -34,7 +34,7 @@ def test_each_role_opens_what_is_meant_for_it_and_nothing_else(app, fill, role):
         assert (f'href="/account/{collection}"' in overview) == (everything or collection in OPEN_TO_AGENTS)
 
 
-def test_nobody_enters_without_a_login(app):
+def test_account_pages_need_a_login(app):
     for path in ("/account", "/account/users", "/account/users/1", "/account/me"):
         answer = requests.get(app.url + path, allow_redirects=False, timeout=30)
         assert answer.status_code in (302, 401), path
@@ -58,7 +58,7 @@ def colleague(fill):
     )
 
 
-def test_a_colleagues_own_settings_and_raw_records_are_for_supervisors(app, colleague):
+def test_agents_see_no_personal_settings_or_raw_records_of_colleagues(app, colleague):
     agent, supervisor = app.log_in(ERIN), app.log_in(BOB)
     assert "07700 900123" in text(supervisor.get("/account/users/1"))
     assert "07700 900124" in text(supervisor.get("/account/users/1"))
@@ -70,7 +70,7 @@ def test_a_colleagues_own_settings_and_raw_records_are_for_supervisors(app, coll
         assert hidden not in agent.get("/account/users?columns=mobile,fm_targets").text
 
 
-def test_what_an_agent_may_not_see_they_can_not_search_filter_or_sort_out(app, colleague):
+def test_agents_cannot_search_filter_or_sort_by_hidden_fields(app, colleague):
     agent, supervisor = app.log_in(ERIN), app.log_in(BOB)
     for q in ("900123", "900124", "homeward"):
         assert names(supervisor.get(f"/account/users?q={q}")) == ["Ada Marlow"], q
@@ -83,7 +83,7 @@ def test_what_an_agent_may_not_see_they_can_not_search_filter_or_sort_out(app, c
         assert agent.get(f"/account/users?{query}").status_code == 400, query
 
 
-def test_links_lead_only_where_one_may_go(app, fill):
+def test_a_name_is_a_link_only_if_the_role_may_open_it(app, fill):
     fill("ivrs", {"id": 5, "name": "Main menu"})
     fill("queues", {"id": 80101, "name": "Service", "post_call_ivr_id": 5})
     assert 'href="/account/ivrs/5"' in app.log_in(BOB).get("/account/queues/80101").text
@@ -92,12 +92,12 @@ def test_links_lead_only_where_one_may_go(app, fill):
     assert "/account/ivrs" not in page.text
 
 
-def test_the_export_is_offered_to_those_who_may(app, colleague):
+def test_the_export_link_needs_the_right(app, colleague):
     assert "/exports/users.csv" in app.log_in(BOB).get("/account/users").text
     assert "/exports/" not in app.log_in(ERIN).get("/account/users").text
 
 
-def test_agents_who_see_their_own_calls_see_their_own_records(own_calls_only):
+def test_agents_limited_to_own_calls_see_only_own_records(own_calls_only):
     fill = Filling(own_calls_only)
     fill(
         "users",
@@ -127,7 +127,7 @@ def test_agents_who_see_their_own_calls_see_their_own_records(own_calls_only):
     assert names(agent.get("/account/users")) == ["Ada M", "Ben"]
 
 
-def test_counts_of_others_are_not_told_to_those_who_see_their_own(own_calls_only):
+def test_agents_limited_to_own_calls_see_no_counts_of_other_users(own_calls_only):
     fill = Filling(own_calls_only)
     fill("users", {"id": 1, "first_name": "Ada"}, {"id": 2, "first_name": "Ben"})
     fill("cdrs", *({"id": number, "user_id": 2, "calldate": AT} for number in range(1, 6)))

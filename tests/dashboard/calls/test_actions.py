@@ -1,4 +1,4 @@
-"""What people do, at a simulated platform: each deed reaches it, once, and says what became of it."""
+"""Actions on calls, messages and contacts, sent to a simulated platform."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.support.people import BOB, CAROL, DAVE, ERIN, Member
 def simulator():
     simulator = Simulator("--seed", "5", "--cdrs", "50", "--no-traffic")
     for _ in range(2):
-        # How many its history has depends on the day of the week.
+        # The number of voicemail messages in its history depends on the day of the week.
         simulator.control("POST", "calls", {"script": "voicemail", "instant": True})
     yield simulator
     simulator.stop()
@@ -26,7 +26,7 @@ def simulator():
 
 @pytest.fixture
 def acting(tmp_path, simulator):
-    """A dashboard whose platform is the simulator, with its people, numbers and prepared messages."""
+    """A dashboard in front of the simulator, with mirrored users and contacts."""
     with running_app(
         tmp_path / "data",
         platform__base_url=simulator.url,
@@ -50,13 +50,13 @@ def people(simulator):
 
 
 @pytest.fixture
-def someone(people):
-    """Who has a phone that is online, and is not the account's administrator."""
+def phone_user(people):
+    """A platform user with an online phone and without administrator rights."""
     return next(person for person in people if person["online"] and not person["is_root"])
 
 
-def asked(simulator, method: str, path: str) -> list[dict]:
-    """Requests the platform got."""
+def logged_requests(simulator, method: str, path: str) -> list[dict]:
+    """Requests that the platform received, with paths that end in `path`."""
     return [
         entry
         for entry in simulator.control("GET", "log")["data"]
@@ -64,21 +64,24 @@ def asked(simulator, method: str, path: str) -> list[dict]:
     ]
 
 
-def talk(simulator, app, someone, until: str = "connected") -> int:
-    """A call from outside with somebody, live at the platform and in the mirror; its leg's id."""
+def talk(simulator, app, phone_user, until: str = "connected") -> int:
+    """Start an inbound call of the user, on platform and in mirror.
+
+    Returns the id of its leg.
+    """
     made = simulator.control(
         "POST",
         "calls",
         {
             "script": "plain_answered",
-            "user": someone["ext"],
+            "user": phone_user["ext"],
             "talk_seconds": 600,
             "until": until,
             "silent": True,
         },
     )
     leg = made["leg_ids"][0]
-    values = {"dst_id": str(someone["id"]), "dst_name": someone["name"]}
+    values = {"dst_id": str(phone_user["id"]), "dst_name": phone_user["name"]}
     app.event("call.ringing", leg, clock.utc_text(), state="RINGING", **values)
     if until == "connected":
         now = clock.utc_text()
@@ -90,11 +93,11 @@ def live_at(app, leg: int) -> dict:
     return app.context.platform.item(f"/calls/{leg}").values
 
 
-# --- steering a call -----------------------------------------------------------------------------------
+# --- call control --------------------------------------------------------------------------------------
 
 
-def test_hanging_up_ends_the_call_at_the_platform_and_is_journaled(acting, simulator, someone):
-    leg = talk(simulator, acting, someone)
+def test_hanging_up_ends_the_call_on_the_platform_and_is_in_the_write_log(acting, simulator, phone_user):
+    leg = talk(simulator, acting, phone_user)
     client = acting.log_in(BOB)
     page = client.get(f"/calls/{leg}")
     assert "End the call with 07700 900101 , talking for 0:0" in text(page)
@@ -111,36 +114,36 @@ def test_hanging_up_ends_the_call_at_the_platform_and_is_journaled(acting, simul
     assert row["who"] == BOB.email
 
 
-def test_a_call_is_passed_on_to_somebody_of_the_list_or_to_a_number(acting, simulator, someone, people):
+def test_a_call_is_transferred_to_a_listed_user_or_to_a_number(acting, simulator, phone_user, people):
     client = acting.log_in(BOB)
-    other = next(person for person in people if person["id"] != someone["id"] and person["online"])
-    leg = talk(simulator, acting, someone)
+    other = next(person for person in people if person["id"] != phone_user["id"] and person["online"])
+    leg = talk(simulator, acting, phone_user)
     assert f'<option value="{other["ext"]}">' in client.get(f"/calls/{leg}/beside").text
     assert client.post(f"/calls/{leg}/transfer", to=other["ext"], follow=False).status_code == 303
-    leg = talk(simulator, acting, someone)
+    leg = talk(simulator, acting, phone_user)
     answer = client.post(f"/calls/{leg}/transfer", number="07700 900555", follow=False)
     assert answer.status_code == 303, answer.text
-    assert asked(simulator, "PATCH", f"/calls/{leg}")
+    assert logged_requests(simulator, "PATCH", f"/calls/{leg}")
 
 
-def test_a_transfer_to_nobody_is_refused_before_the_platform_is_asked(acting, simulator, someone):
-    leg = talk(simulator, acting, someone)
+def test_a_transfer_without_destination_gets_400_and_sends_no_request(acting, simulator, phone_user):
+    leg = talk(simulator, acting, phone_user)
     answer = acting.log_in(BOB).post(f"/calls/{leg}/transfer", to="", number="")
     assert answer.status_code == 400
     assert "Choose a person or write a number" in text(answer)
-    assert not asked(simulator, "PATCH", f"/calls/{leg}")
+    assert not logged_requests(simulator, "PATCH", f"/calls/{leg}")
 
 
-def test_a_ringing_call_is_answered_by_whom_it_rings(acting, simulator, someone):
-    leg = talk(simulator, acting, someone, until="ringing")
-    client = acting.log_in(CAROL.as_user(someone["id"]))
+def test_a_ringing_call_is_answered_by_the_user_whose_phone_rings(acting, simulator, phone_user):
+    leg = talk(simulator, acting, phone_user, until="ringing")
+    client = acting.log_in(CAROL.as_user(phone_user["id"]))
     assert f'action="/calls/{leg}/answer"' in client.get(f"/calls/{leg}/beside").text
     assert client.post(f"/calls/{leg}/answer", follow=False).status_code == 303
     assert live_at(acting, leg)["state"] == "CONNECTED"
 
 
-def test_recording_is_begun_and_paused(acting, simulator, someone):
-    leg = talk(simulator, acting, someone)
+def test_recording_is_started_paused_and_resumed(acting, simulator, phone_user):
+    leg = talk(simulator, acting, phone_user)
     client = acting.log_in(BOB)
     assert "Pause recording" not in text(client.get(f"/calls/{leg}/beside"))
     for word, letter in (("start", "A"), ("pause", "P"), ("resume", "A")):
@@ -150,35 +153,35 @@ def test_recording_is_begun_and_paused(acting, simulator, someone):
     assert client.post(f"/calls/{leg}/record", state="other").status_code == 400
 
 
-def test_a_label_of_a_live_call_is_kept_here_and_told_to_the_platform(acting, simulator, someone):
-    leg = talk(simulator, acting, someone)
+def test_a_label_of_a_live_call_is_stored_and_sent_to_the_platform(acting, simulator, phone_user):
+    leg = talk(simulator, acting, phone_user)
     assert acting.log_in(ERIN).post(f"/calls/{leg}/labels", label="Order").status_code == 200
     with acting.app_db.read() as connection:
         assert notes.list_labels(connection, [leg]) == ["Order"]
-    assert asked(simulator, "PATCH", f"/calls/{leg}")
+    assert logged_requests(simulator, "PATCH", f"/calls/{leg}")
 
 
 @pytest.mark.parametrize("action", ["hangup", "transfer", "record", "answer"])
-def test_agents_steer_their_own_calls_only_and_viewers_none(acting, simulator, someone, people, action):
-    leg = talk(simulator, acting, someone)
-    stranger = next(person for person in people if person["id"] != someone["id"])
-    for role, user in (("viewer", someone["id"]), ("agent", stranger["id"]), ("agent", None)):
+def test_agents_control_only_their_own_calls_and_viewers_none(acting, simulator, phone_user, people, action):
+    leg = talk(simulator, acting, phone_user)
+    stranger = next(person for person in people if person["id"] != phone_user["id"])
+    for role, user in (("viewer", phone_user["id"]), ("agent", stranger["id"]), ("agent", None)):
         client = acting.log_in(Member("ann@example.com", role, user))
         assert client.post(f"/calls/{leg}/{action}", state="start", to="1").status_code == 403
         assert f'action="/calls/{leg}/{action}"' not in client.get(f"/calls/{leg}/beside").text
     assert live_at(acting, leg)["state"] == "CONNECTED"
 
 
-def test_no_deed_goes_without_the_proof_against_forged_requests(acting, simulator, someone):
-    leg = talk(simulator, acting, someone)
+def test_every_action_needs_the_csrf_token(acting, simulator, phone_user):
+    leg = talk(simulator, acting, phone_user)
     client = acting.log_in()
     for path in (f"/calls/{leg}/hangup", f"/calls/{leg}/transfer", "/dial", "/messages", "/contacts"):
         assert client.post(path, csrf=False, to="1001", message="x").status_code == 403
     assert live_at(acting, leg)["state"] == "CONNECTED"
 
 
-def test_a_call_that_is_over_can_not_be_steered(acting, simulator, someone):
-    leg = talk(simulator, acting, someone)
+def test_an_ended_call_cannot_be_controlled(acting, simulator, phone_user):
+    leg = talk(simulator, acting, phone_user)
     acting.event("call.hangup", leg, clock.utc_text(), state="HANGUP")
     client = acting.log_in(BOB)
     answer = client.post(f"/calls/{leg}/hangup")
@@ -190,58 +193,58 @@ def test_a_call_that_is_over_can_not_be_steered(acting, simulator, someone):
 # --- placing a call ------------------------------------------------------------------------------------
 
 
-def test_a_call_is_placed_from_ones_own_phone_and_only_once(acting, simulator, someone):
-    client = acting.log_in(CAROL.as_user(someone["id"]))
-    before = len(asked(simulator, "POST", "/calls"))
+def test_a_call_is_placed_from_the_users_own_phone_and_once_per_form(acting, simulator, phone_user):
+    client = acting.log_in(CAROL.as_user(phone_user["id"]))
+    before = len(logged_requests(simulator, "POST", "/calls"))
     for _ in range(2):
         answer = client.post("/dial", to="07700 900123", once="the same form", follow=False)
         assert answer.status_code == 303, answer.text
-    assert len(asked(simulator, "POST", "/calls")) == before + 1
+    assert len(logged_requests(simulator, "POST", "/calls")) == before + 1
     with acting.app_db.read() as connection:
         body = connection.execute("SELECT body FROM journal ORDER BY id DESC").fetchone()["body"]
-    assert body == f'{{"to":"447700900123","from":"{someone["id"]}"}}'
+    assert body == f'{{"to":"447700900123","from":"{phone_user["id"]}"}}'
 
 
-def test_a_persons_phone_is_known_by_their_address(acting, simulator, someone):
-    token = acting.make_token(Member(someone["email"], "agent"))
+def test_a_dashboard_user_has_the_phone_of_the_platform_user_with_their_email(acting, simulator, phone_user):
+    token = acting.make_token(Member(phone_user["email"], "agent"))
     client = Browser(acting.url, token)
     assert client.post("/dial", to="07700 900124", follow=False).status_code == 303
 
 
-def test_what_the_platform_refuses_is_said_in_its_words_and_may_be_repeated(acting, simulator, people):
+def test_a_refused_call_shows_the_platforms_message_and_can_be_repeated(acting, simulator, people):
     offline = next(person for person in people if not person["online"])
     client = acting.log_in(CAROL.as_user(offline["id"]))
     for _ in range(2):
-        answer = client.post("/dial", to="07700 900125", once="again")
+        answer = client.post("/dial", to="07700 900125", once="the same form")
         assert answer.status_code == 412
         assert "Unable to make a call with no VoIP clients registered" in text(answer)
         assert 'value="07700 900125"' in answer.text
 
 
-def test_who_has_no_phone_is_asked_or_told(acting, someone):
+def test_a_user_without_phone_gets_a_message_or_chooses_one(acting, phone_user):
     agent = acting.log_in(ERIN)
     assert "No phone of yours is known" in text(agent.post("/dial", to="07700 900126"))
     boss = acting.log_in(BOB)
-    asked_first = boss.post("/dial", to="07700 900126", follow=False)
-    assert asked_first.headers["Location"] == "/dial?to=447700900126"
-    chosen = boss.post("/dial", to="07700 900126", phone=str(someone["id"]), follow=False)
+    redirect = boss.post("/dial", to="07700 900126", follow=False)
+    assert redirect.headers["Location"] == "/dial?to=447700900126"
+    chosen = boss.post("/dial", to="07700 900126", phone=str(phone_user["id"]), follow=False)
     assert chosen.status_code == 303
-    assert f'value="{someone["id"]}" selected' in boss.get("/dial").text
+    assert f'value="{phone_user["id"]}" selected' in boss.get("/dial").text
 
 
-def test_agents_do_not_choose_another_phone(acting, simulator, someone, people):
-    other = next(person for person in people if person["online"] and person["id"] != someone["id"])
-    client = acting.log_in(CAROL.as_user(someone["id"]))
+def test_agents_cannot_choose_another_phone(acting, simulator, phone_user, people):
+    other = next(person for person in people if person["online"] and person["id"] != phone_user["id"])
+    client = acting.log_in(CAROL.as_user(phone_user["id"]))
     client.post("/dial", to="07700 900127", phone=str(other["id"]))
     with acting.app_db.read() as connection:
         body = connection.execute("SELECT body FROM journal ORDER BY id DESC").fetchone()["body"]
-    assert f'"from":"{someone["id"]}"' in body
+    assert f'"from":"{phone_user["id"]}"' in body
 
 
 # --- messages and contacts -----------------------------------------------------------------------------
 
 
-def test_a_message_is_sent_and_stands_in_its_thread(acting, simulator):
+def test_a_message_is_sent_and_shown_in_its_thread(acting, simulator):
     client = acting.log_in(ERIN)
     with acting.mirror_db.read() as connection:
         line = connection.execute("SELECT e164 FROM ddis WHERE sms_enabled = 1").fetchone()["e164"]
@@ -255,7 +258,7 @@ def test_a_message_is_sent_and_stands_in_its_thread(acting, simulator):
     )
 
 
-def test_a_prepared_message_is_sent_where_nothing_was_written(acting):
+def test_a_canned_response_is_sent_if_the_text_is_empty(acting):
     client = acting.log_in(ERIN)
     with acting.mirror_db.read() as connection:
         row = connection.execute("SELECT id, _doc ->> '$.text' AS text FROM sms_cannedresponses").fetchone()
@@ -264,7 +267,7 @@ def test_a_prepared_message_is_sent_where_nothing_was_written(acting):
     assert row["text"] in text(answer)
 
 
-def test_a_message_that_can_not_be_sent_is_kept_in_the_form(acting):
+def test_a_message_that_cannot_be_sent_stays_in_the_form(acting):
     client = acting.log_in(ERIN)
     empty = client.post("/messages", to="447700900123", message=" ")
     assert empty.status_code == 400
@@ -276,7 +279,7 @@ def test_a_message_that_can_not_be_sent_is_kept_in_the_form(acting):
     assert acting.log_in(DAVE).post("/messages", to="1", message="x").status_code == 403
 
 
-def test_a_contact_is_changed_at_the_platform_and_here(acting):
+def test_a_contact_is_changed_on_the_platform_and_in_the_mirror(acting):
     client = acting.log_in(ERIN)
     with acting.mirror_db.read() as connection:
         row = connection.execute("SELECT id, first_name FROM contacts ORDER BY id").fetchone()
@@ -285,10 +288,10 @@ def test_a_contact_is_changed_at_the_platform_and_here(acting):
     assert acting.context.platform.item(f"/contacts/{row['id']}").values["first_name"] == "Renamed"
     with acting.app_db.read() as connection:
         body = connection.execute("SELECT body FROM journal ORDER BY id DESC").fetchone()["body"]
-    assert body == '{"first_name":"Renamed","email":"new@example.org"}'  # nothing that was not changed
+    assert body == '{"first_name":"Renamed","email":"new@example.org"}'  # only changed fields
 
 
-def test_a_contacts_mistake_is_shown_at_its_field(acting):
+def test_an_invalid_contact_shows_the_error_at_its_field(acting):
     client = acting.log_in(ERIN)
     answer = client.post("/contacts", mobile="07700 900778")
     assert answer.status_code == 400
@@ -296,7 +299,7 @@ def test_a_contacts_mistake_is_shown_at_its_field(acting):
     assert '<span class="error">' in answer.text
 
 
-def test_a_contact_is_made_of_a_number(acting):
+def test_a_contact_is_created_from_a_number(acting):
     client = acting.log_in(ERIN)
     page = client.get("/contacts/of/447700900777")
     assert 'name="tel" value="+447700900777"' in page.text
@@ -305,17 +308,17 @@ def test_a_contact_is_made_of_a_number(acting):
     assert "Nora" in text(client.get("/contacts/of/447700900777"))
 
 
-def test_the_platforms_labels_are_proposed(acting, simulator, someone):
+def test_labels_of_the_platform_are_suggested(acting, simulator, phone_user):
     found = acting.context.platform.page("calllabels").records
     acting.mirror_db.write(
         lambda tx: upsert(tx, get_resource("calllabels"), found, source="sync", requested_at=clock.utc_text())
     )
-    leg = talk(simulator, acting, someone)
+    leg = talk(simulator, acting, phone_user)
     page = acting.log_in(ERIN).get(f"/calls/{leg}/beside").text
     assert f'<option value="{found[0].values["name"]}">' in page
 
 
-def test_a_contact_is_deleted_after_being_named(acting):
+def test_a_contact_is_deleted_after_a_confirmation(acting):
     client = acting.log_in(ERIN)
     with acting.mirror_db.read() as connection:
         number = connection.execute("SELECT max(id) FROM contacts").fetchone()[0]
@@ -325,7 +328,7 @@ def test_a_contact_is_deleted_after_being_named(acting):
     assert client.get(f"/contacts/{number}").status_code == 404
 
 
-def test_a_voice_message_is_heard_here_and_on_the_platform(acting):
+def test_a_voicemail_message_is_marked_as_played_here_and_on_the_platform(acting):
     client = acting.log_in(ERIN)
     sql = "UPDATE voicemessages SET is_new = 0, folder = 2 WHERE id = (SELECT max(id) FROM voicemessages)"
     acting.mirror_db.write(lambda tx: tx.execute(sql))
@@ -340,7 +343,7 @@ def test_a_voice_message_is_heard_here_and_on_the_platform(acting):
     assert not row["is_new"]
 
 
-def test_a_message_is_heard_here_where_the_platform_does_not_tell_how(app):
+def test_a_voicemail_message_is_marked_as_played_only_here_without_a_known_folder(app):
     app.insert("voicemessages", id=3, caller="447700900101", origtime=clock.utc_text(), duration=9, is_new=1)
     client = app.log_in(ERIN)
     client.post("/voicemail/3/heard")

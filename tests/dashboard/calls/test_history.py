@@ -1,4 +1,4 @@
-"""The history: search, filters, paging, time zone."""
+"""Call history: search, filters, paging and time zone."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_punctuation_alone_is_searched_as_text(client, text):
     assert call_ids(answer) == []
 
 
-def test_a_name_that_changed_is_found_by_the_new_one_only(app, client):
+def test_a_changed_name_is_found_by_the_new_name_only(app, client):
     app.call(1, ago(hours=1), party_name="Old Name")
     assert call_ids(client.get("/calls?q=old")) == [1]
     app.mirror_db.write(lambda tx: tx.execute("UPDATE _calls SET party_name = 'New Name' WHERE id = 1"))
@@ -62,7 +62,7 @@ def test_a_name_that_changed_is_found_by_the_new_one_only(app, client):
     assert call_ids(client.get("/calls?q=new")) == [1]
 
 
-def test_a_fragment_that_everyone_has_still_finds_all(app, client, monkeypatch):
+def test_a_fragment_with_more_matches_than_the_index_limit_finds_all_calls(app, client, monkeypatch):
     monkeypatch.setattr("integration.mirror.page_queries.history.MAX_INDEXED_MATCHES", 2)
     for number in range(1, 6):
         app.call(number, ago(hours=number), party_name=f"Common {number}")
@@ -71,12 +71,12 @@ def test_a_fragment_that_everyone_has_still_finds_all(app, client, monkeypatch):
 
 
 @pytest.mark.parametrize("odd", ['"', "%", "_", "' OR 1=1", "a AND", "*", "NEAR(", "\\", "(", "🦊"])
-def test_what_is_special_to_the_search_engine_is_only_text(app, client, odd):
+def test_special_characters_of_the_search_engine_are_searched_as_text(app, client, odd):
     app.call(1, ago(hours=1), party_name="Plain")
     assert call_ids(client.get(f"/calls?q={quote(odd)}")) == []
 
 
-def test_paging_shows_every_call_once_though_calls_arrive_meanwhile(app, client):
+def test_paging_shows_every_call_once_while_calls_arrive(app, client):
     same_second = ago(hours=3)
     for number in range(1, 131):
         app.call(number, same_second if number > 40 else ago(hours=4, seconds=number))
@@ -91,7 +91,7 @@ def test_paging_shows_every_call_once_though_calls_arrive_meanwhile(app, client)
     assert seen[:90] == list(range(130, 40, -1))
 
 
-def test_going_back_a_page_shows_the_same_rows(app, client):
+def test_the_previous_page_shows_the_same_rows(app, client):
     for number in range(1, 121):
         app.call(number, ago(hours=1, seconds=number))
     first = client.get("/calls")
@@ -118,7 +118,7 @@ def test_going_back_a_page_shows_the_same_rows(app, client):
         ("q=bakery&direction=in", [1]),
     ],
 )
-def test_each_filter_is_in_the_address_and_narrows(app, client, query, found):
+def test_each_filter_of_the_url_narrows_the_list(app, client, query, found):
     app.call(1, ago(hours=1), party_name="Corner Bakery")
     app.call(2, ago(hours=2), direction="out", user_id=1000002, talk_seconds=240, recordings=1)
     app.call(3, ago(hours=3), outcome="missed", talk_seconds=None)
@@ -127,14 +127,14 @@ def test_each_filter_is_in_the_address_and_narrows(app, client, query, found):
     assert call_ids(client.get(f"/calls?{query}")) == found
 
 
-def test_a_chip_keeps_the_rest_of_the_view(app, client):
+def test_a_chip_keeps_the_other_filters(app, client):
     app.call(1, ago(hours=1))
     page = client.get("/calls?q=7700&range=all&direction=in").text
     chip = re.search(r'href="([^"]+)"[^>]*>Recorded</a>', page)[1].replace("&amp;", "&")
     assert {"q=7700", "range=all", "direction=in", "recorded=1"} <= set(chip.partition("?")[2].split("&"))
 
 
-def test_nonsense_in_the_address_is_left_out(app, client):
+def test_invalid_parameters_are_ignored(app, client):
     app.call(1, ago(hours=1))
     query = (
         "range=soon&from=2026-99-99&person=x&min=-1&direction=up&outcome=x&before=zz&after=1.x&to=9999-12-31"
@@ -143,18 +143,18 @@ def test_nonsense_in_the_address_is_left_out(app, client):
     assert call_ids(client.get("/calls?before=2026-01-01T00:00:00.²")) == [1]
 
 
-def test_the_three_kinds_of_emptiness_differ(app, client):
+def test_an_empty_history_states_its_cause(app, client):
     assert "No calls yet" in text(client.get("/calls"))
     app.call(1, ago(days=20))
     page = client.get("/calls")
     assert "The range hides 1 call." in text(page)
     assert "Search everywhere" in text(page)
-    nobody = text(client.get("/calls?q=nobody&range=all"))
-    assert "No call matches the search" in nobody
-    assert "It hides 1 call of this one." in nobody
+    unmatched = text(client.get("/calls?q=nobody&range=all"))
+    assert "No call matches the search" in unmatched
+    assert "It hides 1 call of this one." in unmatched
 
 
-def test_days_are_those_of_the_display_zone_and_their_sums_are_the_total(app, client):
+def test_days_follow_the_display_zone_and_add_up_to_the_total(app, client):
     # Clocks go back in London on 25 October 2026 at 01:00 UTC: that day has 25 hours.
     moment, number = datetime(2026, 10, 24, 0, 30, tzinfo=UTC), 0
     while moment < datetime(2026, 10, 27, tzinfo=UTC):
@@ -179,17 +179,17 @@ def test_times_are_shown_in_the_display_zone(app, client):
     assert "09:15" not in page
 
 
-def test_the_export_is_asked_for_by_the_parameters_of_the_page(app, client):
+def test_the_export_link_has_the_parameters_of_the_page(app, client):
     page = client.get("/calls?from=2026-07-01&to=2026-07-01").text
     view = quote("from=2026-07-01&to=2026-07-01", safe="")
     assert f"/exports/call-history.csv?view={view}" in page
 
 
-def test_only_who_may_export_is_offered_it(app):
+def test_the_export_link_needs_the_right(app):
     assert "/exports/" not in app.log_in(ERIN).get("/calls").text
 
 
-def test_names_and_numbers_from_outside_are_text_on_the_page(app, client):
+def test_received_names_and_numbers_are_escaped(app, client):
     evil = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>"
     app.call(1, ago(hours=1), party=evil, party_e164=None, party_name=evil, group_name=evil, user_name=evil)
     for path in ("/calls", "/calls/1", "/calls/1/beside", f"/calls?q={quote(evil)}"):
@@ -198,7 +198,7 @@ def test_names_and_numbers_from_outside_are_text_on_the_page(app, client):
         assert "<img src=x" not in page
 
 
-def test_no_page_holds_inline_script_or_style(app, client):
+def test_no_page_has_inline_scripts_or_styles(app, client):
     app.call(1, ago(hours=1))
     for path in ("/", "/missed", "/calls", "/calls/1", "/messages", "/system", "/nowhere"):
         page = client.get(path).text
@@ -217,13 +217,13 @@ def test_no_page_holds_inline_script_or_style(app, client):
         ("end=09:00", [1]),
     ],
 )
-def test_calls_of_a_part_of_the_day_also_over_midnight(app, client, span, found):
+def test_calls_are_filtered_by_hours_also_across_midnight(app, client, span, found):
     for number, clock_time in enumerate(("05:00:00", "12:00:00", "21:00:00"), 1):
         app.call(number, f"2026-07-01 {clock_time}")  # an hour later in London
     assert call_ids(client.get(f"/calls?from=2026-07-01&to=2026-07-01&{span}")) == found
 
 
-def test_what_narrows_the_view_is_named_and_taken_off_one_by_one(app, client):
+def test_active_filters_are_named_and_cleared_by_a_link(app, client):
     app.call(1, ago(hours=1))
     answer = client.get("/calls?range=month&q=x&direction=in&begin=08:00&clock=09:00&min=5")
     assert "Inbound" in text(answer)
@@ -233,7 +233,7 @@ def test_what_narrows_the_view_is_named_and_taken_off_one_by_one(app, client):
     assert cleared[1] == "/calls?q=x&amp;range=month"
 
 
-def test_a_queue_is_named_by_its_name_and_a_cost_that_is_none_narrows_nothing(app, client):
+def test_a_queue_filter_shows_the_queue_name_and_an_invalid_cost_is_ignored(app, client):
     app.call(1, ago(hours=1), group_kind="queue", group_id=12, group_name="Bookings")
     page = client.get("/calls?range=all&group=queue:12&cost=much")
     chips = re.findall(r'class="chip on"[^>]*>([^<]+) <', page.text)
@@ -241,7 +241,7 @@ def test_a_queue_is_named_by_its_name_and_a_cost_that_is_none_narrows_nothing(ap
     assert "1 call" in text(page)
 
 
-def test_labels_stand_in_a_column_filter_and_are_renamed_for_all_calls(app, client):
+def test_labels_are_shown_filtered_searched_renamed_and_removed(app, client):
     for number in (1, 2, 3):
         app.call(number, ago(hours=number))
     app.leg(20, call_id=2)
@@ -258,7 +258,7 @@ def test_labels_stand_in_a_column_filter_and_are_renamed_for_all_calls(app, clie
     assert app.log_in(ERIN).post("/calls/labels", label="Order", to="x").status_code == 403
 
 
-def test_a_call_of_which_no_record_came_within_a_day_says_so(app, client):
+def test_a_call_without_cdr_after_a_day_is_marked(app, client):
     app.call(7, ago(days=2), cdrs=0, sources="webhook")
     app.leg(7)
     assert "no record of it" not in client.get("/calls/7").text

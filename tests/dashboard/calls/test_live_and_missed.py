@@ -1,4 +1,4 @@
-"""Live, Missed, Call: what stands there, who may do what."""
+"""Pages Live, Missed and Call: content and access."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def ago(seconds: float) -> str:
 
 @pytest.fixture
 def missed(app):
-    """One missed caller on the list."""
+    """Item of the call-back list: one missed caller."""
     app.app_db.write(
         lambda tx: tx.execute(
             "INSERT INTO callback_position VALUES (0, '', 0, ?)",
@@ -39,8 +39,8 @@ def missed(app):
     return item
 
 
-def shown(app, topic: str, key: str, person):
-    """What the stream tells this person of a change."""
+def render_events(app, topic: str, key: str, person):
+    """Events that the live stream sends this dashboard user for a change."""
     with app.product.site.app_context():
         return render_change(Change(1, topic, key, {}), person)
 
@@ -50,7 +50,7 @@ def state_of(app, number: int) -> str:
         return callbacks.find_item(connection, number).state
 
 
-def test_a_call_stands_under_its_state_with_a_timer_from_the_servers_time(app, client):
+def test_a_live_call_is_listed_by_state_with_a_timer_in_server_time(app, client):
     at = ago(5)
     app.event("call.ringing", 41, at, state="RINGING")
     page = client.get("/").text
@@ -60,14 +60,14 @@ def test_a_call_stands_under_its_state_with_a_timer_from_the_servers_time(app, c
     assert "20 40" in row
 
 
-def test_an_unconfirmed_call_stands_apart_and_is_not_counted_as_talking(app, client):
+def test_an_unconfirmed_call_is_listed_separately_and_not_counted_as_talking(app, client):
     app.call(1, ago(300), state="talking", outcome=None, unconfirmed=1)
     page = client.get("/").text
     assert 'data-figure="talking"><a href="#group-talking">0' in page
     assert "Unconfirmed" in text(client.get("/"))
 
 
-def test_people_are_shown_by_what_their_calls_tell(app, client):
+def test_users_are_shown_with_the_state_of_their_calls(app, client):
     for number, name in ((1, "Ann"), (2, "Bea"), (3, "Cid")):
         app.insert(
             "users", id=number, first_name=name, last_name="Example", ext=f"100{number}", dnd=int(number == 3)
@@ -80,43 +80,43 @@ def test_people_are_shown_by_what_their_calls_tell(app, client):
     assert "Cid Example 1003 Do not disturb" in page
 
 
-def test_people_and_queues_that_are_gone_from_the_platform_are_not_offered(app, client):
+def test_missing_users_and_queues_are_not_shown(app, client):
     app.insert("users", id=1, first_name="Gone", last_name="Colleague", _missing_since=ago(60))
     app.insert("queues", id=1, name="Gone queue", _missing_since=ago(60))
     page = text(client.get("/live"))
     assert "Gone" not in page
 
 
-def test_the_live_page_says_since_when_the_platform_is_unreachable(app, client):
+def test_the_live_page_shows_since_when_the_platform_is_unreachable(app, client):
     app.insert(
         "_walks", collection="cdrs", last_success_at=ago(900), last_error="HTTP 503", last_error_at=ago(10)
     )
     assert "The platform has been unreachable since" in text(client.get("/"))
 
 
-def test_a_change_is_told_with_the_row_of_the_page(app):
+def test_a_change_of_a_call_sends_its_row(app):
     app.event("call.ringing", 41, ago(5), state="RINGING")
     person = people.create(app.app_db, "a@example.com", "agent")
-    ((name, data),) = shown(app, "call", "41", person)
+    ((name, data),) = render_events(app, "call", "41", person)
     assert name == "call"
     assert json.loads(json.dumps(data))["html"].startswith('<tr class="row" id="call-41"')
     assert data["say"] == "Call ringing from 07700 900101"
     assert data["counts"]["ringing"] == 1
 
 
-def test_a_call_that_ended_long_ago_is_not_told_as_news(app):
+def test_a_change_of_an_old_call_removes_its_row(app):
     app.call(41, "2026-01-02 10:00:00")
     person = people.create(app.app_db, "a@example.com", "agent")
-    assert shown(app, "call", "41", person) == [("call_gone", {"id": 41})]
+    assert render_events(app, "call", "41", person) == [("call_gone", {"id": 41})]
 
 
-def test_a_call_that_was_joined_to_another_is_told_as_gone(app):
+def test_a_call_joined_to_another_is_removed_from_pages(app):
     person = people.create(app.app_db, "a@example.com", "agent")
-    ((name, data),) = shown(app, "call_gone", "41", person)
+    ((name, data),) = render_events(app, "call_gone", "41", person)
     assert (name, data["id"]) == ("call_gone", 41)
 
 
-def test_agents_see_their_own_calls_only_where_it_is_set_so(own_calls_only):
+def test_agents_limited_to_own_calls_see_no_other_calls(own_calls_only):
     app = own_calls_only
     app.call(1, ago(60), user_id=11)
     app.call(2, ago(70), user_id=12)
@@ -129,7 +129,7 @@ def test_agents_see_their_own_calls_only_where_it_is_set_so(own_calls_only):
     assert call_ids(app.log_in(ERIN).get("/calls")) == []
 
 
-def test_what_a_caller_had_before_with_others_is_not_shown_either(own_calls_only):
+def test_agents_limited_to_own_calls_see_no_earlier_calls_with_colleagues(own_calls_only):
     app = own_calls_only
     app.insert("users", id=12, first_name="Bea")
     app.call(1, ago(60), user_id=11, state="talking", outcome=None)
@@ -140,15 +140,15 @@ def test_what_a_caller_had_before_with_others_is_not_shown_either(own_calls_only
         assert "Bea Example" in app.log_in(BOB).get(path).text
 
 
-def test_a_change_of_somebody_elses_call_shows_nothing_of_it(own_calls_only):
+def test_a_change_of_another_users_call_sends_no_details(own_calls_only):
     app = own_calls_only
     app.call(2, ago(70), user_id=12, party_name="Secret Caller", state="talking", outcome=None)
     person = people.create(app.app_db, "a@example.com", "agent", platform_user_id=11)
-    told = shown(app, "call", "2", person)
-    assert "Secret" not in json.dumps(told)
+    events = render_events(app, "call", "2", person)
+    assert "Secret" not in json.dumps(events)
 
 
-def test_a_missed_caller_is_closed_and_brought_back_by_a_person(app, client, missed):
+def test_a_call_back_is_closed_and_reopened(app, client, missed):
     assert "Greta Lindqvist" in text(client.get("/missed"))
     after = client.post(f"/missed/{missed.id}/close", note="rang back")
     assert state_of(app, missed.id) == "closed"
@@ -157,7 +157,7 @@ def test_a_missed_caller_is_closed_and_brought_back_by_a_person(app, client, mis
     assert state_of(app, missed.id) == "open"
 
 
-def test_a_missed_caller_is_taken_noted_and_given_back(app, client, missed):
+def test_a_call_back_is_assigned_noted_and_unassigned(app, client, missed):
     client.post(f"/missed/{missed.id}/assign", owner="me")
     assert "You" in text(client.get("/missed?mine=1"))
     client.post(f"/missed/{missed.id}/note", note="<i>after three</i>")
@@ -167,7 +167,7 @@ def test_a_missed_caller_is_taken_noted_and_given_back(app, client, missed):
     assert "This view hides 1 caller" in text(client.get("/missed?mine=1"))
 
 
-def test_the_list_says_when_the_platform_keeps_misses_to_itself(app, client):
+def test_the_list_counts_users_whose_missed_calls_the_platform_does_not_record(app, client):
     assert "log_missed_calls" not in text(client.get("/missed"))
     app.insert("users", id=1, first_name="Ann", _item='{"log_missed_calls": false}')
     app.insert("users", id=2, first_name="Bea", _item='{"log_missed_calls": true}')
@@ -175,7 +175,7 @@ def test_the_list_says_when_the_platform_keeps_misses_to_itself(app, client):
     assert "For 1 person the platform is set not to record" in text(client.get("/missed"))
 
 
-def test_a_viewer_reads_the_list_but_changes_nothing(app, missed):
+def test_a_viewer_cannot_change_the_call_back_list(app, missed):
     viewer = app.log_in(DAVE)
     assert "Greta Lindqvist" in text(viewer.get("/missed"))
     assert f"/missed/{missed.id}/close" not in viewer.get("/missed").text
@@ -184,13 +184,13 @@ def test_a_viewer_reads_the_list_but_changes_nothing(app, missed):
     assert state_of(app, missed.id) == "open"
 
 
-def test_nothing_is_changed_without_the_forms_token(app, client, missed):
+def test_a_call_back_is_not_closed_without_the_csrf_token(app, client, missed):
     assert client.post(f"/missed/{missed.id}/close", csrf=False).status_code == 403
     assert client.get(f"/missed/{missed.id}/close").status_code == 405
     assert state_of(app, missed.id) == "open"
 
 
-def test_an_old_id_of_a_call_leads_to_it(app, client):
+def test_a_former_id_of_a_call_redirects_to_it(app, client):
     app.call(5, ago(60))
     app.insert("_call_ids", id=6, call_id=5)
     answer = client.get("/calls/6")
@@ -198,7 +198,7 @@ def test_an_old_id_of_a_call_leads_to_it(app, client):
     assert client.get("/calls/77").status_code == 404
 
 
-def test_a_calls_page_tells_its_story(app, client):
+def test_a_call_page_shows_the_timeline(app, client):
     start = clock.parse_utc("2026-09-02 08:45:55")
 
     def at(seconds: int) -> str:
@@ -230,14 +230,14 @@ def test_a_calls_page_tells_its_story(app, client):
     assert "09:46:02" in words
 
 
-def test_what_a_call_cost_is_said_in_the_accounts_currency(app, client):
+def test_costs_are_shown_in_the_currency_of_the_account(app, client):
     app.call(1, ago(60), charge=1.25)
     app.insert("me", id=1, currency_iso="EUR")
     assert "Cost 1.25 EUR" in text(client.get("/calls/1"))
     assert "Cost, EUR 1.25" in text(client.get("/reports"))
 
 
-def test_music_of_a_queue_is_not_shown_as_a_conversation(app, client):
+def test_queue_music_is_not_shown_as_talk_time(app, client):
     app.call(50, "2026-09-02 08:45:55", outcome="missed", talk_seconds=None)
     moments = {
         "started": 1788338755,
@@ -250,7 +250,7 @@ def test_music_of_a_queue_is_not_shown_as_a_conversation(app, client):
     assert '<rect class="talk"' not in page.text
 
 
-def test_notes_and_labels_are_kept_and_their_text_is_text(app, client):
+def test_notes_and_labels_are_stored_and_escaped(app, client):
     app.call(5, ago(60))
     client.post("/calls/5/notes", text="<b>urgent</b>")
     client.post("/calls/5/labels", label="  billing   question ")
@@ -263,7 +263,7 @@ def test_notes_and_labels_are_kept_and_their_text_is_text(app, client):
     assert client.post("/calls/5/notes", text="  ").status_code == 400
 
 
-def test_a_note_is_taken_back_by_its_writer_only(app, client):
+def test_a_note_is_removed_only_by_its_author(app, client):
     app.call(5, ago(60))
     client.post("/calls/5/notes", text="mine")
     app.log_in(Member("frank@example.com", "admin")).post("/calls/5/notes/1/remove")
@@ -282,17 +282,17 @@ def recording(app):
     return app.archive("recording", 900, bytes(range(250)) * 4)
 
 
-def test_a_recording_plays_from_any_place(app, client, recording):
+def test_a_recording_is_sent_completely_or_by_range(app, client, recording):
     part = client.get("/recordings/900.mp3", headers={"Range": "bytes=100-199"})
     assert (part.status_code, part.content) == (206, recording.read_bytes()[100:200])
     assert part.headers["Content-Range"] == "bytes 100-199/1000"
-    whole = client.get("/recordings/900.mp3")
-    assert (whole.status_code, whole.content) == (200, recording.read_bytes())
+    complete = client.get("/recordings/900.mp3")
+    assert (complete.status_code, complete.content) == (200, recording.read_bytes())
     assert client.get("/recordings/901.mp3").status_code == 404
     assert "<u>Hello</u>" in text(client.get("/calls/5"))
 
 
-def test_who_listened_is_kept(app, client, recording):
+def test_playing_a_recording_is_in_the_audit_log(app, client, recording):
     client.get("/recordings/900.mp3")
     with app.app_db.read() as connection:
         rows = connection.execute(
@@ -301,7 +301,7 @@ def test_who_listened_is_kept(app, client, recording):
     assert [tuple(row) for row in rows] == [("listened to recording", "900", "127.0.0.1")]
 
 
-def test_listening_needs_the_right_and_reaches_no_further_than_the_calls_one_sees(own_calls_only):
+def test_a_recording_needs_the_right_and_a_visible_call(own_calls_only):
     app = own_calls_only
     app.put("monitors", {"id": 900, "live_id": 5, "user_id": 11, "duration": 3, "timestamp": ago(60)})
     app.archive("recording", 900, b"0123456789")
@@ -310,7 +310,7 @@ def test_listening_needs_the_right_and_reaches_no_further_than_the_calls_one_see
     assert app.log_in(CAROL.as_user(11)).get("/recordings/900.mp3").status_code == 200
 
 
-def test_the_drawer_holds_what_one_wants_to_know_of_a_caller(app, client, missed):
+def test_the_drawer_shows_call_back_messages_and_earlier_calls_of_the_caller(app, client, missed):
     app.call(8, ago(30), state="ringing", outcome=None)
     app.insert(
         "sms", id=1, created_at=ago(500), **{"from": CALLER, "to": "1"}, message="Where are you?", type="I"
@@ -321,7 +321,7 @@ def test_the_drawer_holds_what_one_wants_to_know_of_a_caller(app, client, missed
     assert "Missed" in page
 
 
-def test_the_system_page_tells_what_is_old_incomplete_or_broken(app, client):
+def test_the_system_page_shows_sync_errors_and_unreadable_webhooks(app, client):
     app.insert("_walks", collection="cdrs", last_success_at=ago(100), total=5, complete_at=ago(200))
     app.insert("_walks", collection="sms", last_error="HTTP 500 <oops>", last_error_at=ago(5), failures=3)
     app.context.inbox.receive(b"not json").result(30)
@@ -335,14 +335,14 @@ def test_the_system_page_tells_what_is_old_incomplete_or_broken(app, client):
     assert "never yet" in words
 
 
-def test_silent_webhooks_are_pointed_out(app, client):
+def test_the_system_page_warns_of_calls_without_webhooks(app, client):
     app.call(1, ago(600), sources="cdr")
     assert "no webhook told of it" in text(client.get("/system"))
     app.context.inbox.receive(b'{"id": "t.1", "event_name": "call.ringing"}').result(30)
     assert "no webhook told of it" not in text(client.get("/system"))
 
 
-def test_an_unknown_address_gets_a_page_for_people_and_json_for_scripts(app, client):
+def test_an_unknown_path_gets_a_page_or_json_by_the_accept_header(app, client):
     page = client.get("/nowhere")
     assert page.status_code == 404
     assert "Nothing here" in text(page)
@@ -351,13 +351,13 @@ def test_an_unknown_address_gets_a_page_for_people_and_json_for_scripts(app, cli
 
 
 @pytest.mark.parametrize("path", ["/calls/{}", "/calls/{}/beside", "/recordings/{}.mp3", "/voicemail/{}.mp3"])
-def test_an_id_beyond_every_bound_names_nothing(app, client, path):
+def test_an_id_above_64_bits_gets_404(app, client, path):
     assert client.get(path.format(10**40)).status_code == 404
     assert client.get(f"/missed?done={10**40}").status_code in (200, 404)
     assert client.post(f"/missed/{10**40}/close").status_code == 404
 
 
-def test_a_search_that_takes_too_long_is_cut_and_says_so(app, client, monkeypatch):
+def test_a_search_beyond_the_time_limit_gets_503_with_advice(app, client, monkeypatch):
     monkeypatch.setattr("integration.dashboard.calls.history.READ_SECONDS", -1.0)
     monkeypatch.setattr("integration.mirror.page_queries.history.MAX_COUNT", 10**9)
     app.mirror_db.write(
@@ -377,7 +377,7 @@ def test_a_search_that_takes_too_long_is_cut_and_says_so(app, client, monkeypatc
 @pytest.mark.parametrize(
     "path", ["/calls", "/messages", "/messages/faxes", "/voicemail", "/recordings", "/contacts"]
 )
-def test_emptiness_is_not_claimed_while_the_platform_can_not_be_asked(app, client, path):
+def test_an_empty_page_states_that_the_platform_is_unreachable(app, client, path):
     assert "can't be reached" not in html.unescape(client.get(path).text)
     app.insert("_walks", collection="cdrs", last_error="no route", last_error_at="2026-07-01 10:00:00")
     answer = html.unescape(client.get(path).text)

@@ -1,4 +1,4 @@
-"""Reports: every figure is the count of rows that its link shows; day sums follow the zone."""
+"""Reports: figures equal the rows behind their links; days follow the zone."""
 
 from __future__ import annotations
 
@@ -29,27 +29,27 @@ def ago(seconds: float) -> str:
 
 
 def figures(answer) -> list[tuple[str, int]]:
-    """(address, count) of every figure that leads somewhere."""
+    """(URL, count) of every linked figure."""
     found = re.findall(r'<a href="([^"]+)" data-count-of="(\d+)"', answer.text)
     return [(unescape(href), int(count)) for href, count in found]
 
 
 def rows_of(answer) -> int:
-    """How many calls the history says it shows."""
+    """Number of calls that the history states."""
     shown = re.search(r'id="total">([^<]*?) calls?\b', answer.text)
     return int(re.sub(r"\D", "", shown[1])) if shown else 0
 
 
 @pytest.fixture(autouse=True)
 def afternoon(monkeypatch):
-    """It stays this moment: in the first minutes of a day there is nothing to report of it."""
+    """Fix the time: a day has no calls in its first minutes."""
     now = datetime(2026, 11, 20, 14, 3, 30, tzinfo=UTC)
     monkeypatch.setattr(clock, "unix", now.timestamp)
 
 
 @pytest.fixture
 def busy(app):
-    """Eight days of calls of every kind, also some of this very day last week."""
+    """Calls of every kind over eight days, including today one week ago."""
     rng = random.Random(7)
     for number in range(1, 161):
         direction = rng.choice(("in", "in", "in", "out", "internal"))
@@ -81,64 +81,66 @@ def busy(app):
     report_rollups.update_due(app.mirror_db, ZoneInfo("Europe/London"), 20)
 
 
-@pytest.mark.parametrize("asked", ["range=week", "range=today"])
-def test_every_figure_leads_to_as_many_rows_as_it_counts(client, busy, asked):
-    answer = client.get(f"/reports?{asked}")
+@pytest.mark.parametrize("query", ["range=week", "range=today"])
+def test_every_figure_links_to_as_many_rows_as_it_counts(client, busy, query):
+    answer = client.get(f"/reports?{query}")
     found = figures(answer)
-    assert len(found) > (60 if asked != "range=today" else 10)
+    assert len(found) > (60 if query != "range=today" else 10)
     for href, count in dict(found).items():
         assert rows_of(client.get(href)) == count, href
 
 
-def test_the_export_of_a_report_is_the_calls_it_counts(client, busy):
+def test_the_export_of_a_report_has_the_calls_it_counts(client, busy):
     answer = client.get("/reports?range=week")
     (view,) = re.findall(r'href="/exports/call-history.csv\?view=([^"]+)"', answer.text)
     assert f"/calls?{unquote(view)}" in {address for address, _ in figures(answer)}
-    told = re.search(r"The ([\d\s]+) calls behind these figures, comma", answer.text)[1]
-    assert rows_of(client.get(f"/calls?{unquote(view)}")) == int(re.sub(r"\D", "", told)) > 0
+    stated = re.search(r"The ([\d\s]+) calls behind these figures, comma", answer.text)[1]
+    assert rows_of(client.get(f"/calls?{unquote(view)}")) == int(re.sub(r"\D", "", stated)) > 0
 
 
 def test_figures_add_up_and_internal_calls_are_left_out(app, client, busy):
     with app.mirror_db.read() as connection:
         span = reports.Span(ago(9 * 86400), ago(-60), 20)
-        whole = reports.compute_totals(connection, span)
+        totals = reports.compute_totals(connection, span)
         external = connection.execute("SELECT count(*) FROM _calls WHERE direction <> 'internal'").fetchone()[
             0
         ]
-        going_on = connection.execute("SELECT count(*) FROM _calls WHERE outcome IS NULL").fetchone()[0]
-    assert whole.calls == external == whole.inbound + whole.outbound
-    assert whole.inbound == whole.answered + whole.missed + whole.voicemail + whole.abandoned + going_on
+        in_progress = connection.execute("SELECT count(*) FROM _calls WHERE outcome IS NULL").fetchone()[0]
+    assert totals.calls == external == totals.inbound + totals.outbound
+    assert (
+        totals.inbound == totals.answered + totals.missed + totals.voicemail + totals.abandoned + in_progress
+    )
 
 
-def test_the_service_level_is_its_formula(app, client):
+def test_the_service_level_follows_its_formula(app, client):
     for number, (outcome, wait) in enumerate(
         [("answered", 20), ("answered", 21), ("missed", 60), ("voicemail", 9), ("abandoned", 2)], 1
     ):
         app.call(number, ago(60 * number), outcome=outcome, wait_seconds=wait)
-    said = text(client.get("/reports?range=week"))
-    assert "answered within 20 s ÷ (answered + missed + voicemail) = 1 ÷ 4" in said
-    assert "Service level 25 %" in said
+    shown = text(client.get("/reports?range=week"))
+    assert "answered within 20 s ÷ (answered + missed + voicemail) = 1 ÷ 4" in shown
+    assert "Service level 25 %" in shown
 
 
-def test_where_there_is_nothing_a_dash_stands_and_no_zero(app, client):
+def test_an_average_without_values_is_a_dash(app, client):
     app.call(1, ago(60), outcome="missed", wait_seconds=None, talk_seconds=None)
-    said = text(client.get("/reports?range=week"))
-    assert "Average wait —" in said
-    assert "Average talk —" in said
-    assert "Cost —" in said
+    shown = text(client.get("/reports?range=week"))
+    assert "Average wait —" in shown
+    assert "Average talk —" in shown
+    assert "Cost —" in shown
 
 
-def test_an_empty_report_says_what_will_appear(client):
+def test_an_empty_report_states_what_will_appear(client):
     assert "Nothing to report yet" in text(client.get("/reports"))
 
 
-def test_days_without_calls_offer_others(app, client):
+def test_days_without_calls_are_stated(app, client):
     app.call(1, ago(86400 * 30))
     assert "No calls in these days" in text(client.get("/reports?range=today"))
 
 
 @pytest.mark.parametrize("query", ["from=x&to=y", "range=nonsense", "from=0001-01-01", "from=2026-02-30"])
-def test_an_old_or_senseless_address_still_shows_a_report(client, busy, query):
+def test_invalid_parameters_still_show_a_report(client, busy, query):
     assert client.get(f"/reports?{query}").status_code == 200
 
 
@@ -159,7 +161,7 @@ def test_today_is_compared_up_to_the_same_minute(app):
     assert rows_of(client.get(href)) == 1
 
 
-# --- both changes of the clock ---------------------------------------------------------------------------
+# --- daylight saving time -------------------------------------------------------------------------------
 
 SWITCHES = {
     "Europe/London": ("2026-03-29", "2026-10-25"),
@@ -180,13 +182,13 @@ def test_day_sums_equal_the_total_when_the_clock_changes(tmp_path, zone, which):
     span = chosen.span(where, 20)
     begin = clock.parse_utc(span.since)
     with running_app(tmp_path / "data", dashboard__timezone=zone) as app:
-        # One each seven and a half minutes, the first of them just before the days begin.
+        # A call every 7.5 minutes, the first just before the days begin.
         for number in range(1, 640):
             moment = begin + timedelta(seconds=450 * number - 460)
             app.call(number, clock.utc_text(moment))
         with app.mirror_db.read() as connection:
             sums = reports.compute_sums(connection, span, where)
-            whole = reports.compute_totals(connection, span).calls
+            total = reports.compute_totals(connection, span).calls
             expected = {
                 bar: connection.execute(
                     "SELECT count(*) FROM _calls WHERE started_at >= ? AND started_at < ?",
@@ -197,8 +199,8 @@ def test_day_sums_equal_the_total_when_the_clock_changes(tmp_path, zone, which):
             }
         bars = page.build_bars(chosen, sums)
         assert [bar.figures.calls for bar in bars] == list(expected.values())
-        assert sum(expected.values()) == whole > 500
-        assert sum(cell.count for row in page.build_heatmap(chosen, sums) for cell in row) == whole
+        assert sum(expected.values()) == total > 500
+        assert sum(cell.count for row in page.build_heatmap(chosen, sums) for cell in row) == total
         client = app.log_in()
         heat = client.get(f"/reports?from={first}&to={last}")
         for href, count in figures(heat):

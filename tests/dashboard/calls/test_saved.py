@@ -1,4 +1,4 @@
-"""Saved views, columns, and what of a call a search finds."""
+"""Saved views and columns, full-text search, badges, audio lists, contact pages."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def ago(seconds: float) -> str:
     return clock.utc_text(clock.unix() - seconds)
 
 
-def test_a_view_is_kept_pinned_and_found_by_its_name(app, client):
+def test_a_view_is_saved_and_pinned_without_unknown_parameters(app, client):
     app.call(1, ago(60))
     client.post("/calls/views", name="  Monday  calls ", query="outcome=missed&evil=1", pinned="1")
     page = client.get("/calls").text
@@ -24,7 +24,7 @@ def test_a_view_is_kept_pinned_and_found_by_its_name(app, client):
     assert "evil" not in page
 
 
-def test_views_are_ones_own_unless_shared(app, client):
+def test_a_view_is_private_unless_shared(app, client):
     client.post("/calls/views", name="Mine", query="q=abc")
     client.post("/calls/views", name="Ours", query="q=def", shared="1")
     other = app.log_in(DAVE)
@@ -38,7 +38,7 @@ def test_views_are_ones_own_unless_shared(app, client):
     assert "Mine" not in text(client.get("/calls"))
 
 
-def test_a_view_needs_a_name_and_replaces_one_of_the_same(app, client):
+def test_a_view_needs_a_name_and_replaces_the_view_of_the_same_name(app, client):
     assert client.post("/calls/views", name=" ", query="").status_code == 400
     client.post("/calls/views", name="One", query="q=first")
     client.post("/calls/views", name="One", query="q=second")
@@ -47,7 +47,7 @@ def test_a_view_needs_a_name_and_replaces_one_of_the_same(app, client):
     assert "q=second" in page
 
 
-def test_a_person_hides_columns_for_themselves(app, client):
+def test_hidden_columns_are_stored_per_user(app, client):
     app.call(1, ago(60), charge=1.25)
     assert "1.25" in text(client.get("/calls"))
     client.post("/calls/columns", column="line")
@@ -70,7 +70,7 @@ def test_calls_are_found_by_note_and_label(app, client):
     assert "1 call" in text(client.get("/calls?q=kettle"))
 
 
-def test_calls_are_found_by_what_was_said_even_if_it_is_told_later(app, client):
+def test_calls_are_found_by_transcripts_and_summaries_that_arrive_later(app, client):
     app.call(1, ago(60), recordings=1)
     app.call(2, ago(90), voicemails=1)
     app.leg(1)
@@ -83,7 +83,7 @@ def test_calls_are_found_by_what_was_said_even_if_it_is_told_later(app, client):
     assert call_ids(client.get("/calls?q=teapot")) == [1]
 
 
-def test_calls_are_filtered_by_cost_and_hour(app, client):
+def test_calls_are_filtered_by_cost(app, client):
     app.call(1, ago(60), charge=0.5)
     app.call(2, ago(90), charge=2.5)
     assert call_ids(client.get("/calls?cost=1")) == [2]
@@ -91,22 +91,22 @@ def test_calls_are_filtered_by_cost_and_hour(app, client):
     assert call_ids(client.get("/calls?cost=nonsense")) == [1, 2]
 
 
-def test_the_export_of_a_view_knows_its_label(app, client):
+def test_the_export_link_has_the_label_of_the_view(app, client):
     app.call(1, ago(60))
     app.app_db.write(lambda tx: notes.add_label(tx, 1, "ann@example.com", "Order"))
     assert "label%3DOrder" in client.get("/calls?label=Order").text
 
 
 @pytest.mark.parametrize("context", ["PSTN_CALL", "USER_LOCAL", "CLICK_TO_CALL"])
-def test_the_destination_of_an_outbound_call_is_nobodys_name(app, client, context):
+def test_the_destination_text_of_an_outbound_call_is_no_party_name(app, client, context):
     app.call(1, ago(60), direction="out", context=context, party_name="United Kingdom Mobile")
     page = client.get("/calls").text
     assert 'data-open>07700 900101</a> <span class="faint small">United Kingdom Mobile</span>' in page
     app.insert("_contact_numbers", e164="+447700900101", contact_id=1, name="Nora Lind")
-    assert "data-open>United Kingdom Mobile</a>" in client.get("/calls").text  # what a contact is called
+    assert "data-open>United Kingdom Mobile</a>" in client.get("/calls").text  # of a contact
 
 
-def test_unread_messages_are_counted_for_each_person_until_they_read_them(app, client):
+def test_unread_messages_are_counted_per_user_until_marked_as_read(app, client):
     other = app.log_in(ERIN)
     sms = {"from": "447700900101", "to": "1", "message": "Hello?", "type": "I"}
     app.insert("sms", id=1, created_at=clock.utc_text(clock.unix() + 5), **sms)
@@ -118,7 +118,7 @@ def test_unread_messages_are_counted_for_each_person_until_they_read_them(app, c
     assert count in other.get("/").text
 
 
-def test_the_badge_of_missed_counts_ones_own_where_agents_see_their_own(own_calls_only):
+def test_the_badge_of_missed_calls_counts_only_own_calls_of_limited_agents(own_calls_only):
     app = own_calls_only
     app.call(7, ago(600), outcome="missed", user_id=1, change_no=1)
     app.call(8, ago(600), outcome="missed", user_id=2, party="1", party_e164="+447700900102", change_no=2)
@@ -129,7 +129,7 @@ def test_the_badge_of_missed_counts_ones_own_where_agents_see_their_own(own_call
     assert badge.format(2) in app.log_in(BOB).get("/").text
 
 
-def test_voicemail_and_recordings_are_listed_searched_and_kept_from_viewers(app, client):
+def test_voicemail_and_recordings_are_listed_searched_and_hidden_from_viewers(app, client):
     app.insert("users", id=5, first_name="Ann", last_name="Example", ext="1001")
     app.insert(
         "monitors", id=900, live_id=1, timestamp=ago(60), caller="447700900101", transcript="The kettle"
@@ -143,14 +143,14 @@ def test_voicemail_and_recordings_are_listed_searched_and_kept_from_viewers(app,
     assert "<mark>kettle</mark>" in found
     assert "901.mp3" not in found
     assert "901.mp3" not in client.get("/recordings?state=have").text
-    heard = text(client.get("/voicemail?new=1"))
-    assert "New" in heard
-    assert "Ann Example" in heard
+    voicemail = text(client.get("/voicemail?new=1"))
+    assert "New" in voicemail
+    assert "Ann Example" in voicemail
     assert app.log_in(DAVE).get("/recordings").status_code == 403
     assert 'href="/voicemail"' not in app.log_in(DAVE).get("/").text
 
 
-def test_a_contacts_card_tells_everything_in_one_line(app, client):
+def test_a_contact_page_shows_notes_messages_and_calls_in_one_timeline(app, client):
     app.insert("contacts", id=3, first_name="Nora", last_name="Lind", mobile="447700900101")
     app.insert("_contact_numbers", e164="+447700900101", contact_id=3, name="Nora Lind")
     app.call(1, ago(300), user_name="Ann Example")
@@ -161,8 +161,8 @@ def test_a_contacts_card_tells_everything_in_one_line(app, client):
     sms = {"from": "447700900101", "to": "1", "message": "On my way", "type": "I"}
     app.insert("sms", id=1, created_at=ago(100), **sms)
     app.app_db.write(lambda tx: notes.add_note(tx, 1, "ann@example.com", "Likes tea"))
-    told = text(client.get("/contacts/3"))
-    order = [told.index(words) for words in ("Likes tea", "On my way", "“Ring me”", "Ann Example")]
+    shown = text(client.get("/contacts/3"))
+    order = [shown.index(words) for words in ("Likes tea", "On my way", "“Ring me”", "Ann Example")]
     assert order == sorted(order)
     assert "Nora Lind" in text(client.get("/contacts?find=0101"))
     assert client.get("/contacts/of/447700900101").url.endswith("/contacts/3")

@@ -1,4 +1,4 @@
-"""The page before a file: its rows counted, columns chosen and kept, and the same file behind its buttons."""
+"""Export page: row count, first rows, columns, column sets and links."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def ticked(text: str) -> list[str]:
     return re.findall(r'name="columns" value="([^"]+)" checked', text)
 
 
-def test_it_counts_the_rows_of_the_view_and_shows_the_first(app: TestApp) -> None:
+def test_the_preview_counts_the_rows_of_the_view_and_shows_the_first(app: TestApp) -> None:
     view = urlencode({"range": "all", "outcome": "missed"})
     text = app.log_in().get("/export/call-history?" + urlencode({"view": view})).text
     assert "4 rows" in text
@@ -47,22 +47,22 @@ def test_it_counts_the_rows_of_the_view_and_shows_the_first(app: TestApp) -> Non
     assert "4 rows" in app.log_in().get(link).text
 
 
-def test_what_was_asked_for_is_said_in_words_without_what_the_search_found_on_its_way(app: TestApp) -> None:
+def test_a_selection_is_described_by_its_filters_without_results_of_the_search(app: TestApp) -> None:
     app.leg(5)
     app.app_db.write(lambda tx: notes.add_note(tx, 5, "ann@example.com", "Wants a quote"))
     search = {"range": "all", "q": "quote", "hour": "10", "recorded": "1"}
     selection = export_request.build_selection(app.context, "call-history", {"view": urlencode(search)})
-    said = ["at the hours asked for", "search: quote", "recorded"]
-    assert selection.describe() == [("Filter", one) for one in said]
+    descriptions = ["at the hours asked for", "search: quote", "recorded"]
+    assert selection.describe() == [("Filter", one) for one in descriptions]
     assert export_request.build_selection(app.context, "call-history", {}).describe() == [("Filter", "none")]
 
 
-def test_whatever_can_narrow_calls_has_its_words() -> None:
-    found_on_the_way = {"noted_leg_ids", "matched_call_ids", "has_all_matches"}
-    assert set(FILTER_LABELS) == {field.name for field in fields(CallFilter)} - found_on_the_way
+def test_every_filter_of_calls_has_a_label() -> None:
+    search_results = {"noted_leg_ids", "matched_call_ids", "has_all_matches"}
+    assert set(FILTER_LABELS) == {field.name for field in fields(CallFilter)} - search_results
 
 
-def test_the_other_files_of_the_same_calls_are_one_click_away(app: TestApp) -> None:
+def test_the_preview_links_the_other_exports_of_the_same_calls(app: TestApp) -> None:
     for number in (3, 5, 6):
         app.leg(number)
         app.insert("cdrs", id=100 + number, live_id=number)
@@ -76,16 +76,16 @@ def test_the_other_files_of_the_same_calls_are_one_click_away(app: TestApp) -> N
     assert "view" not in links["Messages"]
 
 
-def test_ticks_choose_the_columns_of_the_file_and_keep_their_order(app: TestApp) -> None:
+def test_ticked_columns_are_exported_in_their_order(app: TestApp) -> None:
     usual = app.log_in().get("/export/call-history").text
     assert ticked(usual)[:3] == ["id", "started_at", "started_local"]
-    asked = urlencode([("columns", "talk"), ("columns", "id"), ("bom", "1")])
-    assert ticked(app.log_in().get(f"/export/call-history?{asked}").text) == ["talk", "id"]
-    answer = exporting(app).get(f"/exports/call-history.csv?{asked}")
+    query = urlencode([("columns", "talk"), ("columns", "id"), ("bom", "1")])
+    assert ticked(app.log_in().get(f"/export/call-history?{query}").text) == ["talk", "id"]
+    answer = exporting(app).get(f"/exports/call-history.csv?{query}")
     assert next(csv.reader(io.StringIO(answer.data.decode("utf-8-sig")))) == ["talk", "id"]
 
 
-def test_a_set_is_kept_found_by_its_name_everywhere_and_taken_away(app: TestApp) -> None:
+def test_a_column_set_is_saved_shared_used_by_name_and_removed(app: TestApp) -> None:
     boss, other = app.log_in(BOB), app.log_in(Member("frank@example.com", "supervisor"))
     answer = boss.post("/export/cdrs/sets", columns="dst,calldate_local", label=" for  tax ", shared="1")
     assert ticked(answer.text) == ["dst", "calldate_local"]
@@ -102,12 +102,12 @@ def test_a_set_is_kept_found_by_its_name_everywhere_and_taken_away(app: TestApp)
 
 
 @pytest.mark.parametrize("fields", [{"columns": "nope"}, {"columns": ""}, {"label": " "}])
-def test_a_set_that_could_not_be_used_is_not_kept(app: TestApp, fields: dict[str, str]) -> None:
+def test_an_invalid_column_set_gets_400(app: TestApp, fields: dict[str, str]) -> None:
     answer = app.log_in().post("/export/cdrs/sets", **{"columns": "id", "label": "x", **fields})
     assert answer.status_code == 400
 
 
-def test_what_cannot_be_exported_says_why(app: TestApp) -> None:
+def test_an_invalid_export_gets_404_or_400_with_the_reason(app: TestApp) -> None:
     client = app.log_in()
     assert client.get("/export/nothing").status_code == 404
     answer = client.get("/export/cdrs?columns=nope")
@@ -115,7 +115,7 @@ def test_what_cannot_be_exported_says_why(app: TestApp) -> None:
     assert "nope" in answer.text
 
 
-def test_only_who_may_export_comes_here_and_sees_what_the_role_may(app: TestApp) -> None:
+def test_the_preview_needs_the_right_and_shows_fields_of_the_role(app: TestApp) -> None:
     agent = app.log_in(ERIN)
     assert agent.get("/export/cdrs").status_code == 403
     people.set_right(app.app_db, people.list_all(app.app_db)[-1].email, "export", True)

@@ -1,4 +1,4 @@
-"""The page Exports: one's own prepared files, and schedules with their log."""
+"""Page Exports: the user's own export jobs, schedules and their log."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def text(page: str) -> str:
     return " ".join(unescape(re.sub(r"<[^>]+>", " ", page)).split())
 
 
-def test_a_schedule_is_made_changed_paused_run_and_removed(
+def test_a_schedule_is_created_changed_paused_run_and_removed(
     app: TestApp, client: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nudged: list[str] = []
@@ -63,8 +63,8 @@ def test_a_schedule_is_made_changed_paused_run_and_removed(
     assert schedules(app)[0].paused_at is None
     client.post(f"/exports/schedules/{one.id}/run")
     with app.app_db.read() as connection:
-        (standing,) = deliveries.load_period_states(connection, one.id).values()
-    assert standing.at_once
+        (state,) = deliveries.load_period_states(connection, one.id).values()
+    assert state.at_once
     assert nudged == ["scheduled exports"] * 4
     client.post(f"/exports/schedules/{one.id}/remove")
     assert schedules(app) == []
@@ -90,7 +90,7 @@ def test_a_schedule_is_made_changed_paused_run_and_removed(
         ("wait_hours", "-1", "whole hours"),
     ],
 )
-def test_what_makes_no_sense_is_refused_and_stays_in_the_form(
+def test_an_invalid_schedule_gets_400_and_stays_in_the_form(
     app: TestApp, client: Browser, field: str, value: str, why: str
 ) -> None:
     answer = client.post(NEW, **{**FORM, field: value})
@@ -100,14 +100,14 @@ def test_what_makes_no_sense_is_refused_and_stays_in_the_form(
     assert schedules(app) == []
 
 
-def test_two_schedules_do_not_write_the_same_files(app: TestApp, client: Browser) -> None:
+def test_two_schedules_cannot_have_the_same_file_name(app: TestApp, client: Browser) -> None:
     client.post(NEW, **FORM)
     answer = client.post(NEW, **{**FORM, "name": "front  DESK"})
     assert answer.status_code == 400
     assert "Choose another name" in text(answer.text)
 
 
-def test_the_days_of_a_view_are_the_schedules(app: TestApp, client: Browser) -> None:
+def test_a_schedule_replaces_the_days_of_a_view(app: TestApp, client: Browser) -> None:
     saved.save(
         app.app_db, saved.VIEWS, "calls", 1, "Sales", "direction=in&range=month", shared=True, pinned=False
     )
@@ -118,15 +118,15 @@ def test_the_days_of_a_view_are_the_schedules(app: TestApp, client: Browser) -> 
     assert schedules(app)[0].args["view"] == "outcome=missed&range=all"
 
 
-def test_a_schedule_begins_with_what_an_export_was_asked_for(app: TestApp, client: Browser) -> None:
-    asked = "/export/call-history?view=direction%3Din%26range%3Dweek&columns=id&columns=party_name"
-    assert 'formaction="/exports/schedules/new"' in client.get(asked).text
-    page = unescape(client.get(asked.replace("/export/call-history?", f"{NEW}?export=call-history&")).text)
+def test_a_new_schedule_has_the_view_and_columns_of_the_preview(app: TestApp, client: Browser) -> None:
+    preview = "/export/call-history?view=direction%3Din%26range%3Dweek&columns=id&columns=party_name"
+    assert 'formaction="/exports/schedules/new"' in client.get(preview).text
+    page = unescape(client.get(preview.replace("/export/call-history?", f"{NEW}?export=call-history&")).text)
     assert 'name="columns" maxlength="4000" autocomplete="off" value="id,party_name"' in page
     assert '<option value="direction=in&range=all" selected>as chosen before</option>' in page
 
 
-def test_a_header_and_the_query_of_an_address_are_never_shown_nor_sent_elsewhere(
+def test_a_header_and_a_url_query_are_not_shown_and_not_sent_to_another_url(
     app: TestApp, client: Browser
 ) -> None:
     put = {**FORM, "target": "put", "place": "https://files.example.com/in?sig=canary-one"}
@@ -146,7 +146,7 @@ def test_a_header_and_the_query_of_an_address_are_never_shown_nor_sent_elsewhere
     assert schedules(app)[0].secret == ""
 
 
-def test_only_who_supervises_and_may_export_has_schedules(app: TestApp, client: Browser) -> None:
+def test_schedules_need_the_role_supervisor_and_the_right_export(app: TestApp, client: Browser) -> None:
     client.post(NEW, **FORM)
     token = app.make_token(Member("agent@example.com", "agent"))
     agent = Browser(app.url, token)
@@ -166,7 +166,7 @@ def test_only_who_supervises_and_may_export_has_schedules(app: TestApp, client: 
     assert len(schedules(app)) == 1
 
 
-def test_the_log_says_what_became_of_each_attempt(app: TestApp, client: Browser) -> None:
+def test_the_page_shows_the_result_of_each_attempt(app: TestApp, client: Browser) -> None:
     client.post(NEW, **FORM)
     (one,) = schedules(app)
     day = str(clock.now().astimezone(ZoneInfo("Europe/London")).date() - timedelta(days=1))
@@ -187,7 +187,7 @@ def test_the_log_says_what_became_of_each_attempt(app: TestApp, client: Browser)
     assert "Not delivered yet" not in page
 
 
-# --- prepared files --------------------------------------------------------------------------------------
+# --- export jobs -----------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -202,7 +202,7 @@ def prepared(app: TestApp, person: people.Person, **more: Any) -> prepared_expor
     )  # fmt: skip
 
 
-def test_the_page_follows_what_is_prepared_and_shows_only_ones_own(
+def test_the_page_shows_progress_of_own_export_jobs_only(
     app: TestApp, preparer: ExportJobs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ann = people.create(app.app_db, "ann@example.com", "supervisor", password_hash="x")
@@ -224,7 +224,7 @@ def test_the_page_follows_what_is_prepared_and_shows_only_ones_own(
         assert prepared_exports.list_in_states(connection, "cancelled")
 
 
-def test_the_button_of_the_calls_leads_to_the_file_where_they_are_many(
+def test_a_large_export_of_calls_is_prepared_in_the_background(
     app: TestApp, client: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(FORMATS, "xlsx", replace(FORMATS["xlsx"], background_above=2))

@@ -1,4 +1,4 @@
-"""Faxes: listed, found, unread until looked at, opened as the file they are."""
+"""Faxes: list, search, unread state and file."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.support.people import CALLER, CAROL
 from tests.support.records import ACCOUNT_NUMBER
 
 
-def test_faxes_are_listed_found_counted_until_read_and_opened(app, client):
+def test_faxes_are_listed_searched_unread_until_marked_and_opened(app, client):
     app.insert("ddis", id=1, e164=ACCOUNT_NUMBER, name="Main")
     for number, (sender, receiver) in enumerate(
         ((CALLER, ACCOUNT_NUMBER), (ACCOUNT_NUMBER, "447700900555")), 1
@@ -39,7 +39,7 @@ def test_faxes_are_listed_found_counted_until_read_and_opened(app, client):
     assert answer.headers["Content-Type"] == "application/pdf"
 
 
-def test_a_fax_stands_on_the_line_of_everything_with_its_number(app, client):
+def test_a_fax_is_in_the_timeline_of_its_number(app, client):
     app.call(1, clock.utc_text(clock.unix() - 60), party=CALLER, party_e164=f"+{CALLER}")
     at = clock.utc_text(clock.unix() - 30)
     app.insert("faxes", id=4, created_at=at, **{"from": f"00{CALLER}", "to": ACCOUNT_NUMBER}, pages=3)
@@ -48,11 +48,11 @@ def test_a_fax_stands_on_the_line_of_everything_with_its_number(app, client):
     assert "3 pages" in page
 
 
-def test_without_faxes_the_page_says_what_will_appear(client):
+def test_the_page_states_that_there_are_no_faxes_yet(client):
     assert "No faxes yet" in client.get("/messages/faxes").text
 
 
-def test_who_sees_only_their_own_calls_sees_no_faxes(own_calls_only):
+def test_agents_limited_to_own_calls_see_no_faxes(own_calls_only):
     client = own_calls_only.log_in(CAROL.as_user(1))
     assert client.get("/messages/faxes").status_code == 403
     assert client.get("/messages/faxes/1.pdf").status_code == 403

@@ -1,4 +1,4 @@
-"""SMS: events and records are neither doubled nor merged, whatever comes first (promise P8)."""
+"""SMS: events and records are neither duplicated nor merged (promise P8)."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ class Event:
     doc: str = "{}"
 
 
-def told(app, *events: Event) -> None:
+def add_events(app, *events: Event) -> None:
     for event in events:
         app.mirror_db.write(lambda tx, event=event: messages.add_event(tx, event))
 
 
-def listed(app, number: int, at: str, message: str = "Hello", sender: str = SENDER) -> None:
+def add_record(app, number: int, at: str, message: str = "Hello", sender: str = SENDER) -> None:
     app.insert("sms", id=number, created_at=at, **{"from": sender, "to": RECEIVER}, message=message, type="I")
     app.mirror_db.write(messages.match_events)
 
 
-def shown(app) -> int:
+def count_messages(app) -> int:
     with app.mirror_db.read() as connection:
         return len(messages.list_messages(connection, SENDER).rows)
 
@@ -55,48 +55,48 @@ def steps(events: int, records: int):
 
 
 @pytest.mark.parametrize(("events", "records"), [(1, 1), (2, 1), (1, 2), (2, 2), (3, 1), (0, 2), (2, 0)])
-def test_equal_texts_seconds_apart_are_as_many_as_the_larger_side(app, events, records):
+def test_equal_texts_count_as_the_larger_number_of_events_or_records(app, events, records):
     for order in itertools.permutations(steps(events, records)):
         app.mirror_db.write(lambda tx: (tx.execute("DELETE FROM sms"), tx.execute("DELETE FROM _sms_events")))
         for kind, n in order:
             if kind == "event":
-                told(app, Event(f"e{n}", f"2026-09-02 {TIMES[n]}"))
+                add_events(app, Event(f"e{n}", f"2026-09-02 {TIMES[n]}"))
             else:
-                listed(app, n + 1, f"2026-09-02 {TIMES[n]}")
-        assert shown(app) == max(events, records), order
+                add_record(app, n + 1, f"2026-09-02 {TIMES[n]}")
+        assert count_messages(app) == max(events, records), order
 
 
-def test_every_event_finds_a_record_where_nearest_first_would_leave_one_alone(app):
-    told(app, Event("a", "2026-09-02 09:00:00"), Event("b", "2026-09-02 09:09:00"))
-    listed(app, 1, "2026-09-02 09:08:00")
-    listed(app, 2, "2026-09-02 09:17:00")
-    assert shown(app) == 2
+def test_two_events_match_two_records_where_nearest_first_would_match_one(app):
+    add_events(app, Event("a", "2026-09-02 09:00:00"), Event("b", "2026-09-02 09:09:00"))
+    add_record(app, 1, "2026-09-02 09:08:00")
+    add_record(app, 2, "2026-09-02 09:17:00")
+    assert count_messages(app) == 2
 
 
-def test_an_old_record_does_not_swallow_a_new_message_of_the_same_text(app):
-    listed(app, 1, "2026-03-01 12:00:00", "Yes")
-    told(app, Event("e", "2026-09-02 09:00:01", "Yes"))
-    assert shown(app) == 2
+def test_an_old_record_does_not_match_a_new_event_of_the_same_text(app):
+    add_record(app, 1, "2026-03-01 12:00:00", "Yes")
+    add_events(app, Event("e", "2026-09-02 09:00:01", "Yes"))
+    assert count_messages(app) == 2
 
 
-def test_the_same_event_again_is_the_same_message(app):
-    told(app, Event("e", "2026-09-02 09:00:01"), Event("e", "2026-09-02 09:00:01"))
-    assert shown(app) == 1
+def test_a_repeated_event_is_one_message(app):
+    add_events(app, Event("e", "2026-09-02 09:00:01"), Event("e", "2026-09-02 09:00:01"))
+    assert count_messages(app) == 1
 
 
-def test_a_number_with_plus_and_one_without_are_one_message(app):
-    told(app, Event("e", "2026-09-02 09:00:01"))
-    listed(app, 1, "2026-09-02 09:00:02", sender=f"+{SENDER}")
-    assert shown(app) == 1
+def test_numbers_with_and_without_plus_match(app):
+    add_events(app, Event("e", "2026-09-02 09:00:01"))
+    add_record(app, 1, "2026-09-02 09:00:02", sender=f"+{SENDER}")
+    assert count_messages(app) == 1
 
 
-def test_other_texts_other_people_stay_apart(app):
-    told(app, Event("a", "2026-09-02 09:00:01", "One"), Event("b", "2026-09-02 09:00:01", "Two"))
-    listed(app, 1, "2026-09-02 09:00:01", "Three")
-    assert shown(app) == 3
+def test_different_texts_are_different_messages(app):
+    add_events(app, Event("a", "2026-09-02 09:00:01", "One"), Event("b", "2026-09-02 09:00:01", "Two"))
+    add_record(app, 1, "2026-09-02 09:00:01", "Three")
+    assert count_messages(app) == 3
 
 
-def test_what_happened_in_one_second_is_not_parted_by_a_page_of_the_timeline(app, client):
+def test_timeline_paging_shows_all_messages_of_one_second(app, client):
     begun = int(clock.unix()) - 3600
     moments = [clock.utc_text(begun - min(number, 58)) for number in range(64)]
     rows = [(number, at, SENDER, f"Text {number};") for number, at in enumerate(moments)]
@@ -116,9 +116,9 @@ def test_what_happened_in_one_second_is_not_parted_by_a_page_of_the_timeline(app
     assert [number for number in range(64) if f"Text {number};" not in seen] == []
 
 
-def test_a_thread_shows_both_ways_oldest_first_and_its_contact(app, client):
+def test_a_thread_shows_both_directions_oldest_first_with_its_contact(app, client):
     app.insert("_contact_numbers", e164=f"+{SENDER}", contact_id=1, name="Greta Lindqvist")
-    told(app, Event("e", "2026-09-02 09:00:01", "Is my order ready? <b>"))
+    add_events(app, Event("e", "2026-09-02 09:00:01", "Is my order ready? <b>"))
     app.insert(
         "sms", id=2, created_at="2026-09-02 09:05:00", **{"from": RECEIVER, "to": SENDER},
         message="Yes, it is.", type="O", result="Delivered",
@@ -132,11 +132,11 @@ def test_a_thread_shows_both_ways_oldest_first_and_its_contact(app, client):
     assert "<b>" not in answer.text
 
 
-def test_what_comes_while_a_page_is_made_its_stream_tells(app, client, monkeypatch):
+def test_a_message_that_arrives_during_rendering_is_sent_by_the_stream(app, client, monkeypatch):
     own_numbers = messages.list_sms_numbers
 
     def after_the_threads(connection):
-        told(app, Event("late", clock.utc_text()))
+        add_events(app, Event("late", clock.utc_text()))
         return own_numbers(connection)
 
     monkeypatch.setattr(messages, "list_sms_numbers", after_the_threads)
@@ -146,18 +146,18 @@ def test_what_comes_while_a_page_is_made_its_stream_tells(app, client, monkeypat
     assert [change.topic for change in change_log.since(app.mirror_db, begun)] == ["sms"]
 
 
-def test_open_pages_are_told_of_a_message_that_no_webhook_told(app):
+def test_a_record_without_webhook_is_announced_once_to_open_pages(app):
     sent = read_record(f'{{"id": 1, "from": "{RECEIVER}", "to": "{SENDER}", "message": "Yes", "type": "O"}}')
     for _ in range(2):
         app.mirror_db.write(
             lambda tx: upsert(tx, get_resource("sms"), [sent], source="sync", requested_at=clock.utc_text())
         )
     assert [change.topic for change in change_log.since(app.mirror_db, 0)] == ["sms"], (
-        "once: it did not change"
+        "the unchanged record was announced"
     )
 
 
-def test_threads_page_without_gap_or_double_though_times_are_equal(app, client):
+def test_thread_paging_has_no_gaps_or_duplicates_at_equal_times(app, client):
     for number in range(1, 121):
         app.insert(
             "sms", id=number, created_at="2026-09-02 09:00:00", message="x", type="I",
@@ -174,12 +174,12 @@ def test_threads_page_without_gap_or_double_though_times_are_equal(app, client):
 
 def test_a_thread_is_found_by_text_number_and_name(app, client):
     app.insert("_contact_numbers", e164=f"+{SENDER}", contact_id=1, name="Greta Lindqvist")
-    told(app, Event("e", "2026-09-02 09:00:01", "The green door"))
+    add_events(app, Event("e", "2026-09-02 09:00:01", "The green door"))
     for find in ("green", "07700 900101", "lindq"):
         assert "The green door" in text(client.get(f"/messages?find={find}"))
     assert "Nothing found" in text(client.get("/messages?find=blue"))
 
 
-def test_who_sees_only_their_own_calls_sees_no_messages(own_calls_only):
+def test_agents_limited_to_own_calls_see_no_messages(own_calls_only):
     assert own_calls_only.log_in(CAROL.as_user(1)).get("/messages").status_code == 403
     assert own_calls_only.log_in(BOB).get("/messages").status_code == 200

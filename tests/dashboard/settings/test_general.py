@@ -1,4 +1,4 @@
-"""Settings: who may do what there, what is shown once, what is kept in the audit."""
+"""Settings: access, secrets that are shown once, and the audit log."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def shown_once(answer: requests.Response) -> str:
     return unescape(found[1])
 
 
-def done(app) -> list[tuple[str, str]]:
+def audited(app) -> list[tuple[str, str]]:
     return [(entry.what, entry.about) for entry in audit.list_newest(app.app_db)]
 
 
@@ -47,10 +47,10 @@ POSTS = (
 
 
 @pytest.mark.parametrize("path", POSTS)
-def test_only_administrators_change_anything_and_only_by_a_form_of_ours(app, path):
+def test_settings_are_changed_only_by_administrators_with_the_csrf_token(app, path):
     assert app.log_in(BOB).post(path).status_code == 403
     assert app.log_in().post(path, csrf=False).status_code == 403
-    assert done(app) == []
+    assert audited(app) == []
 
 
 @pytest.mark.parametrize("path", ["/settings", "/settings/audit", "/settings/people/1"])
@@ -60,7 +60,7 @@ def test_only_administrators_see_settings(app, path):
     assert "/settings" not in client.get("/system").text
 
 
-def test_a_person_is_added_with_a_link_that_is_shown_once(app, client):
+def test_a_user_is_added_with_a_link_that_is_shown_once(app, client):
     answer = client.post("/settings/people", email="Bea@example.com", role="agent", platform_user_id="7")
     link = shown_once(answer)
     found = people.find(app.app_db, "bea@example.com")
@@ -69,14 +69,14 @@ def test_a_person_is_added_with_a_link_that_is_shown_once(app, client):
     token = link.rsplit("/", 1)[1]
     for path in ("/settings", "/settings/audit"):
         assert token not in client.get(path).text
-    assert ("user added", "bea@example.com, agent") in done(app)
+    assert ("user added", "bea@example.com, agent") in audited(app)
 
 
-def test_who_is_there_already_is_refused_with_the_reason(app, client):
+def test_an_existing_user_cannot_be_added(app, client):
     client.post("/settings/people", email="bea@example.com", role="agent")
-    again = client.post("/settings/people", email="bea@example.com", role="admin")
-    assert again.status_code == 400
-    assert "exists already" in text(again)
+    repeated = client.post("/settings/people", email="bea@example.com", role="admin")
+    assert repeated.status_code == 400
+    assert "exists already" in text(repeated)
     assert people.find(app.app_db, "bea@example.com").role == "agent"
 
 
@@ -87,7 +87,7 @@ def test_role_rights_and_platform_user_are_changed_and_audited(app, client):
     )
     changed = people.get(app.app_db, bea.id)
     assert (changed.role, changed.rights, changed.platform_user_id) == ("agent", {"export"}, 12)
-    assert ("user changed", "bea@example.com, agent, may export") in done(app)
+    assert ("user changed", "bea@example.com, agent, may export") in audited(app)
 
 
 def test_the_last_administrator_can_neither_be_removed_nor_demoted(app, client):
@@ -101,7 +101,7 @@ def test_the_last_administrator_can_neither_be_removed_nor_demoted(app, client):
     assert people.list_all(app.app_db) == [admin]
 
 
-def test_who_is_removed_is_out_at_once(app, client):
+def test_removing_a_user_ends_their_sessions(app, client):
     other = app.log_in(ERIN)
     assert other.get("/").url.endswith("/")
     number = next(one.id for one in people.list_all(app.app_db) if one.role == "agent")
@@ -109,14 +109,14 @@ def test_who_is_removed_is_out_at_once(app, client):
     assert other.get("/").url.endswith("/login")
 
 
-def test_a_reset_makes_a_link_and_leaves_the_password_until_it_is_used(app, client):
+def test_a_reset_creates_a_link_and_keeps_the_password(app, client):
     bea = people.create(app.app_db, "bea@example.com", "viewer", password_hash="x")
     link = shown_once(client.post(f"/settings/people/{bea.id}/reset"))
     assert setup_links.find(app.app_db, link.rsplit("/", 1)[1]).person.id == bea.id
     assert people.get(app.app_db, bea.id).has_password
 
 
-def test_a_session_is_ended_from_elsewhere(app, client):
+def test_an_administrator_ends_a_session_of_a_user(app, client):
     other = app.log_in(ERIN)
     number = next(one.id for one in people.list_all(app.app_db) if one.role == "agent")
     (session,) = sessions.list_of_person(app.app_db, number)
@@ -124,7 +124,7 @@ def test_a_session_is_ended_from_elsewhere(app, client):
     assert other.get("/").url.endswith("/login")
 
 
-def test_no_session_of_somebody_else_is_ended_by_its_number(app, client):
+def test_a_session_cannot_be_ended_through_another_user(app, client):
     app.log_in(ERIN)
     agent = next(one.id for one in people.list_all(app.app_db) if one.role == "agent")
     admin = next(one.id for one in people.list_all(app.app_db) if one.role == "admin")
@@ -133,7 +133,7 @@ def test_no_session_of_somebody_else_is_ended_by_its_number(app, client):
     assert sessions.list_of_person(app.app_db, admin)
 
 
-def test_a_key_works_is_shown_once_and_stops_when_revoked(app, client):
+def test_a_key_is_shown_once_and_works_until_revoked(app, client):
     user_id, secret = shown_once(
         client.post("/settings/keys", name="Reports", scope="read", collections="cdrs")
     ).split(":")
@@ -144,10 +144,10 @@ def test_a_key_works_is_shown_once_and_stops_when_revoked(app, client):
     assert "Reports" in page
     client.post(f"/settings/keys/{user_id}/revoke")
     assert keys.authenticate(app.app_db, user_id, secret) is None
-    assert [what for what, _ in done(app)] == ["key revoked", "key added"]
+    assert [what for what, _ in audited(app)] == ["key revoked", "key added"]
 
 
-def test_what_was_typed_stands_there_again_when_it_is_refused(app, client):
+def test_a_refused_key_form_keeps_the_entered_values(app, client):
     answer = client.post("/settings/keys", name="Sums", scope="write", collections="cdrs, nothing")
     assert answer.status_code == 400
     for kept in (
@@ -164,7 +164,7 @@ def test_a_key_of_an_unknown_collection_is_refused(app, client):
     assert keys.list_all(app.app_db) == []
 
 
-def test_the_webhook_secret_rotates_while_both_work_and_the_old_one_is_forgotten(app, client, monkeypatch):
+def test_both_webhook_secrets_work_until_the_old_one_is_removed(app, client, monkeypatch):
     monkeypatch.setattr("integration.settings.data_dir_secrets.CHECK_SECONDS", 0)
     (old,) = load_webhook_secrets(app.context.settings)
     receiver = Client(
@@ -180,30 +180,30 @@ def test_the_webhook_secret_rotates_while_both_work_and_the_old_one_is_forgotten
     assert old not in page
     client.post("/settings/webhook/forget")
     assert [receiver.get(f"/webhooks/{one}").status_code for one in (new, old)] == [200, 404]
-    assert not any(new in about or old in about for _, about in done(app))
+    assert not any(new in about or old in about for _, about in audited(app))
 
 
-def test_the_check_of_the_webhook_says_what_is_missing(client):
+def test_the_webhook_check_shows_that_no_url_is_set(client):
     assert "not set" in text(client.post("/settings/webhook/check"))
 
 
-def test_the_audit_pages_back_to_its_beginning(app, client):
+def test_the_audit_log_pages_back_to_its_first_entry(app, client):
     for number in range(150):
-        audit.record(app.app_db, "ann@example.com", f"deed {number:03}", "<b>")
+        audit.record(app.app_db, "ann@example.com", f"action {number:03}", "<b>")
     first = client.get("/settings/audit")
-    assert "deed 149" in first.text
-    assert "deed 050" in first.text
-    assert "deed 049" not in first.text
+    assert "action 149" in first.text
+    assert "action 050" in first.text
+    assert "action 049" not in first.text
     assert "<b>" not in first.text
     older = client.get(unescape(re.search(r'href="(/settings/audit\?before=\d+)"', first.text)[1]))
-    assert "deed 049" in older.text
-    assert "deed 000" in older.text
+    assert "action 049" in older.text
+    assert "action 000" in older.text
 
 
 # --- wallboard -------------------------------------------------------------------------------------------
 
 
-def test_a_wallboard_is_read_by_its_address_alone_and_shows_nobody(app, client):
+def test_a_wallboard_needs_only_its_url_and_shows_no_party(app, client):
     for number, state in enumerate(("ringing", "talking"), 1):
         app.call(
             number, clock.utc_text(clock.unix() - 90), state=state, outcome=None, party_name="Greta Lindqvist"
@@ -213,17 +213,17 @@ def test_a_wallboard_is_read_by_its_address_alone_and_shows_nobody(app, client):
     )
     path = url[url.index("/wall/") :]
     board = requests.get(app.url + path, timeout=30)
-    said = text(board)
-    assert "Waiting 1" in said
-    assert "Talking 1" in said
-    assert "at least 90 %" in said
-    assert re.search(r"Longest wait 1:[3-5]\d ! at most 1:00", said)
+    shown = text(board)
+    assert "Waiting 1" in shown
+    assert "Talking 1" in shown
+    assert "at least 90 %" in shown
+    assert re.search(r"Longest wait 1:[3-5]\d ! at most 1:00", shown)
     for secret in ("Greta", "447700900101", "07700"):
         assert secret not in board.text
     assert board.headers["Cache-Control"] == "no-store"
 
 
-def test_every_figure_of_a_wallboard_has_something_to_be_measured_by(app, client):
+def test_every_figure_of_a_wallboard_has_a_target_or_comparison(app, client):
     for number in (1, 2):
         app.insert("users", id=number, first_name=f"Person {number}", ext=f"100{number}")
     app.insert("users", id=3, first_name="Gone", _missing_since="2026-01-01 00:00:00")
@@ -236,7 +236,7 @@ def test_every_figure_of_a_wallboard_has_something_to_be_measured_by(app, client
     assert "of 2 people" in text
 
 
-def test_a_wallboard_opens_nothing_else_and_ends_when_revoked(app, client):
+def test_a_wallboard_url_opens_no_other_page_and_ends_when_revoked(app, client):
     url = shown_once(client.post("/settings/wallboards", name="Front desk"))
     path = url[url.index("/wall/") :]
     visitor = requests.Session()

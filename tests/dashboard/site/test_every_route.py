@@ -31,7 +31,7 @@ NO_LOGIN = {
     "/setup/<token>",
     "/wall/<token>",
 }
-"""Rules that answer before a login: without data of the account, or by a rule of their own."""
+"""Rules without a login: they show no account data or have a check of their own."""
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +52,7 @@ def make_example(rule: Rule) -> str:
 
 
 @pytest.mark.exhaustive
-def test_nothing_is_shown_to_strangers(app: TestApp) -> None:
+def test_every_other_route_needs_a_login(app: TestApp) -> None:
     rules = [rule for rule in list_rules(app) if str(rule) not in NO_LOGIN]
     assert len(rules) > 15
     for rule in rules:
@@ -62,14 +62,14 @@ def test_nothing_is_shown_to_strangers(app: TestApp) -> None:
             for method in METHODS:
                 status = send_raw(app.url, method, target)
                 if rule.endpoint.startswith(("facade.", "exports.")):
-                    # They take keys as well; the answer to OPTIONS has no body.
+                    # They accept keys as well; the response to OPTIONS has no body.
                     allowed = (302, 308, 400, 401, 404, 405, 501, *((200, 204) * (method == "OPTIONS")))
                 else:
                     allowed = (302, 400, 401)
                 assert status in allowed, f"{method} {target}: {status}"
 
 
-def test_no_unsafe_route_works_without_the_proof_of_its_page(app: TestApp) -> None:
+def test_every_unsafe_route_needs_the_csrf_token(app: TestApp) -> None:
     add_with_password(app, ALICE)
     unsafe = [
         (method, rule)
@@ -93,7 +93,7 @@ def test_no_unsafe_route_works_without_the_proof_of_its_page(app: TestApp) -> No
         assert foreign.status_code == 403, f"{method} {rule}"
 
 
-def test_every_answer_of_the_product_carries_the_headers(app: TestApp) -> None:
+def test_every_response_has_the_security_headers(app: TestApp) -> None:
     for path in ("/", "/login", "/healthz", "/readyz", "/v1.2/cdrs", "/webhooks", "/exports/cdrs.csv"):
         answer = Visitor(app.url).get(path)
         assert "default-src 'none'" in answer.headers["Content-Security-Policy"], path

@@ -1,3 +1,5 @@
+"""Login check, CSRF protection, trusted proxies and visibility."""
+
 from __future__ import annotations
 
 import socket
@@ -26,10 +28,10 @@ from tests.support.applications.login_site import (
 from tests.support.people import ERIN
 
 HARMLESS_FORM = "/calls/columns"
-"""A form that every person may send."""
+"""A form that every dashboard user may send."""
 
 
-def test_every_route_demands_a_login_whatever_the_method_and_spelling(site: TestApp) -> None:
+def test_routes_need_a_login_in_every_method_and_spelling(site: TestApp) -> None:
     # test_every_route has all rules of the product, in the exhaustive step.
     rules = {"/", "/live/stream", "/settings", HARMLESS_FORM}
     assert rules <= {str(rule) for rule in site.product.site.url_map.iter_rules()}
@@ -38,19 +40,19 @@ def test_every_route_demands_a_login_whatever_the_method_and_spelling(site: Test
         for method in METHODS:
             status = send_raw(site.url, method, target)
             if target.startswith("/static/"):
-                # Any path below is the file server's, which serves its own folder only.
+                # The file server has all paths below `/static/` and serves its own folder only.
                 assert status in (404, 401) or method == "OPTIONS", f"{method} {target}: {status}"
             else:
                 assert status in (302, 400, 401), f"{method} {target}: {status}"
 
 
-def test_what_is_open_is_open(visitor: Visitor) -> None:
+def test_health_static_files_and_login_page_need_no_login(visitor: Visitor) -> None:
     assert visitor.get("/healthz").status_code == 200
     assert visitor.get("/static/app.css").status_code == 200
     assert visitor.get("/login").status_code == 200
 
 
-def test_scripts_and_streams_are_told_not_led_to_a_form(visitor: Visitor) -> None:
+def test_scripts_and_streams_get_401_instead_of_a_redirect(visitor: Visitor) -> None:
     for headers in (
         {"Accept": "application/json"},
         {"Accept": "text/event-stream"},
@@ -61,37 +63,37 @@ def test_scripts_and_streams_are_told_not_led_to_a_form(visitor: Visitor) -> Non
         assert answer.json()["message"]
 
 
-def test_what_is_not_there_is_told_to_those_inside_only(site: TestApp, logged_in_visitor: Visitor) -> None:
+def test_an_unknown_path_gets_404_only_after_login(site: TestApp, logged_in_visitor: Visitor) -> None:
     assert Visitor(site.url).get("/nowhere").status_code == 302
     assert logged_in_visitor.get("/nowhere").status_code == 404
 
 
-def test_the_login_is_demanded_before_the_body_is_read(site: TestApp) -> None:
-    parts = urlsplit(site.url)
-    with socket.create_connection((parts.hostname, parts.port), timeout=30) as connection:
+def test_the_login_is_checked_before_the_body_is_read(site: TestApp) -> None:
+    address_of = urlsplit(site.url)
+    with socket.create_connection((address_of.hostname, address_of.port), timeout=30) as connection:
         connection.sendall(b"POST /calls/columns HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n")
         assert b" 401 " in connection.makefile("rb").readline()
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
 def test_an_unsafe_request_needs_the_token(logged_in_visitor: Visitor, method: str) -> None:
-    def ask(headers: dict[str, str] | None = None, data: dict[str, str] | None = None) -> int:
+    def send(headers: dict[str, str] | None = None, data: dict[str, str] | None = None) -> int:
         return logged_in_visitor.http.request(
             method, logged_in_visitor.url + HARMLESS_FORM, headers=headers, data=data, timeout=30
         ).status_code
 
     right = logged_in_visitor.csrf_token
     accepted = 200 if method == "POST" else 405
-    assert ask() == 403
-    assert ask({"X-CSRF-Token": "0" * 64}) == 403
-    assert ask({"X-CSRF-Token": right[:-1]}) == 403
-    assert ask({"X-CSRF-Token": "é"}) == 403
-    assert ask(data={"csrf_token": ""}) == 403
-    assert ask({"X-CSRF-Token": right}) == accepted
-    assert ask(data={"csrf_token": right}) == accepted
+    assert send() == 403
+    assert send({"X-CSRF-Token": "0" * 64}) == 403
+    assert send({"X-CSRF-Token": right[:-1]}) == 403
+    assert send({"X-CSRF-Token": "é"}) == 403
+    assert send(data={"csrf_token": ""}) == 403
+    assert send({"X-CSRF-Token": right}) == accepted
+    assert send(data={"csrf_token": right}) == accepted
 
 
-def test_one_browsers_token_is_no_good_in_another(site: TestApp, logged_in_visitor: Visitor) -> None:
+def test_the_csrf_token_of_another_session_is_refused(site: TestApp, logged_in_visitor: Visitor) -> None:
     other = Visitor(site.url)
     other.log_in()
     assert logged_in_visitor.post(HARMLESS_FORM, {"csrf_token": other.csrf_token}).status_code == 403
@@ -117,7 +119,7 @@ def test_one_browsers_token_is_no_good_in_another(site: TestApp, logged_in_visit
         ({"Sec-Fetch-Site": "same-site"}, 403),
     ],
 )
-def test_an_unsafe_request_must_come_from_our_own_pages(
+def test_an_unsafe_request_must_have_the_origin_of_the_dashboard(
     settings: dict[str, str], request: pytest.FixtureRequest, headers: dict[str, str], status: int
 ) -> None:
     settings["server__public_url"] = "https://switchroom.example.com/"
@@ -147,7 +149,7 @@ def test_a_login_needs_the_token_of_its_form(site: TestApp) -> None:
     assert sessions.find(site.app_db, browser.cookie) is None
 
 
-def test_a_form_without_end_is_not_read(logged_in_visitor: Visitor, site: TestApp) -> None:
+def test_a_form_above_the_size_limit_gets_413(logged_in_visitor: Visitor, site: TestApp) -> None:
     token = logged_in_visitor.csrf_token
     assert (
         logged_in_visitor.post(HARMLESS_FORM, {"x": "y" * 1_200_000, "csrf_token": token}).status_code == 413
@@ -157,7 +159,7 @@ def test_a_form_without_end_is_not_read(logged_in_visitor: Visitor, site: TestAp
     assert stranger.post("/login", {**form, "email": "x" * 20_000}).status_code == 413
 
 
-def test_every_answer_carries_the_headers(site: TestApp, logged_in_visitor: Visitor) -> None:
+def test_responses_have_the_security_headers(site: TestApp, logged_in_visitor: Visitor) -> None:
     answers = [
         logged_in_visitor.get("/"),
         logged_in_visitor.get("/nowhere"),
@@ -186,12 +188,12 @@ def test_every_answer_carries_the_headers(site: TestApp, logged_in_visitor: Visi
             assert stored == "no-store" or "/static/" in str(answer.url)
 
 
-def test_a_decorator_refuses_words_that_are_no_role_or_right() -> None:
+def test_requires_rejects_an_unknown_role_or_right() -> None:
     with pytest.raises(ValueError, match="boss"):
         requires("boss")
 
 
-def test_asking_who_is_there_on_an_open_route_is_a_mistake(app: TestApp) -> None:
+def test_current_person_raises_on_a_route_without_login(app: TestApp) -> None:
     with app.product.site.test_request_context("/healthz"), pytest.raises(RuntimeError):
         guard.current_person()
 
@@ -226,7 +228,7 @@ def log_in_through_proxy(url: str) -> requests.Response:
 
 
 @pytest.mark.parametrize(
-    ("told", "address"),
+    ("forwarded_for", "address"),
     [
         ("203.0.113.9:51234", "203.0.113.9"),
         ("[2001:db8::7]:51234", "2001:db8::7"),
@@ -234,8 +236,11 @@ def log_in_through_proxy(url: str) -> requests.Response:
         ("2001:db8::7", "2001:db8::7"),
     ],
 )
-def test_some_proxies_tell_the_clients_port_which_is_none_of_its_address(told: str, address: str) -> None:
-    """With it every connection would be another client: no limit of guesses, no `webhooks.allow_from`."""
+def test_a_port_in_x_forwarded_for_is_removed(forwarded_for: str, address: str) -> None:
+    """With the port, each connection would count as another client.
+
+    Login throttle and `webhooks.allow_from` would have no effect.
+    """
     seen = []
 
     def app(environ, start_response):
@@ -243,11 +248,11 @@ def test_some_proxies_tell_the_clients_port_which_is_none_of_its_address(told: s
         return []
 
     proxied = trusted_proxies.TrustedProxies(app, (ip_network("192.0.2.0/24"),))
-    proxied({"REMOTE_ADDR": "192.0.2.1", "HTTP_X_FORWARDED_FOR": told}, lambda *_: None)
+    proxied({"REMOTE_ADDR": "192.0.2.1", "HTTP_X_FORWARDED_FOR": forwarded_for}, lambda *_: None)
     assert seen == [address]
 
 
-def test_a_trusted_proxys_word_is_taken(proxied: TestApp) -> None:
+def test_forwarded_headers_of_a_trusted_proxy_are_used(proxied: TestApp) -> None:
     answer = log_in_through_proxy(proxied.url)
     assert answer.status_code == 303
     cookie = answer.headers["Set-Cookie"]
@@ -258,10 +263,10 @@ def test_a_trusted_proxys_word_is_taken(proxied: TestApp) -> None:
     assert answer.headers["Strict-Transport-Security"].startswith("max-age=31536000")
     found = sessions.find(proxied.app_db, cookie.split(";")[0].partition("=")[2])
     assert found is not None
-    assert found[0].address == "198.51.100.7", "the first from the right that is no proxy of ours"
+    assert found[0].address == "198.51.100.7", "the rightmost address that is not a trusted proxy"
 
 
-def test_a_strangers_forwarded_headers_are_ignored(site: TestApp) -> None:
+def test_forwarded_headers_of_an_untrusted_client_are_ignored(site: TestApp) -> None:
     form = requests.get(site.url + "/login", headers=FORWARDED, timeout=30)
     assert form.headers["Set-Cookie"].startswith("session=")
     assert "Strict-Transport-Security" not in form.headers
@@ -273,7 +278,7 @@ def test_a_strangers_forwarded_headers_are_ignored(site: TestApp) -> None:
     assert statuses == [401] * 10 + [429]
 
 
-def test_a_plain_cookie_is_not_taken_under_https(proxied: TestApp) -> None:
+def test_a_session_cookie_without_host_prefix_is_refused_over_https(proxied: TestApp) -> None:
     token = log_in_through_proxy(proxied.url).headers["Set-Cookie"].split(";")[0].partition("=")[2]
     for name, status in (("session", 302), ("__Host-session", 200)):
         answer = requests.get(
@@ -285,10 +290,10 @@ def test_a_plain_cookie_is_not_taken_under_https(proxied: TestApp) -> None:
         assert answer.status_code == status
 
 
-# --- whose calls -----------------------------------------------------------------------------------------
+# --- visibility ------------------------------------------------------------------------------------------
 
 
-def test_agents_see_their_own_calls_where_it_is_set_so(app_db: Database) -> None:
+def test_agents_see_own_limits_agents_and_viewers_to_their_platform_user(app_db: Database) -> None:
     ann = people.create(app_db, "ann@example.com", "agent", platform_user_id=412345)
     ben = people.create(app_db, "ben@example.com", "viewer")
     sue = people.create(app_db, "sue@example.com", "supervisor", platform_user_id=412346)
@@ -300,7 +305,7 @@ def test_agents_see_their_own_calls_where_it_is_set_so(app_db: Database) -> None
     assert [visibility.of(person, "all").user_scope for person in (ann, ben, sue)] == [None, None, None]
 
 
-def test_people_who_see_the_same_share_one_rendering(app_db: Database) -> None:
+def test_users_with_the_same_rights_have_equal_visibility(app_db: Database) -> None:
     ann = people.create(app_db, "ann@example.com", "agent", platform_user_id=412345)
     ben = people.create(app_db, "ben@example.com", "agent", platform_user_id=412346)
     sue = people.create(app_db, "sue@example.com", "supervisor")

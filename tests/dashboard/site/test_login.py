@@ -1,3 +1,5 @@
+"""Login, sessions, setup links and the login throttle."""
+
 from __future__ import annotations
 
 import logging
@@ -12,11 +14,11 @@ from tests.support.clock import Clock
 from tests.support.people import BOB, ERIN
 
 
-def test_a_login_leads_to_the_page_that_was_asked_for(visitor: Visitor) -> None:
-    asked = visitor.get("/calls?from=2026-01-01&to=2026-02-01")
-    assert asked.status_code == 302
-    assert asked.headers["Location"].startswith("/login?next=")
-    form = HiddenFields(visitor.get(asked.headers["Location"]).text).values
+def test_a_login_redirects_to_the_requested_page(visitor: Visitor) -> None:
+    redirect = visitor.get("/calls?from=2026-01-01&to=2026-02-01")
+    assert redirect.status_code == 302
+    assert redirect.headers["Location"].startswith("/login?next=")
+    form = HiddenFields(visitor.get(redirect.headers["Location"]).text).values
     answer = visitor.post("/login", {**form, "email": ERIN.email, "password": PASSWORD})
     assert answer.status_code == 303
     assert answer.headers["Location"] == "/calls?from=2026-01-01&to=2026-02-01"
@@ -41,11 +43,11 @@ def test_a_login_leads_to_the_page_that_was_asked_for(visitor: Visitor) -> None:
         "/" + "x" * 3000,
     ],
 )
-def test_next_never_leads_elsewhere(visitor: Visitor, target: str) -> None:
+def test_next_does_not_redirect_to_other_sites(visitor: Visitor, target: str) -> None:
     assert visitor.log_in(next=target).headers["Location"] == "/"
 
 
-def test_the_cookie_is_out_of_reach_of_scripts_and_other_sites(visitor: Visitor) -> None:
+def test_the_session_cookie_is_httponly_and_samesite(visitor: Visitor) -> None:
     header = visitor.log_in().headers["Set-Cookie"]
     assert header.startswith("session=")
     assert "HttpOnly" in header
@@ -55,7 +57,7 @@ def test_the_cookie_is_out_of_reach_of_scripts_and_other_sites(visitor: Visitor)
     assert "Secure" not in header
 
 
-def test_a_login_over_plain_http_is_warned_of_once_unless_this_machine_asks_for_itself(
+def test_a_login_over_plain_http_logs_one_warning_except_from_loopback(
     site: TestApp, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING, "integration.access.browser"):
@@ -69,7 +71,7 @@ def test_a_login_over_plain_http_is_warned_of_once_unless_this_machine_asks_for_
     assert "plain HTTP" in record.message
 
 
-def test_login_rotates_what_the_browser_carries(site: TestApp, visitor: Visitor) -> None:
+def test_a_login_replaces_the_token_of_the_browser(site: TestApp, visitor: Visitor) -> None:
     visitor.get("/login")
     planted = visitor.cookie
     visitor.log_in()
@@ -83,7 +85,7 @@ def test_login_rotates_what_the_browser_carries(site: TestApp, visitor: Visitor)
     assert sessions.find(site.app_db, first or "") is None
 
 
-def test_logout_ends_the_session_not_only_the_cookie(site: TestApp, logged_in_visitor: Visitor) -> None:
+def test_logout_ends_the_session_and_removes_the_cookie(site: TestApp, logged_in_visitor: Visitor) -> None:
     token = logged_in_visitor.cookie
     answer = logged_in_visitor.post("/logout", {"csrf_token": logged_in_visitor.csrf_token})
     assert (answer.status_code, answer.headers["Location"]) == (303, "/login")
@@ -98,7 +100,7 @@ def test_logout_needs_a_post(logged_in_visitor: Visitor) -> None:
     assert logged_in_visitor.get("/").status_code == 200
 
 
-def test_a_session_ends_idle_and_a_week_after_login(site: TestApp, frozen_clock: Clock) -> None:
+def test_a_session_ends_when_idle_and_a_week_after_login(site: TestApp, frozen_clock: Clock) -> None:
     browser = Visitor(site.url)
     browser.log_in()
     frozen_clock.advance(sessions.IDLE_SECONDS - 60)
@@ -115,7 +117,7 @@ def test_a_session_ends_idle_and_a_week_after_login(site: TestApp, frozen_clock:
     assert browser.get("/").status_code == 302
 
 
-def test_a_role_that_changes_counts_at_once(site: TestApp, logged_in_visitor: Visitor) -> None:
+def test_a_changed_role_or_right_applies_at_once(site: TestApp, logged_in_visitor: Visitor) -> None:
     assert logged_in_visitor.get("/exports/cdrs.csv").status_code == 403
     people.set_right(site.app_db, ERIN.email, "export", True)
     assert logged_in_visitor.get("/exports/cdrs.csv").status_code == 200
@@ -124,7 +126,7 @@ def test_a_role_that_changes_counts_at_once(site: TestApp, logged_in_visitor: Vi
     assert logged_in_visitor.get("/settings").status_code == 200
 
 
-def test_an_unknown_address_is_answered_like_a_wrong_password(site: TestApp) -> None:
+def test_an_unknown_email_gets_the_response_of_a_wrong_password(site: TestApp) -> None:
     site.add(BOB)
     browser = Visitor(site.url)
     answers = [
@@ -139,7 +141,7 @@ def test_an_unknown_address_is_answered_like_a_wrong_password(site: TestApp) -> 
     )
 
 
-def test_the_eleventh_guess_in_a_minute_is_not_looked_at(site: TestApp, frozen_clock: Clock) -> None:
+def test_a_login_after_ten_failures_in_a_minute_gets_429(site: TestApp, frozen_clock: Clock) -> None:
     known, unknown = Visitor(site.url), Visitor(site.url)
     for session, email in ((known, ERIN.email), (unknown, "nobody@example.com")):
         site.app_db.write(lambda tx: tx.execute("DELETE FROM attempts"))
@@ -155,11 +157,11 @@ def test_the_eleventh_guess_in_a_minute_is_not_looked_at(site: TestApp, frozen_c
     assert known.log_in().status_code == 303
 
 
-def test_logging_in_again_and_again_is_no_guessing(site: TestApp, frozen_clock: Clock) -> None:
+def test_successful_logins_are_not_throttled(site: TestApp, frozen_clock: Clock) -> None:
     assert {Visitor(site.url).log_in().status_code for _ in range(12)} == {303}
 
 
-def test_a_busy_moment_is_no_guess(site: TestApp, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_login_refused_under_load_is_not_counted(site: TestApp, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(passwords, "WAIT_SECONDS", 0.001)
     browser = Visitor(site.url)
     with busy_hashing(monkeypatch):
@@ -168,7 +170,7 @@ def test_a_busy_moment_is_no_guess(site: TestApp, monkeypatch: pytest.MonkeyPatc
     assert browser.log_in().status_code == 303
 
 
-def test_logins_are_in_the_audit_and_what_was_typed_is_not(site: TestApp) -> None:
+def test_the_audit_log_has_logins_without_the_entered_text(site: TestApp) -> None:
     browser = Visitor(site.url)
     browser.log_in("my-password-in-the-wrong-field", PASSWORD)
     browser.log_in(password="wrong password")
@@ -185,14 +187,14 @@ def test_logins_are_in_the_audit_and_what_was_typed_is_not(site: TestApp) -> Non
         assert canary not in kept
 
 
-def test_a_set_up_link_sets_the_password_once_and_logs_in(site: TestApp) -> None:
+def test_a_setup_link_sets_the_password_once_and_logs_in(site: TestApp) -> None:
     site.add(BOB)
     path = setup_links.create_link(site.app_db, BOB.email, site.url).removeprefix(site.url)
     browser = Visitor(site.url)
     page = browser.get(path)
     assert page.status_code == 200
     assert BOB.email in page.text
-    assert browser.get(path).status_code == 200, "looking uses nothing up"
+    assert browser.get(path).status_code == 200, "opening the link does not use it up"
     form = HiddenFields(page.text).values
     short = browser.post(path, {**form, "password": "short", "repeat": "short"})
     assert short.status_code == 400
@@ -208,7 +210,7 @@ def test_a_set_up_link_sets_the_password_once_and_logs_in(site: TestApp) -> None
     assert stranger.log_in(BOB.email).status_code == 303
 
 
-def test_the_first_link_asks_who_you_are(site: TestApp) -> None:
+def test_the_first_run_link_creates_an_administrator(site: TestApp) -> None:
     site.app_db.write(lambda tx: tx.execute("DELETE FROM people"))
     url = setup_links.create_first_run_link(site.app_db, site.url)
     assert url is not None
@@ -223,6 +225,6 @@ def test_the_first_link_asks_who_you_are(site: TestApp) -> None:
     assert browser.get("/settings").status_code == 200
 
 
-def test_a_set_up_link_cannot_be_guessed_or_forged(visitor: Visitor) -> None:
+def test_an_invalid_setup_link_gets_404(visitor: Visitor) -> None:
     for path in ("/setup/x", "/setup/" + "A" * 43, "/setup/%00", "/setup/%ed%a0%80"):
         assert visitor.get(path).status_code == 404

@@ -1,4 +1,4 @@
-"""The alerts page: rules are made, changed, tested by hand and audited; notices reach whom they should."""
+"""Alerts page: rules are created, changed, tested and audited; notices are shown."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ def ring(app, number: int = 1) -> None:
     RuleEvaluator(app.context, lambda: None).run()
 
 
-def test_a_rule_is_made_changed_paused_and_removed(app, client):
+def test_a_rule_is_created_changed_paused_and_removed(app, client):
     assert "No rules yet" in text(client.get("/system/alerts"))
-    said = client.post("/system/alerts", **FORM, **WEEK, begins="09:00", ends="17:30")
-    assert "Saved." in text(said)
+    saved = client.post("/system/alerts", **FORM, **WEEK, begins="09:00", ends="17:30")
+    assert "Saved." in text(saved)
     (rule,) = rules(app)
     assert (rule.threshold, rule.notice, rule.days, rule.begins, rule.cooldown) == (
         45,
@@ -88,7 +88,7 @@ def test_a_rule_is_made_changed_paused_and_removed(app, client):
         ({"url": URL, "secret": "Bearer ü"}, "signs in it that no header takes"),
     ],
 )
-def test_what_makes_no_sense_is_refused_and_what_was_entered_stays(app, client, changed, why):
+def test_an_invalid_rule_gets_400_and_stays_in_the_form(app, client, changed, why):
     answer = client.post("/system/alerts", **{**FORM, **WEEK, "quiet_to": "", **changed})
     assert answer.status_code == 400
     assert why in text(answer)
@@ -97,7 +97,7 @@ def test_what_makes_no_sense_is_refused_and_what_was_entered_stays(app, client, 
         assert 'value="Long waits"' in answer.text
 
 
-def test_a_secret_is_never_shown_and_never_leaves_for_another_address(app, client):
+def test_a_secret_is_not_shown_and_not_sent_to_another_url(app, client):
     client.post("/system/alerts", **FORM, **WEEK, url=URL, secret="Bearer canary-secret")
     (rule,) = rules(app)
     pages = [client.get("/system/alerts").text, client.get(f"/system/alerts?edit={rule.id}").text]
@@ -112,14 +112,14 @@ def test_a_secret_is_never_shown_and_never_leaves_for_another_address(app, clien
     assert not any("canary" in line for line in audited(app))
 
 
-def test_the_test_button_says_what_became_of_each_target(app, client):
+def test_the_test_button_shows_the_result_of_each_target(app, client):
     client.post(
         "/system/alerts", **FORM, **WEEK, url="http://127.0.0.1:9/", quiet_from="00:00", quiet_to="23:59"
     )
     (rule,) = rules(app)
-    said = text(client.post(f"/system/alerts/{rule.id}/test"))
-    assert "shown Test to the dashboard" in said
-    assert "failed Test to http://127.0.0.1:9/: 127.0.0.1: it refuses connections" in said
+    results = text(client.post(f"/system/alerts/{rule.id}/test"))
+    assert "shown Test to the dashboard" in results
+    assert "failed Test to http://127.0.0.1:9/: 127.0.0.1: it refuses connections" in results
     with app.app_db.read() as connection:
         lines = notification_log.list_newest(connection, 9)
         assert notification_log.due(connection, "post", 9) == []
@@ -127,7 +127,7 @@ def test_the_test_button_says_what_became_of_each_target(app, client):
     assert "alert rule tested: Long waits" in audited(app)
 
 
-def test_a_notice_stands_on_every_page_until_it_is_over(app, client):
+def test_a_notice_is_shown_on_every_page_until_the_alert_ends(app, client):
     alert_rules.save(app.app_db, alert_rules.Rule(0, "Long <b>waits", "waiting", 60, notice=True))
     ring(app)
     page = client.get("/contacts").text
@@ -148,7 +148,7 @@ def test_a_notice_stands_on_every_page_until_it_is_over(app, client):
     assert "has been waiting" not in client.get("/").text
 
 
-def test_open_pages_are_told_by_the_stream(app):
+def test_an_alert_is_announced_to_open_pages(app):
     alert_rules.save(app.app_db, alert_rules.Rule(0, "Long waits", "waiting", 60, notice=True))
     ring(app)
     with app.mirror_db.read() as connection:
@@ -156,7 +156,7 @@ def test_open_pages_are_told_by_the_stream(app):
     assert topics == ["alert"]
 
 
-def test_who_sees_their_own_calls_only_is_told_of_no_others(tmp_path):
+def test_agents_limited_to_own_calls_see_no_alerts_of_other_calls(tmp_path):
     with running_app(tmp_path / "data", dashboard__agents_see="own") as app:
         alert_rules.save(app.app_db, alert_rules.Rule(0, "Long waits", "waiting", 60, notice=True))
         ring(app)
@@ -164,7 +164,7 @@ def test_who_sees_their_own_calls_only_is_told_of_no_others(tmp_path):
         assert "Long waits" in app.log_in(BOB).get("/").text
 
 
-def test_supervisors_read_and_administrators_write(app):
+def test_supervisors_read_rules_and_administrators_change_them(app):
     agent, supervisor = app.log_in(ERIN), app.log_in(BOB)
     assert agent.get("/system/alerts").status_code == 403
     page = supervisor.get("/system/alerts")

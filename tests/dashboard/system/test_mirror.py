@@ -1,4 +1,4 @@
-"""What System says about completeness and about changes of the platform."""
+"""System page: completeness, schema drift, progress of syncs and of call assembly."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def test_system_shows_each_gap_with_its_cause_and_new_fields_of_the_platform(app
     assert "<b>mood</b>" not in page.text
 
 
-def test_system_says_nothing_of_either_before_anything_is_known(client):
+def test_system_omits_completeness_and_drift_without_data(client):
     shown = text(client.get("/system"))
     assert "Completeness" not in shown
     assert "Changes of the platform" not in shown
 
 
-def test_each_day_of_the_ledger_has_a_line(app, client):
+def test_each_counted_day_has_a_row(app, client):
     def job(tx) -> None:
         collection_state.finish_full_sync(tx, "cdrs", 9, 9, "2026-11-20 09:00:00")
         completeness.save_day(tx, "cdrs", "2026-11-18", 7, 7)
@@ -54,7 +54,7 @@ def test_each_day_of_the_ledger_has_a_line(app, client):
     assert "No day was counted yet" in text(client.get("/system/coverage/sms"))
 
 
-def test_what_goes_on_now_is_never_called_incomplete(app, client):
+def test_live_calls_are_not_shown_as_incomplete(app, client):
     app.mirror_db.write(lambda tx: collection_state.record_poll(tx, "calls", 3))
     assert "all of it with each poll" in text(client.get("/system"))
     account = text(client.get("/account"))
@@ -64,7 +64,7 @@ def test_what_goes_on_now_is_never_called_incomplete(app, client):
     assert line.is_live
 
 
-def test_a_long_reading_shows_how_far_it_is_and_how_long_it_takes(app, client):
+def test_a_full_sync_shows_its_progress_and_remaining_time(app, client):
     app.mirror_db.write(lambda tx: collection_state.begin_full_sync(tx, "cdrs"))
     facts = {"done": 400_000, "total": 1_000_000, "per_second": 5_000.0, "seconds_left": 120.0}
     app.context.health.set_fact("reading cdrs", facts)
@@ -75,19 +75,19 @@ def test_a_long_reading_shows_how_far_it_is_and_how_long_it_takes(app, client):
     assert "walking, 0 read" in text(client.get("/system"))
 
 
-def test_a_platform_in_trouble_shows_how_it_is_asked(app, client):
-    standing = {"per_minute": 600.0, "full": 600.0, "rest": 0.0, "open_since": None, "again": 0.0}
+def test_system_shows_the_request_rate_and_the_circuit_breaker(app, client):
+    normal = {"per_minute": 600.0, "full": 600.0, "rest": 0.0, "open_since": None, "again": 0.0}
     for facts, words in (
         ({}, "600 requests a minute"),
         ({"per_minute": 9.4}, "9 of 600 requests a minute"),
         ({"rest": 30.0}, "rests for 30 s"),
         ({"open_since": 1.0, "again": 40.0}, "asked again in 40 s"),
     ):
-        app.context.health.set_fact("platform_requests", {**standing, **facts})
+        app.context.health.set_fact("platform_requests", {**normal, **facts})
         assert words in text(client.get("/system"))
 
 
-def test_an_undocumented_field_becomes_a_column_and_none_again(app, client):
+def test_an_undocumented_field_is_promoted_and_demoted(app, client):
     app.mirror_db.write(
         lambda tx: (
             tx.execute(
@@ -114,11 +114,11 @@ def test_an_undocumented_field_becomes_a_column_and_none_again(app, client):
     assert client.post("/system/promote", collection="nothing", field="mood").status_code == 404
 
 
-def test_a_proof_can_be_begun_and_tells_what_it_found(app, client, monkeypatch):
-    asked = []
+def test_a_verification_is_started_by_an_administrator_and_shows_its_result(app, client, monkeypatch):
+    verified = []
 
     def verify_collection(_context, policy, progress, **_options):
-        asked.append(policy.collection)
+        verified.append(policy.collection)
         progress(collection=policy.collection, done=3, total=9)
         error = "away" if policy.collection == "sms" else None
         return verify.CompletenessResult(
@@ -130,22 +130,22 @@ def test_a_proof_can_be_begun_and_tells_what_it_found(app, client, monkeypatch):
     app.mirror_db.write(lambda tx: collection_state.finish_full_sync(tx, "cdrs", 9, 9, "2026-11-20 09:00:00"))
     assert app.log_in(BOB).post("/system/prove").status_code == 403
     client.post("/system/prove")
-    said = f"{len(PLAN) - 1} of {len(PLAN)} collections proved, 9 days counted; not proved: sms"
-    wait_for(lambda: said in text(client.get("/system")), "the result")
-    assert asked == list(PLAN)
+    result = f"{len(PLAN) - 1} of {len(PLAN)} collections proved, 9 days counted; not proved: sms"
+    wait_for(lambda: result in text(client.get("/system")), "the result")
+    assert verified == list(PLAN)
 
 
-def test_whoever_counts_calls_is_told_that_old_ones_are_still_being_put_together(app, client):
+def test_pages_that_count_calls_show_the_backlog_of_legs(app, client):
     app.insert("cdrs", id=7, live_id=4278000007, calldate=clock.utc_text(clock.unix() - 86_400 * 3))
     app.mirror_db.write(lambda tx: backlog.add(tx, [4278000006, 4278000007]))
     facts = {"done": 5, "total": 7, "per_second": 1250.0, "seconds_left": 120.0}
     app.context.health.set_fact(JOB_NAME, facts)
-    said = "are still being put together from their records, the newest first: 2 left"
+    notice = "are still being put together from their records, the newest first: 2 left"
     shown = text(client.get("/system"))
-    assert said in shown
+    assert notice in shown
     assert "a second, 2 min to go" in shown
-    for path, told in {"/calls": True, "/calls?range=today": False, "/reports?range=month": True}.items():
-        assert (said in text(client.get(path))) == told, path
+    for path, is_shown in {"/calls": True, "/calls?range=today": False, "/reports?range=month": True}.items():
+        assert (notice in text(client.get(path))) == is_shown, path
     app.mirror_db.write(lambda tx: backlog.remove(tx, [4278000006, 4278000007]))
     for path in ("/system", "/calls", "/reports"):
         assert "put together" not in text(client.get(path))

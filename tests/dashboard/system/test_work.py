@@ -1,4 +1,4 @@
-"""System's buttons and lists: failed webhooks, backups, doctor, the write journal."""
+"""System page: failed webhooks, backups, doctor and write log."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.people import BOB, ERIN
 
 
 def store(app, body: bytes, status: str = "failed", error: str = "boom") -> int:
-    """A webhook in the inbox that came to this end."""
+    """Store a webhook with this status in the inbox. Returns its `seq`."""
     return app.context.inbox.database.write(
         lambda tx: (
             tx.execute(
@@ -27,61 +27,61 @@ def store(app, body: bytes, status: str = "failed", error: str = "boom") -> int:
     )
 
 
-def said_by(client, *words: str) -> bool:
+def shows(client, *words: str) -> bool:
     page = text(client.get("/system"))
     return all(word in page for word in words)
 
 
 @pytest.mark.parametrize("path", ["/system/replay", "/system/backup"])
-def test_only_administrators_begin_work_and_only_by_a_form_of_ours(app, path):
+def test_work_is_started_only_by_administrators_with_the_csrf_token(app, path):
     assert app.log_in(BOB).post(path).status_code == 403
     assert app.log_in().post(path, csrf=False).status_code == 403
     assert audit.list_newest(app.app_db) == []
 
 
 @pytest.mark.parametrize("path", ["/system/doctor", "/system/journal"])
-def test_only_administrators_see_what_tells_of_the_installation(app, path):
+def test_only_administrators_see_doctor_and_write_log(app, path):
     assert app.log_in(BOB).get(path).status_code == 403
 
 
-def test_failed_webhooks_are_applied_again_by_the_commands_handler(app, client, monkeypatch):
+def test_failed_webhooks_are_reapplied_by_one_job_and_audited(app, client, monkeypatch):
     failed = [store(app, b'{"a": 1}'), store(app, b'{"a": 2}'), store(app, b'{"a": 3}')]
     store(app, b'{"a": 4}', "done")
-    applied, go_on = [], threading.Event()
+    applied, proceed = [], threading.Event()
 
     def reapply(_applier, seqs):
         applied.append(list(seqs))
-        go_on.wait(30)
+        proceed.wait(30)
         return 2
 
     monkeypatch.setattr(Applier, "reapply", reapply)
     page = client.post("/system/replay")
     assert "Applying again" in text(page)
     client.post("/system/replay")  # a second press changes nothing
-    go_on.set()
-    wait_for(lambda: said_by(client, "2 applied, 1 failed again"), "the end of the replay")
+    proceed.set()
+    wait_for(lambda: shows(client, "2 applied, 1 failed again"), "the end of the replay")
     assert applied == [failed]
 
-    def kept() -> list[tuple[str, str]]:
+    def audited() -> list[tuple[str, str]]:
         return [(one.what, one.result) for one in audit.list_newest(app.app_db)]
 
-    # The page may tell of the end a moment before the audit does.
-    wait_for(lambda: len(kept()) == 2, "the audit of the replay's end")
-    assert kept() == [("failed webhooks replayed", "done"), ("failed webhooks replayed", "begun")]
+    # The page may show the end shortly before the audit log.
+    wait_for(lambda: len(audited()) == 2, "the audit of the replay's end")
+    assert audited() == [("failed webhooks replayed", "done"), ("failed webhooks replayed", "begun")]
 
 
-def test_a_replay_that_breaks_says_so_and_may_be_tried_again(app, client, monkeypatch):
+def test_a_failed_replay_shows_the_error_type_and_can_be_repeated(app, client, monkeypatch):
     def reapply(_applier, _seqs):
         raise RuntimeError("secret detail")
 
     monkeypatch.setattr(Applier, "reapply", reapply)
     store(app, b"{}")
     client.post("/system/replay")
-    wait_for(lambda: said_by(client, "RuntimeError", "failed again"), "the failure and the button")
-    assert not said_by(client, "secret detail")
+    wait_for(lambda: shows(client, "RuntimeError", "failed again"), "the failure and the button")
+    assert not shows(client, "secret detail")
 
 
-def test_a_webhook_that_needs_a_look_is_shown_as_it_came(app, client):
+def test_an_unreadable_webhook_is_shown_escaped(app, client):
     evil = b'{"event": "<script>alert(1)</script>"}' + b"\xff"
     seq = store(app, evil, "unreadable", "not JSON")
     assert f'href="/system/events/{seq}"' in client.get("/system").text
@@ -95,10 +95,10 @@ def test_a_webhook_that_needs_a_look_is_shown_as_it_came(app, client):
     assert app.log_in(ERIN).get(f"/system/events/{seq}").status_code == 403
 
 
-def test_a_backup_is_made_listed_and_audited(app, client):
-    assert said_by(client, "None here yet")
+def test_a_backup_is_created_listed_and_audited(app, client):
+    assert shows(client, "None here yet")
     client.post("/system/backup")
-    wait_for(lambda: said_by(client, "switchroom-", "4 files"), "the backup")
+    wait_for(lambda: shows(client, "switchroom-", "4 files"), "the backup")
     (folder,) = (app.context.settings.storage.data_dir / "backups").iterdir()
     assert folder.name in client.get("/system").text
 
@@ -106,25 +106,25 @@ def test_a_backup_is_made_listed_and_audited(app, client):
         entry = audit.list_newest(app.app_db)[0]
         return entry.what, entry.result
 
-    # The page tells of it as soon as it is there.
+    # The page lists the backup shortly before the audit log has its end.
     wait_for(lambda: newest() != ("backup", "begun"), "the audit of the backup's end")
     assert newest() == ("backup", "done")
 
 
-def test_a_backup_that_was_damaged_says_so_in_the_list(app, client):
+def test_a_damaged_backup_is_marked_in_the_list(app, client):
     folder = app.context.settings.storage.data_dir / "backups" / "switchroom-20261120-090000"
     folder.mkdir(parents=True)
     (folder / "manifest.json").write_text("{")
-    assert said_by(client, folder.name, "is damaged")
+    assert shows(client, folder.name, "is damaged")
 
 
-def test_doctor_says_on_a_page_what_it_says_on_the_command_line(client):
-    said = text(client.get("/system/doctor"))
-    assert "SQLite" in said
-    assert "public address : not set" in said or "public address: not set" in said
+def test_the_doctor_page_shows_the_checks_of_the_command(client):
+    shown = text(client.get("/system/doctor"))
+    assert "SQLite" in shown
+    assert "public address : not set" in shown or "public address: not set" in shown
 
 
-def test_writes_stand_in_the_journal_without_their_secrets(app, client):
+def test_the_write_log_shows_writes_without_secrets(app, client):
     entry = write_log.begin(
         app.app_db,
         who="key Reports",
