@@ -105,18 +105,34 @@ def full(app):
         app.call(number, ago(300), state=state, outcome=None, user_name="Ann Example", user_id=1)
     app.call(44, ago(600), state="talking", outcome=None, unconfirmed=1)
     app.leg(1)
-    app.insert("monitors", id=900, live_id=1, user_id=1, duration=60, transcript="Hello", timestamp=ago(3000))
-    app.insert("users", id=1, first_name="Ann", last_name="Example", ext="1001")
-    app.insert("queues", id=5, name="Support", number="2001")
-    app.insert("ddis", id=1, e164="442079460002", name="Main")
-    app.insert(
-        "voicemessages", id=3, live_id=3, caller="447700900101", origtime=1, duration=9, transcript="Hi"
+    app.put(
+        "monitors",
+        {
+            "id": 900,
+            "live_id": 1,
+            "user_id": 1,
+            "duration": 60,
+            "transcript": "Hello",
+            "timestamp": ago(3000),
+        },
     )
-    app.insert("contacts", id=1, first_name="Greta", last_name="Lindqvist", tel="447700900101")
-    app.insert("ringgroups", id=7, name="Sales", _doc='{"id": 7, "name": "Sales", "users": [1]}')
-    app.insert("faxes", id=1, created_at=ago(70), **{"from": "447700900101", "to": "442079460002"}, pages=2)
+    app.put("users", {"id": 1, "first_name": "Ann", "last_name": "Example", "ext": "1001"})
+    app.put("queues", {"id": 5, "name": "Support", "number": "2001"})
+    app.put("ddis", {"id": 1, "e164": "442079460002", "name": "Main"})
+    app.put(
+        "voicemessages",
+        {"id": 3, "live_id": 3, "caller": "447700900101", "origtime": 1, "duration": 9, "transcript": "Hi"},
+    )
+    app.put("contacts", {"id": 1, "first_name": "Greta", "last_name": "Lindqvist", "tel": "447700900101"})
+    app.put("ringgroups", {"id": 7, "name": "Sales", "users": [1]})
+    app.put(
+        "faxes", {"id": 1, "created_at": ago(70), "from": "447700900101", "to": "442079460002", "pages": 2}
+    )
     app.app_db.write(lambda tx: notes.add_label(tx, 1, "ann@example.com", "Order"))
-    app.insert("sms", id=1, created_at=ago(50), **{"from": "447700900101", "to": "1"}, message="Hi", type="I")
+    app.put(
+        "sms",
+        {"id": 1, "created_at": ago(50), "from": "447700900101", "to": "1", "message": "Hi", "type": "I"},
+    )
     app.insert("_walks", collection="cdrs", last_success_at=ago(5), complete_at=ago(60))
     app.context.inbox.database.write(
         lambda tx: tx.execute(

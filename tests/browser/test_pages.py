@@ -56,9 +56,12 @@ def records(app):
     for number in range(1, 31):
         app.call(number, ago(60 * number), party_name=f"Caller {number}", recordings=int(number == 1))
     app.call(40, ago(30), state="talking", outcome=None, user_name="Ann Example", user_id=1)
-    app.insert("monitors", id=900, live_id=1, user_id=1, duration=60, transcript="Hello")
-    app.insert("users", id=1, first_name="Ann", last_name="Example", ext="1001")
-    app.insert("sms", id=1, created_at=ago(50), **{"from": "447700900101", "to": "1"}, message="Hi", type="I")
+    app.put("monitors", {"id": 900, "live_id": 1, "user_id": 1, "duration": 60, "transcript": "Hello"})
+    app.put("users", {"id": 1, "first_name": "Ann", "last_name": "Example", "ext": "1001"})
+    app.put(
+        "sms",
+        {"id": 1, "created_at": ago(50), "from": "447700900101", "to": "1", "message": "Hi", "type": "I"},
+    )
     app.insert("_walks", collection="cdrs", last_success_at=ago(5), complete_at=ago(60))
 
 
@@ -80,9 +83,9 @@ def test_long_names_do_not_widen_a_page_or_cover_other_cells(browse, app, page):
     name = "Featherstonehaugh-Cholmondeley" * 6
     app.call(1, ago(60), party_name=name, user_name=name, group_name=name, recordings=1)
     app.call(2, ago(30), party_name=name, user_name=name, our_number=name, state="talking", outcome=None)
-    app.insert("users", id=1, first_name=name, last_name=name, ext="1001")
-    app.insert("contacts", id=1, first_name=name, company=name, tel=CALLER, email=name)
-    app.insert("monitors", id=900, live_id=1, duration=60, called=name)
+    app.put("users", {"id": 1, "first_name": name, "last_name": name, "ext": "1001"})
+    app.put("contacts", {"id": 1, "first_name": name, "company": name, "tel": CALLER, "email": name})
+    app.put("monitors", {"id": 900, "live_id": 1, "duration": 60, "called": name})
     for path in ("/", "/missed", "/calls", "/calls/1", "/recordings", "/contacts", "/contacts/1", "/reports"):
         browse(path)
         for width in (1440, 390):
@@ -176,8 +179,16 @@ def test_a_ringing_call_in_the_history_is_updated_when_it_ends(browse, app, page
 
 
 def test_a_received_message_appears_in_its_open_thread(browse, app, page):
-    app.insert(
-        "sms", id=1, created_at=ago(50), **{"from": CALLER, "to": ACCOUNT_NUMBER}, message="Hello?", type="I"
+    app.put(
+        "sms",
+        {
+            "id": 1,
+            "created_at": ago(50),
+            "from": CALLER,
+            "to": ACCOUNT_NUMBER,
+            "message": "Hello?",
+            "type": "I",
+        },
     )
     browse(f"/messages?with={CALLER}")
     event = messages.SmsReceived(
@@ -189,8 +200,9 @@ def test_a_received_message_appears_in_its_open_thread(browse, app, page):
 
 def test_the_newest_message_stays_visible_above_the_form(browse, app, page):
     for number in range(1, 31):
-        app.insert(
-            "sms", id=number, created_at=ago(90 - number), type="I", message="Hello?", **{"from": CALLER}
+        app.put(
+            "sms",
+            {"id": number, "created_at": ago(90 - number), "type": "I", "message": "Hello?", "from": CALLER},
         )
     browse(f"/messages?with={CALLER}")
 

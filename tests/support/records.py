@@ -56,7 +56,11 @@ class Records:
         self.context.mirror_db.write(lambda tx: tx.execute(sql, list(values.values())))
 
     def call(self, number: int, started_at: str, **values: Any) -> None:
-        """Insert a computed call."""
+        """Insert a computed call.
+
+        Tests of pages use calls of every form. To compute these, a test would need webhooks or CDRs of all
+        legs. Storing a record with the `live_id` of the call would recompute it: such records need `insert`.
+        """
         moments = {"started_at": started_at, "state_since": started_at}
         if values.get("state", "ended") == "ended":
             moments["ended_at"] = started_at

@@ -344,7 +344,10 @@ def test_a_voicemail_message_is_marked_as_played_here_and_on_the_platform(acting
 
 
 def test_a_voicemail_message_is_marked_as_played_only_here_without_a_known_folder(app):
-    app.insert("voicemessages", id=3, caller="447700900101", origtime=clock.utc_text(), duration=9, is_new=1)
+    app.put(
+        "voicemessages",
+        {"id": 3, "caller": "447700900101", "origtime": clock.utc_text(), "duration": 9, "is_new": True},
+    )
     client = app.log_in(ERIN)
     client.post("/voicemail/3/heard")
     assert "Nothing in this view" in client.get("/voicemail?new=1").text

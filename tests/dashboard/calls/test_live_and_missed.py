@@ -15,6 +15,7 @@ from integration.sqlite.transaction import Change
 from integration.workspace import callbacks
 from integration.workspace.callback_following import update_from_mirror
 from tests.support.page_text import call_ids, text
+from tests.support.payloads.account_records import Filling
 from tests.support.people import BOB, CALLER, CAROL, DAVE, ERIN, Member
 
 
@@ -69,8 +70,15 @@ def test_an_unconfirmed_call_is_listed_separately_and_not_counted_as_talking(app
 
 def test_users_are_shown_with_the_state_of_their_calls(app, client):
     for number, name in ((1, "Ann"), (2, "Bea"), (3, "Cid")):
-        app.insert(
-            "users", id=number, first_name=name, last_name="Example", ext=f"100{number}", dnd=int(number == 3)
+        app.put(
+            "users",
+            {
+                "id": number,
+                "first_name": name,
+                "last_name": "Example",
+                "ext": f"100{number}",
+                "dnd": number == 3,
+            },
         )
     app.call(9, ago(60), state="on_hold", outcome=None, user_id=1)
     app.call(8, ago(7200), user_id=2)
@@ -81,10 +89,13 @@ def test_users_are_shown_with_the_state_of_their_calls(app, client):
 
 
 def test_missing_users_and_queues_are_not_shown(app, client):
-    app.insert("users", id=1, first_name="Gone", last_name="Colleague", _missing_since=ago(60))
-    app.insert("queues", id=1, name="Gone queue", _missing_since=ago(60))
+    app.put("users", {"id": 1, "first_name": "Former", "last_name": "Colleague"})
+    app.put("queues", {"id": 1, "name": "Former queue"})
+    assert text(client.get("/live")).count("Former") == 2
+    for collection in ("users", "queues"):
+        Filling(app).gone(collection, 1)
     page = text(client.get("/live"))
-    assert "Gone" not in page
+    assert "Former" not in page
 
 
 def test_the_live_page_shows_since_when_the_platform_is_unreachable(app, client):
@@ -131,7 +142,7 @@ def test_agents_limited_to_own_calls_see_no_other_calls(own_calls_only):
 
 def test_agents_limited_to_own_calls_see_no_earlier_calls_with_colleagues(own_calls_only):
     app = own_calls_only
-    app.insert("users", id=12, first_name="Bea")
+    app.put("users", {"id": 12, "first_name": "Bea"})
     app.call(1, ago(60), user_id=11, state="talking", outcome=None)
     app.call(2, ago(700), user_id=12, user_name="Bea Example")
     agent = app.log_in(CAROL.as_user(11))
@@ -169,9 +180,13 @@ def test_a_call_back_is_assigned_noted_and_unassigned(app, client, missed):
 
 def test_the_list_counts_users_whose_missed_calls_the_platform_does_not_record(app, client):
     assert "log_missed_calls" not in text(client.get("/missed"))
-    app.insert("users", id=1, first_name="Ann", _item='{"log_missed_calls": false}')
-    app.insert("users", id=2, first_name="Bea", _item='{"log_missed_calls": true}')
-    app.insert("users", id=3, first_name="Cid")
+    for user, is_recorded in (
+        ({"id": 1, "first_name": "Ann"}, False),
+        ({"id": 2, "first_name": "Bea"}, True),
+    ):
+        app.put("users", user)
+        Filling(app).item("users", {**user, "log_missed_calls": is_recorded})
+    app.put("users", {"id": 3, "first_name": "Cid"})
     assert "For 1 person the platform is set not to record" in text(client.get("/missed"))
 
 
@@ -232,7 +247,7 @@ def test_a_call_page_shows_the_timeline(app, client):
 
 def test_costs_are_shown_in_the_currency_of_the_account(app, client):
     app.call(1, ago(60), charge=1.25)
-    app.insert("me", id=1, currency_iso="EUR")
+    app.put("me", {"id": 1, "currency_iso": "EUR"})
     assert "Cost 1.25 EUR" in text(client.get("/calls/1"))
     assert "Cost, EUR 1.25" in text(client.get("/reports"))
 
@@ -312,8 +327,16 @@ def test_a_recording_needs_the_right_and_a_visible_call(own_calls_only):
 
 def test_the_drawer_shows_call_back_messages_and_earlier_calls_of_the_caller(app, client, missed):
     app.call(8, ago(30), state="ringing", outcome=None)
-    app.insert(
-        "sms", id=1, created_at=ago(500), **{"from": CALLER, "to": "1"}, message="Where are you?", type="I"
+    app.put(
+        "sms",
+        {
+            "id": 1,
+            "created_at": ago(500),
+            "from": CALLER,
+            "to": "1",
+            "message": "Where are you?",
+            "type": "I",
+        },
     )
     page = text(client.get("/calls/8/beside"))
     assert "Waits to be called back: 1 try" in page

@@ -102,14 +102,14 @@ def test_the_destination_text_of_an_outbound_call_is_no_party_name(app, client, 
     app.call(1, ago(60), direction="out", context=context, party_name="United Kingdom Mobile")
     page = client.get("/calls").text
     assert 'data-open>07700 900101</a> <span class="faint small">United Kingdom Mobile</span>' in page
-    app.insert("_contact_numbers", e164="+447700900101", contact_id=1, name="Nora Lind")
+    app.put("contacts", {"id": 1, "first_name": "Nora", "last_name": "Lind", "tel": "447700900101"})
     assert "data-open>United Kingdom Mobile</a>" in client.get("/calls").text  # of a contact
 
 
 def test_unread_messages_are_counted_per_user_until_marked_as_read(app, client):
     other = app.log_in(ERIN)
     sms = {"from": "447700900101", "to": "1", "message": "Hello?", "type": "I"}
-    app.insert("sms", id=1, created_at=clock.utc_text(clock.unix() + 5), **sms)
+    app.put("sms", {"id": 1, "created_at": clock.utc_text(clock.unix() + 5), **sms})
     count = 'data-count="messages">1<'
     assert count in client.get("/").text
     assert "Mark as read" in text(client.get("/messages?with=447700900101"))
@@ -130,13 +130,19 @@ def test_the_badge_of_missed_calls_counts_only_own_calls_of_limited_agents(own_c
 
 
 def test_voicemail_and_recordings_are_listed_searched_and_hidden_from_viewers(app, client):
-    app.insert("users", id=5, first_name="Ann", last_name="Example", ext="1001")
-    app.insert(
-        "monitors", id=900, live_id=1, timestamp=ago(60), caller="447700900101", transcript="The kettle"
+    app.put("users", {"id": 5, "first_name": "Ann", "last_name": "Example", "ext": "1001"})
+    app.put(
+        "monitors",
+        {"id": 900, "live_id": 1, "timestamp": ago(60), "caller": "447700900101", "transcript": "The kettle"},
     )
-    app.insert("monitors", id=901, live_id=2, timestamp=ago(90), caller="447700900102", user_id=5)
-    app.insert("media", kind="recording", record_id=900, path="x", state="have", size=1000, updated_at=ago(1))
-    app.insert("voicemessages", id=800, origtime=ago(30), caller="447700900103", is_new=1, extension_id=1001)
+    app.put(
+        "monitors", {"id": 901, "live_id": 2, "timestamp": ago(90), "caller": "447700900102", "user_id": 5}
+    )
+    app.archive("recording", 900, b"audio")
+    app.put(
+        "voicemessages",
+        {"id": 800, "origtime": ago(30), "caller": "447700900103", "is_new": True, "extension_id": 1001},
+    )
     page = client.get("/recordings")
     assert [number in page.text for number in ("900.mp3", "901.mp3")] == [True, True]
     found = client.get("/recordings?find=KETTLE").text
@@ -151,15 +157,14 @@ def test_voicemail_and_recordings_are_listed_searched_and_hidden_from_viewers(ap
 
 
 def test_a_contact_page_shows_notes_messages_and_calls_in_one_timeline(app, client):
-    app.insert("contacts", id=3, first_name="Nora", last_name="Lind", mobile="447700900101")
-    app.insert("_contact_numbers", e164="+447700900101", contact_id=3, name="Nora Lind")
+    app.put("contacts", {"id": 3, "first_name": "Nora", "last_name": "Lind", "mobile": "447700900101"})
     app.call(1, ago(300), user_name="Ann Example")
     app.leg(1)
     app.call(2, ago(200), outcome="voicemail", voicemails=1)
     app.leg(2)
     app.insert("voicemessages", id=800, live_id=2, transcript="Ring me")
     sms = {"from": "447700900101", "to": "1", "message": "On my way", "type": "I"}
-    app.insert("sms", id=1, created_at=ago(100), **sms)
+    app.put("sms", {"id": 1, "created_at": ago(100), **sms})
     app.app_db.write(lambda tx: notes.add_note(tx, 1, "ann@example.com", "Likes tea"))
     shown = text(client.get("/contacts/3"))
     order = [shown.index(words) for words in ("Likes tea", "On my way", "“Ring me”", "Ann Example")]

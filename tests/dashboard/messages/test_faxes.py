@@ -10,7 +10,7 @@ from tests.support.records import ACCOUNT_NUMBER
 
 
 def test_faxes_are_listed_searched_unread_until_marked_and_opened(app, client):
-    app.insert("ddis", id=1, e164=ACCOUNT_NUMBER, name="Main")
+    app.put("ddis", {"id": 1, "e164": ACCOUNT_NUMBER, "name": "Main"}, complete=False)
     for number, (sender, receiver) in enumerate(
         ((CALLER, ACCOUNT_NUMBER), (ACCOUNT_NUMBER, "447700900555")), 1
     ):
@@ -42,7 +42,11 @@ def test_faxes_are_listed_searched_unread_until_marked_and_opened(app, client):
 def test_a_fax_is_in_the_timeline_of_its_number(app, client):
     app.call(1, clock.utc_text(clock.unix() - 60), party=CALLER, party_e164=f"+{CALLER}")
     at = clock.utc_text(clock.unix() - 30)
-    app.insert("faxes", id=4, created_at=at, **{"from": f"00{CALLER}", "to": ACCOUNT_NUMBER}, pages=3)
+    app.put(
+        "faxes",
+        {"id": 4, "created_at": at, "from": f"00{CALLER}", "to": ACCOUNT_NUMBER, "pages": 3},
+        complete=False,
+    )
     page = client.get(f"/contacts/of/{CALLER}").text
     assert page.index("/messages/faxes/4.pdf") < page.index('href="/calls/1"')
     assert "3 pages" in page

@@ -38,7 +38,10 @@ def add_events(app, *events: Event) -> None:
 
 
 def add_record(app, number: int, at: str, message: str = "Hello", sender: str = SENDER) -> None:
-    app.insert("sms", id=number, created_at=at, **{"from": sender, "to": RECEIVER}, message=message, type="I")
+    app.put(
+        "sms",
+        {"id": number, "created_at": at, "from": sender, "to": RECEIVER, "message": message, "type": "I"},
+    )
     app.mirror_db.write(messages.match_events)
 
 
@@ -117,12 +120,20 @@ def test_timeline_paging_shows_all_messages_of_one_second(app, client):
 
 
 def test_a_thread_shows_both_directions_oldest_first_with_its_contact(app, client):
-    app.insert("_contact_numbers", e164=f"+{SENDER}", contact_id=1, name="Greta Lindqvist")
+    app.put("contacts", {"id": 1, "first_name": "Greta", "last_name": "Lindqvist", "tel": SENDER})
     add_events(app, Event("e", "2026-09-02 09:00:01", "Is my order ready? <b>"))
-    app.insert(
-        "sms", id=2, created_at="2026-09-02 09:05:00", **{"from": RECEIVER, "to": SENDER},
-        message="Yes, it is.", type="O", result="Delivered",
-    )  # fmt: skip
+    app.put(
+        "sms",
+        {
+            "id": 2,
+            "created_at": "2026-09-02 09:05:00",
+            "from": RECEIVER,
+            "to": SENDER,
+            "message": "Yes, it is.",
+            "type": "O",
+            "result": "Delivered",
+        },
+    )
     answer = client.get(f"/messages?with={SENDER}")
     page = text(answer)
     assert page.index("Is my order ready? <b>") < page.rindex("Yes, it is.")
@@ -159,10 +170,17 @@ def test_a_record_without_webhook_is_announced_once_to_open_pages(app):
 
 def test_thread_paging_has_no_gaps_or_duplicates_at_equal_times(app, client):
     for number in range(1, 121):
-        app.insert(
-            "sms", id=number, created_at="2026-09-02 09:00:00", message="x", type="I",
-            **{"from": f"4477009{number:05}", "to": RECEIVER},
-        )  # fmt: skip
+        app.put(
+            "sms",
+            {
+                "id": number,
+                "created_at": "2026-09-02 09:00:00",
+                "message": "x",
+                "type": "I",
+                "from": f"4477009{number:05}",
+                "to": RECEIVER,
+            },
+        )
     with app.mirror_db.read() as connection:
         page = messages.list_threads(connection, size=50)
         found = [row["contact"] for row in page.rows]
@@ -173,7 +191,7 @@ def test_thread_paging_has_no_gaps_or_duplicates_at_equal_times(app, client):
 
 
 def test_a_thread_is_found_by_text_number_and_name(app, client):
-    app.insert("_contact_numbers", e164=f"+{SENDER}", contact_id=1, name="Greta Lindqvist")
+    app.put("contacts", {"id": 1, "first_name": "Greta", "last_name": "Lindqvist", "tel": SENDER})
     add_events(app, Event("e", "2026-09-02 09:00:01", "The green door"))
     for find in ("green", "07700 900101", "lindq"):
         assert "The green door" in text(client.get(f"/messages?find={find}"))

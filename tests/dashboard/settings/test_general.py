@@ -17,6 +17,7 @@ from integration.inbox.receive import Receiver
 from integration.settings.data_dir_secrets import WebhookSecrets, load_webhook_secrets
 from integration.workspace import wallboards
 from tests.support.page_text import text
+from tests.support.payloads.account_records import Filling
 from tests.support.people import BOB, ERIN
 
 
@@ -225,8 +226,9 @@ def test_a_wallboard_needs_only_its_url_and_shows_no_party(app, client):
 
 def test_every_figure_of_a_wallboard_has_a_target_or_comparison(app, client):
     for number in (1, 2):
-        app.insert("users", id=number, first_name=f"Person {number}", ext=f"100{number}")
-    app.insert("users", id=3, first_name="Gone", _missing_since="2026-01-01 00:00:00")
+        app.put("users", {"id": number, "first_name": f"Person {number}", "ext": f"100{number}"})
+    app.put("users", {"id": 3, "first_name": "Former"})
+    Filling(app).gone("users", 3)
     app.call(1, clock.utc_text(), state="ringing", outcome=None)
     app.call(2, clock.utc_text(), state="talking", outcome=None, user_id=1)
     app.call(3, clock.utc_text(clock.now().astimezone(ZoneInfo("Europe/London")) - timedelta(days=7)))

@@ -136,7 +136,7 @@ def test_a_verification_is_started_by_an_administrator_and_shows_its_result(app,
 
 
 def test_pages_that_count_calls_show_the_backlog_of_legs(app, client):
-    app.insert("cdrs", id=7, live_id=4278000007, calldate=clock.utc_text(clock.unix() - 86_400 * 3))
+    app.put("cdrs", {"id": 7, "live_id": 4278000007, "calldate": clock.utc_text(clock.unix() - 86_400 * 3)})
     app.mirror_db.write(lambda tx: backlog.add(tx, [4278000006, 4278000007]))
     facts = {"done": 5, "total": 7, "per_second": 1250.0, "seconds_left": 120.0}
     app.context.health.set_fact(JOB_NAME, facts)
