@@ -70,16 +70,8 @@ def test_an_unconfirmed_call_is_listed_separately_and_not_counted_as_talking(app
 
 def test_users_are_shown_with_the_state_of_their_calls(app, client):
     for number, name in ((1, "Ann"), (2, "Bea"), (3, "Cid")):
-        app.put(
-            "users",
-            {
-                "id": number,
-                "first_name": name,
-                "last_name": "Example",
-                "ext": f"100{number}",
-                "dnd": number == 3,
-            },
-        )
+        user = {"id": number, "first_name": name, "last_name": "Example", "ext": f"100{number}"}
+        app.put("users", {**user, "dnd": number == 3})
     app.call(9, ago(60), state="on_hold", outcome=None, user_id=1)
     app.call(8, ago(7200), user_id=2)
     page = text(client.get("/"))
@@ -180,10 +172,8 @@ def test_a_call_back_is_assigned_noted_and_unassigned(app, client, missed):
 
 def test_the_list_counts_users_whose_missed_calls_the_platform_does_not_record(app, client):
     assert "log_missed_calls" not in text(client.get("/missed"))
-    for user, is_recorded in (
-        ({"id": 1, "first_name": "Ann"}, False),
-        ({"id": 2, "first_name": "Bea"}, True),
-    ):
+    for number, is_recorded in ((1, False), (2, True)):
+        user = {"id": number, "first_name": "Ann"}
         app.put("users", user)
         Filling(app).item("users", {**user, "log_missed_calls": is_recorded})
     app.put("users", {"id": 3, "first_name": "Cid"})
@@ -327,17 +317,8 @@ def test_a_recording_needs_the_right_and_a_visible_call(own_calls_only):
 
 def test_the_drawer_shows_call_back_messages_and_earlier_calls_of_the_caller(app, client, missed):
     app.call(8, ago(30), state="ringing", outcome=None)
-    app.put(
-        "sms",
-        {
-            "id": 1,
-            "created_at": ago(500),
-            "from": CALLER,
-            "to": "1",
-            "message": "Where are you?",
-            "type": "I",
-        },
-    )
+    message = {"from": CALLER, "to": "1", "message": "Where are you?", "type": "I"}
+    app.put("sms", {"id": 1, "created_at": ago(500), **message})
     page = text(client.get("/calls/8/beside"))
     assert "Waits to be called back: 1 try" in page
     assert "Where are you?" in page
