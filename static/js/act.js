@@ -20,10 +20,10 @@ async function send(event) {
   toast("Asking the platform …");
   try {
     const answer = await fetch(form.action, { method: "POST", body: new FormData(form, event.submitter), headers: { Accept: "application/json" } });
-    const said = await answer.json();
-    if (said.location) return location.assign(said.location);
-    toast(said.message, !said.done);
-    if (said.done) {
+    const data = await answer.json();
+    if (data.location) return location.assign(data.location);
+    toast(data.message, !data.done);
+    if (data.done) {
       form.reset();
       if (form.once) form.once.value = `${Date.now()}${Math.random()}`;
       form.closest("details")?.removeAttribute("open");

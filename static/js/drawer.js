@@ -18,8 +18,8 @@ export function keep(region) {
   };
 }
 
-// Moves the focus there, so that Tab reaches its buttons; `unasked` is an update of the open call.
-export async function open(id, unasked) {
+// Moves the focus there, so that Tab reaches its buttons; `update` refreshes the open call.
+export async function open(id, update) {
   if (!id) return;
   if (!current) came = document.activeElement;
   current = String(id);
@@ -28,13 +28,13 @@ export async function open(id, unasked) {
   if (current !== String(id)) return;
   if (!answer.ok || answer.redirected) return location.assign(`/calls/${id}`);
   const html = await answer.text();
-  if (unasked && busy()) return;
+  if (update && busy()) return;
   const back = keep(drawer);
   drawer.innerHTML = html;
   drawer.hidden = false;
   mark(id);
   tick();
-  if (unasked) back(); else drawer.focus({ preventScroll: true });
+  if (update) back(); else drawer.focus({ preventScroll: true });
 }
 
 export function close() {
@@ -46,7 +46,7 @@ export function close() {
 
 // True while a user types or confirms an action.
 const busy = () => drawer.querySelector("details[open]") || (drawer.contains(document.activeElement) && document.activeElement.matches("input, select"));
-export const again = (id) => { if (current === String(id) && !busy()) open(id, true); };
+export const reopen = (id) => { if (current === String(id) && !busy()) open(id, true); };
 
 function mark(id) {
   for (const row of document.querySelectorAll("tr.row[aria-selected]")) row.removeAttribute("aria-selected");

@@ -1,6 +1,6 @@
 // One stream per browser: the tab that holds the lock shares it with the other tabs. If streams fail (buffering
 // proxy, too many streams), pages poll.
-import { again, keep } from "./drawer.js";
+import { keep, reopen } from "./drawer.js";
 import { seen } from "./act.js";
 import { ring } from "./bell.js";
 import { lost, sync, tick } from "./timers.js";
@@ -13,7 +13,7 @@ const page = document.body.dataset.page;
 const title = document.title.replace(/^\(\d+\) /, "");
 const channel = new BroadcastChannel("switchroom");
 let last = document.body.dataset.change;
-let said = 0, polling = null, newer = 0, refreshing = null, reading = false, wide = false;
+let spoken = 0, polling = null, newer = 0, refreshing = null, reading = false, wide = false;
 let turn = Promise.resolve();
 
 const fragment = (html) => { const t = document.createElement("template"); t.innerHTML = html; return t.content; };
@@ -29,10 +29,10 @@ function counts(values) {
   document.title = values.ringing ? `(${values.ringing}) ${title}` : title;
 }
 
-function say(text) {
+function speak(text) {
   const box = byId("said");
-  if (!text || !box || Date.now() - said < 1500) return;
-  said = Date.now();
+  if (!text || !box || Date.now() - spoken < 1500) return;
+  spoken = Date.now();
   box.textContent = text;
 }
 
@@ -74,9 +74,9 @@ function tidy() {
 }
 
 // Refreshes all regions but rows of calls (people, queues, figures, work list).
-async function update(whole) {
+async function update(all) {
   let answer, html;
-  wide ||= whole;
+  wide ||= all;
   try {
     answer = await fetch(location.href, { signal: AbortSignal.timeout(2 * POLL) });
     html = await answer.text();
@@ -86,9 +86,9 @@ async function update(whole) {
   if (!answer.ok) return answer.status > 499 && soon(POLL);
   const fresh = new DOMParser().parseFromString(html, "text/html");
   sync(Number(fresh.body.dataset.now));
-  const wanted = wide ? "[data-region], #live, #age" : "[data-region]";
+  const areas = wide ? "[data-region], #live, #age" : "[data-region]";
   const end = byId("talk") && innerHeight + scrollY > document.body.scrollHeight - 9;
-  for (const region of document.querySelectorAll(wanted)) {
+  for (const region of document.querySelectorAll(areas)) {
     const other = fresh.getElementById(region.id);
     if (!other || (region.contains(document.activeElement) && document.activeElement.matches("input, textarea")) || region.querySelector("details[open]")) continue;
     const back = keep(region);
@@ -118,7 +118,7 @@ async function update(whole) {
 }
 
 // In sequence, or an old response could replace a new one.
-const refresh = (whole) => { turn = turn.finally(() => update(whole)); };
+const refresh = (all) => { turn = turn.finally(() => update(all)); };
 const soon = (ms = 800) => {
   refreshing ||= setTimeout(() => { turn = turn.finally(() => { refreshing = null; return update(); }); }, ms);
 };
@@ -130,12 +130,12 @@ function take(name, data, id) {
   if (name === "beat") return old(data);
   counts(data.counts);
   if (name === "call") {
-    say(data.say);
+    speak(data.say);
     if (list) { place(fragment(data.html).firstElementChild); tidy(); soon(); }
     else if (page === "calls" && byId(`call-${data.id}`)) soon();
     else if (page === "calls" && data.ended) more();
     else if (page === "missed" && data.ended) soon();
-    again(data.id);
+    reopen(data.id);
   } else if (name === "call_gone" && list) { byId(`call-${data.id}`)?.remove(); tidy(); }
   else if ((name === "callback" && page === "missed") || name === "sms" || name === "alert") soon();
 }
@@ -156,10 +156,10 @@ function more() {
   chip.onclick = () => location.reload();
 }
 
-const ask = () => { if (!document.hidden) refresh(true); };
+const load = () => { if (!document.hidden) refresh(true); };
 
 function poll(on) {
-  if (on && !polling) { ask(); polling = setInterval(ask, POLL); }
+  if (on && !polling) { load(); polling = setInterval(load, POLL); }
   if (!on) { clearInterval(polling); polling = null; lost(false); }
 }
 
@@ -167,43 +167,43 @@ function poll(on) {
 // after a restart, and from the last id that any tab received.
 function read() {
   reading = true;
-  let failed = 0, heard = Date.now(), source;
+  let failed = 0, alive = Date.now(), source;
   const connect = () => {
-    heard = Date.now();
+    alive = Date.now();
     source = new EventSource(`/live/stream?after=${encodeURIComponent(last)}`);
-    source.onopen = () => { failed = 0; tell({ name: "open" }); poll(false); };
+    source.onopen = () => { failed = 0; post({ name: "open" }); poll(false); };
     for (const name of EVENTS) source.addEventListener(name, (event) => {
-      heard = Date.now();
+      alive = Date.now();
       const message = { name, data: JSON.parse(event.data), id: event.lastEventId };
-      tell(message);
+      post(message);
       ring(message.data);
       take(message.name, message.data, message.id);
     });
     source.onerror = () => {
       source.close();
       failed += 1;
-      if (failed > 2) { poll(true); tell({ name: "poll" }); }
+      if (failed > 2) { poll(true); post({ name: "poll" }); }
       setTimeout(connect, Math.min(30_000, 500 * 2 ** failed) * (0.5 + Math.random()));
     };
   };
   connect();
   addEventListener("pagehide", () => source.close());
   // Connections can fail without an error (sleep): reconnect without heartbeat.
-  setInterval(() => { if (Date.now() - heard > SILENT) { heard = Date.now(); source.onerror(); } }, 5000);
+  setInterval(() => { if (Date.now() - alive > SILENT) { alive = Date.now(); source.onerror(); } }, 5000);
 }
 
-const tell = (message) => channel.postMessage(message);
+const post = (message) => channel.postMessage(message);
 
 export function start() {
   channel.onmessage = ({ data: { name, data, id } }) => {
     if (name === "open") poll(false);
     else if (name === "poll") poll(true);
-    else if (name === "hello") { if (reading) tell({ name: "at", id: last }); }
+    else if (name === "hello") { if (reading) post({ name: "at", id: last }); }
     else if (name === "at") { if (id !== last) refresh(true); }
     else take(name, data, id);
   };
   // Changes since the server rendered this page were not received.
-  tell({ name: "hello" });
+  post({ name: "hello" });
   // Locks exist only on HTTPS and localhost; elsewhere each tab has a stream.
   if (navigator.locks) navigator.locks.request("switchroom-stream", () => new Promise(read));
   else read();

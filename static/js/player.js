@@ -6,9 +6,9 @@ let playing = null;
 function build(box) {
   const [audio, seek, go, clock, speed] = ["audio", "[type=range]", ".go", ".deck > span", "select"].map((part) => box.querySelector(part));
   const length = () => (Number.isFinite(audio.duration) ? audio.duration : Number(box.dataset.seconds) || 0);
-  let wanted = null, held = false;
+  let queued = null, held = false;
   const paint = () => {
-    const at = wanted ?? audio.currentTime;
+    const at = queued ?? audio.currentTime;
     seek.max = length() || 1;
     if (!held) seek.value = at;
     seek.style.setProperty("--at", `${(100 * seek.value) / seek.max}%`);
@@ -17,16 +17,16 @@ function build(box) {
   };
   const to = (seconds) => {
     const at = Math.min(Math.max(0, seconds), length() || seconds);
-    if (audio.readyState) { audio.currentTime = at; wanted = null; } else { wanted = at; if (audio.preload === "none") { audio.preload = "metadata"; audio.load(); } }
+    if (audio.readyState) { audio.currentTime = at; queued = null; } else { queued = at; if (audio.preload === "none") { audio.preload = "metadata"; audio.load(); } }
     paint();
   };
-  const step = (seconds) => to((wanted ?? audio.currentTime) + seconds);
+  const step = (seconds) => to((queued ?? audio.currentTime) + seconds);
   const toggle = () => { if (audio.paused) { if (playing !== api) playing.audio.pause(); playing = api; audio.play(); } else audio.pause(); };
   const api = { audio, toggle, step, to };
   const shows = (name, label) => () => { go.querySelector("use").setAttribute("href", `/static/icons.svg#${name}`); go.ariaLabel = go.title = label; };
 
   const on = { play: shows("hold", "Pause (space)"), pause: shows("play", "Play (space)"), timeupdate: paint };
-  on.loadedmetadata = () => { if (wanted !== null) { audio.currentTime = wanted; wanted = null; } paint(); };
+  on.loadedmetadata = () => { if (queued !== null) { audio.currentTime = queued; queued = null; } paint(); };
   on.error = () => { clock.textContent = "This recording can't be played"; clock.className = "bad"; };
   for (const [name, does] of Object.entries(on)) audio.addEventListener(name, does);
   seek.addEventListener("input", () => { held = true; paint(); });

@@ -11,9 +11,9 @@
   apply(kept.get("theme"));
   addEventListener("storage", (event) => { if (event.key === "theme") apply(event.newValue); });
   window.switchTheme = () => {
-    const wanted = (root.dataset.theme ?? (dark.matches ? "dark" : "light")) === "dark" ? "light" : "dark";
+    const choice = (root.dataset.theme ?? (dark.matches ? "dark" : "light")) === "dark" ? "light" : "dark";
     // The theme of the system is not stored, so later changes of it apply.
-    const theme = (wanted === "dark") === dark.matches ? null : wanted;
+    const theme = (choice === "dark") === dark.matches ? null : choice;
     kept.set("theme", theme);
     apply(theme);
   };

@@ -6,16 +6,16 @@ export const serverSeconds = () => (Date.now() - ahead) / 1000;
 
 const two = (n) => String(n).padStart(2, "0");
 export function duration(seconds) {
-  const whole = Math.max(0, Math.floor(seconds));
-  const h = Math.floor(whole / 3600), m = Math.floor((whole % 3600) / 60), s = whole % 60;
+  const total = Math.max(0, Math.floor(seconds));
+  const h = Math.floor(total / 3600), m = Math.floor((total % 3600) / 60), s = total % 60;
   return h ? `${h}:${two(m)}:${two(s)}` : `${m}:${two(s)}`;
 }
 
 function age(seconds) {
-  const whole = Math.max(0, Math.floor(seconds));
+  const total = Math.max(0, Math.floor(seconds));
   for (const [size, word] of [[86400, "d"], [3600, "h"], [60, "min"]])
-    if (whole >= size) return `${Math.floor(whole / size)} ${word}`;
-  return `${whole} s`;
+    if (total >= size) return `${Math.floor(total / size)} ${word}`;
+  return `${total} s`;
 }
 
 export function tick() {

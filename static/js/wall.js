@@ -1,7 +1,7 @@
 // Reloads every 5 s; shows a warning while the server does not respond.
 import { lost, start, sync } from "./timers.js";
 
-async function again() {
+async function reload() {
   try {
     const answer = await fetch(location.href, { cache: "no-store", signal: AbortSignal.timeout(8000) });
     if (!answer.ok) throw answer.status;
@@ -10,8 +10,8 @@ async function again() {
     document.getElementById("wall").replaceChildren(...fresh.getElementById("wall").childNodes);
     lost(false);
   } catch { lost(true); }
-  setTimeout(again, 5000);
+  setTimeout(reload, 5000);
 }
 
 start();
-setTimeout(again, 5000);
+setTimeout(reload, 5000);

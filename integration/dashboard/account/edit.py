@@ -127,8 +127,8 @@ def show_form(
         called=field_labels.record_title(values) if key is not None else "",
         inputs=form_fields,
         entered=form_values,
-        whole=rule.can_add_and_delete,
-        said=result,
+        can_delete=rule.can_add_and_delete,
+        result=result,
         trouble=read_error,
         MEMBERS=MEMBERS_FIELD,
     )

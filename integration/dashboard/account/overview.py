@@ -42,7 +42,7 @@ def index() -> str:
         "account.html",
         shelves=sections,
         GROUPS=GROUP_DESCRIPTIONS,
-        standings=states,
+        states=states,
         mirrored=sum(state.is_mirrored for state in states.values()),
         away=unreachable_since,
     )

@@ -283,7 +283,7 @@ def _render_dial_form(to: str, result: WriteResult | None = None) -> str:
             phone=phone,
             phones=phones.list_phones(connection) if has(person, "supervisor") else [],
             lines=phones.list_caller_id_numbers(connection),
-            said=result,
+            result=result,
             form=request.form,
         )
 

@@ -62,7 +62,7 @@ def index(number: int) -> str | Response:
         "calls",
         "call.html",
         call=call,
-        whole=details,
+        details=details,
         chart=timeline.build_chart(details),
         steps=timeline.build_steps(call, details),
         raw=timeline.raw_records(details),

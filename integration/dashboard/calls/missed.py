@@ -51,7 +51,7 @@ def index() -> str:
         me=email,
         hidden=visible_count - len(items),
         waiting=layout.count_open_callbacks(context, user_scope),
-        hushed=hidden_group_misses,
+        unrecorded=hidden_group_misses,
         done=closed_item if closed_item and closed_item.state == "closed" else None,
     )
 

@@ -178,7 +178,7 @@ def index() -> str | Response:
         "reports.html",
         chosen=period,
         ranges=RANGES,
-        whole=totals,
+        totals=totals,
         bars=build_bars(period, sums),
         heat=build_heatmap(period, sums),
         shares=shares,

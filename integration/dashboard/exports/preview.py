@@ -91,7 +91,7 @@ def show(name: str) -> Response:
         title=preset.title if preset else resource.title,
         path=f"/exports/{export_name}",
         kept=[(key, args[key]) for key in SELECTION_PARAMETERS if args.get(key)],
-        said=[] if selection is None else selection.describe(),
+        descriptions=[] if selection is None else selection.describe(),
         zone=(selection.zone or "UTC") if selection else "",
         columns=columns,
         chosen=bool(args.get("columns") or args.get("set")),

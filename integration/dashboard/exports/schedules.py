@@ -153,7 +153,7 @@ def show(number: int) -> Response:
             if delivery_state.state == "open"
         ]
         schedule_line = schedule_status.compute_status(connection, schedule, clock.now())
-    page = _render_form(schedule, attempts=attempts, standings=open_deliveries, line=schedule_line)
+    page = _render_form(schedule, attempts=attempts, open_deliveries=open_deliveries, line=schedule_line)
     response = make_response(page)
     if any(delivery_state.at_once and not delivery_state.error for delivery_state in open_deliveries):
         response.headers["Refresh"] = str(REFRESH_SECONDS)
@@ -208,7 +208,7 @@ def _render_form(schedule: Schedule, **values: Any) -> str:
     return layout.render_page(
         "system",
         "export_schedule.html",
-        **{"given": None, "attempts": [], "standings": [], "line": None, "refused": None, **values},
+        **{"given": None, "attempts": [], "open_deliveries": [], "line": None, "refused": None, **values},
         one=schedule,
         place=schedule_form.mask_place(schedule),
         title=schedule_status.export_title(schedule.export),

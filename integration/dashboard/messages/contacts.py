@@ -209,7 +209,7 @@ def _render_page(contact: sqlite3.Row | None, numbers: list[str], result: WriteR
         more=more,
         waiting=open_callbacks,
         values=values,
-        said=result,
+        result=result,
         FORM=FORM_FIELDS,
         me=current_person().email,
     )

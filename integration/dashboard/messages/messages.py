@@ -126,7 +126,7 @@ def _render_page(contact: str, result: WriteResult | None = None) -> str:
         lines=own_numbers,
         line=_last_own_number(thread_rows, [messages.normalize_digits(row["e164"]) for row in own_numbers]),
         canned=canned_responses,
-        said=result,
+        result=result,
     )
 
 

@@ -56,7 +56,7 @@ def render_page(**values: Any) -> str:
         boards=wallboards.list_all(context.app_db),
         hook=_webhook_info(),
         roles=ROLES,
-        said=RESULT_MESSAGES.get(request.args.get("said", ""), ""),
+        message=RESULT_MESSAGES.get(request.args.get("said", ""), ""),
         **values,
     )
 

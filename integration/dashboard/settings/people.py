@@ -110,7 +110,7 @@ def _render_person(person: people.Person, **values: Any) -> str:
         sessions=sessions.list_of_person(context.app_db, person.id),
         roles=ROLES,
         rights=RIGHTS.values(),
-        said=RESULT_MESSAGES.get(request.args.get("said", ""), ""),
+        message=RESULT_MESSAGES.get(request.args.get("said", ""), ""),
         **values,
     )
 

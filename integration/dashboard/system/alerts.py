@@ -144,7 +144,7 @@ def _render_page(edited_rule: Rule | None, **values: Any) -> str:
         log=log[:PAGE_SIZE],
         older=log[PAGE_SIZE - 1].id if len(log) > PAGE_SIZE else None,
         edited=edited_rule,
-        said=RESULT_MESSAGES.get(request.args.get("said", ""), ""),
+        message=RESULT_MESSAGES.get(request.args.get("said", ""), ""),
         mail=context.settings.smtp.host,
         CONDITIONS=CONDITIONS,
         DAYS=WEEKDAYS,
