@@ -15,3 +15,16 @@ def own_calls_only(tmp_path):
 @pytest.fixture
 def client(app):
     return app.log_in()
+
+
+@pytest.fixture(scope="module")
+def shared_app(tmp_path_factory):
+    """An application for the tests of a file that change nothing in it."""
+    with running_app(tmp_path_factory.mktemp("shared")) as app:
+        yield app
+
+
+@pytest.fixture(scope="module")
+def shared_client(shared_app):
+    """A logged-in administrator of `shared_app`."""
+    return shared_app.log_in()

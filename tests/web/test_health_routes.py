@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 from werkzeug.test import Client
 
 from integration.access import keys
 from integration.mirror.calls import backlog
-from tests.support.application import TestApp
+from tests.support.application import TestApp, running_app
 from tests.support.applications.data_dir import webhook
 
 FAR = {"REMOTE_ADDR": "192.0.2.7"}
+
+
+@pytest.fixture(scope="module")
+def shared_app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestApp]:
+    """An application for the tests that change nothing in it."""
+    with running_app(tmp_path_factory.mktemp("shared")) as app:
+        yield app
 
 
 @pytest.fixture
@@ -18,9 +27,9 @@ def client(app: TestApp) -> Client:
     return app.client
 
 
-def test_healthz_returns_200(client: Client) -> None:
-    assert client.get("/healthz").status_code == 200
-    assert client.head("/healthz").status_code == 200
+def test_healthz_returns_200(shared_app: TestApp) -> None:
+    assert shared_app.client.get("/healthz").status_code == 200
+    assert shared_app.client.head("/healthz").status_code == 200
 
 
 def test_readyz_returns_503_only_if_an_essential_check_fails(client: Client, app: TestApp) -> None:
@@ -56,8 +65,8 @@ def test_metrics_are_readable_from_loopback(app: TestApp, client: Client, addres
     [("127.0.0.1:8000", 200), ("[::1]:8000", 200), ("localhost", 200), ("192.0.2.7", 200),
      ("rebound.example.com:8000", 401), ("[", 401), ("127.0.0.1.example.com", 401)],
 )  # fmt: skip
-def test_metrics_need_a_key_under_a_foreign_host_name(client: Client, host: str, status: int) -> None:
-    assert client.get("/metrics", headers={"Host": host}).status_code == status
+def test_metrics_need_a_key_under_a_foreign_host_name(shared_app: TestApp, host: str, status: int) -> None:
+    assert shared_app.client.get("/metrics", headers={"Host": host}).status_code == status
 
 
 def test_metrics_count_webhooks(app: TestApp, client: Client) -> None:
@@ -75,8 +84,8 @@ def test_metrics_show_the_backlog_of_legs(client: Client, app: TestApp) -> None:
 
 
 @pytest.mark.parametrize("header", ["X-Forwarded-For", "Forwarded", "X-Real-IP", "Via", "X-Forwarded-Host"])
-def test_metrics_need_a_key_behind_a_proxy_on_this_host(client: Client, header: str) -> None:
-    assert client.get("/metrics", headers={header: "127.0.0.1"}).status_code == 401
+def test_metrics_need_a_key_behind_a_proxy_on_this_host(shared_app: TestApp, header: str) -> None:
+    assert shared_app.client.get("/metrics", headers={header: "127.0.0.1"}).status_code == 401
 
 
 def test_metrics_accept_a_key_from_any_address(client: Client, app: TestApp) -> None:

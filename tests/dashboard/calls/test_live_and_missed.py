@@ -355,7 +355,8 @@ def test_an_unknown_path_gets_a_page_or_json_by_the_accept_header(app, client):
 
 
 @pytest.mark.parametrize("path", ["/calls/{}", "/calls/{}/beside", "/recordings/{}.mp3", "/voicemail/{}.mp3"])
-def test_an_id_above_64_bits_gets_404(app, client, path):
+def test_an_id_above_64_bits_gets_404(shared_client, path):
+    client = shared_client
     assert client.get(path.format(10**40)).status_code == 404
     assert client.get(f"/missed?done={10**40}").status_code in (200, 404)
     assert client.post(f"/missed/{10**40}/close").status_code == 404
@@ -378,12 +379,12 @@ def test_a_search_beyond_the_time_limit_gets_503_with_advice(app, client, monkey
     assert "Narrow it to fewer days" in text(answer)
 
 
-@pytest.mark.parametrize(
-    "path", ["/calls", "/messages", "/messages/faxes", "/voicemail", "/recordings", "/contacts"]
-)
-def test_an_empty_page_states_that_the_platform_is_unreachable(app, client, path):
-    assert "can't be reached" not in html.unescape(client.get(path).text)
+def test_empty_pages_state_that_the_platform_is_unreachable(app, client):
+    paths = ("/calls", "/messages", "/messages/faxes", "/voicemail", "/recordings", "/contacts")
+    for path in paths:
+        assert "can't be reached" not in html.unescape(client.get(path).text), path
     app.insert("_walks", collection="cdrs", last_error="no route", last_error_at="2026-07-01 10:00:00")
-    answer = html.unescape(client.get(path).text)
-    assert "The platform can't be reached" in answer
-    assert "1 Jul" in answer
+    for path in paths:
+        answer = html.unescape(client.get(path).text)
+        assert "The platform can't be reached" in answer, path
+        assert "1 Jul" in answer, path

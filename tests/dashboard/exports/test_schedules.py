@@ -91,13 +91,13 @@ def test_a_schedule_is_created_changed_paused_run_and_removed(
     ],
 )
 def test_an_invalid_schedule_gets_400_and_stays_in_the_form(
-    app: TestApp, client: Browser, field: str, value: str, why: str
+    shared_app: TestApp, shared_client: Browser, field: str, value: str, why: str
 ) -> None:
-    answer = client.post(NEW, **{**FORM, field: value})
+    answer = shared_client.post(NEW, **{**FORM, field: value})
     assert answer.status_code == 400
     assert why in text(answer.text)
     assert f'value="{"…" if field == "name" else "Front desk"}"' in answer.text
-    assert schedules(app) == []
+    assert schedules(shared_app) == []
 
 
 def test_two_schedules_cannot_have_the_same_file_name(app: TestApp, client: Browser) -> None:

@@ -48,15 +48,15 @@ POSTS = (
 
 
 @pytest.mark.parametrize("path", POSTS)
-def test_settings_are_changed_only_by_administrators_with_the_csrf_token(app, path):
-    assert app.log_in(BOB).post(path).status_code == 403
-    assert app.log_in().post(path, csrf=False).status_code == 403
-    assert audited(app) == []
+def test_settings_are_changed_only_by_administrators_with_the_csrf_token(shared_app, path):
+    assert shared_app.log_in(BOB).post(path).status_code == 403
+    assert shared_app.log_in().post(path, csrf=False).status_code == 403
+    assert audited(shared_app) == []
 
 
 @pytest.mark.parametrize("path", ["/settings", "/settings/audit", "/settings/people/1"])
-def test_only_administrators_see_settings(app, path):
-    client = app.log_in(BOB)
+def test_only_administrators_see_settings(shared_app, path):
+    client = shared_app.log_in(BOB)
     assert client.get(path).status_code == 403
     assert "/settings" not in client.get("/system").text
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Iterator
 from ipaddress import ip_network
 from itertools import islice
 from typing import cast
@@ -16,12 +17,13 @@ from integration.dashboard.site import guard
 from integration.dashboard.site.guard import requires
 from integration.sqlite.database import Database
 from integration.web import trusted_proxies
-from tests.support.application import TestApp
+from tests.support.application import TestApp, running_app
 from tests.support.applications.login_site import (
     METHODS,
     PASSWORD,
     HiddenFields,
     Visitor,
+    add_with_password,
     list_spellings,
     send_raw,
 )
@@ -99,6 +101,14 @@ def test_the_csrf_token_of_another_session_is_refused(site: TestApp, logged_in_v
     assert logged_in_visitor.post(HARMLESS_FORM, {"csrf_token": other.csrf_token}).status_code == 403
 
 
+@pytest.fixture(scope="module")
+def public_app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestApp]:
+    """The product with a public URL."""
+    url = "https://switchroom.example.com/"
+    with running_app(tmp_path_factory.mktemp("public"), server__public_url=url) as app:
+        yield app
+
+
 @pytest.mark.parametrize(
     ("headers", "status"),
     [
@@ -120,10 +130,11 @@ def test_the_csrf_token_of_another_session_is_refused(site: TestApp, logged_in_v
     ],
 )
 def test_an_unsafe_request_must_have_the_origin_of_the_dashboard(
-    settings: dict[str, str], request: pytest.FixtureRequest, headers: dict[str, str], status: int
+    public_app: TestApp, headers: dict[str, str], status: int
 ) -> None:
-    settings["server__public_url"] = "https://switchroom.example.com/"
-    url = request.getfixturevalue("site").url
+    if people.find(public_app.app_db, ERIN.email) is None:
+        add_with_password(public_app, ERIN)
+    url = public_app.url
     browser = Visitor(url)
     browser.log_in()
     sent = {name: value.replace("SELF", url) for name, value in headers.items()}

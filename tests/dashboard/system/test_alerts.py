@@ -88,11 +88,11 @@ def test_a_rule_is_created_changed_paused_and_removed(app, client):
         ({"url": URL, "secret": "Bearer ü"}, "signs in it that no header takes"),
     ],
 )
-def test_an_invalid_rule_gets_400_and_stays_in_the_form(app, client, changed, why):
-    answer = client.post("/system/alerts", **{**FORM, **WEEK, "quiet_to": "", **changed})
+def test_an_invalid_rule_gets_400_and_stays_in_the_form(shared_app, shared_client, changed, why):
+    answer = shared_client.post("/system/alerts", **{**FORM, **WEEK, "quiet_to": "", **changed})
     assert answer.status_code == 400
     assert why in text(answer)
-    assert rules(app) == []
+    assert rules(shared_app) == []
     if changed.get("name") is None:
         assert 'value="Long waits"' in answer.text
 

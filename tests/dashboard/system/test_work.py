@@ -33,15 +33,15 @@ def shows(client, *words: str) -> bool:
 
 
 @pytest.mark.parametrize("path", ["/system/replay", "/system/backup"])
-def test_work_is_started_only_by_administrators_with_the_csrf_token(app, path):
-    assert app.log_in(BOB).post(path).status_code == 403
-    assert app.log_in().post(path, csrf=False).status_code == 403
-    assert audit.list_newest(app.app_db) == []
+def test_work_is_started_only_by_administrators_with_the_csrf_token(shared_app, path):
+    assert shared_app.log_in(BOB).post(path).status_code == 403
+    assert shared_app.log_in().post(path, csrf=False).status_code == 403
+    assert audit.list_newest(shared_app.app_db) == []
 
 
 @pytest.mark.parametrize("path", ["/system/doctor", "/system/journal"])
-def test_only_administrators_see_doctor_and_write_log(app, path):
-    assert app.log_in(BOB).get(path).status_code == 403
+def test_only_administrators_see_doctor_and_write_log(shared_app, path):
+    assert shared_app.log_in(BOB).get(path).status_code == 403
 
 
 def test_failed_webhooks_are_reapplied_by_one_job_and_audited(app, client, monkeypatch):
