@@ -19,7 +19,7 @@ from tests.support.harness import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 LOCAL = {"integration", "tests", "app"}
-IMPORT_LINE = re.compile(r"^[ \t]*(?:from|import)[ \t]+([\w., \t]+)", re.MULTILINE)
+IMPORT_LINE = re.compile(r"^[ \t]*(?:from[ \t]+([\w.]+)|import[ \t]+([\w., \t]+))", re.MULTILINE)
 STUBS = {"_typeshed"}
 """Modules that exist for type checkers only."""
 SEPARATE = {"tests/benchmarks/full_sync_dlt.py": {"dlt"}}
@@ -79,7 +79,9 @@ def providers() -> dict[str, list[str]]:
 
 def select_undeclared(path: Path, modules: Iterable[str], declared: set[str]) -> set[str]:
     """Third-party modules whose distribution is not declared."""
-    ignored = LOCAL | STUBS | set(sys.stdlib_module_names) | SEPARATE.get(str(path.relative_to(ROOT)), set())
+    ignored = (
+        {""} | LOCAL | STUBS | set(sys.stdlib_module_names) | SEPARATE.get(str(path.relative_to(ROOT)), set())
+    )
     return {
         module
         for module in set(modules) - ignored
@@ -101,8 +103,10 @@ def match_modules(text: str) -> Iterator[str]:
 
     Most files need no more: parsing all of them takes 6 s.
     """
-    for names in IMPORT_LINE.findall(text):
-        yield from (name.split()[0].partition(".")[0] for name in names.split(",") if name.strip())
+    for package, names in IMPORT_LINE.findall(text):
+        for name in (package or names).split(","):
+            if name.strip():
+                yield name.split()[0].partition(".")[0]
 
 
 def list_files(*folders: str) -> list[Path]:
