@@ -87,7 +87,7 @@ LONG = (
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run LONG files first, so that both workers end at the same time."""
+    """Run LONG files first, so that all workers end together."""
     rank = {f"tests/{name}": number for number, name in enumerate(LONG)}
     items.sort(
         key=lambda item: min(

@@ -99,9 +99,9 @@ def find_undeclared(path: Path, declared: set[str], *, only_at_import: bool = Fa
 
 
 def match_modules(text: str) -> Iterator[str]:
-    """Top-level names after each `from` or `import` at the start of a line, also within texts.
+    """Top-level names after `from` or `import` at the start of a line.
 
-    Most files need no more: parsing all of them takes 6 s.
+    Lines of texts match as well. Most files need no parsing, which takes 3 s for all files.
     """
     for package, names in IMPORT_LINE.findall(text):
         for name in (package or names).split(","):

@@ -19,7 +19,7 @@ def client(app):
 
 @pytest.fixture(scope="module")
 def shared_app(tmp_path_factory):
-    """An application for the tests of a file that change nothing in it."""
+    """One application for the read-only tests of a file."""
     with running_app(tmp_path_factory.mktemp("shared")) as app:
         yield app
 

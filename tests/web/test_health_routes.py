@@ -17,7 +17,7 @@ FAR = {"REMOTE_ADDR": "192.0.2.7"}
 
 @pytest.fixture(scope="module")
 def shared_app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestApp]:
-    """An application for the tests that change nothing in it."""
+    """One application for the read-only tests of this file."""
     with running_app(tmp_path_factory.mktemp("shared")) as app:
         yield app
 

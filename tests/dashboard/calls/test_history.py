@@ -20,7 +20,7 @@ def ago(**span) -> str:
 
 @pytest.fixture(scope="module")
 def searched(shared_app, shared_client):
-    """Client of a history of five calls, four of them within the default range."""
+    """Client of a history of five calls, four in the default range."""
     app = shared_app
     party = {"party": "442079460123", "party_e164": "+442079460123"}
     app.call(1, ago(hours=1), party_name="Jürgen Müller, Corner Bakery", **party)
