@@ -178,7 +178,7 @@ class Product:
 
     @cached_property
     def site(self) -> Flask:
-        """Flask application. Built on first use: commands need no routes, which take most of the start."""
+        """Flask application, built on first use: commands need no routes."""
         site = make_site(self.context)
         site.extensions[BACKGROUND_JOBS] = BackgroundJobs()
         site.extensions[EXPORT_JOBS] = self._export_jobs

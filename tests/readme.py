@@ -1,4 +1,4 @@
-"""The README's shell lines, as the tests and CI run them: `python tests/readme.py Run`."""
+"""Shell lines of the README, for tests and CI: `python tests/readme.py Run`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ README = Path(__file__).parents[1] / "README.md"
 
 
 def line(heading: str) -> str:
-    """The one shell line under `## heading`. Raises ValueError where there is none, or more than one."""
+    """Return the one shell line under `## heading`. Raises ValueError."""
     text = README.read_text("utf-8")
     section = re.search(rf"^## {re.escape(heading)}$(.*?)(?=^## |\Z)", text, re.M | re.S)
     blocks = re.findall(r"^```sh\n(.*?)\n```$", section[1], re.M | re.S) if section else []

@@ -115,7 +115,7 @@ def load_gate(connection: sqlite3.Connection, erasure_gate: ErasureGate) -> None
 
 
 def find_problem(app_db: Database, erasure_gate: ErasureGate) -> str | None:
-    """Return the message of the health check, or None if the erasures are complete."""
+    """Return a message about unfinished erasures, or None."""
     with app_db.read() as connection:
         unfinished_ids = [erasure.id for erasure in list_all(connection) if erasure.done_at is None]
     if unfinished_ids:

@@ -43,7 +43,7 @@ PROGRAM = Path(__file__).with_name("added_fields.py")
 
 
 def report(folder: Path, new_fields: str) -> dict[str, object]:
-    """Return the treatment of added CDR fields by a copy of the product.
+    """Return how a copy of the product treats added CDR fields.
 
     Only `catalogue` is copied. Links share the compiled modules of the other packages.
     """

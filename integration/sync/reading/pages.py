@@ -20,7 +20,7 @@ from integration.mirror.records.rows import Key
 from integration.mirror.records.upsert import get_usable_key, list_usable_keys
 from integration.platform_api.client import Platform
 from integration.platform_api.paging import MAX_PAGE_RECORDS, Condition
-from integration.sync.reading import page_parts
+from integration.sync.reading import split_pages
 
 MIN_PAGE_LIMIT = 200
 """Minimum number of records requested per page after failures."""
@@ -114,7 +114,9 @@ def read_by_pages(
     """Yield all records by page numbers, until the total is reached."""
     records_read, page_number = 0, 1
     while True:
-        page = page_parts.read_page(platform, resource.collection, page=page_number, limit=limit, tries=tries)
+        page = split_pages.read_page(
+            platform, resource.collection, page=page_number, limit=limit, tries=tries
+        )
         total = require_total(resource, page.total)
         records_read += page.count
         last_key = get_usable_key(resource, page.records[-1]) if page.records and resource.key else None
@@ -144,7 +146,7 @@ def _read_verified_page(
     ]
     fault = ""
     for _ in range(MAX_PAGE_ATTEMPTS):
-        page = page_parts.read_page(
+        page = split_pages.read_page(
             platform,
             resource.collection,
             filter=page_conditions,
@@ -179,7 +181,7 @@ def _find_order_fault(keys: list[Key | None], after: Key | None, descending: boo
 
 
 def make_window(
-    page: page_parts.PageParts, total: int, last_key: Key | None, since: datetime | None = None
+    page: split_pages.SplitPage, total: int, last_key: Key | None, since: datetime | None = None
 ) -> Window:
     """Make a Window of a page."""
     platform_time = page.response.date if page.response is not None else None

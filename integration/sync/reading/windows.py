@@ -17,7 +17,7 @@ from integration.core.errors import PlatformBroken
 from integration.mirror.records.upsert import list_usable_keys
 from integration.platform_api.client import Platform
 from integration.platform_api.paging import MAX_PAGE_RECORDS, Condition
-from integration.sync.reading import page_parts
+from integration.sync.reading import split_pages
 from integration.sync.reading.pages import MAX_PAGE_ATTEMPTS, Window, make_window, require_total
 
 ONE_DAY = timedelta(days=1)
@@ -62,7 +62,7 @@ def read_matching(
     """
     fault = ""
     for _ in range(MAX_PAGE_ATTEMPTS):
-        page = page_parts.read_page(
+        page = split_pages.read_page(
             platform, resource.collection, filter=conditions, limit=limit, tries=tries
         )
         total = require_total(resource, page.total)

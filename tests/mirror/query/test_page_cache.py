@@ -145,7 +145,7 @@ def short_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def read_page(mirror: Database, cache: PageCache, page: int, **args: str) -> tuple[list[int], list[str]]:
-    """Return the ids of a page of ten and its searches for boundaries."""
+    """Return the ids of a page of ten, and its boundary searches."""
     with trace_statements(mirror) as (connection, statements):
         texts = cache.fetch_texts(connection, make_query(limit="10", page=str(page), **args))
     return [json.loads(text)["id"] for text in texts], [sql for sql in statements if "LIMIT 1 OFFSET" in sql]

@@ -30,7 +30,7 @@ A page of 5,000 records takes seven to find its first record unreadable.
 
 
 @dataclass(slots=True)
-class PageParts:
+class SplitPage:
     """Records of one page. `errors` names each record that cannot be read.
 
     `total` is that of the first response, or None. `requested_at` is the UTC text of the first request,
@@ -60,14 +60,14 @@ def read_page(
     sort: str | None = None,
     dir: str | None = None,
     tries: int | None = None,
-) -> PageParts:
+) -> SplitPage:
     """Read one page of a collection.
 
-    If its body stays unusable, the page is read in parts. A part of one record with an unusable body is an
+    If its body stays unusable, the page is read in result. A part of one record with an unusable body is an
     unreadable record. Raises UnusableBody for more than MAX_UNREADABLE_RECORDS of them, after
     MAX_CONSECUTIVE_FAILURES and if no part is usable; other PlatformErrors.
     """
-    parts = PageParts(clock.utc_text())
+    result = SplitPage(clock.utc_text())
 
     def request(limit: int, page: int, tries: int | None) -> None:
         responses = list[PlatformResponse]()
@@ -81,46 +81,46 @@ def read_page(
             tries=tries,
             on_response=responses.append,
         )
-        parts.records += found.records
-        parts.failures = 0
-        if parts.response is None:
-            parts.total, parts.response = found.total, responses[0]
+        result.records += found.records
+        result.failures = 0
+        if result.response is None:
+            result.total, result.response = found.total, responses[0]
 
     try:
         request(limit, page, tries)
     except UnusableBody as error:
         if limit == 1:
             raise
-        _request_parts(request, collection, limit, page, parts)
-        if parts.response is None:
+        _request_split(request, collection, limit, page, result)
+        if result.response is None:
             raise error
-    return parts
+    return result
 
 
-def _request_parts(
+def _request_split(
     request: Callable[[int, int, int | None], None],
     collection: str,
     limit: int,
     page: int,
-    parts: PageParts,
+    result: SplitPage,
 ) -> None:
     """Request a page as several smaller pages, in the same order."""
     for part_limit, part_page in _split(limit, page):
-        if parts.total is not None and (part_page - 1) * part_limit >= parts.total:
+        if result.total is not None and (part_page - 1) * part_limit >= result.total:
             return
         try:
             request(part_limit, part_page, 1)
         except UnusableBody as error:
-            parts.failures += 1
-            if parts.failures > MAX_CONSECUTIVE_FAILURES:
+            result.failures += 1
+            if result.failures > MAX_CONSECUTIVE_FAILURES:
                 raise
             if part_limit > 1:
-                _request_parts(request, collection, part_limit, part_page, parts)
+                _request_split(request, collection, part_limit, part_page, result)
                 continue
-            previous_id = parts.records[-1].values.get("id") if parts.records else None
+            previous_id = result.records[-1].values.get("id") if result.records else None
             place = "the first record" if previous_id is None else f"the record after {previous_id}"
-            parts.errors.append(f"/{collection}: {place} of its page is unreadable: {error}")
-            if len(parts.errors) > MAX_UNREADABLE_RECORDS:
+            result.errors.append(f"/{collection}: {place} of its page is unreadable: {error}")
+            if len(result.errors) > MAX_UNREADABLE_RECORDS:
                 raise
 
 
