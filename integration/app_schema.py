@@ -17,7 +17,7 @@ from typing import Any
 from integration.access import audit, credential_cache, keys, login_throttle, people, sessions, setup_links
 from integration.alerts import notification_log, rules
 from integration.core.errors import StorageError
-from integration.exports import deliveries, prepared_exports, schedules
+from integration.exports import delivery_states, prepared_exports, schedules
 from integration.privacy import erasures, holds
 from integration.sqlite import migrations
 from integration.sqlite.database import Database
@@ -28,7 +28,7 @@ from integration.workspace import (
     callbacks,
     notes,
     preferred_phones,
-    promoted_fields,
+    promotion_requests,
     reads,
     saved,
     wallboards,
@@ -46,7 +46,7 @@ TABLE_MODULES: tuple[ModuleType, ...] = (
     callbacks,
     saved,
     schedules,
-    deliveries,
+    delivery_states,
     prepared_exports,
     write_log,
     credential_cache,
@@ -55,7 +55,7 @@ TABLE_MODULES: tuple[ModuleType, ...] = (
     notification_log,
     preferred_phones,
     reads,
-    promoted_fields,
+    promotion_requests,
     holds,
     erasures,
 )

@@ -69,11 +69,11 @@ from integration.sync import commands as sync_commands
 from integration.sync import jobs
 from integration.sync.files import download, scrub
 from integration.sync.jobs import SyncJobs
-from integration.sync.reading import verify
+from integration.sync.reading import verify_coverage
 from integration.sync.writing import deletion_poller
 from integration.web import BLOCKING_THREADS, health_routes, trusted_proxies
 from integration.web.request_limits import RequestLimits
-from integration.workspace import callbacks, promoted_fields
+from integration.workspace import callbacks, promotion_requests
 from integration.workspace.callback_following import update_from_mirror
 
 if TYPE_CHECKING:
@@ -88,11 +88,11 @@ COMMAND_MODULES = (
     access_commands,
     erase,
     hold_commands,
-    promoted_fields,
+    promotion_requests,
     replay,
     scrub,
     sync_commands,
-    verify,
+    verify_coverage,
 )
 """Modules with handlers of commands. Their import fills the registry of `core/commands.py`."""
 UNGUARDED_ENDPOINTS = ("static", "wall", "health", "facade", "exports")
@@ -289,7 +289,7 @@ class Product:
         self.context.mirror_db.write(change_log.prune)
 
     def _restore_promoted_fields(self) -> None:
-        promoted_fields.restore_columns(
+        promotion_requests.restore_columns(
             self.context.app_db, self.context.mirror_db, self.scheduler.stopping.is_set
         )
 

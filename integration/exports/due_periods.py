@@ -13,8 +13,8 @@ from zoneinfo import ZoneInfo
 from integration.access import visibility
 from integration.catalogue.shapes import Resource
 from integration.core import clock
-from integration.exports import deliveries, export_request
-from integration.exports.deliveries import DeliveryAttempt, PeriodState
+from integration.exports import delivery_states, export_request
+from integration.exports.delivery_states import DeliveryAttempt, PeriodState
 from integration.exports.export_request import UnknownExport
 from integration.exports.schedules import Schedule
 from integration.mirror.calls.schema import CALLS
@@ -94,14 +94,14 @@ def list_due(connection: sqlite3.Connection, schedule: Schedule, now: datetime) 
 
     These are the periods due since the schedule's `since`, and those whose redelivery a user requested.
     """
-    delivery_states = deliveries.load_period_states(connection, schedule.id)
+    states = delivery_states.load_period_states(connection, schedule.id)
     due_periods = []
     # A user may request the period that ended last before its delivery is due.
     for period in dict.fromkeys(
         (find_last_ended(schedule, now), *islice(_iter_ended(schedule, now), _max_periods(schedule)))
     ):
-        due_period = DuePeriod(schedule, period, delivery_states.get(period.key, PeriodState(period.key)))
-        is_started = period.key in delivery_states or clock.utc_text(due_period.due_at) > schedule.since
+        due_period = DuePeriod(schedule, period, states.get(period.key, PeriodState(period.key)))
+        is_started = period.key in states or clock.utc_text(due_period.due_at) > schedule.since
         is_requested = due_period.delivery_state.at_once or (is_started and due_period.due_at <= now)
         if is_requested and due_period.delivery_state.state == "open":
             due_periods.append(due_period)
@@ -118,7 +118,7 @@ def find_abandoned(
     """
     max_periods = _max_periods(schedule)
     period = next(islice(_iter_ended(schedule, now), max_periods, None))
-    delivery_state = deliveries.load_period_states(connection, schedule.id).get(
+    delivery_state = delivery_states.load_period_states(connection, schedule.id).get(
         period.key, PeriodState(period.key)
     )
     due_period = DuePeriod(schedule, period, delivery_state)

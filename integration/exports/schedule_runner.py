@@ -19,7 +19,7 @@ from integration.access.rights import has
 from integration.context import AppContext
 from integration.core import backoff, clock
 from integration.core.errors import QueryError, SwitchroomError
-from integration.exports import deliveries, delivery, export_request
+from integration.exports import delivery, delivery_states, export_request
 from integration.exports import schedules as export_schedules
 from integration.exports.delivery import DeliveryFailed, OutgoingFile
 from integration.exports.due_periods import DuePeriod, find_abandoned, has_period_records, list_due
@@ -84,7 +84,7 @@ class ScheduleRunner:
         Returns None if none fails.
         """
         with self._context.app_db.read() as connection:
-            failing = [f"{name}: {error}" for _, name, error in deliveries.list_failing(connection)]
+            failing = [f"{name}: {error}" for _, name, error in delivery_states.list_failing(connection)]
         failing += [f"schedule {schedule_id}: {error}" for schedule_id, error in self._errors.items()]
         if len(failing) > 1:
             return f"{len(failing)} schedules fail; the first is {failing[0]}"
@@ -97,7 +97,7 @@ class ScheduleRunner:
         if abandoned is not None:
             due_period, reason = abandoned
             attempt = due_period.make_attempt(clock.now(), "skipped", reason)
-            deliveries.mark_skipped(self._context.app_db, attempt, clock.utc_text(due_period.due_at))
+            delivery_states.mark_skipped(self._context.app_db, attempt, clock.utc_text(due_period.due_at))
         for due_period in self._list_due(schedule):
             if self._is_stopping or not self._deliver_period(due_period):
                 return
@@ -150,7 +150,7 @@ class ScheduleRunner:
                 return True
             delay = backoff.delay(due_period.delivery_state.tries + 1, RETRY_DELAYS, jitter=RETRY_JITTER)
             # Store the back-off before the delivery, so that a crash does not cause an immediate retry.
-            deliveries.mark_started(
+            delivery_states.mark_started(
                 app_db, due_period.schedule.id, key, clock.utc_text(started_at + timedelta(seconds=delay))
             )
             name = due_period.file_name(complete=incomplete_reason is None)
@@ -174,13 +174,13 @@ class ScheduleRunner:
                     text = f"{type(error).__name__}. The log of the server has the details."
             holds_all = not isinstance(error, DeliveryFailed) or error.holds_all
             log.warning("schedule %s, period %s: %s", due_period.schedule.id, key, text)
-            deliveries.mark_failed(
+            delivery_states.mark_failed(
                 app_db, due_period.make_attempt(started_at, "failed", text), holds_all=holds_all
             )
             return not holds_all
         state = "delivered" if incomplete_reason is None else "incomplete"
         attempt = due_period.make_attempt(started_at, state, result, file=name, rows=rows, size=size)
-        deliveries.mark_delivered(app_db, attempt)
+        delivery_states.mark_delivered(app_db, attempt)
         return True
 
     def _accepts_incomplete(self, due_period: DuePeriod, incomplete_reason: str) -> bool:
@@ -195,7 +195,7 @@ class ScheduleRunner:
         is_overdue = not is_waiting and not schedule.incomplete
         error = f"{due_period.period.key} waits for its records: {incomplete_reason}" if is_overdue else None
         if (incomplete_reason, error) != (delivery_state.waits_for, delivery_state.error):
-            deliveries.mark_waiting(
+            delivery_states.mark_waiting(
                 self._context.app_db, schedule.id, due_period.period.key, incomplete_reason, error
             )
         return False

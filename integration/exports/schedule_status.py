@@ -8,8 +8,8 @@ from datetime import datetime
 from typing import Literal
 
 from integration.core import clock
-from integration.exports import deliveries, due_periods, export_request, schedules
-from integration.exports.deliveries import DeliveryAttempt
+from integration.exports import delivery_states, due_periods, export_request, schedules
+from integration.exports.delivery_states import DeliveryAttempt
 from integration.exports.export_request import UnknownExport
 from integration.exports.schedules import Schedule
 
@@ -52,7 +52,7 @@ def compute_status(connection: sqlite3.Connection, schedule: Schedule, now: date
         state = "failing"
     elif waiting_text is not None:
         state = "waiting"
-    attempts = deliveries.list_attempts(connection, schedule.id, LOG_LINES)
+    attempts = delivery_states.list_attempts(connection, schedule.id, LOG_LINES)
     last = next((entry for entry in attempts if entry.state in ("delivered", "incomplete")), None)
     next_at = clock.utc_text(due_periods.find_next_due(schedule, now))
     return ScheduleStatus(

@@ -1,4 +1,4 @@
-"""Export schedules: export, frequency, time zone and target. `deliveries.py` stores their progress."""
+"""Export schedules: export, frequency, time zone and target. `delivery_states.py` stores their progress."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Literal, get_args
 
 from integration.core import clock
 from integration.core.errors import DomainError
-from integration.exports import deliveries
+from integration.exports import delivery_states
 from integration.sqlite.database import Database
 from integration.sqlite.transaction import Transaction
 
@@ -136,9 +136,9 @@ def change(app_db: Database, schedule: Schedule) -> None:
         if schedule.every != stored.every:
             # Open periods of another frequency have invalid keys.
             since = clock.utc_text()
-            deliveries.delete_open_periods(tx, schedule.id)
+            delivery_states.delete_open_periods(tx, schedule.id)
         _upsert(tx, replace(schedule, since=since, created_at=stored.created_at, paused_at=stored.paused_at))
-        deliveries.reset_retries(tx, schedule.id)
+        delivery_states.reset_retries(tx, schedule.id)
 
     app_db.write(work)
 
@@ -174,7 +174,7 @@ def resume(app_db: Database, schedule_id: int) -> None:
             "UPDATE export_schedules SET since = ?, paused_at = NULL WHERE id = ? AND paused_at IS NOT NULL",
             (clock.utc_text(), schedule_id),
         )
-        deliveries.reset_retries(tx, schedule_id)
+        delivery_states.reset_retries(tx, schedule_id)
 
     app_db.write(work)
 

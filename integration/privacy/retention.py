@@ -17,7 +17,7 @@ from integration.access import audit
 from integration.alerts import notification_log
 from integration.core import clock
 from integration.core.health import Health
-from integration.exports import deliveries
+from integration.exports import delivery_states
 from integration.inbox.store import Inbox
 from integration.mirror.calls.store import CallStore
 from integration.mirror.privacy import retention_rules
@@ -156,7 +156,7 @@ class RetentionJob:
             ("audit", audit),
             ("logs", write_log),
             ("logs", notification_log),
-            ("logs", deliveries),
+            ("logs", delivery_states),
         )
         for kind, log in logs:
             if limit := self._limits.for_kind(kind):

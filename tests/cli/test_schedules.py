@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 from integration.cli.schedules import command
 from integration.core import clock
-from integration.exports import deliveries, due_periods
+from integration.exports import delivery_states, due_periods
 from tests.support.scheduled_exports import ScheduledExports
 
 
@@ -35,7 +35,7 @@ def test_schedules_are_listed_with_state_and_a_failing_one_exits_with_1(
     assert "Desk cdrs.csv every day at 02:30 Europe/Berlin put https://files.example.com/in never" in words
     assert "canary" not in text
     period = due_periods.find_last_ended(schedule, clock.now()).previous.key
-    deliveries.mark_waiting(
+    delivery_states.mark_waiting(
         exporting.app_db, schedule.id, period, "records", "files.example.com answered 503"
     )
     code, text = list_schedules(exporting.data_dir)

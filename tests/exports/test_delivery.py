@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import trustme
 
-from integration.exports import deliveries, delivery, schedules
+from integration.exports import delivery, delivery_states, schedules
 from integration.exports.delivery import DeliveryFailed, OutgoingFile, normalize_place
 from integration.outbound.upload import UploadFailed, upload_file
 from integration.settings.model import Settings, load
@@ -78,7 +78,7 @@ def test_mail_repeated_after_a_crash_has_the_same_message_id(
         exporting.deliver()
         first, second = mail.letters
         assert first["Message-ID"] == second["Message-ID"]
-        deliveries.request_redelivery(exporting.app_db, schedule.id, "2026-11-18")
+        delivery_states.request_redelivery(exporting.app_db, schedule.id, "2026-11-18")
         exporting.deliver()
         assert mail.letters[2]["Message-ID"] != first["Message-ID"], "a user requested another delivery"
 

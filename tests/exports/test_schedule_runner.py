@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from integration.access import audit, people
-from integration.exports import deliveries, schedules
+from integration.exports import delivery_states, schedules
 from integration.workspace import saved
 from tests.support.clock import Clock, to_unix
 from tests.support.harness import wait_for
@@ -51,7 +51,7 @@ def test_local_day_is_delivered_once_in_the_zone_of_the_schedule(
         "every-day-2026-11-18.csv",
     )
     with exporting.app_db.read() as connection:
-        (attempt,) = deliveries.list_attempts(connection, schedule.id)
+        (attempt,) = delivery_states.list_attempts(connection, schedule.id)
     assert (attempt.rows, attempt.bytes) == (2, 67)
 
 
@@ -91,7 +91,7 @@ def test_incomplete_period_is_delivered_after_the_wait_and_repeated_when_complet
     exporting.deliver()
     assert exporting.exported_files() == {}, "six hours have not passed"
     with exporting.app_db.read() as connection:
-        period_state = deliveries.load_period_states(connection, schedule.id)["2026-11-18"]
+        period_state = delivery_states.load_period_states(connection, schedule.id)["2026-11-18"]
     assert period_state.waits_for == "/cdrs on 2026-11-18: 1 of 2 records are here"
     assert exporting.runner.describe_failures() is None
 
@@ -323,13 +323,13 @@ def test_run_now_delivers_the_last_period_without_waiting_for_completeness(
 ) -> None:
     schedule = exporting.schedule()
     exporting.put_cdrs("2026-11-17 10:00:00")
-    deliveries.request_redelivery(exporting.app_db, schedule.id, "2026-11-17")
+    delivery_states.request_redelivery(exporting.app_db, schedule.id, "2026-11-17")
     exporting.deliver()
     assert list(exporting.exported_files()) == ["every-day-2026-11-17-incomplete.csv"], (
         "without waiting for completeness"
     )
     make_complete(exporting, "2026-11-16", "2026-11-17")
-    deliveries.request_redelivery(exporting.app_db, schedule.id, "2026-11-17")
+    delivery_states.request_redelivery(exporting.app_db, schedule.id, "2026-11-17")
     exporting.deliver()
     exporting.deliver()
     assert [line[1] for line in exporting.attempts(schedule)] == ["incomplete", "delivered"]
@@ -337,7 +337,7 @@ def test_run_now_delivers_the_last_period_without_waiting_for_completeness(
 
 def test_run_now_does_not_wait_for_the_time_of_day(exporting: ScheduledExports, movable_clock: Clock) -> None:
     schedule = exporting.schedule(at="20:00")
-    deliveries.request_redelivery(exporting.app_db, schedule.id, "2026-11-17")
+    delivery_states.request_redelivery(exporting.app_db, schedule.id, "2026-11-17")
     exporting.deliver()
     exporting.deliver()
     assert list(exporting.exported_files()) == ["every-day-2026-11-17-incomplete.csv"]

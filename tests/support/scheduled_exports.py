@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from integration.core import clock
-from integration.exports import deliveries
+from integration.exports import delivery_states
 from integration.exports import schedules as export_schedules
 from integration.exports.schedule_runner import ScheduleRunner
 from integration.exports.schedules import Schedule
@@ -84,14 +84,14 @@ class ScheduledExports(TestApp):
             raise KeyboardInterrupt
 
         with pytest.MonkeyPatch.context() as broken:
-            broken.setattr(deliveries, "mark_delivered", crash)
+            broken.setattr(delivery_states, "mark_delivered", crash)
             with pytest.raises(KeyboardInterrupt):
                 self.deliver()
 
     def attempts(self, schedule: Schedule) -> list[tuple[str, str, str]]:
         """(period, state, result) of each attempt, oldest first."""
         with self.app_db.read() as connection:
-            found = deliveries.list_attempts(connection, schedule.id)
+            found = delivery_states.list_attempts(connection, schedule.id)
         return [(one.period, one.state, one.result) for one in reversed(found)]
 
     def exported_files(self, place: str = "") -> dict[str, str]:

@@ -25,8 +25,8 @@ from integration.dashboard.exports import schedule_form
 from integration.dashboard.site import layout
 from integration.dashboard.site.guard import audit_action, current_person, requires
 from integration.exports import (
-    deliveries,
     delivery,
+    delivery_states,
     due_periods,
     export_request,
     formats,
@@ -146,10 +146,10 @@ def show(number: int) -> Response:
     schedule = _require_schedule(number)
     context = app_context()
     with context.app_db.read() as connection:
-        attempts = deliveries.list_attempts(connection, number, schedule_status.LOG_LINES)
+        attempts = delivery_states.list_attempts(connection, number, schedule_status.LOG_LINES)
         open_deliveries = [
             delivery_state
-            for delivery_state in deliveries.load_period_states(connection, number).values()
+            for delivery_state in delivery_states.load_period_states(connection, number).values()
             if delivery_state.state == "open"
         ]
         schedule_line = schedule_status.compute_status(connection, schedule, clock.now())
@@ -185,7 +185,9 @@ def act(number: int, action: str) -> Response:
         schedules.resume(app_db, number)
     elif action == "run":
         # The schedule runs with the rights of its owner, so this user gains no access.
-        deliveries.request_redelivery(app_db, number, due_periods.find_last_ended(schedule, clock.now()).key)
+        delivery_states.request_redelivery(
+            app_db, number, due_periods.find_last_ended(schedule, clock.now()).key
+        )
     else:
         schedules.remove(app_db, number)
     _audit_schedule(f"schedule {AUDIT_VERBS[action]}", schedule)

@@ -14,8 +14,8 @@ from integration.dashboard.site.guard import current_person, requires
 from integration.dashboard.system.work import redirect_to_section, start_job
 from integration.mirror.sync_state import completeness
 from integration.sync.plan import PLAN
-from integration.sync.reading import verify
-from integration.workspace import promoted_fields
+from integration.sync.reading import verify_coverage
+from integration.workspace import promotion_requests
 
 blueprint = Blueprint("system_mirror", __name__, url_prefix="/system")
 
@@ -42,8 +42,8 @@ def verify_completeness() -> Response:
             lambda facts: report_progress(f"/{facts['collection']}", facts["done"] or 0, facts["total"] or 0),
             lambda: True,
         )
-        entries = verify.verify_completeness(context, {"resources": list(PLAN)}, progress)["proofs"]
-        results = [verify.CompletenessResult(**entry) for entry in entries]
+        entries = verify_coverage.verify_completeness(context, {"resources": list(PLAN)}, progress)["proofs"]
+        results = [verify_coverage.CompletenessResult(**entry) for entry in entries]
         incomplete = [result.collection for result in results if not result.is_complete]
         day_count = sum(result.days for result in results)
         summary = (
@@ -68,7 +68,7 @@ def promote() -> Response:
         progress = Progress(
             lambda facts: report_progress(facts["collection"], facts["done"], facts["total"]), lambda: True
         )
-        promoted_fields.promote(context, arguments, progress)
+        promotion_requests.promote(context, arguments, progress)
         return f"{name[:64]} is a column of {target.table}"
 
     start_job("promote", f"{target.collection}.{name[:64]} made a column", work)
@@ -84,7 +84,7 @@ def demote() -> Response:
 
     def work(_report_progress: ProgressCallback) -> str:
         arguments = {"collection": target.collection, "field": name}
-        promoted_fields.demote(context, arguments, Progress(lambda _facts: None, lambda: True))
+        promotion_requests.demote(context, arguments, Progress(lambda _facts: None, lambda: True))
         return f"{name[:64]} is no longer a column of {target.table}"
 
     start_job("promote", f"{target.collection}.{name[:64]} no longer a column", work)

@@ -6,9 +6,9 @@ from integration.core import clock
 from integration.mirror.calls import backlog
 from integration.mirror.sync_state import collection_state, completeness
 from integration.sync.plan import PLAN
-from integration.sync.reading import verify
+from integration.sync.reading import verify_coverage
 from integration.sync.reading.call_assembly import JOB_NAME
-from integration.workspace import promoted_fields
+from integration.workspace import promotion_requests
 from tests.support.harness import wait_for
 from tests.support.page_text import text
 from tests.support.people import BOB, DAVE
@@ -105,7 +105,7 @@ def test_an_undocumented_field_is_promoted_and_demoted(app, client):
     wait_for(lambda: "mood is a column of cdrs" in text(client.get("/system")), "the column")
     assert "Take back" in client.get("/system").text
     with app.app_db.read() as connection:
-        assert promoted_fields.list_requested(connection) == {"cdrs": {"mood"}}
+        assert promotion_requests.list_requested(connection) == {"cdrs": {"mood"}}
     client.post("/system/promote", **form)
     wait_for(lambda: "has a column" in text(client.get("/system")), "the refusal")
     client.post("/system/demote", **form)
@@ -121,11 +121,11 @@ def test_a_verification_is_started_by_an_administrator_and_shows_its_result(app,
         verified.append(policy.collection)
         progress(collection=policy.collection, done=3, total=9)
         error = "away" if policy.collection == "sms" else None
-        return verify.CompletenessResult(
+        return verify_coverage.CompletenessResult(
             policy.collection, days=9 * (policy.collection == "cdrs"), error=error
         )
 
-    monkeypatch.setattr(verify, "verify_collection", verify_collection)
+    monkeypatch.setattr(verify_coverage, "verify_collection", verify_collection)
     app.mirror_db.write(lambda tx: completeness.save_day(tx, "cdrs", "2026-11-18", 7, 7))
     app.mirror_db.write(lambda tx: collection_state.finish_full_sync(tx, "cdrs", 9, 9, "2026-11-20 09:00:00"))
     assert app.log_in(BOB).post("/system/prove").status_code == 403

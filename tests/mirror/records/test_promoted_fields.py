@@ -24,7 +24,7 @@ from integration.mirror.records import promoted_fields
 from integration.mirror.records.upsert import replace_all, upsert
 from integration.mirror.schema import open_mirror
 from integration.settings.model import Settings
-from integration.workspace import promoted_fields as requested_fields
+from integration.workspace import promotion_requests as requested_fields
 from tests.support.harness import NOWHERE, wait_for
 
 CDRS, TRACKED = get_resource("cdrs"), get_resource("calltracking/cdrs")

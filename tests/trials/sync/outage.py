@@ -11,7 +11,7 @@ from integration.core.commands import Progress
 from integration.platform_api import retry
 from integration.sync import jobs
 from integration.sync.plan import PLAN
-from integration.sync.reading import verify
+from integration.sync.reading import verify_coverage
 from tests.trials.trial import Trial, until
 
 OUTAGES = ("status=503", "html", "status=429/30", "status=500", "malformed=json", "malformed=headers")
@@ -137,7 +137,7 @@ class DayOffline(Trial):
         twice = mirror.count_duplicates("cdrs")
         self.verify(twice == 0, f"no record is stored twice, not {twice}")
         progress = Progress(lambda _facts: None, lambda: True)
-        result = verify.verify_completeness(mirror.context, {"resources": list(PLAN)}, progress)
+        result = verify_coverage.verify_completeness(mirror.context, {"resources": list(PLAN)}, progress)
         incomplete = [one["collection"] for one in result["proofs"] if one["error"] or one["gaps"]]
         self.verify(result["complete"], f"every collection is complete, except {incomplete}")
         self.figures.append(f"equal after {took:.1f} min")

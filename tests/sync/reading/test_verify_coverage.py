@@ -10,7 +10,7 @@ from integration.core.commands import Progress, Unfinished, find_handler
 from integration.mirror.sync_state import completeness
 from integration.sync.files import download
 from integration.sync.plan import PLAN
-from integration.sync.reading import verify as verification
+from integration.sync.reading import verify_coverage as verification
 from integration.sync.reading.full_sync import run_full_sync
 
 CDRS = PLAN["cdrs"]

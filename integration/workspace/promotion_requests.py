@@ -1,4 +1,4 @@
-"""Promoted fields: undocumented fields that users requested as columns of the mirror.
+"""Requests of users for promoted fields: undocumented fields as columns of the mirror.
 
 The requests are stored in house.db, so that a rebuilt mirror has the same columns.
 """
