@@ -12,12 +12,12 @@ from zoneinfo import ZoneInfo
 
 import openpyxl
 import pytest
+from integration.exports.deliveries import DeliveryAttempt
 
 from integration.access import audit, people, sessions
 from integration.core import clock
-from integration.exports import deliveries, prepared_exports
+from integration.exports import delivery_states, prepared_exports
 from integration.exports import schedules as export_schedules
-from integration.exports.deliveries import DeliveryAttempt
 from integration.exports.formats import FORMATS
 from integration.exports.jobs import EXTENSION, ExportJobs
 from integration.workspace import saved
@@ -63,7 +63,7 @@ def test_a_schedule_is_created_changed_paused_run_and_removed(
     assert schedules(app)[0].paused_at is None
     client.post(f"/exports/schedules/{one.id}/run")
     with app.app_db.read() as connection:
-        (state,) = deliveries.load_period_states(connection, one.id).values()
+        (state,) = delivery_states.load_period_states(connection, one.id).values()
     assert state.at_once
     assert nudged == ["scheduled exports"] * 4
     client.post(f"/exports/schedules/{one.id}/remove")
@@ -175,13 +175,13 @@ def test_the_page_shows_the_result_of_each_attempt(app: TestApp, client: Browser
     def attempt(state: str, result: str, rows: int | None) -> DeliveryAttempt:
         return DeliveryAttempt(one.id, one.name, day, clock.utc_text(), "a.csv", rows, rows, state, result)
 
-    deliveries.mark_started(app.app_db, one.id, day, clock.utc_text(clock.unix() + 60))
-    deliveries.mark_failed(app.app_db, attempt("failed", "<the disk is full>", None), holds_all=True)
+    delivery_states.mark_started(app.app_db, one.id, day, clock.utc_text(clock.unix() + 60))
+    delivery_states.mark_failed(app.app_db, attempt("failed", "<the disk is full>", None), holds_all=True)
     for path in ("/exports", f"/exports/schedules/{one.id}"):
         page = text(client.get(path).text)
         assert "failing" in page
         assert "<the disk is full>" in page
-    deliveries.mark_delivered(app.app_db, attempt("delivered", "written to a.csv", 1234))
+    delivery_states.mark_delivered(app.app_db, attempt("delivered", "written to a.csv", 1234))
     page = text(client.get(f"/exports/schedules/{one.id}").text)
     assert "1 234" in page
     assert "Not delivered yet" not in page
