@@ -12,12 +12,12 @@ from zoneinfo import ZoneInfo
 
 import openpyxl
 import pytest
-from integration.exports.deliveries import DeliveryAttempt
 
 from integration.access import audit, people, sessions
 from integration.core import clock
 from integration.exports import delivery_states, prepared_exports
 from integration.exports import schedules as export_schedules
+from integration.exports.delivery_states import DeliveryAttempt
 from integration.exports.formats import FORMATS
 from integration.exports.jobs import EXTENSION, ExportJobs
 from integration.workspace import saved
