@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from integration import factory
-from integration.exports import deliveries, jobs
+from integration.exports import delivery_states, jobs
 from integration.settings.model import Settings
 from tests.support.harness import wait_for
 
@@ -36,7 +36,7 @@ def test_export_jobs_run_and_a_failed_schedule_is_in_the_health_report(tmp_path:
                 " '{}', 'day', '06:00', 'UTC', 'folder', '', '', 6, 1, '2026-01-01', NULL, '2026-01-01')"
             )
         )
-        deliveries.mark_waiting(product.context.app_db, 1, "2026-01-01", "records", "the disk is full")
+        delivery_states.mark_waiting(product.context.app_db, 1, "2026-01-01", "records", "the disk is full")
         check = product.health.report()["checks"]["schedules of exports"]
         assert (check["state"], check["error"]) == ("failing", "Desk: the disk is full")
         assert not check["essential"]
