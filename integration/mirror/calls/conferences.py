@@ -7,12 +7,23 @@ of another call.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
+from typing import NamedTuple
 
+from integration.core.timestamps import parse_seconds
 from integration.mirror.calls.leg_view import LegView
 from integration.sqlite.transaction import Transaction
 
 NO_END = 2**62
+
+
+class _Presence(NamedTuple):
+    """Connected time of a leg in a conference, in Unix seconds. `is_staff`: it connects a user."""
+
+    leg_id: int
+    is_staff: bool
+    since: int
+    until: int
 
 
 def list_overlapping_legs(tx: Transaction, views: Collection[LegView]) -> set[int]:
@@ -20,11 +31,11 @@ def list_overlapping_legs(tx: Transaction, views: Collection[LegView]) -> set[in
 
     A change of `views` may change whether the calls of these legs are answered.
     """
-    return {row[0] for view in views for row in _find_overlapping(tx, view)}
+    return {presence.leg_id for view in views for presence in _find_overlapping(tx, view)}
 
 
 def mark_staffed_conferences(tx: Transaction, views: Collection[LegView]) -> None:
-    """Set `has_staff_in_conference` of each conference leg in `views`.
+    """Set `staffed_since` of each conference leg in `views`.
 
     Other legs are read from `_legs`. Legs in `views` are compared directly, because their rows may be
     outdated.
@@ -32,40 +43,42 @@ def mark_staffed_conferences(tx: Transaction, views: Collection[LegView]) -> Non
     conference_views = [view for view in views if view.conference is not None]
     leg_ids = {view.leg.id for view in conference_views}
     for view in conference_views:
-        view.has_staff_in_conference = any(
-            is_staff and leg_id not in leg_ids for leg_id, is_staff in _find_overlapping(tx, view)
-        ) or any(
-            _is_connected_staff(other) and other is not view and _overlaps(other, view)
+        others = [presence for presence in _find_overlapping(tx, view) if presence.leg_id not in leg_ids]
+        others += [
+            _get_presence(other)
             for other in conference_views
-        )
+            if other is not view and other.conference == view.conference
+        ]
+        view.staffed_since = _find_first_meeting(_get_presence(view), others)
 
 
-def _find_overlapping(tx: Transaction, view: LegView) -> list[tuple[int, bool]]:
-    """Return the legs in the conference during the leg of `view`.
-
-    Each is (leg id, whether the leg connects a user of the account).
-    """
+def _find_overlapping(tx: Transaction, view: LegView) -> list[_Presence]:
+    """Return the legs in the conference during the leg of `view`."""
     if view.conference is None or not view.leg.is_connected:
         return []
-    begin, end = _get_time_range(view)
     return [
-        (row[0], bool(row[1]))
-        for row in tx.execute(
-            "SELECT leg_id, side = 'inner' AND connected FROM _legs WHERE room = ? AND leg_id <> ?"
-            " AND started <= ? AND coalesce(ended, ?) >= ?",
-            (view.conference, view.leg.id, end, NO_END, begin),
+        _Presence(leg_id, bool(is_staff), parse_seconds(connected_at) or started, ended)
+        for leg_id, is_staff, connected_at, started, ended in tx.execute(
+            "SELECT leg_id, side = 'inner' AND connected, connected_at, started, coalesce(ended, ?1)"
+            " FROM _legs WHERE room = ?2 AND leg_id <> ?3 AND started <= ?4 AND coalesce(ended, ?1) >= ?5",
+            (NO_END, view.conference, view.leg.id, _get_end(view), view.leg.started),
         )
     ]
 
 
-def _is_connected_staff(view: LegView) -> bool:
-    return view.side == "inner" and view.leg.is_connected
+def _get_presence(view: LegView) -> _Presence:
+    leg = view.leg
+    is_staff = view.side == "inner" and leg.is_connected
+    return _Presence(leg.id, is_staff, leg.connected_at or leg.started, _get_end(view))
 
 
-def _overlaps(first: LegView, second: LegView) -> bool:
-    (a, b), (c, d) = _get_time_range(first), _get_time_range(second)
-    return first.conference == second.conference and a <= d and c <= b
+def _get_end(view: LegView) -> int:
+    return NO_END if view.leg.ended_at is None else view.leg.ended_at
 
 
-def _get_time_range(view: LegView) -> tuple[int, int]:
-    return view.leg.started, NO_END if view.leg.ended_at is None else view.leg.ended_at
+def _find_first_meeting(caller: _Presence, others: Iterable[_Presence]) -> int | None:
+    """Return when a user was first in the conference together with the caller; None if never."""
+    meetings = (
+        (max(caller.since, other.since), min(caller.until, other.until)) for other in others if other.is_staff
+    )
+    return min((since for since, until in meetings if since <= until), default=None)

@@ -37,21 +37,21 @@ class LegView:
     __slots__ = (
         "_is_unknown_phone",
         "group",
-        "has_staff_in_conference",
         "is_group",
         "kind",
         "leg",
         "person",
         "side",
+        "staffed_since",
     )
 
     def __init__(self, leg: Leg, reference_data: ReferenceData) -> None:
         directory = reference_data.directory
         self.leg = leg
-        self.has_staff_in_conference = False
-        """True if a user of the account was in the conference at the same time.
+        self.staffed_since: int | None = None
+        """When a user of the account was first in the conference at the same time (Unix seconds).
 
-        Set by `conferences.mark_staffed_conferences`.
+        None if no user was. Set by `conferences.mark_staffed_conferences`.
         """
         self.kind = classify_far_end(leg)
         self.side = _determine_side(leg, reference_data)
@@ -79,7 +79,7 @@ class LegView:
             return True
         if self.kind in ("ivr", "machine"):
             return False
-        if self.kind == "conference" and self.has_staff_in_conference:
+        if self.kind == "conference" and self.staffed_since is not None:
             return True
         return self.person is not None or self._is_unknown_phone
 
@@ -120,12 +120,15 @@ class LegView:
     def staff_name(self) -> str:
         """Name of the user at the leg.
 
-        It comes from the directory, otherwise from the leg. '' for groups and machines that are not
-        identified as a user.
+        It comes from the directory, otherwise from the leg. '' for groups, conferences and machines that are
+        not identified as a user.
         """
         if self.person is not None and self.person.name:
             return self.person.name
-        if self.is_group or self.kind in ("ivr", "machine"):
+        if self.is_group or self.kind in ("ivr", "machine", "conference"):
+            return ""
+        if self.kind == "forward" and self.side == "out":
+            # A forwarded caller is the source of the outbound leg.
             return ""
         return clean_name(self.leg.src_name if self.side == "out" else self.leg.dst_name)
 

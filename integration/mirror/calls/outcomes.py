@@ -101,7 +101,7 @@ def evaluate_call(
     talks = _find_talks(views, direction, reference_data)
     open_views = _list_open_views(views)
     started = views[0].leg.started
-    answered_at = min((talk.since for talk in talks), default=None)
+    answered_at = _find_answer_time(views, talks, direction)
     ended_at: int | None = None
     if open_views:
         state, since = _get_live_state(open_views, talks, direction, started)
@@ -116,7 +116,7 @@ def evaluate_call(
     talk_total = max(0, sum_talk_seconds(talks) - (hold_total or 0)) if talks and not open_views else None
     wait_end = answered_at if answered_at is not None else ended_at
     group_kind, group_id, group_name = find_group(views)
-    owner_view = find_owner(views, talks, direction)
+    owner_view = find_owner(views, open_views, talks, direction)
     party_leg_view = find_party_view(views, direction)
     party = (
         party_leg_view.party if party_leg_view is not None and not is_withheld(party_leg_view.party) else ""
@@ -201,6 +201,15 @@ def _find_talks(views: Sequence[LegView], direction: str, reference_data: Refere
     else:
         talks = _find_outbound_talks(views, reference_data)
     return sorted(talks, key=lambda talk: (talk.since, talk.leg.id))
+
+
+def _find_answer_time(views: Sequence[LegView], talks: Sequence[Talk], direction: str) -> int | None:
+    """Return the first connection with a person, in Unix seconds; None without conversation.
+
+    A caller in a conference waits until a user of the account is in it.
+    """
+    staffed_since = {view.leg.id: view.staffed_since or 0 for view in views if direction == "in"}
+    return min((max(talk.since, staffed_since.get(talk.leg.id, 0)) for talk in talks), default=None)
 
 
 def _find_outbound_talks(views: Sequence[LegView], reference_data: ReferenceData) -> list[Talk]:

@@ -27,12 +27,14 @@ def find_group(views: Sequence[LegView]) -> tuple[str | None, int | None, str | 
     return None, None, None
 
 
-def find_owner(views: Sequence[LegView], talks: Sequence[Talk], direction: str) -> LegView | None:
+def find_owner(
+    views: Sequence[LegView], open_views: Sequence[LegView], talks: Sequence[Talk], direction: str
+) -> LegView | None:
     """Return the leg of the user to whom the call belongs.
 
     Outbound: the user who placed the call. Otherwise the user who talks or who answered first, otherwise the
     user whose phone rings. None if several phones rang and no user answered; the call then belongs to the
-    group.
+    group. `open_views` are the legs that the call has not ended.
     """
     if direction == "out":
         outbound_views = [view for view in views if view.side == "out"]
@@ -41,13 +43,13 @@ def find_owner(views: Sequence[LegView], talks: Sequence[Talk], direction: str) 
         return (user_views or outbound_views)[0]
     by_leg = {view.leg.id: view for view in views}
     talk_views = [by_leg[talk.leg.id] for talk in talks]
-    live_talk_views = [view for view in talk_views if not view.leg.has_ended]
+    live_talk_views = [view for view in talk_views if view in open_views]
     if talk_views:
         return (live_talk_views or talk_views)[0]
     phone_views = [view for view in views if not view.is_group and view.kind not in ("ivr", "machine")]
     # If no phone rang, the call belongs to the user of the mailbox.
     phone_views = phone_views or [view for view in views if view.person is not None]
-    ringing_views = [view for view in phone_views if not view.leg.has_ended] or phone_views
+    ringing_views = [view for view in phone_views if view in open_views] or phone_views
     names = {(view.person, view.staff_name, view.extension) for view in ringing_views}
     return ringing_views[0] if len(names) == 1 else None
 

@@ -1,0 +1,149 @@
+"""Play the facts of a script into an application, and read the calls that result."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from integration.catalogue import get_resource
+from integration.core import clock
+from integration.core.json_records import JsonRecord
+from integration.inbox.interpret import interpret
+from integration.mirror.calls.facts import CallEvent
+from integration.mirror.records.upsert import upsert
+from integration.sqlite.transaction import Transaction
+from integration.workspace import callback_following, callbacks
+from tests.mirror.calls.scripts.facts import ACCOUNT, T0, Fact, NotFound, Poll, Record, Webhook, format_utc
+from tests.mirror.calls.scripts.script import Call, Item, Script
+from tests.support.application import TestApp
+
+END = 3600
+"""Seconds after T0 at which the result of a script is read. All waiting times have passed then."""
+
+_MIRROR_TABLES = (
+    "_leg_events", "_leg_live", "_legs", "_calls", "_call_ids", "_changes", "cdrs", "voicemessages",
+    "monitors", "calls",
+)  # fmt: skip
+_CALLBACK_TABLES = ("callbacks", "callback_calls", "callback_position")
+
+
+class Player:
+    """Plays scripts into one application, each after the deletion of the previous one."""
+
+    def __init__(self, app: TestApp) -> None:
+        self.app = app
+        self._plays = itertools.count(1)
+        for collection, records in ACCOUNT.items():
+            app.put(collection, *records)
+
+    def clear(self) -> None:
+        """Delete all calls and facts; users and groups stay."""
+
+        def clear(tx: Transaction, tables: Iterable[str]) -> None:
+            for table in tables:
+                tx.execute(f"DELETE FROM {table}")
+
+        self.app.mirror_db.write(lambda tx: clear(tx, _MIRROR_TABLES))
+        self.app.app_db.write(lambda tx: clear(tx, _CALLBACK_TABLES))
+
+    def play_in_order(self, script: Script) -> list[tuple[float, list[dict[str, Any]]]]:
+        """Play the facts at their times, webhooks through the inbox.
+
+        Returns the rows of `_calls` at each time of `script.during`.
+        """
+        play = next(self._plays)
+        found = []
+        steps: list[tuple[float, int, Fact | None]] = [(fact.at, 0, fact) for fact in script.facts]
+        steps += [(at, 1, None) for at in script.during]
+        for at, _, fact in sorted(steps, key=lambda step: step[:2]):
+            self.app.clock.freeze(float(T0 + at))
+            if isinstance(fact, Webhook):
+                # The inbox stores an event once, and scripts share ids: each play is a server of its own.
+                body = fact.body | {"id": f"{play}-{fact.body['id']}"}
+                self.app.context.inbox.receive(json.dumps(body).encode()).result(30)
+                self.app.apply_webhooks()
+            elif fact is not None:
+                self.app.mirror_db.write(lambda tx, fact=fact: self.add(tx, fact))  # type: ignore[misc]
+            self._evaluate(at)
+            if fact is None:
+                found.append((at, self._list_rows()))
+        self._finish()
+        return found
+
+    def play_shuffled(self, script: Script, seed: int) -> None:
+        """Play the facts an hour later in random order, half of them twice, in several transactions."""
+        chance = random.Random(seed)
+        facts = [*script.facts, *chance.sample(list(script.facts), len(script.facts) // 2)]
+        chance.shuffle(facts)
+        self.app.clock.freeze(float(T0 + END))
+        middle = chance.randint(0, len(facts))
+        for part in (facts[:middle], facts[middle:]):
+            self.app.mirror_db.write(lambda tx, part=part: [self.add(tx, fact) for fact in part])  # type: ignore[misc]
+            self._finish()
+
+    def list_calls(self, expected: Sequence[Call]) -> list[Call]:
+        """Return the calls, each with the columns that the expected call of the same id names."""
+        with self.app.mirror_db.read() as connection:
+            legs = connection.execute("SELECT call_id, leg_id FROM _legs ORDER BY leg_id").fetchall()
+        columns = {call.id: call.columns for call in expected}
+        return [
+            Call(
+                id=row["id"],
+                outcome=row["outcome"],
+                legs=tuple(leg["leg_id"] for leg in legs if leg["call_id"] == row["id"]),
+                wait=row["wait_seconds"],
+                talk=row["talk_seconds"],
+                hold=row["hold_seconds"],
+                user=row["user_name"],
+                party=row["party_e164"] or row["party"],
+                direction=row["direction"],
+                state=row["state"],
+                columns={name: row[name] for name in columns.get(row["id"], ())},
+            )
+            for row in self._list_rows()
+        ]
+
+    def list_items(self) -> list[Item]:
+        """Return the items of the call-back list, by party."""
+        with self.app.app_db.read() as connection:
+            items = callbacks.list_items(connection, "open") + callbacks.list_items(connection, "closed")
+        return sorted(Item(item.party, item.attempts, item.reason, item.state) for item in items)
+
+    def add(self, tx: Transaction, fact: Fact) -> None:
+        """Store a fact and compute the calls that it changes, as the inbox and the sync do."""
+        store = self.app.context.call_store
+        if isinstance(fact, Webhook):
+            values = fact.body
+            event = interpret(_make_record(values), values["event_time"], values["id"], values["event_name"])
+            assert isinstance(event, CallEvent)
+            store.add_events(tx, [event])
+        elif isinstance(fact, Record):
+            resource = get_resource(fact.collection)
+            record = _make_record(fact.values)
+            upsert(tx, resource, [record], source="sync", requested_at=clock.utc_text())
+        elif isinstance(fact, Poll):
+            store.apply_poll(tx, [_make_record(values) for values in fact.records], format_utc(fact.at))
+        else:
+            assert isinstance(fact, NotFound)
+            store.end_missing_legs(tx, [fact.leg_id], format_utc(fact.at))
+
+    def _finish(self) -> None:
+        self.app.clock.freeze(float(T0 + END))
+        self._evaluate(END)
+        callback_following.update_from_mirror(self.app.app_db, self.app.mirror_db)
+
+    def _evaluate(self, at: float) -> None:
+        self.app.mirror_db.write(
+            lambda tx: self.app.context.call_store.evaluate_due_calls(tx, float(T0 + at))
+        )
+
+    def _list_rows(self) -> list[dict[str, Any]]:
+        with self.app.mirror_db.read() as connection:
+            return [dict(row) for row in connection.execute("SELECT * FROM _calls ORDER BY id")]
+
+
+def _make_record(values: dict[str, Any]) -> JsonRecord:
+    return JsonRecord(json.dumps(values), values)

@@ -1,0 +1,172 @@
+"""Scripts of calls to ring groups and hunt groups. Support rings a phone for 20 s."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tests.mirror.calls.scripts.facts import ANN, BOB, CAT, OTHER, SUPPORT, Leg
+from tests.mirror.calls.scripts.script import Call, Item, Script
+
+_ANN = Leg(101, ANN, context=SUPPORT, root=101)
+_BOB = Leg(102, BOB, context=SUPPORT, root=101)
+_CAT = Leg(103, CAT, context=SUPPORT, root=101)
+_BOB_ANSWERS = replace(_BOB, connected=7)
+_LOOSE = [replace(leg, root=None) for leg in (_ANN, _BOB, _CAT)]
+_LOOSE_BOB_ANSWERS = replace(_BOB_ANSWERS, root=None)
+_HUNT = [Leg(401, ANN, 0, context=SUPPORT), Leg(402, BOB, 20, context=SUPPORT)]
+_HUNT_END = Leg(403, CAT, 41, connected=47, context=SUPPORT)
+_ROOTED_HUNT = [
+    Leg(401 + n, user, 20 * n, context=SUPPORT, root=401) for n, user in enumerate((ANN, BOB, CAT))
+]
+_SECOND_CALLER = [
+    Leg(103, ANN, 1, context=SUPPORT, src=OTHER),
+    Leg(104, BOB, 1, context=SUPPORT, src=OTHER),
+]
+_SECOND_LINE = [Leg(103, ANN, 1, context=SUPPORT, root=103), Leg(104, BOB, 1, context=SUPPORT, root=103)]
+_LATE_BOB = Leg(102, BOB, 31, connected=36, context=SUPPORT)
+_EARLY_BOB = replace(_BOB, connected=6)
+_GROUP = {"group_kind": "ringgroup", "group_id": 80001, "group_name": "Support"}
+
+SCRIPTS = [
+    Script(
+        "ring group of three, the second phone answers",
+        [
+            _ANN.webhook("initial", 0.1),
+            _BOB_ANSWERS.webhook("initial", 0.11),
+            _CAT.webhook("initial", 0.12),
+            _CAT.missed(0.2, final=False, t_cause="No user responding"),
+            _ANN.ringing(0.3),
+            _BOB_ANSWERS.ringing(0.31),
+            _CAT.ringing(0.32),
+            _BOB_ANSWERS.answer(),
+            _ANN.missed(7.1, final=False),
+            _BOB_ANSWERS.hangup(18),
+        ],
+        [
+            Call(
+                101, "answered", (101, 102, 103), wait=7, talk=11, user="Bob Sample",
+                columns={"provisional": 0, **_GROUP},
+            )
+        ],
+        during={5: [{"state": "ringing", "legs": 3}], 10: [{"state": "talking", "user_name": "Bob Sample"}]},
+    ),
+    Script(
+        "ring group of three, only missed legs name the root",
+        [
+            *(leg.ringing() for leg in _LOOSE),
+            _LOOSE[2].missed(0.5, final=False, root_call_id=101),
+            _LOOSE_BOB_ANSWERS.answer(),
+            _LOOSE[0].missed(7.1, final=False, root_call_id=101),
+            _LOOSE_BOB_ANSWERS.hangup(18),
+        ],
+        [
+            Call(
+                101, "answered", (101, 102, 103), wait=7, talk=11, user="Bob Sample",
+                columns={"provisional": 1, **_GROUP},
+            )
+        ],
+        during={0.6: [{"state": "ringing", "legs": 3}], 9: [{"state": "talking", "legs": 3}]},
+    ),
+    Script(
+        "ring group of three, the caller gives up",
+        [
+            _ANN.ringing(), _BOB.ringing(), _CAT.ringing(),
+            _ANN.missed(18, final=False), _BOB.missed(18.1, final=False), _CAT.missed(18.2, final=True),
+        ],
+        [Call(101, "missed", (101, 102, 103), wait=18, talk=None, columns=_GROUP)],
+        [Item("+447700900101")],
+        during={18.1: [{"state": "ringing"}], 18.3: [{"state": "ended", "outcome": "missed"}]},
+    ),
+    Script(
+        "ring group of three, the caller gives up, in the documented form",
+        [*(leg.ringing() for leg in _LOOSE), *(leg.missed(18) for leg in _LOOSE)],
+        [Call(101, "missed", (101, 102, 103), wait=18, talk=None, columns={"provisional": 1, **_GROUP})],
+        [Item("+447700900101")],
+        during={
+            39: [{"state": "ended", "outcome": None, "legs": 3}],
+            40: [{"state": "ended", "outcome": "missed", "legs": 3}],
+        },
+    ),
+    Script(
+        "hunt group, the third phone answers",
+        [
+            _HUNT[0].ringing(), _HUNT[0].missed(20), _HUNT[1].ringing(), _HUNT[1].missed(40),
+            _HUNT_END.ringing(), _HUNT_END.answer(), _HUNT_END.hangup(60),
+        ],
+        [
+            Call(
+                401, "answered", (401, 402, 403), wait=47, talk=13, user="Cat Specimen",
+                columns={"provisional": 1, **_GROUP},
+            )
+        ],
+        during={
+            40.5: [{"state": "ended", "outcome": None, "legs": 2}],
+            42: [{"state": "ringing", "legs": 3}],
+        },
+    ),
+    Script(
+        "hunt group, no phone answers",
+        [
+            _ROOTED_HUNT[0].ringing(), _ROOTED_HUNT[0].missed(20, final=False),
+            _ROOTED_HUNT[1].ringing(), _ROOTED_HUNT[1].missed(40, final=False),
+            _ROOTED_HUNT[2].ringing(), _ROOTED_HUNT[2].missed(60, final=True),
+        ],
+        [Call(401, "missed", (401, 402, 403), wait=60, talk=None, columns={"provisional": 0, **_GROUP})],
+        [Item("+447700900101")],
+        during={20: [{"outcome": None}], 60: [{"outcome": "missed"}]},
+    ),
+    Script(
+        "ring group, a final miss while another phone talks",
+        [
+            _ANN.ringing(), _EARLY_BOB.ringing(), _EARLY_BOB.answer(),
+            _ANN.missed(7, final=True), _EARLY_BOB.hangup(30),
+        ],
+        [Call(101, "answered", (101, 102), wait=6, talk=24, user="Bob Sample")],
+        during={10: [{"state": "talking", "outcome": None}]},
+    ),
+    Script(
+        "ring group, a final miss ends the leg whose own miss is lost",
+        [_ANN.ringing(), _BOB.ringing(), _ANN.missed(18, final=True)],
+        [Call(101, "missed", (101, 102), wait=18, talk=None)],
+        [Item("+447700900101")],
+    ),
+    Script(
+        "two callers at one ring group",
+        [
+            _LOOSE[0].ringing(), _LOOSE[1].ringing(), *(leg.ringing() for leg in _SECOND_CALLER),
+            _LOOSE[0].missed(15), _LOOSE[1].missed(15), *(leg.missed(16) for leg in _SECOND_CALLER),
+        ],
+        [
+            Call(101, "missed", (101, 102), wait=15, talk=None),
+            Call(103, "missed", (103, 104), wait=15, talk=None, party="+447700900102"),
+        ],
+        [Item("+447700900101"), Item("+447700900102")],
+    ),
+    Script(
+        "one caller with two lines at one ring group",
+        [
+            _ANN.ringing(), _EARLY_BOB.ringing(), *(leg.ringing() for leg in _SECOND_LINE),
+            _EARLY_BOB.answer(), _ANN.missed(6, final=False),
+            _SECOND_LINE[0].missed(20, final=False), _SECOND_LINE[1].missed(20.1, final=True),
+            _EARLY_BOB.hangup(50),
+        ],
+        [
+            Call(101, "answered", (101, 102), wait=6, talk=44, user="Bob Sample"),
+            Call(103, "missed", (103, 104), wait=19, talk=None),
+        ],
+        [Item("+447700900101")],
+    ),
+    Script(
+        "a leg that is reported late withdraws the missed call",
+        [
+            _LOOSE[0].ringing(), _LOOSE[0].missed(10),
+            _LATE_BOB.ringing(34), _LATE_BOB.answer(), _LATE_BOB.hangup(50),
+        ],
+        [Call(101, "answered", (101, 102), wait=36, talk=14, user="Bob Sample")],
+        during={
+            33: [{"state": "ended", "outcome": "missed"}],
+            35: [{"state": "ringing", "outcome": None}],
+            40: [{"state": "talking", "outcome": None}],
+        },
+    ),
+]  # fmt: skip
