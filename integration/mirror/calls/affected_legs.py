@@ -13,7 +13,7 @@ from integration.mirror.calls import reading
 from integration.mirror.calls.conferences import list_overlapping_legs, mark_staffed_conferences
 from integration.mirror.calls.fast_path import build_single_record_leg, is_single_record
 from integration.mirror.calls.joins import JoinedCall, Link
-from integration.mirror.calls.leg_view import LegView, ReferenceData, make_link
+from integration.mirror.calls.leg_view import LegView, ReferenceData, get_longest_window, make_link
 from integration.mirror.calls.legs import ENDED, build_leg
 from integration.mirror.calls.schema import build_insert_sql, build_update_sql
 from integration.sqlite.transaction import Transaction
@@ -27,6 +27,21 @@ LEG_COLUMNS = (
 )  # fmt: skip
 _STATE_INDEX = LEG_COLUMNS.index("state")
 _INSERT_LEG, _UPDATE_LEG = build_insert_sql("_legs", LEG_COLUMNS), build_update_sql("_legs", LEG_COLUMNS)
+_JOIN_BY_KEY = (
+    "SELECT leg_id FROM json_each(?1) AS k JOIN _legs ON join_key = k.value ->> 0"
+    " AND (k.value ->> 4 OR (root_id IS NULL AND parent_id IS NULL))"
+)
+_RELATED_BY_TIME = (
+    f"{_JOIN_BY_KEY} WHERE started BETWEEN (k.value ->> 1) - 2 AND (k.value ->> 1) + 2"
+    f" UNION ALL {_JOIN_BY_KEY} WHERE started BETWEEN (k.value ->> 2) AND (k.value ->> 2) + (k.value ->> 3)"
+    f" UNION ALL {_JOIN_BY_KEY} WHERE window IS NOT NULL"
+    " AND ended BETWEEN (k.value ->> 1) - ?2 AND (k.value ->> 1) AND ended + window >= (k.value ->> 1)"
+)
+"""Legs that rule 3 of docs/calls.md#joining-legs may join to a leg.
+
+Parameters: JSON list of (key, start, end if unanswered, window, whether the leg has no root and parent), and
+the longest window. Times are Unix seconds.
+"""
 
 
 class AffectedLegs:
@@ -94,26 +109,24 @@ class AffectedLegs:
                 leg_link.started,
                 leg_link.ended if leg_link.window is not None else None,
                 leg_link.window,
+                not leg_link.is_anchored,
             )
             for leg_link in fresh
             if leg_link.key is not None
         ]
         if keyed_links:
-            # For stored legs only. `join_legs` compares the loaded legs, which may have no row yet.
+            # For stored legs only. `join_legs` compares the loaded legs, which may have no row yet. Two legs
+            # with a root or parent do not join by time: without this condition, one webhook of a withheld
+            # caller would load all calls of a busy group.
             related_ids |= self._select_ids(
-                "SELECT leg_id FROM json_each(?1) AS k JOIN _legs ON join_key = k.value ->> 0"
-                " WHERE started BETWEEN (k.value ->> 1) - 2 AND (k.value ->> 1) + 2"
-                " UNION ALL SELECT leg_id FROM json_each(?1) AS k JOIN _legs ON join_key = k.value ->> 0"
-                " WHERE started BETWEEN (k.value ->> 2) AND (k.value ->> 2) + (k.value ->> 3)"
-                " UNION ALL SELECT leg_id FROM json_each(?1) AS k JOIN _legs ON join_key = k.value ->> 0"
-                " WHERE window IS NOT NULL AND ended BETWEEN (k.value ->> 1) - 86400 AND (k.value ->> 1)"
-                " AND ended + window >= (k.value ->> 1)",
+                _RELATED_BY_TIME,
                 orjson.dumps(keyed_links).decode(),
+                get_longest_window(self.reference_data),
             )
         return related_ids
 
-    def _select_ids(self, sql: str, parameter: str) -> set[int]:
-        return {row[0] for row in self.tx.execute(sql, (parameter,))}
+    def _select_ids(self, sql: str, *parameters: str | int) -> set[int]:
+        return {row[0] for row in self.tx.execute(sql, parameters)}
 
     def list_party_numbers(self) -> set[str]:
         """Return the E.164 numbers of the outside parties of all loaded legs."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from integration.core.phone_numbers import PhoneNumbers, clean_name, is_short
 from integration.mirror.calls.directory import Directory, Group, Person
-from integration.mirror.calls.joins import Link
+from integration.mirror.calls.joins import MUSIC, Link
 from integration.mirror.calls.legs import Leg, classify_far_end
 from integration.mirror.calls.rules import CallRules
 
@@ -145,7 +145,24 @@ def make_link(view: LegView, reference_data: ReferenceData) -> Link:
         key = f"{reference_data.phone_numbers.get_party_key(view.party)}|{name}"
         if leg.has_ended and not leg.is_connected and not leg.final:
             window = get_next_leg_seconds(view, reference_data.rules)
-    return Link(leg.id, leg.root_id, leg.parent_id, key, group_id, leg.started, leg.ended_at, window)
+    phone = _identify_phone(view) if key is not None else None
+    return Link(leg.id, leg.root_id, leg.parent_id, key, group_id, leg.started, leg.ended_at, window, phone)
+
+
+def _identify_phone(view: LegView) -> str | None:
+    """Return what identifies the phone that the leg rings; None if no fact names it."""
+    if view.is_group:
+        return MUSIC
+    if view.person is not None:
+        return f"user {view.person.id}"
+    return view.leg.dst_id if (view.leg.dst_id or "0") != "0" else None
+
+
+def get_longest_window(reference_data: ReferenceData) -> int:
+    """Return the longest time in seconds after the end of a leg in which its group may ring a phone."""
+    rules = reference_data.rules
+    patience = [group.patience or 0 for group in reference_data.directory.groups.values()]
+    return max(rules.next_leg_seconds, max(patience, default=0) + rules.slack_seconds)
 
 
 def get_next_leg_seconds(view: LegView, rules: CallRules) -> int:

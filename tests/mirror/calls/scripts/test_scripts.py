@@ -14,12 +14,13 @@ from tests.mirror.calls.scripts import (
     ring_groups,
     sources,
     transfers,
+    withheld,
 )
 from tests.mirror.calls.scripts.player import Player
 from tests.mirror.calls.scripts.script import Script
 from tests.support.application import running_app
 
-FAMILIES = (direct, ring_groups, queues, transfers, forwards, outbound_calls, sources)
+FAMILIES = (direct, ring_groups, queues, transfers, forwards, outbound_calls, sources, withheld)
 SCRIPTS = [script for family in FAMILIES for script in family.SCRIPTS]
 all_scripts = pytest.mark.parametrize("script", SCRIPTS, ids=[script.title for script in SCRIPTS])
 
