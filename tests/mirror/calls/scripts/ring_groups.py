@@ -68,6 +68,11 @@ SCRIPTS = [
         during={0.6: [{"state": "ringing", "legs": 3}], 9: [{"state": "talking", "legs": 3}]},
     ),
     Script(
+        "ring group, the phone that answers has no root and one event",
+        [_ANN.ringing(), _ANN.missed(7.1, final=False), _LOOSE_BOB_ANSWERS.hangup(18)],
+        [Call(101, "answered", (101, 102), wait=7, talk=11, user="Bob Sample", columns={"provisional": 1})],
+    ),
+    Script(
         "ring group of three, the caller gives up",
         [
             _ANN.ringing(), _BOB.ringing(), _CAT.ringing(),

@@ -209,6 +209,27 @@ SCRIPTS = [
         during={10: [{"state": "talking"}]},
     ),
     Script(
+        "DTMF on hold does not end the hold",
+        [
+            _HOLDING.ringing(), _HOLDING.answer(), _HOLDING.webhook("hold", 10),
+            _HOLDING.webhook("dtmf", 12, state="CONNECTED", dtmf_tag="#"), _HOLDING.webhook("unhold", 20),
+            _HOLDING.hangup(30),
+        ],
+        [
+            Call(
+                101, "answered", (101,), wait=5, talk=15, hold=10, user="Ann Example",
+                columns={"hold_incomplete": 0},
+            )
+        ],
+        during={15: [{"state": "on_hold"}]},
+    ),
+    Script(
+        "a hang-up and a later miss of one leg",
+        [_MISSED.ringing(), _MISSED.hangup(18), _MISSED.missed(20)],
+        [Call(101, "missed", (101,), wait=18, talk=None, user="Ann Example")],
+        [Item("+447700900101")],
+    ),
+    Script(
         "one caller in several spellings",
         [
             *(

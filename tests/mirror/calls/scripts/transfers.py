@@ -102,10 +102,10 @@ SCRIPTS = [
     Script(
         "parked at once, no person talks",
         [
-            Leg(101, None, 0, connected=1, context="PARK", root=101).answer(),
-            Leg(101, None, 0, connected=1, context="PARK", root=101).hangup(30),
+            Leg(101, ANN, 0, connected=1, context="PARK", root=101).answer(),
+            Leg(101, ANN, 0, connected=1, context="PARK", root=101).hangup(30),
         ],
-        [Call(101, "missed", (101,), wait=30, talk=None)],
+        [Call(101, "missed", (101,), wait=30, talk=None, user="Ann Example")],
         [Item("+447700900101")],
     ),
     Script(
