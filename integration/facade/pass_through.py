@@ -12,7 +12,9 @@ from integration.core import clock
 from integration.core.api_responses import JSON, build_response, to_gateway_error
 from integration.core.errors import PlatformBroken, PlatformError, StorageError
 from integration.core.json_records import read_item, read_page
+from integration.core.timestamps import parse_seconds
 from integration.facade.request import FacadeRequest
+from integration.mirror.calls import live_table
 from integration.mirror.records.masking import mask_json
 from integration.mirror.records.upsert import store_item, upsert
 from integration.outbound.exchange import PlatformResponse
@@ -156,7 +158,11 @@ def store_in_mirror(request: FacadeRequest, resource: Resource, body: bytes, req
         return
 
     def work(tx: Transaction) -> None:
-        if is_single:
+        if resource.table == live_table.COLLECTION:
+            sent_at = parse_seconds(requested_at) or clock.unix()
+            call_store = request.context.call_store
+            live_table.store_read(tx, call_store, page_records, source="read", requested_at=sent_at)
+        elif is_single:
             store_item(tx, resource, page_records[0], source="read", requested_at=requested_at)
         else:
             upsert(tx, resource, page_records, source="read", requested_at=requested_at)

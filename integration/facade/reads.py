@@ -17,6 +17,7 @@ from integration.core.ids import MAX_ID
 from integration.core.json_records import find_item
 from integration.facade import includes, pass_through
 from integration.facade.request import FacadeRequest
+from integration.mirror.calls import live_table
 from integration.mirror.query import query
 from integration.mirror.query.filters import Condition
 from integration.mirror.query.query import Query
@@ -42,7 +43,7 @@ def read_collection(request: FacadeRequest, resource: Resource) -> Response:
         state = get_state(connection, resource.collection)
         if request.caller.visibility.user_scope is not None:
             user_scope.check_mirrored(connection, resource)
-        if state.is_complete or request.caller.visibility.user_scope is not None:
+        if state.can_serve_reads or request.caller.visibility.user_scope is not None:
             page = _build_page(request, parsed_query, connection, state)
             if page is not None:
                 return page
@@ -51,7 +52,7 @@ def read_collection(request: FacadeRequest, resource: Resource) -> Response:
     except ApiError as gateway_error:
         with request.context.mirror_db.read(seconds=QUERY_TIMEOUT_SECONDS) as connection:
             state = get_state(connection, resource.collection)
-            if not state.is_complete and single_record.is_empty(connection, resource):
+            if not state.can_serve_reads and single_record.is_empty(connection, resource):
                 raise
             page = _build_page(request, parsed_query, connection, state, allow_partial=True)
             if page is None:
@@ -85,28 +86,34 @@ def read_record(request: FacadeRequest, resource: Resource) -> Response:
     if resource.table == "me":
         return read_me(request, resource)
     key_field, key = _parse_key(request, resource)
-    # A call that has just begun may not be in the mirror yet, before its first webhook and the next poll.
-    is_live = resource.table == "calls"
     if request.requires_fresh:
         return pass_through.read_through(request, resource)
     with request.context.mirror_db.read(seconds=QUERY_TIMEOUT_SECONDS) as connection:
         state = get_state(connection, resource.collection)
         stored_record = single_record.find_record(connection, resource, key, key_field=key_field)
+        # A live call that has just begun may not be in the mirror yet; one whose end is known has left it.
+        is_known = live_table.has_ended(connection, key) if state.is_live else state.is_complete
     has_include = any(relation.is_includable for relation in resource.relations) and "include" in request.args
     has_all_fields = stored_record is not None and (
         stored_record.item is not None or not resource.has_item_only_fields
     )
-    if stored_record is not None and has_all_fields and not stored_record.is_missing and not has_include:
+    # Until the first poll the list is read through, so the record is too.
+    can_serve = state.can_serve_reads or not state.is_live
+    if (
+        stored_record is not None
+        and can_serve
+        and has_all_fields
+        and not stored_record.is_missing
+        and not has_include
+    ):
         return _build_record_response(request, resource, stored_record, state, key)
-    not_found_error = ApiError(404, f"There is no {resource.title} {key}.")
-    is_missing = state.is_complete and (stored_record is None or stored_record.is_missing)
-    if is_missing and not is_live:
-        raise not_found_error
+    if is_known and (stored_record is None or stored_record.is_missing):
+        raise ApiError(404, f"There is no {resource.title} {key}.")
     try:
         response = pass_through.read_through(request, resource)
-    except ApiError as gateway_error:
+    except ApiError:
         if stored_record is None or stored_record.is_missing:
-            raise not_found_error if is_missing else gateway_error from None
+            raise
         return _build_record_response(request, resource, stored_record, state, key)
     check_user_scope(request, resource, key)
     return response
@@ -190,11 +197,12 @@ def _build_record_response(
     text = (stored_record.item or stored_record.doc).encode()
     if request.caller.is_local:
         text = mask_json(text)
-    read_at = (
-        max(stored_record.last_seen, state.last_success_at or "")
-        if state.is_complete
-        else stored_record.last_seen
-    )
+    if state.is_live and state.can_serve_reads:
+        read_at = state.last_success_at
+    elif state.is_complete:
+        read_at = max(stored_record.last_seen, state.last_success_at or "")
+    else:
+        read_at = stored_record.last_seen
     return build_response(
         _wrap_record(text), headers=build_mirror_headers(replace(state, last_success_at=read_at))
     )
@@ -226,8 +234,8 @@ def _parse_key(request: FacadeRequest, resource: Resource) -> tuple[str | None, 
 
 def build_mirror_headers(state: State) -> Mapping[str, str]:
     """Return the headers X-Mirror-Complete and X-Mirror-Age (seconds)."""
-    headers = {"X-Mirror-Complete": "true" if state.is_complete else "false"}
-    moment = clock.parse_utc(state.last_success_at)
+    headers = {"X-Mirror-Complete": "true" if state.is_current else "false"}
+    moment = clock.parse_utc(state.updated_at)
     if moment is not None:
         headers["X-Mirror-Age"] = str(max(0, int((clock.now() - moment).total_seconds())))
     return headers

@@ -23,7 +23,7 @@ from integration.mirror.calls.facts import CallEvent
 from integration.mirror.calls.store import CallStore
 from integration.mirror.page_queries import messages
 from integration.mirror.records import schema_drift
-from integration.mirror.sync_state import lookup_queue
+from integration.mirror.sync_state import collection_state, lookup_queue
 from integration.sqlite.database import Database
 from integration.sqlite.transaction import Transaction
 
@@ -172,6 +172,13 @@ class Applier:
         self._call_store.add_events(tx, call_events)
         for event in {event.leg_id: event for event in call_events}.values():
             live_table.apply_event(tx, event)
+        if call_times := [
+            # An event that was delivered late describes the calls of its own time.
+            min(webhook.event.event_time, webhook.row.received_at)
+            for webhook in webhooks
+            if isinstance(webhook.event, CallEvent)
+        ]:
+            collection_state.record_event(tx, live_table.COLLECTION, max(call_times))
         for event in call_events:
             if event.name in END_EVENTS and event.leg_id is not None:
                 lookup_queue.enqueue_leg(tx, event.leg_id, event.event_time)

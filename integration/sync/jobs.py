@@ -40,7 +40,7 @@ from integration.sync.reading import (
     lookups,
 )
 from integration.sync.reading.full_sync import run_full_sync
-from integration.sync.reading.page_store import Interrupted, Tally
+from integration.sync.reading.page_store import Interrupted, Tally, store_failure
 
 log = logging.getLogger(__name__)
 
@@ -122,8 +122,18 @@ class SyncJobs:
     # --- jobs of collections -----------------------------------------------------------------------
 
     def poll(self) -> None:
-        if live_poll.needed(self.context):
-            self._run_collection(PLAN["calls"], partial(live_poll.poll, self.context))
+        if not live_poll.needed(self.context):
+            return
+        policy = PLAN["calls"]
+        try:
+            self._run_collection(policy, partial(live_poll.poll, self.context))
+        except CircuitOpen as error:
+            # Without this failure the facade would serve the list as current although it is not polled.
+            with self.context.mirror_db.read() as connection:
+                has_failed = collection_state.get_state(connection, policy.collection).last_error is not None
+            if not has_failed:
+                store_failure(self.context, policy, error)
+            raise
 
     def run_incremental_sync(self, policy: Policy) -> None:
         self._run_collection(
@@ -220,7 +230,10 @@ class SyncJobs:
     # --- other jobs --------------------------------------------------------------------------------
 
     def _run_lookups(self) -> float:
-        self.backoff.run(LOOKUPS_JOB, lambda: lookups.run_due_lookups(self.context))
+        self.backoff.run(
+            LOOKUPS_JOB,
+            lambda: live_poll.read_new_legs(self.context) + lookups.run_due_lookups(self.context),
+        )
         # The lookups may have stored recordings whose files are due.
         self._scheduler.nudge(DOWNLOADS_JOB)
         with self.context.mirror_db.read() as connection:

@@ -85,11 +85,7 @@ class CallStore:
         poll.
         """
         poll_time = parse_seconds(requested_at) or int(clock.unix())
-        listed: dict[int, str] = {}
-        for record in live_calls:
-            leg_id = reading.parse_int(record.values.get("id"))
-            if leg_id is not None:
-                listed[leg_id] = record.text
+        listed = _index_by_leg(live_calls)
         open_leg_ids = [row[0] for row in tx.execute("SELECT leg_id FROM _legs WHERE state <> 'ENDED'")]
         # Times later than this poll were stored before the local clock was set back. Left unchanged, they
         # would hide the end of the leg until the clock has caught up.
@@ -99,11 +95,7 @@ class CallStore:
             " AND max(coalesce(seen_at, 0), coalesce(missing_at, 0), coalesce(gone_at, 0)) > ?1 + ?3",
             (poll_time, id_list({*open_leg_ids, *listed}), CLOCK_TOLERANCE_SECONDS),
         )
-        tx.executemany(
-            "INSERT INTO _leg_live (leg_id, seen_at, doc) VALUES (?1, ?2, ?3) ON CONFLICT DO UPDATE"
-            " SET seen_at = ?2, doc = ?3 WHERE seen_at IS NULL OR seen_at <= ?2",
-            [(leg_id, poll_time, text) for leg_id, text in listed.items()],
-        )
+        _store_sightings(tx, listed, poll_time)
         absent_ids = [leg_id for leg_id in open_leg_ids if leg_id not in listed]
         tx.executemany(
             "INSERT INTO _leg_live (leg_id, missing_at) VALUES (?1, ?2) ON CONFLICT DO UPDATE"
@@ -111,6 +103,22 @@ class CallStore:
             [(leg_id, poll_time) for leg_id in absent_ids],
         )
         self.refresh(tx, [*listed, *absent_ids])
+
+    def add_sightings(self, tx: Transaction, live_calls: Iterable[JsonRecord], requested_at: str) -> None:
+        """Store live calls that the platform returned outside a poll.
+
+        `requested_at` is UTC text. Other legs are unchanged.
+        """
+        seen = _index_by_leg(live_calls)
+        _store_sightings(tx, seen, parse_seconds(requested_at) or int(clock.unix()))
+        self.refresh(tx, seen)
+
+    def record_leg_request(self, tx: Transaction, leg_id: int) -> None:
+        """Record that the platform returned no record of a leg that webhooks reported.
+
+        This is no fact about the leg: its state is unchanged.
+        """
+        tx.execute("INSERT OR IGNORE INTO _leg_live (leg_id) VALUES (?)", (leg_id,))
 
     def end_missing_legs(
         self, tx: Transaction, leg_ids: Sequence[int], requested_at: str | None = None
@@ -207,6 +215,23 @@ class CallStore:
             # Not before the commit: a failed job does not store the fingerprint.
             tx.after_commit(partial(setattr, self, "_committed_version", version))
         return self._directory
+
+
+def _index_by_leg(live_calls: Iterable[JsonRecord]) -> dict[int, str]:
+    """Return the texts of records of `/calls` by leg id."""
+    return {
+        leg_id: record.text
+        for record in live_calls
+        if (leg_id := reading.parse_int(record.values.get("id"))) is not None
+    }
+
+
+def _store_sightings(tx: Transaction, text_by_leg: dict[int, str], seen_at: int) -> None:
+    tx.executemany(
+        "INSERT INTO _leg_live (leg_id, seen_at, doc) VALUES (?1, ?2, ?3) ON CONFLICT DO UPDATE"
+        " SET seen_at = ?2, doc = ?3 WHERE seen_at IS NULL OR seen_at <= ?2",
+        [(leg_id, seen_at, text) for leg_id, text in text_by_leg.items()],
+    )
 
 
 def _store_event(tx: Transaction, event: CallEvent) -> bool:

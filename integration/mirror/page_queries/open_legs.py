@@ -1,4 +1,4 @@
-"""Queries of the live poll: open legs, ended legs, calls without webhooks."""
+"""Queries of the live poll: open legs, unread legs, ended legs, calls without webhooks."""
 
 from __future__ import annotations
 
@@ -18,6 +18,19 @@ def list_open_legs(connection: sqlite3.Connection | Transaction, seen_before: st
         "SELECT leg_id FROM _legs WHERE state <> 'ENDED' AND NOT EXISTS "
         "(SELECT 1 FROM calls WHERE calls.id = _legs.leg_id) ORDER BY 1",
         (seen_before, seen_before),
+    )
+    return [row[0] for row in rows]
+
+
+def list_unread_legs(connection: sqlite3.Connection, limit: int) -> list[int]:
+    """Return the ids of open legs that only webhooks reported, ascending, at most `limit`.
+
+    No poll has listed or missed them, and they were not requested by their own paths.
+    """
+    rows = connection.execute(
+        "SELECT calls.id FROM calls JOIN _legs ON _legs.leg_id = calls.id WHERE _legs.state <> 'ENDED' "
+        "AND NOT EXISTS (SELECT 1 FROM _leg_live WHERE _leg_live.leg_id = calls.id) ORDER BY 1 LIMIT ?",
+        (limit,),
     )
     return [row[0] for row in rows]
 

@@ -1,4 +1,7 @@
-"""Store results of writes in the mirror before their responses are sent."""
+"""Store results of writes in the mirror before their responses are sent.
+
+Live calls are stored by `mirror/calls/live_table.py`.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,6 @@ import orjson
 from integration.catalogue.shapes import Resource
 from integration.core.json_records import JsonRecord
 from integration.mirror.records import single_record
-from integration.mirror.records.rows import Key
 from integration.mirror.records.upsert import get_usable_key, store_item, upsert
 from integration.sqlite.database import Database
 from integration.sqlite.transaction import Transaction
@@ -29,12 +31,7 @@ def store_written(mirror_db: Database, resource: Resource, record: JsonRecord, r
         stored = single_record.find_record(tx.connection, resource, key)
         list_form, full_form = record, record
         if stored is not None:
-            list_values = orjson.loads(stored.doc)
-            if _is_from_webhook(tx, resource, key):
-                # A webhook has fewer fields than the list. Without this, `monitor_state` would be missing
-                # until the next live poll.
-                list_values |= record.values
-            list_form = _match_list_form(list_values, record)
+            list_form = _match_list_form(orjson.loads(stored.doc), record)
             full_form = _make_record({**orjson.loads(stored.item or stored.doc), **record.values})
         elif (newest := single_record.find_newest(tx.connection, resource)) is not None and _has_two_forms(
             resource
@@ -54,11 +51,6 @@ def _has_two_forms(resource: Resource) -> bool:
     return any(field.item_only for field in resource.fields) or any(
         relation.is_includable for relation in resource.relations
     )
-
-
-def _is_from_webhook(tx: Transaction, resource: Resource, key: Key) -> bool:
-    row = tx.execute(f'SELECT _source FROM "{resource.table}" WHERE "{resource.key}" = ?', (key,)).fetchone()
-    return row is not None and row["_source"] == "webhook"
 
 
 def _match_list_form(list_values: dict[str, Any], record: JsonRecord) -> JsonRecord:

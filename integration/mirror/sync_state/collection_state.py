@@ -43,7 +43,8 @@ ALL_RECORDS = 2**62
 LIVE_COLLECTIONS = frozenset({"calls"})
 """Collections of live objects.
 
-Each poll returns the entire list, but a list of live objects never stays complete.
+Each poll returns the entire list, but a list of live objects never stays complete. Events of webhooks
+update it between two polls.
 """
 
 
@@ -67,7 +68,8 @@ class State:
     Times are UTC text. `complete_at`: end of the last full sync; None if none has ended. `last_success_at`:
     time from which the age of the mirror counts. `last_error`: None after a success. `total`: last count
     reported by the platform. `mark`: high-water mark; all records up to this id were read. `seen_until`:
-    platform time up to which incremental syncs have read. `begun_at`, `walk_key`, `walk_rows`: start, last
+    platform time up to which incremental syncs have read, or of a live collection the time of its newest
+    event. `begun_at`, `walk_key`, `walk_rows`: start, last
     key and number of records of a running full sync. `items_at`: when every record was last read by its own
     path. `walked_from`: start of the last finished full sync; records that it did not see are missing.
     `reread_at`: last refresh of recent records. `off_since`: time since which the platform refuses this
@@ -103,6 +105,28 @@ class State:
     def is_complete(self) -> bool:
         """Return whether the collection was ever read completely."""
         return self.complete_at is not None
+
+    @property
+    def can_serve_reads(self) -> bool:
+        """Return whether the mirror can replace the platform's response.
+
+        A live collection has no full sync: one poll is enough, unless the platform now refuses the list.
+        """
+        if self.is_live:
+            return self.last_success_at is not None and self.off_since is None
+        return self.is_complete
+
+    @property
+    def is_current(self) -> bool:
+        """Return whether the mirror can serve reads and, for live objects, the last poll succeeded."""
+        return self.can_serve_reads and not (self.is_live and self.last_error is not None)
+
+    @property
+    def updated_at(self) -> str | None:
+        """Return the time from which the age counts: last sync, or last poll or event (UTC text)."""
+        if self.is_live:
+            return max(filter(None, (self.last_success_at, self.seen_until)), default=None)
+        return self.last_success_at
 
 
 _SELECT = f"SELECT {', '.join(column.name for column in fields(State))} FROM _walks"
@@ -235,12 +259,18 @@ def record_failure(tx: Transaction, collection: str, error: str) -> None:
     tx.execute("UPDATE _walks SET failures = failures + 1 WHERE collection = ?", (collection,))
 
 
-def record_poll(tx: Transaction, collection: str, total: int) -> None:
-    """Record a poll of a live collection.
+def record_poll(tx: Transaction, collection: str, total: int, requested_at: str) -> None:
+    """Record a poll of a live collection, requested at `requested_at` (UTC text).
 
     This sets the age of the data, not its completeness: webhooks do not contain complete records.
     """
-    _update(tx, collection, total=total, **_get_success_values())
+    _update(tx, collection, total=total, **{**_get_success_values(), "last_success_at": requested_at})
+
+
+def record_event(tx: Transaction, collection: str, happened_at: str) -> None:
+    """Record an event of a live collection, with its time (UTC text)."""
+    newest = max(get_state(tx, collection).seen_until or "", happened_at)
+    _update(tx, collection, seen_until=newest)
 
 
 def mark_incomplete(tx: Transaction, collection: str) -> None:

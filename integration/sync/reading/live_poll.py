@@ -1,18 +1,23 @@
-"""Live polls: end ghost calls and find calls without webhooks."""
+"""Live polls: end ghost calls, find calls without webhooks, and complete the records of new calls."""
 
 from __future__ import annotations
+
+import logging
 
 from integration.catalogue import get_resource
 from integration.core import clock
 from integration.core.errors import PlatformBroken, PlatformError, PlatformRefused
 from integration.core.json_records import JsonRecord
+from integration.mirror.calls import live_table
 from integration.mirror.page_queries import open_legs
-from integration.mirror.records.upsert import delete_rows, get_usable_key, upsert
+from integration.mirror.records.upsert import delete_rows, get_usable_key
 from integration.mirror.sync_state import collection_state, lookup_queue
 from integration.sqlite.transaction import Transaction
 from integration.sync.context import SyncContext
 from integration.sync.plan import LIST_REFRESH_SECONDS, is_due
 from integration.sync.reading.pages import read_by_pages
+
+log = logging.getLogger(__name__)
 
 WEBHOOK_SILENCE_SECONDS = 3600.0
 """Seconds within which calls without webhooks mean that webhooks are silent."""
@@ -22,6 +27,12 @@ MIN_LEG_AGE_SECONDS = 3.0
 
 MAX_LEG_REQUESTS = 20
 """Maximum number of missing legs requested by their own paths after one poll."""
+
+MAX_NEW_LEG_REQUESTS = 10
+"""Maximum number of new legs requested by their own paths.
+
+One poll reads a larger number with fewer requests.
+"""
 
 
 def needed(context: SyncContext) -> bool:
@@ -46,7 +57,8 @@ def poll(context: SyncContext) -> int:
     any other failure leaves it unconfirmed.
     """
     calls = get_resource("calls")
-    requested_at = clock.utc_text()
+    started_at = clock.unix()
+    requested_at = clock.utc_text(started_at)
     windows = list(read_by_pages(context.platform, calls, tries=1))
     for window in windows:
         if window.unreadable:
@@ -62,10 +74,11 @@ def poll(context: SyncContext) -> int:
     found_records, ended_legs = _request_legs(context, missing_legs[:MAX_LEG_REQUESTS])
 
     def job(tx: Transaction) -> None:
-        collection_state.record_poll(tx, "calls", len(listed_records))
+        collection_state.record_poll(tx, "calls", len(listed_records), requested_at)
         records = [*listed_records, *found_records]
-        upsert(tx, calls, records, source="sync", requested_at=requested_at)
+        # First the facts: a poll that lists a leg again reverts an end by inference.
         context.call_store.apply_poll(tx, records, requested_at)
+        live_table.store_records(tx, records, source="sync", requested_at=started_at)
         if ended_legs:
             context.call_store.end_missing_legs(tx, ended_legs, requested_at)
             delete_rows(tx, calls, ended_legs)
@@ -77,6 +90,40 @@ def poll(context: SyncContext) -> int:
 
     context.mirror_db.write(job)
     return len(listed_legs) + len(found_records)
+
+
+def read_new_legs(context: SyncContext) -> int:
+    """Request live calls that only webhooks reported, each once, by its own path.
+
+    Their rows then have all fields of the platform. Returns the number of requests. Raises PlatformError if
+    the platform does not respond; the next poll then completes the rows.
+    """
+    with context.mirror_db.read() as connection:
+        new_legs = open_legs.list_unread_legs(connection, MAX_NEW_LEG_REQUESTS + 1)
+    if len(new_legs) > MAX_NEW_LEG_REQUESTS:
+        poll(context)
+        return 1
+    for leg_id in new_legs:
+        _read_new_leg(context, leg_id)
+    return len(new_legs)
+
+
+def _read_new_leg(context: SyncContext, leg_id: int) -> None:
+    requested_at = clock.unix()
+    try:
+        record = context.platform.item(f"/calls/{leg_id}", tries=1)
+    except (PlatformRefused, PlatformBroken) as error:
+        # A 404 ends no leg here: the webhook may be ahead of the platform's list. Polls decide.
+        log.info("live call %s has no record yet: %s", leg_id, error)
+        context.mirror_db.write(lambda tx: context.call_store.record_leg_request(tx, leg_id))
+        return
+
+    def job(tx: Transaction) -> None:
+        live_table.store_read(tx, context.call_store, [record], source="sync", requested_at=requested_at)
+        # The response may name another leg.
+        context.call_store.record_leg_request(tx, leg_id)
+
+    context.mirror_db.write(job)
 
 
 def _request_legs(context: SyncContext, legs: list[int]) -> tuple[list[JsonRecord], list[int]]:

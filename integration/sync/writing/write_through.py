@@ -22,6 +22,8 @@ from integration.core import clock
 from integration.core.errors import PlatformError, is_timeout
 from integration.core.ids import parse_id
 from integration.core.json_records import JsonRecord, find_item, read_page
+from integration.core.timestamps import parse_seconds
+from integration.mirror.calls import live_table
 from integration.mirror.records import single_record, write_results
 from integration.mirror.records.masking import mask_json
 from integration.mirror.records.upsert import delete_rows, get_usable_key, upsert
@@ -291,7 +293,11 @@ def _update_mirror(
         if _has_field_selection(request.query):
             path = f"/{resource.collection}/{get_usable_key(resource, record)}"
             record = context.platform.item(path, priority=INTERACTIVE)
-        write_results.store_written(context.mirror_db, resource, record, requested_at)
+        if resource.table == live_table.COLLECTION:
+            live_call, sent_at = record, parse_seconds(requested_at) or clock.unix()
+            context.mirror_db.write(lambda tx: live_table.store_written(tx, live_call, sent_at))
+        else:
+            write_results.store_written(context.mirror_db, resource, record, requested_at)
     elif keys := _parse_ids(request.body):
         _refresh_records(context, request, resource, keys, requested_at)
     elif request.method == "POST":

@@ -55,7 +55,7 @@ def test_each_counted_day_has_a_row(app, client):
 
 
 def test_live_calls_are_not_shown_as_incomplete(app, client):
-    app.mirror_db.write(lambda tx: collection_state.record_poll(tx, "calls", 3))
+    app.mirror_db.write(lambda tx: collection_state.record_poll(tx, "calls", 3, clock.utc_text()))
     assert "all of it with each poll" in text(client.get("/system"))
     account = text(client.get("/account"))
     assert "live" in account
