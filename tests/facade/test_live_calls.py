@@ -5,69 +5,24 @@ The expected ages and states are derived by hand from the times in each test.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
-import requests
 
 from integration.core.errors import PlatformError
-from integration.sync.reading import live_poll
 from tests.support.application import TestApp
 from tests.support.clock import Clock
-from tests.support.harness import wait_for
+from tests.support.live_calls import (
+    LEG,
+    PATH,
+    RECORD,
+    LiveCallClient,
+    count_reads,
+    list_live,
+    read_mirror_headers,
+)
 
 START = "2026-09-02 08:45:50"
-LEG = 4278000101
-PATH = f"/calls/{LEG}"
-
-RECORD: dict[str, Any] = {
-    "id": LEG,
-    "state": "RINGING",
-    "src": "447700900101",
-    "src_id": "0",
-    "src_ua": "",
-    "dst": "442079460002",
-    "dst_id": "10002",
-    "dst_name": "Ann Example",
-    "dst_rate": 0.035,
-    "clid": '"+447700900101" <+447700900101>',
-    "start_time": 1788338755,
-    "connected_at": None,
-    "monitor_state": 0,
-}
-"""A live call as `/calls` lists it. `start_time` is 2026-09-02 08:45:55 UTC."""
-
-
-class Facade:
-    """HTTP client of the facade, with a key of scope `read`."""
-
-    def __init__(self, app: TestApp) -> None:
-        self._app = app
-        self._session = requests.Session()
-        self._session.trust_env = False
-
-    def get(self, path: str, headers: dict[str, str] | None = None) -> requests.Response:
-        url = self._app.url + self._app.base + path
-        return self._session.get(url, headers={**self._app.headers, **(headers or {})}, timeout=20)
-
-    def list_calls(self) -> list[dict[str, Any]]:
-        response = self.get("/calls")
-        assert response.status_code == 200
-        body = response.json()
-        assert body["total"] == len(body["data"])
-        return list(body["data"])
-
-    def read_both(self, leg: int = LEG) -> dict[str, Any] | None:
-        """The live call, or None: as the list and as its own path return it."""
-        listed = [call for call in self.list_calls() if call["id"] == leg]
-        response = self.get(f"/calls/{leg}")
-        if not listed:
-            assert response.status_code == 404
-            return None
-        assert response.status_code == 200
-        assert response.json()["data"] == listed[0]
-        return listed[0]
 
 
 @pytest.fixture(autouse=True)
@@ -76,32 +31,16 @@ def start(movable_clock: Clock) -> None:
 
 
 @pytest.fixture
-def facade(app: TestApp) -> Iterator[Facade]:
+def facade(app: TestApp) -> LiveCallClient:
     app.platform.respond("/calls", {"data": [], "total": 0})
-    return Facade(app)
-
-
-def list_live(app: TestApp, *records: dict[str, Any]) -> None:
-    """Let the platform list these live calls, and return them at their own paths."""
-    app.platform.respond("/calls", {"data": list(records), "total": len(records)})
-    for record in records:
-        app.platform.respond(f"/calls/{record['id']}", {"data": record, "links": {}})
-
-
-def count_reads(app: TestApp) -> int:
-    """Number of requests of live calls that the platform received."""
-    return sum(request.path.startswith("/calls") for request in app.platform.requests)
-
-
-def headers(response: requests.Response) -> tuple[str | None, str | None]:
-    return response.headers.get("X-Mirror-Age"), response.headers.get("X-Mirror-Complete")
+    return LiveCallClient(app)
 
 
 # --- cost and age ----------------------------------------------------------------------------------------
 
 
 def test_sixty_reads_in_six_seconds_cost_the_polls_only(
-    app: TestApp, facade: Facade, movable_clock: Clock
+    app: TestApp, facade: LiveCallClient, movable_clock: Clock
 ) -> None:
     list_live(app, RECORD)
     for number in range(60):
@@ -114,43 +53,43 @@ def test_sixty_reads_in_six_seconds_cost_the_polls_only(
 
 
 def test_the_age_counts_from_the_last_poll_or_event(
-    app: TestApp, facade: Facade, movable_clock: Clock
+    app: TestApp, facade: LiveCallClient, movable_clock: Clock
 ) -> None:
     app.context.sync_jobs.poll()
     movable_clock.advance(4)
-    assert headers(facade.get("/calls")) == ("4", "true")
+    assert read_mirror_headers(facade.get("/calls")) == ("4", "true")
     movable_clock.advance(1)
     app.event("call.ringing", LEG, "2026-09-02 08:45:55")
     movable_clock.advance(7)
-    assert headers(facade.get("/calls")) == ("7", "true")
-    assert headers(facade.get(PATH)) == ("7", "true")
+    assert read_mirror_headers(facade.get("/calls")) == ("7", "true")
+    assert read_mirror_headers(facade.get(PATH)) == ("7", "true")
     list_live(app, RECORD)
     app.context.sync_jobs.poll()
     movable_clock.advance(3)
-    assert headers(facade.get("/calls")) == ("3", "true")
-    assert headers(facade.get(PATH)) == ("3", "true")
+    assert read_mirror_headers(facade.get("/calls")) == ("3", "true")
+    assert read_mirror_headers(facade.get(PATH)) == ("3", "true")
 
 
 def test_an_event_delivered_late_does_not_lower_the_age(
-    app: TestApp, facade: Facade, movable_clock: Clock
+    app: TestApp, facade: LiveCallClient, movable_clock: Clock
 ) -> None:
     app.context.sync_jobs.poll()
     movable_clock.advance(20)
     app.event("call.ringing", LEG, "2026-09-02 08:40:00")
-    assert headers(facade.get("/calls")) == ("20", "true")
+    assert read_mirror_headers(facade.get("/calls")) == ("20", "true")
 
 
-def test_a_poll_is_as_old_as_its_request(app: TestApp, facade: Facade, movable_clock: Clock) -> None:
+def test_a_poll_is_as_old_as_its_request(app: TestApp, facade: LiveCallClient, movable_clock: Clock) -> None:
     def respond_slowly(_request: Any, reply: Any) -> None:
         movable_clock.advance(9)
         reply.json({"data": [], "total": 0})
 
     app.platform.routes["/calls"] = respond_slowly
     app.context.sync_jobs.poll()
-    assert headers(facade.get("/calls")) == ("9", "true")
+    assert read_mirror_headers(facade.get("/calls")) == ("9", "true")
 
 
-def test_until_the_first_poll_list_and_record_are_read_through(app: TestApp, facade: Facade) -> None:
+def test_until_the_first_poll_list_and_record_are_read_through(app: TestApp, facade: LiveCallClient) -> None:
     app.event("call.initial", LEG, "2026-09-02 08:45:50")
     list_live(app, RECORD)
     assert facade.get("/calls").json() == {"data": [RECORD], "total": 1}
@@ -165,31 +104,31 @@ def test_until_the_first_poll_list_and_record_are_read_through(app: TestApp, fac
 
 
 def test_an_unreachable_platform_leaves_the_last_list_with_its_age(
-    app: TestApp, facade: Facade, movable_clock: Clock
+    app: TestApp, facade: LiveCallClient, movable_clock: Clock
 ) -> None:
     app.context.sync_jobs.poll()
     app.platform.fail()
     movable_clock.advance(300)
-    assert headers(facade.get("/calls")) == ("300", "true"), "no poll has failed yet"
+    assert read_mirror_headers(facade.get("/calls")) == ("300", "true"), "no poll has failed yet"
     with pytest.raises(PlatformError):
         app.context.sync_jobs.poll()
     response = facade.get("/calls")
     assert (response.status_code, response.json()) == (200, {"data": [], "total": 0})
-    assert headers(response) == ("300", "false")
+    assert read_mirror_headers(response) == ("300", "false")
     app.event("call.ringing", LEG, "2026-09-02 08:50:50")
     movable_clock.advance(2)
     response = facade.get(PATH)
     assert (response.status_code, response.json()["data"]["state"]) == (200, "RINGING")
-    assert headers(response) == headers(facade.get("/calls")) == ("2", "false")
+    assert read_mirror_headers(response) == read_mirror_headers(facade.get("/calls")) == ("2", "false")
     list_live(app, RECORD)
     movable_clock.advance(400)
     app.context.sync_jobs.poll()
-    assert headers(facade.get("/calls")) == headers(facade.get(PATH)) == ("0", "true")
+    assert read_mirror_headers(facade.get("/calls")) == read_mirror_headers(facade.get(PATH)) == ("0", "true")
     assert facade.read_both() == RECORD
 
 
 def test_a_poll_that_an_outage_prevents_counts_as_failed(
-    app: TestApp, facade: Facade, movable_clock: Clock
+    app: TestApp, facade: LiveCallClient, movable_clock: Clock
 ) -> None:
     app.context.sync_jobs.poll()
     app.platform.fail()
@@ -201,11 +140,11 @@ def test_a_poll_that_an_outage_prevents_counts_as_failed(
     with pytest.raises(PlatformError, match="no request to the platform has succeeded"):
         app.context.sync_jobs.poll()
     assert count_reads(app) == requests_before
-    assert headers(facade.get("/calls")) == ("270", "false")
+    assert read_mirror_headers(facade.get("/calls")) == ("270", "false")
 
 
 def test_a_call_that_the_mirror_lacks_is_502_during_an_outage(
-    app: TestApp, facade: Facade, movable_clock: Clock
+    app: TestApp, facade: LiveCallClient, movable_clock: Clock
 ) -> None:
     app.context.sync_jobs.poll()
     app.event("call.ringing", LEG, "2026-09-02 08:45:50")
@@ -216,7 +155,7 @@ def test_a_call_that_the_mirror_lacks_is_502_during_an_outage(
 
 
 def test_a_list_that_the_platform_refuses_is_not_served_from_the_mirror(
-    app: TestApp, facade: Facade, movable_clock: Clock
+    app: TestApp, facade: LiveCallClient, movable_clock: Clock
 ) -> None:
     app.context.sync_jobs.poll()
     app.platform.respond("/calls", {"message": "Access denied", "errors": []}, 403)
@@ -229,7 +168,7 @@ def test_a_list_that_the_platform_refuses_is_not_served_from_the_mirror(
 
 
 def test_list_and_record_agree_from_the_first_event_to_the_end(
-    app: TestApp, facade: Facade, movable_clock: Clock
+    app: TestApp, facade: LiveCallClient, movable_clock: Clock
 ) -> None:
     app.context.sync_jobs.poll()
     states = []
@@ -248,7 +187,7 @@ def test_list_and_record_agree_from_the_first_event_to_the_end(
 
 
 def test_a_call_that_ends_behind_our_back_leaves_list_and_record(
-    app: TestApp, facade: Facade, movable_clock: Clock
+    app: TestApp, facade: LiveCallClient, movable_clock: Clock
 ) -> None:
     list_live(app, RECORD)
     app.context.sync_jobs.poll()
@@ -266,7 +205,7 @@ def test_a_call_that_ends_behind_our_back_leaves_list_and_record(
     assert facade.read_both() == RECORD, "an end by inference is reverted"
 
 
-def test_a_new_call_is_requested_once_and_then_listed(app: TestApp, facade: Facade) -> None:
+def test_a_new_call_is_requested_once_and_then_listed(app: TestApp, facade: LiveCallClient) -> None:
     app.context.sync_jobs.poll()
     app.platform.respond(PATH, {"data": RECORD, "links": {}})
     assert facade.get(PATH).json()["data"] == RECORD
@@ -275,7 +214,7 @@ def test_a_new_call_is_requested_once_and_then_listed(app: TestApp, facade: Faca
 
 
 def test_a_call_that_ends_while_its_record_is_in_transit_is_not_listed(
-    app: TestApp, facade: Facade, movable_clock: Clock
+    app: TestApp, facade: LiveCallClient, movable_clock: Clock
 ) -> None:
     app.context.sync_jobs.poll()
 
@@ -289,21 +228,21 @@ def test_a_call_that_ends_while_its_record_is_in_transit_is_not_listed(
     assert facade.read_both() is None
 
 
-def test_no_cache_reads_list_and_record_through(app: TestApp, facade: Facade) -> None:
+def test_no_cache_reads_list_and_record_through(app: TestApp, facade: LiveCallClient) -> None:
     list_live(app, RECORD)
     app.context.sync_jobs.poll()
     answered = {**RECORD, "state": "CONNECTED", "connected_at": 1788338762}
     list_live(app, answered)
     fresh = {"Cache-Control": "no-cache"}
     response = facade.get(PATH, fresh)
-    assert (response.json()["data"], headers(response)) == (answered, (None, None))
+    assert (response.json()["data"], read_mirror_headers(response)) == (answered, (None, None))
     assert facade.get("/calls", fresh).json()["data"] == [answered]
     assert facade.read_both() == answered
     assert count_reads(app) == 3
 
 
 def test_a_change_through_the_facade_does_not_freeze_the_record(
-    app: TestApp, facade: Facade, movable_clock: Clock
+    app: TestApp, facade: LiveCallClient, movable_clock: Clock
 ) -> None:
     list_live(app, RECORD)
     app.context.sync_jobs.poll()
@@ -324,7 +263,7 @@ def test_a_change_through_the_facade_does_not_freeze_the_record(
     assert facade.read_both() is None
 
 
-def test_the_list_is_filtered_sorted_and_paged_in_the_mirror(app: TestApp, facade: Facade) -> None:
+def test_the_list_is_filtered_sorted_and_paged_in_the_mirror(app: TestApp, facade: LiveCallClient) -> None:
     talking = {**RECORD, "id": LEG + 1, "state": "CONNECTED", "connected_at": 1788338762}
     list_live(app, RECORD, talking)
     app.context.sync_jobs.poll()
@@ -336,8 +275,8 @@ def test_the_list_is_filtered_sorted_and_paged_in_the_mirror(app: TestApp, facad
     assert count_reads(app) == 1
 
 
-def test_keys_of_one_user_and_of_other_collections_see_no_live_calls(
-    app: TestApp, facade: Facade
+def test_keys_of_one_user_or_other_collections_see_no_live_calls(
+    app: TestApp, facade: LiveCallClient
 ) -> None:
     list_live(app, RECORD)
     app.context.sync_jobs.poll()
@@ -348,93 +287,3 @@ def test_keys_of_one_user_and_of_other_collections_see_no_live_calls(
     calls_only = app.add_key("wall", collections=["calls"])
     assert facade.get("/calls", calls_only).json()["data"] == [RECORD]
     assert count_reads(app) == 1
-
-
-# --- records of calls that only webhooks reported ---------------------------------------------------------
-
-
-def test_a_call_of_webhooks_gets_the_fields_of_the_platform(
-    app: TestApp, facade: Facade, movable_clock: Clock
-) -> None:
-    app.context.sync_jobs.poll()
-    list_live(app, RECORD)
-    movable_clock.set("2026-09-02 08:45:55")
-    app.event("call.ringing", LEG, "2026-09-02 08:45:55")
-    assert live_poll.read_new_legs(app.context) == 1
-    assert facade.read_both() == RECORD
-    movable_clock.set("2026-09-02 08:46:02")
-    app.event("call.connected", LEG, "2026-09-02 08:46:02", connected_at="2026-09-02 08:46:02")
-    assert live_poll.read_new_legs(app.context) == 0
-    call = facade.read_both()
-    assert call is not None
-    assert (call["state"], call["connected_at"], call["clid"]) == ("CONNECTED", 1788338762, RECORD["clid"])
-    assert (app.platform.count(PATH), app.platform.count("/calls")) == (1, 1)
-
-
-def test_an_event_during_the_request_keeps_its_state(
-    app: TestApp, facade: Facade, movable_clock: Clock
-) -> None:
-    app.context.sync_jobs.poll()
-
-    def respond_late(_request: Any, reply: Any) -> None:
-        movable_clock.advance(2)
-        app.event("call.connected", LEG, "2026-09-02 08:45:52", connected_at="2026-09-02 08:45:52")
-        reply.json({"data": RECORD, "links": {}})
-
-    app.platform.routes[PATH] = respond_late
-    app.event("call.ringing", LEG, "2026-09-02 08:45:50")
-    live_poll.read_new_legs(app.context)
-    call = facade.read_both()
-    assert call is not None
-    assert (call["state"], call["connected_at"]) == ("CONNECTED", 1788338752)
-    assert call["clid"] == RECORD["clid"]
-
-
-@pytest.mark.parametrize("status", [404, 503])
-def test_a_failed_request_of_a_new_call_ends_nothing_and_is_not_repeated(
-    app: TestApp, facade: Facade, movable_clock: Clock, status: int
-) -> None:
-    app.context.sync_jobs.poll()
-    app.platform.respond(PATH, {"message": "no", "errors": []}, status)
-    app.event("call.ringing", LEG, "2026-09-02 08:45:50")
-    assert live_poll.read_new_legs(app.context) == 1
-    assert live_poll.read_new_legs(app.context) == 0
-    call = facade.read_both()
-    assert call is not None
-    assert call["state"] == "RINGING"
-    list_live(app, RECORD)
-    movable_clock.advance(15)
-    app.context.sync_jobs.poll()
-    assert facade.read_both() == RECORD
-
-
-def test_a_call_that_ended_first_is_not_requested(app: TestApp, facade: Facade) -> None:
-    app.context.sync_jobs.poll()
-    app.event("call.ringing", LEG, "2026-09-02 08:45:50")
-    app.event("call.missed", LEG, "2026-09-02 08:45:50")
-    assert live_poll.read_new_legs(app.context) == 0
-    assert app.platform.count(PATH) == 0
-
-
-def test_many_new_calls_are_read_by_one_poll(app: TestApp, facade: Facade) -> None:
-    app.context.sync_jobs.poll()
-    legs = range(LEG, LEG + 11)
-    for leg in legs:
-        app.event("call.ringing", leg, "2026-09-02 08:45:50")
-    list_live(app, *({**RECORD, "id": leg} for leg in legs))
-    assert live_poll.read_new_legs(app.context) == 1
-    assert [call["clid"] for call in facade.list_calls()] == [RECORD["clid"]] * 11
-    assert live_poll.read_new_legs(app.context) == 0
-    assert count_reads(app) == 2
-
-
-def test_a_webhook_starts_the_request_in_the_running_product(
-    app: TestApp, facade: Facade, movable_clock: Clock
-) -> None:
-    movable_clock.restore()
-    app.product.start()
-    wait_for(lambda: headers(facade.get("/calls"))[1] == "true", "the first poll")
-    list_live(app, RECORD)
-    app.event("call.ringing", LEG, "2026-09-02 08:45:55")
-    wait_for(lambda: facade.list_calls()[0].get("clid") == RECORD["clid"], "the platform's record")
-    assert facade.read_both() is not None

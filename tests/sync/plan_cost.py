@@ -42,7 +42,9 @@ def estimate_requests_per_day(
     """
     if policy.kind == "live":
         polls = office.hours_with_calls * HOUR / settings.sync.live_interval
-        return round(polls + (24 - office.hours_with_calls) * HOUR / LIST_REFRESH_SECONDS)
+        idle_polls = (24 - office.hours_with_calls) * HOUR / LIST_REFRESH_SECONDS
+        # One request for each leg that a webhook reports before a poll.
+        return round(polls + idle_polls + office.records["cdrs"])
     cost = DAY / policy.full_sync_seconds(settings)
     if policy.kind == "grows":
         # One request above the high-water mark and one for the overlap.
@@ -84,7 +86,7 @@ def _format_cells(policy: Policy, settings: Settings) -> str:
         )
         return (
             f"at once by webhook, otherwise {poll_interval} | with each poll | – | "
-            "the path of a call that is missing from the list"
+            "the path of a call that a webhook reported first, and of a call that is missing from the list"
         )
     full_sync_interval = _format_duration(policy.full_sync_seconds(settings))
     refresh_text = other_reads = "–"

@@ -6,7 +6,7 @@ import logging
 
 from integration.catalogue import get_resource
 from integration.core import clock
-from integration.core.errors import PlatformBroken, PlatformError, PlatformRefused
+from integration.core.errors import PlatformBroken, PlatformError, PlatformRefused, UnusableBody
 from integration.core.json_records import JsonRecord
 from integration.mirror.calls import live_table
 from integration.mirror.page_queries import open_legs
@@ -95,8 +95,8 @@ def poll(context: SyncContext) -> int:
 def read_new_legs(context: SyncContext) -> int:
     """Request live calls that only webhooks reported, each once, by its own path.
 
-    Their rows then have all fields of the platform. Returns the number of requests. Raises PlatformError if
-    the platform does not respond; the next poll then completes the rows.
+    Their rows then have all fields of the platform. Returns the number of requests. Raises PlatformError
+    during an outage; the next poll then completes the rows.
     """
     with context.mirror_db.read() as connection:
         new_legs = open_legs.list_unread_legs(connection, MAX_NEW_LEG_REQUESTS + 1)
@@ -116,6 +116,8 @@ def _read_new_leg(context: SyncContext, leg_id: int) -> None:
         # A 404 ends no leg here: the webhook may be ahead of the platform's list. Polls decide.
         log.info("live call %s has no record yet: %s", leg_id, error)
         context.mirror_db.write(lambda tx: context.call_store.record_leg_request(tx, leg_id))
+        if isinstance(error, PlatformBroken) and not isinstance(error, UnusableBody):
+            raise
         return
 
     def job(tx: Transaction) -> None:
