@@ -27,11 +27,12 @@ from integration.core.api_responses import (
     to_gateway_error,
 )
 from integration.core.errors import FilterError, PlatformError, QueryError, StorageError
-from integration.facade import files, pass_through, read_through_cache, reads, writes
+from integration.facade import files, live_calls, pass_through, read_through_cache, reads, writes
 from integration.facade.exposure import EXPOSURE, UNDOCUMENTED_METHODS, Exposure
 from integration.facade.login import forward_public, logout, revoke_deleted_token
 from integration.facade.reference import Reference
 from integration.facade.request import FacadeRequest, FetchFile, check_rights
+from integration.mirror.calls import live_table
 from integration.mirror.query.page_cache import PageCache
 
 log = logging.getLogger(__name__)
@@ -235,6 +236,8 @@ class Facade:
             return reads.read_dictionary(facade_request, target) or read_through_cache.read(facade_request)
         if operation.response_kind == "collection":
             return reads.read_collection(facade_request, target)
+        if target.table == live_table.COLLECTION:
+            return live_calls.read_live_call(facade_request, target)
         return reads.read_record(facade_request, target)
 
     def _respond_options(self, path: str) -> Response:

@@ -17,7 +17,6 @@ from integration.core.ids import MAX_ID
 from integration.core.json_records import find_item
 from integration.facade import includes, pass_through
 from integration.facade.request import FacadeRequest
-from integration.mirror.calls import live_table
 from integration.mirror.query import query
 from integration.mirror.query.filters import Condition
 from integration.mirror.query.query import Query
@@ -91,23 +90,13 @@ def read_record(request: FacadeRequest, resource: Resource) -> Response:
     with request.context.mirror_db.read(seconds=QUERY_TIMEOUT_SECONDS) as connection:
         state = get_state(connection, resource.collection)
         stored_record = single_record.find_record(connection, resource, key, key_field=key_field)
-        # A live call that has just begun may not be in the mirror yet; one whose end is known has left it.
-        is_known = live_table.has_ended(connection, key) if state.is_live else state.is_complete
     has_include = any(relation.is_includable for relation in resource.relations) and "include" in request.args
     has_all_fields = stored_record is not None and (
         stored_record.item is not None or not resource.has_item_only_fields
     )
-    # Until the first poll the list is read through, so the record is too.
-    can_serve = state.can_serve_reads or not state.is_live
-    if (
-        stored_record is not None
-        and can_serve
-        and has_all_fields
-        and not stored_record.is_missing
-        and not has_include
-    ):
+    if stored_record is not None and has_all_fields and not stored_record.is_missing and not has_include:
         return _build_record_response(request, resource, stored_record, state, key)
-    if is_known and (stored_record is None or stored_record.is_missing):
+    if state.is_complete and (stored_record is None or stored_record.is_missing):
         raise ApiError(404, f"There is no {resource.title} {key}.")
     try:
         response = pass_through.read_through(request, resource)
@@ -132,7 +121,7 @@ def read_me(request: FacadeRequest, resource: Resource) -> Response:
         texts = Query(resource, limit=1).fetch_texts(connection)
         state = get_state(connection, resource.collection)
     if texts and not request.requires_fresh:
-        return build_response(_wrap_record(_strip_sip_fields(texts[0])), headers=build_mirror_headers(state))
+        return build_response(wrap_record(_strip_sip_fields(texts[0])), headers=build_mirror_headers(state))
     platform_response = pass_through.fetch(request)
     if platform_response.status != 200:
         return pass_through.relay_response(request, platform_response)
@@ -140,7 +129,7 @@ def read_me(request: FacadeRequest, resource: Resource) -> Response:
     record = find_item(platform_response.body)
     if record is None:
         raise ApiError(502, "The platform returned an invalid response to GET /me. Try again later.")
-    return build_response(_wrap_record(_strip_sip_fields(record.text.encode())))
+    return build_response(wrap_record(_strip_sip_fields(record.text.encode())))
 
 
 def _parse_query(request: FacadeRequest, resource: Resource) -> Query:
@@ -197,14 +186,13 @@ def _build_record_response(
     text = (stored_record.item or stored_record.doc).encode()
     if request.caller.is_local:
         text = mask_json(text)
-    if state.is_live and state.can_serve_reads:
-        read_at = state.last_success_at
-    elif state.is_complete:
-        read_at = max(stored_record.last_seen, state.last_success_at or "")
-    else:
-        read_at = stored_record.last_seen
+    read_at = (
+        max(stored_record.last_seen, state.last_success_at or "")
+        if state.is_complete
+        else stored_record.last_seen
+    )
     return build_response(
-        _wrap_record(text), headers=build_mirror_headers(replace(state, last_success_at=read_at))
+        wrap_record(text), headers=build_mirror_headers(replace(state, last_success_at=read_at))
     )
 
 
@@ -241,7 +229,8 @@ def build_mirror_headers(state: State) -> Mapping[str, str]:
     return headers
 
 
-def _wrap_record(text: bytes) -> bytes:
+def wrap_record(text: bytes) -> bytes:
+    """Return the body of a response with one record, given as JSON text."""
     return b'{"data":%b,"links":{}}' % text
 
 

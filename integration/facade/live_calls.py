@@ -1,0 +1,48 @@
+"""Reads of single live calls.
+
+List and record come from table `calls`, which polls and webhooks keep, and have the same headers.
+"""
+
+from __future__ import annotations
+
+from flask import Response
+
+from integration.catalogue.shapes import Resource
+from integration.core.api_responses import ApiError, build_response
+from integration.core.ids import MAX_ID
+from integration.facade import pass_through
+from integration.facade.reads import QUERY_TIMEOUT_SECONDS, build_mirror_headers, wrap_record
+from integration.facade.request import FacadeRequest
+from integration.mirror.calls import live_table
+from integration.mirror.records import single_record
+from integration.mirror.records.masking import mask_json
+from integration.mirror.sync_state.collection_state import get_state
+
+
+def read_live_call(request: FacadeRequest, resource: Resource) -> Response:
+    """Respond with one live call: `{data, links}`.
+
+    A call whose end is known is 404. Another call that the mirror lacks may have just begun and is read
+    through. Until the first poll the list is read through, so its calls are too.
+    """
+    if request.requires_fresh:
+        return pass_through.read_through(request, resource)
+    key = int(request.path_parameters["id"])
+    not_found_error = ApiError(404, f"There is no {resource.title} {key}.")
+    if key > MAX_ID:
+        raise not_found_error
+    with request.context.mirror_db.read(seconds=QUERY_TIMEOUT_SECONDS) as connection:
+        state = get_state(connection, resource.collection)
+        stored_record = single_record.find_record(connection, resource, key)
+        has_ended = live_table.has_ended(connection, key)
+    if stored_record is None and has_ended:
+        raise not_found_error
+    if stored_record is None or not state.can_serve_reads:
+        try:
+            return pass_through.read_through(request, resource)
+        except ApiError:
+            if stored_record is None:
+                raise
+    text = stored_record.doc.encode()
+    body = wrap_record(mask_json(text) if request.caller.is_local else text)
+    return build_response(body, headers=build_mirror_headers(state))
