@@ -18,14 +18,18 @@ from integration.sqlite.transaction import Transaction
 class StoredRecord:
     """A mirrored record.
 
-    `doc`: as its collection lists it. `item`: as its own path returns it (None until read). `last_seen`: UTC
-    text. `is_missing`: the record is no longer on the platform.
+    `doc`: as its collection lists it. `item`: as its own path returns it, if that adds fields (None until
+    read). `last_seen`: UTC text. `is_missing`: the record is no longer on the platform. `item_read_at`: last
+    read of its own path (UTC text; None if never read). `item_adds_fields`: whether that read added fields;
+    None if not known.
     """
 
     doc: str
     item: str | None
     last_seen: str
     is_missing: bool
+    item_read_at: str | None
+    item_adds_fields: bool | None
 
 
 def find_record(
@@ -39,15 +43,25 @@ def find_record(
     field_name = key_field or resource.key
     if field_name is None or resource.field(field_name) is None:
         raise ValueError(f"{resource.name} has no field {field_name!r}")
+    table, key_column = f'"{resource.table}"', f'"{resource.key or field_name}"'
     row = connection.execute(
-        f'SELECT _doc, _item, _last_seen, _missing_since FROM "{resource.table}"'
-        f' WHERE "{field_name}" IN (?, ?)'
-        f' ORDER BY _missing_since IS NOT NULL, "{resource.key or field_name}" LIMIT 1',
-        (key, str(key)),
+        f"SELECT _doc, _item, _last_seen, _missing_since, forms.read_at AS item_read_at, forms.adds_fields"
+        f" FROM {table} LEFT JOIN _item_forms AS forms"
+        f" ON forms.table_name = ? AND forms.key = {table}.{key_column}"
+        f' WHERE {table}."{field_name}" IN (?, ?)'
+        f" ORDER BY _missing_since IS NOT NULL, {table}.{key_column} LIMIT 1",
+        (resource.table, key, str(key)),
     ).fetchone()
     if row is None:
         return None
-    return StoredRecord(row["_doc"], row["_item"], row["_last_seen"], row["_missing_since"] is not None)
+    return StoredRecord(
+        row["_doc"],
+        row["_item"],
+        row["_last_seen"],
+        row["_missing_since"] is not None,
+        row["item_read_at"],
+        None if row["adds_fields"] is None else bool(row["adds_fields"]),
+    )
 
 
 def fetch_by_key(
