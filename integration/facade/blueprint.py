@@ -30,6 +30,7 @@ from integration.core.errors import FilterError, PlatformError, QueryError, Stor
 from integration.facade import files, pass_through, read_through_cache, reads, writes
 from integration.facade.exposure import EXPOSURE, UNDOCUMENTED_METHODS, Exposure
 from integration.facade.login import forward_public, logout, revoke_deleted_token
+from integration.facade.not_found_cache import NotFoundCache
 from integration.facade.reference import Reference
 from integration.facade.request import FacadeRequest, FetchFile, check_rights
 from integration.mirror.query.page_cache import PageCache
@@ -118,6 +119,7 @@ class Facade:
         self._context = context
         self._fetch_file = fetch_file
         self._page_cache = PageCache()
+        self._not_found_cache = NotFoundCache()
         self.authenticator = context.authenticator
 
     def respond(self, rest: str = "") -> Response:
@@ -199,6 +201,7 @@ class Facade:
             parameters,
             self._fetch_file,
             self._page_cache,
+            self._not_found_cache,
         )
 
     def _dispatch(self, facade_request: FacadeRequest) -> Response:

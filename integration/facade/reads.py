@@ -80,8 +80,8 @@ def read_dictionary(request: FacadeRequest, resource: Resource) -> Response | No
 def read_record(request: FacadeRequest, resource: Resource) -> Response:
     """Respond with one record: `{data, links}`.
 
-    A record unknown in a complete collection is 404. A record whose own path can return more than the mirror
-    has is read through.
+    A record unknown in a complete collection is 404, unless its key is above all stored keys. A record whose
+    own path can return more than the mirror has is read through.
     """
     if resource.table == "me":
         return read_me(request, resource)
@@ -96,12 +96,15 @@ def read_record(request: FacadeRequest, resource: Resource) -> Response:
         is_item_unread = stored_record is not None and item_forms.is_unread(
             connection, resource, stored_record
         )
+        can_be_new = stored_record is None and single_record.is_above_highest(connection, resource, key)
     has_include = any(relation.is_includable for relation in resource.relations) and "include" in request.args
     if stored_record is not None and not is_item_unread and not stored_record.is_missing and not has_include:
         return _build_record_response(request, resource, stored_record, state, key)
     not_found_error = ApiError(404, f"There is no {resource.title} {key}.")
     is_missing = state.is_complete and (stored_record is None or stored_record.is_missing)
     if is_missing and not is_live:
+        if can_be_new:
+            return _read_new_record(request, resource, key, not_found_error)
         raise not_found_error
     try:
         response = pass_through.read_through(request, resource)
@@ -110,6 +113,33 @@ def read_record(request: FacadeRequest, resource: Resource) -> Response:
             raise not_found_error if is_missing else gateway_error from None
         is_partial = is_item_unread or has_include
         return _build_record_response(request, resource, stored_record, state, key, is_partial=is_partial)
+    check_user_scope(request, resource, key)
+    return response
+
+
+def _read_new_record(
+    request: FacadeRequest, resource: Resource, key: int | str, not_found_error: ApiError
+) -> Response:
+    """Read a record through that may be younger than the last sync of its complete collection.
+
+    Raises `not_found_error` for a 404 of the platform, which is cached, and ApiError 502 or 504 without a
+    response.
+    """
+    cache = request.not_found_cache
+    client = None if request.caller.credentials is None else request.caller.name
+    cache_key = (f"/{resource.collection}/{key}", client)
+    with cache.one_at_a_time(cache_key):
+        if cache.is_missing(cache_key):
+            raise not_found_error
+        with request.context.mirror_db.read(seconds=QUERY_TIMEOUT_SECONDS) as connection:
+            state = get_state(connection, resource.collection)
+            stored_record = single_record.find_record(connection, resource, key)
+        if stored_record is not None and "include" not in request.args:
+            return _build_record_response(request, resource, stored_record, state, key)
+        response = pass_through.read_through(request, resource)
+        if response.status_code == 404:
+            cache.add(cache_key)
+            raise not_found_error
     check_user_scope(request, resource, key)
     return response
 

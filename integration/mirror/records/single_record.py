@@ -10,7 +10,7 @@ from typing import Any
 
 from integration.catalogue.shapes import Resource
 from integration.core.ids import id_list
-from integration.mirror.records.rows import Key
+from integration.mirror.records.rows import Key, get_key_type
 from integration.sqlite.transaction import Transaction
 
 
@@ -79,6 +79,17 @@ def fetch_by_key(
 def is_empty(connection: sqlite3.Connection, resource: Resource) -> bool:
     """Return whether the table of `resource` has no rows, missing ones included."""
     return connection.execute(f'SELECT 1 FROM "{resource.table}" LIMIT 1').fetchone() is None
+
+
+def is_above_highest(connection: sqlite3.Connection, resource: Resource, key: Key) -> bool:
+    """Return whether `key` is an integer above all stored keys, those of missing records included.
+
+    The collection may have grown since its last sync. False for collections with text keys.
+    """
+    if resource.key is None or get_key_type(resource) != "INTEGER" or not isinstance(key, int):
+        return False
+    row = connection.execute(f'SELECT max("{resource.key}") FROM "{resource.table}"').fetchone()
+    return row[0] is None or key > row[0]
 
 
 def find_newest(connection: sqlite3.Connection, resource: Resource) -> dict[str, Any] | None:
