@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from integration.sync import commands
-from tests.support.application import TestApp, make_app
+from tests.support.application import TestApp
 from tests.support.clock import Clock
 from tests.support.fake_exchange import read_fixture
 from tests.support.page_text import text
@@ -189,6 +189,17 @@ def test_a_changed_list_form_hides_the_older_item_until_it_is_read(
     assert users.count_reads(USER_ID) == reads
 
 
+def test_an_own_path_that_an_interrupted_sync_left_unread_is_read_by_the_next(
+    app: TestApp, users: PlatformCollection
+) -> None:
+    sync(app, "users")
+    users.change(USER_ID, first_name="Anne", ring_time="40")
+    app.put("users", users.listed[USER_ID])
+    sync(app, "users")
+    app.platform.fail()
+    assert app.get(f"/users/{USER_ID}").json["data"]["ring_time"] == "40"
+
+
 def test_undocumented_fields_of_an_own_path_are_found_by_other_records(app: TestApp) -> None:
     """The catalogue knows no field of calllabels that only their own paths return; this platform has one."""
     labels = PlatformCollection(
@@ -230,6 +241,22 @@ def test_a_bulk_change_is_on_the_own_path_at_once(app: TestApp, users: PlatformC
     assert (changed["first_name"], changed["vm_to_email"]) == ("Anne", False)
 
 
+def test_an_own_path_that_could_not_be_read_after_a_bulk_change_is_read_later(
+    app: TestApp, users: PlatformCollection
+) -> None:
+    sync(app, "users")
+    app.platform.respond(f"/users/{USER_ID}", {"message": "down", "errors": []}, 503)
+    answer = app.client.patch(
+        f"{app.base}/users",
+        json=[{"id": USER_ID, "vm_to_email": False}],
+        headers=app.add_key("w", "write"),
+    )
+    assert answer.status_code == 200
+    assert app.get(f"/users/{USER_ID}").headers["X-Mirror-Complete"] == "false"
+    del app.platform.routes[f"/users/{USER_ID}"]
+    assert app.get(f"/users/{USER_ID}").json["data"]["vm_to_email"] is False
+
+
 # --- the newer read wins -------------------------------------------------------------------------------
 
 
@@ -248,33 +275,69 @@ def test_an_item_requested_before_the_list_was_read_does_not_replace_it(
     assert_agreement(app, "monitors", {**RECORDING, "transcript": "Good morning"})
 
 
+def test_settings_requested_before_the_list_was_read_are_read_afresh(
+    app: TestApp, movable_clock: Clock, users: PlatformCollection
+) -> None:
+    def respond_late(request: Any, reply: Any) -> None:
+        """Return the settings as they were, after a list that was read later is stored."""
+        reply.json({"data": USER_SETTINGS, "links": {}})
+        movable_clock.advance(5)
+        app.put("users", {**USER, "first_name": "Anne"})
+
+    sync(app, "users")
+    app.platform.routes[f"/users/{USER_ID}"] = respond_late
+    app.get(f"/users/{USER_ID}", {**app.headers, "Cache-Control": "no-cache"})
+    del app.platform.routes[f"/users/{USER_ID}"]
+    users.change(USER_ID, first_name="Anne")
+    assert app.get(f"/users/{USER_ID}").json["data"] == {**USER_SETTINGS, "first_name": "Anne"}
+
+
 # --- an older data_dir ---------------------------------------------------------------------------------
 
 
-def test_items_frozen_by_an_older_version_are_read_afresh(tmp_path: Path, movable_clock: Clock) -> None:
-    app = make_app(tmp_path, clock=movable_clock)
-    try:
-        app.put("monitors", {**RECORDING, "transcript": "Good morning"})
-        app.put("users", USER, {**USER, "id": 1000002, "ext": "1002"})
-        app.product.stop()
-        with closing(sqlite3.connect(tmp_path / "mirror.db")) as connection:
-            connection.execute("UPDATE monitors SET _item = ?", (json.dumps(RECORDING),))
+def make_older(data_dir: Path, *items: tuple[str, dict[str, Any]]) -> None:
+    """Turn mirror.db into that of the version before, with `items` as (table, record)."""
+    with closing(sqlite3.connect(data_dir / "mirror.db")) as connection:
+        for table, record in items:
             connection.execute(
-                "UPDATE users SET _item = ? WHERE id = ?", (json.dumps(USER_SETTINGS), USER_ID)
+                f"UPDATE {table} SET _item = ? WHERE id = ?", (json.dumps(record), record["id"])
             )
-            outdated = {**USER_SETTINGS, "id": 1000002, "ext": "1001"}
-            connection.execute("UPDATE users SET _item = ? WHERE id = 1000002", (json.dumps(outdated),))
-            connection.execute("DROP TABLE _item_forms")
-            connection.execute("DELETE FROM _sqlite_migrations WHERE name = 'item forms that add fields'")
-            connection.commit()
-        app.build()
-        app.platform.fail()
-        recording = app.get(f"/monitors/{RECORDING_ID}")
-        assert recording.json["data"]["transcript"] == "Good morning"
-        assert recording.headers["X-Mirror-Complete"] == "true"
-        assert app.get(f"/users/{USER_ID}").json["data"] == USER_SETTINGS
-        changed = app.get("/users/1000002")
-        assert changed.json["data"] == {**USER, "id": 1000002, "ext": "1002"}
-        assert changed.headers["X-Mirror-Complete"] == "false"
-    finally:
-        app.close()
+        connection.execute("DROP TABLE _item_forms")
+        connection.execute("DELETE FROM _sqlite_migrations WHERE name = 'item forms that add fields'")
+        connection.commit()
+
+
+def test_items_frozen_by_an_older_version_are_hidden(
+    app: TestApp, tmp_path: Path, users: PlatformCollection
+) -> None:
+    other = {**USER, "id": 1000002, "ext": "1002"}
+    app.put("monitors", {**RECORDING, "transcript": "Good morning"})
+    app.put("users", USER, other)
+    app.product.stop()
+    make_older(
+        tmp_path,
+        ("monitors", RECORDING),
+        ("users", USER_SETTINGS),
+        ("users", {**USER_SETTINGS, "id": other["id"], "ext": "1001"}),
+    )
+    app.restart()
+    app.platform.fail()
+    recording = app.get(f"/monitors/{RECORDING_ID}")
+    assert recording.json["data"]["transcript"] == "Good morning"
+    assert recording.headers["X-Mirror-Complete"] == "true"
+    assert app.get(f"/users/{USER_ID}").json["data"] == USER_SETTINGS
+    changed = app.get(f"/users/{other['id']}")
+    assert changed.json["data"] == other
+    assert changed.headers["X-Mirror-Complete"] == "false"
+
+
+def test_every_item_of_an_older_version_is_read_by_the_next_sync(
+    app: TestApp, tmp_path: Path, users: PlatformCollection
+) -> None:
+    sync(app, "users")
+    app.product.stop()
+    make_older(tmp_path, ("users", {**USER_SETTINGS, "ring_time": "10"}))
+    app.restart()
+    sync(app, "users")
+    app.platform.fail()
+    assert app.get(f"/users/{USER_ID}").json["data"] == USER_SETTINGS
