@@ -25,7 +25,7 @@ CREATE TABLE IF NOT EXISTS _item_forms (
     table_name TEXT NOT NULL, key ANY NOT NULL, adds_fields INTEGER, read_at TEXT NOT NULL,
     PRIMARY KEY (table_name, key)
 ) STRICT, WITHOUT ROWID;
--- serves is_unread
+-- serves is_unread and find_oldest_read
 CREATE INDEX IF NOT EXISTS _item_forms_adding ON _item_forms (table_name) WHERE adds_fields = 1;
 """
 """SQL script of the table.
@@ -45,7 +45,9 @@ def is_unread(connection: sqlite3.Connection, resource: Resource, record: Stored
     if record.item_adds_fields or resource.has_item_only_fields:
         return True
     row = connection.execute(
-        "SELECT 1 FROM _item_forms WHERE table_name = ? AND adds_fields = 1 LIMIT 1", (resource.table,)
+        "SELECT 1 FROM _item_forms INDEXED BY _item_forms_adding WHERE table_name = ? AND adds_fields = 1"
+        " LIMIT 1",
+        (resource.table,),
     ).fetchone()
     return row is not None
 
@@ -53,7 +55,9 @@ def is_unread(connection: sqlite3.Connection, resource: Resource, record: Stored
 def find_oldest_read(connection: sqlite3.Connection, resource: Resource) -> str | None:
     """Return the oldest read of an item form that adds fields (UTC text), or None."""
     row = connection.execute(
-        "SELECT min(read_at) FROM _item_forms WHERE table_name = ? AND adds_fields = 1", (resource.table,)
+        "SELECT min(read_at) FROM _item_forms INDEXED BY _item_forms_adding"
+        " WHERE table_name = ? AND adds_fields = 1",
+        (resource.table,),
     ).fetchone()
     return None if row is None else row[0]
 

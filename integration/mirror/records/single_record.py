@@ -47,7 +47,8 @@ def find_record(
     row = connection.execute(
         f"SELECT _doc, _item, _last_seen, _missing_since, forms.read_at AS item_read_at, forms.adds_fields"
         f" FROM {table} LEFT JOIN _item_forms AS forms"
-        f" ON forms.table_name = ? AND forms.key = {table}.{key_column}"
+        # The plus removes the column's affinity, without which the primary key of `forms` cannot be used.
+        f" ON forms.table_name = ? AND forms.key = +{table}.{key_column}"
         f' WHERE {table}."{field_name}" IN (?, ?)'
         f" ORDER BY _missing_since IS NOT NULL, {table}.{key_column} LIMIT 1",
         (resource.table, key, str(key)),

@@ -145,7 +145,7 @@ def list_keys(
     rows = connection.execute(
         f'SELECT "{resource.key}" FROM "{resource.table}" WHERE _missing_since IS NULL AND (NOT ? OR ('
         "_item IS NULL AND NOT EXISTS (SELECT 1 FROM _item_forms AS forms WHERE forms.table_name = ?"
-        f' AND forms.key = "{resource.table}"."{resource.key}" AND forms.adds_fields = 0)))'
+        f' AND forms.key = +"{resource.table}"."{resource.key}" AND forms.adds_fields = 0)))'
         f' ORDER BY "{resource.key}"',
         (without_item, resource.table),
     )
