@@ -30,6 +30,7 @@ from integration.core.errors import FilterError, PlatformError, QueryError, Stor
 from integration.facade import files, live_calls, pass_through, read_through_cache, reads, writes
 from integration.facade.exposure import EXPOSURE, UNDOCUMENTED_METHODS, Exposure
 from integration.facade.login import forward_public, logout, revoke_deleted_token
+from integration.facade.not_found_cache import NotFoundCache
 from integration.facade.reference import Reference
 from integration.facade.request import FacadeRequest, FetchFile, check_rights
 from integration.mirror.calls import live_table
@@ -119,6 +120,7 @@ class Facade:
         self._context = context
         self._fetch_file = fetch_file
         self._page_cache = PageCache()
+        self._not_found_cache = NotFoundCache()
         self.authenticator = context.authenticator
 
     def respond(self, rest: str = "") -> Response:
@@ -200,6 +202,7 @@ class Facade:
             parameters,
             self._fetch_file,
             self._page_cache,
+            self._not_found_cache,
         )
 
     def _dispatch(self, facade_request: FacadeRequest) -> Response:

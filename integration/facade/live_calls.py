@@ -5,13 +5,20 @@ List and record come from table `calls`, which polls and webhooks keep, and have
 
 from __future__ import annotations
 
+import contextlib
+
 from flask import Response
 
 from integration.catalogue.shapes import Resource
 from integration.core.api_responses import ApiError, build_response
 from integration.core.ids import MAX_ID
 from integration.facade import pass_through
-from integration.facade.reads import QUERY_TIMEOUT_SECONDS, build_mirror_headers, wrap_record
+from integration.facade.reads import (
+    QUERY_TIMEOUT_SECONDS,
+    build_mirror_headers,
+    read_new_record,
+    wrap_record,
+)
 from integration.facade.request import FacadeRequest
 from integration.mirror.calls import live_table
 from integration.mirror.records import single_record
@@ -37,12 +44,11 @@ def read_live_call(request: FacadeRequest, resource: Resource) -> Response:
         has_ended = live_table.has_ended(connection, key)
     if stored_record is None and has_ended:
         raise not_found_error
-    if stored_record is None or not state.can_serve_reads:
-        try:
+    if stored_record is None:
+        return read_new_record(request, resource, key, not_found_error)
+    if not state.can_serve_reads:
+        with contextlib.suppress(ApiError):
             return pass_through.read_through(request, resource)
-        except ApiError:
-            if stored_record is None:
-                raise
     text = stored_record.doc.encode()
     body = wrap_record(mask_json(text) if request.caller.is_local else text)
     return build_response(body, headers=build_mirror_headers(state))

@@ -81,5 +81,6 @@ def _respond_cached(request: FacadeRequest, cached: response_cache.CachedRespons
         if request.caller.is_local and "json" in cached.content_type.lower()
         else cached.body
     )
-    headers = {"X-Mirror-Age": str(max(0, int(_compute_age(cached)))), "X-Mirror-Complete": "true"}
+    # One response is no complete copy: the platform may have more by now.
+    headers = {"X-Mirror-Age": str(max(0, int(_compute_age(cached)))), "X-Mirror-Complete": "false"}
     return build_response(body, content_type=cached.content_type, headers=headers)

@@ -17,10 +17,10 @@ from integration.core.ids import MAX_ID
 from integration.core.json_records import find_item
 from integration.facade import includes, pass_through
 from integration.facade.request import FacadeRequest
-from integration.mirror.query import query
+from integration.mirror.query import browse, query
 from integration.mirror.query.filters import Condition
 from integration.mirror.query.query import Query
-from integration.mirror.records import schema_drift, single_record
+from integration.mirror.records import item_forms, schema_drift, single_record
 from integration.mirror.records.masking import mask_json
 from integration.mirror.records.single_record import StoredRecord
 from integration.mirror.sync_state.collection_state import State, get_state
@@ -80,7 +80,8 @@ def read_dictionary(request: FacadeRequest, resource: Resource) -> Response | No
 def read_record(request: FacadeRequest, resource: Resource) -> Response:
     """Respond with one record: `{data, links}`.
 
-    A record unknown in a complete collection is 404.
+    A record unknown in a complete collection is 404, unless its key is above all stored keys. A record whose
+    own path can return more than the mirror has is read through.
     """
     if resource.table == "me":
         return read_me(request, resource)
@@ -90,20 +91,52 @@ def read_record(request: FacadeRequest, resource: Resource) -> Response:
     with request.context.mirror_db.read(seconds=QUERY_TIMEOUT_SECONDS) as connection:
         state = get_state(connection, resource.collection)
         stored_record = single_record.find_record(connection, resource, key, key_field=key_field)
+        is_item_unread = stored_record is not None and item_forms.is_unread(
+            connection, resource, stored_record
+        )
+        can_be_new = stored_record is None and single_record.is_above_highest(connection, resource, key)
     has_include = any(relation.is_includable for relation in resource.relations) and "include" in request.args
-    has_all_fields = stored_record is not None and (
-        stored_record.item is not None or not resource.has_item_only_fields
-    )
-    if stored_record is not None and has_all_fields and not stored_record.is_missing and not has_include:
+    if stored_record is not None and not is_item_unread and not stored_record.is_missing and not has_include:
         return _build_record_response(request, resource, stored_record, state, key)
+    not_found_error = ApiError(404, f"There is no {resource.title} {key}.")
     if state.is_complete and (stored_record is None or stored_record.is_missing):
-        raise ApiError(404, f"There is no {resource.title} {key}.")
+        if can_be_new:
+            return read_new_record(request, resource, key, not_found_error)
+        raise not_found_error
     try:
         response = pass_through.read_through(request, resource)
     except ApiError:
         if stored_record is None or stored_record.is_missing:
             raise
-        return _build_record_response(request, resource, stored_record, state, key)
+        is_partial = is_item_unread or has_include
+        return _build_record_response(request, resource, stored_record, state, key, is_partial=is_partial)
+    check_user_scope(request, resource, key)
+    return response
+
+
+def read_new_record(
+    request: FacadeRequest, resource: Resource, key: int | str, not_found_error: ApiError
+) -> Response:
+    """Read a record through that may be younger than the last sync of its complete collection.
+
+    Raises `not_found_error` for a 404 of the platform, which is cached, and ApiError 502 or 504 without a
+    response.
+    """
+    cache = request.not_found_cache
+    client = None if request.caller.credentials is None else request.caller.name
+    cache_key = (f"/{resource.collection}/{key}", client)
+    with cache.one_at_a_time(cache_key):
+        if cache.is_missing(cache_key):
+            raise not_found_error
+        with request.context.mirror_db.read(seconds=QUERY_TIMEOUT_SECONDS) as connection:
+            state = get_state(connection, resource.collection)
+            stored_record = single_record.find_record(connection, resource, key)
+        if stored_record is not None and "include" not in request.args:
+            return _build_record_response(request, resource, stored_record, state, key)
+        response = pass_through.read_through(request, resource)
+        if response.status_code == 404:
+            cache.add(cache_key)
+            raise not_found_error
     check_user_scope(request, resource, key)
     return response
 
@@ -118,14 +151,16 @@ def read_me(request: FacadeRequest, resource: Resource) -> Response:
     if request.caller.visibility.user_scope is not None:
         raise ApiError(403, "This key sees only its own user's records.")
     with request.context.mirror_db.read() as connection:
-        texts = Query(resource, limit=1).fetch_texts(connection)
+        row = browse.find_single_record(connection, resource)
         state = get_state(connection, resource.collection)
-    if texts and not request.requires_fresh:
-        return build_response(wrap_record(_strip_sip_fields(texts[0])), headers=build_mirror_headers(state))
+    if row is not None and not request.requires_fresh:
+        headers = build_mirror_headers(replace(state, last_success_at=row["_last_seen"]))
+        return build_response(wrap_record(_strip_sip_fields(row["_doc"].encode())), headers=headers)
+    requested_at = clock.utc_text()
     platform_response = pass_through.fetch(request)
     if platform_response.status != 200:
         return pass_through.relay_response(request, platform_response)
-    pass_through.store_in_mirror(request, resource, platform_response.body, clock.utc_text())
+    pass_through.store_in_mirror(request, resource, platform_response.body, requested_at)
     record = find_item(platform_response.body)
     if record is None:
         raise ApiError(502, "The platform returned an invalid response to GET /me. Try again later.")
@@ -160,19 +195,41 @@ def _build_page(
     needs_masking = request.caller.is_local and (
         parsed_query.include or schema_drift.may_contain_secrets(connection, parsed_query.resource)
     )
+    is_partial = False
     if not parsed_query.include and not needs_masking:
         data = request.page_cache.fetch_joined(connection, parsed_query)
     else:
-        texts: list[bytes] | None = request.page_cache.fetch_texts(connection, parsed_query)
+        texts = request.page_cache.fetch_texts(connection, parsed_query)
         if parsed_query.include:
-            texts = includes.include_relations(
-                connection, parsed_query, texts or [], allow_partial=allow_partial
-            )
-            if texts is None:
+            included = includes.include_relations(connection, parsed_query, texts, allow_partial=False)
+            if included is None and not allow_partial:
                 return None
-        data = b",".join(map(mask_json, texts or []) if needs_masking else texts or [])
+            if included is None:
+                is_partial = True
+                included = includes.include_relations(connection, parsed_query, texts, allow_partial=True)
+            texts = included or []
+            state = _merge_related_states(connection, parsed_query, state)
+        data = b",".join(map(mask_json, texts) if needs_masking else texts)
     body = b'{"data":[%b],"total":%d}' % (data, request.page_cache.count_matches(connection, parsed_query))
-    return build_response(body, headers=build_mirror_headers(state))
+    return build_response(body, headers=build_mirror_headers(state, is_partial=is_partial))
+
+
+def _merge_related_states(connection: sqlite3.Connection, parsed_query: Query, state: State) -> State:
+    """Return the state of a page with included records: the oldest read, complete if all collections are.
+
+    The members of a relation can come from item forms, which syncs of the list do not renew.
+    """
+    for relation in parsed_query.resource.relations:
+        if relation.is_includable and relation.name in parsed_query.include:
+            related = get_state(connection, relation.target_collection)
+            item_read_at = item_forms.find_oldest_read(connection, parsed_query.resource)
+            read_times = (state.last_success_at, related.last_success_at, item_read_at)
+            state = replace(
+                state,
+                complete_at=state.complete_at and related.complete_at,
+                last_success_at=min(filter(None, read_times), default=None),
+            )
+    return state
 
 
 def _build_record_response(
@@ -181,19 +238,23 @@ def _build_record_response(
     stored_record: StoredRecord,
     state: State,
     key: int | str,
+    *,
+    is_partial: bool = False,
 ) -> Response:
+    """Respond with a mirrored record; `is_partial`: the platform's response has more than the mirror."""
     check_user_scope(request, resource, key)
     text = (stored_record.item or stored_record.doc).encode()
     if request.caller.is_local:
         text = mask_json(text)
-    read_at = (
-        max(stored_record.last_seen, state.last_success_at or "")
-        if state.is_complete
-        else stored_record.last_seen
-    )
-    return build_response(
-        wrap_record(text), headers=build_mirror_headers(replace(state, last_success_at=read_at))
-    )
+    if stored_record.item is not None:
+        # Syncs of the list do not renew the fields that only the record's own path returns.
+        read_at = stored_record.item_read_at or stored_record.last_seen
+    elif state.is_complete:
+        read_at = max(stored_record.last_seen, state.last_success_at or "")
+    else:
+        read_at = stored_record.last_seen
+    shown_state = replace(state, last_success_at=read_at)
+    return build_response(wrap_record(text), headers=build_mirror_headers(shown_state, is_partial=is_partial))
 
 
 def check_user_scope(request: FacadeRequest, resource: Resource, key: int | str) -> None:
@@ -220,9 +281,12 @@ def _parse_key(request: FacadeRequest, resource: Resource) -> tuple[str | None, 
     return None, value
 
 
-def build_mirror_headers(state: State) -> Mapping[str, str]:
-    """Return the headers X-Mirror-Complete and X-Mirror-Age (seconds)."""
-    headers = {"X-Mirror-Complete": "true" if state.is_current else "false"}
+def build_mirror_headers(state: State, *, is_partial: bool = False) -> Mapping[str, str]:
+    """Return the headers X-Mirror-Complete and X-Mirror-Age (seconds).
+
+    `is_partial`: the mirror lacks fields of the response.
+    """
+    headers = {"X-Mirror-Complete": "true" if state.is_current and not is_partial else "false"}
     moment = clock.parse_utc(state.updated_at)
     if moment is not None:
         headers["X-Mirror-Age"] = str(max(0, int((clock.now() - moment).total_seconds())))

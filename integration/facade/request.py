@@ -17,6 +17,7 @@ from integration.catalogue.shapes import Operation
 from integration.context import AppContext
 from integration.core.api_responses import ApiError
 from integration.core.errors import QueryError
+from integration.facade.not_found_cache import NotFoundCache
 from integration.mirror.query.page_cache import PageCache
 from integration.mirror.sync_state.media_files import MediaKind
 from integration.platform_api.paging import encode_path
@@ -45,6 +46,7 @@ class FacadeRequest:
     path_parameters: dict[str, str]
     fetch_file: FetchFile | None
     page_cache: PageCache
+    not_found_cache: NotFoundCache
 
     @property
     def args(self) -> MultiDict[str, str]:

@@ -21,6 +21,7 @@ from integration.mirror.query import query
 from integration.mirror.records import (
     collection_versions,
     indexes,
+    item_forms,
     missing_records,
     promoted_fields,
     response_cache,
@@ -62,6 +63,7 @@ INTERNAL_TABLES = (
     lookup_queue.TABLES,
     media_files.TABLES,
     collection_state.TABLES,
+    item_forms.TABLES,
     missing_records.TABLES,
     completeness.TABLES,
     schema_drift.TABLES,
@@ -80,6 +82,7 @@ INTERNAL_TABLES = (
 MIGRATIONS: Mapping[str, Step] = {
     "walks tell more": collection_state.add_columns,
     "triggers of calls without conflict clauses": call_schema.drop_triggers,
+    "item forms that add fields": item_forms.remove_outdated_items,
 }
 """Migration steps by name, in order.
 

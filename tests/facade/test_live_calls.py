@@ -213,6 +213,20 @@ def test_a_new_call_is_requested_once_and_then_listed(app: TestApp, facade: Live
     assert app.platform.count(PATH) == 1
 
 
+def test_an_unknown_call_is_requested_once_in_five_seconds(
+    app: TestApp, facade: LiveCallClient, movable_clock: Clock
+) -> None:
+    app.context.sync_jobs.poll()
+    app.platform.respond(PATH, {"message": "Not found", "errors": []}, 404)
+    assert [facade.get(PATH).status_code for _ in range(3)] == [404, 404, 404]
+    assert app.platform.count(PATH) == 1
+    app.event("call.ringing", LEG, "2026-09-02 08:45:50")
+    assert facade.read_both() is not None, "an event is newer than the cached 404"
+    movable_clock.advance(6)
+    assert facade.get(f"/calls/{LEG + 1}").status_code == 404
+    assert app.platform.count(f"/calls/{LEG + 1}") == 1
+
+
 def test_a_call_that_ends_while_its_record_is_in_transit_is_not_listed(
     app: TestApp, facade: LiveCallClient, movable_clock: Clock
 ) -> None:

@@ -27,7 +27,7 @@ from integration.dashboard.site import layout
 from integration.mirror.query import browse
 from integration.mirror.query.filters import Condition
 from integration.mirror.query.query import Query
-from integration.mirror.records import dictionaries
+from integration.mirror.records import dictionaries, single_record
 from integration.mirror.records.masking import mask_json
 
 
@@ -67,6 +67,7 @@ def show_record(visibility: Visibility, section: Section, key_text: str | None) 
         field_groups = _group_fields(resource, values, formatter)
         key = browse.get_row_key(resource, row)
         related_groups = list_related(connection, visibility, section, key, values)
+        own_path = _describe_own_path(connection, resource, key) if resource.item else None
     return make_response(
         layout.render_page(
             "account",
@@ -83,7 +84,7 @@ def show_record(visibility: Visibility, section: Section, key_text: str | None) 
             related=related_groups,
             raw=_raw_texts(row, include_item_fields) if visibility.can_see_raw else [],
             row=row,
-            has_item=row["_item"] is not None,
+            own_path=own_path,
             history=section.collection in HISTORY,
             edit=_edit_url(visibility, section, key) if not row["_missing_since"] else None,
         )
@@ -161,6 +162,18 @@ def _group_fields(
             )
         field_groups.append((heading, record_fields))
     return field_groups
+
+
+def _describe_own_path(connection: sqlite3.Connection, resource: Resource, key: int | str) -> str | None:
+    """Return what the fields on the page come from: the list or the record's own path. None without a key."""
+    record = single_record.find_record(connection, resource, key) if resource.key is not None else None
+    if record is None:
+        return None
+    if record.item is not None:
+        return "read from the record's own path"
+    if record.item_adds_fields is False:
+        return "from the list; the record's own path has no other fields"
+    return "from the list; its own path was not read"
 
 
 def _call_url(resource: Resource, values: Mapping[str, Any]) -> str | None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from integration.catalogue.shapes import Resource
 from integration.core.ids import id_list
-from integration.mirror.records.rows import Key
+from integration.mirror.records.rows import Key, get_key_type
 from integration.sqlite.transaction import Transaction
 
 
@@ -18,14 +18,18 @@ from integration.sqlite.transaction import Transaction
 class StoredRecord:
     """A mirrored record.
 
-    `doc`: as its collection lists it. `item`: as its own path returns it (None until read). `last_seen`: UTC
-    text. `is_missing`: the record is no longer on the platform.
+    `doc`: as its collection lists it. `item`: as its own path returns it, if that adds fields (None until
+    read). `last_seen`: UTC text. `is_missing`: the record is no longer on the platform. `item_read_at`: last
+    read of its own path (UTC text; None if never read). `item_adds_fields`: whether that read added fields;
+    None if not known.
     """
 
     doc: str
     item: str | None
     last_seen: str
     is_missing: bool
+    item_read_at: str | None
+    item_adds_fields: bool | None
 
 
 def find_record(
@@ -39,15 +43,26 @@ def find_record(
     field_name = key_field or resource.key
     if field_name is None or resource.field(field_name) is None:
         raise ValueError(f"{resource.name} has no field {field_name!r}")
+    table, key_column = f'"{resource.table}"', f'"{resource.key or field_name}"'
     row = connection.execute(
-        f'SELECT _doc, _item, _last_seen, _missing_since FROM "{resource.table}"'
-        f' WHERE "{field_name}" IN (?, ?)'
-        f' ORDER BY _missing_since IS NOT NULL, "{resource.key or field_name}" LIMIT 1',
-        (key, str(key)),
+        f"SELECT _doc, _item, _last_seen, _missing_since, forms.read_at AS item_read_at, forms.adds_fields"
+        f" FROM {table} LEFT JOIN _item_forms AS forms"
+        # The plus removes the column's affinity, without which the primary key of `forms` cannot be used.
+        f" ON forms.table_name = ? AND forms.key = +{table}.{key_column}"
+        f' WHERE {table}."{field_name}" IN (?, ?)'
+        f" ORDER BY _missing_since IS NOT NULL, {table}.{key_column} LIMIT 1",
+        (resource.table, key, str(key)),
     ).fetchone()
     if row is None:
         return None
-    return StoredRecord(row["_doc"], row["_item"], row["_last_seen"], row["_missing_since"] is not None)
+    return StoredRecord(
+        row["_doc"],
+        row["_item"],
+        row["_last_seen"],
+        row["_missing_since"] is not None,
+        row["item_read_at"],
+        None if row["adds_fields"] is None else bool(row["adds_fields"]),
+    )
 
 
 def fetch_by_key(
@@ -65,6 +80,17 @@ def fetch_by_key(
 def is_empty(connection: sqlite3.Connection, resource: Resource) -> bool:
     """Return whether the table of `resource` has no rows, missing ones included."""
     return connection.execute(f'SELECT 1 FROM "{resource.table}" LIMIT 1').fetchone() is None
+
+
+def is_above_highest(connection: sqlite3.Connection, resource: Resource, key: Key) -> bool:
+    """Return whether `key` is an integer above all stored keys, those of missing records included.
+
+    The collection may have grown since its last sync. False for collections with text keys.
+    """
+    if resource.key is None or get_key_type(resource) != "INTEGER" or not isinstance(key, int):
+        return False
+    row = connection.execute(f'SELECT max("{resource.key}") FROM "{resource.table}"').fetchone()
+    return row[0] is None or key > row[0]
 
 
 def find_newest(connection: sqlite3.Connection, resource: Resource) -> dict[str, Any] | None:

@@ -16,7 +16,7 @@ from typing import Any
 from integration.catalogue.shapes import Resource
 from integration.core.ids import MAX_ID, as_id, id_list, parse_id
 from integration.core.json_records import JsonRecord, read_record, serialize_values, to_column_value
-from integration.mirror.records import collection_versions, promoted_fields
+from integration.mirror.records import collection_versions, item_forms, promoted_fields
 from integration.mirror.records.rows import Key, Source, UpsertResult, get_key_type, quote_identifier
 from integration.sqlite.transaction import Transaction
 
@@ -95,9 +95,10 @@ def replace_all(
 def store_item(
     tx: Transaction, resource: Resource, record: JsonRecord, *, source: Source, requested_at: str
 ) -> None:
-    """Store the form that the record's own path returns, in `_item`.
+    """Store the form that the record's own path returns.
 
-    A record without a row is inserted first, with the same form in `_doc`.
+    Without additional fields it is the list form and is stored as such; otherwise it is stored in `_item`.
+    The newer read wins. A record without a row is inserted in both forms.
     """
     record = remove_sip_credentials(resource, record)
     gate = tx.gates.get(resource.table)
@@ -107,25 +108,43 @@ def store_item(
     if key is None:
         _store_flagged(tx, resource, record, requested_at)
         return
-    stored_row = tx.execute(
-        f"SELECT 1 FROM {quote_identifier(resource.table)} WHERE {quote_identifier(resource.key or '')} = ?",
+    row = tx.execute(
+        f"SELECT _doc, _last_seen, _missing_since, _source FROM {quote_identifier(resource.table)}"
+        f" WHERE {quote_identifier(resource.key or '')} = ?",
         (key,),
     ).fetchone()
-    if stored_row is None:
-        upsert(tx, resource, [record], source=source, requested_at=requested_at)
-    tx.execute(
-        f"UPDATE {quote_identifier(resource.table)} SET _item = ?"
-        f" WHERE {quote_identifier(resource.key or '')} = ?",
-        (record.text, key),
+    list_form, adds_fields = record, None
+    if row is None:
+        list_form = item_forms.derive_list_form(tx, resource, record)
+        adds_fields = True if list_form is not record else None
+    else:
+        item_read_at = item_forms.find_read_time(tx, resource, key) or ""
+        if _is_outdated(requested_at, max(row["_last_seen"], item_read_at), row["_missing_since"]):
+            return
+        stored_form = read_record(row["_doc"])
+        if row["_source"] == "webhook":
+            # A webhook has fewer fields than the list, so the record is nearer to the list form.
+            values = {**stored_form.values, **record.values}
+            list_form = JsonRecord(serialize_values(values), values)
+        elif adds_fields := not record.values.keys() <= stored_form.values.keys():
+            list_form = JsonRecord(row["_doc"], stored_form.values)
+        else:
+            list_form = item_forms.fit_to_list(row["_doc"], record)
+    if row is None or row["_missing_since"] is not None or not adds_fields:
+        upsert(tx, resource, [list_form], source=source, requested_at=requested_at)
+    item_forms.store(
+        tx, resource, key, _to_storable_text(record.text), adds_fields=adds_fields, read_at=requested_at
     )
 
 
 def delete_rows(tx: Transaction, resource: Resource, keys: Iterable[Key]) -> None:
     """Delete rows: ended live calls, and records deleted on the platform."""
+    parameters = [(key,) for key in keys]
     tx.executemany(
         f"DELETE FROM {quote_identifier(resource.table)} WHERE {quote_identifier(resource.key or '')} = ?",
-        [(key,) for key in keys],
+        parameters,
     )
+    item_forms.delete(tx, resource, [key for (key,) in parameters])
 
 
 def get_usable_key(resource: Resource, record: JsonRecord) -> Key | None:
@@ -192,7 +211,7 @@ def _upsert_chunk(
     unchanged_keys: list[Key] = []
     for key, record in records_by_key.items():
         stored_row = stored_rows.get(key)
-        if stored_row is not None and (stored_row[1] > requested_at or (stored_row[2] or "") >= requested_at):
+        if stored_row is not None and _is_outdated(requested_at, stored_row[1], stored_row[2]):
             result.outdated += 1
         elif stored_row is not None and stored_row[0] == record.text and stored_row[2] is None:
             unchanged_keys.append(key)
@@ -214,6 +233,8 @@ def _upsert_chunk(
             promoted_columns,
         )
     if changed_records:
+        if source in ("sync", "read"):
+            item_forms.compare_with_list(tx, resource, changed_records)
         _write_rows(
             tx,
             _build_upsert_sql(resource, promoted_columns),
@@ -229,6 +250,11 @@ def _upsert_chunk(
             f"WHERE {quote_identifier(resource.key or '')} IN (SELECT value FROM json_each(?))",
             (requested_at, id_list(unchanged_keys)),
         )
+
+
+def _is_outdated(requested_at: str, last_seen: str, missing_since: str | None) -> bool:
+    """Return whether the stored row is newer than a record requested at `requested_at`."""
+    return last_seen > requested_at or (missing_since or "") >= requested_at
 
 
 def _fetch_stored_rows(
@@ -325,7 +351,9 @@ def _build_upsert_sql(resource: Resource, promoted_columns: Sequence[str]) -> st
     return (
         f"{_build_insert_sql(resource, promoted_columns)} "
         f"ON CONFLICT ({quote_identifier(resource.key or '')}) "
-        f"DO UPDATE SET {assignments}, _missing_since = NULL"
+        f"DO UPDATE SET {assignments}, _missing_since = NULL,"
+        # The item form belongs to the list form; it is read again when that has changed.
+        " _item = CASE WHEN _doc = excluded._doc THEN _item END"
     )
 
 

@@ -163,12 +163,15 @@ def list_keys(
 ) -> Sequence[int | str]:
     """Return the keys of present records, ascending.
 
-    `without_item`: only keys of records that were never read by their own path.
+    `without_item`: only keys of records whose own path must be read: since their list form changed it was
+    not read, or it was never read.
     """
     rows = connection.execute(
-        f'SELECT "{resource.key}" FROM "{resource.table}" WHERE _missing_since IS NULL '
-        f'AND (NOT ? OR _item IS NULL) ORDER BY "{resource.key}"',
-        (without_item,),
+        f'SELECT "{resource.key}" FROM "{resource.table}" WHERE _missing_since IS NULL AND (NOT ? OR ('
+        "_item IS NULL AND NOT EXISTS (SELECT 1 FROM _item_forms AS forms WHERE forms.table_name = ?"
+        f' AND forms.key = +"{resource.table}"."{resource.key}" AND forms.adds_fields = 0)))'
+        f' ORDER BY "{resource.key}"',
+        (without_item, resource.table),
     )
     return [row[0] for row in rows]
 

@@ -24,9 +24,10 @@ from integration.core.ids import parse_id
 from integration.core.json_records import JsonRecord, find_item, read_page
 from integration.core.timestamps import parse_seconds
 from integration.mirror.calls import live_table
-from integration.mirror.records import single_record, write_results
+from integration.mirror.records import item_forms, single_record, write_results
 from integration.mirror.records.masking import mask_json
-from integration.mirror.records.upsert import delete_rows, get_usable_key, upsert
+from integration.mirror.records.rows import Key
+from integration.mirror.records.upsert import delete_rows, get_usable_key, store_item, upsert
 from integration.mirror.sync_state import collection_state, pending_deletions
 from integration.outbound.exchange import PlatformResponse
 from integration.platform_api.budget import INTERACTIVE
@@ -44,6 +45,9 @@ WRITE_TIMEOUT_SECONDS = 60.0
 
 Click-to-call takes 15 s, and /leadcalls may delay its response for a minute.
 """
+
+MAX_ITEMS_READ = 10
+"""Records of one bulk PATCH that are read by their own paths before its response is sent."""
 
 _JSON = "application/json"
 _SECRET_PATH = "/apitokens"
@@ -348,9 +352,10 @@ def _record_deletion(
 def _refresh_records(
     context: AppContext, request: WriteRequest, resource: Resource, keys: Sequence[int], requested_at: str
 ) -> None:
-    """Read the records that a bulk PATCH changed.
+    """Read the records that a bulk PATCH changed, because its response contains no records.
 
-    Its response contains no records.
+    Records whose own path adds fields are read by it too, at most MAX_ITEMS_READ: the client waits. The next
+    sync reads the others.
     """
     condition = [{"property": resource.key, "operator": "in", "value": list(keys)}]
     response = context.platform.get(
@@ -360,9 +365,20 @@ def _refresh_records(
         credentials=request.credentials,
     )
     records = read_page(response.body).records
-    context.mirror_db.write(
-        lambda tx: upsert(tx, resource, records, source="write", requested_at=requested_at)
-    )
+
+    def store(tx: Transaction) -> list[Key]:
+        upsert(tx, resource, records, source="write", requested_at=requested_at)
+        item_forms.clear(tx, resource, keys)
+        return item_forms.list_adding_keys(tx, resource, keys)
+
+    for key in context.mirror_db.write(store)[:MAX_ITEMS_READ]:
+        item_requested_at = clock.utc_text()
+        record = context.platform.item(f"/{resource.collection}/{key}", priority=INTERACTIVE, tries=1)
+        context.mirror_db.write(
+            lambda tx, record=record, at=item_requested_at: store_item(  # type: ignore[misc]
+                tx, resource, record, source="write", requested_at=at
+            )
+        )
 
 
 def _parse_ids(body: bytes | None) -> list[int]:

@@ -1,0 +1,55 @@
+"""Cache of records that the platform does not have. One cache per application."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from integration.core import clock
+
+CACHE_SECONDS = 5.0
+"""Seconds for which a 404 of the platform is valid, unless a sync or a write stores the record."""
+MAX_ENTRIES = 10_000
+"""Number of newest 404 responses that are cached."""
+
+CacheKey = tuple[str, str | None]
+"""Path of the record, and the client for platform credentials (None for local keys)."""
+
+
+class NotFoundCache:
+    """404 responses of the platform, by path and client. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._expiry_times: OrderedDict[CacheKey, float] = OrderedDict()
+        self._key_locks: dict[CacheKey, tuple[threading.Lock, int]] = {}
+
+    def is_missing(self, key: CacheKey) -> bool:
+        """Return whether the platform had no such record within CACHE_SECONDS."""
+        with self._lock:
+            return self._expiry_times.get(key, 0.0) > clock.monotonic()
+
+    def add(self, key: CacheKey) -> None:
+        """Store that the platform has no such record."""
+        with self._lock:
+            self._expiry_times[key] = clock.monotonic() + CACHE_SECONDS
+            self._expiry_times.move_to_end(key)
+            while len(self._expiry_times) > MAX_ENTRIES:
+                self._expiry_times.popitem(last=False)
+
+    @contextmanager
+    def one_at_a_time(self, key: CacheKey) -> Iterator[None]:
+        """Wait for other requests of the same record, so that the platform receives one request."""
+        with self._lock:
+            key_lock, user_count = self._key_locks.get(key, (threading.Lock(), 0))
+            self._key_locks[key] = (key_lock, user_count + 1)
+        try:
+            with key_lock:
+                yield
+        finally:
+            with self._lock:
+                key_lock, user_count = self._key_locks.pop(key)
+                if user_count > 1:
+                    self._key_locks[key] = (key_lock, user_count - 1)

@@ -1,0 +1,215 @@
+"""Item forms: records as their own paths return them, in column `_item`.
+
+`_item` is kept only if it has fields that the list form (`_doc`) lacks, and only until the list form changes.
+Table `_item_forms` stores when the own path of a record was last read, and whether it added fields. A record
+whose own path adds nothing is therefore not read by it repeatedly.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Collection, Mapping
+
+from integration.catalogue import RESOURCES
+from integration.catalogue.shapes import Resource
+from integration.core.ids import id_list
+from integration.core.json_records import JsonRecord, read_record, serialize_values
+from integration.mirror.records import single_record
+from integration.mirror.records.rows import Key, quote_identifier
+from integration.mirror.records.single_record import StoredRecord
+from integration.sqlite.schema import Schema, execute_script, read_columns
+from integration.sqlite.transaction import Transaction
+
+TABLES = """
+CREATE TABLE IF NOT EXISTS _item_forms (
+    table_name TEXT NOT NULL, key ANY NOT NULL, adds_fields INTEGER, read_at TEXT NOT NULL,
+    PRIMARY KEY (table_name, key)
+) STRICT, WITHOUT ROWID;
+-- serves is_unread and find_oldest_read
+CREATE INDEX IF NOT EXISTS _item_forms_adding ON _item_forms (table_name) WHERE adds_fields = 1;
+"""
+"""SQL script of the table.
+
+`adds_fields`: 1 if the own path returned fields that the list lacks, 0 if not, NULL if the list form was not
+read yet. `read_at`: start of the last request of the own path (UTC text).
+"""
+
+
+def is_unread(connection: sqlite3.Connection, resource: Resource, record: StoredRecord) -> bool:
+    """Return whether the record's own path can return fields that the mirror lacks.
+
+    A record that was never read by its own path is judged by the catalogue and by other records.
+    """
+    if record.item is not None or record.item_adds_fields is False:
+        return False
+    if record.item_adds_fields or resource.has_item_only_fields:
+        return True
+    row = connection.execute(
+        "SELECT 1 FROM _item_forms INDEXED BY _item_forms_adding WHERE table_name = ? AND adds_fields = 1"
+        " LIMIT 1",
+        (resource.table,),
+    ).fetchone()
+    return row is not None
+
+
+def find_oldest_read(connection: sqlite3.Connection, resource: Resource) -> str | None:
+    """Return the oldest read of an item form that adds fields (UTC text), or None."""
+    row = connection.execute(
+        "SELECT min(read_at) FROM _item_forms INDEXED BY _item_forms_adding"
+        " WHERE table_name = ? AND adds_fields = 1",
+        (resource.table,),
+    ).fetchone()
+    return None if row is None else row[0]
+
+
+def list_adding_keys(tx: Transaction, resource: Resource, keys: Collection[Key]) -> list[Key]:
+    """Return those of `keys` whose own paths added fields to the list form."""
+    rows = tx.execute(
+        "SELECT key FROM _item_forms WHERE table_name = ? AND adds_fields = 1"
+        " AND key IN (SELECT value FROM json_each(?))",
+        (resource.table, id_list(keys)),
+    )
+    return [row[0] for row in rows]
+
+
+def find_read_time(tx: Transaction, resource: Resource, key: Key) -> str | None:
+    """Return when the record was last read by its own path (UTC text), or None."""
+    row = tx.execute(
+        "SELECT read_at FROM _item_forms WHERE table_name = ? AND key = ?", (resource.table, key)
+    ).fetchone()
+    return None if row is None else row[0]
+
+
+def store(
+    tx: Transaction, resource: Resource, key: Key, text: str, *, adds_fields: bool | None, read_at: str
+) -> None:
+    """Store the response of a record's own path.
+
+    `_item` becomes `text` if it adds fields, otherwise null.
+    """
+    tx.execute(
+        f"UPDATE {quote_identifier(resource.table)} SET _item = ?"
+        f" WHERE {quote_identifier(resource.key or '')} = ?",
+        (text if adds_fields else None, key),
+    )
+    tx.execute(
+        "INSERT INTO _item_forms VALUES (?, ?, ?, ?) ON CONFLICT (table_name, key) DO UPDATE SET"
+        " adds_fields = excluded.adds_fields, read_at = excluded.read_at",
+        (resource.table, key, adds_fields, read_at),
+    )
+
+
+def clear(tx: Transaction, resource: Resource, keys: Collection[Key]) -> None:
+    """Clear `_item` of records that a write changed, so that it is read again."""
+    tx.execute(
+        f"UPDATE {quote_identifier(resource.table)} SET _item = NULL WHERE _item IS NOT NULL"
+        f" AND {quote_identifier(resource.key or '')} IN (SELECT value FROM json_each(?))",
+        (id_list(keys),),
+    )
+
+
+def delete(tx: Transaction, resource: Resource, keys: Collection[Key]) -> None:
+    """Delete what is stored about the item forms of deleted rows."""
+    tx.execute(
+        "DELETE FROM _item_forms WHERE table_name = ? AND key IN (SELECT value FROM json_each(?))",
+        (resource.table, id_list(keys)),
+    )
+
+
+def compare_with_list(tx: Transaction, resource: Resource, list_forms: Mapping[Key, JsonRecord]) -> None:
+    """Record whether own paths add fields to new list forms.
+
+    Call this function before the rows change: the item form of a record without `_item` is its `_doc`, if the
+    list form was not read yet.
+    """
+    table, key_column = quote_identifier(resource.table), quote_identifier(resource.key or "")
+    rows = tx.execute(
+        f"SELECT forms.key AS key, coalesce(_item, _doc) AS item FROM _item_forms AS forms"
+        f" JOIN {table} ON {table}.{key_column} = forms.key"
+        " WHERE forms.table_name = ? AND forms.key IN (SELECT value FROM json_each(?))"
+        " AND (forms.adds_fields IS NULL OR _item IS NOT NULL)",
+        (resource.table, id_list(list_forms)),
+    ).fetchall()
+    tx.executemany(
+        "UPDATE _item_forms SET adds_fields = ? WHERE table_name = ? AND key = ?",
+        [
+            (_adds_fields(read_record(row["item"]), list_forms[row["key"]]), resource.table, row["key"])
+            for row in rows
+        ],
+    )
+
+
+# --- list forms ----------------------------------------------------------------------------------------
+
+
+def derive_list_form(tx: Transaction, resource: Resource, record: JsonRecord) -> JsonRecord:
+    """Return a record without a row in the form of its list.
+
+    These are the fields of the newest listed record, otherwise those that the catalogue does not restrict to
+    the own path. A resource without a second form is returned unchanged.
+    """
+    if not (resource.has_item_only_fields or any(relation.is_includable for relation in resource.relations)):
+        return record
+    newest = single_record.find_newest(tx.connection, resource)
+    item_only_fields = {field.name for field in resource.fields if field.item_only}
+    values = {
+        name: value
+        for name, value in record.values.items()
+        if (name in newest if newest is not None else name not in item_only_fields)
+    }
+    return record if len(values) == len(record.values) else JsonRecord(serialize_values(values), values)
+
+
+def fit_to_list(stored_text: str, record: JsonRecord) -> JsonRecord:
+    """Return `record` with the fields of the stored list form, in their order.
+
+    Fields that `record` lacks keep their stored values.
+    """
+    stored_values = read_record(stored_text).values
+    if list(stored_values) == list(record.values):
+        return record
+    values = {name: record.values.get(name, value) for name, value in stored_values.items()}
+    text = serialize_values(values)
+    return JsonRecord(stored_text if text == serialize_values(stored_values) else text, values)
+
+
+def _adds_fields(item_form: JsonRecord, list_form: JsonRecord) -> bool:
+    return not item_form.values.keys() <= list_form.values.keys()
+
+
+# --- migration -----------------------------------------------------------------------------------------
+
+
+def remove_outdated_items(schema: Schema) -> None:
+    """Migration step: clear `_item` where the list form has the same fields or other values.
+
+    Earlier versions kept the first response of a record's own path. Every record is then read once more.
+    """
+    execute_script(schema, TABLES)
+    columns_by_table = read_columns(schema)
+    for resource in RESOURCES:
+        if resource.key is not None and "_item" in columns_by_table.get(resource.table, ()):
+            _remove_outdated_items(schema, resource, resource.key)
+    if "_walks" in columns_by_table:
+        schema.execute("UPDATE _walks SET items_at = NULL")
+
+
+def _remove_outdated_items(schema: Schema, resource: Resource, key_name: str) -> None:
+    table, key_column = quote_identifier(resource.table), quote_identifier(key_name)
+    rows = schema.execute(
+        f"SELECT {key_column}, _doc, _item, _source, _first_seen FROM {table} WHERE _item IS NOT NULL"
+    ).fetchall()
+    for key, doc, item, source, first_seen in rows:
+        list_form, item_form = read_record(doc), read_record(item)
+        adds_fields = _adds_fields(item_form, list_form)
+        is_current = adds_fields and all(
+            item_form.values.get(name, value) == value for name, value in list_form.values.items()
+        )
+        if not is_current:
+            schema.execute(f"UPDATE {table} SET _item = NULL WHERE {key_column} = ?", (key,))
+        # A row that a sync did not write can have the item form in `_doc`.
+        is_verdict_known = adds_fields or source == "sync"
+        schema.execute(
+            "INSERT OR REPLACE INTO _item_forms VALUES (?, ?, ?, ?)",
+            (resource.table, key, adds_fields if is_verdict_known else None, first_seen),
+        )
