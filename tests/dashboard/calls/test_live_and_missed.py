@@ -174,7 +174,7 @@ def test_the_list_counts_users_whose_missed_calls_the_platform_does_not_record(a
     assert "log_missed_calls" not in text(client.get("/missed"))
     for number, is_recorded in ((1, False), (2, True)):
         user = {"id": number, "first_name": "Ann"}
-        app.put("users", user)
+        Filling(app)("users", user)
         Filling(app).item("users", {**user, "log_missed_calls": is_recorded})
     app.put("users", {"id": 3, "first_name": "Cid"})
     assert "For 1 person the platform is set not to record" in text(client.get("/missed"))
