@@ -141,7 +141,7 @@ def measure_time(work: Callable[[Path, Path], object], path: Path, out: Path) ->
 
 
 def measure_peak(work: str, path: Path, out: Path) -> float:
-    """Return the peak memory of a process that only runs `work`, in MB."""
+    """Return the MB of peak memory of a process that runs `work`."""
     code = "import sys; from tests.benchmarks.exports import measure_in_process as run; run(*sys.argv[1:])"
     done = subprocess.run(
         [sys.executable, "-c", code, work, str(path), str(out)], check=True, capture_output=True, text=True

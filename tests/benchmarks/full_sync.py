@@ -1,7 +1,7 @@
 """Benchmark of a full sync, compared with a minimal loop and dlt.
 
 The platform is tests/trials/tools/peer.py, a process that prepares the next page while the last one is
-stored, so that no contender waits for it. Each contender is a process, whose memory and CPU time are measured.
+stored, so that no contender waits for it. Memory and CPU time are those of the contender's process.
 The product's full sync includes its checks and the calls of the first page; the other calls are assembled
 afterwards and measured separately. The minimal loop uses requests, orjson and executemany, with a table of
 the same columns and indexes; the indexes are created before or after the rows. Time is measured from the

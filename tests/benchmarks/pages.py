@@ -34,9 +34,7 @@ LIMIT = 50.0
 ZONE = "Europe/London"
 FIRST_CALL = 3_000_001
 PEOPLE, NUMBERS, GROUPS, CONTACTS = 30, 12, 6, 5000
-MINIMAL_TEMPLATE = (
-    "{% for row in rows %}<tr>{% for cell in row %}<td>{{ cell }}</td>{% endfor %}</tr>{% endfor %}"
-)
+TEMPLATE = "{% for row in rows %}<tr>{% for cell in row %}<td>{{ cell }}</td>{% endfor %}</tr>{% endfor %}"
 
 Row = tuple[Any, ...]
 
