@@ -74,6 +74,8 @@ def product_before(simulator: embed.Simulator, data_dir: Path, **more: str) -> I
     }
     with running_app(data_dir, **settings) as app:
         app.product.start()
+        # The first request builds the receiver, which creates the webhook secret.
+        requests.get(f"{app.url}/healthz", timeout=30).raise_for_status()
         secret = (data_dir / "webhook-secret").read_text().strip()
         client = Client(cast(embed.Simulator, Behind(simulator, f"{app.url}/v1.2")), simulator.admin.api_key)
         requests.post(
@@ -124,7 +126,7 @@ class Held:
     def now(self) -> datetime:
         return datetime.fromtimestamp(self._now, UTC)
 
-    def stamp(self, moment: datetime | float | None = None) -> str:
+    def utc_text(self, moment: datetime | float | None = None) -> str:
         return clock.utc_text(self._now if moment is None else moment)
 
     def go_on(self, *simulators: embed.Simulator) -> None:
