@@ -99,6 +99,6 @@ def frozen_clock(movable_clock: Clock) -> Clock:
 
 @pytest.fixture
 def stopped_clock(movable_clock: Clock) -> Clock:
-    """Clock whose wall time and monotonic time move only by `advance` and `set`."""
+    """Clock whose times move only by `advance` and `set`."""
     movable_clock.stop()
     return movable_clock

@@ -265,7 +265,7 @@ class Product(Process):
 
 
 @contextmanager
-def installed(
+def run_installation(
     data_dir: Path, *options: str, base: str = "/v1.2", **settings: str
 ) -> Iterator[tuple[Simulator, Product]]:
     """Run a simulator with `options`, and the product with `settings`.

@@ -45,7 +45,7 @@ class MailServer(Controller):
 
     async def handle_RCPT(self, server: Any, session: Any, envelope: Any, address: str, options: Any) -> str:
         if self.refuse and self.refuse in address:
-            return "550 nobody here"
+            return "550 no such mailbox"
         envelope.rcpt_tos.append(address)
         return "250 OK"
 

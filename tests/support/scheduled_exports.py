@@ -50,12 +50,12 @@ class ScheduledExports(TestApp):
 
         self.mirror_db.write(work)
 
-    def count_day(self, day: str, total: int = 1, ours: int = 1, collection: str = "cdrs") -> None:
+    def count_day(self, day: str, total: int = 1, mirrored: int = 1, collection: str = "cdrs") -> None:
         """Store the record counts of a day.
 
-        `total`: on the platform. `ours`: in the mirror.
+        `total`: on the platform. `mirrored`: in the mirror.
         """
-        self.mirror_db.write(lambda tx: completeness.save_day(tx, collection, day, total, ours))
+        self.mirror_db.write(lambda tx: completeness.save_day(tx, collection, day, total, mirrored))
 
     # --- schedules ---------------------------------------------------------------------------------
 

@@ -105,7 +105,7 @@ def share_schemas() -> None:
     migrations.migrate = copied
 
 
-def leave_modules_alone() -> None:
+def freeze_modules() -> None:
     """Exclude imported modules and collected tests from garbage collection.
 
     Scanning them takes a twelfth of the time of a test run.

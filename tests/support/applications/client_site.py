@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.harness import Product, Simulator, installed, wait_for
+from tests.support.harness import Product, Simulator, run_installation, wait_for
 
 NODE = {
     "accept": "*/*",
@@ -56,7 +56,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     settings = {"facade__cors_origins": CRM, "facade__max_limit": "100000"}
     folder = tmp_path_factory.mktemp("data")
     options = ("--seed", "5", "--no-traffic", "--cdrs", "6000")
-    with installed(folder, *options, base="/v1.2/voipstudio", **settings) as (simulator, product):
+    with run_installation(folder, *options, base="/v1.2/voipstudio", **settings) as (simulator, product):
         command = product.command("key", "add", "clients", "--scope", "write")
         client_site = Site(simulator, product, command.stdout.strip())
         token = client_site.key.partition(":")[2]

@@ -98,7 +98,7 @@ def webhook(number: int) -> bytes:
     }).encode()  # fmt: skip
 
 
-def ask(path: Path, sql: str) -> list[tuple]:
+def query_database(path: Path, sql: str) -> list[tuple]:
     """Rows of a database, which is opened read-only.
 
     Its writer may be running.

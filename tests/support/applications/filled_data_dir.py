@@ -33,7 +33,7 @@ from integration.workspace.callback_items import recompute_items
 from tests.support.application import running_app
 from tests.support.harness import NOWHERE
 
-THEIRS, OTHER, OURS = "447700900123", "447700900456", "442079460002"
+THEIRS, OTHER, DDI = "447700900123", "447700900456", "442079460002"
 """Numbers of the customer that tests erase or hold, of another customer, and of the account."""
 LEG, INNER, OTHER_LEG = 4_300_000_001, 4_300_000_002, 4_300_000_900
 
@@ -86,7 +86,7 @@ class FilledDataDir:
     def hold(self, *arguments: str) -> Result:
         return self.run(hold.command, *arguments)
 
-    def bytes_with(self, *texts: str) -> dict[str, list[str]]:
+    def find_texts(self, *texts: str) -> dict[str, list[str]]:
         """Find texts in all files.
 
         Returns the texts found, by path below data_dir.
@@ -111,42 +111,42 @@ class FilledDataDir:
         call |= {"user_id": 1000002, "context": "PSTN_CALL", "charge": 0.5}
         return {
             "users": [{"id": 1000002, "first_name": "Carl", "last_name": "Clerk", "ext": "201"}],
-            "ddis": [{"id": 7, "e164": OURS, "name": "Main", "sms_enabled": True}],
+            "ddis": [{"id": 7, "e164": DDI, "name": "Main", "sms_enabled": True}],
             "contacts": [
                 {"id": 31, "first_name": "Ann", "last_name": "Example", "mobile": "07700 900123"},
                 {"id": 32, "first_name": "Bob", "last_name": "Other", "mobile": f"+{OTHER}"},
             ],
             "cdrs": [
                 {"id": 1, "calldate": at, "live_id": LEG, "src": THEIRS, "src_name": "Ann Example",
-                 "clid": f'"Ann Example" <{THEIRS[2:]}>', "dst": OURS, "info": "Ann", **call},
+                 "clid": f'"Ann Example" <{THEIRS[2:]}>', "dst": DDI, "info": "Ann", **call},
                 {"id": 2, "calldate": at, "live_id": INNER, "parent_live_id": LEG, "root_live_id": LEG,
                  "src": "201", "src_name": "Ann Example", "dst": "202", **call},
                 {"id": 3, "calldate": at, "live_id": OTHER_LEG, "src": OTHER, "src_name": "Bob Other",
-                 "dst": OURS, **call},
+                 "dst": DDI, **call},
             ],
             "monitors": [
-                {"id": 11, "timestamp": at, "live_id": LEG, "caller": f"+{THEIRS}", "called": OURS,
+                {"id": 11, "timestamp": at, "live_id": LEG, "caller": f"+{THEIRS}", "called": DDI,
                  "duration": 60, "size": 5, "summary": "Ann's order",
                  "transcript": "This is Ann Example " * 2000},
                 {"id": 12, "timestamp": at, "live_id": INNER, "caller": "201", "called": "202",
                  "duration": 60, "size": 5, "transcript": "Ann Example is on the line"},
-                {"id": 13, "timestamp": at, "live_id": OTHER_LEG, "caller": OTHER, "called": OURS,
+                {"id": 13, "timestamp": at, "live_id": OTHER_LEG, "caller": OTHER, "called": DDI,
                  "duration": 60, "size": 5, "transcript": "Bob Other speaking"},
             ],
             "voicemessages": [
-                {"id": 21, "origtime": at, "live_id": 0, "caller": f"00{THEIRS}", "dialled": OURS,
+                {"id": 21, "origtime": at, "live_id": 0, "caller": f"00{THEIRS}", "dialled": DDI,
                  "callerid": f'"Ann Example" <{THEIRS}>', "duration": 5, "transcript": "Ann Example again"},
                 {"id": 22, "origtime": at, "live_id": 0, "parent_live_id": 0, "caller": OTHER,
-                 "dialled": OURS, "duration": 5, "transcript": "Bob Other again"},
+                 "dialled": DDI, "duration": 5, "transcript": "Bob Other again"},
             ],
             "sms": [
-                {"id": 41, "created_at": at, "from": THEIRS, "to": OURS, "type": "I", "user_id": 1000002,
+                {"id": 41, "created_at": at, "from": THEIRS, "to": DDI, "type": "I", "user_id": 1000002,
                  "message": "Ann Example here, mine is 0 7700 900 123", "from_name": "Ann Example"},
-                {"id": 42, "created_at": at, "from": OTHER, "to": OURS, "type": "I", "message": "Bob Other"},
+                {"id": 42, "created_at": at, "from": OTHER, "to": DDI, "type": "I", "message": "Bob Other"},
             ],
             "faxes": [
-                {"id": 51, "created_at": at, "from": f"+{THEIRS}", "to": OURS, "pages": 1,
-                 "filename": f"fax-to-{OURS}-from-{THEIRS}-at-20260301120000.pdf"},
+                {"id": 51, "created_at": at, "from": f"+{THEIRS}", "to": DDI, "pages": 1,
+                 "filename": f"fax-to-{DDI}-from-{THEIRS}-at-20260301120000.pdf"},
             ],
             "callmeback/visitors": [{"phone": f"+{THEIRS}", "name": "Ann Example"}],
         }  # fmt: skip
@@ -160,7 +160,7 @@ class FilledDataDir:
             for event in ("call.ringing", "call.connected", "call.hangup"):
                 events.append({
                     "id": f"srv.{leg}.{event}", "event_name": event, "event_time": at, "call_id": leg,
-                    "src": number, "src_name": f'"{name}" <{number}>', "dst": OURS, "destination": "in",
+                    "src": number, "src_name": f'"{name}" <{number}>', "dst": DDI, "destination": "in",
                     "src_hash": hashed * 40, "state": "HANGUP",
                 })  # fmt: skip
         events.append({
@@ -169,7 +169,7 @@ class FilledDataDir:
         })  # fmt: skip
         events.append({
             "id": "srv.sms", "event_name": "sms.received", "event_time": at, "from_no": THEIRS,
-            "to_no": OURS, "text": "Ann Example by webhook",
+            "to_no": DDI, "text": "Ann Example by webhook",
         })  # fmt: skip
         # An unknown event without an id.
         events.append({"event_name": "new.kind", "event_time": at, "who": {"phone": f"+{THEIRS}"}})
@@ -237,7 +237,7 @@ def _add_callback(tx) -> None:
     """
     tx.execute(
         "INSERT INTO callback_calls VALUES (77, ?, ?, 'missed', ?, 'Ann Example', 1)",
-        (f"+{THEIRS}", stamp(50), OURS),
+        (f"+{THEIRS}", stamp(50), DDI),
     )
     recompute_items(tx, f"+{THEIRS}")
 

@@ -30,7 +30,7 @@ VOLATILE = {"duration"}
 
 
 @dataclass(frozen=True)
-class Behind:
+class FacadeAddress:
     """Simulator with the product's URL, for requests to the facade."""
 
     simulator: embed.Simulator
@@ -57,7 +57,7 @@ class Pair:
 
 
 @contextmanager
-def product_before(simulator: embed.Simulator, data_dir: Path, **more: str) -> Iterator[tuple[Any, Client]]:
+def run_product(simulator: embed.Simulator, data_dir: Path, **more: str) -> Iterator[tuple[Any, Client]]:
     """Run the product as a client of `simulator`, after the initial sync.
 
     Yields the product and a client of its facade.
@@ -77,7 +77,8 @@ def product_before(simulator: embed.Simulator, data_dir: Path, **more: str) -> I
         # The first request builds the receiver, which creates the webhook secret.
         requests.get(f"{app.url}/healthz", timeout=30).raise_for_status()
         secret = (data_dir / "webhook-secret").read_text().strip()
-        client = Client(cast(embed.Simulator, Behind(simulator, f"{app.url}/v1.2")), simulator.admin.api_key)
+        facade = FacadeAddress(simulator, f"{app.url}/v1.2")
+        client = Client(cast(embed.Simulator, facade), simulator.admin.api_key)
         requests.post(
             f"{simulator.control_url}/webhook", json={"url": f"{app.url}/webhooks/{secret}"}, timeout=30
         ).raise_for_status()
@@ -98,13 +99,13 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     """One simulator, requested directly and through the facade."""
     simulator = embed.start(seed=7, cdrs=400, start_at=START)
     try:
-        with product_before(simulator, tmp_path_factory.mktemp("data")) as (product, facade):
+        with run_product(simulator, tmp_path_factory.mktemp("data")) as (product, facade):
             yield Pair(Client(simulator, simulator.admin.api_key), facade, product)
     finally:
         simulator.stop()
 
 
-class Held:
+class StoppedClock:
     """Stopped clock of all simulators, in place of `integration.core.clock`.
 
     Two simulators with the same seed then respond to the same requests with the same records, including
@@ -129,7 +130,7 @@ class Held:
     def utc_text(self, moment: datetime | float | None = None) -> str:
         return clock.utc_text(self._now if moment is None else moment)
 
-    def go_on(self, *simulators: embed.Simulator) -> None:
+    def advance(self, *simulators: embed.Simulator) -> None:
         """Advance at least a second, and run the due steps of calls."""
         self._now = max(self._now + 1, float(int(clock.unix())))
         for simulator in simulators:
@@ -147,40 +148,40 @@ class Twins(Pair):
     """
 
     second: embed.Simulator
-    clock: Held
+    clock: StoppedClock
 
-    def go_on(self) -> None:
+    def advance(self) -> None:
         """Advance the clock of both simulators."""
-        self.clock.go_on(self.platform.simulator, self.second)
+        self.clock.advance(self.platform.simulator, self.second)
 
 
 @pytest.fixture(scope="module")
-def born(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Twins]:
+def module_twins(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Twins]:
     """The twins of a module."""
     with pytest.MonkeyPatch.context() as patch:
-        held = Held(patch)
+        stopped = StoppedClock(patch)
         first, second = (embed.start(seed=7, cdrs=200, start_at=START) for _ in range(2))
         more = {"facade__destructive": "true"}
         try:
-            with product_before(second, tmp_path_factory.mktemp("twin"), **more) as (product, facade):
-                yield Twins(Client(first, first.admin.api_key), facade, product, second, held)
+            with run_product(second, tmp_path_factory.mktemp("twin"), **more) as (product, facade):
+                yield Twins(Client(first, first.admin.api_key), facade, product, second, stopped)
         finally:
             first.stop()
             second.stop()
 
 
 @pytest.fixture
-def twins(born: Twins) -> Twins:
+def twins(module_twins: Twins) -> Twins:
     """The twins of the module, a second after the previous test."""
-    born.go_on()
-    return born
+    module_twins.advance()
+    return module_twins
 
 
-def steady(value: Any) -> Any:
+def drop_volatile(value: Any) -> Any:
     """Return `value` without the fields in VOLATILE, at any depth."""
     if isinstance(value, dict):
-        return {name: steady(inner) for name, inner in value.items() if name not in VOLATILE}
-    return [steady(inner) for inner in value] if isinstance(value, list) else value
+        return {name: drop_volatile(inner) for name, inner in value.items() if name not in VOLATILE}
+    return [drop_volatile(inner) for inner in value] if isinstance(value, list) else value
 
 
 def parse_body(operation: Operation, response: requests.Response) -> Any:

@@ -48,13 +48,13 @@ class Filling:
             )
         )
 
-    def gone(self, collection: str, key: Any, since: str = "2026-11-03 10:00:00") -> None:
+    def mark_missing(self, collection: str, key: Any, since: str = "2026-11-03 10:00:00") -> None:
         """Mark a record as missing."""
         resource = get_resource(collection)
         sql = f'UPDATE "{resource.table}" SET _missing_since = ? WHERE "{resource.key}" = ?'
         self._mirror.write(lambda tx: tx.execute(sql, (since, key)))
 
-    def failed(self, collection: str, error: str) -> None:
+    def record_failure(self, collection: str, error: str) -> None:
         """Record a failed sync of a collection."""
         self._mirror.write(lambda tx: collection_state.record_failure(tx, collection, error))
 
