@@ -1,4 +1,4 @@
-"""Every check of the code in one command: `python -m tests.checks`."""
+"""Run ruff, mypy and the import contracts: `python -m tests.checks`."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ CHECKS = (
 
 
 def main() -> int:
+    """Run all checks. Returns 1 if one failed, else 0."""
     failed = []
     for program, *arguments in CHECKS:
         print(f"== {program} {' '.join(arguments)}", flush=True)

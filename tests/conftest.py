@@ -97,7 +97,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    speedups.leave_modules_alone()
+    speedups.freeze_modules()
 
 
 @dataclass

@@ -1,4 +1,7 @@
-"""Shell lines of the README, for tests and CI: `python tests/readme.py Run`."""
+"""Print the shell line of a section of README.md: `python tests/readme.py Run`.
+
+Tests and CI run the lines that the README shows.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,10 @@ README = Path(__file__).parents[1] / "README.md"
 
 
 def line(heading: str) -> str:
-    """Return the one shell line under `## heading`. Raises ValueError."""
+    """Return the shell line below `## heading`.
+
+    Raises ValueError unless the first shell block of the section has exactly one line.
+    """
     text = README.read_text("utf-8")
     section = re.search(rf"^## {re.escape(heading)}$(.*?)(?=^## |\Z)", text, re.M | re.S)
     blocks = re.findall(r"^```sh\n(.*?)\n```$", section[1], re.M | re.S) if section else []

@@ -18,8 +18,11 @@ LOCAL_IMPORT = re.compile(r"^ *from (?:integration|tests)[\w.]* import (\([^)]*\
 PRIVATE_NAME = re.compile(r"(?<![\w.])(?<! as )_[A-Za-z]\w*")
 # Patterns, because parsing all files takes 5 s.
 
-HAND_WIRING = re.compile(r"\b(Flask|AppContext|CallStore|guard\.install|make_stream|factory\.build)\(")
-"""Calls that only the factory and its one caller in tests/support make."""
+HAND_WIRING = re.compile(
+    r"\b(Flask|AppContext|CallStore|guard\.install|make_stream|factory\.build)\("
+    r"|\bfrom integration\.factory import (?:\([^)]*|[^\n(]*)\b(build)\b"
+)
+"""Calls that only the factory makes, calls of the factory, and imports of its `build` by that name."""
 WIRED_APART = {
     "tests/support/application.py": "the one application of the tests",
     "tests/test_factory.py": "a test of the factory",
@@ -29,7 +32,7 @@ WIRED_APART = {
 
 
 def find_hand_wiring(text: str) -> list[str]:
-    return HAND_WIRING.findall(text)
+    return [match[1] or match[2] for match in HAND_WIRING.finditer(text)]
 
 
 @pytest.fixture(scope="module")
@@ -67,6 +70,12 @@ def test_the_simulator_has_no_type_only_imports(python_files: list[Path]) -> Non
 
 def test_applications_of_tests_come_from_make_app(python_files: list[Path]) -> None:
     assert find_hand_wiring("store = CallStore(rules)\napp = Flask(__name__)") == ["CallStore", "Flask"]
+    assert find_hand_wiring("from integration.factory import build\nbuild(settings)") == ["build"]
+    assert find_hand_wiring("from integration.factory import (\n    make_call_rules,\n    build,\n)") == [
+        "build"
+    ]
+    assert find_hand_wiring("from integration.factory import Product as P, build as make") == ["build"]
+    assert find_hand_wiring("from integration.factory import ROOT\nself.build()\nbuilder = build(1)") == []
     found = {
         str(path): calls
         for path in python_files

@@ -1,4 +1,4 @@
-"""Calls of single-leg CDRs, computed with and without `mirror/calls/fast_path`, in turns."""
+"""Benchmark of calls of single-leg CDRs, with and without `mirror/calls/fast_path`."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ from integration.sqlite.transaction import Transaction
 from tests.benchmarks.exports import fill
 
 ROUNDS = 5
+"""Measurements of each variant. The variants alternate."""
 DERIVED_TABLES = ("_legs", "_calls", "_call_ids", "_changes")
 
 
 def main(rows: int) -> dict[str, float]:
-    """Print the times; return the ratios by name."""
+    """Print the times. Returns the ratios by name."""
     with tempfile.TemporaryDirectory(prefix="switchroom-bench-") as folder:
         path = Path(folder) / "mirror.db"
         fill(path, rows)
@@ -29,7 +30,7 @@ def main(rows: int) -> dict[str, float]:
         try:
             # One caller for all CDRs would make each leg a candidate for the call of every other.
             mirror_db.write(lambda tx: tx.execute("UPDATE cdrs SET src = '44' || (2000000000 + id)"))
-            print(f"calls of {rows:,} single-leg CDRs, median of {ROUNDS} in turns, seconds of the processor")
+            print(f"calls of {rows:,} single-leg CDRs, median of {ROUNDS} alternating runs, CPU seconds")
             return {
                 "build without the fast path": _compare(mirror_db, "build", is_first=True),
                 "rebuild without the fast path": _compare(mirror_db, "rebuild", is_first=False),
@@ -39,22 +40,24 @@ def main(rows: int) -> dict[str, float]:
 
 
 def _compare(mirror_db: Database, name: str, *, is_first: bool) -> float:
-    with_it, without = list[float](), list[float]()
+    """Return the ratio of the times without and with the fast path."""
+    with_fast_path, without = list[float](), list[float]()
     for _ in range(ROUNDS):
-        with_it.append(_measure(mirror_db, is_first))
+        with_fast_path.append(_measure(mirror_db, is_first))
         fast_path_rule = affected_legs.is_single_record
         affected_legs.is_single_record = lambda _facts: False
         try:
             without.append(_measure(mirror_db, is_first))
         finally:
             affected_legs.is_single_record = fast_path_rule
-    seconds, slow_seconds = statistics.median(with_it), statistics.median(without)
+    seconds, slow_seconds = statistics.median(with_fast_path), statistics.median(without)
     ratio = slow_seconds / seconds
     print(f"  {name:10} {seconds:7.2f}   without the fast path {slow_seconds:7.2f}   {ratio:.2f} times")
     return ratio
 
 
 def _measure(mirror_db: Database, is_first: bool) -> float:
+    """Compute the calls of all CDRs. Returns CPU seconds."""
     with mirror_db.read() as connection:
         leg_ids = [row[0] for row in connection.execute("SELECT live_id FROM cdrs ORDER BY id")]
     if is_first:

@@ -1,6 +1,9 @@
-"""CSV of all CDRs beside `sqlite3 -csv` of the same columns (a bare csv.writer loop where there is no
-sqlite3), XLSX beside XlsxWriter alone, in turns in the same minute; the first byte, and the peak memory of a
-process that does it."""
+"""Benchmark of exports of CDRs.
+
+CSV is compared with `sqlite3 -csv` of the same columns, or with a loop over csv.writer if sqlite3 is not
+installed; XLSX with XlsxWriter. Measured are time, time to the first records, and the peak memory of a
+process that only exports.
+"""
 
 from __future__ import annotations
 
@@ -29,15 +32,16 @@ from integration.mirror.query import query
 
 ROUNDS = 5
 SHEET_ROUNDS = 2
-MOST_SHEET_ROWS = 100_000
+"""Measurements of each program for CSV and XLSX. The programs alternate."""
+MAX_SHEET_ROWS = 100_000
 SAMPLE = Path(__file__).parents[1] / "fixtures" / "platform" / "response-cdrs-list-200.json"
 COLUMNS = [field.name for field in get_resource("cdrs").fields if field.documented]
 SQL = "SELECT " + ", ".join(f'"{name}"' for name in COLUMNS) + " FROM cdrs"
 
 
 def fill(path: Path, rows: int) -> None:
-    """A mirror of so many CDRs, all of them different."""
-    # Not part of what `alone` measures.
+    """Create a mirror with `rows` different CDRs."""
+    # Imported here, so that it does not add to the memory that `measure_in_process` measures.
     from integration.mirror.schema import open_mirror
 
     open_mirror(path).close()
@@ -70,18 +74,19 @@ def _records(names: list[str], rows: int) -> Iterator[tuple[Any, ...]]:
         yield (*cells, json.dumps(record, separators=(",", ":")), "", "", "sync")
 
 
-def reading(path: Path) -> sqlite3.Connection:
+def open_mirror_for_reading(path: Path) -> sqlite3.Connection:
+    """Open a mirror with a read transaction."""
     connection = sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, isolation_level=None)
     query.register(connection)
     connection.execute("BEGIN")
     return connection
 
 
-def ours(path: Path, out: Path) -> float:
-    """Seconds to the first chunk with records."""
+def export_csv(path: Path, out: Path) -> float:
+    """Export CDRs as CSV. Returns seconds to the first chunk with records."""
     begun = time.perf_counter()
     first = 0.0
-    with out.open("wb") as file, closing(reading(path)) as connection:
+    with out.open("wb") as file, closing(open_mirror_for_reading(path)) as connection:
         stream = csv.stream(lambda: nullcontext(connection), select(get_resource("cdrs"), {}))
         file.write(next(stream))
         for chunk in stream:
@@ -90,7 +95,8 @@ def ours(path: Path, out: Path) -> float:
     return first
 
 
-def shell(path: Path, out: Path) -> None:
+def export_csv_by_peer(path: Path, out: Path) -> None:
+    """Export CDRs by sqlite3, or by csv.writer if sqlite3 is not installed."""
     if shutil.which("sqlite3"):
         with out.open("wb") as file:
             subprocess.run(["sqlite3", "-csv", "-header", str(path), SQL], stdout=file, check=True)
@@ -101,108 +107,113 @@ def shell(path: Path, out: Path) -> None:
             writer.writerows(connection.execute(SQL))
 
 
-def our_workbook(path: Path, out: Path) -> None:
-    with out.open("wb") as file, closing(reading(path)) as connection:
+def export_xlsx(path: Path, out: Path) -> None:
+    """Export CDRs as XLSX."""
+    with out.open("wb") as file, closing(open_mirror_for_reading(path)) as connection:
         for chunk in xlsx.stream(lambda: nullcontext(connection), select(get_resource("cdrs"), {})):
             file.write(chunk)
 
 
-def bare_workbook(path: Path, out: Path) -> None:
-    """XlsxWriter alone: text as text, numbers as numbers, nothing else."""
+def export_xlsx_by_peer(path: Path, out: Path) -> None:
+    """Write CDRs by XlsxWriter without formats: texts as texts, numbers as numbers."""
     book = xlsxwriter.Workbook(str(out), {"constant_memory": True})
-    page = book.add_worksheet()
-    for place, name in enumerate(COLUMNS):
-        page.write_string(0, place, name)
+    sheet = book.add_worksheet()
+    for column, name in enumerate(COLUMNS):
+        sheet.write_string(0, column, name)
     with closing(sqlite3.connect(path)) as connection:
         for number, row in enumerate(connection.execute(SQL), 1):
-            for place, value in enumerate(row):
+            for column, value in enumerate(row):
                 if isinstance(value, str):
-                    page.write_string(number, place, value)
+                    sheet.write_string(number, column, value)
                 elif value is not None:
-                    page.write_number(number, place, value)
+                    sheet.write_number(number, column, value)
     book.close()
 
 
-def spent(work: Callable[[Path, Path], object], path: Path, out: Path) -> tuple[float, float]:
-    """Seconds on the clock and of the processor, this process's and of those it waits for. On a machine that
-    does other things as well only the processor's tell how two ways compare."""
-    clock, processor = time.perf_counter(), sum(os.times()[:4])
+def measure_time(work: Callable[[Path, Path], object], path: Path, out: Path) -> tuple[float, float]:
+    """Return elapsed seconds and CPU seconds of `work`.
+
+    CPU time includes child processes. On a busy machine only CPU times can be compared.
+    """
+    begun, cpu = time.perf_counter(), sum(os.times()[:4])
     work(path, out)
-    return time.perf_counter() - clock, sum(os.times()[:4]) - processor
+    return time.perf_counter() - begun, sum(os.times()[:4]) - cpu
 
 
-def peak(work: str, path: Path, out: Path) -> float:
-    """Megabytes that a process needs which does nothing else."""
-    code = "import sys; from tests.benchmarks.exports import alone; alone(*sys.argv[1:])"
+def measure_peak(work: str, path: Path, out: Path) -> float:
+    """Return the MB of peak memory of a process that runs `work`."""
+    code = "import sys; from tests.benchmarks.exports import measure_in_process as run; run(*sys.argv[1:])"
     done = subprocess.run(
         [sys.executable, "-c", code, work, str(path), str(out)], check=True, capture_output=True, text=True
     )
     return float(done.stdout)
 
 
-def alone(work: str, path: str, out: str) -> None:
-    {"csv": ours, "xlsx": our_workbook}[work](Path(path), Path(out))
-    # getrusage would tell the peak of the process that started this one, were it higher.
+def measure_in_process(work: str, path: str, out: str) -> None:
+    """Export CDRs, and print the peak memory of this process in MB."""
+    {"csv": export_csv, "xlsx": export_xlsx}[work](Path(path), Path(out))
+    # getrusage returns the peak of the parent process if that is higher.
     lines = Path("/proc/self/status").read_text().splitlines()
     print(next(int(line.split()[1]) / 1000 for line in lines if line.startswith("VmHWM:")))
 
 
 def main(rows: int) -> dict[str, float]:
-    """Prints the tables; returns the ratios by name."""
+    """Print the tables. Returns the ratios by name."""
     with tempfile.TemporaryDirectory(prefix="switchroom-bench-") as folder:
         path, tenth, out = (Path(folder) / name for name in ("mirror.db", "tenth.db", "out"))
         fill(path, rows)
         fill(tenth, rows // 10)
         ratios = {**_csv(path, tenth, out, rows)}
-        few = path if rows <= MOST_SHEET_ROWS else Path(folder) / "few.db"
+        few = path if rows <= MAX_SHEET_ROWS else Path(folder) / "few.db"
         if few is not path:
-            fill(few, MOST_SHEET_ROWS)
-        return ratios | _xlsx(few, tenth, out, min(rows, MOST_SHEET_ROWS))
+            fill(few, MAX_SHEET_ROWS)
+        return ratios | _xlsx(few, tenth, out, min(rows, MAX_SHEET_ROWS))
 
 
 def _csv(path: Path, tenth: Path, out: Path, rows: int) -> dict[str, float]:
-    peer = "sqlite3 -csv" if shutil.which("sqlite3") else "a bare csv.writer loop"
-    print(f"CSV of {rows} CDRs, {len(COLUMNS)} columns, best of {ROUNDS} in turns")
-    ratios, all_ = _compared(peer, shell, ours, path, out, ROUNDS)
-    first = min(ours(path, out) for _ in range(2))
-    small, memory = peak("csv", tenth, out), peak("csv", path, out)
-    return _told({
+    peer = "sqlite3 -csv" if shutil.which("sqlite3") else "csv.writer"
+    print(f"CSV of {rows} CDRs, {len(COLUMNS)} columns, best of {ROUNDS} alternating runs")
+    ratios, seconds = _compare(peer, export_csv_by_peer, export_csv, path, out, ROUNDS)
+    first = min(export_csv(path, out) for _ in range(2))
+    small, memory = measure_peak("csv", tenth, out), measure_peak("csv", path, out)
+    return _print_ratios({
         **ratios,
         "first records, ms": first * 1000,
-        "first records, part of the whole": first / all_,
+        "first records, share of the total time": first / seconds,
         "peak, MB": memory,
         "peak, times that of a tenth of the rows": memory / small,
     })  # fmt: skip
 
 
 def _xlsx(path: Path, tenth: Path, out: Path, rows: int) -> dict[str, float]:
-    print(f"XLSX of {rows} CDRs, {len(COLUMNS)} columns, best of {SHEET_ROUNDS} in turns")
-    ratios, _ = _compared("XlsxWriter alone", bare_workbook, our_workbook, path, out, SHEET_ROUNDS)
-    small, memory = peak("xlsx", tenth, out), peak("xlsx", path, out)
-    return _told({**ratios, "XLSX peak, MB": memory, "XLSX peak, times that of fewer rows": memory / small})
+    print(f"XLSX of {rows} CDRs, {len(COLUMNS)} columns, best of {SHEET_ROUNDS} alternating runs")
+    ratios, _ = _compare("XlsxWriter", export_xlsx_by_peer, export_xlsx, path, out, SHEET_ROUNDS)
+    small, memory = measure_peak("xlsx", tenth, out), measure_peak("xlsx", path, out)
+    return _print_ratios(
+        {**ratios, "XLSX peak, MB": memory, "XLSX peak, times that of fewer rows": memory / small}
+    )
 
 
-def _compared(
+def _compare(
     peer: str,
-    theirs: Callable[[Path, Path], object],
-    mine: Callable[[Path, Path], object],
+    export_by_peer: Callable[[Path, Path], object],
+    export: Callable[[Path, Path], object],
     path: Path,
     out: Path,
     rounds: int,
 ) -> tuple[dict[str, float], float]:
-    """The ratios, and our seconds on the clock."""
-    pairs = [(*spent(theirs, path, out), *spent(mine, path, out)) for _ in range(rounds)]
-    clock, processor, our_clock, our_processor = (min(column) for column in zip(*pairs, strict=True))
-    print(f"  {peer:24} {clock:7.2f} s, of the processor {processor:7.2f} s")
-    print(f"  {'Switchroom':24} {our_clock:7.2f} s, of the processor {our_processor:7.2f} s")
-    ratios = {
-        f"times {peer}": our_clock / clock,
-        f"times {peer}, of the processor": our_processor / processor,
-    }
-    return ratios, our_clock
+    """Return the ratios to the peer, and the product's elapsed seconds."""
+    pairs = [
+        (*measure_time(export_by_peer, path, out), *measure_time(export, path, out)) for _ in range(rounds)
+    ]
+    peer_seconds, peer_cpu, seconds, cpu = (min(column) for column in zip(*pairs, strict=True))
+    print(f"  {peer:24} {peer_seconds:7.2f} s, CPU {peer_cpu:7.2f} s")
+    print(f"  {'Switchroom':24} {seconds:7.2f} s, CPU {cpu:7.2f} s")
+    ratios = {f"times {peer}": seconds / peer_seconds, f"times {peer}, CPU": cpu / peer_cpu}
+    return ratios, seconds
 
 
-def _told(ratios: dict[str, float]) -> dict[str, float]:
+def _print_ratios(ratios: dict[str, float]) -> dict[str, float]:
     for name, ratio in ratios.items():
         print(f"  {name}: {ratio:.2f}", flush=True)
     return ratios

@@ -1,6 +1,9 @@
-"""Pages, filters and groups of many CDRs through the facade, beside a bare SELECT of the same stored records
-on the same file, in turns in the same minute; in time of this thread, so that neighbours count for little.
-Each time a record has come since: what the facade found before holds no longer."""
+"""Benchmark of pages, filters and groups of many CDRs through the facade.
+
+Each request is compared with a SELECT of the same records from the same file, in alternating runs. CPU time
+of the thread is measured, which other processes affect little. Before each request the version of the
+collection changes, so that no cached result is valid.
+"""
 
 from __future__ import annotations
 
@@ -34,19 +37,23 @@ PAGE = 5000
 BASE = "/v1.2/voipstudio"
 
 
-def timed(work: Callable[[], Any]) -> float:
+def measure(work: Callable[[], Any]) -> float:
+    """Return the CPU milliseconds of `work`."""
     begun = time.thread_time()
     work()
     return (time.thread_time() - begun) * 1000
 
 
 def condition(name: str, operator: str, value: Any) -> str:
+    """Return a filter with one condition."""
     return json.dumps([{"property": name, "operator": operator, "value": value}])
 
 
-def questions(rows: int) -> dict[str, tuple[str, str, float]]:
-    """By name: what is asked of the facade, the bare SQL for the same page, and the most it may take: times
-    the bare SELECT, or milliseconds from 10 on."""
+def list_requests(rows: int) -> dict[str, tuple[str, str, float]]:
+    """Return target, equivalent SQL and limit of each request, by name.
+
+    A limit below 10 is a multiple of the SELECT's time; other limits are milliseconds.
+    """
     first = 700000001
     since, until = condition("calldate", "gte", "2024-02-01"), condition("calldate", "lt", "2024-02-02")
     day = quote(f"{since[:-1]},{until[1:]}")
@@ -68,7 +75,7 @@ def questions(rows: int) -> dict[str, tuple[str, str, float]]:
                                "SELECT _doc FROM cdrs WHERE dst = '447700900123' LIMIT 100", 300),
         "part of a number": (f"/cdrs?limit=100&filter={quote(condition('dst', 'like', '0012'))}",
                              "SELECT _doc FROM cdrs WHERE dst LIKE '%0012%' LIMIT 100", 300),
-        "a rare part of it": (f"/cdrs?limit=100&filter={quote(condition('dst', 'like', '99999'))}",
+        "rare part of a number": (f"/cdrs?limit=100&filter={quote(condition('dst', 'like', '99999'))}",
                               "SELECT _doc FROM cdrs WHERE dst LIKE '%99999%' LIMIT 100", 300),
         "a letter, no index": (f"/cdrs?limit=100&filter={quote(condition('src_name', 'like', 'é'))}",
                                "SELECT _doc FROM cdrs WHERE src_name LIKE '%é%' LIMIT 100", 300),
@@ -80,70 +87,74 @@ def questions(rows: int) -> dict[str, tuple[str, str, float]]:
 
 
 def main(rows: int) -> dict[str, float]:
-    """Prints the table; returns the ratios to the bare SELECT by name."""
+    """Print the table. Returns the ratios to the SELECT by name."""
     found: dict[str, float] = {}
     with tempfile.TemporaryDirectory(prefix="switchroom-bench-") as folder:
         path = Path(folder) / "mirror.db"
         fill(path, rows)
-        app, headers, close = serve(Path(folder))
+        app, headers, close = open_facade(Path(folder))
         mirror = app.extensions[EXTENSION].mirror_db
 
-        def grow() -> None:
+        def invalidate_caches() -> None:
             mirror.write(lambda tx: collection_versions.record_insert(tx, "cdrs", [2**60]))
 
         client = app.test_client()
-        print(f"Facade over {rows} CDRs, best of {ROUNDS} in turns, milliseconds")
-        print(f"  {'':20} {'bare':>8} {'facade':>8} {'first':>8} {'ratio':>6}  most")
+        print(f"Facade over {rows} CDRs, best of {ROUNDS} alternating runs, CPU milliseconds")
+        print(f"  {'':21} {'SELECT':>8} {'facade':>8} {'first':>8} {'ratio':>6}  limit")
         with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as bare:
             bare.execute("PRAGMA mmap_size=1073741824")
-            for name, (target, sql, most) in questions(rows).items():
-                begin = timed(lambda target=target: check(client.get(BASE + target, headers=headers)))
+            for name, (target, sql, limit) in list_requests(rows).items():
+                first = measure(lambda target=target: check(client.get(BASE + target, headers=headers)))
                 pairs = [
                     (
-                        timed(lambda sql=sql: b",".join(str(row[0]).encode() for row in bare.execute(sql))),
-                        timed(lambda target=target: check(client.get(BASE + target, headers=headers))),
-                        grow(),
+                        invalidate_caches(),
+                        measure(lambda sql=sql: b",".join(str(row[0]).encode() for row in bare.execute(sql))),
+                        measure(lambda target=target: check(client.get(BASE + target, headers=headers))),
                     )
                     for _ in range(ROUNDS)
                 ]
-                theirs, ours = (min(pair[place] for pair in pairs) for place in (0, 1))
-                found[name] = ours / theirs
-                limit = f"{most:g} ×" if most < 10 else f"{most:g} ms"
-                missed = "  MISSED" if (ours / theirs if most < 10 else ours) > most else ""
-                figures = f"{theirs:8.1f} {ours:8.1f} {begin:8.1f} {ours / theirs:6.2f}"
-                print(f"  {name:20} {figures}  {limit}{missed}")
+                select_time, facade_time = (min(pair[column] for pair in pairs) for column in (1, 2))
+                ratio = found[name] = facade_time / select_time
+                limit_text = f"{limit:g} ×" if limit < 10 else f"{limit:g} ms"
+                missed = "  MISSED" if (ratio if limit < 10 else facade_time) > limit else ""
+                figures = f"{select_time:8.1f} {facade_time:8.1f} {first:8.1f} {ratio:6.2f}"
+                print(f"  {name:21} {figures}  {limit_text}{missed}")
         close()
     return found
 
 
-def check(answer: Any) -> None:
-    assert answer.status_code == 200, answer.data[:200]
-    assert answer.headers["X-Mirror-Complete"] == "true"
+def check(response: Any) -> None:
+    """Check status and completeness of a response."""
+    assert response.status_code == 200, response.data[:200]
+    assert response.headers["X-Mirror-Complete"] == "true"
 
 
-def serve(data_dir: Path) -> tuple[Flask, dict[str, str], Callable[[], None]]:
-    """The facade on `mirror.db` in `data_dir`, without the rest of the product."""
+def open_facade(data_dir: Path) -> tuple[Flask, dict[str, str], Callable[[], None]]:
+    """Open the facade on `mirror.db`, without the rest of the product.
+
+    Returns the application, the header of a key, and a function that closes the databases.
+    """
     settings = Settings.model_validate(
         {
             "platform": {"base_url": f"http://127.0.0.1:9{BASE}", "user_id": "1", "api_key": "0" * 40},
             "storage": {"data_dir": data_dir},
         }
     )
-    mirror, people = open_mirror(data_dir / "mirror.db"), open_app_db(data_dir / "house.db")
+    mirror, app_db = open_mirror(data_dir / "mirror.db"), open_app_db(data_dir / "house.db")
     mirror.write(lambda tx: collection_state.finish_full_sync(tx, "cdrs", None, None))
     platform = Platform(settings.platform)
-    authenticator = Authenticator(settings, mirror, people, platform)
-    parts = SimpleNamespace(
-        settings=settings, mirror_db=mirror, app_db=people, platform=platform, authenticator=authenticator
+    authenticator = Authenticator(settings, mirror, app_db, platform)
+    context = SimpleNamespace(
+        settings=settings, mirror_db=mirror, app_db=app_db, platform=platform, authenticator=authenticator
     )
     app = Flask(__name__)
-    app.extensions[EXTENSION] = parts
-    app.register_blueprint(make_blueprint(cast(AppContext, parts)))
-    _, secret = keys.add(people, "benchmark", "read", None, None)
+    app.extensions[EXTENSION] = context
+    app.register_blueprint(make_blueprint(cast(AppContext, context)))
+    _, secret = keys.add(app_db, "benchmark", "read", None, None)
 
     def close() -> None:
         platform.close()
         mirror.close()
-        people.close()
+        app_db.close()
 
     return app, {"X-Auth-Token": secret}, close

@@ -1,8 +1,8 @@
-"""The full sync of full_sync.py, by dlt into SQLite.
+"""Full sync by dlt into SQLite, as a contender of full_sync.py.
 
-`PYTHON tests/benchmarks/full_sync_dlt.py URL FOLDER`, where PYTHON has `dlt[sqlalchemy]`. It imports nothing
-of the product, which that Python does not have. dlt loads in batches, parallel where it can; its defaults
-stay, but for its telemetry.
+`PYTHON tests/benchmarks/full_sync_dlt.py URL FOLDER`, where PYTHON has `dlt[sqlalchemy]`. The product is not
+imported, because that Python does not have it. dlt has its default settings, except that telemetry is off and
+only errors are logged.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def main(url: str, folder: str) -> None:
             last = page["data"][-1]["id"]
 
     pipeline = dlt.pipeline(
-        "walk",
+        "full_sync",
         pipelines_dir=f"{folder}/dlt",
         destination=sqlalchemy(f"sqlite:///{folder}/dlt.db"),
         dataset_name="main",

@@ -1,4 +1,7 @@
-"""A load of webhooks over kept-alive connections: one thread, raw sockets, so that it costs little itself."""
+"""Load of webhooks over kept-alive connections.
+
+One thread and raw sockets, so that the client itself needs little CPU time.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +18,9 @@ STEPS = (
     b'"call.hangup","state":"HANGUP"',
 )
 SILENCE = 60.0
-"""Seconds without any answer after which none will come."""
+"""Seconds without a response after which the load fails."""
 MINUTE = time.strftime("%Y-%m-%d %H:%M", time.gmtime(time.time() - 120)).encode()
-"""When calls happen: just now, so that pages are told of them."""
+"""Time of all calls: recent, so that they are published to open pages."""
 BODY = (
     b'{"id":"uk003.6a97e243%05x3.%08d","event_time":"%b:5%d","event_name":%b,"call_id":%d,'
     b'"connected_at":null,"start_time":"%b:50","context":"LOCAL_USER","destination":"in",'
@@ -27,15 +30,15 @@ BODY = (
 
 
 def body(number: int) -> bytes:
-    """The `number`th event: each call has five, one after another."""
+    """Return event `number`. Five successive events belong to one call."""
     call, step = divmod(number, len(STEPS))
-    known = (number % 0xFFFFF, number, MINUTE, step, STEPS[step], 4_278_000_000 + call, MINUTE, call % 1000)
-    return BODY % known
+    values = (number % 0xFFFFF, number, MINUTE, step, STEPS[step], 4_278_000_000 + call, MINUTE, call % 1000)
+    return BODY % values
 
 
 @dataclass(frozen=True)
 class Load:
-    """What a load saw: answers of 200 per second, latencies in seconds."""
+    """Result of a load: responses 200 per second, latencies in seconds."""
 
     per_second: float
     p50: float
@@ -58,11 +61,14 @@ class _Connection:
             b"Content-Length: %d\r\n\r\n%s" % (path, len(content), content)
         )
 
-    def answer(self) -> int | None:
-        """The status once the whole answer is here; None while it is not. Raises ConnectionError."""
+    def receive(self) -> int | None:
+        """Receive bytes. Returns the status if the response is complete, else None.
+
+        Raises ConnectionError if the server closed the connection.
+        """
         received = self.socket.recv(65536)
         if not received:
-            raise ConnectionError("a connection was closed instead of an answer")
+            raise ConnectionError("a connection was closed before its response")
         self.buffer += received
         head, found, rest = self.buffer.partition(b"\r\n\r\n")
         if not found:
@@ -79,8 +85,10 @@ class _Connection:
 
 
 def run(port: int, path: str, *, requests: int, connections: int, first: int = 0) -> Load:
-    """Post `requests` different events, as many at once as there are `connections`. Raises OSError where one
-    is not answered."""
+    """Post `requests` different events, numbered from `first`.
+
+    Each connection sends one request at a time. Raises OSError if a response is missing.
+    """
     selector = selectors.DefaultSelector()
     target = path.encode()
     number, done, failures = first, 0, 0
@@ -94,10 +102,10 @@ def run(port: int, path: str, *, requests: int, connections: int, first: int = 0
     while done < requests:
         ready = selector.select(SILENCE)
         if not ready:
-            raise TimeoutError(f"no answer for {SILENCE} s")
+            raise TimeoutError(f"no response for {SILENCE} s")
         for key, _ in ready:
             connection = key.data
-            status = connection.answer()
+            status = connection.receive()
             if status is None:
                 continue
             latencies.append(time.perf_counter() - connection.sent_at)

@@ -1,6 +1,7 @@
-"""The receiver that a first afternoon produces: Flask, a connection per thread, one durable commit a request.
+"""Simple receiver of webhooks, for comparison.
 
-Run by gunicorn's threaded worker as the peer of the receiver's benchmark.
+Flask with a SQLite connection per thread and one durable commit per request, run by gunicorn's threaded
+worker.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The same web framework behind the same server with a handler that does nothing."""
+"""Flask with a handler that does nothing, for comparison."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ app = Flask(__name__)
 
 
 @app.post("/hook")
-def nothing() -> dict[str, str]:
+def respond() -> dict[str, str]:
     return {"status": "stored"}

@@ -1,6 +1,9 @@
-"""The dashboard's main pages over many calls, beside fifty rows of a bare SELECT in a bare template, in turns
-in the same minute. CPU time of the thread that answers tells more than the clock on a machine with others on
-it; an answer does all its work in one thread."""
+"""Benchmark of the dashboard's pages with many calls.
+
+Each page is compared with 50 rows of a SELECT in a minimal template, in alternating runs. CPU time of the
+responding thread is compared, because other processes affect elapsed time. A response is produced by one
+thread.
+"""
 
 from __future__ import annotations
 
@@ -26,12 +29,12 @@ from integration.workspace import wallboards
 from tests.support.application import TestApp, make_app
 
 ROUNDS = 7
-MOST = 50.0
-"""Milliseconds of server time that a page may take."""
+LIMIT = 50.0
+"""CPU milliseconds that a page may take."""
 ZONE = "Europe/London"
 FIRST_CALL = 3_000_001
 PEOPLE, NUMBERS, GROUPS, CONTACTS = 30, 12, 6, 5000
-BARE = "{% for row in rows %}<tr>{% for cell in row %}<td>{{ cell }}</td>{% endfor %}</tr>{% endfor %}"
+TEMPLATE = "{% for row in rows %}<tr>{% for cell in row %}<td>{{ cell }}</td>{% endfor %}</tr>{% endfor %}"
 
 Row = tuple[Any, ...]
 
@@ -40,7 +43,7 @@ Row = tuple[Any, ...]
 
 
 def fill(folder: Path, calls: int) -> None:
-    """Databases with so many calls of the last year, as webhooks and CDRs would have left them."""
+    """Create a mirror with `calls` calls of the last year."""
     path = folder / "mirror.db"
     mirror = open_mirror(path)
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
@@ -133,7 +136,10 @@ def _history(begin: int, end: int, calls: int) -> Iterator[tuple[str, str, list[
 
 
 def _moment(chance: random.Random, now: datetime, share: float) -> datetime:
-    """`share` of a year ago to now, in the hours of an office."""
+    """Return a time in office hours of the last year.
+
+    `share`: 0 for a year ago, 1 for now.
+    """
     day = (now - timedelta(days=365 * (1 - share))).replace(hour=0, minute=0, second=0, microsecond=0)
     return min(day + timedelta(seconds=int(chance.triangular(7 * 3600, 20 * 3600, 11 * 3600))), now)
 
@@ -144,7 +150,7 @@ def _call(chance: random.Random, id_: int, at: datetime, rows: dict[str, list[Ro
         ("answered",) * 12 + ("missed", "missed", "voicemail", "abandoned")
     )
     answered = outcome == "answered"
-    party, ours = _party(int(40_000 * chance.random() ** 3)), _line(chance.randrange(NUMBERS))
+    party, line = _party(int(40_000 * chance.random() ** 3)), _line(chance.randrange(NUMBERS))
     user = chance.randint(1, PEOPLE) if answered else None
     wait, talk = chance.randint(2, 45), chance.randint(10, 900) if answered else None
     group = chance.randrange(GROUPS) if direction == "in" and chance.random() < 0.7 else None
@@ -154,34 +160,34 @@ def _call(chance: random.Random, id_: int, at: datetime, rows: dict[str, list[Ro
     charge = 0.02 * (talk or 0) / 60 if direction == "out" else None
     rows["calls"].append(
         (id_, direction, "ended", 0, 0, outcome, begun, begun if answered else None, over, over, wait, talk,
-         0, party, f"+{party}", "", ours, f"+{ours}", None if group is None else "queue", group,
+         0, party, f"+{party}", "", line, f"+{line}", None if group is None else "queue", group,
          None if group is None else f"Queue {group}", user, name, user and str(1000 + user), charge, 1,
          recorded, voicemail, 1, "webhook,cdr", 0)
     )  # fmt: skip
     unix = int(at.timestamp())
     rows["legs"].append(
-        (id_, id_, unix, direction, "ENDED", begun, int(answered), 0, 0, party, ours, user, name,
+        (id_, id_, unix, direction, "ENDED", begun, int(answered), 0, 0, party, line, user, name,
          wait + (talk or 0), talk or 0, "CONNECTED" if answered else "NO ANSWER", 1, recorded, voicemail,
          "webhook,cdr", "{}")
     )  # fmt: skip
     rows["ids"].append((id_, id_))
-    rows["cdrs"].append((id_, id_, begun, party, ours, wait + (talk or 0), talk or 0, "CONNECTED", user))
+    rows["cdrs"].append((id_, id_, begun, party, line, wait + (talk or 0), talk or 0, "CONNECTED", user))
     if recorded:
         words = chance.choices(("invoice", "delivery", "Tuesday", "thanks", "address", "refund"), k=12)
         spoken = " ".join(words) if chance.random() < 0.1 else None
-        rows["monitors"].append((id_, id_, begun, talk, party, ours, user, spoken))
+        rows["monitors"].append((id_, id_, begun, talk, party, line, user, spoken))
         state = "have" if chance.random() < 0.99 else "failed"
         rows["media"].append(("recording", id_, f"recordings/{id_}.mp3", 90_000, state, 1, begun))
     if voicemail:
         rows["voice"].append((id_, id_, begun, 20, party, 1, int(chance.random() < 0.001)))
 
 
-def missed(app: TestApp, many: int) -> None:
-    """A work list: a hundred callers to call back, and what was done in a year."""
+def add_callbacks(app: TestApp, count: int) -> None:
+    """Add call-backs, of which the newest 100 are open."""
     rows = [
         (_party(number), clock.utc_text(clock.unix() - 60 * number), FIRST_CALL + number,
          "open" if number < 100 else "closed")
-        for number in range(many)
+        for number in range(count)
     ]  # fmt: skip
 
     def work(tx: Transaction) -> None:
@@ -197,8 +203,11 @@ def missed(app: TestApp, many: int) -> None:
 # --- measuring -------------------------------------------------------------------------------------------
 
 
-def pages(newest: int, wall: str) -> dict[str, str]:
-    """What is asked, by name."""
+def list_pages(newest: int, wall: str) -> dict[str, str]:
+    """Return the paths of pages by name.
+
+    `newest`: id of the last call. `wall`: token of a wallboard.
+    """
     return {
         "live": "/",
         "missed": "/missed",
@@ -235,20 +244,23 @@ def pages(newest: int, wall: str) -> dict[str, str]:
 
 
 def main(calls: int, kept: Path | None = None) -> dict[str, float]:
-    """Prints the table; returns the milliseconds of CPU time of each page."""
+    """Print the table. Returns the CPU milliseconds of each page.
+
+    `kept`: folder whose databases are reused.
+    """
     with tempfile.TemporaryDirectory(prefix="switchroom-bench-") as made:
         folder = kept or Path(made)
         if not (folder / "mirror.db").exists():
             folder.mkdir(parents=True, exist_ok=True)
             begun = time.perf_counter()
             fill(folder, calls)
-            print(f"{calls} calls made in {time.perf_counter() - begun:.0f} s")
+            print(f"{calls} calls created in {time.perf_counter() - begun:.0f} s")
         app = make_app(folder, dashboard__timezone=ZONE)
         try:
             with app.app_db.read() as connection:
-                empty = connection.execute("SELECT 1 FROM callbacks").fetchone() is None
-            if empty:
-                missed(app, calls // 20)
+                is_empty = connection.execute("SELECT 1 FROM callbacks").fetchone() is None
+            if is_empty:
+                add_callbacks(app, calls // 20)
             return _measure(app, calls)
         finally:
             app.close()
@@ -257,41 +269,42 @@ def main(calls: int, kept: Path | None = None) -> dict[str, float]:
 def _measure(app: TestApp, calls: int) -> dict[str, float]:
     client = app.product.site.test_client()
     client.set_cookie("session", app.make_token())
-    bare = _bare(app)
+    render_minimal_page = _make_minimal_page(app)
     found: dict[str, float] = {}
-    print(f"Pages over {calls} calls, best of {ROUNDS} in turns, milliseconds")
-    print(f"  {'':28} {'bare':>7} {'CPU':>7} {'clock':>7} {'first':>7}   KB  most {MOST:g}")
+    print(f"Pages over {calls} calls, best of {ROUNDS} alternating runs, milliseconds")
+    print(f"  {'':28} {'minimal':>7} {'CPU':>7} {'elapsed':>7} {'first':>7}   KB  CPU limit {LIMIT:g}")
     wall = wallboards.add(app.app_db, "Benchmark")
-    for name, path in pages(FIRST_CALL + calls - 1, wall).items():
+    for name, path in list_pages(FIRST_CALL + calls - 1, wall).items():
 
-        def ask(path: str = path) -> int:
-            answer = client.get(path, headers={"Accept": "text/html"})
-            assert answer.status_code == 200, (path, answer.status)
-            return len(answer.data)
+        def request_page(path: str = path) -> int:
+            response = client.get(path, headers={"Accept": "text/html"})
+            assert response.status_code == 200, (path, response.status)
+            return len(response.data)
 
-        size, (_, first) = ask(), _timed(ask)
-        rounds = [(_timed(bare), _timed(ask)) for _ in range(ROUNDS)]
-        theirs = min(one[0][0] for one in rounds)
-        cpu, wall = (min(one[1][place] for one in rounds) for place in (0, 1))
+        size, (_, first) = request_page(), _measure_time(request_page)
+        rounds = [(_measure_time(render_minimal_page), _measure_time(request_page)) for _ in range(ROUNDS)]
+        minimal = min(minimal_cpu for (minimal_cpu, _), _ in rounds)
+        cpu, elapsed = (min(page[column] for _, page in rounds) for column in (0, 1))
         found[name] = cpu
-        missed_it = "  MISSED" if cpu > MOST else ""
-        print(f"  {name:28} {theirs:7.1f} {cpu:7.1f} {wall:7.1f} {first:7.1f} {size / 1000:5.0f}{missed_it}")
+        missed = "  MISSED" if cpu > LIMIT else ""
+        print(f"  {name:28} {minimal:7.1f} {cpu:7.1f} {elapsed:7.1f} {first:7.1f} {size / 1000:5.0f}{missed}")
     return found
 
 
-def _timed(work: Callable[[], Any]) -> tuple[float, float]:
-    """CPU time of this thread and time by the clock, in milliseconds."""
-    cpu, wall = time.thread_time(), time.perf_counter()
+def _measure_time(work: Callable[[], Any]) -> tuple[float, float]:
+    """Return CPU milliseconds of this thread, and elapsed milliseconds."""
+    cpu, begun = time.thread_time(), time.perf_counter()
     work()
-    return (time.thread_time() - cpu) * 1000, (time.perf_counter() - wall) * 1000
+    return (time.thread_time() - cpu) * 1000, (time.perf_counter() - begun) * 1000
 
 
-def _bare(app: TestApp) -> Callable[[], object]:
-    app = Flask("bare")
+def _make_minimal_page(app: TestApp) -> Callable[[], object]:
+    """Return a function that renders 50 calls by a minimal template."""
+    site = Flask("minimal")
 
-    def ask() -> None:
-        with app.app_context(), app.mirror_db.read() as connection:
+    def render() -> None:
+        with site.app_context(), app.mirror_db.read() as connection:
             rows = connection.execute("SELECT * FROM _calls ORDER BY started_at DESC LIMIT 50").fetchall()
-            render_template_string(BARE, rows=[tuple(row) for row in rows])
+            render_template_string(TEMPLATE, rows=[tuple(row) for row in rows])
 
-    return ask
+    return render

@@ -1,4 +1,7 @@
-"""Durable webhooks per second at 32 connections, beside a naive receiver and a handler that does nothing."""
+"""Benchmark of durable webhooks per second, over 32 connections.
+
+The product is compared with a simple receiver and with a handler that does nothing.
+"""
 
 from __future__ import annotations
 
@@ -13,27 +16,31 @@ from tests.benchmarks import load
 from tests.support.harness import Client, Process, Product, free_port, wait_for
 
 CONNECTIONS = 32
+PRODUCT = "Switchroom"
+NAIVE = "Flask + gunicorn, a commit per request"
+NOOP = "the same server, a handler that does nothing"
 BIN = Path(sys.executable).parent
 
 
 @contextmanager
-def serving(arguments: list[str], port: int, environment: dict[str, str]) -> Iterator[None]:
+def run_server(arguments: list[str], port: int, environment: dict[str, str]) -> Iterator[None]:
+    """Run a server until the end of the block."""
     process = Process(arguments, environment)
     client = Client(f"http://127.0.0.1:{port}")
     try:
-        wait_for(lambda: client.ask("GET", "/")[0] == 404, "the peer to answer")
+        wait_for(lambda: client.ask("GET", "/")[0] == 404, "a response of the server")
         yield
     finally:
         process.stop()
 
 
 def measure(requests: int) -> dict[str, load.Load]:
-    """Each receiver in turn, on the same machine in the same minute; a warm-up first."""
+    """Measure the receivers one after the other, each after a warm-up."""
     results: dict[str, load.Load] = {}
     with tempfile.TemporaryDirectory(prefix="switchroom-bench-") as folder:
         product = Product(Path(folder) / "data")
         try:
-            results["Switchroom"] = timed(product.port, product.webhook_path, requests)
+            results[PRODUCT] = run_load(product.port, product.webhook_path, requests)
         finally:
             product.stop()
         port = free_port()
@@ -47,28 +54,27 @@ def measure(requests: int) -> dict[str, load.Load]:
             "30",
         ]
         gunicorn += ["-b", f"127.0.0.1:{port}", "tests.benchmarks.naive_receiver:app"]
-        with serving(gunicorn, port, {"NAIVE_DATABASE": os.path.join(folder, "naive.db")}):
-            results["Flask + gunicorn, a commit per request"] = timed(port, "/hook", requests)
+        with run_server(gunicorn, port, {"NAIVE_DATABASE": os.path.join(folder, "naive.db")}):
+            results[NAIVE] = run_load(port, "/hook", requests)
         port = free_port()
         granian = [str(BIN / "granian"), "--interface", "wsgi", "--port", str(port), "--no-access-log"]
         granian += ["--blocking-threads", "256", "tests.benchmarks.noop:app"]
-        with serving(granian, port, {}):
-            results["the same server, a handler that does nothing"] = timed(port, "/hook", requests)
+        with run_server(granian, port, {}):
+            results[NOOP] = run_load(port, "/hook", requests)
     return results
 
 
-def timed(port: int, path: str, requests: int) -> load.Load:
+def run_load(port: int, path: str, requests: int) -> load.Load:
+    """Post a tenth of `requests` as a warm-up, then measure `requests`."""
     warm = max(CONNECTIONS, requests // 10)
     load.run(port, path, requests=warm, connections=CONNECTIONS)
     return load.run(port, path, requests=requests, connections=CONNECTIONS, first=warm)
 
 
 def main(requests: int) -> dict[str, float]:
-    """Prints the table; returns the ratios by name."""
+    """Print the table. Returns the ratios by name."""
     results = measure(requests)
-    ours = results["Switchroom"]
-    naive = results["Flask + gunicorn, a commit per request"]
-    noop = results["the same server, a handler that does nothing"]
+    product, naive, noop = results[PRODUCT], results[NAIVE], results[NOOP]
     print(f"durable webhooks, {CONNECTIONS} connections, {requests} requests each")
     for name, result in results.items():
         print(
@@ -76,9 +82,9 @@ def main(requests: int) -> dict[str, float]:
             f"  p99 {result.p99 * 1000:7.1f} ms  failures {result.failures}"
         )
     ratios = {
-        "times the naive receiver": ours.per_second / naive.per_second,
-        "p99 against the naive receiver": ours.p99 / naive.p99,
-        "of a handler that does nothing": ours.per_second / noop.per_second,
+        "times the simple receiver": product.per_second / naive.per_second,
+        "p99, times the simple receiver": product.p99 / naive.p99,
+        "times a handler that does nothing": product.per_second / noop.per_second,
     }
     for name, ratio in ratios.items():
         print(f"  {ratio:6.2f} {name}")

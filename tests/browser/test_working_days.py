@@ -14,7 +14,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.conftest import watch
-from tests.support.applications.data_dir import ask
+from tests.support.applications.data_dir import query_database
 from tests.support.harness import wait_for
 
 pytestmark = pytest.mark.exhaustive
@@ -54,7 +54,10 @@ def wait_for_cdrs(installation, *made: dict) -> None:
     """
     roots = ", ".join(str(one["root_call_id"]) for one in made)
     sql = f"SELECT count(*) FROM _calls WHERE id IN ({roots}) AND outcome IS NOT NULL AND cdrs > 0"
-    wait_for(lambda: ask(installation.product.data_dir / "mirror.db", sql) == [(len(made),)], "the calls")
+    wait_for(
+        lambda: query_database(installation.product.data_dir / "mirror.db", sql) == [(len(made),)],
+        "the calls",
+    )
 
 
 def test_an_agents_day(installation, open_page_as):

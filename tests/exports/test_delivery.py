@@ -140,7 +140,7 @@ def test_refused_recipient_does_not_repeat_the_mail_to_others(make_exporting: An
     assert len(mail.letters) == 1
     ((_, state, result),) = exporting.attempts(schedule)
     assert state == "delivered"
-    assert "gone@example.com (550 nobody here)" in result
+    assert "gone@example.com (550 no such mailbox)" in result
 
 
 def test_file_too_large_for_mail_does_not_block_the_next_period(

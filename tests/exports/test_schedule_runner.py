@@ -85,7 +85,7 @@ def test_incomplete_period_is_delivered_after_the_wait_and_repeated_when_complet
     exporting.finish_sync()
     exporting.count_day("2026-11-17")
     movable_clock.advance(minutes=1)
-    exporting.count_day("2026-11-18", total=2, ours=1)
+    exporting.count_day("2026-11-18", total=2, mirrored=1)
     exporting.deliver()
     movable_clock.set("2026-11-19 07:29:00")
     exporting.deliver()
@@ -100,7 +100,7 @@ def test_incomplete_period_is_delivered_after_the_wait_and_repeated_when_complet
     exporting.deliver()
     assert list(exporting.exported_files()) == ["every-day-2026-11-18-incomplete.csv"]
     exporting.put_cdrs("2026-11-18 11:00:00", first=2)
-    exporting.count_day("2026-11-18", total=2, ours=2)
+    exporting.count_day("2026-11-18", total=2, mirrored=2)
     exporting.deliver()
     exporting.deliver()
     assert exporting.exported_files()["every-day-2026-11-18.csv"].count("\r\n") == 3
@@ -132,7 +132,7 @@ def test_waiting_period_does_not_block_later_periods(
     schedule = exporting.schedule(incomplete=False)
     movable_clock.set("2026-11-20 12:00:00")
     # A full sync after the count does not close the gap.
-    exporting.count_day("2026-11-18", total=9, ours=8)
+    exporting.count_day("2026-11-18", total=9, mirrored=8)
     exporting.finish_sync()
     exporting.count_day("2026-11-19")
     exporting.put_cdrs("2026-11-19 10:00:00")

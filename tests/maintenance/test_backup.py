@@ -19,7 +19,7 @@ from integration.maintenance import backup, manifest
 from integration.maintenance.restore import restore
 from integration.mirror.schema import open_mirror
 from integration.sqlite.database import Database
-from tests.support.applications.data_dir import DataDir, ask, webhook
+from tests.support.applications.data_dir import DataDir, query_database, webhook
 from tests.support.harness import wait_for
 
 
@@ -45,9 +45,9 @@ def test_a_backup_under_load_contains_all_webhooks_acknowledged_before_its_start
             wait_for(lambda begun=begun: len(acknowledged) > begun + 100, "load")
             before = set(acknowledged)
             created = backup.create(home.data_dir, tmp_path / f"backup{begun}")
-            copied = dict(ask(created.path / "inbox.db", "SELECT seq, event_id FROM inbox"))
+            copied = dict(query_database(created.path / "inbox.db", "SELECT seq, event_id FROM inbox"))
             assert before <= set(copied.values())
-            assert ask(created.path / "inbox.db", "PRAGMA integrity_check") == [("ok",)]
+            assert query_database(created.path / "inbox.db", "PRAGMA integrity_check") == [("ok",)]
             # The copy is one snapshot: seqs have no gaps.
             assert set(copied) == set(range(1, max(copied) + 1))
             stored_during_backup.append(len(acknowledged) - len(before))
@@ -66,15 +66,15 @@ def test_a_backup_contains_all_webhooks_that_its_mirror_has_applied(home, tmp_pa
 
     def receive_and_apply(*_):
         inbox.receive(webhook(next(numbers))).result(30)
-        ((seq,),) = ask(home.data_dir / "inbox.db", "SELECT max(seq) FROM inbox")
+        ((seq,),) = query_database(home.data_dir / "inbox.db", "SELECT max(seq) FROM inbox")
         mirror.write(lambda tx: tx.execute("INSERT INTO _applied VALUES (?, 'done')", (seq,)))
 
     # A webhook is received and applied after the copy of each database.
     created = backup.create(home.data_dir, tmp_path / "backups", receive_and_apply)
     inbox.close()
     mirror.close()
-    applied = {row[0] for row in ask(created.path / "mirror.db", "SELECT seq FROM _applied")}
-    stored = {row[0] for row in ask(created.path / "inbox.db", "SELECT seq FROM inbox")}
+    applied = {row[0] for row in query_database(created.path / "mirror.db", "SELECT seq FROM _applied")}
+    stored = {row[0] for row in query_database(created.path / "inbox.db", "SELECT seq FROM inbox")}
     assert applied
     assert applied < stored
 
@@ -211,7 +211,7 @@ class TestRestore:
         assert done.returncode == 0, done.stderr
         for name in ("webhook-secret", "account.json", "recordings/2026/03/01/7.mp3"):
             assert (other.data_dir / name).read_bytes() == (home.data_dir / name).read_bytes()
-        assert ask(other.data_dir / "inbox.db", "SELECT count(*) FROM inbox") == [(50,)]
+        assert query_database(other.data_dir / "inbox.db", "SELECT count(*) FROM inbox") == [(50,)]
         assert not (other.data_dir / "restore.part").exists()
         verified = other.run("verify")
         assert verified.returncode == 0, verified.stdout
@@ -222,13 +222,13 @@ class TestRestore:
         refused = home.run("restore", str(backup_folder))
         assert refused.returncode == 1
         assert "not empty" in refused.stderr
-        assert ask(home.data_dir / "inbox.db", "SELECT count(*) FROM inbox") == [(60,)]
+        assert query_database(home.data_dir / "inbox.db", "SELECT count(*) FROM inbox") == [(60,)]
         done = home.run("restore", str(backup_folder), "--replace")
         assert done.returncode == 0, done.stderr
-        assert ask(home.data_dir / "inbox.db", "SELECT count(*) FROM inbox") == [(50,)]
+        assert query_database(home.data_dir / "inbox.db", "SELECT count(*) FROM inbox") == [(50,)]
         (previous,) = home.data_dir.glob("before-restore-*")
         assert str(previous) in done.stderr
-        assert ask(previous / "inbox.db", "SELECT count(*) FROM inbox") == [(60,)]
+        assert query_database(previous / "inbox.db", "SELECT count(*) FROM inbox") == [(60,)]
         assert (previous / "recordings/2026/03/01/7.mp3").read_bytes() == b"one recording"
 
     def test_backups_inside_data_dir_are_kept_and_can_be_restored(self, home):
@@ -236,7 +236,7 @@ class TestRestore:
         created = backup.create(home.data_dir, home.data_dir / "backups")
         restore(created.path, home.data_dir, replace=True)
         assert (created.path / "manifest.json").exists()
-        assert ask(home.data_dir / "inbox.db", "SELECT count(*) FROM inbox") == [(3,)]
+        assert query_database(home.data_dir / "inbox.db", "SELECT count(*) FROM inbox") == [(3,)]
 
     def test_a_data_dir_with_only_backups_counts_as_empty(self, home):
         created = backup.create(home.data_dir, home.data_dir / "backups")
@@ -296,9 +296,9 @@ class TestRestore:
 
     def test_a_restore_changes_the_epoch_of_the_change_log(self, home, backup_folder):
         epoch = "SELECT value FROM _meta WHERE key = 'epoch'"
-        before = ask(home.data_dir / "mirror.db", epoch)
+        before = query_database(home.data_dir / "mirror.db", epoch)
         restore(backup_folder, home.data_dir, replace=True)
-        assert ask(home.data_dir / "mirror.db", epoch) != before
+        assert query_database(home.data_dir / "mirror.db", epoch) != before
 
     def test_a_restore_of_a_folder_of_backups_names_the_newest(self, home, backup_folder):
         done = home.run("restore", str(backup_folder.parent))
@@ -309,7 +309,7 @@ class TestRestore:
         restore(backup_folder, home.data_dir, replace=True)
         inbox = Inbox(home.data_dir / "inbox.db")
         inbox.receive(webhook(999)).result(30)
-        ((seq,),) = ask(home.data_dir / "inbox.db", "SELECT max(seq) FROM inbox")
+        ((seq,),) = query_database(home.data_dir / "inbox.db", "SELECT max(seq) FROM inbox")
         assert seq in inbox.list_unapplied(home.data_dir / "mirror.db")
         inbox.close()
 
@@ -341,4 +341,4 @@ def test_the_copy_of_a_database_ends_although_commits_continue(tmp_path, monkeyp
     database.close()
     assert len(totals) > 2
     assert len(set(totals)) == 1
-    assert ask(tmp_path / "copy.db", "SELECT count(*) FROM t WHERE x = 'later'") == [(0,)]
+    assert query_database(tmp_path / "copy.db", "SELECT count(*) FROM t WHERE x = 'later'") == [(0,)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
-from tests.support.applications.data_dir import ask, webhook
+from tests.support.applications.data_dir import query_database, webhook
 from tests.support.harness import Product, wait_for
 
 
@@ -66,8 +66,8 @@ def test_a_backup_beside_a_busy_serve_starts_with_all_webhooks_acknowledged_befo
 
 
 def list_event_ids(data_dir: Path) -> set[str]:
-    return {row[0] for row in ask(data_dir / "inbox.db", "SELECT event_id FROM inbox")}
+    return {row[0] for row in query_database(data_dir / "inbox.db", "SELECT event_id FROM inbox")}
 
 
 def count_applied(data_dir: Path) -> int:
-    return int(ask(data_dir / "mirror.db", "SELECT count(*) FROM _applied")[0][0])
+    return int(query_database(data_dir / "mirror.db", "SELECT count(*) FROM _applied")[0][0])

@@ -10,11 +10,11 @@ import pytest
 from integration.core.errors import StorageError, SwitchroomError
 from integration.core.health import Health
 from integration.core.scheduler import Scheduler
-from integration.factory import build
 from integration.maintenance import backup, manifest
 from integration.maintenance.restore import restore
 from integration.maintenance.rotation import HEALTH_NAME, BackupRotation
 from integration.settings.model import Settings
+from tests.support.application import running_app
 from tests.support.applications.data_dir import DataDir
 from tests.support.clock import Clock
 from tests.support.harness import wait_for
@@ -130,21 +130,11 @@ def test_a_failure_is_in_the_health_report_until_the_next_success(home, frozen_c
 
 @pytest.mark.parametrize(("hours", "days"), [(24, 1), (0, 0)])
 def test_serve_schedules_backups_and_retention_unless_disabled(home, hours, days):
-    settings = Settings.model_validate(
-        {
-            "platform": {"base_url": "http://127.0.0.1:9/v1.2", "user_id": "1", "api_key": "k"},
-            "storage": {"data_dir": str(home.data_dir)},
-            "backup": {"every_hours": hours},
-            "retention": {"sms_days": days},
-        }
-    )
-    product = build(settings)
-    try:
-        product.start()
-        names = set(product.health.report()["checks"])
+    settings = {"backup__every_hours": str(hours), "retention__sms_days": str(days)}
+    with running_app(home.data_dir, **settings) as app:
+        app.product.start()
+        names = set(app.product.health.report()["checks"])
         assert ({"backups", "retention"} <= names) is bool(hours)
-    finally:
-        product.stop()
 
 
 def test_a_scheduled_backup_waits_for_a_running_manual_backup(home, rotation, frozen_clock):

@@ -31,7 +31,7 @@ from integration.sync.files import download
 from integration.workspace import callbacks
 from integration.workspace.callback_following import update_from_mirror
 from integration.workspace.callback_items import CallbackItem
-from tests.support.applications.filled_data_dir import OTHER, OURS, THEIRS, FilledDataDir
+from tests.support.applications.filled_data_dir import DDI, OTHER, THEIRS, FilledDataDir
 
 TRACES = (THEIRS[2:], "7700 900123", "7700 900 123", "Ann Example", "a" * 40)
 OTHERS = ("Bob Other", OTHER)
@@ -77,8 +77,8 @@ def test_an_erasure_leaves_no_bytes_of_the_person_and_the_same_calls(place: Fill
         calls_before, files = query(product, calls), place.files(product)
     done = place.erase(f"+{THEIRS}", "--yes")
     assert (done.exit_code, "erasure 1: done" in done.stdout) == (0, True)
-    assert place.bytes_with(*TRACES) == {}
-    assert {"inbox.db", "mirror.db", "house.db"} <= place.bytes_with(*OTHERS).keys()
+    assert place.find_texts(*TRACES) == {}
+    assert {"inbox.db", "mirror.db", "house.db"} <= place.find_texts(*OTHERS).keys()
     assert [key for key, path in files.items() if path.exists()] == [("recording", 13), ("voicemail", 22)]
     for name in ("house", "mirror", "inbox"):
         # Unless SQLite overwrites deleted rows (a compile option), free pages contain them.
@@ -139,7 +139,7 @@ def test_sync_webhooks_and_downloads_do_not_store_erased_data(erased: FilledData
             assert items(product) == []
             assert product.context.inbox.load_overview().total == 10
             checkpoint(product)
-        assert erased.bytes_with(*TRACES) == {}
+        assert erased.find_texts(*TRACES) == {}
 
 
 def test_the_facade_and_the_list_of_messages_do_not_show_erased_data(erased: FilledDataDir) -> None:
@@ -157,7 +157,7 @@ def test_the_facade_and_the_list_of_messages_do_not_show_erased_data(erased: Fil
 
 def test_data_from_after_the_erasure_is_stored(erased: FilledDataDir) -> None:
     later = clock.utc_text(clock.now() + timedelta(hours=1))
-    call = {"id": 4, "calldate": later, "live_id": 4_300_000_950, "src": THEIRS, "dst": OURS, "type": "I"}
+    call = {"id": 4, "calldate": later, "live_id": 4_300_000_950, "src": THEIRS, "dst": DDI, "type": "I"}
     person = {"id": 33, "first_name": "Ann", "last_name": "Example", "mobile": f"+{THEIRS}"}
     event = {"id": "new", "event_name": "call.ringing", "event_time": later, "call_id": 4_300_000_950}
     with erased.product() as product:
@@ -191,7 +191,7 @@ def test_an_interrupted_erasure_is_reported_and_completed_by_the_next(
             "11.mp3", "12.mp3", "13.mp3",
         }  # fmt: skip
     assert place.erase(f"+{THEIRS}", "--yes").exit_code == 0
-    assert place.bytes_with(*TRACES) == {}
+    assert place.find_texts(*TRACES) == {}
     assert [path.name for path in (place.data_dir / "recordings").rglob("*.mp3")] == ["13.mp3"]
     with place.product() as product, product.context.app_db.read() as connection:
         assert [(each.id, each.done_at is None) for each in erasures.list_all(connection)] == [(1, False)]
@@ -220,15 +220,15 @@ def test_an_erasure_is_rejected_during_a_call_of_the_number(place: FilledDataDir
             "event_time": clock.utc_text(),
             "call_id": 4_300_000_970,
         }
-        payload = {**event, "src": THEIRS, "dst": OURS, "destination": "in", "state": "RINGING"}
+        payload = {**event, "src": THEIRS, "dst": DDI, "destination": "in", "state": "RINGING"}
         product.context.inbox.receive(json.dumps(payload).encode()).result(30)
         replay(product.context, {}, Progress(lambda _: None, lambda: True))
     refused = place.erase(f"+{THEIRS}", "--yes")
     assert (refused.exit_code, "is in progress" in refused.stderr) == (1, True)
-    assert "mirror.db" in place.bytes_with("Ann Example")
+    assert "mirror.db" in place.find_texts("Ann Example")
 
 
-@pytest.mark.parametrize("number", [f"+{OURS}", "201", "unknown"])
+@pytest.mark.parametrize("number", [f"+{DDI}", "201", "unknown"])
 def test_only_an_outside_number_can_be_erased(place: FilledDataDir, number: str) -> None:
     refused = place.erase(number, "--yes")
     assert refused.exit_code in (1, 2)

@@ -18,10 +18,10 @@ from integration.sync.reading import deletions
 from integration.sync.reading.page_store import Tally
 from tests.support.application import running_app
 from tests.support.applications.filled_data_dir import (
+    DDI,
     LEG,
     OTHER,
     OTHER_LEG,
-    OURS,
     THEIRS,
     FilledDataDir,
     stamp,
@@ -120,14 +120,14 @@ def finish_empty_full_sync(product: Product, collection: str) -> None:
 @pytest.mark.parametrize("what", [f"+{THEIRS}", str(LEG)])
 def test_an_erasure_is_rejected_until_the_hold_is_released(place: FilledDataDir, what: str) -> None:
     place.hold(what, "--reason", "claim 17")
-    before = place.bytes_with(THEIRS, "Ann Example")
+    before = place.find_texts(THEIRS, "Ann Example")
     for arguments in ((), ("--yes",)):
         refused = place.erase(f"+{THEIRS}", *arguments)
         assert (refused.exit_code, "under legal hold" in refused.stderr) == (1, True)
-    assert place.bytes_with(THEIRS, "Ann Example") == before
+    assert place.find_texts(THEIRS, "Ann Example") == before
     assert place.hold(what, "--release").exit_code == 0
     assert place.erase(f"+{THEIRS}", "--yes").exit_code == 0
-    assert place.bytes_with(THEIRS, "Ann Example") == {}
+    assert place.find_texts(THEIRS, "Ann Example") == {}
 
 
 def test_holds_are_listed_audited_and_set_only_once(place: FilledDataDir) -> None:
@@ -149,7 +149,7 @@ def test_holds_are_listed_audited_and_set_only_once(place: FilledDataDir) -> Non
 
 @pytest.mark.parametrize(
     ("arguments", "status"),
-    [((OURS, "--reason", "no such call"), 1), ((f"+{OTHER}", "--release"), 1), ((f"+{OTHER}",), 2), ((), 2)],
+    [((DDI, "--reason", "no such call"), 1), ((f"+{OTHER}", "--release"), 1), ((f"+{OTHER}",), 2), ((), 2)],
 )
 def test_invalid_arguments_are_rejected(
     place: FilledDataDir, arguments: tuple[str, ...], status: int

@@ -19,7 +19,6 @@ from integration.core.commands import command as register
 from integration.core.errors import ConfigurationError, SwitchroomError
 from integration.core.health import Health
 from integration.core.scheduler import Scheduler
-from integration.factory import build
 from integration.server import control_channel as channel_module
 from integration.server import unfinished_commands
 from integration.server.control_channel import YIELD_COMMAND, CommandMoved, ControlChannel, send_command
@@ -27,6 +26,7 @@ from integration.server.run_command import run_command, run_command_with
 from integration.server.unfinished_commands import UnfinishedCommands
 from integration.server.worker import Worker
 from tests.server.stub_product import StubProduct, settings_for
+from tests.support.application import running_app
 from tests.support.child_processes import Running, wait_for
 
 Start = Callable[..., Running]
@@ -99,13 +99,12 @@ def test_a_new_command_runs_in_the_command_line_and_in_the_running_product(tmp_p
     settings = settings_for(tmp_path)
     result = {"cups": 2, "folder": str(tmp_path)}
     assert run_command(settings, "tea.brew", {"cups": 2}) == result
-    product = build(settings)
-    opened = ControlChannel(tmp_path, product.context)
-    try:
-        assert send_command(tmp_path, "tea.brew", {"cups": 2}) == result
-    finally:
-        opened.close(5)
-        product.stop()
+    with running_app(tmp_path) as app:
+        opened = ControlChannel(tmp_path, app.context)
+        try:
+            assert send_command(tmp_path, "tea.brew", {"cups": 2}) == result
+        finally:
+            opened.close(5)
 
 
 def test_former_command_names_are_sent_to_earlier_versions_and_accepted_from_them(tmp_path: Path) -> None:
@@ -123,15 +122,12 @@ def test_former_command_names_are_sent_to_earlier_versions_and_accepted_from_the
         threading.Thread(target=respond, args=(listener,), daemon=True).start()
         run_command(settings_for(tmp_path), "webhooks.replay", {})
     assert received == ["replay"]
-    product = build(settings_for(tmp_path))
-    try:
+    with running_app(tmp_path) as app:
         unfinished_commands.save(tmp_path, "replay", {"after": 7, "applied": 5, "refused": 2})
-        serve = UnfinishedCommands(tmp_path, product.context, product.health)
+        serve = UnfinishedCommands(tmp_path, app.context, app.product.health)
         stored = json.loads((tmp_path / unfinished_commands.UNFINISHED_FILE).read_text())
         progress = Progress(lambda _: None, lambda: True)
         assert serve.finish(stored["command"], stored["arguments"], progress) == {"applied": 5, "failed": 2}
-    finally:
-        product.stop()
 
 
 def test_an_unknown_command_is_rejected_without_a_running_process(tmp_path: Path) -> None:

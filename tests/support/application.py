@@ -1,4 +1,4 @@
-"""The product on databases of its own, in front of a fake platform, with a movable clock."""
+"""Application for tests: own databases, a fake platform and a movable clock."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class QuietHandler(WSGIRequestHandler):
 
 
 class TestApp(Records):
-    """The product as `factory.build` wires it; nothing runs in it before `product.start()`.
+    """Product built by `factory.build`. No job runs before `product.start()`.
 
     `platform` holds the platform's responses and the requests of the product. `client` sends requests within
     the process, without request limits; `url` is the address of an HTTP server, started at its first use.
@@ -79,7 +79,10 @@ class TestApp(Records):
         return self.product.application(environ, start_response)
 
     def restart(self, **settings: str) -> None:
-        """Replace the product by a new one on the same files, with `settings` changed."""
+        """Stop the product and build it again with changed settings.
+
+        The databases and files stay.
+        """
         self._settings |= settings
         self.product.stop()
         if isinstance(self._platform, FakeExchange):
@@ -119,35 +122,41 @@ class TestApp(Records):
 
     @cached_property
     def headers(self) -> dict[str, str]:
-        """Header of a read key of the facade."""
+        """Request header with a local key of scope `read`."""
         return self.add_key()
 
     def get(self, path: str, headers: dict[str, str] | None = None, **options: Any) -> Any:
-        """GET `path` of the facade, with a read key unless `headers` are given."""
+        """Send GET to `path` of the facade.
+
+        `headers` default to a read key.
+        """
         headers = self.headers if headers is None else headers
         return self.client.get(self.base + path, headers=headers, **options)
 
-    # --- people and keys ---------------------------------------------------------------------------
+    # --- dashboard users and keys ------------------------------------------------------------------
 
     def add(self, member: Member) -> people.Person:
-        """The person of `member`, created if missing."""
+        """Return the dashboard user of `member`; create it if it is missing."""
         return add(self.app_db, member)
 
     def make_token(self, member: Member = ALICE) -> str:
-        """Create a session of `member`. Returns its token, the value of the cookie `session`."""
+        """Create a session of `member`. Returns the value of the cookie `session`."""
         return sessions.create(self.app_db, self.add(member).id)
 
     def log_in(self, member: Member = ALICE) -> Browser:
         return Browser(self.url, self.make_token(member))
 
     def add_key(self, name: str = "tests", scope: str = "read", **options: Any) -> dict[str, str]:
-        """Create a key of the facade. Returns the header that shows it."""
+        """Create a local key. Returns the request header that contains it."""
         _, secret = keys.add(self.app_db, name, scope, options.get("collections"), options.get("user"))
         return {"X-Auth-Token": secret}
 
 
 class Browser:
-    """HTTP requests of a logged-in person: sends the cookie and, in `post`, the CSRF token."""
+    """HTTP client of a logged-in dashboard user.
+
+    Sends the session cookie and, in `post`, the CSRF token.
+    """
 
     def __init__(self, url: str, token: str) -> None:
         self.url = url
@@ -191,7 +200,7 @@ def basic_headers(user: object, secret: str) -> dict[str, str]:
 
 @contextmanager
 def running_app(data_dir: Path, **options: Any) -> Iterator[TestApp]:
-    """An application that is closed at the end of the block."""
+    """Yield an application; close it at the end of the block."""
     app = make_app(data_dir, **options)
     try:
         yield app
@@ -208,13 +217,13 @@ def settings() -> dict[str, str]:
 
 @pytest.fixture
 def platform() -> FakeExchange | Server:
-    """The platform of `app`."""
+    """Fake platform of `app`."""
     return FakeExchange()
 
 
 @pytest.fixture
 def wired_platform() -> Iterator[Server]:
-    """A platform behind a real connection, for the fixture `platform` to return."""
+    """HTTP server with the routes of an account, for the fixture `platform`."""
     server = Server(base=BASE_PATH)
     add_account(server)
     server.respond("*", NOT_FOUND, 404)

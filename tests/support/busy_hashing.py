@@ -1,4 +1,4 @@
-"""Logins that occupy the hashing of passwords."""
+"""Logins that occupy all slots for password hashing."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from integration.access import passwords
 
 
 class HeldHasher:
-    """Keeps everyone who verifies a password until `release` is set."""
+    """Password hasher whose `verify` waits for `release`, up to 30 s."""
 
     def __init__(self) -> None:
         self.began, self.release = threading.Semaphore(0), threading.Event()
@@ -25,7 +25,7 @@ class HeldHasher:
 
 @contextmanager
 def busy_hashing(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Let slow logins take every slot for hashing; they end with the block."""
+    """Occupy every slot for password hashing until the end of the block."""
     held = HeldHasher()
     with ThreadPoolExecutor(passwords.MAX_PARALLEL_HASHES) as logins:
         with monkeypatch.context() as patch:

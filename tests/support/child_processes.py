@@ -1,4 +1,4 @@
-"""Real processes that a test starts, waits for by conditions, and that are gone when it ends."""
+"""Child processes of a test. They are killed at its end."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from tests.support import fork_server
 
 ROOT = Path(__file__).parents[2]
 PATIENCE = 60.0
+"""Seconds until a wait fails."""
 
 
 def wait_for(condition: Callable[[], object], what: str, seconds: float = PATIENCE) -> None:
@@ -33,7 +34,10 @@ def wait_for(condition: Callable[[], object], what: str, seconds: float = PATIEN
 
 
 class Running:
-    """A process of ours with its output gathered line by line."""
+    """A child process.
+
+    Its output is read line by line into `out` and `err`.
+    """
 
     def __init__(self, arguments: list[str], **environ: str) -> None:
         self.process = fork_server.start_process(
@@ -63,19 +67,22 @@ class Running:
 
     @property
     def port(self) -> int:
-        """The port it says it listens on, once it is ready."""
+        """Port in the process's start line. Waits for the line."""
         found: list[str] = []
 
-        def said() -> bool:
+        def has_started() -> bool:
             assert self.process.poll() is None, self.err
             found[:] = re.findall(r"Listening on https?://\S+:(\d+)", "\n".join(self.err))
             return bool(found)
 
-        wait_for(said, f"start line in {self.err}")
+        wait_for(has_started, f"start line in {self.err}")
         return int(found[0])
 
     def ended(self, seconds: float = PATIENCE) -> int:
-        """Its exit status, once it has ended and all its output was read."""
+        """Wait until the process has ended and its output was read.
+
+        Returns the exit status.
+        """
         status = self.process.wait(seconds)
         for reader in self._readers:
             reader.join(seconds)
@@ -87,7 +94,10 @@ class Running:
 
 @pytest.fixture
 def start() -> Iterator[Callable[..., Running]]:
-    """`start("-m", "module", …)` runs this Python; what still runs at the end is killed with its workers."""
+    """Run this Python interpreter with arguments: `start("-m", "module", …)`.
+
+    Processes that run at the end of the test are killed.
+    """
     running: list[Running] = []
 
     def begin(*arguments: object, **environ: str) -> Running:
@@ -95,15 +105,15 @@ def start() -> Iterator[Callable[..., Running]]:
         return running[-1]
 
     yield begin
-    for one in running:
-        if one.process.poll() is None:
-            # Its worker sees the pipe close, and ends by itself.
-            one.signal(signal.SIGKILL)
-            one.process.wait()
+    for child in running:
+        if child.process.poll() is None:
+            # A worker ends automatically when the pipe to its supervisor closes.
+            child.signal(signal.SIGKILL)
+            child.process.wait()
 
 
 def get(port: int, path: str = "/") -> str:
-    """The body of one request, on a connection of its own."""
+    """Return the body of a response. Each request uses a new connection."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
     with contextlib.closing(connection):
         connection.request("GET", path)
@@ -111,7 +121,7 @@ def get(port: int, path: str = "/") -> str:
 
 
 def open_stream(port: int) -> socket.socket:
-    """A live stream that has begun: its first bytes were read."""
+    """Open a live stream and read its first bytes."""
     connection = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE)
     connection.sendall(b"GET /stream HTTP/1.1\r\nHost: localhost\r\n\r\n")
     assert b"200 OK" in connection.recv(4096)

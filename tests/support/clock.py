@@ -11,9 +11,9 @@ from integration.core import clock
 
 
 class Clock:
-    """Time of the process, in place of `integration.core.clock`.
+    """Replacement for the functions of `integration.core.clock`.
 
-    Both clocks run with the real ones from the first move on; `freeze` stops the wall clock.
+    After each move both clocks run at normal speed; `freeze` stops the wall clock.
     """
 
     def __init__(self) -> None:
@@ -53,7 +53,10 @@ class Clock:
             clock.unix, clock.monotonic = self.unix, self.monotonic
 
     def freeze(self, moment: str | float | None = None) -> None:
-        """Stop the wall clock, at `moment` if given. `advance` and `set` still move it."""
+        """Stop the wall clock, at `moment` if given.
+
+        `advance` and `set` still move it.
+        """
         self.set(self.unix() if moment is None else moment)
         self._frozen_at = self.unix() if moment is None else to_unix(moment)
 
@@ -79,7 +82,7 @@ def to_unix(moment: str | float) -> float:
 
 @pytest.fixture
 def movable_clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[Clock]:
-    # The end of `monkeypatch` restores the real time after patches of tests, in any order of fixtures.
+    # `monkeypatch` restores the real time even if a test has patched the clock as well.
     for name in ("unix", "monotonic"):
         monkeypatch.setattr(clock, name, getattr(clock, name))
     movable = Clock()
@@ -96,6 +99,6 @@ def frozen_clock(movable_clock: Clock) -> Clock:
 
 @pytest.fixture
 def stopped_clock(movable_clock: Clock) -> Clock:
-    """Clock whose wall time and monotonic time move only by `advance` and `set`."""
+    """Clock whose times move only by `advance` and `set`."""
     movable_clock.stop()
     return movable_clock

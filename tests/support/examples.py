@@ -1,4 +1,7 @@
-"""The number of random examples of a property: few in the suite, many in the exhaustive run."""
+"""Number of random examples in property tests.
+
+The suite runs few examples, `pytest -m exhaustive` many.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,10 @@ EXHAUSTIVE = "exhaustive"
 
 
 def example_count(suite: int, exhaustive: int) -> Callable[[T], T]:
-    """Test a property with `suite` examples, and with `exhaustive` examples in `pytest -m exhaustive`."""
+    """Set the number of examples of a property test.
+
+    `suite` applies to the suite, `exhaustive` to `pytest -m exhaustive`.
+    """
 
     def decorate(test: T) -> T:
         if settings.get_current_profile_name() != EXHAUSTIVE:

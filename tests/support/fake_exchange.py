@@ -1,4 +1,4 @@
-"""The platform without a network: responds by path or operation, and records requests."""
+"""Fake platform without a network."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.support.scripted_server import Reply, Request, ScriptedPlatform
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "platform"
 
 API_KEY = "a" * 40
-"""The key of the product's own account."""
+"""API key of the product."""
 ADMINISTRATOR = "b" * 40
 USER = "c" * 40
 OTHER_CUSTOMER = "d" * 40
@@ -35,7 +35,7 @@ NOT_FOUND = {"message": "Not found", "errors": []}
 
 
 def read_fixture(name: str) -> Any:
-    """A recorded payload of the platform."""
+    """Read a recorded payload of the platform."""
     return json.loads((FIXTURES / f"{name}.json").read_text())
 
 
@@ -64,7 +64,10 @@ def add_account(platform: ScriptedPlatform) -> None:
 
 
 class FakeExchange(ScriptedPlatform):
-    """Implements `outbound.exchange.HttpExchange`. A request without a handler raises PlatformUnreachable."""
+    """Platform that responds by path or operation, and records requests.
+
+    Implements `outbound.exchange.HttpExchange`. A request without a handler raises PlatformUnreachable.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -83,9 +86,9 @@ class FakeExchange(ScriptedPlatform):
     ) -> Iterator[ResponseBody]:
         if self.stopping.is_set():
             raise PlatformUnreachable("Switchroom is stopping")
-        parts = urlsplit(target)
+        url = urlsplit(target)
         content = body.read() if isinstance(body, io.RawIOBase) else body
-        request = Request(method, parts.path, parse_qs(parts.query), dict(headers), content or b"")
+        request = Request(method, url.path, parse_qs(url.query), dict(headers), content or b"")
         self.requests.append(request)
         handler = self.find_handler(request)
         if handler is None:

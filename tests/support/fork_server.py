@@ -1,4 +1,4 @@
-"""Start the product's programs by forking a process that has imported their modules.
+"""Start programs of the product by forks of a preloaded process.
 
 A command takes 0.4 s of processor time, of which imports take 0.35 s; a fork takes 0.02 s. The started
 process has its own descriptors, environment, folder, signals and exit status. `start_process` starts a new
@@ -34,13 +34,13 @@ PRELOADED = (
     "tests.server.stub_product",
     "tests.server.stub_command",
 )
-"""Beside the modules of all commands."""
+"""Modules that the server imports, in addition to the modules of all commands."""
 MAX_REQUEST_BYTES = 150_000
-"""Below the default buffer of a Unix socket, 212,992."""
+"""Largest request. The default buffer of a Unix socket is 212,992 bytes."""
 
 
 class ForkedProcess:
-    """The part of `subprocess.Popen` that the tests use, for a child of the fork server."""
+    """Child of the fork server, with some methods of `subprocess.Popen`."""
 
     def __init__(self, pid: int, status: socket.socket, streams: Mapping[str, IO[str]]) -> None:
         self.pid = pid
@@ -50,7 +50,10 @@ class ForkedProcess:
         self._status = status
 
     def poll(self) -> int | None:
-        """Return the exit status, negative for a signal, or None while the process runs."""
+        """Return the exit status, or None while the process runs.
+
+        A negative status is the number of the signal that ended the process.
+        """
         try:
             return self.wait(0)
         except subprocess.TimeoutExpired:
@@ -62,12 +65,12 @@ class ForkedProcess:
             # `settimeout(0)` means non-blocking, which raises BlockingIOError.
             self._status.settimeout(timeout)
             try:
-                answer = self._status.recv(16)
+                status = self._status.recv(16)
             except (TimeoutError, BlockingIOError):
                 raise subprocess.TimeoutExpired(f"process {self.pid}", timeout or 0) from None
-            if not answer:
+            if not status:
                 raise RuntimeError("the fork server ended")
-            self.returncode = int(answer)
+            self.returncode = int(status)
             self._status.close()
         return self.returncode
 
@@ -80,7 +83,7 @@ class ForkedProcess:
 
 
 class _Client:
-    """The test process's end of the fork server."""
+    """Connection of the test process to the fork server."""
 
     def __init__(self) -> None:
         self._control, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -94,11 +97,14 @@ class _Client:
         atexit.register(self._stop)
 
     def fork(self, request: bytes, descriptors: Sequence[int]) -> tuple[int, socket.socket]:
-        """Start a process with these standard streams; return its pid and the socket of its exit status."""
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs:
-            socket.send_fds(self._control, [request], [*descriptors, theirs.fileno()])
-        return int(ours.recv(16)), ours
+        """Start a process with `descriptors` as its standard streams.
+
+        Returns the process id and the socket that receives the exit status.
+        """
+        status, server_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with server_end:
+            socket.send_fds(self._control, [request], [*descriptors, server_end.fileno()])
+        return int(status.recv(16)), status
 
     def _stop(self) -> None:
         self._control.close()
@@ -110,7 +116,7 @@ _client: _Client | None = None
 
 
 def enable() -> None:
-    """Let `start_process` of this process and of no other fork."""
+    """Use the fork server for `start_process`, in this process only."""
     global _is_enabled
     _is_enabled = True
 
@@ -124,9 +130,9 @@ def start_process(
     stderr: int | IO[Any],
     stdin: int | IO[Any] = subprocess.DEVNULL,
 ) -> subprocess.Popen[str] | ForkedProcess:
-    """Start `command`, by a fork where that makes no difference to the program.
+    """Start `command`, by a fork if that makes no difference.
 
-    `stdout` and `stderr` are PIPE, for text streams, a file, or for `stderr` STDOUT.
+    `stdout` and `stderr` are PIPE, which creates text streams, or a file. `stderr` may be STDOUT.
     """
     if not _is_enabled or not _is_forkable(command, env):
         return subprocess.Popen(
@@ -169,7 +175,10 @@ def start_process(
 def run_process(
     command: Sequence[str], *, cwd: Path, env: Mapping[str, str], stdin: str = "", timeout: float = 120
 ) -> subprocess.CompletedProcess[str]:
-    """Run `command` to its end. Raises subprocess.TimeoutExpired, the process killed."""
+    """Run `command` to its end.
+
+    After `timeout` seconds the process is killed, and subprocess.TimeoutExpired raised.
+    """
     with (
         tempfile.TemporaryFile("w+", encoding="utf-8", newline="") as given,
         tempfile.TemporaryFile("w+", encoding="utf-8") as out,
@@ -190,9 +199,12 @@ def run_process(
 
 
 def _is_forkable(command: Sequence[str], env: Mapping[str, str]) -> bool:
-    """Whether a fork runs the same program: no options of the interpreter, by argument or variable."""
+    """Whether a fork behaves like a new interpreter for `command`.
+
+    The program must be of the product, without options of the interpreter by argument or variable.
+    """
     interpreter, program, *arguments = command
-    is_ours = program in ("app.py", str(ROOT / "app.py")) or (
+    is_of_product = program in ("app.py", str(ROOT / "app.py")) or (
         program == "-m" and arguments[0] in ("integration", *PRELOADED)
     )
 
@@ -203,11 +215,14 @@ def _is_forkable(command: Sequence[str], env: Mapping[str, str]) -> bool:
             if name.startswith("PYTHON") and name != "PYTHONUNBUFFERED"
         }
 
-    return interpreter == sys.executable and is_ours and options(env) == options(os.environ)
+    return interpreter == sys.executable and is_of_product and options(env) == options(os.environ)
 
 
 def _serve(control: socket.socket) -> list[str] | None:
-    """Fork for each request. Returns its arguments in the started process, None in the server at the end."""
+    """Fork for each request until `control` is closed.
+
+    Returns the arguments of the request in the forked process, None in the server.
+    """
     statuses: dict[int, tuple[int, socket.socket]] = {}
     poll = select.poll()
     poll.register(control, select.POLLIN)
@@ -224,18 +239,18 @@ def _serve(control: socket.socket) -> list[str] | None:
             message, descriptors, _, _ = socket.recv_fds(control, MAX_REQUEST_BYTES, 4)
             if not message:
                 return None
-            *standard, theirs = descriptors
+            *standard, status_descriptor = descriptors
             pid = os.fork()
             if pid == 0:
                 control.close()
-                os.close(theirs)
+                os.close(status_descriptor)
                 for pidfd, (_, status) in statuses.items():
                     os.close(pidfd)
                     status.close()
                 return _become(json.loads(message), standard)
             for standard_descriptor in standard:
                 os.close(standard_descriptor)
-            status = socket.socket(fileno=theirs)
+            status = socket.socket(fileno=status_descriptor)
             pidfd = os.pidfd_open(pid)
             statuses[pidfd] = pid, status
             poll.register(pidfd, select.POLLIN)
@@ -246,11 +261,14 @@ def _send(status: socket.socket, number: int) -> None:
     try:
         status.send(str(number).encode())
     except BrokenPipeError:
-        pass  # The test no longer has the process.
+        pass  # The test process has closed its end.
 
 
 def _become(request: dict[str, Any], standard: Sequence[int]) -> list[str]:
-    """Give the forked process what a new interpreter would have got. Returns its arguments."""
+    """Set up streams, folder, environment and signals like a new interpreter.
+
+    Returns the arguments of the request.
+    """
     for number, descriptor in enumerate(standard):
         os.dup2(descriptor, number)
     for descriptor in set(standard) - {0, 1, 2}:

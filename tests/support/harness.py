@@ -1,6 +1,6 @@
-"""The product and the simulator as real processes, for end-to-end tests, trials and benchmarks.
+"""Product and simulator as processes, for tests, trials and benchmarks.
 
-Everything listens on loopback, on ports the system chose. Only processes started here are ever ended.
+All servers listen on loopback, on ports that the system chose. Only processes started here are ended.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tests.support import fork_server
 
 ROOT = Path(__file__).parents[2]
 NOWHERE = "http://127.0.0.1:9/v1.2"
-"""A platform that is away: nothing listens on the discard port."""
+"""URL of an unreachable platform: no server listens on the discard port."""
 
 
 def free_port() -> int:
@@ -35,8 +35,10 @@ def free_port() -> int:
 
 
 def keep_port() -> socket.socket:
-    """A socket that keeps a free port while it is open: the system gives it to nobody who asks for one or
-    connects. Whoever names it and sets SO_REUSEADDR, as servers do, may listen on it."""
+    """Return a socket that reserves a free port while it is open.
+
+    The system does not assign the port to other sockets. A server that sets SO_REUSEADDR can listen on it.
+    """
     kept = socket.socket()
     kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     kept.bind(("127.0.0.1", 0))
@@ -44,7 +46,10 @@ def keep_port() -> socket.socket:
 
 
 def wait_for(condition: Callable[[], Any], what: str, seconds: float = 60) -> Any:
-    """Ask again until `condition` gives something true. Raises TimeoutError naming `what`."""
+    """Call `condition` until it returns a true value. Returns that value.
+
+    OSError and HTTPException count as false. Raises TimeoutError, which names `what`, after `seconds`.
+    """
     deadline = time.monotonic() + seconds
     pause = threading.Event()
     while True:
@@ -60,7 +65,7 @@ def wait_for(condition: Callable[[], Any], what: str, seconds: float = 60) -> An
 
 
 def alive(pid: int) -> bool:
-    """Whether process `pid` runs (a zombie does not)."""
+    """Whether process `pid` runs. A zombie does not run."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
@@ -75,7 +80,7 @@ def children(pid: int) -> list[int]:
 
 
 class Process:
-    """A child process whose output is kept in memory, line by line."""
+    """A child process. Its output is stored in `lines`."""
 
     def __init__(self, arguments: list[str], environment: Mapping[str, str] | None = None) -> None:
         kept = {key: value for key, value in os.environ.items() if not key.startswith("SWITCHROOM_")}
@@ -104,7 +109,7 @@ class Process:
         return "\n".join(self.lines)
 
     def line(self, prefix: str, seconds: float = 240) -> str:
-        """The rest of the first line that begins with `prefix`, once it was printed."""
+        """Wait for a line that begins with `prefix`. Returns its remainder."""
 
         def found() -> list[str]:
             if self.popen.poll() is not None:
@@ -114,7 +119,10 @@ class Process:
         return str(wait_for(found, f"a line {prefix!r}", seconds)[0])
 
     def stop(self, seconds: float = 30) -> int:
-        """SIGTERM, then the exit status. Raises subprocess.TimeoutExpired when it does not end."""
+        """Send SIGTERM. Returns the exit status.
+
+        Raises subprocess.TimeoutExpired if the process does not end within `seconds`.
+        """
         if self.popen.poll() is None:
             self.popen.send_signal(signal.SIGTERM)
         status = self.popen.wait(seconds)
@@ -122,6 +130,7 @@ class Process:
         return status
 
     def kill(self) -> None:
+        """Send SIGKILL to the process and its children."""
         for child in [*children(self.pid), self.pid]:
             try:
                 os.kill(child, signal.SIGKILL)
@@ -131,16 +140,17 @@ class Process:
 
 
 class Client:
-    """A small HTTP client for one origin; a connection for each request."""
+    """HTTP client for one origin. Each request uses a new connection."""
 
     def __init__(self, origin: str, context: ssl.SSLContext | None = None) -> None:
-        parts = urlsplit(origin)
-        self.host, self.port, self.secure = parts.hostname, parts.port, parts.scheme == "https"
+        url = urlsplit(origin)
+        self.host, self.port, self.secure = url.hostname, url.port, url.scheme == "https"
         self.context = context
 
     def ask(
         self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
     ) -> tuple[int, bytes, http.client.HTTPMessage]:
+        """Send a request. Returns status, body and headers."""
         connection: http.client.HTTPConnection
         if self.secure:
             connection = http.client.HTTPSConnection(
@@ -150,14 +160,18 @@ class Client:
             connection = http.client.HTTPConnection(self.host or "", self.port, timeout=60)
         try:
             connection.request(method, path, body, dict(headers or {}))
-            answer = connection.getresponse()
-            return answer.status, answer.read(), answer.headers
+            response = connection.getresponse()
+            return response.status, response.read(), response.headers
         finally:
             connection.close()
 
     def json(
         self, method: str, path: str, payload: Any = None, headers: Mapping[str, str] | None = None
     ) -> Any:
+        """Send a request with a JSON body. Returns the parsed response.
+
+        Raises AssertionError for a status of 400 or higher.
+        """
         body = None if payload is None else json.dumps(payload).encode()
         status, content, _ = self.ask(
             method, path, body, {"Content-Type": "application/json", **(headers or {})}
@@ -168,7 +182,7 @@ class Client:
 
 
 class Simulator(Process):
-    """`switchroom simulator` as its own process."""
+    """`switchroom simulator` as a process."""
 
     def __init__(self, *options: str) -> None:
         super().__init__([sys.executable, "app.py", "simulator", "--port", "0", *options])
@@ -179,12 +193,12 @@ class Simulator(Process):
         self.api_key = self.line("API key: ")
 
     def control(self, method: str, what: str, payload: Any = None) -> Any:
-        """One of the simulator's own endpoints, under `/_simulator/`."""
+        """Send a request to a control endpoint of the simulator, below `/_simulator/`."""
         return self.client.json(method, f"/_simulator/{what}", payload)
 
 
 class Product(Process):
-    """`switchroom serve` as its own processes, on a data_dir of its own."""
+    """`switchroom serve` as a process, ready after the constructor returns."""
 
     def __init__(
         self,
@@ -200,7 +214,7 @@ class Product(Process):
         **settings: str,
     ) -> None:
         self.data_dir = data_dir
-        # Others ask for free ports before this one listens, and whenever it is down.
+        # Reserve the port: other processes may request one before this one listens, and while it is down.
         self._kept = keep_port() if port is None else None
         self.port = self._kept.getsockname()[1] if self._kept else port
         scheme = "https" if "server__tls_cert" in settings else "http"
@@ -221,7 +235,7 @@ class Product(Process):
         self.ready()
 
     def ready(self, seconds: float = 240) -> None:
-        """Wait until `/readyz` is 200."""
+        """Wait until `/readyz` returns 200."""
 
         def ok() -> bool:
             if self.popen.poll() is not None:
@@ -236,12 +250,12 @@ class Product(Process):
 
     @property
     def worker(self) -> int | None:
-        """Pid of the worker; None while there is none."""
+        """Process id of the worker, None while no worker runs."""
         pids = children(self.pid)
         return pids[0] if pids else None
 
     def command(self, *arguments: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
-        """A command of the product with this one's settings."""
+        """Run a command of the product with the same settings."""
         return fork_server.run_process(
             [sys.executable, "app.py", *arguments],
             cwd=ROOT,
@@ -251,12 +265,12 @@ class Product(Process):
 
 
 @contextmanager
-def installed(
+def run_installation(
     data_dir: Path, *options: str, base: str = "/v1.2", **settings: str
 ) -> Iterator[tuple[Simulator, Product]]:
-    """A simulator with these options and the product with these settings before it, both gone afterwards.
+    """Run a simulator with `options`, and the product with `settings`.
 
-    `base` is the path under which the product asks the platform, and answers itself.
+    `base` is the base path of the platform's URLs and of the facade. Both processes are stopped at the end.
     """
     simulator = Simulator(*options)
     try:

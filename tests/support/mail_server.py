@@ -14,7 +14,10 @@ from aiosmtpd.smtp import AuthResult
 
 
 class MailServer(Controller):
-    """Mail server that stores messages in `letters`; user 'switchroom', password 'canary-password'."""
+    """Mail server that stores messages in `letters`.
+
+    User 'switchroom', password 'canary-password'. Recipients that contain `refuse` are rejected.
+    """
 
     def __init__(self, *, tls: ssl.SSLContext | None = None, refuse: str = "") -> None:
         self.letters: list[EmailMessage] = []
@@ -37,12 +40,12 @@ class MailServer(Controller):
     @staticmethod
     def _authenticate(server: Any, session: Any, envelope: Any, mechanism: str, data: Any) -> AuthResult:
         good = (data.login, data.password) == (b"switchroom", b"canary-password")
-        # Not handled: the server itself says 535.
+        # Not handled: aiosmtpd itself responds with 535.
         return AuthResult(success=good, handled=False)
 
     async def handle_RCPT(self, server: Any, session: Any, envelope: Any, address: str, options: Any) -> str:
         if self.refuse and self.refuse in address:
-            return "550 nobody here"
+            return "550 no such mailbox"
         envelope.rcpt_tos.append(address)
         return "250 OK"
 

@@ -1,4 +1,4 @@
-"""Cast of the tests: people of the dashboard, and a caller."""
+"""Dashboard users and the caller that tests share."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from integration.sqlite.database import Database
 
 @dataclass(frozen=True)
 class Member:
-    """A person as tests create them. `platform_user_id` is their user of the platform."""
+    """A dashboard user. `platform_user_id` is the id of their platform user."""
 
     email: str
     role: str
     platform_user_id: int | None = None
 
     def as_user(self, platform_user_id: int) -> Member:
-        """The same person as another user of the platform."""
+        """Return a dashboard user with another platform user, and its own address."""
         return replace(self, platform_user_id=platform_user_id, email=f"{platform_user_id}.{self.email}")
 
 
@@ -31,7 +31,10 @@ CALLER = "447700900101"
 
 
 def add(app_db: Database, member: Member) -> people.Person:
-    """Find the person of `member`, or create them with a password that no one can enter."""
+    """Return the dashboard user of `member`; create it if it is missing.
+
+    Its stored password hash matches no password.
+    """
     return people.find(app_db, member.email) or people.create(
         app_db,
         member.email,

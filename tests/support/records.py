@@ -42,11 +42,11 @@ class Records:
     context: AppContext
 
     def put(self, collection: str, *records: dict[str, Any], complete: bool = True) -> None:
-        """Mirror `records`; with `complete` as all that the platform has."""
+        """Mirror `records`; with `complete` as a finished full sync of the collection."""
         put_records(self.context.mirror_db, collection, *records, complete=complete)
 
     def insert(self, table: str, **values: Any) -> None:
-        """Insert a row that no upsert can make, such as sync states and computed calls."""
+        """Insert a row that no upsert stores, such as a computed call."""
         if not table.startswith("_") and table != "media":
             now = clock.utc_text()
             values = {"_doc": "{}", "_first_seen": now, "_last_seen": now, "_source": "sync", **values}
@@ -95,7 +95,10 @@ class Records:
         self.context.applier.run()
 
     def archive(self, kind: MediaKind, number: int, content: bytes) -> Path:
-        """Put the file of a mirrored record into the archive, as a download does."""
+        """Add a record's file to the archive, as a download does.
+
+        Returns its path.
+        """
         with self.context.mirror_db.read() as connection:
             file = media_files.find(connection, kind, number)
         if file is None:
@@ -116,7 +119,7 @@ class Records:
 def put_records(
     mirror_db: Database, collection: str, *records: dict[str, Any], complete: bool = False
 ) -> None:
-    """Mirror `records`; with `complete` a full sync of the collection ends with them."""
+    """Mirror `records`; with `complete` as a finished full sync of the collection."""
     resource = get_resource(collection)
     documents = [JsonRecord(json.dumps(record, separators=(",", ":")), record) for record in records]
 
@@ -131,7 +134,7 @@ def put_records(
 
 
 def find_record(mirror_db: Database, collection: str, key: int) -> dict[str, Any] | None:
-    """The mirrored record, or None if it is missing."""
+    """Return a mirrored record, or None if it is absent or missing."""
     with mirror_db.read() as connection:
         found = single_record.find_record(connection, get_resource(collection), key)
     return None if found is None or found.is_missing else json.loads(found.doc)

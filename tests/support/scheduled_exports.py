@@ -22,7 +22,7 @@ from tests.support.people import BOB
 
 
 class ScheduledExports(TestApp):
-    """Schedules belong to Bob. `deliver` runs every schedule once."""
+    """Application whose export schedules belong to Bob."""
 
     def __init__(self, data_dir: Path, clock: Clock, **settings: str) -> None:
         own = {"storage__data_dir": str(data_dir), "dashboard__timezone": "Europe/Berlin"}
@@ -42,7 +42,7 @@ class ScheduledExports(TestApp):
         self.put("cdrs", *records, complete=False)
 
     def finish_sync(self, collection: str = "cdrs") -> None:
-        """End a full sync of `collection` now."""
+        """Finish a full sync of `collection` now."""
 
         def work(tx: Transaction) -> None:
             collection_state.begin_full_sync(tx, collection)
@@ -50,13 +50,17 @@ class ScheduledExports(TestApp):
 
         self.mirror_db.write(work)
 
-    def count_day(self, day: str, total: int = 1, ours: int = 1, collection: str = "cdrs") -> None:
-        """Store the counts of a day: `total` on the platform, `ours` in the mirror."""
-        self.mirror_db.write(lambda tx: completeness.save_day(tx, collection, day, total, ours))
+    def count_day(self, day: str, total: int = 1, mirrored: int = 1, collection: str = "cdrs") -> None:
+        """Store the record counts of a day.
+
+        `total`: on the platform. `mirrored`: in the mirror.
+        """
+        self.mirror_db.write(lambda tx: completeness.save_day(tx, collection, day, total, mirrored))
 
     # --- schedules ---------------------------------------------------------------------------------
 
     def schedule(self, name: str = "Every day", **changed: Any) -> Schedule:
+        """Create a daily export of CDRs into a folder, with `changed` fields."""
         values: dict[str, Any] = {
             "id": 0, "name": name, "file": "", "who": BOB.email, "export": "cdrs", "form": "csv",
             "args": {"columns": "id,calldate"}, "every": "day", "at": "02:30", "zone": "Europe/Berlin",
@@ -70,15 +74,19 @@ class ScheduledExports(TestApp):
         return found
 
     def deliver(self, *schedules: Schedule) -> None:
-        """Run `schedules`, or all, one after another."""
+        """Deliver due exports of `schedules`, or of all without arguments.
+
+        Paused schedules are skipped.
+        """
         with self.app_db.read() as connection:
-            every = export_schedules.list_all(connection)
-        for schedule in every:
-            if schedule.paused_at is None and (not schedules or schedule.id in {one.id for one in schedules}):
+            stored = export_schedules.list_all(connection)
+        selected = {schedule.id for schedule in schedules}
+        for schedule in stored:
+            if schedule.paused_at is None and (not selected or schedule.id in selected):
                 self.runner.deliver_due(schedule)
 
     def crash_after_delivery(self) -> None:
-        """End the process between a delivery and its mark."""
+        """Deliver, and abort before the delivery is recorded."""
 
         def crash(*_: object) -> None:
             raise KeyboardInterrupt
@@ -89,19 +97,20 @@ class ScheduledExports(TestApp):
                 self.deliver()
 
     def attempts(self, schedule: Schedule) -> list[tuple[str, str, str]]:
-        """(period, state, result) of each attempt, oldest first."""
+        """Period, state and result of each attempt, oldest first."""
         with self.app_db.read() as connection:
             found = delivery_states.list_attempts(connection, schedule.id)
-        return [(one.period, one.state, one.result) for one in reversed(found)]
+        return [(attempt.period, attempt.state, attempt.result) for attempt in reversed(found)]
 
     def exported_files(self, place: str = "") -> dict[str, str]:
+        """Contents of exported files by name, in the subfolder `place`."""
         folder = self.data_dir / "exports" / place
         return {path.name: path.read_bytes().decode() for path in sorted(folder.glob("*")) if path.is_file()}
 
 
 @pytest.fixture
 def make_exporting(tmp_path: Path, movable_clock: Clock) -> Iterator[Callable[..., ScheduledExports]]:
-    """Makes applications with schedules, at noon of 18 November 2026."""
+    """Function that creates applications, at 12:00 UTC on 18 November 2026."""
     movable_clock.freeze("2026-11-18 12:00:00")
     apps: list[ScheduledExports] = []
 

@@ -1,4 +1,7 @@
-"""HTTP server with a handler per path, for faults on the wire that the simulator does not play."""
+"""HTTP server with a handler for each path.
+
+It sends invalid responses that the simulator cannot send.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,8 @@ from integration.catalogue import match
 
 @dataclass(frozen=True)
 class Request:
+    """A received request. `path` is below the base path of the server."""
+
     method: str
     path: str
     query: dict[str, list[str]]
@@ -24,7 +29,7 @@ class Request:
 
 
 class Reply:
-    """The response of a handler."""
+    """Response that a handler sends."""
 
     def content(
         self, body: bytes, kind: str, status: int = 200, headers: dict[str, str] | None = None
@@ -39,12 +44,12 @@ Handler = Callable[[Request, Any], object]
 
 
 def returns(value: Any, status: int = 200) -> Handler:
-    """A handler that responds with `value` as JSON."""
+    """Return a handler that responds with `value` as JSON."""
     return lambda request, reply: reply.json(value, status)
 
 
 class WireReply(Reply):
-    """A response over a connection: complete, or raw bytes."""
+    """Response over a connection, complete or as raw bytes."""
 
     def __init__(self, handler: BaseHTTPRequestHandler) -> None:
         self._handler = handler
@@ -70,10 +75,10 @@ class WireReply(Reply):
 
 
 class ScriptedPlatform:
-    """Handlers by path, and the requests that came.
+    """Handlers by path, and the received requests.
 
-    `routes` maps a path ('/cdrs/5'), an operation of the catalogue ('GET /cdrs/{id}') or '*' to a handler;
-    the first of these three that is there is called.
+    `routes` maps a path ('/cdrs/5'), an operation of the catalogue ('GET /cdrs/{id}') or '*' to a handler.
+    The path takes precedence over the operation, the operation over '*'.
     """
 
     def __init__(self) -> None:
@@ -100,7 +105,10 @@ class ScriptedPlatform:
 
 
 class Server(ScriptedPlatform):
-    """HTTP server on a free port. Paths of `routes` and `requests` are below `base`."""
+    """HTTP server on a free port.
+
+    Paths of `routes` and `requests` are below `base`.
+    """
 
     def __init__(self, tls: ssl.SSLContext | None = None, base: str = "") -> None:
         super().__init__()
@@ -112,12 +120,12 @@ class Server(ScriptedPlatform):
             protocol_version = "HTTP/1.1"
 
             def respond(self) -> None:
-                parts = urlsplit(self.path)
+                url = urlsplit(self.path)
                 length = int(self.headers.get("Content-Length") or 0)
                 request = Request(
                     self.command,
-                    parts.path.removeprefix(owner.base),
-                    parse_qs(parts.query),
+                    url.path.removeprefix(owner.base),
+                    parse_qs(url.query),
                     dict(self.headers.items()),
                     self.rfile.read(length),
                 )

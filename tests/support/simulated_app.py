@@ -19,11 +19,11 @@ from tests.support.application import DEFAULTS, TestApp
 from tests.support.clock import Clock
 
 START = "2026-11-18 15:00:00"
-"""A Wednesday in UTC: on a Monday morning the simulator has few calls, and no day ends during a test."""
+"""A Wednesday afternoon in UTC. A Monday morning has few calls; near midnight a day would end in a test."""
 
 
 class SimulatedApp(TestApp):
-    """An application, and the account that the simulator plays."""
+    """Application whose platform is the simulator."""
 
     def __init__(self, folder: Path, clock: Clock, simulator: embed.Simulator, **settings: str) -> None:
         self.simulator = simulator
@@ -60,12 +60,12 @@ class SimulatedApp(TestApp):
             return collection_state.get_state(connection, collection)
 
     def receive(self, event: dict[str, Any]) -> None:
-        """Apply a webhook."""
+        """Store and apply a webhook."""
         self.context.inbox.receive(json.dumps(event).encode()).result(30)
         self.apply_webhooks()
 
     def start_sync(self) -> None:
-        """Start the sync jobs, and no other part of the product."""
+        """Start the sync jobs without the other jobs of the product."""
         self.context.sync_jobs.schedule()
         self.context.scheduler.start()
 
@@ -88,10 +88,11 @@ class SimulatedApp(TestApp):
             return json.load(response)
 
     def play(self, script: str, **options: object) -> dict[str, Any]:
-        """Play a recorded call that has ended already, without webhooks."""
+        """Create a recorded call that has ended, without webhooks."""
         return self.control("calls", script=script, instant=True, silent=True, recorded=True, **options)
 
     def faults(self, spec: str) -> None:
+        """Replace the faults of the simulator by `spec`."""
         self.simulator.context.faults.clear()
         self.simulator.context.faults.add(spec)
 
@@ -102,7 +103,10 @@ class SimulatedApp(TestApp):
         self.simulator.context.request_log.clear()
 
     def add_cdrs(self, count: int, **values: object) -> list[int]:
-        """Add CDRs to the platform, copies of its last one. Returns their ids."""
+        """Add CDRs to the platform, copies of its last one.
+
+        Returns their ids.
+        """
         cdrs = self.simulator.world.collections["cdrs"]
         pattern = copy.deepcopy(list(cdrs.records.values())[-1])
         added = []

@@ -1,4 +1,4 @@
-"""A small simulator per module, a receiver that keeps what it is sent, and a client who speaks HTTP."""
+"""Simulator with few records, its HTTP client, and a receiver of webhooks."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def sample(name: str) -> dict[str, Any]:
 
 @dataclass
 class Client:
-    """Requests with one person's token."""
+    """HTTP client with the token of one platform user."""
 
     simulator: embed.Simulator
     token: str
@@ -43,7 +43,7 @@ class Client:
         return self.ask("GET", path, params=params)
 
     def rows(self, path: str, **params: Any) -> list[dict[str, Any]]:
-        """All records of a collection."""
+        """All records of a collection, from all pages."""
         found: list[dict[str, Any]] = []
         page = 1
         while True:
@@ -54,13 +54,13 @@ class Client:
             page += 1
 
     def play(self, script: str, **more: Any) -> dict[str, Any]:
-        answer = self.session.post(
+        response = self.session.post(
             f"{self.simulator.control_url}/calls",
             json={"script": script, "instant": True, **more},
             timeout=30,
         )
-        assert answer.status_code == 201, answer.text
-        return answer.json()
+        assert response.status_code == 201, response.text
+        return response.json()
 
     def control(self, method: str, path: str, **more: Any) -> Any:
         return self.session.request(method, self.simulator.control_url + path, timeout=30, **more).json()
@@ -68,7 +68,10 @@ class Client:
 
 @dataclass
 class Receiver:
-    """Keeps every POST; `answers` are the statuses it gives in turn, 200 when they are used up."""
+    """HTTP server that stores the body and headers of every POST.
+
+    `answers` are the statuses of the next responses; afterwards the status is 200.
+    """
 
     url: str
     received: list[dict[str, Any]] = field(default_factory=list)
@@ -77,6 +80,7 @@ class Receiver:
     changed: threading.Condition = field(default_factory=threading.Condition)
 
     def wait_for(self, count: int, seconds: float = 30.0) -> list[dict[str, Any]]:
+        """Wait for `count` webhooks. Returns all received so far."""
         with self.changed:
             assert self.changed.wait_for(lambda: len(self.received) >= count, seconds), self.received
             return list(self.received)
@@ -114,7 +118,10 @@ def receiver() -> Iterator[Receiver]:
 
 @pytest.fixture
 def begin() -> Iterator[Callable[..., Client]]:
-    """Start a simulator with options of `embed.start`; gives its administrator's client."""
+    """Function that starts a simulator and returns its administrator's client.
+
+    It accepts the options of `embed.start`.
+    """
     running: list[embed.Simulator] = []
 
     def start(**options: Any) -> Client:
@@ -129,7 +136,10 @@ def begin() -> Iterator[Callable[..., Client]]:
 
 @pytest.fixture(scope="module")
 def world() -> Iterator[Client]:
-    """An administrator of a small world that tests of the module only read."""
+    """Client of a simulator with 400 CDRs.
+
+    Tests of the module do not change it.
+    """
     simulator = embed.start(seed=7, cdrs=400, start_at=START)
     yield Client(simulator, simulator.admin.api_key)
     simulator.stop()

@@ -1,4 +1,4 @@
-"""What costs every test the same and proves nothing is done once, or not at all."""
+"""Shortcuts for work that every test repeats."""
 
 from __future__ import annotations
 
@@ -25,11 +25,14 @@ from tests.support import fork_server
 HERE = Path(__file__).parents[1]
 MEMORY = "/dev/shm"
 ENOUGH = 2 * 10**9
-"""Bytes: what a run leaves behind, many times over."""
+"""Free bytes required in MEMORY. A test run needs far less."""
 
 
 def install() -> None:
-    """For this process and those it starts. Once."""
+    """Install all shortcuts in this process. Call it once.
+
+    Started processes inherit the environment variables only.
+    """
     keep_bytecode()
     keep_folders_in_memory()
     share_schemas()
@@ -39,19 +42,19 @@ def install() -> None:
 
 
 def keep_bytecode() -> None:
-    """Keep compiled modules, wherever PYTHONDONTWRITEBYTECODE is set, too.
+    """Write compiled modules even if PYTHONDONTWRITEBYTECODE is set.
 
-    Every worker and started process would otherwise compile all of ours anew, which takes longer than the
-    rest of its start.
+    Otherwise every worker and started process compiles all modules, which takes longer than the rest of its
+    start.
     """
     sys.dont_write_bytecode = False
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
 def compile_tests(workers: int) -> None:
-    """Before the workers of a first run begin: each would compile every test and all of ours for itself.
+    """Compile all tests before the workers start, if some are not compiled.
 
-    The halves are collected by two processes, which is what compiles them.
+    Otherwise each worker compiles every module. Two processes collect half of the tests each.
     """
     modules = sorted(HERE.rglob("test_*.py"))
     if workers < 2 or all(_is_compiled(module) for module in modules):
@@ -62,36 +65,39 @@ def compile_tests(workers: int) -> None:
         subprocess.Popen([*command, *map(str, half)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         for half in halves
     ]
-    for one in collecting:
-        one.wait()  # What can't be collected is told by the run itself.
+    for process in collecting:
+        process.wait()  # The test run itself reports tests that cannot be collected.
 
 
 def _is_compiled(module: Path) -> bool:
     compiled = module.parent.glob(f"__pycache__/{module.stem}.{sys.implementation.cache_tag}-pytest-*.pyc")
-    return any(one.stat().st_mtime >= module.stat().st_mtime for one in compiled)
+    return any(path.stat().st_mtime >= module.stat().st_mtime for path in compiled)
 
 
 def keep_folders_in_memory() -> None:
-    """What a test writes need not outlive the machine: without a disk to wait for, a commit costs nothing."""
+    """Create temporary folders of tests in memory, where syncs take no time."""
     if os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > ENOUGH:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", MEMORY)
 
 
 def share_schemas() -> None:
-    """A new database gets its tables as a copy of the first of its kind: hundreds of statements otherwise."""
+    """Create databases as copies of the first of their kind.
+
+    Creating a schema takes hundreds of statements.
+    """
     prepare = migrations.migrate
     kept: dict[str, sqlite3.Connection] = {}
 
     def copied(connection: sqlite3.Connection, name: str, steps: Mapping[str, Step], create: Step) -> None:
-        ours = create.__module__.startswith("integration.")
+        of_product = create.__module__.startswith("integration.")
         fresh = connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchone() is None
-        if ours and fresh and name in kept:
+        if of_product and fresh and name in kept:
             kept[name].backup(connection)
             if name == "mirror.db":
                 connection.execute("UPDATE _meta SET value = ? WHERE key = 'epoch'", (secrets.token_hex(8),))
             return
         prepare(connection, name, steps, create)
-        if ours and fresh:
+        if of_product and fresh:
             first = sqlite3.connect(":memory:", check_same_thread=False)
             connection.backup(first)
             kept[name] = first
@@ -99,22 +105,25 @@ def share_schemas() -> None:
     migrations.migrate = copied
 
 
-def leave_modules_alone() -> None:
-    """What was imported and collected stays: looking through it for garbage takes a twelfth of the time."""
+def freeze_modules() -> None:
+    """Exclude imported modules and collected tests from garbage collection.
+
+    Scanning them takes a twelfth of the time of a test run.
+    """
     gc.collect()
     gc.freeze()
 
 
 class Templates(BytecodeCache):
-    """Templates as an application like this one compiled them before."""
+    """Compiled templates, shared by all applications of the process."""
 
     def __init__(self) -> None:
         self._kept: dict[str, CodeType] = {}
 
     def get_bucket(self, environment: Environment, name: str, filename: str | None, source: str) -> Bucket:
-        # What compiling depends on beside the source: a filter that is missing is compiled into an error.
-        like = (environment.trim_blocks, environment.lstrip_blocks, sorted(environment.filters))
-        bucket = Bucket(environment, repr((name, filename, source, like)), "")
+        # The compiled code also depends on these options: a missing filter is compiled into an error.
+        options = (environment.trim_blocks, environment.lstrip_blocks, sorted(environment.filters))
+        bucket = Bucket(environment, repr((name, filename, source, options)), "")
         bucket.code = self._kept.get(bucket.key)
         return bucket
 
@@ -124,10 +133,13 @@ class Templates(BytecodeCache):
 
 
 def share_templates() -> None:
-    """Each application has a cache of its own, and a test that looks at a page mostly has one of its own."""
+    """Share compiled templates between applications.
+
+    Flask compiles them for each application, and most tests of pages create one.
+    """
     Flask.jinja_options = {**Flask.jinja_options, "bytecode_cache": Templates()}
 
 
 def retry_at_once() -> None:
-    """A second try of a request to the platform waits 1 ms."""
+    """Retry requests to the platform after 1 ms."""
     retry.GAPS = (0.001,)

@@ -1,6 +1,8 @@
-"""Trials of what the product promises under failures: `python -m tests.trials [--short] [NAME [OPTION …]]`.
+"""Trials: long tests of promises under failures.
 
-A name alone runs that trial in full: `python -m tests.trials crash --kills 500`. `--short` runs all in their
+`python -m tests.trials [--short] [NAME [OPTION …]]`
+
+A name runs that trial in full: `python -m tests.trials crash --kills 500`. `--short` runs all trials in their
 short forms, each with its planted bug as well.
 """
 
@@ -71,7 +73,10 @@ SHORT = tuple((trial.name, shlex.split(options)) for trial in TRIALS for options
 
 
 def _run_all_short() -> int:
-    """Run two trials at a time, in processes of their own. Print their output, then their times."""
+    """Run all trials as processes, two at a time.
+
+    Prints their output, then their times. Returns 1 if a trial failed, else 0.
+    """
     with ThreadPoolExecutor(2) as pool:
         results = list(pool.map(_run_short, SHORT))
     for seconds, command, is_passed in sorted(results, reverse=True):
@@ -82,7 +87,7 @@ def _run_all_short() -> int:
 
 
 def _run_short(trial: tuple[str, list[str]]) -> tuple[float, str, bool]:
-    """Return seconds, name and options, and success of one trial."""
+    """Run a trial. Returns seconds, name with options, and success."""
     begun, command = time.monotonic(), " ".join((trial[0], *trial[1]))
     done = subprocess.run(
         [sys.executable, "-m", "tests.trials", trial[0], *trial[1]],

@@ -1,4 +1,4 @@
-"""Base of all trials: disturb the running product, then check what it promises."""
+"""Base class of trials: disturb the product, then check its promises."""
 
 from __future__ import annotations
 
@@ -81,7 +81,10 @@ class Trial:
         return cls(parser.parse_args(arguments)).run()
 
     def run(self) -> int:
-        """Return the exit status: 0 if every check passed, or if the planted bug was detected."""
+        """Run all phases. Returns the exit status.
+
+        It is 0 if every check passed, or with `--seed-bug` if the planted bugs were detected.
+        """
         with self.cleanup:
             if self.expects_errors:
                 logging.getLogger("integration").setLevel(logging.ERROR)
@@ -91,7 +94,9 @@ class Trial:
         print(f"{self.name}: {len(self.failures)} checks failed")
         if not self.is_seeded:
             return int(bool(self.failures))
-        missed = [one for one in self.symptoms if not any(one in failure for failure in self.failures)]
+        missed = [
+            symptom for symptom in self.symptoms if not any(symptom in failure for failure in self.failures)
+        ]
         bugs = ", ".join(self.bugs)
         print(f"{self.name}: {bugs} NOT detected: {missed}" if missed else f"{self.name}: {bugs} detected")
         return int(bool(missed))
@@ -100,18 +105,18 @@ class Trial:
         """Start simulator and product."""
 
     def load(self) -> None:
-        """Start what the product has to do during the trial."""
+        """Start the work of the product during the trial."""
 
     def disturb(self) -> None:
         """Cause the failures that the product must survive."""
 
     def check(self) -> None:
-        """Compare the product with what it promises."""
+        """Check the promises."""
 
     # --- checks ----------------------------------------------------------------------------------------
 
     def verify(self, holds: bool, promise: str) -> None:
-        """Record a failed check unless `holds`."""
+        """Record a failed check of `promise` unless `holds`."""
         if not holds:
             self.failures.append(promise)
             print(f"{self.name}: FAILED: {promise}", flush=True)
@@ -180,7 +185,10 @@ class Trial:
     def start_product(
         self, data_dir: Path, simulator: Simulator | embed.Simulator | None = None, **settings: Any
     ) -> Product:
-        """Start the product as a process. It is stopped and checked at the end, unless a trial stops it."""
+        """Start the product as a process.
+
+        At the end of the trial it is stopped and checked, unless the trial has stopped or killed it.
+        """
         plants = (*self.plants, *(self.bugs if self.is_seeded else ()))
         settings.setdefault("program", seeded_bug.make_program(plants))
         settings.setdefault("sync__max_requests_per_minute", "60000")

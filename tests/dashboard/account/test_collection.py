@@ -253,14 +253,14 @@ def test_an_empty_list_states_its_cause(client, fill, people):
     assert "There are none The platform lists no IVRs" in text(client.get("/account/ivrs"))
     assert "The search hides 3 records." in text(client.get("/account/users?q=nobody"))
     assert "The filters hide 3 records." in text(client.get(f"/account/users?{by(('ext', 'eq', '9'))}"))
-    fill.failed("cdrs", "connection refused")
+    fill.record_failure("cdrs", "connection refused")
     assert "The platform can't be reached" in text(client.get("/account/queues"))
 
 
 def test_missing_history_is_marked_and_missing_settings_are_hidden(client, fill, people):
     fill("cdrs", cdr(1), cdr(2))
-    fill.gone("cdrs", 1)
-    fill.gone("users", 2)
+    fill.mark_missing("cdrs", 1)
+    fill.mark_missing("users", 2)
     assert keys(client.get("/account/cdrs")) == [1, 2]
     assert text(client.get("/account/cdrs")).count("no longer on the platform") == 1
     page = client.get("/account/users")

@@ -60,7 +60,7 @@ def test_a_form_omits_missing_users_and_keeps_members_without_a_record(acting, g
     member, *_ = sorted(members(record_of(acting, "ringgroups", group)))
     acting.mirror_db.write(lambda tx: tx.execute("DELETE FROM users WHERE id = ?", (member,)))
     acting.put("users", {"id": 999, "first_name": "Former"}, complete=False)
-    Filling(acting).gone("users", 999)
+    Filling(acting).mark_missing("users", 999)
     page = acting.log_in(BOB).get(f"/account/ringgroups/{group}?edit=1").text
     assert f'name="users" value="{member}" checked' in page
     assert 'value="999"' not in page

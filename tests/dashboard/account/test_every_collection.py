@@ -69,7 +69,7 @@ def test_every_collection_belongs_to_a_group():
 def test_the_overview_links_every_collection_with_its_age_and_count(client, fill):
     fill("users", complete_record(_of("users"), number=1), complete_record(_of("users"), number=2))
     fill("faxes")
-    fill.failed("chats", "the platform answered 403")
+    fill.record_failure("chats", "the platform answered 403")
     page = client.get("/account")
     links = re.findall(r'<li><a href="(/account/[^"]+)">(.*?)</a></li>', page.text, re.DOTALL)
     assert {link for link, _ in links} == {f"/account/{of.collection}" for of in LISTED}

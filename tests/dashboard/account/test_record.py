@@ -180,7 +180,7 @@ def test_a_record_that_sqlite_cannot_parse_is_shown_and_does_not_break_search(ap
 
 def test_a_record_shows_when_it_was_first_seen_and_since_when_it_is_missing(client, fill, office):
     assert "First seen Mon 2 Nov 2026, 09:15:00 GMT" in text(client.get("/account/cdrs/7"))
-    fill.gone("users", 1000002)
+    fill.mark_missing("users", 1000002)
     page = text(client.get("/account/users/1000002"))
     assert "No longer on the platform" in page
     assert "Missing since Tue 3 Nov 2026, 10:00:00 GMT" in page

@@ -85,7 +85,7 @@ def test_missing_users_and_queues_are_not_shown(app, client):
     app.put("queues", {"id": 1, "name": "Former queue"})
     assert text(client.get("/live")).count("Former") == 2
     for collection in ("users", "queues"):
-        Filling(app).gone(collection, 1)
+        Filling(app).mark_missing(collection, 1)
     page = text(client.get("/live"))
     assert "Former" not in page
 

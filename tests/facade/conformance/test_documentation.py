@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.support.harness import ROOT, installed, wait_for
+from tests.support.harness import ROOT, run_installation, wait_for
 
 pytestmark = pytest.mark.exhaustive
 
@@ -28,7 +28,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, 
     folder = tmp_path_factory.mktemp("data")
     options = ("--seed", "5", "--no-traffic", "--cdrs", "1000")
     settings = {"recordings__download": "false"}
-    with installed(folder, *options, base=BASE_PATH, **settings) as (_, product):
+    with run_installation(folder, *options, base=BASE_PATH, **settings) as (_, product):
         read, write = (
             product.command("key", "add", scope, "--scope", scope).stdout.strip()
             for scope in ("read", "write")

@@ -16,16 +16,15 @@ from integration.core.errors import QueryError, StorageFull
 from integration.core.json_records import JsonRecord, read_page
 from integration.exports.formats import csv
 from integration.exports.selection import select
-from integration.factory import build
 from integration.mirror import schema
 from integration.mirror.query import query
 from integration.mirror.query.filter_sql import SqlBuilder
 from integration.mirror.records import promoted_fields
 from integration.mirror.records.upsert import replace_all, upsert
 from integration.mirror.schema import open_mirror
-from integration.settings.model import Settings
 from integration.workspace import promotion_requests as requested_fields
-from tests.support.harness import NOWHERE, wait_for
+from tests.support.application import running_app
+from tests.support.harness import wait_for
 
 CDRS, TRACKED = get_resource("cdrs"), get_resource("calltracking/cdrs")
 AT = "2026-11-02 09:15:00"
@@ -138,13 +137,9 @@ def test_start_and_stop_do_not_wait_for_a_running_promotion(tmp_path, monkeypatc
         wait_for(stopping, "the product to stop", 60)
 
     monkeypatch.setattr(requested_fields, "restore_columns", wait_for_stop)
-    platform = {"base_url": NOWHERE, "user_id": "1", "api_key": "k"}
-    product = build(Settings.model_validate({"platform": platform, "storage": {"data_dir": str(tmp_path)}}))
-    try:
-        product.start()
+    with running_app(tmp_path) as app:
+        app.product.start()
         assert begun.wait(60)
-    finally:
-        product.stop()
 
 
 def test_filters_sorts_and_exports_use_the_column_and_its_index(mirror):

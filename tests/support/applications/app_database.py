@@ -1,3 +1,5 @@
+"""Application database without the rest of the product, and fast password hashes."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -13,7 +15,10 @@ from integration.sqlite.database import Database
 
 @pytest.fixture(autouse=True)
 def quick_hashes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Hash passwords at next to no cost. test_people checks the cost of the product's hasher."""
+    """Hash passwords with the lowest cost.
+
+    tests/access/test_people.py checks the parameters of the product's hasher.
+    """
     monkeypatch.setattr(passwords, "HASHER", PasswordHasher(time_cost=1, memory_cost=8, parallelism=1))
 
 

@@ -1,4 +1,4 @@
-"""The product with platform users and groups, for tests of computed calls."""
+"""Product with platform users and groups, for tests of computed calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Site for client tests: the product and a simulator, each in a process of its own."""
+"""Product and simulator as processes, for tests of API clients."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.harness import Product, Simulator, installed, wait_for
+from tests.support.harness import Product, Simulator, run_installation, wait_for
 
 NODE = {
     "accept": "*/*",
@@ -18,19 +18,26 @@ NODE = {
     "user-agent": "node",
     "accept-encoding": "gzip, deflate",
 }
+"""Request headers of `fetch` in Node."""
 CRM = "https://crm.example.com"
 
 
 @dataclass
 class Site:
-    """A simulator and the product as its client. `key` is a local key: user_id:secret."""
+    """A simulator and the product as its client.
+
+    `key` is a local key, in the form user_id:secret.
+    """
 
     simulator: Simulator
     product: Product
     key: str
 
     def request(self, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, Any, Any]:
-        """Send a request. Returns status, parsed body (bytes if it is not JSON) and headers."""
+        """Send a request. Returns status, body and headers.
+
+        A JSON body is parsed; any other body is returned as bytes.
+        """
         sent = None if body is None else json.dumps(body).encode()
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         status, content, received = self.product.client.ask(method, "/v1.2/voipstudio" + path, sent, named)
@@ -38,7 +45,7 @@ class Site:
         return status, json.loads(content) if is_json else content, received
 
     def find_user(self, **expected: Any) -> dict[str, Any]:
-        """First platform user whose fields have the expected values."""
+        """Return the first platform user whose fields have the expected values."""
         users = self.simulator.control("GET", "account")["people"]
         return next(row for row in users if all(row.get(name) == value for name, value in expected.items()))
 
@@ -49,7 +56,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     settings = {"facade__cors_origins": CRM, "facade__max_limit": "100000"}
     folder = tmp_path_factory.mktemp("data")
     options = ("--seed", "5", "--no-traffic", "--cdrs", "6000")
-    with installed(folder, *options, base="/v1.2/voipstudio", **settings) as (simulator, product):
+    with run_installation(folder, *options, base="/v1.2/voipstudio", **settings) as (simulator, product):
         command = product.command("key", "add", "clients", "--scope", "write")
         client_site = Site(simulator, product, command.stdout.strip())
         token = client_site.key.partition(":")[2]

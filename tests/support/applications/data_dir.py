@@ -1,4 +1,4 @@
-"""A data_dir with real databases and an archive, and the commands as processes on it."""
+"""Data directory with databases and an archive, and commands run as processes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.support.harness import NOWHERE, ROOT
 
 @dataclass
 class DataDir:
-    """`data_dir` as `serve` leaves it, and `run()` for a command with its settings."""
+    """Data directory as `serve` creates it. `run` starts a command on it."""
 
     folder: Path
 
@@ -40,14 +40,17 @@ class DataDir:
         (self.data_dir / "account.json").write_text('{"base_url": "x", "account": "1000001"}\n')
 
     def receive(self, number: int) -> None:
-        """Store so many webhooks, durably, and apply none."""
+        """Store `number` webhooks in the inbox without applying them."""
         inbox = Inbox(self.data_dir / "inbox.db")
-        for answer in [inbox.receive(webhook(n)) for n in range(number)]:
-            answer.result(30)
+        for acknowledgement in [inbox.receive(webhook(n)) for n in range(number)]:
+            acknowledgement.result(30)
         inbox.close()
 
     def record(self, number: int, content: bytes, kind: str = "recording") -> Path:
-        """A downloaded file and its row of `media`."""
+        """Add a file to the archive, with its row in `media`.
+
+        Returns its path.
+        """
         folder = {"recording": "recordings", "voicemail": "voicemail"}[kind]
         path = f"{folder}/2026/03/01/{number}.mp3"
         file = self.data_dir / path
@@ -65,7 +68,7 @@ class DataDir:
         return file
 
     def environment(self, **settings: str) -> dict[str, str]:
-        """The variables that make a command work on `data_dir`; `section__key` sets one more."""
+        """Environment variables of a command; `section__key` adds one setting."""
         return {
             "SWITCHROOM_CONFIG": os.devnull,
             "SWITCHROOM_PLATFORM__BASE_URL": NOWHERE,
@@ -95,8 +98,11 @@ def webhook(number: int) -> bytes:
     }).encode()  # fmt: skip
 
 
-def ask(path: Path, sql: str) -> list[tuple]:
-    """Rows of a database, read-only and beside whoever writes it."""
+def query_database(path: Path, sql: str) -> list[tuple]:
+    """Rows of a database, which is opened read-only.
+
+    Its writer may be running.
+    """
     with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as connection:
         return connection.execute(sql).fetchall()
 

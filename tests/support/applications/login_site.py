@@ -1,4 +1,4 @@
-"""The product with one dashboard user, and browsers without cookies in front of it."""
+"""Product with one dashboard user, and clients that log in."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "PROPFIND
 
 
 class HiddenFields(HTMLParser):
-    """The hidden fields of the forms of a page."""
+    """Hidden fields in the forms of a page, by name."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -35,7 +35,7 @@ class HiddenFields(HTMLParser):
 
 @dataclass
 class Visitor:
-    """A browser that keeps its cookies and follows no redirect."""
+    """HTTP client that stores cookies and follows no redirect."""
 
     url: str
     http: requests.Session = field(default_factory=requests.Session)
@@ -52,7 +52,7 @@ class Visitor:
 
     @property
     def csrf_token(self) -> str:
-        """The token in the forms of the pages of a logged-in person."""
+        """CSRF token in the forms of a logged-in user."""
         return HiddenFields(self.get("/").text).values["csrf_token"]
 
     @property
@@ -61,7 +61,7 @@ class Visitor:
 
 
 def add_with_password(app: TestApp, member: Member) -> people.Person:
-    """Create the person of `member`; their password is PASSWORD."""
+    """Create the dashboard user of `member` with the password PASSWORD."""
     return people.create(
         app.app_db, member.email, member.role, password_hash=passwords.hash_password(PASSWORD)
     )
@@ -69,11 +69,11 @@ def add_with_password(app: TestApp, member: Member) -> people.Person:
 
 def send_raw(url: str, method: str, target: str) -> int:
     """Send a request without normalizing `target`. Returns the status."""
-    parts = urlsplit(url)
-    with socket.create_connection((parts.hostname, parts.port), timeout=30) as connection:
+    address = urlsplit(url)
+    with socket.create_connection((address.hostname, address.port), timeout=30) as connection:
         lines = (
             f"{method} {target} HTTP/1.1",
-            f"Host: {parts.netloc}",
+            f"Host: {address.netloc}",
             "Content-Length: 0",
             "Accept: */*",
             "",
@@ -84,7 +84,7 @@ def send_raw(url: str, method: str, target: str) -> int:
 
 
 def list_spellings(path: str) -> set[str]:
-    """`path` as an attacker may write it."""
+    """Variants of `path` that an attacker may request to bypass the login."""
     return {
         path,
         path + "/",
@@ -106,7 +106,7 @@ def list_spellings(path: str) -> set[str]:
 
 @pytest.fixture
 def site(app: TestApp) -> TestApp:
-    """The product with Erin as its only dashboard user."""
+    """Product with Erin as its only dashboard user."""
     add_with_password(app, ERIN)
     return app
 
@@ -118,6 +118,6 @@ def visitor(site: TestApp) -> Visitor:
 
 @pytest.fixture
 def logged_in_visitor(visitor: Visitor) -> Visitor:
-    """Erin's browser."""
+    """HTTP client logged in as Erin."""
     assert visitor.log_in().status_code == 303
     return visitor

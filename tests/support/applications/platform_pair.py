@@ -1,4 +1,4 @@
-"""A simulator and the product in front of it, for the same requests to both."""
+"""Simulator and product as its client, for identical requests to both."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from tests.support.harness import wait_for
 from tests.support.simulator_client import START, Client
 
 VOLATILE = {"duration"}
-"""What a live call tells differently whenever it is asked."""
+"""Fields of live calls whose values differ between two requests."""
 
 
 @dataclass(frozen=True)
-class Behind:
-    """A simulator as the product's clients see it: everything its own but the address."""
+class FacadeAddress:
+    """Simulator with the product's URL, for requests to the facade."""
 
     simulator: embed.Simulator
     url: str
@@ -42,19 +42,26 @@ class Behind:
 
 @dataclass
 class Pair:
-    """`platform` asks the simulator itself, `facade` the product in front of `through`'s."""
+    """Clients of a platform and of the facade.
+
+    `platform` sends requests to a simulator, `facade` to the product.
+    """
 
     platform: Client
     facade: Client
     product: factory.Product
 
     def both(self, method: str, path: str, **more: Any) -> tuple[requests.Response, requests.Response]:
+        """Send a request to both. Returns the platform's response and the facade's."""
         return self.platform.ask(method, path, **more), self.facade.ask(method, path, **more)
 
 
 @contextmanager
-def product_before(simulator: embed.Simulator, data_dir: Path, **more: str) -> Iterator[tuple[Any, Client]]:
-    """The product in front of `simulator`, once it has read every collection."""
+def run_product(simulator: embed.Simulator, data_dir: Path, **more: str) -> Iterator[tuple[Any, Client]]:
+    """Run the product as a client of `simulator`, after the initial sync.
+
+    Yields the product and a client of its facade.
+    """
     settings = {
         "platform__base_url": simulator.url,
         "platform__user_id": str(simulator.admin.id),
@@ -67,8 +74,11 @@ def product_before(simulator: embed.Simulator, data_dir: Path, **more: str) -> I
     }
     with running_app(data_dir, **settings) as app:
         app.product.start()
+        # The first request builds the receiver, which creates the webhook secret.
+        requests.get(f"{app.url}/healthz", timeout=30).raise_for_status()
         secret = (data_dir / "webhook-secret").read_text().strip()
-        client = Client(cast(embed.Simulator, Behind(simulator, f"{app.url}/v1.2")), simulator.admin.api_key)
+        facade = FacadeAddress(simulator, f"{app.url}/v1.2")
+        client = Client(cast(embed.Simulator, facade), simulator.admin.api_key)
         requests.post(
             f"{simulator.control_url}/webhook", json={"url": f"{app.url}/webhooks/{secret}"}, timeout=30
         ).raise_for_status()
@@ -86,20 +96,20 @@ def _complete(product: factory.Product) -> bool:
 
 @pytest.fixture(scope="package")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
-    """One simulator, asked directly and through the facade."""
+    """One simulator, requested directly and through the facade."""
     simulator = embed.start(seed=7, cdrs=400, start_at=START)
     try:
-        with product_before(simulator, tmp_path_factory.mktemp("data")) as (product, facade):
+        with run_product(simulator, tmp_path_factory.mktemp("data")) as (product, facade):
             yield Pair(Client(simulator, simulator.admin.api_key), facade, product)
     finally:
         simulator.stop()
 
 
-class Held:
-    """The clock of every simulator, in place of `integration.core.clock`: it stands until told to go on.
+class StoppedClock:
+    """Stopped clock of all simulators, in place of `integration.core.clock`.
 
-    Whatever two simulators from one seed are told alike, they then do alike, to the last stamp. The product
-    keeps the real clock.
+    Two simulators with the same seed then respond to the same requests with the same records, including
+    times. The product uses the real clock.
     """
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
@@ -117,63 +127,71 @@ class Held:
     def now(self) -> datetime:
         return datetime.fromtimestamp(self._now, UTC)
 
-    def stamp(self, moment: datetime | float | None = None) -> str:
+    def utc_text(self, moment: datetime | float | None = None) -> str:
         return clock.utc_text(self._now if moment is None else moment)
 
-    def go_on(self, *simulators: embed.Simulator) -> None:
-        """Let it be a later second, and every call of `simulators` be where it is by then."""
+    def advance(self, *simulators: embed.Simulator) -> None:
+        """Advance at least a second, and run the due steps of calls."""
         self._now = max(self._now + 1, float(int(clock.unix())))
         for simulator in simulators:
-            arrived = threading.Event()
-            # Behind everything that was due until now.
-            simulator.context.traffic.schedule(self._now, lambda _, arrived=arrived: arrived.set())
-            assert arrived.wait(30), simulator.context.traffic.error
+            ran = threading.Event()
+            # Steps run in order of their times: this one after all that are due.
+            simulator.context.traffic.schedule(self._now, lambda _, ran=ran: ran.set())
+            assert ran.wait(30), simulator.context.traffic.error
 
 
 @dataclass
 class Twins(Pair):
-    """Two simulators from one seed, `facade`'s behind the product: both are told the same."""
+    """Clients of two simulators with the same seed.
+
+    `platform` sends requests to the first, `facade` to the product before the second.
+    """
 
     second: embed.Simulator
-    clock: Held
+    clock: StoppedClock
 
-    def go_on(self) -> None:
-        self.clock.go_on(self.platform.simulator, self.second)
+    def advance(self) -> None:
+        """Advance the clock of both simulators."""
+        self.clock.advance(self.platform.simulator, self.second)
 
 
 @pytest.fixture(scope="module")
-def born(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Twins]:
+def module_twins(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Twins]:
+    """The twins of a module."""
     with pytest.MonkeyPatch.context() as patch:
-        held = Held(patch)
+        stopped = StoppedClock(patch)
         first, second = (embed.start(seed=7, cdrs=200, start_at=START) for _ in range(2))
         more = {"facade__destructive": "true"}
         try:
-            with product_before(second, tmp_path_factory.mktemp("twin"), **more) as (product, facade):
-                yield Twins(Client(first, first.admin.api_key), facade, product, second, held)
+            with run_product(second, tmp_path_factory.mktemp("twin"), **more) as (product, facade):
+                yield Twins(Client(first, first.admin.api_key), facade, product, second, stopped)
         finally:
             first.stop()
             second.stop()
 
 
 @pytest.fixture
-def twins(born: Twins) -> Twins:
-    """The twins, in a second of its own for each test."""
-    born.go_on()
-    return born
+def twins(module_twins: Twins) -> Twins:
+    """The twins of the module, a second after the previous test."""
+    module_twins.advance()
+    return module_twins
 
 
-def steady(value: Any) -> Any:
-    """`value` without what changes while it is asked for."""
+def drop_volatile(value: Any) -> Any:
+    """Return `value` without the fields in VOLATILE, at any depth."""
     if isinstance(value, dict):
-        return {name: steady(inner) for name, inner in value.items() if name not in VOLATILE}
-    return [steady(inner) for inner in value] if isinstance(value, list) else value
+        return {name: drop_volatile(inner) for name, inner in value.items() if name not in VOLATILE}
+    return [drop_volatile(inner) for inner in value] if isinstance(value, list) else value
 
 
-def parse_body(operation: Operation, answer: requests.Response) -> Any:
-    """What an answer says, apart from how it is written. `links` are ours."""
-    if not answer.content or "json" not in answer.headers.get("Content-Type", ""):
-        return answer.content
-    body = json.loads(answer.content)
+def parse_body(operation: Operation, response: requests.Response) -> Any:
+    """Return a JSON body without `links`, or the bytes of another body.
+
+    The product writes its own `links`.
+    """
+    if not response.content or "json" not in response.headers.get("Content-Type", ""):
+        return response.content
+    body = json.loads(response.content)
     if isinstance(body, dict) and "links" in body:
         assert isinstance(body["links"], dict)
         body = {name: value for name, value in body.items() if name != "links"}

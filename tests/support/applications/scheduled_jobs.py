@@ -13,7 +13,7 @@ from integration.sync.jobs import SyncJobs
 
 
 class ScheduledJobs:
-    """The sync jobs of the product, and nothing else of it."""
+    """Sync jobs and their scheduler, without the rest of the product."""
 
     def __init__(
         self,

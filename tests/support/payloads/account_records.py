@@ -1,4 +1,4 @@
-"""Collections as the clockwork would leave them: through the same door, with the same marks."""
+"""Fill collections of the mirror as the sync does."""
 
 from __future__ import annotations
 
@@ -14,42 +14,48 @@ from integration.mirror.records.upsert import replace_all, store_item, upsert
 from integration.mirror.sync_state import collection_state
 
 LISTED = sorted((row for row in RESOURCES if row.is_listed), key=lambda row: row.collection == "calls")
-"""Live calls come last: a CDR of the same leg ends the call, which then leaves their table."""
+"""Listed collections. Live calls come last, because a CDR of the same leg deletes its row in `calls`."""
 AT = "2026-11-02 09:15:00"
+"""UTC time of all records."""
 
 
 class Filling:
+    """Function that mirrors records, with methods for other states of a collection."""
+
     def __init__(self, app) -> None:
         self._mirror = app.mirror_db
 
     def __call__(self, collection: str, *records: dict[str, Any], complete: bool = True) -> None:
-        of = get_resource(collection)
+        """Mirror `records`; with `complete` as a finished full sync."""
+        resource = get_resource(collection)
         documents = [document(record) for record in records]
 
         def job(tx) -> None:
-            if of.key is None:
-                replace_all(tx, of, documents, source="sync", requested_at=AT)
+            if resource.key is None:
+                replace_all(tx, resource, documents, source="sync", requested_at=AT)
             else:
-                upsert(tx, of, documents, source="sync", requested_at=AT)
+                upsert(tx, resource, documents, source="sync", requested_at=AT)
             if complete:
                 collection_state.finish_full_sync(tx, collection, None, len(documents))
 
         self._mirror.write(job)
 
     def item(self, collection: str, record: dict[str, Any]) -> None:
-        """The record as its own path answers."""
+        """Store the record that the platform returns for its own path."""
         self._mirror.write(
             lambda tx: store_item(
                 tx, get_resource(collection), document(record), source="sync", requested_at=AT
             )
         )
 
-    def gone(self, collection: str, key: Any, since: str = "2026-11-03 10:00:00") -> None:
-        of = get_resource(collection)
-        sql = f'UPDATE "{of.table}" SET _missing_since = ? WHERE "{of.key}" = ?'
+    def mark_missing(self, collection: str, key: Any, since: str = "2026-11-03 10:00:00") -> None:
+        """Mark a record as missing."""
+        resource = get_resource(collection)
+        sql = f'UPDATE "{resource.table}" SET _missing_since = ? WHERE "{resource.key}" = ?'
         self._mirror.write(lambda tx: tx.execute(sql, (since, key)))
 
-    def failed(self, collection: str, error: str) -> None:
+    def record_failure(self, collection: str, error: str) -> None:
+        """Record a failed sync of a collection."""
         self._mirror.write(lambda tx: collection_state.record_failure(tx, collection, error))
 
 
@@ -57,14 +63,14 @@ def document(record: dict[str, Any]) -> JsonRecord:
     return JsonRecord(json.dumps(record, ensure_ascii=False, separators=(",", ":")), record)
 
 
-def complete_record(of: Resource, text: str = "some text", number: int = 7) -> dict[str, Any]:
-    """A record that has every field of the catalogue and, for collections kept raw, fields of its own."""
+def complete_record(resource: Resource, text: str = "some text", number: int = 7) -> dict[str, Any]:
+    """Return a record with all catalogued fields and three undocumented ones."""
     record: dict[str, Any] = {}
-    for field in of.fields:
+    for field in resource.fields:
         kind = field.actual_type
-        if field.name == of.key:
+        if field.name == resource.key:
             record[field.name] = str(number) if field.type == "string" else number
-        elif field.type == "timestamp" or field.name == of.date:
+        elif field.type == "timestamp" or field.name == resource.date:
             record[field.name] = AT
         else:
             record[field.name] = {
@@ -79,8 +85,9 @@ def complete_record(of: Resource, text: str = "some text", number: int = 7) -> d
     return {**record, "strange_key": text, f"{text[:40]}": number, "labels_too": [text]}
 
 
-def path_of(of: Resource, number: int = 7) -> str:
-    return f"/account/{of.collection}/{1 if of.key is None else number}"
+def path_of(resource: Resource, number: int = 7) -> str:
+    """Path of a record's page in the dashboard."""
+    return f"/account/{resource.collection}/{1 if resource.key is None else number}"
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""A mirrored collection made by hand: a real SQLite file with the columns of the catalogue."""
+"""Table of one collection in SQLite, without the rest of the mirror."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from integration.mirror.query import query
 
 
 def text_of(value: Any) -> str:
+    """Return `value` as JSON without spaces."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def stored(value: Any) -> Any:
-    """A JSON value as its column holds it."""
+    """Return a JSON value as its column stores it."""
     if isinstance(value, bool):
         return int(value)
     return text_of(value) if isinstance(value, list | dict) else value
@@ -26,6 +27,7 @@ def stored(value: Any) -> Any:
 def collection_at(
     path: Path | str, resource: Resource, records: Iterable[dict[str, Any]] = ()
 ) -> sqlite3.Connection:
+    """Create the table of `resource` with `records`. Returns the connection."""
     connection = sqlite3.connect(path, isolation_level=None)
     connection.row_factory = sqlite3.Row
     query.register(connection)

@@ -1,4 +1,4 @@
-"""Headings and tables of a Markdown page, for tests that compare a page with the code."""
+"""Headings and tables of Markdown pages, for comparisons with the code."""
 
 from __future__ import annotations
 

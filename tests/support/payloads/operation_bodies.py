@@ -1,4 +1,7 @@
-"""A good body for every operation that takes one, and a bad one that is refused with the field at fault."""
+"""Valid and invalid request bodies, by operation.
+
+An invalid body comes with the field that the platform reports.
+"""
 
 from __future__ import annotations
 

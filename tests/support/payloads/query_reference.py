@@ -113,14 +113,20 @@ def holds(record: dict[str, Any], condition: tuple[str, str, Any]) -> bool:
 
 
 def rank(value: Any) -> tuple[int, Any]:
-    """Return the sort key of `value`: NULL first, then numbers, then texts by code point."""
+    """Return the sort key of `value`.
+
+    NULL comes first, then numbers, then texts by code point.
+    """
     if value is None:
         return (0, 0)
     return (2, value) if isinstance(value, str) else (1, value)
 
 
 def fetch_page(question: query.Query, table: sqlite3.Connection) -> list[Any]:
-    """Return the records of the page. Check that `fetch_joined` returns the same bytes."""
+    """Return the records of a page.
+
+    Check as well that `fetch_joined` returns the same bytes.
+    """
     texts = question.fetch_texts(table)
     if question.group_by is None:
         assert question.fetch_joined(table)[:2] == (b",".join(texts), len(texts))

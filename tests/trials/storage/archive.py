@@ -132,7 +132,7 @@ class Archive(Trial):
         repaired = sum(bool(one["healed"]) for one in found)
         is_complete = repaired == damaged == len(found)
         self.verify(is_complete, f"verify --media repairs {damaged} files, not {repaired} of {len(found)}")
-        self.verify(_is_intact(mirror.data_dir, expected), "verify --media: all files are right again")
+        self.verify(_is_intact(mirror.data_dir, expected), "verify --media: all files are right afterwards")
 
     def _unmount_disk(self, mirror: LocalMirror, later: Later) -> None:
         folder, expected = mirror.data_dir, hash_platform_files(mirror)
@@ -181,7 +181,7 @@ class Archive(Trial):
         self.figures.append(f"{fitting} of {len(states)} recordings fit")
 
     def _compete(self, mirror: LocalMirror) -> None:
-        """Let a user's request and a new recording compete with old recordings."""
+        """Request a page and add a recording while old recordings are downloaded."""
         mirror.simulator.context.request_log.clear()
         with _count_parallel(mirror) as peak:
             # Three files, which are requested at the same time, take two seconds.
@@ -223,7 +223,10 @@ class Archive(Trial):
 
 
 def _damage(mirror: LocalMirror) -> int:
-    """Damage a file of each kind in each way. Returns the number of damaged files."""
+    """Damage files of each kind in each way.
+
+    Returns the number of damaged files.
+    """
     folder = mirror.data_dir
     before = hash_files(folder)
     rows = mirror.query(

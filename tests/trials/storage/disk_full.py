@@ -21,9 +21,10 @@ from tests.trials.trial import NO_TRAFFIC, Trial, await_new_worker, await_sync, 
 
 MEGABYTES = 64
 LEFT_BY_DOWNLOADS = 24
+"""Free MiB below which downloads stop; see `small_disk` of tools/seeded_bug.py."""
 RECOVERY_SECONDS = 60.0
 MAX_LOG_LINES = 10
-"""Lines of the log a second, at most: it may be on the same disk."""
+"""Highest number of log lines a second, because the log may be on the same disk."""
 
 
 @dataclass
@@ -40,7 +41,10 @@ class Disk:
         return self.shim is None
 
     def fill(self, leave: int = 0) -> None:
-        """Use all but `leave` bytes. At 0, use freed space as well."""
+        """Use all space but `leave` bytes.
+
+        If `leave` is 0, space that is freed later is used as well.
+        """
         if self.shim is not None:
             self.shim.fail(*([f"room {self.folder}"] if leave == 0 else []))
             return
@@ -82,7 +86,7 @@ def _grow(descriptor: int, size: int) -> bool:
 
 @contextmanager
 def mount_disk(folder: Path) -> Iterator[Disk]:
-    """Mount a tmpfs, or without the right to, use a library."""
+    """Mount a tmpfs, or use a library without the right to mount."""
     disk = folder / "disk"
     disk.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", f"size={MEGABYTES}m,mode=700", "none", str(disk)]
@@ -155,8 +159,8 @@ class FullDisk(Trial):
             lambda: self._count_files(True) and not self._count_files(False), "the first recordings", 240
         )
         self.disk.fill(leave=(LEFT_BY_DOWNLOADS - 6) * 2**20)
-        wish = {"script": "plain_answered", "instant": True, "recorded": True, "cdr_lag": 0}
-        made = self.simulator.control("POST", "calls", wish)
+        options = {"script": "plain_answered", "instant": True, "recorded": True, "cdr_lag": 0}
+        made = self.simulator.control("POST", "calls", options)
         self.verify(bool(made["monitor_ids"]), "there is a recording to download")
 
         def is_reported() -> bool:

@@ -48,7 +48,7 @@ FAULTS = (
 )
 SLOW = ("hang", "drip")
 MIN_SECONDS = 0.5
-"""Seconds that a slow download is allowed at least, instead of two minutes."""
+"""Seconds allowed for every download, instead of two minutes."""
 LONG_CALL = 12_000
 """Seconds of a call whose recording is larger than the databases."""
 MAX_FILE_BYTES = 8 * 2**20
@@ -67,15 +67,15 @@ class Files(Trial):
 
     @classmethod
     def main(cls, arguments: Sequence[str]) -> int:
-        parts: tuple[type[Trial], ...] = (FileResponses, Archive, InterruptedDownloads, DownloadOrder)
-        return max(part.main(arguments) for part in parts)
+        trials: tuple[type[Trial], ...] = (FileResponses, Archive, InterruptedDownloads, DownloadOrder)
+        return max(trial.main(arguments) for trial in trials)
 
 
 class FileResponses(Trial):
     """Wrong files and full disks leave no wrong file in the archive.
 
     Disturbed: recordings, voicemail and faxes are sent wrongly in each way; records have a wrong size; the
-    disk is full during a download: a tmpfs where one may be mounted (ENOSPC), RLIMIT_FSIZE (EFBIG).
+    disk is full during a download: a tmpfs with the right to mount one (ENOSPC), RLIMIT_FSIZE (EFBIG).
     Checked: no wrong and no incomplete file is left; all files are right after the failure.
     Detects: downloads whose content is not checked.
     """
@@ -178,7 +178,10 @@ class FileResponses(Trial):
 
 @contextmanager
 def _mount_tmpfs(mirror: LocalMirror) -> Iterator[Release | None]:
-    """Mount a disk of 128 KiB for recordings. Yields None without the right to mount."""
+    """Mount a disk of 128 KiB for recordings.
+
+    Yields a function that enlarges it, or None without the right to mount.
+    """
     folder = mirror.data_dir / "recordings"
     folder.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=128k", "switchroom-trial", str(folder)]
@@ -196,7 +199,10 @@ def _mount_tmpfs(mirror: LocalMirror) -> Iterator[Release | None]:
 
 @contextmanager
 def _limit_file_size(mirror: LocalMirror) -> Iterator[Release | None]:
-    """Limit files to a size that recordings exceed and databases do not."""
+    """Limit the size of files: the long recording exceeds it.
+
+    The databases do not. Yields a function that removes the limit.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (MAX_FILE_BYTES, hard))
     try:

@@ -97,7 +97,7 @@ class InterruptedDownloads(Trial):
     def _download(self, data_dir: Path, simulator: embed.Simulator, kill_at: int = 0) -> None:
         """Download as a start does; kill this process at step `kill_at`.
 
-        A step is before or after each call that matters.
+        A step is before or after each call that opens, syncs or renames a file, or stores its row.
         """
         steps = iter(range(1, 1000))
 
@@ -157,9 +157,9 @@ class InterruptedDownloads(Trial):
 
 
 class DownloadOrder(Trial):
-    """Downloads sync the file before its final name, the folder before its row.
+    """Downloads sync the file before renaming it, the folder before its row.
 
-    Checked: the system calls of `sync monitors` for one recording, by strace where that is installed.
+    Checked: the system calls of `sync monitors` for one recording, by strace if it is installed.
     Detects: files that are not synced.
     """
 

@@ -19,8 +19,8 @@ READY_SECONDS = 60.0
 class SyncFailure(Trial):
     """Unsynced webhooks are not acknowledged; a failed sync is never repeated.
 
-    Disturbed: while webhooks arrive, the syncs of each database fail for a while, again and again, by a
-    library before the C library (tools/disk_shim.py).
+    Disturbed: while webhooks arrive, the syncs of each database fail repeatedly for a time, by a library
+    before the C library (tools/disk_shim.py).
     Checked: a worker whose sync failed never syncs that database again, it ends; the next worker brings the
     write-ahead log, which may be in memory only, to the disk before it acknowledges; no acknowledged event is
     lost; webhooks are stored again within 60 s.
@@ -59,7 +59,10 @@ class SyncFailure(Trial):
         )
 
     def _fail(self, name: str, patience: float) -> int:
-        """Let the syncs of one database fail until a worker has ended. Returns the number of failures."""
+        """Let the syncs of one database fail until a worker has ended.
+
+        `patience`: seconds until that counts as failed. Returns the number of failed syncs.
+        """
         before, worker = len(self.disk.list_syncs()), self.product.worker
         self.disk.fail(f"sync {name}")
         began = time.monotonic()

@@ -1,4 +1,4 @@
-"""Trial of locked databases: another process holds the write lock, or reads for long."""
+"""Trial of write locks and long reads of another process."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Locked(Trial):
         self.senders.stop()
 
     def _hold(self, names: Sequence[str], seconds: float) -> None:
-        """Hold locks for `seconds`, and until there was each kind of response."""
+        """Hold locks for `seconds`, and until each expected response has come."""
         is_refused = "inbox.db" in names and seconds > RESPONSE_SECONDS
 
         def has_responses() -> bool:

@@ -21,7 +21,8 @@ STRACE = ("strace", "-f", "-ttt", "-T", "-yy", "-s", "80", "-e", f"trace={CALLS}
 class PowerCut(Trial):
     """Acknowledged events survive a power cut.
 
-    Disturbed: mirror.db, which is synced only at intervals, is replaced by an older copy, as a power cut may.
+    Disturbed: mirror.db, which is synced only at intervals, is replaced by an older copy, as after a power
+    cut.
     Checked: by strace, each 2xx of the receiver follows a sync of inbox.db's log that succeeded and began
     after its request was read; at its next start the product applies the inbox again, to the same calls.
     Detects: databases that are committed without waiting for the disk.
@@ -130,7 +131,10 @@ class Call:
 
 
 def parse_calls(lines: list[str]) -> Iterator[Call]:
-    """Parse strace's lines, in the order in which the calls ended. Joins lines of interrupted calls."""
+    """Parse strace's lines, in the order in which the calls ended.
+
+    The two lines of an interrupted call yield one Call.
+    """
     unfinished: dict[str, tuple[float, str]] = {}
     for line in lines:
         found = _LINE.match(line)
@@ -155,7 +159,10 @@ def parse_calls(lines: list[str]) -> Iterator[Call]:
 
 
 def find_unsynced(lines: list[str], port: int) -> tuple[int, list[str]]:
-    """Return the number of acknowledgements, and those without a sync before."""
+    """Find acknowledgements without a sync after their request.
+
+    Returns the number of all acknowledgements, and descriptions of those found.
+    """
     seen = sorted(parse_calls(lines), key=lambda call: call.ended)
     syncs = [
         (call.begun, call.ended)

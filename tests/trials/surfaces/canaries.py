@@ -1,4 +1,4 @@
-"""Trial of secrets: no page, error, log, export, backup or response of the facade contains one."""
+"""Trial of secrets in pages, errors, logs, exports, backups and responses."""
 
 from __future__ import annotations
 
@@ -183,9 +183,9 @@ class Canaries(Trial):
         return str(headers["Set-Cookie"]).partition(";")[0]
 
     def _crawl(self, most: int) -> int:
-        """Follow links, three of each kind of page. Returns the number of pages.
+        """Follow links, three of each kind of page.
 
-        Only System and the settings show the webhook secret, to administrators.
+        Only System and the settings show the webhook secret, to administrators. Returns the number of pages.
         """
         pending, seen, kinds = ["/"], {"/"}, dict[str, int]()
         pages = 0
@@ -198,12 +198,12 @@ class Canaries(Trial):
                 continue
             links = [html.unescape(link) for link in re.findall(r'(?:href|src)="([^"#]+)"', content.decode())]
             for link in [*links, *filter(None, [headers["Location"]])]:
-                parts = urlsplit(urljoin(path, link))
-                target = f"{parts.path}?{parts.query}" if parts.query else parts.path
-                names = "&".join(sorted(re.findall(r"[a-z_]+(?==)", parts.query)))
-                kind = re.sub(r"\d+", "0", parts.path) + "?" + names
-                is_skipped = parts.path.startswith(("/static", "/live/stream"))
-                if parts.netloc or target in seen or kinds.get(kind, 0) >= 3 or is_skipped:
+                url = urlsplit(urljoin(path, link))
+                target = f"{url.path}?{url.query}" if url.query else url.path
+                names = "&".join(sorted(re.findall(r"[a-z_]+(?==)", url.query)))
+                kind = re.sub(r"\d+", "0", url.path) + "?" + names
+                is_skipped = url.path.startswith(("/static", "/live/stream"))
+                if url.netloc or target in seen or kinds.get(kind, 0) >= 3 or is_skipped:
                     continue
                 seen.add(target)
                 kinds[kind] = kinds.get(kind, 0) + 1

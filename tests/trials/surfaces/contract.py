@@ -74,7 +74,10 @@ class Contract(Trial):
         )
 
     def _send_requests(self, operation: Any, seed: int) -> None:
-        """Send requests to one operation, half of them invalid. Records one failure at most."""
+        """Send requests to one operation, half of them invalid.
+
+        Records one failure at most.
+        """
         modes = [operation.as_strategy(GenerationMode.POSITIVE)]
         if operation.path_parameters or operation.query or operation.body:
             modes.append(operation.as_strategy(GenerationMode.NEGATIVE))
@@ -140,7 +143,7 @@ def _prepare(case: Any, record: str | None, key: str | None) -> None:
 
 
 def find_problem(case: Any, response: requests.Response) -> str | None:
-    """Return what is wrong with a response."""
+    """Return a description of what is wrong with a response, or None."""
     if response.status_code >= 500:
         return f"{response.status_code} {response.text[:200]}"
     if response.status_code >= 400 and case.method.upper() != "HEAD":

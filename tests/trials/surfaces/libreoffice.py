@@ -46,7 +46,10 @@ _TEXT = "{urn:oasis:names:tc:opendocument:xmlns:text:1.0}"
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A cell: LibreOffice's value type ('string', 'float', 'date', 'time' or ''), text, value, formula."""
+    """A cell as LibreOffice reads it.
+
+    `kind` is its value type: 'string', 'float', 'date', 'time' or ''.
+    """
 
     kind: str
     text: str

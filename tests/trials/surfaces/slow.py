@@ -79,7 +79,7 @@ class Slow(Trial):
         """Send probes and webhooks while slow clients of one kind are connected."""
         clients = SlowClients(self.product.port, openings, self.options.size, drips=drips)
         try:
-            # The requests of slow clients are work at first; only their duration must not matter.
+            # At first the product handles all requests of slow clients; the trial measures what follows.
             until(lambda: self._measure_ready() < RESPONSE_SECONDS, 1 if self.is_seeded else 40)
             pages = [(path, self.access.dashboard if path == "/missed" else {}) for path in PROBES]
             probes = Readers(self.product.port, pages, rest=0.1)

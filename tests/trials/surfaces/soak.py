@@ -22,8 +22,8 @@ from tests.trials.tools.traffic import Readers, Senders, SlowClients, create_acc
 from tests.trials.trial import Trial, await_sync, until
 
 MAX_SLOPE, HOURS, MAX_GROWTH = 1.0, 4.0, 25.0
-"""MB of memory that may be added in an hour, if measured for so many hours; MB in all in fewer hours, in
-which the caches of the databases grow."""
+"""MB of memory that may be added in an hour, if measured for more than HOURS hours; MB that may be added in
+total in less time, in which the caches of the databases grow."""
 FAULTS = (
     "status=503",
     "html",
@@ -43,12 +43,12 @@ LOCK_SECONDS = 1.0
 DEAD_CLIENTS = 20
 """Senders, and live pages, that disconnect each time."""
 CYCLES, FAILURES = 8, 3
-"""Of the short form: periods of failure, and failed responses in each."""
+"""Periods of failure in the short form, and failed responses in each."""
 SENDERS = 4
 PAGE = 1000
 """Records of a request to the platform."""
 PAUSE_LIMIT = 600.0
-"""Seconds after which every collection that failed has been requested again."""
+"""Seconds within which every failed collection is requested again."""
 POOL = "tokio-rt-worker"
 """Name of the threads of the server's pool, which grows and shrinks with the requests."""
 
@@ -79,8 +79,8 @@ class Soak(Trial):
     """Memory, file handles and threads do not grow in hours of failures.
 
     Disturbed: while webhooks arrive, calls happen at the platform and pages are read, every few minutes the
-    platform fails, each time in another way, the databases are locked from outside, senders disconnect in the
-    middle of a body and live pages without a word.
+    platform fails, each time in another way, the databases are locked by another process, senders disconnect
+    in the middle of a body and live pages without closing their streams.
     Checked: the last third of the samples taken between failures against the first; every acknowledged event
     is stored once and applied; every CDR of the platform is stored.
     Detects: handles, threads and memory that are not released.

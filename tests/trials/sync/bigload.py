@@ -44,7 +44,7 @@ class BigLoad(Trial):
 
     @classmethod
     def add_options(cls, parser: argparse.ArgumentParser) -> None:
-        help_text = "download so many recordings (200,000)"
+        help_text = "number of recordings to download, by default 200,000"
         parser.add_argument("--files", type=int, nargs="?", const=200_000, help=help_text)
 
     def boot(self) -> None:
@@ -74,8 +74,8 @@ class BigLoad(Trial):
         self.figures.append(f"the newest calls after {time.monotonic() - self.begun:.1f} s")
         self._kill(first, lambda: self._count("cdrs") >= self.cdrs // 3, "a third of the records")
         stored = self._count("cdrs")
-        noted = query_number(self.mirror, "SELECT walk_rows FROM _walks WHERE collection = 'cdrs'")
-        self.verify(noted == stored > 0, f"the progress of the sync is stored: {stored}, not {noted}")
+        progress = query_number(self.mirror, "SELECT walk_rows FROM _walks WHERE collection = 'cdrs'")
+        self.verify(progress == stored > 0, f"the progress of the sync is stored: {stored}, not {progress}")
         second = self._start(*collections)
         half = max(1, self.cdrs // 2)
         self._kill(
@@ -202,7 +202,10 @@ class SyncProcess:
         return self.process.popen.poll() is not None
 
     def get_read(self, collection: str) -> int:
-        """Return the records read, from the summary: in the mirror, read, new, changed, deleted."""
+        """Return the number of records read, from the printed summary.
+
+        Its columns are: in the mirror, read, new, changed, deleted.
+        """
         line = next((line for line in self.process.lines if line.startswith(collection)), "")
         return int(line.split()[2].replace(",", "")) if line else 0
 

@@ -107,10 +107,13 @@ class Clocks(Trial):
             self._check_pages(f"beside {date}")
 
     def _make_calls(self, where: str) -> float:
-        """Make calls and messages with and without webhooks. Returns seconds until all records are stored."""
-        wish = {"instant": True, "recorded": True}
+        """Make calls and messages with and without webhooks.
+
+        Returns seconds until all records are stored.
+        """
+        options = {"instant": True, "recorded": True}
         calls = [
-            self._control("calls", {**wish, "script": script, "silent": silent})
+            self._control("calls", {**options, "script": script, "silent": silent})
             for script in ("plain_answered", "ring_group_missed")
             for silent in (False, True)
         ]
@@ -140,8 +143,8 @@ class Clocks(Trial):
         self.verify(messages == 2, f"{where}: there are two messages, not {messages}")
         return took
 
-    def _control(self, what: str, wish: dict[str, Any]) -> dict[str, Any]:
-        made: dict[str, Any] = self.simulator.control("POST", what, wish)
+    def _control(self, what: str, options: dict[str, Any]) -> dict[str, Any]:
+        made: dict[str, Any] = self.simulator.control("POST", what, options)
         return made
 
     def _settle(self) -> None:

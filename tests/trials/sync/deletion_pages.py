@@ -1,4 +1,4 @@
-"""What users see of deletions, as part of the trial `deletions`."""
+"""Deletions in pages, facade and exports, as part of the trial `deletions`."""
 
 from __future__ import annotations
 

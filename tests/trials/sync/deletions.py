@@ -165,7 +165,7 @@ class Deletions(Trial):
     # --- situations ------------------------------------------------------------------------------------
 
     def _try_mistakes(self) -> None:
-        """Let lists be wrong: no record is lost, and none afterwards."""
+        """Let lists be wrong; check that no record is lost."""
         rng, tried = random.Random(self.options.seed), 0
         with self._open_platform():
             for name in NAMES:
@@ -199,7 +199,10 @@ class Deletions(Trial):
         self.figures.append(f"{tried + len(NAMES) * len(FAULTS)} wrong responses lost no record")
 
     def _delete_among_mistakes(self) -> None:
-        """Delete records among mistakes: exactly these are marked, and their files are kept."""
+        """Delete records while lists are wrong.
+
+        Exactly these records are marked, and their files are kept.
+        """
         rng, deleted = random.Random(self.options.seed), {name: set[str]() for name in NAMES}
         with self._open_platform():
             download.download_due_files(self.mirror.context)
@@ -255,7 +258,7 @@ class Deletions(Trial):
             self.verify(bool(self._get_failure("faxes")), "40 days of faxes deleted in a day are held")
 
     def _exceed_limit(self) -> None:
-        """Delete many records: they are held, accepted, restored."""
+        """Delete many records; check that they are held, accepted and restored."""
         counts = []
         with self._open_platform():
             for name, share in (("cdrs", 0.3), ("contacts", 0.5), ("faxes", 0.5)):

@@ -38,13 +38,16 @@ SPREAD = 6
 
 
 class Wire:
-    """WSGI application before the simulator: applies `change` to every record in a response."""
+    """WSGI application before the simulator.
+
+    It applies `change` to every record in a response.
+    """
 
     def __init__(self, simulator: embed.Simulator) -> None:
         self._real = simulator.server.application
         self.change: Change | None = None
         self.sent: dict[str, dict[str, Record]] = defaultdict(dict)
-        """Records as last listed, by collection and key, or by position where there is no key."""
+        """Records as last listed, by collection and key; by position without a key."""
         simulator.server.application = self
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
@@ -59,19 +62,20 @@ class Wire:
         start_response(status, [*headers, ("Content-Length", str(len(body)))])
         return [body]
 
-    def _change_body(self, of: Resource, body: bytes, *, listed: bool) -> bytes:
+    def _change_body(self, resource: Resource, body: bytes, *, listed: bool) -> bytes:
         try:
             payload = json.loads(body)
         except ValueError:
             return body
         data = payload.get("data") if isinstance(payload, dict) else None
-        if PLAN[of.collection].kind == "dictionary" or not isinstance(data, list | dict):
+        if PLAN[resource.collection].kind == "dictionary" or not isinstance(data, list | dict):
             return body
         records = data if isinstance(data, list) else [data]
-        if self.change is not None and of.collection not in UNCHANGED:
-            records = [self.change(of.collection, record) for record in records]
-        for place, record in enumerate(records if listed else ()):
-            self.sent[of.collection][str(record.get(of.key, place) if of.key else place)] = record
+        if self.change is not None and resource.collection not in UNCHANGED:
+            records = [self.change(resource.collection, record) for record in records]
+        for position, record in enumerate(records if listed else ()):
+            key = record.get(resource.key, position) if resource.key else position
+            self.sent[resource.collection][str(key)] = record
         return json.dumps({**payload, "data": records if isinstance(data, list) else records[0]}).encode()
 
 
@@ -126,8 +130,8 @@ class Drift(Trial):
             return
         self.wire.change = None
         self.wire.sent.clear()
-        sync_everything(self.product, self, "as documented again")
-        check_records(self.product, self.wire, "as documented again", self)
+        sync_everything(self.product, self, "afterwards, as documented")
+        check_records(self.product, self.wire, "afterwards, as documented", self)
         counts = count_records(self.product)
         differences = list_differences(self.counts, counts)
         self.verify(counts == self.counts, f"no record is lost or doubled: {differences}")
@@ -207,7 +211,7 @@ class Drift(Trial):
                     not lost, f"key {what}: records without a usable key are kept aside, except of {lost}"
                 )
                 page = self.browser.get(f"{self.product.origin}/system").text
-                self.verify("kept aside as received" in page, f"key {what}: System says so")
+                self.verify("kept aside as received" in page, f"key {what}: System shows these records")
 
     def _sync_changed_keys(self, what: str, usable: bool) -> None:
         try:

@@ -1,4 +1,4 @@
-"""Checks of the drift trial: records, jobs, pages and schema drift after a sync of changed records."""
+"""Checks of the drift trial after a sync of changed records."""
 
 from __future__ import annotations
 

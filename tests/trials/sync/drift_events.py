@@ -1,4 +1,4 @@
-"""Webhooks of the drift trial: changed fields, new fields and an unknown event."""
+"""Webhooks of the drift trial: changed and new fields, an unknown event."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ UNKNOWN_EVENT = "queue.wrapup_opened"
 
 
 def check_events(product: LocalProduct, browser: requests.Session, trial: Trial) -> str:
-    """Send changed webhooks and check that they are stored, applied and shown. Returns a summary."""
+    """Send changed webhooks; check that they are stored, applied and shown.
+
+    Returns a summary.
+    """
     samples = read_samples()
     bodies: list[tuple[bytes, str]] = []
     for name, sample in samples.items():

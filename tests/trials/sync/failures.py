@@ -28,7 +28,7 @@ VICTIM = "contacts"
 
 
 class Failures(Trial):
-    """A complete collection equals the platform, whatever failed during its sync.
+    """After failures during its sync a complete collection equals the platform.
 
     Disturbed: a share of all requests fails, in each way, during a sync of everything; totals are wrong; then
     one collection fails permanently.

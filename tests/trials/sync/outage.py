@@ -16,10 +16,10 @@ from tests.trials.trial import Trial, until
 
 OUTAGES = ("status=503", "html", "status=429/30", "status=500", "malformed=json", "malformed=headers")
 SPEED = 20.0
-"""Seconds of the product in a second of the trial."""
+"""Seconds on the product's clocks in a second of the trial."""
 DAY = 86_400.0
 STEP = 600.0
-"""Seconds of the day that pass at once."""
+"""Seconds by which the clocks of the trial `day` advance."""
 MAX_MINUTES = 10
 """Minutes after an outage in which the mirror must equal the platform."""
 

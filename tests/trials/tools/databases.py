@@ -15,7 +15,7 @@ TIME_COLUMNS = {
     "_legs": frozenset(),
     "_calls": frozenset({"change_no", "due_at"}),
 }
-"""Tables computed from events, and their columns that depend on when the events were applied."""
+"""Tables computed from events, with their columns that depend on the time of processing."""
 
 
 def open_database(path: Path) -> sqlite3.Connection:
@@ -31,7 +31,10 @@ def query_rows(path: Path, sql: str, *values: object) -> list[tuple[Any, ...]]:
 
 
 def query_number(path: Path, sql: str, *values: object) -> int:
-    """Return the first value; 0 for NULL, no row or no table yet."""
+    """Return the first value.
+
+    Returns 0 for NULL, without a row, or if the table does not exist yet.
+    """
     try:
         rows = query_rows(path, sql, *values)
     except sqlite3.OperationalError:

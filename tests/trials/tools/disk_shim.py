@@ -1,6 +1,7 @@
-"""A disk that fails on demand: a library that replaces calls of the C library in the product's processes.
+"""Library that simulates a failing disk.
 
-It is compiled when a trial needs it. Each call reads a rule file, which states what fails:
+It replaces calls of the C library in the product's processes, and is compiled when a trial needs it. Each
+call reads a rule file, which states what fails:
 
     sync NAME     fsync and fdatasync of files whose name begins with NAME fail with EIO, except for that of
                   the header of a write-ahead log without content

@@ -1,4 +1,4 @@
-"""A mirror and its sync jobs in the process of a trial."""
+"""Mirror and sync jobs in the process of a trial."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Later = Callable[[float], None]
 
 
 class LocalMirror:
-    """A mirror, its sync context and the simulated platform before it."""
+    """A mirror, its sync context and its simulated platform."""
 
     def __init__(self, folder: Path, simulator: embed.Simulator, **settings: str) -> None:
         self.simulator = simulator
@@ -152,8 +152,8 @@ class LocalMirror:
 def last_friday_evening() -> float:
     """Unix time at which the histories of trials end.
 
-    The days before a Monday morning have few calls, those before a Friday evening hundreds: what a trial
-    finds must not depend on when it runs.
+    The days before a Monday morning have few calls, those before a Friday evening hundreds. The result of a
+    trial must not depend on the day on which it runs.
     """
     now = clock.unix()
     return now - (now - FRIDAY) % WEEK

@@ -1,4 +1,4 @@
-"""The product in the process of a trial, with a moved clock."""
+"""Product in the process of a trial, with a moved clock."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.support.harness import wait_for
 from tests.trials.tools.moved_clock import MovedClock, observe_scheduler
 
 CALL_TIMERS = "call timers"
-"""Job that ends calls, and that watches the clock."""
+"""Job that ends calls and detects changes of the wall clock."""
 
 
 class LocalProduct:
@@ -99,7 +99,10 @@ class LocalProduct:
         wait_for(self._is_idle, "the end of all jobs", 240)
 
     def sync_all(self) -> list[dict[str, Any]]:
-        """Run a full sync of all collections but live calls. Returns its rows."""
+        """Run a full sync of all collections but live calls.
+
+        Returns a row of the summary for each collection.
+        """
         self.moved.advance(2)
         arguments = {"resources": [name for name in PLAN if name != "calls"], "full": True, "files": False}
         progress = Progress(lambda _facts: None, lambda: True)

@@ -1,4 +1,7 @@
-"""Move the clocks of product and simulator by hand: hours pass in seconds, and jobs run in their order."""
+"""Clocks of product and simulator that a trial moves.
+
+Hours pass in seconds, and jobs run in their order.
+"""
 
 from __future__ import annotations
 
@@ -18,23 +21,23 @@ from apscheduler.schedulers.background import BackgroundScheduler
 from integration.core import clock, scheduler
 
 POLL_SECONDS = 0.02
-"""Real seconds between two looks of the scheduler at the moved clock."""
+"""Real seconds between two reads of the moved clock by the scheduler."""
 MODULES: tuple[ModuleType, ...] = (schedulers, executors, scheduler)
 """Modules that read the time by `datetime`."""
 
 
 class ObservedScheduler(BackgroundScheduler):
-    """APScheduler's scheduler; reports whether it is idle, and polls a moved clock."""
+    """Scheduler that polls a moved clock, and reports whether it is idle."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self.running_jobs = 0
         self.gate = threading.RLock()
-        """While it is held no job starts: a request must not find that an hour has passed."""
+        """While the lock is held no job starts, so that the clock does not move during a request."""
         self._count_lock = threading.Lock()
 
     def start(self, *arguments: Any, **options: Any) -> None:
-        # Added last: a job that a listener of the product makes due again is not idle in between.
+        # Added last, so that a job which a listener of the product schedules at once is counted before.
         self.add_listener(lambda _event: self._count(1), EVENT_JOB_SUBMITTED)
         self.add_listener(
             lambda _event: self._count(-1), EVENT_JOB_EXECUTED | EVENT_JOB_ERROR | EVENT_JOB_MISSED

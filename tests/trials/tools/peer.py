@@ -1,8 +1,8 @@
-"""A platform with any number of generated records.
+"""Platform with any number of generated records.
 
-The simulator is too slow for a million of them.
+The simulator is too slow for a million records.
 
-`python -m tests.trials.tools.peer --cdrs 1000000` prints its port. It accepts what a full sync requests:
+`python -m tests.trials.tools.peer --cdrs 1000000` prints its port. It accepts the requests of a full sync:
 filters on `id` and on the date, sort by `id`, `limit`, `page`. Records are the simulator's with new ids and
 times; one of CDRS_PER_RECORDING CDRs has a recording, a small MP3. Other collections are empty. The next page
 is made while the client stores the last one, so that the client never waits for it.
@@ -34,7 +34,7 @@ STEP = 60.0
 """Seconds between two calls."""
 
 KEPT = 4
-"""Pages kept of each listing."""
+"""Cached pages of each listing."""
 
 LIVE = 4_278_000_000
 PLAIN = {"nb_notes": 0, "parent_live_id": None, "call_id": None}
@@ -43,7 +43,10 @@ _ID, _DATE, _LEG = 1000000007, "2001-02-03 04:05:06", 1000000009
 
 @dataclass(frozen=True)
 class Listing:
-    """Records 1 to `count`, the last dated `end` (Unix seconds), `every` seconds apart."""
+    """Records 1 to `count`, `every` seconds apart.
+
+    The last is dated `end` (Unix seconds).
+    """
 
     date: str
     count: int
@@ -56,6 +59,7 @@ class Listing:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def moment(self, number: int) -> float:
+        """Unix time of a record."""
         return self.end - (self.count - number) * self.every
 
     def select(self, args: dict[str, str]) -> tuple[range, int]:
@@ -155,9 +159,9 @@ class Handler(BaseHTTPRequestHandler):
     listings: dict[str, Listing]
 
     def do_GET(self) -> None:
-        parts = urlsplit(self.path)
-        name = parts.path.removeprefix("/v1.2/")
-        args = {key: values[0] for key, values in parse_qs(parts.query).items()}
+        url = urlsplit(self.path)
+        name = url.path.removeprefix("/v1.2/")
+        args = {key: values[0] for key, values in parse_qs(url.query).items()}
         body, kind, found = b'{"data":[],"total":0,"links":{}}', b"application/json", None
         file = re.fullmatch(r"monitors/(\d+)\.mp3", name)
         if name in self.listings:

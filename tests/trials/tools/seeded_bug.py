@@ -1,7 +1,8 @@
 """Bugs that trials plant in the product, and must detect.
 
-Each function patches the product by `patch(target, name, value)`: by `Trial.patch` in the process of a trial,
-by `setattr` in a process of its own: `python -m tests.trials.tools.seeded_bug NAME[,NAME] COMMAND`.
+Each function patches the product by `patch(target, name, value)`. In the process of a trial this is
+`Trial.patch`, in a separate process `setattr`:
+`python -m tests.trials.tools.seeded_bug NAME[,NAME] COMMAND`.
 """
 
 from __future__ import annotations
@@ -106,7 +107,7 @@ def leak_webhooks(patch: Patch) -> None:
 
 
 def ignore_repeated_deliveries(patch: Patch) -> None:
-    """Store one delivery of each event, however many there were."""
+    """Store the number of deliveries of each event as 1."""
     receive_durably = store.Inbox.receive
 
     def receive(inbox: store.Inbox, body: bytes) -> Acknowledgements:
@@ -190,7 +191,7 @@ def skip_fsync(patch: Patch) -> None:
 
 
 def small_disk(patch: Patch) -> None:
-    """No bug: reserve 24 MiB, as fits the disk of the trial `full`."""
+    """Reserve 24 MiB for the disk of the trial `full`; no bug."""
     patch(disk_quota, "MIN_FREE_BYTES", 24 * 2**20)
     patch(disk_quota, "ASSUMED_FILE_BYTES", 2**18)
 
@@ -253,7 +254,7 @@ def ignore_clock_changes(patch: Patch) -> None:
 
 
 def repeat_refused_login(patch: Patch) -> None:
-    """Log in again however often the platform refused the password."""
+    """Repeat logins without limit although the platform refuses the password."""
     patch(login, "MAX_REFUSED_LOGINS", 10**6)
 
 

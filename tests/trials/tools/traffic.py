@@ -80,7 +80,7 @@ def create_access(data_dir: Path, password_hash: str | None = None) -> Access:
 
 @contextmanager
 def lock_databases(data_dir: Path, names: Iterable[str]) -> Iterator[None]:
-    """Hold the write lock of databases from outside the product."""
+    """Hold the write locks of databases by connections outside the product."""
     with ExitStack() as held:
         for name in names:
             outsider = sqlite3.connect(data_dir / name, isolation_level=None, timeout=30)
@@ -91,7 +91,10 @@ def lock_databases(data_dir: Path, names: Iterable[str]) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """Result of one request for `what`, an event id or a path. `status` 0: the connection broke."""
+    """Result of one request.
+
+    `what`: event id or path. `status`: 0 if the connection broke. `ended_at`: time.monotonic.
+    """
 
     what: str
     status: int
@@ -114,7 +117,7 @@ class _Clients:
             thread.start()
 
     def stop(self, seconds: float = 90) -> None:
-        """Let each finish its request, within `seconds`."""
+        """Stop all threads after their current requests, within `seconds`."""
         self._stop.set()
         self.wait(seconds)
 
@@ -156,7 +159,10 @@ class _Clients:
         body: bytes | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> tuple[http.client.HTTPConnection | None, int]:
-        """Send one request. Returns the connection, if it can be reused, and the status."""
+        """Send one request.
+
+        Returns the status, and the connection if it can be reused.
+        """
         began, status = time.monotonic(), 0
         try:
             connection = connection or http.client.HTTPConnection("127.0.0.1", self._port, timeout=60)
@@ -174,7 +180,10 @@ class _Clients:
 
 
 class Senders(_Clients):
-    """Post unique events. Each sender has calls of its own, numbered from `first`."""
+    """Post unique events. Senders are numbered from `first`.
+
+    Each sender has calls of its own.
+    """
 
     def __init__(
         self,
@@ -247,7 +256,10 @@ class Readers(_Clients):
 
 
 class SlowClients:
-    """Connections that send `openings` and read nothing; `drips`: then a byte a second."""
+    """Connections that send `openings` and read nothing.
+
+    With `drips` each sends a byte a second afterwards.
+    """
 
     def __init__(self, port: int, openings: Sequence[bytes], count: int, *, drips: bool) -> None:
         self._sockets: list[socket.socket] = []

@@ -20,7 +20,7 @@ from tests.trials.trial import Trial, allow_many_connections, until
 RESPONSE_SECONDS = 1.0
 PAGES = 5
 CDRS = 10_000_000
-"""At the platform: more than is read during the trial."""
+"""CDRs at the platform: more than the sync reads during the trial."""
 STORED = 5_000
 """Records after which the calls of an initial sync are no longer assembled, and published, at once."""
 FIRST = 500_000_000
@@ -145,7 +145,7 @@ class PageLoad:
     received: list[bytes] = field(default_factory=list)
 
     def shows(self, call: int) -> bool:
-        """Whether it shows a call that has not ended."""
+        """Whether the page shows `call`, which has not ended."""
         return b'data-call="%d"' % call in self.body or b'{"id":%d,' % call in b"".join(self.received)
 
     def list_ended(self) -> set[int]:
@@ -156,7 +156,10 @@ class PageLoad:
 
 
 class Page:
-    """A live page as a browser has it open: it is loaded again when its stream ends."""
+    """An open live page.
+
+    Like a browser it reloads the page when its stream ends.
+    """
 
     def __init__(self, port: int, access: Access) -> None:
         self.loads: list[PageLoad] = []

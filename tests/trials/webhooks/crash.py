@@ -1,4 +1,4 @@
-"""Trial of kills: no acknowledged event is lost, whatever is killed."""
+"""Trial of killed processes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from tests.trials.trial import Trial, await_new_worker
 SENDERS = 32
 READY_SECONDS = 5.0
 MANY = 100
-"""Kills from which restarts must take READY_SECONDS at most; with fewer, other trials may run beside it."""
+"""Number of kills from which the limit READY_SECONDS applies. With fewer, other trials may run at the same
+time, and the limit is ten times as long."""
 
 
 class Crash(Trial):

@@ -1,4 +1,4 @@
-"""Trial of repeated deliveries: each event counts once, however often it is delivered."""
+"""Trial of repeated deliveries of webhooks."""
 
 from __future__ import annotations
 
@@ -73,7 +73,10 @@ class Duplicates(Trial):
         self.figures.append(f"{len(self.copies)} deliveries of {len(self.bodies)} events")
 
     def _check_counts(self) -> None:
-        """A delivery whose response was lost may be counted or not."""
+        """Check the stored numbers of deliveries.
+
+        A delivery whose response was lost may be counted or not.
+        """
         counts = dict(
             query_rows(self.data_dir / "inbox.db", "SELECT event_id, sum(deliveries) FROM inbox GROUP BY 1")
         )

@@ -1,4 +1,4 @@
-"""Trial of lost hang-ups: no call stays live for long after its end."""
+"""Trial of lost webhooks of hang-ups."""
 
 from __future__ import annotations
 
@@ -38,13 +38,16 @@ OUTCOMES = {"ring_group_missed": "missed", "queue_abandoned": "missed", "interna
 
 @dataclass
 class Call:
-    """A call that began. `records`: its records that the platform does not list yet."""
+    """A call that began.
+
+    `records`: its records that the platform does not list yet.
+    """
 
     script: str
     running: RunningCall
     records: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     closed_after: float | None = None
-    """Seconds after its end when it was no longer live."""
+    """Seconds from its end until it was closed."""
 
     @property
     def legs(self) -> str:
@@ -52,7 +55,7 @@ class Call:
 
 
 class Ghosts(Trial):
-    """After a lost hang-up a call stays live for five minutes at most.
+    """A call whose hang-up was lost is closed within five minutes.
 
     Disturbed: webhooks of hang-ups are lost while the platform lists live calls, while it refuses to list
     them, and during outages of half an hour; some records come late, some never.
@@ -87,7 +90,10 @@ class Ghosts(Trial):
     # --- situations ------------------------------------------------------------------------------------
 
     def _answer_requests(self) -> None:
-        """The platform lists live calls. A third of the records come at once, a third late, a third never."""
+        """Check ended calls while the platform lists live calls.
+
+        A third of the records come at once, a third late, a third never.
+        """
         lasting, ghosts = self._begin(LASTING)
         self._hang_up(ghosts)
         self._list_records(ghosts[::3])
@@ -107,7 +113,7 @@ class Ghosts(Trial):
         self.figures.append(f"{len(ghosts)} ended calls closed within {_find_slowest(ghosts):.0f} s")
 
     def _refuse_list(self) -> None:
-        """The platform refuses to list live calls: their records close them."""
+        """Refuse to list live calls, and check that records close calls."""
         _, ghosts = self._begin(0)
         self.simulator.context.faults.add("status=403@/calls")
         self._hang_up(ghosts)
@@ -117,7 +123,10 @@ class Ghosts(Trial):
         self.figures.append(f"without a list within {_find_slowest(ghosts):.0f} s")
 
     def _fail_requests(self, fault: str) -> None:
-        """The platform is not available for half an hour: every call is unconfirmed, none is closed."""
+        """Check an outage of half an hour.
+
+        Every call becomes unconfirmed, none is closed.
+        """
         lasting, ghosts = self._begin(LASTING)
         self.simulator.context.faults.add(fault)
         self._hang_up(ghosts)
@@ -146,13 +155,16 @@ class Ghosts(Trial):
     # --- the platform ----------------------------------------------------------------------------------
 
     def _begin(self, lasting: int) -> tuple[list[Call], list[Call]]:
-        """Begin calls. Returns `lasting` calls that will not end, and those that will."""
+        """Begin calls.
+
+        Returns `lasting` calls that will not end, and those that will.
+        """
         self.simulator.context.faults.add(LOST)
         world, calls = self.simulator.world, list[Call]()
         for number in range(self.options.size + lasting):
-            script, last_event, wish = SCRIPTS[number % len(SCRIPTS)]
+            script, last_event, options = SCRIPTS[number % len(SCRIPTS)]
             with world.lock:
-                plan = world.scripts.by_name[script](wish)
+                plan = world.scripts.by_name[script](options)
             for leg in plan.legs:
                 leg.is_recorded, leg.logs_missed_calls = False, True
             running = self.simulator.context.traffic.play_instantly(plan, until_event=last_event)
@@ -189,7 +201,10 @@ class Ghosts(Trial):
     # --- the product -----------------------------------------------------------------------------------
 
     def _advance_to_limit(self, ghosts: Sequence[Call], lasting: Sequence[Call]) -> bool:
-        """Let LIMIT seconds pass. Returns whether each closed call had a record or was unconfirmed."""
+        """Let LIMIT seconds pass, and check that `ghosts` are closed.
+
+        Returns whether each of them had a record or was unconfirmed when it was closed.
+        """
         is_certain = True
         for second in range(STEP, LIMIT + STEP, STEP):
             self.product.advance(STEP)

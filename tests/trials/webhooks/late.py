@@ -94,7 +94,10 @@ class Late(Trial):
             self.records.append(Record(f"{collection} {way}", collection, values, now, now + delay))
 
     def _play_call(self, talk: float) -> tuple[int, list[tuple[str, dict[str, Any]]]]:
-        """Play a recorded call. Returns its leg and its records, which are not listed."""
+        """Play a recorded call.
+
+        Returns its leg and its records, which are not listed.
+        """
         world = self.simulator.world
         with world.lock:
             plan = world.scripts.plain_answered(CallOptions(talk_seconds=talk, has_hold=False))

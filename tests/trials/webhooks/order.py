@@ -1,4 +1,4 @@
-"""Trial of the order of webhooks: one final state, whatever the order."""
+"""Trial of the order of webhooks."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ Rows = list[dict[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """A recorded call: its events, the ids of its legs, the caller's number."""
+    """A recorded call: events, ids of legs, number of the caller."""
 
     name: str
     events: list[dict[str, Any]]
@@ -205,12 +205,12 @@ def _record_scripts(simulator: embed.Simulator) -> list[Script]:
 
     with mock.patch.object(clock, "unix", read_earlier):
         for documented in (False, True):
-            for number, (name, wish) in enumerate(SCRIPTS):
-                wish.caller = f"44207946{number + 20:04d}"
-                plan = world.scripts.by_name[name](wish)
+            for number, (name, options) in enumerate(SCRIPTS):
+                options.caller = f"44207946{number + 20:04d}"
+                plan = world.scripts.by_name[name](options)
                 plan.uses_documented_events = documented
                 made = simulator.context.traffic.play_instantly(plan).result
                 events = [event for event in made.events if event["event_name"].startswith("call.")]
                 label = f"{name}, {'documented' if documented else 'observed'}"
-                scripts.append(Script(label, events, frozenset(made.leg_ids), wish.caller))
+                scripts.append(Script(label, events, frozenset(made.leg_ids), options.caller))
     return scripts
