@@ -1,4 +1,4 @@
-"""Plain technical English: words that error messages, log lines, help texts and first docstring lines avoid.
+"""Plain technical English: words that names, messages and docstrings avoid.
 
 docs/glossary.md has the word to use for each thing.
 """
@@ -56,7 +56,22 @@ _PATTERN = re.compile(rf"\b(?:{'|'.join(BANNED.values())})\b", re.IGNORECASE)
 
 _TEXT_CALLS = frozenset({"debug", "info", "warning", "error", "exception", "critical"})
 _TEXT_KEYWORDS = frozenset({"help", "description", "short_help", "epilog"})
-MAX_FIRST_LINE_WORDS = 20
+MAX_FIRST_LINE_WORDS = {"integration": 12, "app.py": 12, "tests": 20}
+"""Words of a first docstring line, by top folder."""
+
+_BANNED_NAME_PART = re.compile("|".join([*BANNED.values(), "whole", "again"]))
+"""Words that names of functions, classes, parameters, variables and attributes avoid."""
+
+NAME_EXCEPTIONS = frozenset(
+    {
+        "walk_key", "walk_rows", "walked_from", "gone_at", "asked_at", "proved_at", "ours",  # columns
+        "again", "gone",  # keys of /readyz and of results of commands
+        "REMEMBER_ME_IDLE_SECONDS", "is_remembered", "test_a_login_with_remember_me_outlives_the_idle_time",
+        # the field `remember_me` of the platform
+        "WholeNumber", "_parse_whole_number",  # whole numbers
+    }
+)  # fmt: skip
+"""Names of interfaces, and a standard term."""
 
 
 def find_banned(text: str) -> list[str]:
@@ -68,8 +83,38 @@ def list_modules() -> list[Path]:
     return [*sorted((ROOT / "integration").rglob("*.py")), ROOT / "app.py"]
 
 
+def list_test_modules() -> list[Path]:
+    return sorted(path for path in (ROOT / "tests").rglob("*.py") if path != Path(__file__))
+
+
+def list_names(tree: ast.Module) -> Iterator[tuple[str, int]]:
+    """Names that the module defines, with their lines."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield node.name, node.lineno
+        elif isinstance(node, ast.arg):
+            yield node.arg, node.lineno
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id, node.lineno
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            yield node.attr, node.lineno
+
+
+def has_banned_part(name: str) -> bool:
+    parts = re.sub(r"([a-z])([A-Z])", r"\1_\2", name).lower().split("_")
+    return name not in NAME_EXCEPTIONS and any(map(_BANNED_NAME_PART.fullmatch, parts))
+
+
+def list_first_docstring_lines(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Module):
+            text = ast.get_docstring(node)
+            if text:
+                yield getattr(node, "lineno", 1), text.strip().partition("\n")[0]
+
+
 def list_texts(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """First docstring lines, and the texts of errors, log lines and help, with their lines."""
+    """Return first docstring lines and texts of errors, logs and help."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             if isinstance(node.value.value, str):
@@ -98,6 +143,29 @@ def test_texts_avoid_banned_words(module: Path) -> None:
         if (words := find_banned(text))
     ]
     assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    "module", [*list_modules(), *list_test_modules()], ids=lambda path: str(path.relative_to(ROOT))
+)
+def test_names_and_first_docstring_lines_are_plain(module: Path) -> None:
+    tree = ast.parse(module.read_text("utf-8"))
+    names = [f"{line}: name {name}" for name, line in list_names(tree) if has_banned_part(name)]
+    long_lines = [
+        f"{line}: {len(text.split())} words: {text}"
+        for line, text in list_first_docstring_lines(tree)
+        if len(text.split()) > MAX_FIRST_LINE_WORDS[module.relative_to(ROOT).parts[0]]
+    ]
+    assert not names + long_lines, "\n".join([str(module.relative_to(ROOT)), *names, *long_lines])
+
+
+def test_banned_names_and_long_docstrings_are_found() -> None:
+    tree = ast.parse(
+        '"""A module."""\ndef test_nobody_knows(said, *told): whole, x.again = 1, 2\nclass AskTwice: pass\n'
+    )
+    names = [name for name, _ in list_names(tree) if has_banned_part(name)]
+    assert sorted(names) == ["AskTwice", "said", "test_nobody_knows", "told", "whole"]
+    assert list(list_first_docstring_lines(tree)) == [(1, "A module.")]
 
 
 def test_the_words_are_found() -> None:

@@ -1,4 +1,7 @@
-"""Cache of records that the platform does not have. One cache per application."""
+"""Cache of records that the platform does not have.
+
+One cache per application.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +44,7 @@ class NotFoundCache:
 
     @contextmanager
     def one_at_a_time(self, key: CacheKey) -> Iterator[None]:
-        """Wait for other requests of the same record, so that the platform receives one request."""
+        """Wait for other requests of the same record."""
         with self._lock:
             key_lock, user_count = self._key_locks.get(key, (threading.Lock(), 0))
             self._key_locks[key] = (key_lock, user_count + 1)

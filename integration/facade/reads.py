@@ -117,7 +117,7 @@ def read_record(request: FacadeRequest, resource: Resource) -> Response:
 def read_new_record(
     request: FacadeRequest, resource: Resource, key: int | str, not_found_error: ApiError
 ) -> Response:
-    """Read a record through that may be younger than the last sync of its complete collection.
+    """Read a record through that may be newer than the mirror.
 
     Raises `not_found_error` for a 404 of the platform, which is cached, and ApiError 502 or 504 without a
     response.
@@ -215,7 +215,7 @@ def _build_page(
 
 
 def _merge_related_states(connection: sqlite3.Connection, parsed_query: Query, state: State) -> State:
-    """Return the state of a page with included records: the oldest read, complete if all collections are.
+    """Return the state of a page with included records.
 
     The members of a relation can come from item forms, which syncs of the list do not renew.
     """
@@ -241,7 +241,10 @@ def _build_record_response(
     *,
     is_partial: bool = False,
 ) -> Response:
-    """Respond with a mirrored record; `is_partial`: the platform's response has more than the mirror."""
+    """Respond with a mirrored record.
+
+    `is_partial`: the platform's response has more than the mirror.
+    """
     check_user_scope(request, resource, key)
     text = (stored_record.item or stored_record.doc).encode()
     if request.caller.is_local:
@@ -294,7 +297,7 @@ def build_mirror_headers(state: State, *, is_partial: bool = False) -> Mapping[s
 
 
 def wrap_record(text: bytes) -> bytes:
-    """Return the body of a response with one record, given as JSON text."""
+    """Return the response body with one record, given as JSON."""
     return b'{"data":%b,"links":{}}' % text
 
 

@@ -1,4 +1,4 @@
-"""Requests of users for promoted fields: undocumented fields as columns of the mirror.
+"""Requests of users to promote undocumented fields to columns.
 
 The requests are stored in house.db, so that a rebuilt mirror has the same columns.
 """

@@ -73,7 +73,7 @@ def post_event(
 ) -> list[float]:
     """Post an event and wait until every stream has received its call."""
     began, delays = time.perf_counter(), dict[int, float]()
-    status, _, _ = client.ask("POST", path, body, {"Content-Type": "application/json"})
+    status, _, _ = client.send("POST", path, body, {"Content-Type": "application/json"})
     assert status == 200
     received: dict[int, bytes] = {}
     while len(delays) < dashboards:

@@ -28,7 +28,7 @@ def run_server(arguments: list[str], port: int, environment: dict[str, str]) -> 
     process = Process(arguments, environment)
     client = Client(f"http://127.0.0.1:{port}")
     try:
-        wait_for(lambda: client.ask("GET", "/")[0] == 404, "a response of the server")
+        wait_for(lambda: client.send("GET", "/")[0] == 404, "a response of the server")
         yield
     finally:
         process.stop()

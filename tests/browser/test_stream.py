@@ -148,7 +148,7 @@ def test_a_page_survives_a_restart_of_the_server_without_reload(tmp_path, page):
         call = {"call_id": number, "start_time": now, "connected_at": None, "destination": "in"}
         ends = {"src": "447700900101", "src_id": "0", "dst": "442079460002", "dst_id": "10002"}
         body = json.dumps({**event, **call, **ends, "context": "LOCAL_USER"}).encode()
-        assert product.client.ask("POST", product.webhook_path, body)[0] == 200
+        assert product.client.send("POST", product.webhook_path, body)[0] == 200
         return f"#call-{number}"
 
     try:

@@ -34,7 +34,7 @@ def test_a_call_is_shown_live_and_after_its_end(installation, logged_in):
     row = page.locator(f"[data-call='{root}']")
     expect(row).to_contain_text("Talking", timeout=30_000)
     token = {"X-Auth-Token": installation.simulator.api_key}
-    hung_up = installation.simulator.client.ask(
+    hung_up = installation.simulator.client.send(
         "DELETE", f"{installation.simulator.base}/calls/{root}", headers=token
     )
     assert hung_up[0] == 204
@@ -81,7 +81,7 @@ def test_a_recording_is_archived_with_the_bytes_of_the_platform(installation):
 
     (media,) = wait_for(archived, "the recording to be archived")
     archived_bytes = (installation.product.data_dir / media["path"]).read_bytes()
-    status, original, _ = installation.simulator.client.ask(
+    status, original, _ = installation.simulator.client.send(
         "GET",
         f"{installation.simulator.base}/monitors/{monitor_id}.mp3",
         headers={"X-Auth-Token": installation.simulator.api_key},

@@ -92,7 +92,7 @@ def server() -> Iterator[int]:
     process = Process([*granian, "--no-access-log", "tests.exports.truncated_export:app"], {})
     client = Client(f"http://127.0.0.1:{port}")
     try:
-        wait_for(lambda: client.ask("GET", "/")[0] == 404, "the server to respond")
+        wait_for(lambda: client.send("GET", "/")[0] == 404, "the server to respond")
         yield port
     finally:
         process.stop()

@@ -20,7 +20,7 @@ def test_a_backup_beside_a_busy_serve_starts_with_all_webhooks_acknowledged_befo
     def send():
         number = 500_000
         while not stop.is_set():
-            status, _, _ = product.client.ask("POST", product.webhook_path, webhook(number))
+            status, _, _ = product.client.send("POST", product.webhook_path, webhook(number))
             if status == 200:
                 acknowledged.append(f"test.{number}")
             number += 1

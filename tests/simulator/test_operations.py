@@ -122,9 +122,9 @@ def test_every_operation_of_an_administrator_has_the_declared_response(name, beg
         client = shared if operation.method == "GET" else written
     path, body = make_request(client, operation)
     response = (
-        client.ask(operation.method, path, json=body)
+        client.send(operation.method, path, json=body)
         if body is not None
-        else client.ask(operation.method, path)
+        else client.send(operation.method, path)
     )
     assert response.status_code in operation.success, response.text
     check_envelope(operation, response)
@@ -217,7 +217,7 @@ def test_an_ordinary_user_gets_403_for_records_of_others(name, shared):
         path = f"/chatmsgs/{_message(shared)}"
     ordinary = Client(shared.simulator, shared.simulator.ordinary_user.api_key)
     response = (
-        ordinary.ask(operation.method, path, json=body) if body else ordinary.ask(operation.method, path)
+        ordinary.send(operation.method, path, json=body) if body else ordinary.send(operation.method, path)
     )
     assert response.status_code == 403, response.text
     assert response.json() == {"message": "Access denied", "errors": []}
@@ -229,7 +229,7 @@ def test_an_unknown_record_is_404(name, shared):
     path = operation.path
     for parameter in operation.parameters:
         path = path.replace("{" + parameter + "}", "0" * 40 if parameter == "hash" else "999999999")
-    response = shared.ask(operation.method, path, json=GOOD.get(name, {}))
+    response = shared.send(operation.method, path, json=GOOD.get(name, {}))
     assert response.status_code == 404, response.text
 
 
@@ -238,7 +238,7 @@ def test_an_invalid_body_is_refused_with_its_field(name, shared):
     operation = EVERY[name]
     path, _ = make_request(shared, operation)
     body, field = BAD[name]
-    response = shared.ask(operation.method, path, json=body)
+    response = shared.send(operation.method, path, json=body)
     assert response.status_code == 400, response.text
     assert [error["field"] for error in response.json()["errors"]] == [field]
     assert all(error.keys() == {"code", "field", "message"} for error in response.json()["errors"])
@@ -288,11 +288,11 @@ def test_no_invalid_body_causes_a_server_error(name, invalid_body_client):
     path, good = make_request(invalid_body_client, operation)
     base = dict((good[0] if operation.is_bulk else good) or {})
     for body in (b"null", b"[]", b"{}", b'"x"', b"5", b"[5]", b"{", b"[[]]", b"\xff", b""):
-        assert invalid_body_client.ask(operation.method, path, data=body).status_code < 500, body
+        assert invalid_body_client.send(operation.method, path, data=body).status_code < 500, body
     for field in [field.name for field in operation.body or ()] or list(base):
         for value in ODD:
             body = {**base, field: value}
-            response = invalid_body_client.ask(
+            response = invalid_body_client.send(
                 operation.method, path, json=[body] if operation.is_bulk else body
             )
             assert response.status_code < 500, (field, value)

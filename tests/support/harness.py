@@ -147,7 +147,7 @@ class Client:
         self.host, self.port, self.secure = url.hostname, url.port, url.scheme == "https"
         self.context = context
 
-    def ask(
+    def send(
         self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
     ) -> tuple[int, bytes, http.client.HTTPMessage]:
         """Send a request. Returns status, body and headers."""
@@ -173,7 +173,7 @@ class Client:
         Raises AssertionError for a status of 400 or higher.
         """
         body = None if payload is None else json.dumps(payload).encode()
-        status, content, _ = self.ask(
+        status, content, _ = self.send(
             method, path, body, {"Content-Type": "application/json", **(headers or {})}
         )
         if status >= 400:
@@ -240,7 +240,7 @@ class Product(Process):
         def ok() -> bool:
             if self.popen.poll() is not None:
                 raise RuntimeError(f"serve ended with {self.popen.returncode}:\n{self.output}")
-            return self.client.ask("GET", "/readyz")[0] == 200
+            return self.client.send("GET", "/readyz")[0] == 200
 
         wait_for(ok, f"readiness of {self.url}", seconds)
 

@@ -21,9 +21,10 @@ _COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
 
 
 class PlatformCollection:
-    """Records by id, in both forms. Tests change them as another client of the platform does.
+    """Records by id, in both forms.
 
-    `listed` holds the list forms. `own` holds the records whose own path returns another form.
+    Tests change them as another client of the platform does. `listed` holds the list forms. `own` holds the
+    records whose own path returns another form.
     """
 
     def __init__(self, platform: ScriptedPlatform, collection: str, *records: dict[str, Any]) -> None:

@@ -32,7 +32,7 @@ class Client:
     token: str
     session: requests.Session = field(default_factory=requests.Session)
 
-    def ask(self, method: str, path: str, **more: Any) -> requests.Response:
+    def send(self, method: str, path: str, **more: Any) -> requests.Response:
         more.setdefault("timeout", 10)
         headers = {"X-Auth-Token": self.token, **more.pop("headers", {})}
         return self.session.request(
@@ -40,7 +40,7 @@ class Client:
         )
 
     def get(self, path: str, **params: Any) -> requests.Response:
-        return self.ask("GET", path, params=params)
+        return self.send("GET", path, params=params)
 
     def rows(self, path: str, **params: Any) -> list[dict[str, Any]]:
         """All records of a collection, from all pages."""

@@ -165,7 +165,7 @@ def _group_fields(
 
 
 def _describe_own_path(connection: sqlite3.Connection, resource: Resource, key: int | str) -> str | None:
-    """Return what the fields on the page come from: the list or the record's own path. None without a key."""
+    """Return the source of the fields on the page, or None."""
     record = single_record.find_record(connection, resource, key) if resource.key is not None else None
     if record is None:
         return None

@@ -18,7 +18,10 @@ NO_END = 2**62
 
 
 class _Presence(NamedTuple):
-    """Connected time of a leg in a conference, in Unix seconds. `is_staff`: it connects a user."""
+    """Connected time of a leg in a conference, in Unix seconds.
+
+    `is_staff`: it connects a user.
+    """
 
     leg_id: int
     is_staff: bool
@@ -77,7 +80,7 @@ def _get_end(view: LegView) -> int:
 
 
 def _find_first_meeting(caller: _Presence, others: Iterable[_Presence]) -> int | None:
-    """Return when a user was first in the conference together with the caller; None if never."""
+    """Return when a user first shared the conference with the caller."""
     meetings = (
         (max(caller.since, other.since), min(caller.until, other.until)) for other in others if other.is_staff
     )

@@ -55,12 +55,12 @@ class Link(NamedTuple):
 
     @property
     def is_withheld(self) -> bool:
-        """True if the key contains no outside party, because the caller withholds the number."""
+        """True if the caller withholds the number."""
         return self.key is not None and self.key.startswith("|")
 
     @property
     def may_ring_phone_twice(self) -> bool:
-        """True if the group of the leg rings a phone again later: queues do, ring groups do not."""
+        """True for a queue, which rings a phone again later."""
         return self.key is not None and self.key.partition("|")[2].startswith("queue")
 
 
@@ -143,7 +143,7 @@ def _find_top_id(id_: int, links_by_id: dict[int, Link]) -> int:
 
 
 class _PhoneRule:
-    """Joins sets unless two legs of withheld callers in them ring one phone at the same time."""
+    """Joins sets of legs, but keeps withheld callers separate."""
 
     def __init__(self, links: Iterable[Link], sets: _DisjointSets) -> None:
         self._sets = sets
@@ -153,7 +153,10 @@ class _PhoneRule:
                 self._withheld_links[sets.find(link.id)].append(link)
 
     def join(self, first_id: int, second_id: int) -> bool:
-        """Join the sets of two legs. Returns False if they are one set or belong to two callers."""
+        """Join the sets of two legs.
+
+        Returns False if they are one set or belong to two callers.
+        """
         first_set, second_set = self._sets.find(first_id), self._sets.find(second_id)
         if first_set == second_set:
             return False
@@ -168,7 +171,7 @@ class _PhoneRule:
 
 
 def _are_two_callers(first: Link, second: Link) -> bool:
-    """Return whether two legs of withheld callers ring one phone and therefore belong to two calls.
+    """Return whether two legs of withheld callers belong to two calls.
 
     A group connects each caller with its music once. A queue may ring a phone again later.
     """
@@ -213,7 +216,10 @@ def _join_provisionally(links_by_id: dict[int, Link], sets: _DisjointSets) -> se
 
 
 def _find_edges(links: Iterable[Link], loose_ids: Set[int]) -> Iterator[tuple[Link, Link]]:
-    """Return pairs of legs that rule 3 joins; at least one leg of each pair is in `loose_ids`."""
+    """Return pairs of legs that rule 3 joins.
+
+    At least one leg of each pair is in `loose_ids`.
+    """
     by_key: defaultdict[str, list[Link]] = defaultdict(list)
     for link in links:
         if link.key is not None:

@@ -150,7 +150,10 @@ def make_link(view: LegView, reference_data: ReferenceData) -> Link:
 
 
 def _identify_phone(view: LegView) -> str | None:
-    """Return what identifies the phone that the leg rings; None if no fact names it."""
+    """Return what identifies the phone that the leg rings.
+
+    None if no fact names it.
+    """
     if view.is_group:
         return MUSIC
     if view.person is not None:
@@ -159,7 +162,7 @@ def _identify_phone(view: LegView) -> str | None:
 
 
 def get_longest_window(reference_data: ReferenceData) -> int:
-    """Return the longest time in seconds after the end of a leg in which its group may ring a phone."""
+    """Return the seconds in which the group may ring another phone."""
     rules = reference_data.rules
     patience = [group.patience or 0 for group in reference_data.directory.groups.values()]
     return max(rules.next_leg_seconds, max(patience, default=0) + rules.slack_seconds)

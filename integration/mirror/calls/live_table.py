@@ -1,4 +1,4 @@
-"""Update table `calls`, the live calls, from webhooks and from records of the platform.
+"""Update table `calls` from webhooks and from records of the platform.
 
 A leg that has ended is removed at once, whichever source reported the end, and never stored again by a record
 that was requested before.
@@ -58,7 +58,10 @@ def store_read(
 
 
 def store_written(tx: Transaction, record: JsonRecord, requested_at: float) -> None:
-    """Store the live call that a write returned. Fields that it lacks keep their stored values."""
+    """Store the live call that a write returned.
+
+    Fields that it lacks keep their stored values.
+    """
     row = _find_row(tx, get_usable_key(get_resource(COLLECTION), record))
     if row is not None:
         record = _make_record(orjson.loads(row["_doc"]) | record.values)
@@ -68,7 +71,7 @@ def store_written(tx: Transaction, record: JsonRecord, requested_at: float) -> N
 def store_records(
     tx: Transaction, records: Iterable[JsonRecord], *, source: Source, requested_at: float
 ) -> None:
-    """Update the rows of legs from the platform's records, after their facts were stored.
+    """Update the rows of legs from the platform's records.
 
     `requested_at`: start of the request (Unix seconds). If a webhook arrived since then, the row gets the
     state of the leg and all other fields of the record.
@@ -92,7 +95,7 @@ def store_records(
 
 
 def has_ended(connection: sqlite3.Connection, leg_id: Key) -> bool:
-    """Return whether the mirror has the end of a leg, so that `/calls` no longer lists it."""
+    """Return whether the mirror has the end of a leg."""
     return _find_leg_state(connection, leg_id) == ENDED
 
 
@@ -121,7 +124,7 @@ def _has_event_since(tx: Transaction, leg_id: Key | None, since: float) -> bool:
 
 
 def _set_newer_state(record: JsonRecord, leg_state: str, row: sqlite3.Row | None) -> JsonRecord:
-    """Return the record with the state that a newer event gave its leg.
+    """Return the record with the state of a newer event.
 
     An undocumented state is kept, because events cannot be compared with it.
     """

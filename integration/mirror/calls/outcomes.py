@@ -204,9 +204,9 @@ def _find_talks(views: Sequence[LegView], direction: str, reference_data: Refere
 
 
 def _find_answer_time(views: Sequence[LegView], talks: Sequence[Talk], direction: str) -> int | None:
-    """Return the first connection with a person, in Unix seconds; None without conversation.
+    """Return the first connection with a person, in Unix seconds.
 
-    A caller in a conference waits until a user of the account is in it.
+    None without conversation. A caller in a conference waits until a user of the account is in it.
     """
     staffed_since = {view.leg.id: view.staffed_since or 0 for view in views if direction == "in"}
     return min((max(talk.since, staffed_since.get(talk.leg.id, 0)) for talk in talks), default=None)

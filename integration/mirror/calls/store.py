@@ -114,7 +114,7 @@ class CallStore:
         self.refresh(tx, seen)
 
     def record_leg_request(self, tx: Transaction, leg_id: int) -> None:
-        """Record that the platform returned no record of a leg that webhooks reported.
+        """Record that the platform returned no record of a leg.
 
         This is no fact about the leg: its state is unchanged.
         """

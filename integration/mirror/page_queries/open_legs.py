@@ -1,4 +1,4 @@
-"""Queries of the live poll: open legs, unread legs, ended legs, calls without webhooks."""
+"""Queries of the live poll for open, unread and ended legs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def list_open_legs(connection: sqlite3.Connection | Transaction, seen_before: st
 
 
 def list_unread_legs(connection: sqlite3.Connection, limit: int) -> list[int]:
-    """Return the ids of open legs that only webhooks reported, ascending, at most `limit`.
+    """Return the ids of open legs that only webhooks reported.
 
     No poll has listed or missed them, and they were not requested by their own paths.
     """

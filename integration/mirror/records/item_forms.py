@@ -36,7 +36,7 @@ read yet. `read_at`: start of the last request of the own path (UTC text).
 
 
 def is_unread(connection: sqlite3.Connection, resource: Resource, record: StoredRecord) -> bool:
-    """Return whether the record's own path can return fields that the mirror lacks.
+    """Return whether the own path can return more than the mirror.
 
     A record that was never read by its own path is judged by the catalogue and by other records.
     """
@@ -53,7 +53,7 @@ def is_unread(connection: sqlite3.Connection, resource: Resource, record: Stored
 
 
 def find_oldest_read(connection: sqlite3.Connection, resource: Resource) -> str | None:
-    """Return the oldest read of an item form that adds fields (UTC text), or None."""
+    """Return the oldest read of an item form, as UTC text."""
     row = connection.execute(
         "SELECT min(read_at) FROM _item_forms INDEXED BY _item_forms_adding"
         " WHERE table_name = ? AND adds_fields = 1",
@@ -63,7 +63,7 @@ def find_oldest_read(connection: sqlite3.Connection, resource: Resource) -> str 
 
 
 def list_adding_keys(tx: Transaction, resource: Resource, keys: Collection[Key]) -> list[Key]:
-    """Return those of `keys` whose own paths added fields to the list form."""
+    """Return the keys whose own paths added fields."""
     rows = tx.execute(
         "SELECT key FROM _item_forms WHERE table_name = ? AND adds_fields = 1"
         " AND key IN (SELECT value FROM json_each(?))",
@@ -73,7 +73,7 @@ def list_adding_keys(tx: Transaction, resource: Resource, keys: Collection[Key])
 
 
 def find_read_time(tx: Transaction, resource: Resource, key: Key) -> str | None:
-    """Return when the record was last read by its own path (UTC text), or None."""
+    """Return when the own path was last read, as UTC text."""
     row = tx.execute(
         "SELECT read_at FROM _item_forms WHERE table_name = ? AND key = ?", (resource.table, key)
     ).fetchone()
@@ -100,7 +100,7 @@ def store(
 
 
 def clear(tx: Transaction, resource: Resource, keys: Collection[Key]) -> None:
-    """Clear `_item` of records that a write changed, so that it is read again."""
+    """Clear `_item` of records that a write changed."""
     tx.execute(
         f"UPDATE {quote_identifier(resource.table)} SET _item = NULL WHERE _item IS NOT NULL"
         f" AND {quote_identifier(resource.key or '')} IN (SELECT value FROM json_each(?))",
@@ -161,7 +161,7 @@ def derive_list_form(tx: Transaction, resource: Resource, record: JsonRecord) ->
 
 
 def fit_to_list(stored_text: str, record: JsonRecord) -> JsonRecord:
-    """Return `record` with the fields of the stored list form, in their order.
+    """Return `record` with the fields of the stored list form.
 
     Fields that `record` lacks keep their stored values.
     """
@@ -181,7 +181,7 @@ def _adds_fields(item_form: JsonRecord, list_form: JsonRecord) -> bool:
 
 
 def remove_outdated_items(schema: Schema) -> None:
-    """Migration step: clear `_item` where the list form has the same fields or other values.
+    """Migration step: clear `_item` that duplicates or contradicts the list form.
 
     Earlier versions kept the first response of a record's own path. Every record is then read once more.
     """

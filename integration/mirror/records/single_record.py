@@ -83,7 +83,7 @@ def is_empty(connection: sqlite3.Connection, resource: Resource) -> bool:
 
 
 def is_above_highest(connection: sqlite3.Connection, resource: Resource, key: Key) -> bool:
-    """Return whether `key` is an integer above all stored keys, those of missing records included.
+    """Return whether `key` is an integer above all stored keys.
 
     The collection may have grown since its last sync. False for collections with text keys.
     """

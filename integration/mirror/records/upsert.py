@@ -253,7 +253,7 @@ def _upsert_chunk(
 
 
 def _is_outdated(requested_at: str, last_seen: str, missing_since: str | None) -> bool:
-    """Return whether the stored row is newer than a record requested at `requested_at`."""
+    """Return whether the stored row is newer than the record."""
     return last_seen > requested_at or (missing_since or "") >= requested_at
 
 

@@ -118,12 +118,12 @@ class State:
 
     @property
     def is_current(self) -> bool:
-        """Return whether the mirror can serve reads and, for live objects, the last poll succeeded."""
+        """Return whether the mirror can serve complete, current reads."""
         return self.can_serve_reads and not (self.is_live and self.last_error is not None)
 
     @property
     def updated_at(self) -> str | None:
-        """Return the time from which the age counts: last sync, or last poll or event (UTC text)."""
+        """Return the time of the last sync, poll or event."""
         if self.is_live:
             return max(filter(None, (self.last_success_at, self.seen_until)), default=None)
         return self.last_success_at

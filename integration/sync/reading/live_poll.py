@@ -1,4 +1,4 @@
-"""Live polls: end ghost calls, find calls without webhooks, and complete the records of new calls."""
+"""Live polls: end ghost calls, find and complete new calls."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def poll(context: SyncContext) -> int:
 
 
 def read_new_legs(context: SyncContext) -> int:
-    """Request live calls that only webhooks reported, each once, by its own path.
+    """Request each live call once that only webhooks reported.
 
     Their rows then have all fields of the platform. Returns the number of requests. Raises PlatformError
     during an outage; the next poll then completes the rows.

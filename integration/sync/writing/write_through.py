@@ -352,7 +352,7 @@ def _record_deletion(
 def _refresh_records(
     context: AppContext, request: WriteRequest, resource: Resource, keys: Sequence[int], requested_at: str
 ) -> None:
-    """Read the records that a bulk PATCH changed, because its response contains no records.
+    """Read the records that a bulk PATCH changed.
 
     Records whose own path adds fields are read by it too, at most MAX_ITEMS_READ: the client waits. The next
     sync reads the others.

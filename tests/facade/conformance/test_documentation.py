@@ -37,7 +37,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, 
 
         def complete() -> bool:
             responses = [
-                product.client.ask("GET", f"{BASE_PATH}/{name}", None, token) for name in ("cdrs", "users")
+                product.client.send("GET", f"{BASE_PATH}/{name}", None, token) for name in ("cdrs", "users")
             ]
             return all(headers["X-Mirror-Complete"] == "true" for _, _, headers in responses)
 

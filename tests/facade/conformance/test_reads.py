@@ -8,7 +8,7 @@ import io
 import pytest
 
 from integration.catalogue import OPERATIONS
-from tests.simulator.test_operations import prepared
+from tests.simulator.test_operations import make_request
 from tests.support.applications.platform_pair import Pair, drop_volatile, parse_body
 from tests.support.harness import wait_for
 from tests.support.simulator_client import Client
@@ -22,7 +22,7 @@ BY_NAME = pytest.mark.parametrize("name", READS)
 @BY_NAME
 def test_administrator_receives_equal_responses(name: str, pair: Pair) -> None:
     operation = READS[name]
-    path, _ = prepared(pair.platform, operation)
+    path, _ = make_request(pair.platform, operation)
     if path.startswith("/calls") or path.endswith("/calls"):
         _wait_for_live_call(pair, path)
     # The page size without a limit is not specified: all records here, 25 in the simulator.
@@ -84,7 +84,7 @@ def _ids(text: str) -> list[str]:
 @BY_NAME
 def test_ordinary_user_receives_equal_responses(name: str, pair: Pair) -> None:
     operation = READS[name]
-    path, _ = prepared(pair.platform, operation)
+    path, _ = make_request(pair.platform, operation)
     person = pair.platform.simulator.ordinary_user
     actual = Client(pair.facade.simulator, person.api_key).get(path)
     expected = Client(pair.platform.simulator, person.api_key).get(path)
@@ -105,7 +105,7 @@ def test_unknown_ids_return_equal_statuses(name: str, pair: Pair) -> None:
 @BY_NAME
 def test_head_returns_the_status_of_get_without_a_body(name: str, pair: Pair) -> None:
     operation = READS[name]
-    path, _ = prepared(pair.platform, operation)
-    got, head = pair.facade.ask("GET", path), pair.facade.ask("HEAD", path)
+    path, _ = make_request(pair.platform, operation)
+    got, head = pair.facade.send("GET", path), pair.facade.send("HEAD", path)
     assert head.status_code == got.status_code
     assert head.content == b""

@@ -13,7 +13,7 @@ import pytest
 from integration.catalogue import OPERATIONS, match
 from integration.catalogue.shapes import Operation
 from integration.facade.exposure import EXPOSURE, Exposure
-from tests.simulator.test_operations import prepared
+from tests.simulator.test_operations import make_request
 from tests.support.applications.platform_pair import Twins, parse_body
 from tests.support.harness import wait_for
 from tests.support.simulator_client import Client
@@ -41,12 +41,12 @@ WRITES = {
 @pytest.mark.parametrize("name", [name for name in WRITES if name not in LAST])
 def test_write_has_equal_response_and_effect(name: str, twins: Twins) -> None:
     operation = WRITES[name]
-    requests_ = [prepared(_direct(client), operation) for client in (twins.platform, twins.facade)]
+    requests_ = [make_request(_direct(client), operation) for client in (twins.platform, twins.facade)]
     (path, body), (other_path, other_body) = requests_
     if EXPOSURE[name] is not Exposure.PUBLIC:
         assert path == other_path
-    expected = twins.platform.ask(operation.method, path, json=body)
-    actual = twins.facade.ask(operation.method, other_path, json=other_body)
+    expected = twins.platform.send(operation.method, path, json=body)
+    actual = twins.facade.send(operation.method, other_path, json=other_body)
     assert actual.status_code == expected.status_code, (actual.text, expected.text)
     assert actual.status_code in operation.success
     if EXPOSURE[name] is not Exposure.PUBLIC:
@@ -103,6 +103,6 @@ def test_invalid_body_is_rejected_with_equal_responses(name: str, twins: Twins) 
 
 @pytest.mark.parametrize("name", LAST)
 def test_deletion_of_user_and_customer_returns_equal_responses(name: str, twins: Twins) -> None:
-    path, _ = prepared(_direct(twins.facade), WRITES[name])
+    path, _ = make_request(_direct(twins.facade), WRITES[name])
     expected, actual = twins.both("DELETE", path)
     assert (actual.status_code, actual.content) == (expected.status_code, expected.content)

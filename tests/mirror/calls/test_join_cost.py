@@ -52,7 +52,10 @@ def test_work_per_webhook_does_not_grow_with_calls_of_withheld_callers(tmp_path:
         app.clock.freeze(float(T0 + 3600))
 
         def measure(begin: int, end: int) -> int:
-            """Add a call per second; return the work for the first webhook of the last call."""
+            """Add a call per second.
+
+            Return the work for the first webhook of the last call.
+            """
             *calls, last = [ring_two_phones(call) for call in range(begin, end)]
             app.mirror_db.write(lambda tx: [player.add(tx, each) for call in calls for each in call])
             return count_steps(player, last[0])

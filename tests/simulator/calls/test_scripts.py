@@ -185,7 +185,7 @@ def test_every_script_can_be_played(begin):
 def test_a_live_call_can_be_hung_up(begin):
     client = begin()
     leg = client.play("plain_answered", until="connected")["leg_ids"][0]
-    response = client.ask("DELETE", f"/calls/{leg}")
+    response = client.send("DELETE", f"/calls/{leg}")
     assert (response.status_code, response.content) == (204, b"")
     assert client.get(f"/calls/{leg}").status_code == 404
     played = client.control("GET", f"/calls/{leg}")
@@ -198,7 +198,7 @@ def test_a_hung_up_call_sends_none_of_its_planned_events(begin, receiver, pass_o
     leg = client.play(
         "plain_answered", instant=False, ring_seconds=30, talk_seconds=30, hold=False, user="1003"
     )["leg_ids"][0]
-    client.ask("DELETE", f"/calls/{leg}")
+    client.send("DELETE", f"/calls/{leg}")
     other = client.play(
         "plain_answered", instant=False, ring_seconds=40, talk_seconds=60, hold=False, user="1003"
     )["leg_ids"][0]
@@ -216,20 +216,20 @@ def test_a_hung_up_call_sends_none_of_its_planned_events(begin, receiver, pass_o
 def test_a_ringing_call_can_be_answered_and_a_connected_one_transferred(begin):
     client = begin()
     leg = client.play("plain_answered", until="ringing", user="1002")["leg_ids"][0]
-    refused = client.ask("PATCH", f"/calls/{leg}", json={"dst": "1004"})
+    refused = client.send("PATCH", f"/calls/{leg}", json={"dst": "1004"})
     assert refused.status_code == 400
-    answered = client.ask("PATCH", f"/calls/{leg}", json={"state": "CONNECTED"})
+    answered = client.send("PATCH", f"/calls/{leg}", json={"state": "CONNECTED"})
     assert answered.status_code == 301
     assert "Location" not in answered.headers
     assert answered.json()["data"]["state"] == "CONNECTED"
-    assert client.ask("PATCH", f"/calls/{leg}", json={"dst": "1004"}).status_code == 301
+    assert client.send("PATCH", f"/calls/{leg}", json={"dst": "1004"}).status_code == 301
     names = [e["event_name"] for e in client.control("GET", f"/calls/{leg}")["events"]]
     assert names[:4] == ["call.initial", "call.ringing", "call.connected", "call.hold"]
 
 
 def test_a_placed_call_rings_the_phone_of_the_user_first(begin):
     client = begin()
-    response = client.ask("POST", "/calls", json={"to": "+447700900321"})
+    response = client.send("POST", "/calls", json={"to": "+447700900321"})
     assert response.status_code == 201
     call = response.json()["data"]
     assert (call["state"], call["dst"]) == ("RINGING", "447700900321")
@@ -241,26 +241,26 @@ def test_a_placed_call_rings_the_phone_of_the_user_first(begin):
     [({}, 400), ({"to": "abc"}, 400), ({"to": "447700900321", "from": 5}, 400)],
 )
 def test_an_invalid_call_is_refused_with_the_field(begin, body, status):
-    response = begin().ask("POST", "/calls", json=body)
+    response = begin().send("POST", "/calls", json=body)
     assert response.status_code == status
     assert response.json()["errors"][0].keys() == {"code", "field", "message"}
 
 
 def test_a_user_without_a_registered_phone_gets_412(begin):
-    response = begin().ask("POST", "/calls", json={"to": "447700900321", "from": "1000012"})
+    response = begin().send("POST", "/calls", json={"to": "447700900321", "from": "1000012"})
     assert response.status_code == 412
 
 
 def test_written_contacts_and_sms_are_returned(begin):
     client = begin()
-    played = client.ask("POST", "/contacts", json={"first_name": "Zoe", "mobile": "447700900777"})
+    played = client.send("POST", "/contacts", json={"first_name": "Zoe", "mobile": "447700900777"})
     assert played.status_code == 201
     path = f"/contacts/{played.json()['data']['id']}"
-    assert client.ask("PATCH", path, json={"company": "A/B"}).json()["data"]["company"] == "A/B"
+    assert client.send("PATCH", path, json={"company": "A/B"}).json()["data"]["company"] == "A/B"
     assert client.get(path).json()["data"]["first_name"] == "Zoe"
-    assert client.ask("DELETE", path).status_code == 204
+    assert client.send("DELETE", path).status_code == 204
     assert client.get(path).status_code == 404
-    sms = client.ask("POST", "/sms", json={"to": "447700900777", "message": "Hello"})
+    sms = client.send("POST", "/sms", json={"to": "447700900777", "message": "Hello"})
     assert sms.status_code == 201
     assert client.rows("/sms") == [sms.json()["data"]]
 
@@ -268,5 +268,5 @@ def test_written_contacts_and_sms_are_returned(begin):
 def test_an_agent_can_be_logged_out_of_a_queue(begin):
     client = begin()
     body = {"users": [{"id": 1000005, "status": False}]}
-    users = client.ask("PATCH", "/queues/80101?include=users", json=body).json()["data"]["users"]
+    users = client.send("PATCH", "/queues/80101?include=users", json=body).json()["data"]["users"]
     assert users[0]["status"] is False

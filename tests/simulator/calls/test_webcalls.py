@@ -24,7 +24,7 @@ def test_a_web_call_dials_both_numbers_and_has_a_charge(begin):
 
 def test_a_posted_web_call_starts_and_sends_webhooks(begin, receiver):
     client = begin(webhook=receiver.url, speed=100)
-    response = client.ask("POST", "/webcalls", json={"from": "+447700900321", "to": "1002"})
+    response = client.send("POST", "/webcalls", json={"from": "+447700900321", "to": "1002"})
     assert response.status_code == 201
     assert client.rows("/webcalls")[0]["id"] == response.json()["data"]["id"]
     first = receiver.wait_for(1)[0]
@@ -34,7 +34,7 @@ def test_a_posted_web_call_starts_and_sends_webhooks(begin, receiver):
 
 
 def test_a_web_call_to_a_premium_number_is_refused(begin):
-    response = begin().ask("POST", "/webcalls", json={"from": "447700900101", "to": "999000111222"})
+    response = begin().send("POST", "/webcalls", json={"from": "447700900101", "to": "999000111222"})
     expected = sample("response-webcalls-post-400")
     assert response.status_code == 400
     assert response.json()["message"] == expected["message"].replace("447700900101", "999000111222")
@@ -43,14 +43,14 @@ def test_a_web_call_to_a_premium_number_is_refused(begin):
 @pytest.mark.parametrize("caller_id", [None, "anonymous", "447700900001"])
 def test_a_lead_call_needs_a_number_of_the_account(begin, caller_id):
     body = {"to": "447700900321", "tts": "Hello", **({"caller_id": caller_id} if caller_id else {})}
-    response = begin().ask("POST", "/leadcalls", json=body)
+    response = begin().send("POST", "/leadcalls", json=body)
     assert (response.status_code, response.json()) == (400, sample("response-leadcalls-post-400"))
 
 
 def test_a_lead_call_is_a_live_call(begin):
     client = begin()
     body = {"caller_id": "442079460101", "to": "+447700900321"}
-    call = client.ask("POST", "/leadcalls", json=body).json()["data"]
+    call = client.send("POST", "/leadcalls", json=body).json()["data"]
     assert client.get(f"/calls/{call['id']}").json()["data"]["dst"] == "447700900321"
 
 
@@ -67,9 +67,9 @@ def test_calls_to_a_visitor_are_counted_in_the_visitors_record(begin):
 def test_a_caller_id_must_be_a_number_of_the_account_or_anonymous(begin):
     client = begin()
     for caller_id, status in (("442079460101", 201), ("+442079460101", 201), ("anonymous", 201)):
-        response = client.ask("POST", "/calls", json={"to": "447700900321", "caller_id": caller_id})
+        response = client.send("POST", "/calls", json={"to": "447700900321", "caller_id": caller_id})
         assert response.status_code == status
-    other = client.ask("POST", "/calls", json={"to": "447700900321", "caller_id": "447700900001"})
+    other = client.send("POST", "/calls", json={"to": "447700900321", "caller_id": "447700900001"})
     assert (other.status_code, other.json()["message"]) == (400, "No CLI prefix set")
 
 
@@ -77,21 +77,21 @@ def test_only_administrators_can_call_from_the_phone_of_another_user(begin):
     client = begin()
     ben = Client(client.simulator, client.simulator.ordinary_user.api_key)
     body = {"to": "447700900321", "from": "1000004"}
-    assert client.ask("POST", "/calls", json=body).status_code == 201
-    assert ben.ask("POST", "/calls", json=body).status_code == 403
-    assert ben.ask("POST", "/calls", json={**body, "from": "1000002"}).status_code == 201
+    assert client.send("POST", "/calls", json=body).status_code == 201
+    assert ben.send("POST", "/calls", json=body).status_code == 403
+    assert ben.send("POST", "/calls", json={**body, "from": "1000002"}).status_code == 201
 
 
 def test_a_started_recording_and_labels_of_a_live_call_reach_its_records(begin):
     client = begin()
     leg = client.play("plain_answered", until="connected", user="1001", recorded=None)["leg_ids"][0]
     assert client.get(f"/calls/{leg}").json()["data"]["monitor_state"] is None
-    changed = client.ask("PATCH", f"/calls/{leg}", json={"monitor_state": "start", "labels": ["Order"]})
+    changed = client.send("PATCH", f"/calls/{leg}", json={"monitor_state": "start", "labels": ["Order"]})
     assert changed.json()["data"]["monitor_state"] == "A"
-    paused = client.ask("PATCH", f"/calls/{leg}", json={"monitor_state": "pause"})
+    paused = client.send("PATCH", f"/calls/{leg}", json={"monitor_state": "pause"})
     assert paused.json()["data"]["monitor_state"] == "P"
     assert client.get(f"/calls/{leg}/monitors").json() == {"data": [], "total": 0}
-    client.ask("DELETE", f"/calls/{leg}")
+    client.send("DELETE", f"/calls/{leg}")
     (cdr,) = client.rows("/cdrs")
     assert cdr["labels"] == ["Order"]
     assert [row["live_id"] for row in client.rows(f"/calls/{leg}/monitors")] == [leg]
@@ -115,7 +115,7 @@ def test_a_media_session_is_active_while_its_call_is_connected(begin):
     (session,) = client.rows("/mediasessions")
     assert (session["status"], session["user"]) == ("ACTIVE", 1000002)
     assert client.rows("/msdrs") == []
-    client.ask("DELETE", f"/calls/{leg}")
+    client.send("DELETE", f"/calls/{leg}")
     (session,) = client.rows("/mediasessions")
     assert session["status"] == "ENDED"
     assert [row["media_session_id"] for row in client.rows("/msdrs")] == [session["id"]]
@@ -131,7 +131,7 @@ def test_the_calls_of_a_user_are_their_live_calls(begin):
 def test_a_queue_script_without_agents_is_refused(begin):
     client = begin()
     for group in (80101, 80102):
-        client.ask("PATCH", f"/queues/{group}", json={"users": []})
+        client.send("PATCH", f"/queues/{group}", json={"users": []})
     refused = client.session.post(client.simulator.control_url + "/calls", json={"script": "queue_answered"})
     assert refused.status_code == 400
     assert "queue" in refused.json()["message"]
@@ -149,7 +149,7 @@ def test_an_sms_thread_has_only_messages_between_its_two_numbers(begin):
     client = begin()
     own_number, partner = "442079460100", "447700900321"
     for to in (partner, "447700900654"):
-        client.ask("POST", "/sms", json={"to": to, "from": own_number, "message": "Hello"})
+        client.send("POST", "/sms", json={"to": to, "from": own_number, "message": "Hello"})
     admin = client.simulator.admin.id
     client.control("POST", "/sms", json={"from": partner, "to": own_number, "user": admin, "message": "Hi"})
     client.control(

@@ -89,14 +89,14 @@ def test_expire_tokens_ends_sessions_and_keeps_api_keys(begin):
 
 def test_api_tokens_can_be_created_listed_and_deleted(begin):
     client = begin()
-    created = client.ask("POST", "/apitokens", json={"name": "Example", "expiry": 604800})
+    created = client.send("POST", "/apitokens", json={"name": "Example", "expiry": 604800})
     assert created.status_code == 201
     assert created.json()["data"].keys() == sample("response-apitokens-post-201")["data"].keys()
     token = created.json()["data"]["token"]
-    assert client.ask("POST", "/apitokens", json={"name": "Example"}).status_code == 400
+    assert client.send("POST", "/apitokens", json={"name": "Example"}).status_code == 400
     found = client.get("/apitokens", filter='[{"property":"name","operator":"eq","value":"Example"}]').json()
     assert [row["token"] for row in found["data"]] == [token]
-    deleted = client.ask("DELETE", f"/apitokens/{token}")
+    deleted = client.send("DELETE", f"/apitokens/{token}")
     assert (deleted.status_code, deleted.content) == (204, b"")
 
 

@@ -41,7 +41,7 @@ def test_a_hang_ends_without_a_response(begin):
 def test_a_hang_outlasts_a_short_timeout(begin):
     client = begin(faults="hang=5@/cdrs")
     with pytest.raises(requests.Timeout):
-        client.ask("GET", "/cdrs", timeout=0.2)
+        client.send("GET", "/cdrs", timeout=0.2)
 
 
 def test_slow_and_dripping_responses_arrive_completely(begin):
@@ -136,7 +136,7 @@ def test_expire_token_revokes_the_token_of_the_request(begin):
     client = begin()
     admin = client.simulator.admin
     login = {"email": admin.email, "password": admin.password}
-    client.token = client.ask("POST", "/login", json=login).json()["user_token"]
+    client.token = client.send("POST", "/login", json=login).json()["user_token"]
     set_faults(client, "expire-token*1@/cdrs")
     assert client.get("/me").status_code == 200
     assert client.get("/cdrs").status_code == 401

@@ -139,7 +139,7 @@ def test_unknown_paths_are_404_and_wrong_methods_405_with_an_error_body(world):
         ("/monitors/1.mp3", "GET", 404),
         ("/ping", "DELETE", 405),
     ):
-        response = world.ask(method, path)
+        response = world.send(method, path)
         assert response.status_code == status
         assert set(response.json()) == {"message", "errors"}
 
@@ -154,6 +154,6 @@ def test_a_response_has_its_content_length_on_a_persistent_connection(world):
     first = world.get("/cdrs", limit=100)
     assert first.raw.version == 11
     assert int(first.headers["Content-Length"]) == len(first.content)
-    head = world.ask("HEAD", "/cdrs?limit=100")
+    head = world.send("HEAD", "/cdrs?limit=100")
     assert (head.content, head.headers["Content-Length"]) == (b"", first.headers["Content-Length"])
     assert world.get("/me").status_code == 200

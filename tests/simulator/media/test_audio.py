@@ -54,7 +54,7 @@ def test_a_recording_over_http_has_the_size_of_its_record_and_ignores_range(worl
     assert count_frames(complete.content) * SAMPLES_PER_FRAME / RATE == pytest.approx(
         monitor["duration"], abs=0.1
     )
-    partial = world.ask("GET", path, headers={"Range": "bytes=0-99"})
+    partial = world.send("GET", path, headers={"Range": "bytes=0-99"})
     assert (partial.status_code, partial.content) == (200, complete.content)
     assert "Accept-Ranges" not in partial.headers
 

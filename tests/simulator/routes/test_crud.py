@@ -20,23 +20,23 @@ COMPLETE_COLLECTIONS = (
 @pytest.mark.parametrize("path", COMPLETE_COLLECTIONS)
 def test_a_created_record_is_returned_until_it_is_deleted(begin, path):
     client = begin()
-    created = client.ask("POST", path, json=GOOD[f"POST {path}"])
+    created = client.send("POST", path, json=GOOD[f"POST {path}"])
     assert created.status_code == 201, created.text
     own = f"{path}/{created.json()['data']['id']}"
     assert created.json()["links"]["self"] == own
     assert client.get(own).json()["data"] == created.json()["data"]
     change = GOOD[f"PATCH {path}/{{id}}"]
-    changed = client.ask("PATCH", own, json=change)
+    changed = client.send("PATCH", own, json=change)
     assert changed.status_code == 200
     after = client.get(own).json()["data"]
     assert after == changed.json()["data"] == {**created.json()["data"], **after}
     assert {name: after[name] for name in change} == change
     if path != "/callmeback/buttons":
         assert after["id"] in [row["id"] for row in client.rows(path)]
-    deleted = client.ask("DELETE", own)
+    deleted = client.send("DELETE", own)
     assert (deleted.status_code, deleted.content) == (204, b"")
     for method, body in (("GET", None), ("PATCH", change), ("DELETE", None)):
-        assert client.ask(method, own, json=body).status_code == 404, method
+        assert client.send(method, own, json=body).status_code == 404, method
     if path != "/callmeback/buttons":
         assert after["id"] not in [row["id"] for row in client.rows(path)]
 
@@ -45,7 +45,7 @@ def test_a_created_record_is_returned_until_it_is_deleted(begin, path):
 def test_a_created_record_is_listed_with_the_sent_values(begin, path):
     client = begin()
     body = GOOD[f"POST {path}"]
-    record = client.ask("POST", path, json=body).json()["data"]
+    record = client.send("POST", path, json=body).json()["data"]
     listed = next(row for row in client.rows(path) if row["id"] == record["id"])
     assert listed["name" if "name" in body else "action"] == body["name" if "name" in body else "action"]
     assert listed.items() <= record.items()
@@ -54,7 +54,7 @@ def test_a_created_record_is_listed_with_the_sent_values(begin, path):
 def test_two_records_never_share_an_id(begin):
     client = begin()
     for path in COMPLETE_COLLECTIONS:
-        ids = [client.ask("POST", path, json=GOOD[f"POST {path}"]).json()["data"]["id"] for _ in range(1)]
+        ids = [client.send("POST", path, json=GOOD[f"POST {path}"]).json()["data"]["id"] for _ in range(1)]
         before = [] if path == "/callmeback/buttons" else [row["id"] for row in client.rows(path)]
         assert len(set(before)) == len(before)
         assert ids[0] == max([*before, *ids])
@@ -64,15 +64,15 @@ def test_an_ordinary_user_can_write_only_their_own_records(begin):
     client = begin()
     ben = Client(client.simulator, client.simulator.ordinary_user.api_key)
     for path in ("/calllabels", "/sms/cannedresponses", "/contacts"):
-        record = ben.ask("POST", path, json=GOOD[f"POST {path}"]).json()["data"]
+        record = ben.send("POST", path, json=GOOD[f"POST {path}"]).json()["data"]
         assert record["user_id"] == BEN
-        assert ben.ask("DELETE", f"{path}/{record['id']}").status_code == 204
+        assert ben.send("DELETE", f"{path}/{record['id']}").status_code == 204
     own = {**GOOD["POST /vmannouncements"], "extension_id": BEN, "data": WAV}
-    assert ben.ask("POST", "/vmannouncements", json=own).status_code == 201
-    assert ben.ask("POST", "/vmannouncements", json={**own, "extension_id": DEV}).status_code == 403
+    assert ben.send("POST", "/vmannouncements", json=own).status_code == 201
+    assert ben.send("POST", "/vmannouncements", json={**own, "extension_id": DEV}).status_code == 403
     shared = next(row for row in client.rows("/calllabels") if row["user_id"] is None)
     assert ben.get(f"/calllabels/{shared['id']}").status_code == 200
-    assert ben.ask("PATCH", f"/calllabels/{shared['id']}", json={"name": "Mine"}).status_code == 403
+    assert ben.send("PATCH", f"/calllabels/{shared['id']}", json={"name": "Mine"}).status_code == 403
 
 
 def test_a_bulk_change_with_an_unknown_id_changes_no_record(begin):
@@ -80,32 +80,32 @@ def test_a_bulk_change_with_an_unknown_id_changes_no_record(begin):
     names = {row["id"]: row["group_name"] for row in client.rows("/contacts")}
     first, second = list(names)[:2]
     body = [{"id": first, "group_name": "New"}, {"id": 5, "group_name": "New"}]
-    assert client.ask("PATCH", "/contacts", json=body).status_code == 404
+    assert client.send("PATCH", "/contacts", json=body).status_code == 404
     assert {row["id"]: row["group_name"] for row in client.rows("/contacts")} == names
     body[1]["id"] = second
-    changed = client.ask("PATCH", "/contacts", json=body)
+    changed = client.send("PATCH", "/contacts", json=body)
     assert [row["group_name"] for row in changed.json()["data"]] == ["New", "New"]
     assert client.get(f"/contacts/{second}").json()["data"]["group_name"] == "New"
-    assert client.ask("PATCH", "/contacts", json={"id": first}).status_code == 400
+    assert client.send("PATCH", "/contacts", json={"id": first}).status_code == 400
 
 
 def test_bulk_changes_of_cdrs_voicemail_users_and_tracked_numbers_are_stored(begin):
     client = begin(cdrs=200, start_at=START)
     cdr = client.rows("/cdrs")[0]["id"]
-    client.ask("PATCH", "/cdrs", json=[{"id": cdr, "labels": ["Order"], "note": "Called back"}])
+    client.send("PATCH", "/cdrs", json=[{"id": cdr, "labels": ["Order"], "note": "Called back"}])
     after = client.get(f"/cdrs/{cdr}").json()["data"]
     assert (after["labels"], after["nb_notes"]) == (["Order"], 1)
     assert [note["text"] for note in client.rows(f"/cdrs/{cdr}/notes")] == ["Called back"]
     message = next(row["id"] for row in client.rows("/voicemessages") if row["is_new"])
-    client.ask("PATCH", "/voicemessages", json=[{"id": message, "folder": "2"}])
+    client.send("PATCH", "/voicemessages", json=[{"id": message, "folder": "2"}])
     changed = client.get(f"/voicemessages/{message}").json()["data"]
     assert (changed["folder"], changed["is_new"]) == (2, False)
-    client.ask("PATCH", "/users", json=[{"id": BEN, "location_id": 7, "groups": [75003]}])
+    client.send("PATCH", "/users", json=[{"id": BEN, "location_id": 7, "groups": [75003]}])
     assert client.get(f"/users/{BEN}").json()["data"]["location_id"] == "7"
     group = client.get("/usergroups/75003?include=users&fields[users]=id").json()["data"]
     assert {"id": BEN} in group["users"]
     number = "442079460103"
-    client.ask("PATCH", "/calltracking/ddis", json=[{"e164": number, "campaign_id": 81002}])
+    client.send("PATCH", "/calltracking/ddis", json=[{"e164": number, "campaign_id": 81002}])
     assert number in [row["e164"] for row in client.rows("/ddis/calltracking")]
 
 
@@ -114,8 +114,8 @@ def test_only_an_administrator_can_delete_a_collection(begin, name):
     client = begin(cdrs=200, start_at=START)
     path = f"/users/{ADMIN}/chatmsgs" if name == "chatmsgs" else f"/{name}"
     ben = Client(client.simulator, client.simulator.ordinary_user.api_key)
-    assert ben.ask("DELETE", f"/{name}").status_code == 403
-    assert client.ask("DELETE", f"/{name}").status_code in (202, 204)
+    assert ben.send("DELETE", f"/{name}").status_code == 403
+    assert client.send("DELETE", f"/{name}").status_code in (202, 204)
     assert client.rows(path) == []
 
 
@@ -123,76 +123,76 @@ def test_a_list_of_ids_is_deleted_completely_or_not_at_all(begin):
     client = begin(cdrs=200, start_at=START)
     for name in ("contacts", "monitors", "voicemessages"):
         first, second, third = [row["id"] for row in client.rows(f"/{name}")][:3]
-        assert client.ask("DELETE", f"/{name}/{first},5,{second}").status_code == 404
+        assert client.send("DELETE", f"/{name}/{first},5,{second}").status_code == 404
         assert client.get(f"/{name}/{first}").status_code == 200
-        assert client.ask("DELETE", f"/{name}/{first},{second}").status_code == 204
+        assert client.send("DELETE", f"/{name}/{first},{second}").status_code == 204
         assert client.get(f"/{name}/{second}").status_code == 404
         assert client.get(f"/{name}/{third}").status_code == 200
     many = ",".join(str(row["id"]) for row in client.rows("/contacts")[:30])
-    assert client.ask("DELETE", f"/contacts/{many}").status_code == 202
+    assert client.send("DELETE", f"/contacts/{many}").status_code == 202
 
 
 def test_calls_of_a_created_ring_group_ring_its_users(begin):
     client = begin()
     body = {"name": "Night", "users": [BEN, DEV], "ddis": ["442079460106"], "strategy": "A", "number": 650}
-    group = client.ask("POST", "/ringgroups", json=body).json()["data"]
+    group = client.send("POST", "/ringgroups", json=body).json()["data"]
     assert (group["users"], group["ddis"], group["number"]) == ([BEN, DEV], ["442079460106"], 650)
     ddi = client.get("/ddis/442079460106").json()["data"]
     assert (ddi["target_type"], ddi["target_id"]) == ("R", group["id"])
     created = client.play("ring_group_answered", group=group["id"])
     assert {event["dst_id"] for event in created["events"] if "state" in event} == {str(BEN), str(DEV)}
-    client.ask("PATCH", f"/ringgroups/{group['id']}", json={"users": [DEV]})
+    client.send("PATCH", f"/ringgroups/{group['id']}", json={"users": [DEV]})
     missed = client.play("ring_group_missed", group=group["id"])
     assert {event["dst_id"] for event in missed["events"]} == {str(DEV)}
-    client.ask("DELETE", f"/ringgroups/{group['id']}")
+    client.send("DELETE", f"/ringgroups/{group['id']}")
     ddi = client.get("/ddis/442079460106").json()["data"]
     assert (ddi["target_type"], ddi["target_id"]) == ("U", ADMIN)
 
 
 def test_a_number_of_a_conference_has_it_as_target(begin):
     client = begin()
-    room = client.ask("POST", "/conferences", json=GOOD["POST /conferences"]).json()["data"]
+    room = client.send("POST", "/conferences", json=GOOD["POST /conferences"]).json()["data"]
     ddi = client.get("/ddis/442079460107").json()["data"]
     assert (ddi["target_type"], ddi["target_id"]) == ("C", room["id"])
-    client.ask("PATCH", f"/conferences/{room['id']}", json={"ddis": []})
+    client.send("PATCH", f"/conferences/{room['id']}", json={"ddis": []})
     assert client.get("/ddis/442079460107").json()["data"]["target_type"] == "U"
 
 
 def test_a_deleted_user_receives_no_calls_and_cannot_sign_in(begin):
     client = begin()
     dev = next(person for person in client.simulator.world.account.people if person.id == DEV)
-    assert client.ask("DELETE", f"/users/{DEV}").status_code == 204
+    assert client.send("DELETE", f"/users/{DEV}").status_code == 204
     assert client.get(f"/users/{DEV}").status_code == 404
     assert Client(client.simulator, dev.api_key).get("/me").status_code == 401
     created = client.play("ring_group_missed", group=80001)
     assert str(DEV) not in {event["dst_id"] for event in created["events"]}
     assert client.get("/ddis/442079460107").json()["data"]["target_id"] == ADMIN
-    assert client.ask("DELETE", f"/users/{ADMIN}").status_code == 403
+    assert client.send("DELETE", f"/users/{ADMIN}").status_code == 403
 
 
 def test_no_user_can_sign_in_to_a_deleted_account(begin):
     client = begin()
     admin = client.simulator.admin
-    assert client.ask("DELETE", "/customers/5").status_code == 403
-    assert client.ask("DELETE", "/customers/100001").status_code == 204
+    assert client.send("DELETE", "/customers/5").status_code == 403
+    assert client.send("DELETE", "/customers/100001").status_code == 204
     assert client.get("/me").status_code == 401
     login = {"email": admin.email, "password": admin.password}
-    assert client.ask("POST", "/login", json=login).status_code == 400
+    assert client.send("POST", "/login", json=login).status_code == 400
 
 
 def test_a_report_schedule_has_the_time_of_its_next_run(begin):
     client = begin()
-    record = client.ask("POST", "/reportschedules", json=GOOD["POST /reportschedules"]).json()["data"]
+    record = client.send("POST", "/reportschedules", json=GOOD["POST /reportschedules"]).json()["data"]
     assert record["emails"] == "john@example.com,mike@example.com"
     assert record["next_run_at"][11:] == "10:00:00"
-    paused = client.ask("PATCH", f"/reportschedules/{record['id']}", json={"status": "P"}).json()["data"]
+    paused = client.send("PATCH", f"/reportschedules/{record['id']}", json={"status": "P"}).json()["data"]
     assert paused["next_run_at"] is None
 
 
 def test_the_audio_of_a_user_can_be_reset(begin):
     client = begin()
     assert client.get(f"/users/{BEN}/audio").json()["data"]["custom"] is True
-    assert client.ask("DELETE", f"/users/{BEN}/audio").status_code == 204
+    assert client.send("DELETE", f"/users/{BEN}/audio").status_code == 204
     assert client.get(f"/users/{BEN}/audio").json()["data"]["custom"] is False
     assert client.get(f"/users/{BEN}").json()["data"]["vm_announcement_id"] is None
 
@@ -201,7 +201,7 @@ def test_a_changed_queue_keeps_logged_out_agents_as_members(begin):
     client = begin()
     members = client.get("/queues/80101").json()["data"]["users"]
     body = {"name": "Help line", "users": [{"id": members[0], "status": False}]}
-    changed = client.ask("PATCH", "/queues/80101", json=body).json()["data"]
+    changed = client.send("PATCH", "/queues/80101", json=body).json()["data"]
     assert (changed["name"], changed["users"]) == ("Help line", members)
-    one = client.ask("PATCH", "/queues/80101", json={"users": [{"id": ADMIN, "status": True}]})
+    one = client.send("PATCH", "/queues/80101", json={"users": [{"id": ADMIN, "status": True}]})
     assert one.json()["data"]["users"] == [ADMIN]

@@ -40,7 +40,7 @@ class Site:
         """
         sent = None if body is None else json.dumps(body).encode()
         named = {name.replace("_", "-"): value for name, value in headers.items()}
-        status, content, received = self.product.client.ask(method, "/v1.2/voipstudio" + path, sent, named)
+        status, content, received = self.product.client.send(method, "/v1.2/voipstudio" + path, sent, named)
         is_json = "json" in (received["Content-Type"] or "") and content
         return status, json.loads(content) if is_json else content, received
 

@@ -53,7 +53,7 @@ class Pair:
 
     def both(self, method: str, path: str, **more: Any) -> tuple[requests.Response, requests.Response]:
         """Send a request to both. Returns the platform's response and the facade's."""
-        return self.platform.ask(method, path, **more), self.facade.ask(method, path, **more)
+        return self.platform.send(method, path, **more), self.facade.send(method, path, **more)
 
 
 @contextmanager

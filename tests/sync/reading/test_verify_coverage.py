@@ -36,9 +36,9 @@ def test_every_day_is_counted_on_each_verification(simulated):
     days = {record["calldate"][:10] for record in simulated.records("cdrs").values()}
     for _ in range(2):
         simulated.clear_requests()
-        result, proofs, reports = verify_collections(simulated, "cdrs", every_day=True)
+        result, results, reports = verify_collections(simulated, "cdrs", every_day=True)
         assert result["complete"]
-        cdrs = proofs["cdrs"]
+        cdrs = results["cdrs"]
         assert cdrs["there"] == cdrs["here"] == len(simulated.records("cdrs"))
         assert cdrs["days"] == cdrs["agree"] == len(cdrs["every"]) >= len(days)
         assert simulated.count_requests("/cdrs") > cdrs["days"]
@@ -48,9 +48,9 @@ def test_every_day_is_counted_on_each_verification(simulated):
 def test_records_missing_from_the_mirror_are_fetched_and_counted(simulated):
     run_full_sync(simulated.context, CDRS)
     delete_from_mirror(simulated, *sorted(simulated.records("cdrs"))[3:7])
-    result, proofs, _ = verify_collections(simulated, "cdrs")
+    result, results, _ = verify_collections(simulated, "cdrs")
     assert result["complete"]
-    assert proofs["cdrs"]["came"] == 4
+    assert results["cdrs"]["came"] == 4
     assert simulated.ids("cdrs") == sorted(simulated.records("cdrs"))
 
 
@@ -58,9 +58,9 @@ def test_a_record_deleted_on_the_platform_leaves_no_gap(simulated, movable_clock
     run_full_sync(simulated.context, CDRS)
     del simulated.records("cdrs")[sorted(simulated.records("cdrs"))[9]]
     movable_clock.advance(5)
-    result, proofs, _ = verify_collections(simulated, "cdrs")
-    assert result["complete"], proofs
-    assert proofs["cdrs"]["here"] == len(simulated.records("cdrs"))
+    result, results, _ = verify_collections(simulated, "cdrs")
+    assert result["complete"], results
+    assert results["cdrs"]["here"] == len(simulated.records("cdrs"))
 
 
 def test_a_record_without_a_date_is_fetched(simulated, movable_clock):
@@ -85,10 +85,10 @@ def test_a_platform_that_counts_more_than_it_lists_leaves_a_gap(simulated, monke
         return found
 
     monkeypatch.setattr(simulated.context.platform, "page", page)
-    result, proofs, _ = verify_collections(simulated, "cdrs")
+    result, results, _ = verify_collections(simulated, "cdrs")
     assert not result["complete"]
-    assert proofs["cdrs"]["gaps"][0]["cause"]
-    assert proofs["cdrs"]["agree"] == 0
+    assert results["cdrs"]["gaps"][0]["cause"]
+    assert results["cdrs"]["agree"] == 0
 
 
 FAILURES = ("status=500", "html", "truncate", "malformed=json", "malformed=headers")
@@ -100,25 +100,25 @@ def test_a_failed_verification_is_incomplete_after_a_complete_one(simulated, mov
         assert verify_collections(simulated, name)[0]["complete"]
         for fault in FAILURES:
             simulated.faults(f"{fault}@/{name}")
-            result, proofs, _ = verify_collections(simulated, name)
+            result, results, _ = verify_collections(simulated, name)
             assert not result["complete"], fault
-            assert proofs[name]["error"], fault
+            assert results[name]["error"], fault
         simulated.faults("")
         movable_clock.advance(120)
 
 
 def test_a_collection_without_an_initial_sync_is_not_verified(simulated):
-    result, proofs, _ = verify_collections(simulated, "cdrs")
+    result, results, _ = verify_collections(simulated, "cdrs")
     assert not result["complete"]
-    assert "initial sync is not complete" in proofs["cdrs"]["error"]
+    assert "initial sync is not complete" in results["cdrs"]["error"]
 
 
 def test_a_collection_that_the_platform_refuses_is_no_gap(simulated):
     for status in (403, 404):
         simulated.faults(f"status={status}@/contacts")
-        result, proofs, _ = verify_collections(simulated, "contacts")
+        result, results, _ = verify_collections(simulated, "contacts")
         assert result["complete"]
-        assert proofs["contacts"]["off"]
+        assert results["contacts"]["off"]
 
 
 def test_an_interrupted_verification_resumes_with_its_arguments(simulated):
@@ -129,9 +129,9 @@ def test_an_interrupted_verification_resumes_with_its_arguments(simulated):
         verify_collections(simulated, "contacts", "cdrs", "sms", should_continue=lambda: next(steps, False))
     remaining = early.value.arguments
     assert remaining["resources"] == ["cdrs", "sms"]
-    result, proofs, _ = verify_collections(simulated, *remaining.pop("resources"), **remaining)
+    result, results, _ = verify_collections(simulated, *remaining.pop("resources"), **remaining)
     assert result["complete"]
-    assert list(proofs) == ["contacts", "cdrs", "sms"]
+    assert list(results) == ["contacts", "cdrs", "sms"]
 
 
 @pytest.fixture

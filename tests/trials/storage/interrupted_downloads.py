@@ -269,5 +269,5 @@ def _hash_listed_files(simulator: Simulator) -> dict[str, str]:
             url = simulator.base + media_files.get_platform_file_path(kind, record["id"])
             date = record[str(PLAN[name].resource.date)]
             path = media_files.relative_path(kind, record["id"], date)
-            found[path] = hash_content(simulator.client.ask("GET", url, headers=headers)[1])
+            found[path] = hash_content(simulator.client.send("GET", url, headers=headers)[1])
     return found

@@ -87,7 +87,7 @@ class SyncFailure(Trial):
     def _write_to(self, name: str) -> None:
         """Cause a write to house.db, by an unknown key of the facade."""
         if name == "house.db":
-            self.product.client.ask("GET", "/v1.2/ping", headers={"X-Auth-Token": "f" * 40})
+            self.product.client.send("GET", "/v1.2/ping", headers={"X-Auth-Token": "f" * 40})
 
     def check(self) -> None:
         self.verify_applied(self.data_dir)

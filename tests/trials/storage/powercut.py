@@ -48,7 +48,7 @@ class PowerCut(Trial):
             _await_attached(watcher)
             senders = self._send("s", self.options.size // SENDERS)
             while not senders.is_finished:
-                self.product.client.ask("POST", self.product.webhook_path, b"{}")
+                self.product.client.send("POST", self.product.webhook_path, b"{}")
                 probes += 1
         finally:
             watcher.terminate()

@@ -130,7 +130,7 @@ class Canaries(Trial):
         allowed: Iterable[str] = (),
     ) -> tuple[int, bytes, Any]:
         """Send a request, and search its response."""
-        status, content, found = self.product.client.ask(method, path, body, headers)
+        status, content, found = self.product.client.send(method, path, body, headers)
         self._search(f"{method} {path} ({status})", content + str(found).encode(), allowed)
         return status, content, found
 
@@ -162,7 +162,7 @@ class Canaries(Trial):
     def _log_in(self) -> str:
         """Log in wrongly in several ways, then correctly. Returns the session cookie."""
         password = self.canaries["password of a user"]
-        _, form, headers = self.product.client.ask("GET", "/login", headers={"Accept": "text/html"})
+        _, form, headers = self.product.client.send("GET", "/login", headers={"Accept": "text/html"})
         token = re.search(rb'name="csrf_token" value="([^"]+)"', form)
         assert token is not None
         sent = {
@@ -177,7 +177,7 @@ class Canaries(Trial):
             (EMAIL, password),
         ):
             body = urlencode({"email": email, "password": given, "csrf_token": token[1].decode()})
-            status, content, headers = self.product.client.ask("POST", "/login", body.encode(), sent)
+            status, content, headers = self.product.client.send("POST", "/login", body.encode(), sent)
             self._search("the login page", content)
         assert status == 303, status
         return str(headers["Set-Cookie"]).partition(";")[0]
@@ -229,7 +229,7 @@ class Canaries(Trial):
         for resource in LISTED:
             for kind in self.options.formats:
                 path = f"/exports/{resource.table}.{kind}"
-                status, content, _ = self.product.client.ask("GET", path, headers=self.page)
+                status, content, _ = self.product.client.send("GET", path, headers=self.page)
                 if kind == "xlsx" and status == 200:
                     with zipfile.ZipFile(BytesIO(content)) as book:
                         content = b"\n".join(book.read(name) for name in book.namelist())
@@ -244,7 +244,7 @@ class Canaries(Trial):
             for given in (None, f"Basic {wrong}", f"Basic {right}", f"Basic {password}"):
                 headers = {"Authorization": given} if given else {}
                 for method, body in (("GET", None), ("POST", b"{"), ("POST", b'{"id":"1"}'), ("PUT", b"x")):
-                    status, content, found = self.product.client.ask(
+                    status, content, found = self.product.client.send(
                         method, f"/webhooks/{secret}{suffix}", body, headers
                     )
                     self._search(f"receiver: {method} {status}", content + str(found).encode())
@@ -255,7 +255,7 @@ class Canaries(Trial):
         for name, value in list(self.canaries.items()):
             for prefix in prefixes:
                 for headers in (self.page, {"X-Auth-Token": value + "0"}, {}):
-                    content = self.product.client.ask("GET", prefix + value, headers=headers)[1]
+                    content = self.product.client.send("GET", prefix + value, headers=headers)[1]
                     if value.encode() in content:
                         self.found.append(f"{name} in the path is repeated by GET {prefix}…")
         for path in WRONG_PATHS:

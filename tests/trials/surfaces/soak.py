@@ -268,7 +268,7 @@ class Soak(Trial):
         )
 
     def _count_streams(self) -> int:
-        text = self.product.client.ask("GET", "/metrics")[1].decode()
+        text = self.product.client.send("GET", "/metrics")[1].decode()
         return int(float(re.findall(r"^switchroom_live_streams (\S+)", text, re.M)[0]))
 
 

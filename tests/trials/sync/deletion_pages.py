@@ -78,7 +78,7 @@ def _check_pages(trial: Trial, product: Product, headers: Any, monitor: int) -> 
 def _check_facade(
     trial: Trial, product: Product, simulator: Simulator, headers: Any, monitor: int, cdrs: int
 ) -> None:
-    status = product.client.ask("GET", f"{simulator.base}/monitors/{monitor}", headers=headers)[0]
+    status = product.client.send("GET", f"{simulator.base}/monitors/{monitor}", headers=headers)[0]
     trial.verify(status == 404, f"the facade returns 404 for a deleted recording, not {status}")
     total = product.client.json("GET", f"{simulator.base}/cdrs?limit=1", headers=headers)["total"]
     trial.verify(

@@ -102,7 +102,7 @@ class Burst(Trial):
             _get_call(FIRST + self.options.size - 1),
         )
         last = FIRST + 1_000_000 * len(load.STEPS) + 1
-        status, _, _ = self.product.client.ask("POST", self.product.webhook_path, load.body(last))
+        status, _, _ = self.product.client.send("POST", self.product.webhook_path, load.body(last))
         self.verify(status == 200, f"one more webhook gets 200, not {status}")
         reached = until(
             lambda: all(page.loads[-1].shows(_get_call(last)) for page in self.pages),
@@ -181,7 +181,7 @@ class Page:
         client = Client(f"http://127.0.0.1:{self._port}")
         cookie = self._access.dashboard["Cookie"]
         while not self._stopping.is_set():
-            body = client.ask("GET", "/live", headers=self._access.dashboard)[1]
+            body = client.send("GET", "/live", headers=self._access.dashboard)[1]
             after = body.partition(b'data-change="')[2].partition(b'"')[0].decode()
             self.loads.append(PageLoad(int(after.rpartition("-")[2]), body))
             with socket.create_connection(("127.0.0.1", self._port)) as stream:

@@ -98,4 +98,4 @@ class Duplicates(Trial):
 
     def _export(self, product: Product, headers: object) -> bytes:
         self.verify_applied(product.data_dir, 120)
-        return bytes(product.client.ask("GET", EXPORT, headers=headers)[1])
+        return bytes(product.client.send("GET", EXPORT, headers=headers)[1])

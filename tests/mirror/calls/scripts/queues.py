@@ -1,4 +1,7 @@
-"""Scripts of calls to a queue. Sales rings a phone for 15 s and the next one after 5 s."""
+"""Scripts of calls to a queue.
+
+Sales rings a phone for 15 s and the next one after 5 s.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Scripts of calls to ring groups and hunt groups. Support rings a phone for 20 s."""
+"""Scripts of calls to ring groups and hunt groups.
+
+Support rings a phone for 20 s.
+"""
 
 from __future__ import annotations
 
