@@ -13,6 +13,8 @@ from functools import lru_cache
 import phonenumbers
 from phonenumbers import PhoneNumberFormat
 
+from integration.core import number_variants
+
 WITHHELD = frozenset(
     {"", "anonymous", "withheld", "private", "restricted", "unavailable", "unknown", "hidden"}
 )
@@ -115,6 +117,20 @@ class PhoneNumbers:
         if is_withheld(raw) or raw is None:
             return ""
         return self.to_e164(raw) or raw.strip()
+
+    def list_spellings(self, raw: object) -> list[str]:
+        """Return the spellings that `to_e164` converts to the same number, `raw` first.
+
+        Extensions and invalid numbers have one spelling. Separators between digits are not varied, because
+        the platform writes none.
+        """
+        text = str(raw).strip()
+        e164 = self.to_e164(text)
+        if e164 is None:
+            return [text] if text else []
+        digits = sorted(number_variants.variants(e164))
+        candidates = [*digits, *(f"+{variant}" for variant in digits)]
+        return list(dict.fromkeys([text, *(form for form in candidates if self.to_e164(form) == e164)]))
 
     def _format_e164(self, raw: str) -> str | None:
         number = self._cached_parse(raw)

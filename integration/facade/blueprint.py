@@ -27,7 +27,15 @@ from integration.core.api_responses import (
     to_gateway_error,
 )
 from integration.core.errors import FilterError, PlatformError, QueryError, StorageError
-from integration.facade import files, live_calls, pass_through, read_through_cache, reads, writes
+from integration.facade import (
+    files,
+    live_calls,
+    pass_through,
+    read_through_cache,
+    reads,
+    subcollection_reads,
+    writes,
+)
 from integration.facade.exposure import EXPOSURE, UNDOCUMENTED_METHODS, Exposure
 from integration.facade.login import forward_public, logout, revoke_deleted_token
 from integration.facade.not_found_cache import NotFoundCache
@@ -226,6 +234,8 @@ class Facade:
                 if facade_request.path_parameters
                 else pass_through.forward(facade_request)
             )
+        if facade_request.subcollection is not None:
+            return subcollection_reads.read(facade_request, facade_request.subcollection)
         if exposure is Exposure.READ_THROUGH:
             return read_through_cache.read(facade_request)
         if exposure is Exposure.FILE:

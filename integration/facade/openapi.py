@@ -24,6 +24,7 @@ from integration.catalogue.shapes import Operation, Resource
 from integration.catalogue.undocumented_operations import UNDOCUMENTED_OPERATIONS
 from integration.core.ids import MAX_ID
 from integration.facade.exposure import EXPOSURE, UNDOCUMENTED_EXPOSURE, Exposure
+from integration.facade.subcollections import SUBCOLLECTIONS, RelatedRecords
 
 _EXPOSURE = EXPOSURE | UNDOCUMENTED_EXPOSURE
 
@@ -150,6 +151,9 @@ def _build_query_parameters(operation: Operation, max_limit: int) -> list[Json]:
         ]
     if operation.response_kind in ("collection", "dictionary") and operation.resource is not None:
         parameters = _build_paging_parameters(get_resource(operation.resource), max_limit)
+    subcollection = SUBCOLLECTIONS.get(operation.name)
+    if subcollection is not None:
+        parameters = _build_paging_parameters(subcollection.resource, max_limit)
     relations = get_resource(operation.resource).relations if operation.resource else ()
     for relation in relations:
         if relation.is_includable:
@@ -259,11 +263,14 @@ def _build_content(operation: Operation, status: int, example: Any) -> Json:
         return {schema["contentMediaType"]: {"schema": schema}}
     if status == 204:
         return {}
+    subcollection = SUBCOLLECTIONS.get(operation.name)
+    related = subcollection.resource if isinstance(subcollection, RelatedRecords) else None
     record: Json = {"type": "object"}
-    if operation.resource is not None:
-        record = {"$ref": f"#/components/schemas/{operation.resource}"}
+    resource_name = operation.resource if related is None else related.name
+    if resource_name is not None:
+        record = {"$ref": f"#/components/schemas/{resource_name}"}
     shape: Json = {}
-    if operation.response_kind in ("collection", "dictionary"):
+    if related is not None or operation.response_kind in ("collection", "dictionary"):
         shape = {
             "type": "object",
             "required": ["data", "total"],

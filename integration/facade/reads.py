@@ -35,7 +35,7 @@ def read_collection(request: FacadeRequest, resource: Resource) -> Response:
     A collection that was never synced completely is read through. If the platform then does not respond, the
     records in the mirror are returned.
     """
-    parsed_query = _parse_query(request, resource)
+    parsed_query = parse_query(request, resource)
     if request.requires_fresh:
         return pass_through.read_through(request, resource)
     with request.context.mirror_db.read(seconds=QUERY_TIMEOUT_SECONDS) as connection:
@@ -43,7 +43,7 @@ def read_collection(request: FacadeRequest, resource: Resource) -> Response:
         if request.caller.visibility.user_scope is not None:
             user_scope.check_mirrored(connection, resource)
         if state.can_serve_reads or request.caller.visibility.user_scope is not None:
-            page = _build_page(request, parsed_query, connection, state)
+            page = build_page(request, parsed_query, connection, state)
             if page is not None:
                 return page
     try:
@@ -53,7 +53,7 @@ def read_collection(request: FacadeRequest, resource: Resource) -> Response:
             state = get_state(connection, resource.collection)
             if not state.can_serve_reads and single_record.is_empty(connection, resource):
                 raise
-            page = _build_page(request, parsed_query, connection, state, allow_partial=True)
+            page = build_page(request, parsed_query, connection, state, allow_partial=True)
             if page is None:
                 raise gateway_error from None
             return page
@@ -67,14 +67,14 @@ def read_dictionary(request: FacadeRequest, resource: Resource) -> Response | No
     The specification does not show the form of dictionaries. An object of codes is mirrored as one record, so
     a single record may have been an object or a list; several records were a list.
     """
-    parsed_query = _parse_query(request, resource)
+    parsed_query = parse_query(request, resource)
     if request.requires_fresh:
         return None
     with request.context.mirror_db.read(seconds=QUERY_TIMEOUT_SECONDS) as connection:
         state = get_state(connection, resource.collection)
         if not state.is_complete or Query(resource).count_matches(connection) < 2:
             return None
-        return _build_page(request, parsed_query, connection, state)
+        return build_page(request, parsed_query, connection, state)
 
 
 def read_record(request: FacadeRequest, resource: Resource) -> Response:
@@ -167,7 +167,8 @@ def read_me(request: FacadeRequest, resource: Resource) -> Response:
     return build_response(wrap_record(_strip_sip_fields(record.text.encode())))
 
 
-def _parse_query(request: FacadeRequest, resource: Resource) -> Query:
+def parse_query(request: FacadeRequest, resource: Resource) -> Query:
+    """Parse the query parameters of a request for records of `resource`. Raises QueryError."""
     return query.parse(
         resource,
         request.args,
@@ -178,7 +179,7 @@ def _parse_query(request: FacadeRequest, resource: Resource) -> Query:
     )
 
 
-def _build_page(
+def build_page(
     request: FacadeRequest,
     parsed_query: Query,
     connection: sqlite3.Connection,

@@ -18,6 +18,7 @@ from integration.context import AppContext
 from integration.core.api_responses import ApiError
 from integration.core.errors import QueryError
 from integration.facade.not_found_cache import NotFoundCache
+from integration.facade.subcollections import SUBCOLLECTIONS, RelatedRecords, StoredBelow
 from integration.mirror.query.page_cache import PageCache
 from integration.mirror.sync_state.media_files import MediaKind
 from integration.platform_api.paging import encode_path
@@ -70,11 +71,18 @@ class FacadeRequest:
         if "/".join(segments[:2]) in COLLECTIONS and len(segments) > 1:
             return ("/".join(segments[:2]),)
         stems = [segment.partition(".")[0] for segment in segments]
+        if isinstance(self.subcollection, RelatedRecords):
+            stems.append(self.subcollection.target)
         return (
             tuple(dict.fromkeys([stems[0], *(stem for stem in stems if stem in COLLECTIONS)]))
             if stems
             else ()
         )
+
+    @property
+    def subcollection(self) -> RelatedRecords | StoredBelow | None:
+        """Relation of a path below a record, None for other paths."""
+        return SUBCOLLECTIONS.get(self.operation.name) if self.operation is not None else None
 
     @property
     def requires_fresh(self) -> bool:
@@ -141,6 +149,8 @@ def _check_properties(request: FacadeRequest) -> None:
 def _check_user_scope(request: FacadeRequest, collections: tuple[str, ...]) -> None:
     if request.method == "POST" and request.path == "/calls":
         return
+    if _is_own_subcollection(request):
+        return
     is_documented = request.operation is not None and request.operation.resource is not None
     is_cdr_file = request.operation is not None and request.operation.path == "/users/{id}/cdrs.csv"
     if (
@@ -163,3 +173,15 @@ def _check_user_scope(request: FacadeRequest, collections: tuple[str, ...]) -> N
     has_extra_data = request.path.endswith((".trace", ".pcap")) or "include" in request.args
     if request.method != "GET" or not is_reachable or not is_single_resource or has_extra_data:
         raise ApiError(403, "This key sees only its own user's records.")
+
+
+def _is_own_subcollection(request: FacadeRequest) -> bool:
+    """Return whether the path shows records of the key's own user that can be limited to this user."""
+    subcollection, visibility = request.subcollection, request.caller.visibility
+    return (
+        isinstance(subcollection, RelatedRecords)
+        and subcollection.parent == "users"
+        and subcollection.target in visibility.collections
+        and request.path_parameters["id"] == str(visibility.user_scope)
+        and "include" not in request.args
+    )

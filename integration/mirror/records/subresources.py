@@ -7,8 +7,13 @@ fields, so they are stored as JSON text by the key of their record.
 from __future__ import annotations
 
 import sqlite3
+from dataclasses import dataclass
 
 from integration.catalogue import get_resource
+from integration.catalogue.shapes import Resource
+from integration.core.errors import PlatformBroken
+from integration.core.ids import parse_id
+from integration.core.json_records import find_item, read_item, read_page
 from integration.sqlite.transaction import Transaction
 
 TABLES = """
@@ -23,6 +28,18 @@ CREATE TABLE IF NOT EXISTS _below (
 -- serves the search for due notes: few CDRs have notes
 CREATE INDEX IF NOT EXISTS cdrs_noted ON cdrs (id) WHERE nb_notes > 0;
 """
+
+CHAT_MESSAGES = "chatmsgs"
+"""Name of the chat messages of a user, and path of the messages of all users."""
+
+NOTES = Resource("cdr_note", "cdrs/notes", "Note of a call", (), key=None, item=False, is_listed=False)
+MESSAGES = Resource(
+    "chat_message", "users/chatmsgs", "Chat message", (), key=None, item=False, is_listed=False
+)
+ANNOUNCEMENTS = Resource(
+    "user_audio", "users/audio", "Announcement of a user", (), key=None, item=False, is_listed=False
+)
+"""Records below others. The specification shows no fields of them."""
 
 MAX_RECORDS_PER_RUN = 500
 """Number of records whose subresources one run requests."""
@@ -69,7 +86,7 @@ def due(
 def store(tx: Transaction, collection: str, key: int, name: str, doc: str | None, read_at: str) -> None:
     """Store a subresource.
 
-    `doc` is the received JSON array; None if the platform has none for this record.
+    `doc` is the received JSON array or object; None if the platform has none for this record.
     """
     gate = tx.gates.get("_below")
     if gate is not None:
@@ -81,13 +98,52 @@ def store(tx: Transaction, collection: str, key: int, name: str, doc: str | None
     )
 
 
-def find(connection: sqlite3.Connection, collection: str, key: int, name: str) -> str | None:
-    """Return a subresource as a JSON array, or None.
+@dataclass(frozen=True, slots=True)
+class StoredSubresource:
+    """A subresource in the mirror.
 
-    Example: find(connection, 'cdrs', 7, 'notes'). The result is None if the
-    subresource was never read or the platform has none.
+    `doc`: JSON array of records, or one JSON object; None if the platform has none. `read_at`: UTC text.
     """
+
+    doc: str | None
+    read_at: str
+
+
+def find(connection: sqlite3.Connection, collection: str, key: int, name: str) -> StoredSubresource | None:
+    """Return a subresource, such as find(connection, 'cdrs', 7, 'notes'). None if it was never read."""
     row = connection.execute(
-        "SELECT doc FROM _below WHERE collection = ? AND key = ? AND name = ?", (collection, key, name)
+        "SELECT doc, read_at FROM _below WHERE collection = ? AND key = ? AND name = ?",
+        (collection, key, name),
     ).fetchone()
-    return None if row is None else row[0]
+    return None if row is None else StoredSubresource(row["doc"], row["read_at"])
+
+
+def extract_doc(body: bytes) -> str | None:
+    """Return the records of a response as JSON: an array, or one object if the platform sent one.
+
+    None if the response is one page of several. Raises PlatformBroken if it is not JSON.
+    """
+    try:
+        if find_item(body) is not None:
+            return read_item(body).text
+        page = read_page(body)
+    except PlatformBroken:
+        return read_item(body).text
+    if page.total is not None and page.total != len(page.records):
+        return None
+    return "[" + ",".join(record.text for record in page.records) + "]"
+
+
+def delete_changed(tx: Transaction, path: str) -> None:
+    """Delete the subresources that a write to `path` changes, so that they are read again.
+
+    A write to '/users/7/audio' changes one; '/chatmsgs/5,6' changes the messages of unknown users.
+    """
+    segments = path.strip("/").split("/")
+    if segments[0] == CHAT_MESSAGES:
+        tx.execute("DELETE FROM _below WHERE name = ?", (CHAT_MESSAGES,))
+    elif len(segments) > 2 and (key := parse_id(segments[1])) is not None:
+        tx.execute(
+            "DELETE FROM _below WHERE collection = ? AND key = ? AND name = ?",
+            (segments[0], key, segments[2]),
+        )

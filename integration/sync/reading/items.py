@@ -6,10 +6,10 @@ A record's own path returns more fields than the list.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import count
 
 from integration.core import clock
-from integration.core.errors import PlatformBroken, PlatformRefused
-from integration.core.json_records import read_item, read_page
+from integration.core.errors import PlatformRefused
 from integration.mirror.records import subresources
 from integration.mirror.records.rows import Key
 from integration.mirror.sync_state import collection_state
@@ -74,7 +74,7 @@ def read_due_subresources(context: SyncContext, subresource: Subresource, tally:
         tally.raise_if_cancelled()
         requested_at = clock.utc_text()
         try:
-            text: str | None = _read_as_array(context, subresource.path.replace("{id}", str(key)))
+            text: str | None = _read_doc(context, subresource.path.replace("{id}", str(key)))
         except PlatformRefused as error:
             if error.status not in (403, 404):
                 raise
@@ -87,14 +87,15 @@ def read_due_subresources(context: SyncContext, subresource: Subresource, tally:
     return len(keys)
 
 
-def _read_as_array(context: SyncContext, path: str) -> str:
-    """Read the records below `path` as a JSON array.
-
-    The specification shows no response, so a single object is treated as one record.
-    """
-    response = context.platform.get(path)
-    try:
-        records = read_page(response.body).records
-    except PlatformBroken:
-        records = [read_item(response.body)]
-    return "[" + ",".join(record.text for record in records) + "]"
+def _read_doc(context: SyncContext, path: str) -> str:
+    """Read all records below `path`, as JSON for `subresources.store`."""
+    doc = subresources.extract_doc(context.platform.get(path).body)
+    if doc is not None:
+        return doc
+    texts: list[str] = []
+    for number in count(1):
+        page = context.platform.page(path, page=number)
+        texts += [record.text for record in page.records]
+        if not page.records or page.total is None or len(texts) >= page.total:
+            break
+    return f"[{','.join(texts)}]"

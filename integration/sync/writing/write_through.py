@@ -24,7 +24,7 @@ from integration.core.ids import parse_id
 from integration.core.json_records import JsonRecord, find_item, read_page
 from integration.core.timestamps import parse_seconds
 from integration.mirror.calls import live_table
-from integration.mirror.records import item_forms, single_record, write_results
+from integration.mirror.records import item_forms, single_record, subresources, write_results
 from integration.mirror.records.masking import mask_json
 from integration.mirror.records.rows import Key
 from integration.mirror.records.upsert import delete_rows, get_usable_key, store_item, upsert
@@ -288,6 +288,7 @@ def _update_mirror(
 ) -> None:
     resource = _find_resource(request.path)
     if resource is None:
+        context.mirror_db.write(lambda tx: subresources.delete_changed(tx, request.path))
         return
     if resource.key is None:
         context.mirror_db.write(lambda tx: collection_state.mark_incomplete(tx, resource.collection))

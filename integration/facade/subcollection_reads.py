@@ -1,0 +1,214 @@
+"""Reads of the paths below a record from the mirror (facade/subcollections.py)."""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import replace
+
+from flask import Response
+
+from integration.access import user_scope
+from integration.catalogue import get_resource
+from integration.core import clock
+from integration.core.api_responses import ApiError, build_response
+from integration.core.errors import PlatformBroken, StorageError
+from integration.core.ids import MAX_ID
+from integration.core.json_records import JsonRecord, read_page, read_record
+from integration.facade import pass_through, read_through_cache, reads
+from integration.facade.request import FacadeRequest
+from integration.facade.subcollections import RelatedRecords, StoredBelow
+from integration.mirror.query import record_array
+from integration.mirror.query.query import Query
+from integration.mirror.records import single_record, subresources
+from integration.mirror.records.masking import mask_json
+from integration.mirror.records.subresources import StoredSubresource
+from integration.mirror.sync_state.collection_state import State, get_state
+
+
+def read(request: FacadeRequest, subcollection: RelatedRecords | StoredBelow) -> Response:
+    """Respond with the records below a record: `{data: [...], total}`.
+
+    Raises ApiError 404 for a parent that is unknown in a complete collection. What the mirror lacks is read
+    through.
+    """
+    if int(request.path_parameters["id"]) > MAX_ID:
+        raise _parent_not_found(request, subcollection)
+    if isinstance(subcollection, StoredBelow):
+        return _read_stored(request, subcollection)
+    return _read_related(request, subcollection)
+
+
+def _read_related(request: FacadeRequest, subcollection: RelatedRecords) -> Response:
+    resource = subcollection.resource
+    parsed_query = reads.parse_query(request, resource)
+    is_limited = request.caller.visibility.user_scope is not None
+    if request.requires_fresh:
+        return read_through_cache.read(request)
+    with request.context.mirror_db.read(seconds=reads.QUERY_TIMEOUT_SECONDS) as connection:
+        if is_limited:
+            user_scope.check_mirrored(connection, resource)
+        is_parent_known = _check_parent(request, subcollection, connection)
+        state = get_state(connection, resource.collection)
+        if is_limited or (is_parent_known and _can_serve(state)):
+            return _build_related_page(request, subcollection, parsed_query, connection, state)
+    try:
+        return read_through_cache.read(request)
+    except ApiError:
+        with request.context.mirror_db.read(seconds=reads.QUERY_TIMEOUT_SECONDS) as connection:
+            state = get_state(connection, resource.collection)
+            has_data = _can_serve(state) or not single_record.is_empty(connection, resource)
+            if not has_data or not _check_parent(request, subcollection, connection):
+                raise
+            return _build_related_page(request, subcollection, parsed_query, connection, state)
+
+
+def _can_serve(state: State) -> bool:
+    """Return whether the mirror has all records, or all live objects of the last poll."""
+    return state.is_complete or (state.is_live and state.last_success_at is not None)
+
+
+def _build_related_page(
+    request: FacadeRequest,
+    subcollection: RelatedRecords,
+    parsed_query: Query,
+    connection: sqlite3.Connection,
+    state: State,
+) -> Response:
+    conditions = subcollection.build_conditions(
+        connection, request.context.phone_numbers, request.path_parameters
+    )
+    restricted_query = parsed_query.with_conditions(*conditions)
+    page = reads.build_page(request, restricted_query, connection, state, allow_partial=True)
+    assert page is not None  # allow_partial
+    return page
+
+
+def _check_parent(
+    request: FacadeRequest, subcollection: RelatedRecords | StoredBelow, connection: sqlite3.Connection
+) -> bool:
+    """Return whether the mirror has the record in the path.
+
+    Raises ApiError 404 if the record is unknown in a complete collection. An ended call is known by its
+    CDRs and recordings.
+    """
+    parent = get_resource(subcollection.parent)
+    key = int(request.path_parameters["id"])
+    stored_record = single_record.find_record(connection, parent, key)
+    if stored_record is not None and not stored_record.is_missing:
+        return True
+    if parent.collection == "calls":
+        return any(
+            single_record.find_record(connection, get_resource(name), key, key_field="live_id") is not None
+            for name in ("cdrs", "monitors")
+        )
+    if get_state(connection, parent.collection).is_complete:
+        raise _parent_not_found(request, subcollection)
+    return False
+
+
+def _parent_not_found(request: FacadeRequest, subcollection: RelatedRecords | StoredBelow) -> ApiError:
+    title = get_resource(subcollection.parent).title
+    return ApiError(404, f"There is no {title} {request.path_parameters['id']}.")
+
+
+# --- records stored with their parent ----------------------------------------------------------------
+
+
+def _read_stored(request: FacadeRequest, subcollection: StoredBelow) -> Response:
+    parsed_query = reads.parse_query(request, subcollection.resource)
+    if request.requires_fresh:
+        return _read_stored_through(request, subcollection)
+    with request.context.mirror_db.read() as connection:
+        is_parent_known = _check_parent(request, subcollection, connection)
+        stored = _find_stored(request, subcollection, connection)
+        count = _find_count(request, subcollection, connection)
+        state = get_state(connection, subcollection.parent)
+    if not is_parent_known:
+        return read_through_cache.read(request)
+    records = None if stored is None else _parse_records(stored)
+    if stored is not None and records is not None and count in (None, len(records)):
+        return _build_stored_page(request, parsed_query, stored, records)
+    try:
+        return _read_stored_through(request, subcollection)
+    except ApiError:
+        if stored is not None and records is not None:
+            return _build_stored_page(request, parsed_query, stored, records, is_complete=False)
+        if stored is not None:
+            # The platform had none at the last read.
+            raise _parent_not_found(request, subcollection) from None
+        if count == 0:
+            return build_response(b'{"data":[],"total":0}', headers=reads.build_mirror_headers(state))
+        raise
+
+
+def _find_stored(
+    request: FacadeRequest, subcollection: StoredBelow, connection: sqlite3.Connection
+) -> StoredSubresource | None:
+    key = int(request.path_parameters["id"])
+    return subresources.find(connection, subcollection.parent, key, subcollection.name)
+
+
+def _find_count(
+    request: FacadeRequest, subcollection: StoredBelow, connection: sqlite3.Connection
+) -> int | None:
+    """Return the number of records that the parent has, None if unknown."""
+    if subcollection.count_field is None:
+        return None
+    parent, key = get_resource(subcollection.parent), int(request.path_parameters["id"])
+    record = single_record.fetch_by_key(connection, parent, [key]).get(str(key), {})
+    count = record.get(subcollection.count_field)
+    return count if isinstance(count, int) else None
+
+
+def _parse_records(stored: StoredSubresource) -> list[JsonRecord] | None:
+    if stored.doc is None:
+        return None
+    return read_page(b'{"data":%b}' % stored.doc.encode()).records
+
+
+def _build_stored_page(
+    request: FacadeRequest,
+    parsed_query: Query,
+    stored: StoredSubresource,
+    records: list[JsonRecord],
+    *,
+    is_complete: bool = True,
+) -> Response:
+    """Build the response of the form that the platform sent: a page, or one record."""
+    age_state = State(
+        parsed_query.resource.collection,
+        complete_at=stored.read_at if is_complete else None,
+        last_success_at=stored.read_at,
+    )
+    headers = reads.build_mirror_headers(age_state)
+    if stored.doc is not None and stored.doc.startswith("{"):
+        text = read_record(stored.doc).text.encode()
+        text = mask_json(text) if request.caller.is_local else text
+        return build_response(b'{"data":%b,"links":{}}' % text, headers=headers)
+    texts, total = record_array.fetch_page(
+        replace(parsed_query, include=()), records, reads.QUERY_TIMEOUT_SECONDS
+    )
+    data = b",".join(map(mask_json, texts) if request.caller.is_local else texts)
+    return build_response(b'{"data":[%b],"total":%d}' % (data, total), headers=headers)
+
+
+def _read_stored_through(request: FacadeRequest, subcollection: StoredBelow) -> Response:
+    """Forward the request; store the records if the response has all of them."""
+    requested_at = clock.utc_text()
+    platform_response = pass_through.fetch_or_raise(request)
+    if platform_response.status == 200 and not request.args:
+        try:
+            doc = subresources.extract_doc(platform_response.body)
+        except PlatformBroken:
+            doc = None
+        if doc is not None:
+            key = int(request.path_parameters["id"])
+            try:
+                request.context.mirror_db.write(
+                    lambda tx: subresources.store(
+                        tx, subcollection.parent, key, subcollection.name, doc, requested_at
+                    )
+                )
+            except StorageError as error:
+                pass_through.log.warning("cannot store the response to %s: %s", request.path, error)
+    return pass_through.relay_response(request, platform_response)
