@@ -28,6 +28,7 @@ from integration.core.errors import SwitchroomError
 from integration.mirror.calls.schema import CALLS
 from integration.mirror.query import browse
 from integration.mirror.query.query import Query
+from integration.mirror.records import subresources
 from integration.mirror.records.masking import list_hidden_fields
 
 AgentsSee = Literal["all", "own"]
@@ -172,6 +173,8 @@ def of(viewer: Person | Key | None, agents_see: AgentsSee = "all") -> Visibility
 def required_resource(target: Resource) -> Resource:
     """Return the resource whose read access `target` requires.
 
-    Calls are computed from CDRs.
+    Calls are computed from CDRs. Notes belong to CDRs, chat messages to chats.
     """
-    return get_resource("cdrs") if target is CALLS else target
+    if target in (CALLS, subresources.NOTE_ROWS):
+        return get_resource("cdrs")
+    return get_resource("chats") if target is subresources.MESSAGE_ROWS else target

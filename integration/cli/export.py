@@ -81,7 +81,8 @@ def command(
     """Export a collection or a ready-made export.
 
     RESOURCE is the path of a collection with / or _, such as cdrs or sms_cannedresponses, or a ready-made
-    export: call-history, missed, cdr-details, recordings, voicemail, messages."""
+    export: call-history, missed, cdr-details, recordings, voicemail, messages, notes,
+    chat-messages."""
     write_months = FORMATS[form].write_months
     if by_month and write_months is None:
         suffixes = " or ".join(entry.suffix for entry in FORMATS.values() if entry.write_months)

@@ -16,12 +16,14 @@ from integration.exports.columns import DerivedColumn, derive_recordings
 from integration.mirror.calls.schema import CALLS
 from integration.mirror.page_queries.call_labels import DIRECTION_LABELS, STATE_LABELS
 from integration.mirror.page_queries.history import CallFilter
+from integration.mirror.records import subresources
 
 
 @dataclass(frozen=True, slots=True)
 class Preset:
     """A ready-made export.
 
+    Without `columns` the export has the columns of the table, then the fields found in the records.
     `call_filter` limits the calls. `has_own_table`: the table is the derived table of calls with alias `c`.
     It has no `_doc`, and `derived_columns` replace the columns derived from a collection's fields.
     """
@@ -147,6 +149,8 @@ PRESETS: dict[str, Preset] = {
                 "result", "user_id", "user_name",
             ),
         ),
+        Preset("notes", "Notes", "Notes of calls on the platform", subresources.NOTE_ROWS, ()),
+        Preset("chat-messages", "Chat messages", "Chat messages of users", subresources.MESSAGE_ROWS, ()),
     )
 }  # fmt: skip
 """Presets by the name in `/exports/<name>.csv` and `switchroom export <name>`."""

@@ -323,8 +323,10 @@ def list_available_columns(
 
 
 def _list_found_columns(connection: sqlite3.Connection, resource: Resource) -> tuple[str, ...]:
-    """Return the fields found in records, for a collection without documented fields."""
-    return browse.sample_fields(connection, resource).undocumented[:MAX_COLUMNS] or BOOKKEEPING_COLUMNS[:2]
+    """Return the documented fields, then those found in records, for exports without default columns."""
+    documented = tuple(field.name for field in resource.fields)
+    found = browse.sample_fields(connection, resource).undocumented
+    return (*documented, *found)[:MAX_COLUMNS] or BOOKKEEPING_COLUMNS[:2]
 
 
 def _build_column(

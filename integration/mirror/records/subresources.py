@@ -10,7 +10,7 @@ import sqlite3
 from dataclasses import dataclass
 
 from integration.catalogue import get_resource
-from integration.catalogue.shapes import Resource
+from integration.catalogue.shapes import Field, Relation, Resource
 from integration.core.errors import PlatformBroken
 from integration.core.ids import parse_id
 from integration.core.json_records import find_item, read_item, read_page
@@ -27,6 +27,19 @@ CREATE TABLE IF NOT EXISTS _below (
 ) STRICT, WITHOUT ROWID;
 -- serves the search for due notes: few CDRs have notes
 CREATE INDEX IF NOT EXISTS cdrs_noted ON cdrs (id) WHERE nb_notes > 0;
+-- one row per note and per chat message, for exports and pages; readers refuse json_type() in views
+CREATE VIEW IF NOT EXISTS cdrs_notes AS
+SELECT b.key * 65536 + e.key AS rowid, b.key * 65536 + e.key AS _n, b.key AS cdr_id, r.calldate, r.live_id,
+    r.user_id AS cdr_user_id, e.value AS _doc, NULL AS _item, b.read_at AS _first_seen,
+    b.read_at AS _last_seen, 'sync' AS _source, r._missing_since
+FROM cdrs AS r JOIN _below AS b ON b.collection = 'cdrs' AND b.key = r.id AND b.name = 'notes'
+    JOIN json_each(CASE WHEN b.doc LIKE '{%' THEN '[' || b.doc || ']' ELSE b.doc END) AS e;
+CREATE VIEW IF NOT EXISTS users_chatmsgs AS
+SELECT b.key * 65536 + e.key AS rowid, b.key * 65536 + e.key AS _n, b.key AS user_id, e.value AS _doc,
+    NULL AS _item, b.read_at AS _first_seen, b.read_at AS _last_seen, 'sync' AS _source,
+    r._missing_since
+FROM users AS r JOIN _below AS b ON b.collection = 'users' AND b.key = r.id AND b.name = 'chatmsgs'
+    JOIN json_each(CASE WHEN b.doc LIKE '{%' THEN '[' || b.doc || ']' ELSE b.doc END) AS e;
 """
 
 CHAT_MESSAGES = "chatmsgs"
@@ -40,6 +53,37 @@ ANNOUNCEMENTS = Resource(
     "user_audio", "users/audio", "Announcement of a user", (), key=None, item=False, is_listed=False
 )
 """Records below others. The specification shows no fields of them."""
+
+NOTE_ROWS = Resource(
+    "cdr_note_row",
+    "cdrs/notes",
+    "Note of a call",
+    (
+        Field("cdr_id", "integer", "CDR of the note"),
+        Field("calldate", "string", "time of the call, UTC"),
+        Field("live_id", "integer", "leg of the call"),
+        Field("cdr_user_id", "integer", "user of the call"),
+    ),
+    key=None,
+    date="calldate",
+    item=False,
+    is_listed=False,
+    relations=(Relation("cdr_user_id", "users"),),
+    user_key="cdr_user_id",
+)
+"""View `cdrs_notes`: all notes, with columns of their CDRs. The fields of a note are undocumented."""
+MESSAGE_ROWS = Resource(
+    "chat_message_row",
+    "users/chatmsgs",
+    "Chat message",
+    (Field("user_id", "integer", "user of the message"),),
+    key=None,
+    item=False,
+    is_listed=False,
+    relations=(Relation("user_id", "users"),),
+    user_key="user_id",
+)
+"""View `users_chatmsgs`: the chat messages of all users, with undocumented fields."""
 
 MAX_RECORDS_PER_RUN = 500
 """Number of records whose subresources one run requests."""
