@@ -16,7 +16,7 @@ from integration.catalogue import RESOURCES
 from integration.catalogue.shapes import Resource
 from integration.mirror.calls import backlog
 from integration.mirror.calls import schema as call_schema
-from integration.mirror.page_queries import history, media_lists, messages, report_rollups
+from integration.mirror.page_queries import history, media_lists, messages, report_rollups, search_index
 from integration.mirror.query import query
 from integration.mirror.records import (
     collection_versions,
@@ -83,6 +83,7 @@ MIGRATIONS: Mapping[str, Step] = {
     "walks tell more": collection_state.add_columns,
     "triggers of calls without conflict clauses": call_schema.drop_triggers,
     "item forms that add fields": item_forms.remove_outdated_items,
+    "notes in the search index": search_index.index_stored_notes,
 }
 """Migration steps by name, in order.
 

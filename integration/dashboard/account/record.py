@@ -12,7 +12,7 @@ from flask import abort, make_response
 from werkzeug.wrappers import Response
 
 from integration.access.visibility import Visibility
-from integration.catalogue import HISTORY, field_labels
+from integration.catalogue import HISTORY, field_labels, get_resource
 from integration.catalogue.field_meanings import is_secret
 from integration.catalogue.shapes import Resource
 from integration.context import app_context
@@ -24,6 +24,8 @@ from integration.dashboard.account.related import list_related
 from integration.dashboard.account.sections import Section
 from integration.dashboard.account.values import DisplayValue, ReferenceNames, ValueFormatter
 from integration.dashboard.site import layout
+from integration.mirror.page_queries import platform_notes
+from integration.mirror.page_queries.platform_notes import PlatformText
 from integration.mirror.query import browse
 from integration.mirror.query.filters import Condition
 from integration.mirror.query.query import Query
@@ -68,6 +70,12 @@ def show_record(visibility: Visibility, section: Section, key_text: str | None) 
         key = browse.get_row_key(resource, row)
         related_groups = list_related(connection, visibility, section, key, values)
         own_path = _describe_own_path(connection, resource, key) if resource.item else None
+        chat_messages = _list_chat_messages(connection, visibility, resource, key)
+        announcements = (
+            platform_notes.list_announcements(connection, key)
+            if resource.collection == "users" and isinstance(key, int) and include_item_fields
+            else []
+        )
     return make_response(
         layout.render_page(
             "account",
@@ -82,6 +90,8 @@ def show_record(visibility: Visibility, section: Section, key_text: str | None) 
             about=field_labels.describe(resource),
             call=_call_url(resource, values),
             related=related_groups,
+            messages=chat_messages,
+            announcements=announcements,
             raw=_raw_texts(row, include_item_fields) if visibility.can_see_raw else [],
             row=row,
             own_path=own_path,
@@ -89,6 +99,17 @@ def show_record(visibility: Visibility, section: Section, key_text: str | None) 
             edit=_edit_url(visibility, section, key) if not row["_missing_since"] else None,
         )
     )
+
+
+def _list_chat_messages(
+    connection: sqlite3.Connection, visibility: Visibility, resource: Resource, key: int | str
+) -> list[PlatformText]:
+    """Return the messages of a chat or of a user, if the viewer sees chats."""
+    if not isinstance(key, int) or not visibility.can_open(get_resource("chats")):
+        return []
+    if resource.collection == "chats":
+        return platform_notes.list_messages_of_chat(connection, key)
+    return platform_notes.list_messages_of_user(connection, key) if resource.collection == "users" else []
 
 
 def _edit_url(visibility: Visibility, section: Section, key: int | str) -> str | None:

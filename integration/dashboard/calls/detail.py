@@ -15,7 +15,7 @@ from integration.core.errors import PlatformError, PlatformRefused
 from integration.dashboard.calls import actions, timeline
 from integration.dashboard.site import form_responses, layout
 from integration.dashboard.site.guard import audit_action, current_person, requires
-from integration.mirror.page_queries import call_detail, history, phones, reports
+from integration.mirror.page_queries import call_detail, history, phones, platform_notes, reports
 from integration.mirror.sync_state import lookup_queue
 from integration.mirror.sync_state.media_files import MediaKind
 from integration.sqlite.transaction import Transaction
@@ -53,7 +53,8 @@ def index(number: int) -> str | Response:
             call["id"],
             user_scope=layout.get_visibility().user_scope,
         )
-    leg_ids = [number, *(leg["leg_id"] for leg in details.legs)]
+        leg_ids = [number, *(leg["leg_id"] for leg in details.legs)]
+        remote_notes = platform_notes.list_notes(connection, leg_ids)
     with context.app_db.read() as connection:
         call_notes = notes.list_notes(connection, leg_ids)
         labels = notes.list_labels(connection, leg_ids)
@@ -68,6 +69,7 @@ def index(number: int) -> str | Response:
         raw=timeline.raw_records(details),
         earlier=earlier_calls,
         notes=call_notes,
+        platform_notes=remote_notes,
         labels=labels,
         waiting=open_callback,
         unlearnt=is_cdr_missing,

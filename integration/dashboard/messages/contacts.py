@@ -14,7 +14,7 @@ from integration import catalogue
 from integration.context import app_context
 from integration.dashboard.site import form_responses, formats, layout
 from integration.dashboard.site.guard import current_person, requires
-from integration.mirror.page_queries import call_detail, contacts, faxes, messages
+from integration.mirror.page_queries import call_detail, contacts, faxes, messages, platform_notes
 from integration.sync.writing.write_through import WriteResult
 from integration.workspace import callbacks, notes
 
@@ -248,6 +248,7 @@ def _read_timeline(numbers: list[str], before: str | None) -> tuple[list[Timelin
                 *(row["leg_id"] for row in call_detail.list_legs(mirror_connection, call["id"])),
             )
         }
+        remote_notes = platform_notes.list_notes(mirror_connection, list(call_id_by_leg))
     entries = [TimelineEntry(call["started_at"] or "", "call", call) for call in calls]
     entries += [TimelineEntry(sms_row["at"], "message", sms_row) for sms_row in sms_rows]
     entries += [TimelineEntry(fax["at"] or "", "fax", fax) for fax in fax_rows]
@@ -267,6 +268,15 @@ def _read_timeline(numbers: list[str], before: str | None) -> tuple[list[Timelin
                 for note in notes.list_notes(app_connection, list(call_id_by_leg))
                 if note["at"] >= oldest and (before is None or note["at"] < before)
             ]
+    entries += [
+        TimelineEntry(
+            note.at,
+            "note",
+            {"text": note.text, "person": note.author, "call_id": call_id_by_leg[note.leg_id]},
+        )
+        for note in remote_notes
+        if note.at and note.at >= oldest and (before is None or note.at < before)
+    ]
     entries.sort(key=lambda entry: entry.occurred_at, reverse=True)
     return entries, next_before
 

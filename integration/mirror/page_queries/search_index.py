@@ -1,7 +1,8 @@
-"""Search index of calls: fragments of numbers, names and transcripts.
+"""Search index of calls: fragments of numbers, names, transcripts and notes.
 
 `_calls_search` is an FTS5 trigram index. It contains the numbers of a call (without plus, as received and in
-E.164) and a folded copy of its names and of the transcripts of its recordings and voicemail messages.
+E.164) and a folded copy of its names, of the transcripts of its recordings and voicemail messages, and of its
+notes on the platform.
 Triggers record changed calls in `_calls_search_due`, so every writer is covered; `index_changed_calls`
 updates the index. Triggers cannot write the index: with `trusted_schema=OFF` SQLite 3.40 rejects FTS5 and
 application-defined functions in triggers. An initial sync is also faster if the index is written after the
@@ -16,6 +17,7 @@ from dataclasses import dataclass
 
 from integration.core import number_variants
 from integration.sqlite.database import Database
+from integration.sqlite.schema import Schema
 from integration.sqlite.transaction import Transaction
 
 
@@ -73,6 +75,20 @@ def _build_transcript_triggers(
     )
 
 
+_NOTE_TRIGGERS = "".join(
+    f"CREATE TRIGGER IF NOT EXISTS _below_search_{event.lower()} AFTER {event} ON _below"
+    f" WHEN {row}.collection = 'cdrs' AND {row}.name = 'notes'{condition} BEGIN"
+    " INSERT INTO _calls_search_due SELECT DISTINCT leg.call_id FROM cdrs JOIN _legs AS leg"
+    f" ON leg.leg_id = cdrs.live_id WHERE cdrs.id = {row}.key"
+    " AND leg.call_id NOT IN (SELECT id FROM _calls_search_due); END;\n"
+    for event, row, condition in (
+        ("INSERT", "NEW", ""),
+        ("UPDATE", "NEW", " AND NEW.doc IS NOT OLD.doc"),
+        ("DELETE", "OLD", ""),
+    )
+)
+"""Triggers that record the calls of changed notes."""
+
 TABLES = f"""
 CREATE VIRTUAL TABLE IF NOT EXISTS _calls_search USING fts5(text, tokenize = 'trigram');
 -- serves index_changed_calls(): calls whose text changed since the last run
@@ -86,6 +102,7 @@ END;
 CREATE TRIGGER IF NOT EXISTS _calls_search_delete AFTER DELETE ON _calls BEGIN {_build_due_insert("OLD")} END;
 {_build_transcript_triggers("monitors", ("live_id",), ("transcript", "summary"))}
 {_build_transcript_triggers("voicemessages", ("live_id", "parent_live_id"), ("transcript",))}
+{_NOTE_TRIGGERS}
 """
 
 _TRANSCRIPTS = """CASE WHEN c.recordings > 0 OR c.voicemails > 0 THEN (
@@ -102,6 +119,11 @@ The plus removes the affinity of `leg_id`. With the affinity SQLite would conver
 for the comparison and read all of them for each call.
 """
 
+_NOTES = """(SELECT group_concat(t.atom, char(10)) FROM _legs AS l JOIN cdrs AS r ON r.live_id = +l.leg_id
+  JOIN _below AS b ON b.collection = 'cdrs' AND b.key = r.id AND b.name = 'notes'
+  JOIN json_tree(b.doc) AS t ON t.type = 'text' WHERE l.call_id = c.id)"""
+"""SQL for the texts of the notes of a call on the platform, or NULL."""
+
 PADDING = "\x1f"
 """Character that pads words to the length of a trigram. Removed from searches."""
 
@@ -109,10 +131,21 @@ BATCH_SIZE = 10_000
 """Calls indexed by one transaction. Limits the delay of webhooks during an initial sync."""
 
 
+def index_stored_notes(schema: Schema) -> None:
+    """Migration: record the calls whose notes were stored before the index contained notes."""
+    names = schema.table_names()
+    if "_calls_search_due" in names and "_below" in names:
+        schema.execute(
+            "INSERT OR IGNORE INTO _calls_search_due SELECT leg.call_id FROM _below AS b"
+            " JOIN cdrs ON cdrs.id = b.key JOIN _legs AS leg ON leg.leg_id = cdrs.live_id"
+            " WHERE b.collection = 'cdrs' AND b.name = 'notes' AND b.doc IS NOT NULL"
+        )
+
+
 def index_changed_calls(tx: Transaction, limit: int = BATCH_SIZE) -> int:
     """Index up to `limit` changed calls; return how many (0: none due)."""
     rows = tx.execute(
-        f"SELECT d.id AS due, c.*, {_TRANSCRIPTS} AS transcripts"
+        f"SELECT d.id AS due, c.*, {_TRANSCRIPTS} AS transcripts, {_NOTES} AS notes"
         " FROM _calls_search_due d LEFT JOIN _calls c ON c.id = d.id LIMIT ?",
         (limit,),
     ).fetchall()
@@ -152,7 +185,7 @@ def _build_text(row: sqlite3.Row) -> str:
     lines = [" ".join(f"{PADDING}{PADDING}{word}" for word in value.split()) for value in values]
     # Transcripts have no padding, because it would be most of their index. Searches of one or two letters do
     # not find transcripts.
-    return "\n".join([*lines, fold(row["transcripts"])] if row["transcripts"] else lines)
+    return "\n".join([*lines, *(fold(row[name]) for name in ("transcripts", "notes") if row[name])])
 
 
 @dataclass(frozen=True, slots=True)
