@@ -13,7 +13,7 @@ from integration.core import clock
 from integration.core.api_responses import ApiError, build_response
 from integration.core.errors import PlatformBroken, StorageError
 from integration.core.ids import MAX_ID
-from integration.core.json_records import JsonRecord, read_page, read_record
+from integration.core.json_records import JsonRecord, read_record
 from integration.facade import pass_through, read_through_cache, reads
 from integration.facade.request import FacadeRequest
 from integration.facade.subcollections import RelatedRecords, StoredBelow
@@ -125,7 +125,7 @@ def _read_stored(request: FacadeRequest, subcollection: StoredBelow) -> Response
         state = get_state(connection, subcollection.parent)
     if not is_parent_known:
         return read_through_cache.read(request)
-    records = None if stored is None else _parse_records(stored)
+    records = None if stored is None or stored.doc is None else subresources.split_doc(stored.doc)
     if stored is not None and records is not None and count in (None, len(records)):
         return _build_stored_page(request, parsed_query, stored, records)
     try:
@@ -158,12 +158,6 @@ def _find_count(
     record = single_record.fetch_by_key(connection, parent, [key]).get(str(key), {})
     count = record.get(subcollection.count_field)
     return count if isinstance(count, int) else None
-
-
-def _parse_records(stored: StoredSubresource) -> list[JsonRecord] | None:
-    if stored.doc is None:
-        return None
-    return read_page(b'{"data":%b}' % stored.doc.encode()).records
 
 
 def _build_stored_page(

@@ -290,3 +290,26 @@ def test_cached_responses_that_may_contain_deleted_records_are_kept_for_one_day(
         app.job.run()
         assert app.query("SELECT target FROM _answers ORDER BY target") == left
         app.close()
+
+
+def test_old_chat_messages_of_users_are_deleted_and_stay_deleted(make_retention):
+    messages = [
+        {"id": 1, "message": "old", "created_at": at(OLD)},
+        {"id": 2, "message": "new", "created_at": at(NEW)},
+        {"id": 3, "message": "without a date"},
+    ]
+    kept = {"data": messages[1:], "total": 2}
+    app = make_retention()
+    app.put("users", {"id": 7})
+    app.platform.respond("/users/7/chatmsgs", {"data": messages, "total": 3})
+    assert app.get("/users/7/chatmsgs").json["total"] == 3
+    app.platform.fail()
+    app.restart(retention__chats_days=str(LIMIT))
+    assert app.get("/users/7/chatmsgs").json["total"] == 3
+    app.job.run()
+    assert app.get("/users/7/chatmsgs").json == kept
+    app.platform.respond("/users/7/chatmsgs", {"data": messages, "total": 3})
+    fresh = {**app.headers, "Cache-Control": "no-cache"}
+    assert app.get("/users/7/chatmsgs", fresh).json["total"] == 3
+    app.platform.fail()
+    assert app.get("/users/7/chatmsgs").json == kept

@@ -12,12 +12,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from integration.catalogue.field_meanings import is_secret
-from integration.core import clock
 from integration.core.ids import as_id, id_list
 from integration.core.json_records import read_record
+from integration.mirror.records.subresources import find_time, split_doc
 
 _TEXT_FIELDS = ("text", "note", "message", "body", "content", "comment")
-_TIME_FIELDS = ("created_at", "timestamp", "sent_at", "updated_at", "date", "at")
 _AUTHOR_FIELDS = ("from", "author", "user_name", "created_by", "name")
 
 MAX_MESSAGES = 100
@@ -67,12 +66,7 @@ def list_announcements(connection: sqlite3.Connection, user_id: int) -> list[lis
     ).fetchone()
     if row is None or row["doc"] is None:
         return []
-    records = read_record(f'{{"all":{row["doc"]}}}').values["all"]
-    return [
-        _list_plain_values(record)
-        for record in (records if isinstance(records, list) else [records])
-        if isinstance(record, dict)
-    ]
+    return [_list_plain_values(record.values) for record in split_doc(row["doc"])]
 
 
 def _describe_all(
@@ -89,7 +83,7 @@ def _describe_all(
         )
     }
     described = [
-        PlatformText(_find_text(values), _find_time(values), _find_author(values, names), leg_id or 0)
+        PlatformText(_find_text(values), find_time(values), _find_author(values, names), leg_id or 0)
         for values, leg_id in records
     ]
     return sorted(described, key=lambda entry: entry.at)
@@ -101,11 +95,6 @@ def _find_text(values: Mapping[str, Any]) -> str:
         if isinstance(values.get(name), str) and values[name]:
             return str(values[name])
     return "; ".join(f"{name}: {value}" for name, value in _list_plain_values(values))
-
-
-def _find_time(values: Mapping[str, Any]) -> str:
-    texts = (values.get(name) for name in _TIME_FIELDS)
-    return next((text for text in texts if isinstance(text, str) and clock.parse_utc(text)), "")
 
 
 def _find_author(values: Mapping[str, Any], names: Mapping[int, str]) -> str:

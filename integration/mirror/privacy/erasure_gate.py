@@ -198,7 +198,9 @@ class ErasureGate:
             previous_gate = mirror_db.gates.get(resource.table)
             if not isinstance(previous_gate, _TableGate):
                 mirror_db.gates[resource.table] = _TableGate(self, resource, previous_gate)
-        mirror_db.gates["_below"] = self._filter_subresource
+        previous_gate = mirror_db.gates.get("_below")
+        if not isinstance(previous_gate, _SubresourceGate):
+            mirror_db.gates["_below"] = _SubresourceGate(self, previous_gate)
         mirror_db.gates["_answers"] = self._filter_response
 
     def filter_record(self, resource: Resource, record: JsonRecord) -> JsonRecord | None:
@@ -244,17 +246,30 @@ class ErasureGate:
     def _is_erased_leg(self, leg: object) -> bool:
         return as_id(leg) in self.record_keys.get(LEGS_KEY, ())
 
-    def _filter_subresource(self, entry: tuple[str, Any, str | None]) -> str | None:
-        collection, key, doc = entry
-        table = collection.replace("/", "_")
-        return (
-            None
-            if doc is None or key in self.record_keys.get(table, ())
-            else remove_number(doc, self._finder)
-        )
+    def filter_subresource(self, collection: str, key: int, doc: str) -> str | None:
+        """Return a subresource as it may be stored; None to drop it."""
+        is_erased = key in self.record_keys.get(collection.replace("/", "_"), ())
+        return None if is_erased else remove_number(doc, self._finder)
 
     def _filter_response(self, body: bytes) -> bytes | None:
         return None if self._contains_number(body.decode("utf-8", "replace")) else body
+
+
+class _SubresourceGate:
+    """Gate of subresources: the previous gate (retention), then the erasure gate."""
+
+    def __init__(
+        self,
+        erasure_gate: ErasureGate,
+        previous_gate: Callable[[tuple[str, int, str | None]], str | None] | None,
+    ) -> None:
+        self._erasure_gate, self._previous_gate = erasure_gate, previous_gate
+
+    def __call__(self, entry: tuple[str, int, str | None]) -> str | None:
+        collection, key, doc = entry
+        if self._previous_gate is not None:
+            doc = self._previous_gate(entry)
+        return None if doc is None else self._erasure_gate.filter_subresource(collection, key, doc)
 
 
 class _TableGate:

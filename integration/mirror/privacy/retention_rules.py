@@ -22,8 +22,10 @@ from integration.core.ids import id_list
 from integration.core.json_records import JsonRecord, read_record
 from integration.mirror.calls.facts import LEG_FIELDS
 from integration.mirror.calls.store import CallStore
+from integration.mirror.privacy import message_retention
 from integration.mirror.privacy.erasure_gate import ErasureGate
 from integration.mirror.privacy.held_records import HeldRecords
+from integration.mirror.privacy.message_retention import OLDEST_VALID_DATE, is_before
 from integration.mirror.sync_state import media_files
 from integration.mirror.sync_state.media_files import MediaKind
 from integration.settings.model import Retention
@@ -66,9 +68,6 @@ EXPIRED_REASON = "kept no longer by retention"
 
 ERASED_REASON = "erased"
 """`last_error` in `media` of a file that an erasure deleted."""
-
-OLDEST_VALID_DATE = "1990"
-"""Year of the oldest valid date; earlier dates are errors of the platform."""
 
 BATCH_SIZE = 500
 """Number of rows deleted in one transaction."""
@@ -115,6 +114,10 @@ def install_gates(
     for table, resource in _RESOURCES_BY_TABLE.items():
         if limits.for_table(table) or (table in TEXT_FIELDS and limits.for_kind("transcripts")):
             mirror_db.gates[table] = _RecordGate(resource, limits, held_records)
+    if limits.for_table("chats"):
+        mirror_db.gates["_below"] = message_retention.MessageGate(
+            partial(limits.for_table, "chats"), held_records
+        )
 
 
 class _FileGate:
@@ -162,15 +165,11 @@ class _RecordGate:
         date = record.values.get(self._date)
         if self._held_records.is_record_held(record):
             return record
-        if _is_before(date, self._limits.for_table(self._table)):
+        if is_before(date, self._limits.for_table(self._table)):
             return None
-        if self._table in TEXT_FIELDS and _is_before(date, self._limits.for_kind("transcripts")):
+        if self._table in TEXT_FIELDS and is_before(date, self._limits.for_kind("transcripts")):
             return _clear_fields(record, TEXT_FIELDS[self._table])
         return record
-
-
-def _is_before(date: object, limit: str | None) -> bool:
-    return limit is not None and isinstance(date, str) and OLDEST_VALID_DATE <= date < limit
 
 
 def _clear_fields(record: JsonRecord, field_names: Sequence[str]) -> JsonRecord:
@@ -281,8 +280,7 @@ def remove_rows(tx: Transaction, keys: Sequence[int], table: str, call_store: Ca
 def remove_related_rows(tx: Transaction, table: str, limit: str, held_records: HeldRecords) -> None:
     """Delete expired data related to a table.
 
-    These are rejected records, counts by day and SMS events. Rejected records and events under legal hold are
-    kept.
+    These are rejected records, counts by day, SMS events and chat messages, unless under legal hold.
     """
     flagged_rows = tx.execute(
         "SELECT id, doc FROM _flagged WHERE table_name = ? AND at < ?", (table, limit)
@@ -299,6 +297,8 @@ def remove_related_rows(tx: Transaction, table: str, limit: str, held_records: H
         ).fetchall()
         expired_ids = [row["number"] for row in event_rows if not held_records.is_text_held(row["doc"])]
         tx.execute(f"DELETE FROM _sms_events WHERE rowid {_IN_JSON_LIST}", (id_list(expired_ids),))
+    if table == "chats":
+        message_retention.delete_messages(tx, limit, held_records)
 
 
 def _delete_rows(

@@ -7,13 +7,16 @@ fields, so they are stored as JSON text by the key of their record.
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from integration.catalogue import get_resource
 from integration.catalogue.shapes import Field, Relation, Resource
+from integration.core import clock
 from integration.core.errors import PlatformBroken
 from integration.core.ids import parse_id
-from integration.core.json_records import find_item, read_item, read_page
+from integration.core.json_records import JsonRecord, find_item, read_item, read_page
 from integration.sqlite.transaction import Transaction
 
 TABLES = """
@@ -41,6 +44,9 @@ SELECT b.key * 65536 + e.key AS rowid, b.key * 65536 + e.key AS _n, b.key AS use
 FROM users AS r JOIN _below AS b ON b.collection = 'users' AND b.key = r.id AND b.name = 'chatmsgs'
     JOIN json_each(CASE WHEN b.doc LIKE '{%' THEN '[' || b.doc || ']' ELSE b.doc END) AS e;
 """
+
+_TIME_FIELDS = ("created_at", "timestamp", "sent_at", "updated_at", "date", "at")
+"""Names that the undocumented time of a note or message can have, likely ones first."""
 
 CHAT_MESSAGES = "chatmsgs"
 """Name of the chat messages of a user, and path of the messages of all users."""
@@ -176,6 +182,17 @@ def extract_doc(body: bytes) -> str | None:
     if page.total is not None and page.total != len(page.records):
         return None
     return "[" + ",".join(record.text for record in page.records) + "]"
+
+
+def split_doc(doc: str) -> list[JsonRecord]:
+    """Return the records of a stored subresource. One object counts as one record."""
+    return read_page(b'{"data":%b}' % doc.encode("utf-8", "surrogatepass")).records
+
+
+def find_time(values: Mapping[str, Any]) -> str:
+    """Return the time of a note or message as UTC text, '' if no field has one."""
+    texts = (values.get(name) for name in _TIME_FIELDS)
+    return next((text for text in texts if isinstance(text, str) and clock.parse_utc(text)), "")
 
 
 def delete_changed(tx: Transaction, path: str) -> None:

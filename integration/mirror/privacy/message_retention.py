@@ -1,0 +1,61 @@
+"""Retention of chat messages, which are stored in one JSON array per user, and comparison of dates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from integration.mirror.privacy.held_records import HeldRecords
+from integration.mirror.records import subresources
+from integration.sqlite.transaction import Transaction
+
+OLDEST_VALID_DATE = "1990"
+"""Year of the oldest valid date; earlier dates are errors of the platform."""
+
+
+def is_before(date: object, limit: str | None) -> bool:
+    """Return whether a valid date is before `limit`. Both are UTC text; no date is before None."""
+    return limit is not None and isinstance(date, str) and OLDEST_VALID_DATE <= date < limit
+
+
+class MessageGate:
+    """Gate of subresources: removes expired chat messages before they are stored.
+
+    `find_limit` returns the UTC time from which records of a table are kept, None for all.
+    """
+
+    def __init__(self, find_limit: Callable[[str], str | None], held_records: HeldRecords) -> None:
+        self._find_limit, self._held_records = find_limit, held_records
+
+    def __call__(self, entry: tuple[str, int, str | None]) -> str | None:
+        collection, _, doc = entry
+        if collection != "users" or doc is None:
+            return doc
+        return _remove_expired(doc, self._find_limit("chats"), self._held_records)
+
+
+def delete_messages(tx: Transaction, limit: str, held_records: HeldRecords) -> None:
+    """Delete the chat messages of all users dated before `limit`, except those under legal hold."""
+    rows = tx.execute(
+        "SELECT key, doc FROM _below WHERE collection = 'users' AND name = ? AND doc IS NOT NULL",
+        (subresources.CHAT_MESSAGES,),
+    ).fetchall()
+    for key, doc in rows:
+        kept_doc = _remove_expired(doc, limit, held_records)
+        if kept_doc != doc:
+            tx.execute(
+                "UPDATE _below SET doc = ? WHERE collection = 'users' AND key = ? AND name = ?",
+                (kept_doc, key, subresources.CHAT_MESSAGES),
+            )
+
+
+def _remove_expired(doc: str, limit: str | None, held_records: HeldRecords) -> str:
+    """Return a JSON array without the expired messages; one object is returned unchanged."""
+    if not doc.startswith("["):
+        return doc
+    texts = [
+        record.text
+        for record in subresources.split_doc(doc)
+        if not is_before(subresources.find_time(record.values), limit)
+        or held_records.is_text_held(record.text)
+    ]
+    return f"[{','.join(texts)}]"
