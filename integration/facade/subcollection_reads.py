@@ -49,22 +49,33 @@ def _read_related(request: FacadeRequest, subcollection: RelatedRecords) -> Resp
             user_scope.check_mirrored(connection, resource)
         is_parent_known = _check_parent(request, subcollection, connection)
         state = get_state(connection, resource.collection)
-        if is_limited or (is_parent_known and _can_serve(state)):
+        if is_limited or (is_parent_known and state.can_serve_reads):
             return _build_related_page(request, subcollection, parsed_query, connection, state)
     try:
-        return read_through_cache.read(request)
+        return _read_through(request, subcollection)
     except ApiError:
         with request.context.mirror_db.read(seconds=reads.QUERY_TIMEOUT_SECONDS) as connection:
             state = get_state(connection, resource.collection)
-            has_data = _can_serve(state) or not single_record.is_empty(connection, resource)
+            has_data = state.can_serve_reads or not single_record.is_empty(connection, resource)
             if not has_data or not _check_parent(request, subcollection, connection):
                 raise
             return _build_related_page(request, subcollection, parsed_query, connection, state)
 
 
-def _can_serve(state: State) -> bool:
-    """Return whether the mirror has all records, or all live objects of the last poll."""
-    return state.is_complete or (state.is_live and state.last_success_at is not None)
+def _read_through(request: FacadeRequest, subcollection: RelatedRecords | StoredBelow) -> Response:
+    """Forward the request. A 404 of the platform is cached like that of a record.
+
+    Raises ApiError 404, and 502 or 504 without a response, present or cached.
+    """
+    client = None if request.caller.credentials is None else request.caller.name
+    cache_key = (request.path, client)
+    with request.not_found_cache.one_at_a_time(cache_key):
+        if request.not_found_cache.is_missing(cache_key):
+            raise _parent_not_found(request, subcollection)
+        response = read_through_cache.read(request)
+        if response.status_code == 404:
+            request.not_found_cache.add(cache_key)
+    return response
 
 
 def _build_related_page(
@@ -88,8 +99,8 @@ def _check_parent(
 ) -> bool:
     """Return whether the mirror has the record in the path.
 
-    Raises ApiError 404 if the record is unknown in a complete collection. An ended call is known by its
-    CDRs and recordings.
+    Raises ApiError 404 if the record is unknown in a complete collection, unless its key is above all stored
+    keys. An ended call is known by its CDRs and recordings.
     """
     parent = get_resource(subcollection.parent)
     key = int(request.path_parameters["id"])
@@ -101,7 +112,9 @@ def _check_parent(
             single_record.find_record(connection, get_resource(name), key, key_field="live_id") is not None
             for name in ("cdrs", "monitors")
         )
-    if get_state(connection, parent.collection).is_complete:
+    is_complete = get_state(connection, parent.collection).is_complete
+    can_be_new = stored_record is None and single_record.is_above_highest(connection, parent, key)
+    if is_complete and not can_be_new:
         raise _parent_not_found(request, subcollection)
     return False
 
@@ -124,7 +137,7 @@ def _read_stored(request: FacadeRequest, subcollection: StoredBelow) -> Response
         count = _find_count(request, subcollection, connection)
         state = get_state(connection, subcollection.parent)
     if not is_parent_known:
-        return read_through_cache.read(request)
+        return _read_through(request, subcollection)
     records = None if stored is None or stored.doc is None else subresources.split_doc(stored.doc)
     if stored is not None and records is not None and count in (None, len(records)):
         return _build_stored_page(request, parsed_query, stored, records)

@@ -130,6 +130,7 @@ def test_live_calls_of_a_user(app: TestApp) -> None:
     app.platform.fail()
     response = app.get(f"/users/{USER}/calls")
     assert response.json == {"data": [mine, placed], "total": 2}
+    assert response.headers["X-Mirror-Complete"] == "true"
     assert int(response.headers["X-Mirror-Age"]) < 60
 
 
@@ -146,6 +147,20 @@ def test_live_calls_of_a_user(app: TestApp) -> None:
 def test_an_unknown_parent_of_a_complete_collection_is_404(account: TestApp, path: str) -> None:
     assert account.get(path).status_code == 404
     assert account.platform.requests == []
+
+
+def test_a_parent_above_all_stored_keys_is_requested_once(account: TestApp) -> None:
+    path = "/contacts/9/cdrs"
+    assert account.get(path).status_code == 502
+    account.platform.respond(path, {"data": CDRS[:1], "total": 1})
+    assert account.get(path).json["total"] == 1
+    unknown = "/users/2000000/chatmsgs"
+    account.platform.respond(unknown, {"message": "Not found", "errors": []}, 404)
+    assert [account.get(unknown).status_code for _ in range(3)] == [404, 404, 404]
+    assert account.platform.count(unknown) == 1
+    account.clock.advance(6)
+    account.get(unknown)
+    assert account.platform.count(unknown) == 2
 
 
 def test_an_unknown_call_is_requested_from_the_platform(account: TestApp) -> None:

@@ -115,9 +115,7 @@ def install_gates(
         if limits.for_table(table) or (table in TEXT_FIELDS and limits.for_kind("transcripts")):
             mirror_db.gates[table] = _RecordGate(resource, limits, held_records)
     if limits.for_table("chats"):
-        mirror_db.gates["_below"] = message_retention.MessageGate(
-            partial(limits.for_table, "chats"), held_records
-        )
+        mirror_db.gates["_below"] = message_retention.MessageGate(limits.for_table, held_records)
 
 
 class _FileGate:
