@@ -89,11 +89,13 @@ def test_key_with_user_scope_sees_only_records_of_that_user(app: TestApp) -> Non
     assert ids("/users") == [7]
     assert app.get("/cdrs/1", mine).status_code == 200
     assert app.get("/cdrs/2", mine).status_code == 403
+    assert ids("/users/7/cdrs") == [1]
     for path in (
         "/ddis",
         "/me",
         "/users/8",
-        "/users/7/cdrs",
+        "/users/8/cdrs",
+        "/users/7/calls",
         "/cdrs/1.trace",
         "/faxes/1",
         "/users/8/cdrs.csv",
