@@ -86,6 +86,8 @@ def test_chat_messages_are_on_the_pages_of_their_chat_and_user(office: TestApp) 
     assert "Good morning" not in chat
     assert "Is &lt;i&gt;this&lt;/i&gt; in stock?" in user
     assert "Good morning" in user
+    assert "Zoe" in browser.get("/account/chats?q=stock").text
+    assert "Zoe" not in browser.get("/account/chats?q=morning").text
     assert "in stock" not in office.log_in(DAVE).get("/account/users/7").text
 
 

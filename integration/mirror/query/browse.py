@@ -156,6 +156,15 @@ def _build_search_where(
     search_condition = text_search.build_search_condition(
         builder, search_groups, query.hidden_fields, include_items=include_items
     )
+    if query.resource.collection == "chats":
+        # The messages of chats are stored by user (mirror/records/subresources).
+        message_condition = text_search.build_search_condition(
+            builder, search_groups, query.hidden_fields, include_items=False
+        )
+        search_condition = (
+            f"({search_condition} OR id IN (SELECT CAST(json_extract(_doc, '$.chat_id') AS INTEGER)"
+            f" FROM users_chatmsgs WHERE {message_condition}))"
+        )
     return f"{query.build_where(builder)} AND {search_condition}"
 
 
