@@ -323,7 +323,7 @@ def list_available_columns(
 
 
 def _list_found_columns(connection: sqlite3.Connection, resource: Resource) -> tuple[str, ...]:
-    """Return the documented fields, then those found in records, for exports without default columns."""
+    """Return the documented fields, then those found in records."""
     documented = tuple(field.name for field in resource.fields)
     found = browse.sample_fields(connection, resource).undocumented
     return (*documented, *found)[:MAX_COLUMNS] or BOOKKEEPING_COLUMNS[:2]

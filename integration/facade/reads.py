@@ -168,7 +168,10 @@ def read_me(request: FacadeRequest, resource: Resource) -> Response:
 
 
 def parse_query(request: FacadeRequest, resource: Resource) -> Query:
-    """Parse the query parameters of a request for records of `resource`. Raises QueryError."""
+    """Parse the query parameters of a request for records of `resource`.
+
+    Raises QueryError.
+    """
     return query.parse(
         resource,
         request.args,

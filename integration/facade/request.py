@@ -176,7 +176,7 @@ def _check_user_scope(request: FacadeRequest, collections: tuple[str, ...]) -> N
 
 
 def _is_own_subcollection(request: FacadeRequest) -> bool:
-    """Return whether the path shows records of the key's own user that can be limited to this user."""
+    """Return whether the path shows records of the key's own user."""
     subcollection, visibility = request.subcollection, request.caller.visibility
     return (
         isinstance(subcollection, RelatedRecords)

@@ -63,9 +63,10 @@ def _read_related(request: FacadeRequest, subcollection: RelatedRecords) -> Resp
 
 
 def _read_through(request: FacadeRequest, subcollection: RelatedRecords | StoredBelow) -> Response:
-    """Forward the request. A 404 of the platform is cached like that of a record.
+    """Forward the request.
 
-    Raises ApiError 404, and 502 or 504 without a response, present or cached.
+    A 404 of the platform is cached like that of a record. Raises ApiError 404, and 502 or 504 without a
+    response, present or cached.
     """
     client = None if request.caller.credentials is None else request.caller.name
     cache_key = (request.path, client)
@@ -181,7 +182,7 @@ def _build_stored_page(
     *,
     is_complete: bool = True,
 ) -> Response:
-    """Build the response of the form that the platform sent: a page, or one record."""
+    """Build the response in the platform's form: page or record."""
     age_state = State(
         parsed_query.resource.collection,
         complete_at=stored.read_at if is_complete else None,
@@ -200,7 +201,7 @@ def _build_stored_page(
 
 
 def _read_stored_through(request: FacadeRequest, subcollection: StoredBelow) -> Response:
-    """Forward the request; store the records if the response has all of them."""
+    """Forward the request; store the records of a complete response."""
     requested_at = clock.utc_text()
     platform_response = pass_through.fetch_or_raise(request)
     if platform_response.status == 200 and not request.args:

@@ -1,4 +1,4 @@
-"""Relations of the paths below a record: which records of which collection they return.
+"""Paths below a record, and the records that they return.
 
 docs/facade.md lists them for users. The specification shows no relation; the examples at most of these paths
 show another resource (specification, Examples), so the names of the paths decide.
@@ -78,7 +78,7 @@ def _is_call_of_user(_: sqlite3.Connection, __: PhoneNumbers, parameters: Mappin
 def _is_between_numbers(
     _: sqlite3.Connection, phone_numbers: PhoneNumbers, parameters: Mapping[str, str]
 ) -> Conditions:
-    """Return the condition for SMS between two numbers, in both directions and in any spelling.
+    """Return the condition for SMS between two numbers.
 
     An SMS without a user belongs to the threads of all users.
     """
@@ -99,7 +99,7 @@ def _is_between_numbers(
 def _has_number_of_contact(
     connection: sqlite3.Connection, phone_numbers: PhoneNumbers, parameters: Mapping[str, str]
 ) -> Conditions:
-    """Return the condition for CDRs from or to a number of the contact, in any spelling."""
+    """Return the condition for CDRs of the contact's numbers."""
     key = int(parameters["id"])
     contact = single_record.fetch_by_key(connection, get_resource("contacts"), [key]).get(str(key), {})
     numbers = [contact[name] for name in contacts.NUMBER_FIELDS if contact.get(name)]

@@ -104,7 +104,7 @@ def show_record(visibility: Visibility, section: Section, key_text: str | None) 
 def _list_chat_messages(
     connection: sqlite3.Connection, visibility: Visibility, resource: Resource, key: int | str
 ) -> list[PlatformText]:
-    """Return the messages of a chat or of a user, if the viewer sees chats."""
+    """Return the chat messages that the viewer may see."""
     if not isinstance(key, int) or not visibility.can_open(get_resource("chats")):
         return []
     if resource.collection == "chats":

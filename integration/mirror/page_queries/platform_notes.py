@@ -25,7 +25,10 @@ MAX_MESSAGES = 100
 
 @dataclass(frozen=True, slots=True)
 class PlatformText:
-    """A note or chat message. `at`: UTC text, '' if unknown. `author`: '' if unknown. `leg_id`: of a note."""
+    """A note or chat message.
+
+    `at`: UTC text, '' if unknown. `author`: '' if unknown. `leg_id`: of a note.
+    """
 
     text: str
     at: str
@@ -50,7 +53,10 @@ def list_messages_of_user(connection: sqlite3.Connection, user_id: int) -> list[
 
 
 def list_messages_of_chat(connection: sqlite3.Connection, chat_id: int) -> list[PlatformText]:
-    """Return the newest messages with this `chat_id`, by time. Several users can have the same message."""
+    """Return the newest messages with this `chat_id`, by time.
+
+    Several users can have the same message.
+    """
     rows = connection.execute(
         "SELECT DISTINCT _doc FROM users_chatmsgs"
         " WHERE instr(_doc, '\"chat_id\"') AND json_extract(_doc, '$.chat_id') IN (?, ?) ORDER BY rowid",
@@ -60,7 +66,7 @@ def list_messages_of_chat(connection: sqlite3.Connection, chat_id: int) -> list[
 
 
 def list_announcements(connection: sqlite3.Connection, user_id: int) -> list[list[tuple[str, str]]]:
-    """Return the announcements of a user, each as (field, value) pairs without secrets and nested values."""
+    """Return the announcements of a user as (field, value) pairs."""
     row = connection.execute(
         "SELECT doc FROM _below WHERE collection = 'users' AND key = ? AND name = 'audio'", (user_id,)
     ).fetchone()
@@ -90,7 +96,7 @@ def _describe_all(
 
 
 def _find_text(values: Mapping[str, Any]) -> str:
-    """Return the text, or all plain values if no field has the name of one."""
+    """Return the text, otherwise all plain values."""
     for name in _TEXT_FIELDS:
         if isinstance(values.get(name), str) and values[name]:
             return str(values[name])

@@ -132,7 +132,7 @@ BATCH_SIZE = 10_000
 
 
 def index_stored_notes(schema: Schema) -> None:
-    """Migration: record the calls whose notes were stored before the index contained notes."""
+    """Migration: record the calls whose notes are not indexed."""
     names = schema.table_names()
     if "_calls_search_due" in names and "_below" in names:
         schema.execute(

@@ -1,4 +1,4 @@
-"""Retention of chat messages, which are stored in one JSON array per user, and comparison of dates."""
+"""Retention of chat messages, stored in one JSON array per user."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ OLDEST_VALID_DATE = "1990"
 
 
 def is_before(date: object, limit: str | None) -> bool:
-    """Return whether a valid date is before `limit`. Both are UTC text; no date is before None."""
+    """Return whether a valid date is before `limit`.
+
+    Both are UTC text; no date is before None.
+    """
     return limit is not None and isinstance(date, str) and OLDEST_VALID_DATE <= date < limit
 
 
@@ -34,7 +37,7 @@ class MessageGate:
 
 
 def delete_messages(tx: Transaction, limit: str, held_records: HeldRecords) -> None:
-    """Delete the chat messages of all users dated before `limit`, except those under legal hold."""
+    """Delete chat messages dated before `limit`, except under legal hold."""
     rows = tx.execute(
         "SELECT key, doc FROM _below WHERE collection = 'users' AND name = ? AND doc IS NOT NULL",
         (subresources.CHAT_MESSAGES,),
@@ -49,7 +52,10 @@ def delete_messages(tx: Transaction, limit: str, held_records: HeldRecords) -> N
 
 
 def _remove_expired(doc: str, limit: str | None, held_records: HeldRecords) -> str:
-    """Return a JSON array without the expired messages; one object is returned unchanged."""
+    """Return a JSON array without the expired messages.
+
+    One object is returned unchanged.
+    """
     if not doc.startswith("["):
         return doc
     texts = [

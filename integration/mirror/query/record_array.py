@@ -1,4 +1,4 @@
-"""Queries on a JSON array of records that has no table of its own."""
+"""Queries on a JSON array of records without a table."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from integration.mirror.query.query import Query
 
 
 def fetch_page(query: Query, records: Sequence[JsonRecord], seconds: float) -> tuple[list[bytes], int]:
-    """Return the texts of a page of `records`, and the number of all matches.
+    """Return the texts of a page, and the number of matches.
 
     A table in memory receives the records, so that filter, sort and groups work as in a collection. Records
     with ids are in their order, others in the given order. Without records any property is accepted. Raises

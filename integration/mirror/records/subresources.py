@@ -160,7 +160,10 @@ class StoredSubresource:
 
 
 def find(connection: sqlite3.Connection, collection: str, key: int, name: str) -> StoredSubresource | None:
-    """Return a subresource, such as find(connection, 'cdrs', 7, 'notes'). None if it was never read."""
+    """Return a subresource, such as find(connection, 'cdrs', 7, 'notes').
+
+    None if it was never read.
+    """
     row = connection.execute(
         "SELECT doc, read_at FROM _below WHERE collection = ? AND key = ? AND name = ?",
         (collection, key, name),
@@ -169,7 +172,7 @@ def find(connection: sqlite3.Connection, collection: str, key: int, name: str) -
 
 
 def extract_doc(body: bytes) -> str | None:
-    """Return the records of a response as JSON: an array, or one object if the platform sent one.
+    """Return the records of a response as JSON array or object.
 
     None if the response is one page of several. Raises PlatformBroken if it is not JSON.
     """
@@ -185,18 +188,21 @@ def extract_doc(body: bytes) -> str | None:
 
 
 def split_doc(doc: str) -> list[JsonRecord]:
-    """Return the records of a stored subresource. One object counts as one record."""
+    """Return the records of a stored subresource.
+
+    One object counts as one record.
+    """
     return read_page(b'{"data":%b}' % doc.encode("utf-8", "surrogatepass")).records
 
 
 def find_time(values: Mapping[str, Any]) -> str:
-    """Return the time of a note or message as UTC text, '' if no field has one."""
+    """Return the time of a note or message as UTC text."""
     texts = (values.get(name) for name in _TIME_FIELDS)
     return next((text for text in texts if isinstance(text, str) and clock.parse_utc(text)), "")
 
 
 def delete_changed(tx: Transaction, path: str) -> None:
-    """Delete the subresources that a write to `path` changes, so that they are read again.
+    """Delete the subresources that a write to `path` changes.
 
     A write to '/users/7/audio' changes one; '/chatmsgs/5,6' changes the messages of unknown users.
     """
