@@ -59,7 +59,7 @@ _TEXT_KEYWORDS = frozenset({"help", "description", "short_help", "epilog"})
 MAX_FIRST_LINE_WORDS = {"integration": 12, "app.py": 12, "tests": 20}
 """Words of a first docstring line, by top folder."""
 
-_BANNED_NAME_PART = re.compile("|".join([*BANNED.values(), "whole", "again"]))
+_BANNED_NAME_PART = re.compile("|".join([*BANNED.values(), "whole"]))
 """Words that names of functions, classes, parameters, variables and attributes avoid."""
 
 NAME_EXCEPTIONS = frozenset(
