@@ -67,7 +67,8 @@ class State:
 
     Times are UTC text. `complete_at`: end of the last full sync; None if none has ended. `last_success_at`:
     time from which the age of the mirror counts. `last_error`: None after a success. `total`: last count
-    reported by the platform. `mark`: high-water mark; all records up to this id were read. `seen_until`:
+    reported by the platform. `mark`: high-water mark; all records up to this id were read. None with
+    `has_starting_point`: the full sync found no record, so every record is above the mark. `seen_until`:
     platform time up to which incremental syncs have read, or of a live collection the time of its newest
     event. `begun_at`, `walk_key`, `walk_rows`: start, last
     key and number of records of a running full sync. `items_at`: when every record was last read by its own
@@ -127,6 +128,16 @@ class State:
         if self.is_live:
             return max(filter(None, (self.last_success_at, self.seen_until)), default=None)
         return self.last_success_at
+
+    @property
+    def has_starting_point(self) -> bool:
+        """Return whether the records above the mark are a defined set.
+
+        Before the first full sync ends, an empty mark means that no record was read. After it, an empty mark
+        means that the collection was empty: the records above the mark are all records.
+        """
+        # `mark_incomplete` clears `complete_at`, and older mirrors have no `walked_from`.
+        return self.mark is not None or self.is_complete or self.walked_from is not None
 
 
 _SELECT = f"SELECT {', '.join(column.name for column in fields(State))} FROM _walks"

@@ -131,11 +131,9 @@ def _read_by_key(
         limit=page_limit(state.failures),
         tries=get_max_tries(state.failures),
     )
-    high_water_mark, platform_time = state.mark, None
-    if high_water_mark is not None:
-        high_water_mark, platform_time = _store_windows(
-            context, policy, tally, read_pages(after=high_water_mark)
-        )
+    high_water_mark, platform_time = None, None
+    if state.has_starting_point:
+        high_water_mark, platform_time = _store_windows(context, policy, tally, read_pages(after=state.mark))
     _, recent_time = _store_windows(context, policy, tally, read_pages([_make_date_condition(policy, since)]))
     return high_water_mark, platform_time or recent_time
 
@@ -145,29 +143,56 @@ def _read_by_time(
 ) -> ReadResult:
     """Read the records above the mark and closed windows of time.
 
-    Used if the platform does not sort. If more than one page is above the mark, the mark stays unchanged, and
-    the next full sync reads those records that are dated before `since`.
+    Used if the platform does not sort.
     """
-    limit, max_tries, platform_time = page_limit(state.failures), get_max_tries(state.failures), None
-    high_water_mark = state.mark
-    if high_water_mark is not None:
-        conditions: list[Condition] = [(str(policy.resource.key), "gt", high_water_mark)]
-        matching_window = windows.read_matching(
-            context.platform, policy.resource, conditions, limit=limit, tries=max_tries
-        )
-        if matching_window is not None:
-            platform_time = matching_window.platform_time
-            store_window(context, policy, matching_window, tally)
-            keys = [get_usable_key(policy.resource, record) for record in matching_window.records]
-            high_water_mark = max(
-                [high_water_mark, *(key for key in keys if isinstance(key, type(high_water_mark)))]
-            )
+    high_water_mark, platform_time = None, None
+    if state.has_starting_point:
+        try:
+            high_water_mark, platform_time = _read_above_mark(context, policy, tally, state)
+        except windows.TimeFilterUnsupported as error:
+            # The next full sync reads these records by page numbers and raises the mark.
+            log.info("%s; the records above the mark are left to the full sync", error)
     begin = since.replace(microsecond=0)
     pages = windows.read_closed(
-        context.platform, policy.resource, begin, _get_window_end(), limit=limit, tries=max_tries
+        context.platform,
+        policy.resource,
+        begin,
+        _get_window_end(),
+        limit=page_limit(state.failures),
+        tries=get_max_tries(state.failures),
     )
     _, recent_time = _store_windows(context, policy, tally, pages)
     return high_water_mark, platform_time or recent_time
+
+
+def _read_above_mark(
+    context: SyncContext, policy: Policy, tally: Tally, state: collection_state.State
+) -> ReadResult:
+    """Read all records above the mark, in any order: one page, or windows of all times.
+
+    The new mark is the highest key of the first window with records. Records created later have higher keys;
+    a key of a later window could be higher than that of a record created after its own window was read.
+    """
+    conditions: list[Condition] = [(str(policy.resource.key), "gt", state.mark)] if state.mark else []
+    limit, max_tries = page_limit(state.failures), get_max_tries(state.failures)
+    only_page = windows.read_matching(
+        context.platform, policy.resource, conditions, limit=limit, tries=max_tries
+    )
+    pages = (
+        [only_page]
+        if only_page is not None
+        else windows.read_all(
+            context.platform, policy.resource, conditions=conditions, limit=limit, tries=max_tries
+        )
+    )
+    high_water_mark, platform_time = None, None
+    for window in pages:
+        platform_time = platform_time or window.platform_time
+        store_window(context, policy, window, tally)
+        tally.raise_if_cancelled()
+        keys = (get_usable_key(policy.resource, record) for record in window.records)
+        high_water_mark = high_water_mark or max((key for key in keys if isinstance(key, int)), default=None)
+    return high_water_mark, platform_time
 
 
 def _read_newest(
@@ -192,8 +217,8 @@ def _read_newest(
         if newest_key is None and window.records:
             newest_key = get_usable_key(policy.resource, window.records[0])
         dates = [record.values.get(str(policy.resource.date)) for record in window.records]
-        has_reached_mark = state.mark is None or (
-            isinstance(window.last_key, int) and window.last_key <= int(state.mark)
+        has_reached_mark = not state.has_starting_point or (
+            state.mark is not None and isinstance(window.last_key, int) and window.last_key <= int(state.mark)
         )
         if has_reached_mark and not any(isinstance(date, str) and date >= since_text for date in dates):
             break

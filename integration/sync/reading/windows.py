@@ -82,10 +82,11 @@ def read_closed(
     lo: datetime,
     hi: datetime,
     *,
+    conditions: Sequence[Condition] = (),
     limit: int = MAX_PAGE_RECORDS,
     tries: int | None = None,
 ) -> Iterator[Window]:
-    """Yield all records dated in `[lo, hi)`, newest window first.
+    """Yield all records dated in `[lo, hi)` that match `conditions`, newest window first.
 
     `lo` and `hi` are UTC, without fractions of seconds. Raises PlatformBroken for an inconsistent window,
     other PlatformErrors.
@@ -93,11 +94,11 @@ def read_closed(
     pending = [(lo, hi)]
     while pending:
         lo, hi = pending.pop()
-        conditions = make_date_conditions(resource, lo, hi)
+        in_window = [*conditions, *make_date_conditions(resource, lo, hi)]
         # Long windows are counted before they are read: each halving would waste the transfer of a page.
         window = None
-        if hi - lo <= ONE_DAY or count_records(platform, resource, conditions, tries=tries) <= limit:
-            window = read_matching(platform, resource, conditions, limit=limit, tries=tries, since=lo)
+        if hi - lo <= ONE_DAY or count_records(platform, resource, in_window, tries=tries) <= limit:
+            window = read_matching(platform, resource, in_window, limit=limit, tries=tries, since=lo)
         if window is not None:
             yield window
             continue
@@ -114,10 +115,11 @@ def read_all(
     resource: Resource,
     before: datetime | None = None,
     *,
+    conditions: Sequence[Condition] = (),
     limit: int = MAX_PAGE_RECORDS,
     tries: int | None = None,
 ) -> Iterator[Window]:
-    """Yield an entire collection by windows of time, newest first.
+    """Yield all records that match `conditions` by windows of time, newest first.
 
     First the records dated after today, then those back to EARLIEST_DATE, then those dated earlier or not at
     all. With `before`, only records dated earlier than `before` and records without a date. The windows cover
@@ -126,21 +128,23 @@ def read_all(
     date_field = str(resource.date)
     hi = before or _tomorrow()
     if before is None:
-        yield _read_single_page(platform, resource, (date_field, "gte", clock.utc_text(hi)), limit, tries)
+        after_today = [*conditions, (date_field, "gte", clock.utc_text(hi))]
+        yield _read_single_page(platform, resource, after_today, limit, tries)
     if hi > EARLIEST_DATE:
-        yield from read_closed(platform, resource, EARLIEST_DATE, hi, limit=limit, tries=tries)
-    early_window = _read_single_page(
-        platform, resource, (date_field, "lt", clock.utc_text(EARLIEST_DATE)), limit, tries
-    )
+        yield from read_closed(
+            platform, resource, EARLIEST_DATE, hi, conditions=conditions, limit=limit, tries=tries
+        )
+    early = [*conditions, (date_field, "lt", clock.utc_text(EARLIEST_DATE))]
+    early_window = _read_single_page(platform, resource, early, limit, tries)
     yield early_window
     # Count in this order: a record created between the two counts must not count as undated.
-    total = count_records(platform, resource, [], tries=tries)
-    dated_count = count_records(
-        platform, resource, [(date_field, "gte", clock.utc_text(EARLIEST_DATE))], tries=tries
-    )
+    total = count_records(platform, resource, conditions, tries=tries)
+    dated = [*conditions, (date_field, "gte", clock.utc_text(EARLIEST_DATE))]
+    dated_count = count_records(platform, resource, dated, tries=tries)
     undated_count = total - dated_count - early_window.total
     if undated_count > 0:
-        undated_window = _read_single_page(platform, resource, (date_field, "eq", None), limit, tries)
+        undated = [*conditions, (date_field, "eq", None)]
+        undated_window = _read_single_page(platform, resource, undated, limit, tries)
         yield undated_window
         if undated_window.total < undated_count:
             missed_count = undated_count - undated_window.total
@@ -150,15 +154,15 @@ def read_all(
 
 
 def _read_single_page(
-    platform: Platform, resource: Resource, condition: Condition, limit: int, tries: int | None
+    platform: Platform, resource: Resource, conditions: Sequence[Condition], limit: int, tries: int | None
 ) -> Window:
-    """Read the records that match `condition`.
+    """Read the records that match `conditions`.
 
     Raises TimeFilterUnsupported for more than one page.
     """
-    window = read_matching(platform, resource, [condition], limit=limit, tries=tries)
+    window = read_matching(platform, resource, conditions, limit=limit, tries=tries)
     if window is None:
-        name, operator, value = condition
+        name, operator, value = conditions[-1]
         raise TimeFilterUnsupported(
             f"/{resource.collection}: more than one page of records with {name} {operator} {value}"
         )

@@ -1,0 +1,141 @@
+"""Incremental syncs of a collection that was empty at its first full sync."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from integration.mirror.sync_state import collection_state
+from integration.sync.plan import PLAN
+from integration.sync.reading import incremental_sync
+from integration.sync.reading.full_sync import run_full_sync
+from integration.sync.reading.incremental_sync import run_incremental_sync
+from tests.support.fake_exchange import FakeExchange
+
+CDRS = PLAN["cdrs"]
+NOW = "2026-09-02 12:00:00"
+BEFORE_THE_OVERLAP = "2026-09-02 08:45:55"
+"""More than `sync.overlap` (1 h) before NOW."""
+WITHIN_THE_OVERLAP = "2026-09-02 11:30:00"
+
+COMPARISONS = {
+    "eq": lambda value, limit: value == limit,
+    "gt": lambda value, limit: value is not None and value > limit,
+    "gte": lambda value, limit: value is not None and value >= limit,
+    "lt": lambda value, limit: value is not None and value < limit,
+}
+
+
+class CdrList:
+    """The platform's list of CDRs, by the specification's common conventions."""
+
+    def __init__(self, platform: FakeExchange) -> None:
+        self.records: list[dict[str, object]] = []
+        self.can_sort = True
+        self.can_filter_dates = True
+        platform.routes["/cdrs"] = self.respond
+
+    def add(self, number: int, calldate: str | None) -> None:
+        self.records.append(
+            {
+                "id": number, "live_id": 4278000000 + number, "root_live_id": 4278000000 + number,
+                "is_root": True, "type": "O", "calldate": calldate, "src": "1001", "dst": "447700900101",
+                "disposition": "CONNECTED", "duration": 18, "billsec": 11,
+            }
+        )  # fmt: skip
+
+    def respond(self, request, reply):
+        conditions = json.loads(request.query.get("filter", ["[]"])[0])
+        if not self.can_filter_dates and any(one["property"] == "calldate" for one in conditions):
+            reply.json({"message": "Filtration error", "errors": []}, 400)
+            return
+        found = [
+            record
+            for record in self.records
+            if all(COMPARISONS[one["operator"]](record[one["property"]], one["value"]) for one in conditions)
+        ]
+        if self.can_sort and "sort" in request.query:
+            descending = request.query["dir"] == ["DESC"]
+            found.sort(key=lambda record: record[request.query["sort"][0]], reverse=descending)
+        page, limit = int(request.query["page"][0]), int(request.query["limit"][0])
+        reply.json({"data": found[(page - 1) * limit : page * limit], "total": len(found)})
+
+
+@pytest.fixture
+def cdrs(app, movable_clock):
+    movable_clock.set(NOW)
+    return CdrList(app.platform)
+
+
+def list_ids(app):
+    with app.mirror_db.read() as connection:
+        return [row[0] for row in connection.execute("SELECT id FROM cdrs ORDER BY id")]
+
+
+def get_mark(app):
+    with app.mirror_db.read() as connection:
+        return collection_state.get_state(connection, "cdrs").mark
+
+
+def test_an_old_record_of_a_collection_that_was_empty_is_read_by_the_next_incremental_sync(app, cdrs):
+    run_full_sync(app.context, CDRS)
+    run_incremental_sync(app.context, CDRS)
+    cdrs.add(700000001, BEFORE_THE_OVERLAP)
+    run_incremental_sync(app.context, CDRS)
+    assert list_ids(app) == [700000001]
+    assert get_mark(app) == 700000001
+    cdrs.add(700000002, BEFORE_THE_OVERLAP)
+    run_incremental_sync(app.context, CDRS)
+    assert list_ids(app) == [700000001, 700000002]
+
+
+def test_a_collection_that_a_write_made_incomplete_keeps_its_starting_point(app, cdrs):
+    run_full_sync(app.context, CDRS)
+    run_incremental_sync(app.context, CDRS)
+    app.mirror_db.write(lambda tx: collection_state.mark_incomplete(tx, "cdrs"))
+    cdrs.add(700000001, BEFORE_THE_OVERLAP)
+    run_incremental_sync(app.context, CDRS)
+    assert list_ids(app) == [700000001]
+
+
+@pytest.mark.parametrize("missing_feature", ["can_sort", "can_filter_dates"])
+def test_an_old_record_is_read_from_a_platform_without_order_or_date_filter(
+    app, cdrs, monkeypatch, missing_feature
+):
+    setattr(cdrs, missing_feature, False)
+    monkeypatch.setattr(incremental_sync, "UNFILTERED_PAGE_SIZE", 2)
+    run_full_sync(app.context, CDRS)
+    run_incremental_sync(app.context, CDRS)
+    for number in (5, 3, 2, 4, 1):
+        cdrs.add(700000000 + number, BEFORE_THE_OVERLAP)
+    run_incremental_sync(app.context, CDRS)
+    assert list_ids(app) == [700000001, 700000002, 700000003, 700000004, 700000005]
+    assert get_mark(app) == 700000005
+
+
+def test_windows_of_time_raise_the_mark_if_no_page_holds_the_new_records(app, cdrs, monkeypatch):
+    cdrs.can_sort = False
+    monkeypatch.setattr(incremental_sync, "page_limit", lambda _failures: 2)
+    run_full_sync(app.context, CDRS)
+    run_incremental_sync(app.context, CDRS)
+    cdrs.add(700000005, None)
+    cdrs.add(700000002, "2026-08-01 10:00:00")
+    cdrs.add(700000004, WITHIN_THE_OVERLAP)
+    cdrs.add(700000003, "2026-07-01 10:00:00")
+    cdrs.add(700000001, BEFORE_THE_OVERLAP)
+    run_incremental_sync(app.context, CDRS)
+    assert list_ids(app) == [700000001, 700000002, 700000003, 700000004, 700000005]
+    # The first window with records, that of today, holds 1 and 4. A record above 4 is read again.
+    assert get_mark(app) == 700000004
+    cdrs.add(700000006, "2026-07-01 10:00:00")
+    run_incremental_sync(app.context, CDRS)
+    assert 700000006 in list_ids(app)
+    assert get_mark(app) == 700000006
+
+
+def test_before_the_first_full_sync_an_incremental_sync_reads_only_recent_records(app, cdrs):
+    cdrs.add(700000001, "2026-07-01 10:00:00")
+    cdrs.add(700000002, WITHIN_THE_OVERLAP)
+    run_incremental_sync(app.context, CDRS)
+    assert list_ids(app) == [700000002]
