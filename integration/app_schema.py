@@ -21,6 +21,7 @@ from integration.exports import delivery_states, prepared_exports, schedules
 from integration.privacy import erasures, holds
 from integration.sqlite import migrations
 from integration.sqlite.database import Database
+from integration.sqlite.database_files import CREATED_FILE, find_lost_databases
 from integration.sqlite.migrations import Step
 from integration.sqlite.schema import Schema, execute_script
 from integration.sync.writing import write_log
@@ -71,8 +72,18 @@ def open_app_db(path: Path, **options: Any) -> Database:
     """Open house.db, and create or migrate it.
 
     `options` are passed to `Database` (`on_broken`, `group_size` …). Raises NewerDatabase, and StorageError
-    if the file cannot be created or its mode cannot be set.
+    if the file cannot be created, its mode cannot be set, or the file was created before and is lost.
     """
+    lost_databases = find_lost_databases(path.parent, [path.name])
+    if lost_databases:
+        # A new file would have no erasures and no legal holds: erased data would be read again, and protected
+        # data deleted.
+        raise StorageError(
+            f"{path.name} {lost_databases[path.name]} in {path.parent.absolute()}, which is in use. It holds"
+            f" users, keys, notes, legal holds and erasures. Delete {path.name}-wal, and copy {path.name}"
+            " from the newest backup into this folder. To start without this data, delete"
+            f" {path.with_name(CREATED_FILE).absolute()}."
+        )
     _make_private(path)
     return Database(path, prepare=migrate, synchronous="FULL", **options)
 

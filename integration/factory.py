@@ -37,10 +37,9 @@ from integration.exports.jobs import ExportJobs
 from integration.exports.query import close_stalled_streams
 from integration.exports.schedule_runner import ScheduleRunner
 from integration.facade.blueprint import make_blueprint as make_facade
-from integration.inbox import replay
+from integration.inbox import losses, replay
 from integration.inbox.apply import Applier
 from integration.inbox.receive import PATH_PREFIX, Receiver
-from integration.inbox.store import Inbox
 from integration.live.hub import Hub
 from integration.live.stream import make_stream
 from integration.maintenance import rotation
@@ -118,7 +117,7 @@ class Product:
         )
         app_db = open_app_db(data_dir / "house.db", on_broken=on_broken)
         mirror_db = open_mirror(data_dir / "mirror.db", on_commit=self._publish_changes, on_broken=on_broken)
-        inbox = Inbox(data_dir / "inbox.db", on_stored=self._handle_stored_webhook, on_broken=on_broken)
+        inbox = losses.open_inbox(data_dir, mirror_db, self.health, self._handle_stored_webhook, on_broken)
         with mirror_db.read() as connection:
             live_hub = Hub(lambda number: change_log.since(mirror_db, number), get_epoch(connection))
         platform = Platform(

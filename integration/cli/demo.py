@@ -24,6 +24,7 @@ from integration.server.subprocesses import ChildProcess
 from integration.settings.data_dir_secrets import ACCOUNT_FILE, SECRET_FILE, load_webhook_secrets
 from integration.settings.model import load
 from integration.settings.sources import PREFIX
+from integration.sqlite.database_files import CREATED_FILE
 
 EMAIL = "demo@example.com"
 MARKER_FILE = "demo.json"
@@ -181,7 +182,7 @@ def _remove_data(data: Path) -> None:
     for name in _DATABASES:
         for suffix in ("", "-wal", "-shm", "-journal"):
             (data / f"{name}{suffix}").unlink(missing_ok=True)
-    for name in (ACCOUNT_FILE, SECRET_FILE):
+    for name in (ACCOUNT_FILE, SECRET_FILE, CREATED_FILE):
         (data / name).unlink(missing_ok=True)
     for name in _FOLDERS:
         folder = data / name

@@ -43,6 +43,8 @@ PAUSE_FACTOR = 6.0
 Receiving and applying share one interpreter.
 """
 MAX_PAUSE_SECONDS = 0.5
+MAX_DELAY_SECONDS = 60
+"""Seconds after which a webhook that is not applied fails the health check."""
 END_EVENTS = frozenset({"call.hangup", "call.missed"})
 """Events that report the end of a leg.
 
@@ -126,11 +128,8 @@ class Applier:
             if self._stop.is_set():
                 return
             self._apply_rows(self._inbox.load_rows(pending[start : start + BATCH_SIZE]))
-        self._position = max(self._position, pending[-1] if pending else 0, self._last_applied())
-
-    def _last_applied(self) -> int:
-        with self._mirror_db.read() as connection:
-            return int(connection.execute("SELECT coalesce(max(seq), 0) FROM _applied").fetchone()[0])
+        last_applied = read_last_applied(self._mirror_db)
+        self._position = max(self._position, pending[-1] if pending else 0, last_applied)
 
     def _apply_rows(self, rows: Sequence[StoredWebhook]) -> list[Status]:
         """Apply `rows` in one transaction.
@@ -200,6 +199,29 @@ class Applier:
             tx, [(webhook.row.seq, status) for webhook, status in zip(webhooks, statuses, strict=True)]
         )
         return statuses
+
+
+def read_last_applied(mirror_db: Database) -> int:
+    """Return the highest seq in `_applied`, or 0."""
+    with mirror_db.read() as connection:
+        return int(connection.execute("SELECT coalesce(max(seq), 0) FROM _applied").fetchone()[0])
+
+
+def describe_delay(inbox: Inbox) -> str | None:
+    """Return the problem of a webhook that is not applied within MAX_DELAY_SECONDS, or None."""
+    before = clock.utc_text(clock.unix() - MAX_DELAY_SECONDS)
+    with inbox.database.read() as connection:
+        # The second condition is that of the partial index.
+        row = connection.execute(
+            "SELECT seq, received_at FROM inbox WHERE status = 'new' AND status <> 'done'"
+            " ORDER BY seq LIMIT 1"
+        ).fetchone()
+    if row is None or row["received_at"] >= before:
+        return None
+    return (
+        f"Webhook {row['seq']} of {row['received_at']} UTC is stored but not applied after"
+        f" {MAX_DELAY_SECONDS} s. If this does not change within minutes, run `switchroom replay --since '{row['received_at']}'`."
+    )
 
 
 def _record_results(tx: Transaction, results: Sequence[tuple[int, Status]]) -> None:

@@ -56,6 +56,9 @@ CREATE TABLE IF NOT EXISTS inbox (
 ) STRICT;
 -- serves the System page and `replay --failed`
 CREATE INDEX IF NOT EXISTS inbox_troubled ON inbox (status) WHERE status <> 'done';
+CREATE TABLE IF NOT EXISTS losses (
+    found_at TEXT NOT NULL, fault TEXT NOT NULL, first_seq INTEGER NOT NULL, last_seq INTEGER NOT NULL
+) STRICT;
 """
 
 

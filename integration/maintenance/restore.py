@@ -23,7 +23,7 @@ from integration.maintenance.manifest import DATABASES, Entry
 from integration.mirror.page_queries import archive_queries
 from integration.sqlite import database_files
 
-PRESERVED_NAMES = frozenset({process_lock.LOCK_FILE, SOCKET_FILE, "backups"})
+PRESERVED_NAMES = frozenset({process_lock.LOCK_FILE, SOCKET_FILE, "backups", database_files.CREATED_FILE})
 """Names in data_dir that a restore does not replace and that do not count as content."""
 
 ASIDE_PREFIX = "before-restore-"
@@ -104,7 +104,8 @@ def restore(
             if existing_paths:
                 result.previous_data_dir = _move_aside(data_dir, existing_paths)
             # Databases last: if the process is killed here, missing databases show that the restore is
-            # incomplete.
+            # incomplete, because they are recorded as created.
+            database_files.record_creation(data_dir)
             for path in sorted(partial_folder.iterdir(), key=lambda path: path.name in DATABASES):
                 path.rename(data_dir / path.name)
             partial_folder.rmdir()

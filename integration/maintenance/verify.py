@@ -99,5 +99,6 @@ class Verification:
         if missing_seq:
             yield (
                 f"inbox.db: older than mirror.db, which has applied webhook number {missing_seq};"
-                " restore both from one backup, or future webhooks will be treated as already applied"
+                " the webhooks in between are lost unless you restore both from one backup;"
+                " `switchroom serve` numbers new webhooks above that number"
             )

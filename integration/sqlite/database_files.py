@@ -1,4 +1,4 @@
-"""Operations on entire database files: online copy, search and integrity check.
+"""Operations on entire database files: online copy, search, integrity check and loss.
 
 `database.py` is for the writer. The functions here run beside the writer and never write to or checkpoint the
 database (before SQLite 3.51.3 a checkpoint from a second connection can lose committed pages).
@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import closing
 from pathlib import Path
 
+from integration.core import atomic_files, clock
 from integration.core.errors import StorageError
 from integration.sqlite.errors import translate_error
 from integration.sqlite.readers import open_readonly
@@ -26,6 +27,9 @@ CHUNK_BYTES = 1 << 22
 """Bytes of one read."""
 OVERLAP_BYTES = 256
 """Bytes of a chunk that are searched together with the next chunk."""
+
+CREATED_FILE = "databases-created"
+"""File in `data_dir` which shows that its databases were created: one that is missing later is lost."""
 
 ProgressCallback = Callable[[int, int], None]
 """Function that receives the number of copied pages and their total."""
@@ -75,6 +79,33 @@ def count_matches(path: Path, pattern: re.Pattern[bytes]) -> int:
             total += sum(1 for match in pattern.finditer(piece) if match.end() > len(overlap))
             overlap = piece[-OVERLAP_BYTES:]
     return total
+
+
+def find_lost_databases(data_dir: Path, names: Iterable[str]) -> dict[str, str]:
+    """Return the fault of each database that was created and now is missing or has 0 bytes.
+
+    SQLite would create it again: a lost database would be treated as a fresh installation.
+    """
+    if not (data_dir / CREATED_FILE).exists():
+        return {}
+    faults = {}
+    for name in names:
+        try:
+            if not (data_dir / name).stat().st_size:
+                faults[name] = "had 0 bytes"
+        except FileNotFoundError:
+            faults[name] = "was missing"
+    return faults
+
+
+def record_creation(data_dir: Path) -> None:
+    """Record that the databases of `data_dir` exist. Raises StorageError."""
+    path = data_dir / CREATED_FILE
+    try:
+        if not path.exists():
+            atomic_files.write_text(path, clock.utc_text() + "\n")
+    except OSError as error:
+        raise StorageError(f"{path} cannot be written: {error.strerror}. Check its folder.") from error
 
 
 def find_faults(path: Path) -> list[str]:

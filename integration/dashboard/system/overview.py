@@ -15,6 +15,7 @@ from integration.core import clock
 from integration.dashboard.site import formats, layout
 from integration.dashboard.site.background_jobs import current_jobs
 from integration.dashboard.system import work
+from integration.inbox import losses
 from integration.maintenance import backup
 from integration.mirror.calls import backlog
 from integration.mirror.page_queries import live
@@ -72,6 +73,8 @@ def _count_archive_files(connection: sqlite3.Connection) -> dict[str, int]:
 def index() -> Response:
     context = app_context()
     inbox_overview = context.inbox.load_overview()
+    with context.inbox.database.read() as inbox_connection:
+        recent_losses = losses.list_recent(inbox_connection)
     hour_ago = clock.utc_text(clock.unix() - SILENT_SECONDS)
     with context.mirror_db.read() as connection:
         collection_states = collection_state.list_states(connection)
@@ -108,6 +111,7 @@ def index() -> Response:
         "system",
         "system.html",
         received=inbox_overview,
+        losses=recent_losses,
         silent=calls_without_webhook if is_silent else 0,
         fresh=freshness,
         late=(formats.seconds_since(freshness.last_success_at) or 0) > stale_after,
