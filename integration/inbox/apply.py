@@ -220,7 +220,8 @@ def describe_delay(inbox: Inbox) -> str | None:
         return None
     return (
         f"Webhook {row['seq']} of {row['received_at']} UTC is stored but not applied after"
-        f" {MAX_DELAY_SECONDS} s. If this does not change within minutes, run `switchroom replay --since '{row['received_at']}'`."
+        f" {MAX_DELAY_SECONDS} s. If this does not change within minutes, run"
+        f" `switchroom replay --since '{row['received_at']}'`."
     )
 
 

@@ -48,8 +48,8 @@ class Loss:
         webhooks = f"webhooks {self.first_seq:,} to {self.last_seq:,}" if self.last_seq else "its webhooks"
         return (
             f"inbox.db: the file {self.fault} at the start on {self.found_at} UTC, so {webhooks} are no"
-            " longer stored; calls that mirror.db had applied are complete, and `switchroom sync --full` reads the"
-            " others from the platform"
+            " longer stored; calls that mirror.db had applied are complete, and `switchroom sync --full`"
+            " reads the others from the platform"
         )
 
 

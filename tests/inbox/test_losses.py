@@ -74,8 +74,8 @@ def test_webhooks_after_the_loss_of_the_inbox_are_applied(app, tmp_path, caplog,
     assert list_legs(app) == [4278000001, 4278000002, 4278000003, 4278000004, 4278000005]
     sentence = (
         f"inbox.db: the file {fault} at the start on {NOW} UTC, so webhooks 1 to 3 are no longer stored;"
-        " calls that mirror.db had applied are complete, and `switchroom sync --full` reads the others from the"
-        " platform"
+        " calls that mirror.db had applied are complete, and `switchroom sync --full` reads the others"
+        " from the platform"
     )
     assert sentence in caplog.messages
     assert read_report(app)["facts"]["lost webhooks"] == sentence

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from integration.app_schema import open_app_db
 from integration.core import process_lock
-from integration.core.errors import SwitchroomError
+from integration.core.errors import StorageError, SwitchroomError
 from integration.inbox.store import Inbox
 from integration.maintenance import backup, manifest
 from integration.maintenance.restore import restore
@@ -246,6 +247,22 @@ class TestRestore:
             if path.name not in ("backups", "lock"):
                 path.unlink()
         assert restore(created.path, home.data_dir).previous_data_dir is None
+
+    def test_the_data_dir_of_an_interrupted_restore_is_no_fresh_installation(
+        self, home, backup_folder, monkeypatch
+    ):
+        rename = Path.rename
+
+        def fail_for_databases(path, target):
+            if path.parent.name == "restore.part" and path.suffix == ".db":
+                raise OSError(5, "Input/output error")
+            return rename(path, target)
+
+        monkeypatch.setattr(Path, "rename", fail_for_databases)
+        with pytest.raises(SwitchroomError, match="Input/output error"):
+            restore(backup_folder, home.data_dir, replace=True)
+        with pytest.raises(StorageError, match="house.db was missing"):
+            open_app_db(home.data_dir / "house.db")
 
     def test_a_restore_is_rejected_while_a_process_uses_data_dir(self, home, backup_folder):
         with process_lock.acquire(home.data_dir, "serve"):

@@ -23,27 +23,24 @@ def list_applied(product: Product) -> list[tuple]:
     return ask(product.data_dir / "mirror.db", "SELECT leg_id FROM _legs ORDER BY leg_id")
 
 
-def stop(product: Product, is_killed: bool) -> None:
-    if is_killed:
-        product.kill()
-    else:
-        product.stop()
-
-
-@pytest.mark.parametrize("is_killed", [False, True])
-def test_serve_applies_webhooks_after_its_inbox_was_truncated(tmp_path: Path, is_killed: bool) -> None:
+@pytest.mark.parametrize("fault", ["had 0 bytes", "was missing"])
+def test_serve_applies_webhooks_after_its_inbox_was_lost(tmp_path: Path, fault: str) -> None:
     product = Product(tmp_path / "data")
     try:
         send(product, 1, 2, 3)
         wait_for(lambda: len(list_applied(product)) == 3, "three applied webhooks")
-        stop(product, is_killed)
-        os.truncate(product.data_dir / "inbox.db", 0)
+        # Killed, so that the file -wal remains.
+        product.kill()
+        if fault == "had 0 bytes":
+            os.truncate(product.data_dir / "inbox.db", 0)
+        else:
+            (product.data_dir / "inbox.db").unlink()
         product = Product(tmp_path / "data")
         send(product, 4)
         wait_for(lambda: len(list_applied(product)) == 4, "an applied webhook with a new inbox.db")
         assert ask(product.data_dir / "inbox.db", "SELECT seq FROM inbox") == [(4,)]
         fact = product.client.json("GET", "/readyz")["facts"]["lost webhooks"]
-        assert fact.startswith("inbox.db: the file had 0 bytes at the start on ")
+        assert fact.startswith(f"inbox.db: the file {fault} at the start on ")
         assert "webhooks 1 to 3 are no longer stored" in fact
         assert fact in product.output
     finally:
