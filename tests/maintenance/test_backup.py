@@ -261,7 +261,7 @@ class TestRestore:
         monkeypatch.setattr(Path, "rename", fail_for_databases)
         with pytest.raises(SwitchroomError, match="Input/output error"):
             restore(backup_folder, home.data_dir, replace=True)
-        with pytest.raises(StorageError, match="house.db was missing"):
+        with pytest.raises(StorageError, match=r"house\.db was missing"):
             open_app_db(home.data_dir / "house.db")
 
     def test_a_restore_is_rejected_while_a_process_uses_data_dir(self, home, backup_folder):
