@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.applications.data_dir import ask, webhook
+from tests.support.applications.data_dir import query_database, webhook
 from tests.support.harness import Product, wait_for
 
 
@@ -20,7 +20,7 @@ def send(product: Product, *numbers: int) -> None:
 
 
 def list_applied(product: Product) -> list[tuple]:
-    return ask(product.data_dir / "mirror.db", "SELECT leg_id FROM _legs ORDER BY leg_id")
+    return query_database(product.data_dir / "mirror.db", "SELECT leg_id FROM _legs ORDER BY leg_id")
 
 
 @pytest.mark.parametrize("fault", ["had 0 bytes", "was missing"])
@@ -38,7 +38,7 @@ def test_serve_applies_webhooks_after_its_inbox_was_lost(tmp_path: Path, fault: 
         product = Product(tmp_path / "data")
         send(product, 4)
         wait_for(lambda: len(list_applied(product)) == 4, "an applied webhook with a new inbox.db")
-        assert ask(product.data_dir / "inbox.db", "SELECT seq FROM inbox") == [(4,)]
+        assert query_database(product.data_dir / "inbox.db", "SELECT seq FROM inbox") == [(4,)]
         fact = product.client.json("GET", "/readyz")["facts"]["lost webhooks"]
         assert fact.startswith(f"inbox.db: the file {fault} at the start on ")
         assert "webhooks 1 to 3 are no longer stored" in fact
