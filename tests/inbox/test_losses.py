@@ -10,6 +10,7 @@ import pytest
 
 from integration.app_schema import open_app_db
 from integration.core.errors import StorageError
+from integration.inbox.store import Inbox
 from tests.support.fake_exchange import FIXTURES
 from tests.support.people import ALICE
 
@@ -95,6 +96,20 @@ def test_webhooks_after_an_older_inbox_was_put_back_are_applied(app, tmp_path):
     assert list_webhooks(app) == [(1, "done"), (4, "done")]
     assert "was older than mirror.db" in read_report(app)["facts"]["lost webhooks"]
     assert "webhooks 2 to 3 are no longer stored" in read_report(app)["facts"]["lost webhooks"]
+
+
+def test_webhooks_that_an_earlier_version_stored_in_a_new_inbox_are_applied(app, tmp_path):
+    receive(app, 1, 2, 3)
+    app.product.stop()
+    remove_inbox(tmp_path)
+    (tmp_path / "databases-created").unlink()
+    inbox = Inbox(tmp_path / "inbox.db")
+    inbox.receive(json.dumps({**SAMPLE, "id": "1788350400.4", "call_id": 4278000004}).encode()).result(30)
+    inbox.close()
+    app.restart()
+    receive(app, 5)
+    assert list_webhooks(app) == [(1, "done"), (4, "done")]
+    assert list_legs(app) == [4278000001, 4278000002, 4278000003, 4278000004, 4278000005]
 
 
 def test_a_loss_is_reported_for_seven_days_across_restarts(app, tmp_path, movable_clock, caplog):
