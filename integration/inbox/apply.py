@@ -208,7 +208,7 @@ def read_last_applied(mirror_db: Database) -> int:
 
 
 def describe_delay(inbox: Inbox) -> str | None:
-    """Return the problem of a webhook that is not applied within MAX_DELAY_SECONDS, or None."""
+    """Return the problem of a webhook older than MAX_DELAY_SECONDS, or None."""
     before = clock.utc_text(clock.unix() - MAX_DELAY_SECONDS)
     with inbox.database.read() as connection:
         # The second condition is that of the partial index.

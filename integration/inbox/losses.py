@@ -1,4 +1,4 @@
-"""Webhooks that are lost because inbox.db was removed, emptied or replaced by an older file.
+"""Webhooks lost with an inbox.db that was removed, emptied or replaced.
 
 `_applied` of mirror.db holds the numbers of applied webhooks. A new inbox.db would give the same numbers to
 new webhooks, which would count as applied. The numbers therefore continue above the highest applied one.
@@ -32,10 +32,10 @@ REPORT_TIME = timedelta(days=7)
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """Webhooks `first_seq` to `last_seq` that are no longer stored, found at `found_at` (UTC text).
+    """Range of webhooks that are no longer stored.
 
-    `fault`: 'was missing', 'had 0 bytes' or 'was older than mirror.db'. `last_seq` is 0 if mirror.db has
-    applied no webhook.
+    `found_at`: UTC text. `fault`: 'was missing', 'had 0 bytes' or 'was older than mirror.db'.
+    `last_seq` is 0 if mirror.db has applied no webhook.
     """
 
     found_at: str
@@ -60,10 +60,10 @@ def open_inbox(
     on_stored: Callable[[], None],
     on_broken: Callable[[BaseException], None] | None,
 ) -> Inbox:
-    """Open inbox.db as the last of the three databases, and report lost webhooks.
+    """Open inbox.db and report lost webhooks.
 
-    New webhooks are numbered above all that mirror.db has applied. A delayed webhook fails a health check.
-    Raises StorageError, NewerDatabase.
+    The other two databases must be open. New webhooks are numbered above all that mirror.db has applied. A
+    delayed webhook fails a health check. Raises StorageError, NewerDatabase.
     """
     fault = database_files.find_lost_databases(data_dir, ["inbox.db"]).get("inbox.db")
     inbox = Inbox(data_dir / "inbox.db", on_stored=on_stored, on_broken=on_broken)

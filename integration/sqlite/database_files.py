@@ -82,9 +82,10 @@ def count_matches(path: Path, pattern: re.Pattern[bytes]) -> int:
 
 
 def find_lost_databases(data_dir: Path, names: Iterable[str]) -> dict[str, str]:
-    """Return the fault of each database that was created and now is missing or has 0 bytes.
+    """Return the fault of each lost database by name.
 
-    SQLite would create it again: a lost database would be treated as a fresh installation.
+    A database is lost if it was created and now is missing or has 0 bytes. SQLite would create it in the
+    state of a fresh installation.
     """
     if not (data_dir / CREATED_FILE).exists():
         return {}

@@ -155,7 +155,7 @@ def test_webhooks_that_retention_deleted_are_not_lost(app):
 
 
 @pytest.mark.parametrize("damage", ["removed", "emptied"])
-def test_a_lost_house_db_is_not_replaced_by_a_new_one(app, tmp_path, damage):
+def test_a_lost_application_database_is_not_replaced_by_a_new_one(app, tmp_path, damage):
     app.product.stop()
     path = tmp_path / "house.db"
     for suffix in ("", "-wal", "-shm"):

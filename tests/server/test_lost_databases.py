@@ -15,7 +15,7 @@ from tests.support.harness import Product, wait_for
 
 def send(product: Product, *numbers: int) -> None:
     for number in numbers:
-        status, body, _ = product.client.ask("POST", product.webhook_path, webhook(number))
+        status, body, _ = product.client.send("POST", product.webhook_path, webhook(number))
         assert (status, json.loads(body)) == (200, {"status": "stored"})
 
 
@@ -47,7 +47,7 @@ def test_serve_applies_webhooks_after_its_inbox_was_lost(tmp_path: Path, fault: 
         product.stop()
 
 
-def test_serve_refuses_a_lost_house_db_until_it_is_copied_from_a_backup(tmp_path: Path) -> None:
+def test_serve_refuses_a_lost_application_database_until_it_is_copied_from_a_backup(tmp_path: Path) -> None:
     product = Product(tmp_path / "data")
     product.stop()
     shutil.copy(tmp_path / "data" / "house.db", tmp_path / "backup.db")

@@ -168,10 +168,11 @@ def _read_by_time(
 def _read_above_mark(
     context: SyncContext, policy: Policy, tally: Tally, state: collection_state.State
 ) -> ReadResult:
-    """Read all records above the mark, in any order: one page, or windows of all times.
+    """Read all records above the mark, in any order.
 
-    The new mark is the highest key of the first window with records. Records created later have higher keys;
-    a key of a later window could be higher than that of a record created after its own window was read.
+    They are one page, or windows of all times. The new mark is the highest key of the first window with
+    records. Records created later have higher keys; a key of a later window could be higher than that of a
+    record created after its own window was read.
     """
     conditions: list[Condition] = [(str(policy.resource.key), "gt", state.mark)] if state.mark else []
     limit, max_tries = page_limit(state.failures), get_max_tries(state.failures)

@@ -86,10 +86,10 @@ def read_closed(
     limit: int = MAX_PAGE_RECORDS,
     tries: int | None = None,
 ) -> Iterator[Window]:
-    """Yield all records dated in `[lo, hi)` that match `conditions`, newest window first.
+    """Yield all records dated in `[lo, hi)`, newest window first.
 
-    `lo` and `hi` are UTC, without fractions of seconds. Raises PlatformBroken for an inconsistent window,
-    other PlatformErrors.
+    They also match `conditions`. `lo` and `hi` are UTC, without fractions of seconds. Raises PlatformBroken
+    for an inconsistent window, other PlatformErrors.
     """
     pending = [(lo, hi)]
     while pending:
