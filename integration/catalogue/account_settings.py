@@ -16,6 +16,13 @@ from integration.catalogue.rows import (
 )
 from integration.catalogue.shapes import Field, Relation, Resource
 
+_AGENTS = Relation("users", "users", is_list=True, is_includable=True, member_fields=("status",))
+"""Users of a queue or ring group. `status`: the user is logged in (docs/platform.md#3-collections)."""
+_ASSIGNED_NUMBERS = Relation(
+    "ddis", "ddis", is_list=True, is_includable=True, reference_fields=("id", "e164")
+)
+"""Numbers of a queue or ring group: ids, or E.164 as in the body of `POST /ringgroups`."""
+
 RESOURCES = (
     make_bare_resource("calltracking_ddi", "calltracking/ddis", "Call tracking number", EXAMPLES_UNRELATED),
     Resource(
@@ -129,8 +136,8 @@ RESOURCES = (
             ),
         ),
         relations=(
-            Relation("users", "users", is_list=True, is_includable=True),
-            Relation("ddis", "ddis", is_list=True, is_includable=True),
+            _AGENTS,
+            _ASSIGNED_NUMBERS,
             Relation("post_call_ivr_id", "ivrs"),
         ),
         audience="viewer",
@@ -158,8 +165,8 @@ RESOURCES = (
             ),
         ),
         relations=(
-            Relation("users", "users", is_list=True, is_includable=True),
-            Relation("ddis", "ddis", is_list=True, is_includable=True),
+            _AGENTS,
+            _ASSIGNED_NUMBERS,
         ),
         audience="viewer",
         is_shared=True,

@@ -140,12 +140,17 @@ class Relation:
     `target_collection`: path of the collection, without a leading slash.
     `is_list`: the property is a list.
     `is_includable`: `include=` accepts the name.
+    `reference_fields`: fields of the target whose values the property can contain, in order of comparison.
+    `member_fields`: fields of an included object that belong to the relation, so that records of the target
+    lack them.
     """
 
     name: str
     target_collection: str
     is_list: bool = False
     is_includable: bool = False
+    reference_fields: tuple[str, ...] = ("id",)
+    member_fields: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

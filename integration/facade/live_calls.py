@@ -12,12 +12,11 @@ from flask import Response
 from integration.catalogue.shapes import Resource
 from integration.core.api_responses import ApiError, build_response
 from integration.core.ids import MAX_ID
-from integration.facade import pass_through
+from integration.facade import links, pass_through
 from integration.facade.reads import (
     QUERY_TIMEOUT_SECONDS,
     build_mirror_headers,
     read_new_record,
-    wrap_record,
 )
 from integration.facade.request import FacadeRequest
 from integration.mirror.calls import live_table
@@ -48,7 +47,8 @@ def read_live_call(request: FacadeRequest, resource: Resource) -> Response:
         return read_new_record(request, resource, key, not_found_error)
     if not state.can_serve_reads:
         with contextlib.suppress(ApiError):
-            return pass_through.read_through(request, resource)
+            response = pass_through.read_through(request, resource)
+            return links.add_missing_links(request, resource, response)
     text = stored_record.doc.encode()
-    body = wrap_record(mask_json(text) if request.caller.is_local else text)
+    body = links.wrap_record(request, resource, mask_json(text) if request.caller.is_local else text)
     return build_response(body, headers=build_mirror_headers(state))

@@ -15,7 +15,7 @@ from integration.core import clock
 from integration.core.api_responses import ApiError, build_response
 from integration.core.ids import MAX_ID
 from integration.core.json_records import find_item
-from integration.facade import includes, pass_through
+from integration.facade import includes, links, pass_through
 from integration.facade.request import FacadeRequest
 from integration.mirror.query import browse, query
 from integration.mirror.query.filters import Condition
@@ -95,9 +95,10 @@ def read_record(request: FacadeRequest, resource: Resource) -> Response:
             connection, resource, stored_record
         )
         can_be_new = stored_record is None and single_record.is_above_highest(connection, resource, key)
-    has_include = any(relation.is_includable for relation in resource.relations) and "include" in request.args
-    if stored_record is not None and not is_item_unread and not stored_record.is_missing and not has_include:
-        return _build_record_response(request, resource, stored_record, state, key)
+    if stored_record is not None and not is_item_unread and not stored_record.is_missing:
+        mirror_response = _build_record_response(request, resource, stored_record, state, key)
+        if mirror_response is not None:
+            return mirror_response
     not_found_error = ApiError(404, f"There is no {resource.title} {key}.")
     if state.is_complete and (stored_record is None or stored_record.is_missing):
         if can_be_new:
@@ -108,10 +109,9 @@ def read_record(request: FacadeRequest, resource: Resource) -> Response:
     except ApiError:
         if stored_record is None or stored_record.is_missing:
             raise
-        is_partial = is_item_unread or has_include
-        return _build_record_response(request, resource, stored_record, state, key, is_partial=is_partial)
+        return _build_partial_response(request, resource, stored_record, state, key)
     check_user_scope(request, resource, key)
-    return response
+    return links.add_missing_links(request, resource, response)
 
 
 def read_new_record(
@@ -131,14 +131,16 @@ def read_new_record(
         with request.context.mirror_db.read(seconds=QUERY_TIMEOUT_SECONDS) as connection:
             state = get_state(connection, resource.collection)
             stored_record = single_record.find_record(connection, resource, key)
-        if stored_record is not None and "include" not in request.args:
-            return _build_record_response(request, resource, stored_record, state, key)
+        if stored_record is not None:
+            mirror_response = _build_record_response(request, resource, stored_record, state, key)
+            if mirror_response is not None:
+                return mirror_response
         response = pass_through.read_through(request, resource)
         if response.status_code == 404:
             cache.add(cache_key)
             raise not_found_error
     check_user_scope(request, resource, key)
-    return response
+    return links.add_missing_links(request, resource, response)
 
 
 def read_me(request: FacadeRequest, resource: Resource) -> Response:
@@ -155,7 +157,9 @@ def read_me(request: FacadeRequest, resource: Resource) -> Response:
         state = get_state(connection, resource.collection)
     if row is not None and not request.requires_fresh:
         headers = build_mirror_headers(replace(state, last_success_at=row["_last_seen"]))
-        return build_response(wrap_record(_strip_sip_fields(row["_doc"].encode())), headers=headers)
+        return build_response(
+            links.wrap_record(request, resource, _strip_sip_fields(row["_doc"].encode())), headers=headers
+        )
     requested_at = clock.utc_text()
     platform_response = pass_through.fetch(request)
     if platform_response.status != 200:
@@ -164,7 +168,7 @@ def read_me(request: FacadeRequest, resource: Resource) -> Response:
     record = find_item(platform_response.body)
     if record is None:
         raise ApiError(502, "The platform returned an invalid response to GET /me. Try again later.")
-    return build_response(wrap_record(_strip_sip_fields(record.text.encode())))
+    return build_response(links.wrap_record(request, resource, _strip_sip_fields(record.text.encode())))
 
 
 def parse_query(request: FacadeRequest, resource: Resource) -> Query:
@@ -237,31 +241,63 @@ def _merge_related_states(connection: sqlite3.Connection, parsed_query: Query, s
 
 
 def _build_record_response(
-    request: FacadeRequest,
-    resource: Resource,
-    stored_record: StoredRecord,
-    state: State,
-    key: int | str,
-    *,
-    is_partial: bool = False,
-) -> Response:
-    """Respond with a mirrored record.
+    request: FacadeRequest, resource: Resource, stored_record: StoredRecord, state: State, key: int | str
+) -> Response | None:
+    """Respond with a mirrored record. Returns None if the mirror lacks data of an included relation."""
+    check_user_scope(request, resource, key)
+    text: bytes | None = (stored_record.item or stored_record.doc).encode()
+    state = replace(state, last_success_at=_find_read_time(stored_record, state))
+    if include_query := _parse_include(request, resource, key):
+        with request.context.mirror_db.read(seconds=QUERY_TIMEOUT_SECONDS) as connection:
+            text = includes.include_in_record(connection, include_query, text or b"", allow_partial=False)
+            state = _merge_related_states(connection, include_query, state)
+    return None if text is None else _build_item_response(request, resource, text, state)
 
-    `is_partial`: the platform's response has more than the mirror.
-    """
+
+def _build_partial_response(
+    request: FacadeRequest, resource: Resource, stored_record: StoredRecord, state: State, key: int | str
+) -> Response:
+    """Respond with a mirrored record that lacks fields of the platform's response."""
     check_user_scope(request, resource, key)
     text = (stored_record.item or stored_record.doc).encode()
+    state = replace(state, last_success_at=_find_read_time(stored_record, state))
+    if include_query := _parse_include(request, resource, key):
+        with request.context.mirror_db.read(seconds=QUERY_TIMEOUT_SECONDS) as connection:
+            text = includes.include_in_record(connection, include_query, text, allow_partial=True) or text
+            state = _merge_related_states(connection, include_query, state)
+    return _build_item_response(request, resource, text, state, is_partial=True)
+
+
+def _build_item_response(
+    request: FacadeRequest, resource: Resource, text: bytes, state: State, *, is_partial: bool = False
+) -> Response:
+    """Respond with the text of a record, its secrets masked for local keys."""
     if request.caller.is_local:
         text = mask_json(text)
+    return build_response(
+        links.wrap_record(request, resource, text), headers=build_mirror_headers(state, is_partial=is_partial)
+    )
+
+
+def _find_read_time(stored_record: StoredRecord, state: State) -> str:
+    """Return the time of the read to which the record's response belongs (UTC text)."""
     if stored_record.item is not None:
         # Syncs of the list do not renew the fields that only the record's own path returns.
-        read_at = stored_record.item_read_at or stored_record.last_seen
-    elif state.is_complete:
-        read_at = max(stored_record.last_seen, state.last_success_at or "")
-    else:
-        read_at = stored_record.last_seen
-    shown_state = replace(state, last_success_at=read_at)
-    return build_response(wrap_record(text), headers=build_mirror_headers(shown_state, is_partial=is_partial))
+        return stored_record.item_read_at or stored_record.last_seen
+    if state.is_complete:
+        return max(stored_record.last_seen, state.last_success_at or "")
+    return stored_record.last_seen
+
+
+def _parse_include(request: FacadeRequest, resource: Resource, key: int | str) -> Query | None:
+    """Return the query for the record and its included relations. None without such relations."""
+    args = {
+        name: value for name, value in request.args.items() if name == "include" or name.startswith("fields[")
+    }
+    parsed_query = query.parse(resource, args)
+    if not includes.list_relations(resource, parsed_query.include):
+        return None
+    return parsed_query.with_conditions(Condition(resource.key or "id", "eq", key))
 
 
 def check_user_scope(request: FacadeRequest, resource: Resource, key: int | str) -> None:
@@ -298,11 +334,6 @@ def build_mirror_headers(state: State, *, is_partial: bool = False) -> Mapping[s
     if moment is not None:
         headers["X-Mirror-Age"] = str(max(0, int((clock.now() - moment).total_seconds())))
     return headers
-
-
-def wrap_record(text: bytes) -> bytes:
-    """Return the response body with one record, given as JSON."""
-    return b'{"data":%b,"links":{}}' % text
 
 
 def _strip_sip_fields(text: bytes) -> bytes:

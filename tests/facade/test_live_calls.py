@@ -47,7 +47,7 @@ def test_sixty_reads_in_six_seconds_cost_the_polls_only(
         if number % 20 == 0:
             app.context.sync_jobs.poll()
         assert facade.list_calls() == [RECORD]
-        assert facade.get(PATH).json() == {"data": RECORD, "links": {}}
+        assert facade.get(PATH).json() == {"data": RECORD, "links": {"self": app.base + PATH}}
         movable_clock.advance(0.1)
     assert count_reads(app) == 3
 
@@ -93,7 +93,7 @@ def test_until_the_first_poll_list_and_record_are_read_through(app: TestApp, fac
     app.event("call.initial", LEG, "2026-09-02 08:45:50")
     list_live(app, RECORD)
     assert facade.get("/calls").json() == {"data": [RECORD], "total": 1}
-    assert facade.get(PATH).json() == {"data": RECORD, "links": {}}
+    assert facade.get(PATH).json() == {"data": RECORD, "links": {"self": app.base + PATH}}
     assert count_reads(app) == 2
     app.context.sync_jobs.poll()
     assert facade.read_both() == RECORD

@@ -48,7 +48,8 @@ def test_collection_is_served_from_the_mirror_as_received(app: TestApp) -> None:
 def test_record_is_served_from_the_mirror_with_links(app: TestApp) -> None:
     app.put("cdrs", CDR)
     response = app.get(f"/cdrs/{CDR['id']}")
-    assert response.json == {"data": CDR, "links": {}}
+    own_path = f"/v1.2/voipstudio/cdrs/{CDR['id']}"
+    assert response.json == {"data": CDR, "links": {"self": own_path}}
     assert response.headers["X-Mirror-Complete"] == "true"
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from integration.catalogue.shapes import Resource
-from integration.core.ids import id_list
+from integration.core.ids import as_id, id_list
 from integration.mirror.records.rows import Key, get_key_type
 from integration.sqlite.transaction import Transaction
 
@@ -66,13 +66,18 @@ def find_record(
 
 
 def fetch_by_key(
-    connection: sqlite3.Connection, resource: Resource, keys: Collection[Any]
+    connection: sqlite3.Connection, resource: Resource, keys: Collection[Any], *, key_field: str | None = None
 ) -> dict[str, dict[str, Any]]:
-    """Return the present records with these keys, parsed, by key as text."""
+    """Return the present records with these keys, parsed, by key as text.
+
+    With `key_field`, that documented field is compared instead of the key. Numbers and their texts are equal.
+    """
+    field_name = key_field or resource.key
+    candidates = {*keys, *map(str, keys), *(number for key in keys if (number := as_id(key)) is not None)}
     rows = connection.execute(
-        f'SELECT "{resource.key}", _doc FROM "{resource.table}" WHERE _missing_since IS NULL'
-        f' AND "{resource.key}" IN (SELECT value FROM json_each(?))',
-        (id_list(keys),),
+        f'SELECT "{field_name}", _doc FROM "{resource.table}" WHERE _missing_since IS NULL'
+        f' AND "{field_name}" IN (SELECT value FROM json_each(?))',
+        (id_list(candidates),),
     )
     return {str(row[0]): json.loads(row[1]) for row in rows}
 

@@ -1,0 +1,89 @@
+"""`links` of item responses from the mirror: `self` and the related records."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import Any
+from urllib.parse import quote
+
+import orjson
+from flask import Response
+
+from integration.catalogue import get_resource
+from integration.catalogue.shapes import Relation, Resource
+from integration.core.ids import as_id
+from integration.core.json_records import find_item, read_record
+from integration.facade.request import FacadeRequest
+from integration.mirror.records import single_record
+
+
+def build_links(
+    request: FacadeRequest, resource: Resource, record: dict[str, Any], connection: sqlite3.Connection
+) -> dict[str, str]:
+    """Return the links of a record by name, as paths below the base path of the request.
+
+    A single relation is named without `_id` (`user_id`: `user`) and present only if the mirror has the
+    record. A list is a collection filtered by its members. Collections outside the rights of a local key are
+    omitted.
+    """
+    base_path = request.http_request.path.rstrip("/").removesuffix(request.encoded_path.rstrip("/"))
+    base_path = base_path.removesuffix(request.path.rstrip("/"))
+    links = {"self": base_path + request.encoded_path}
+    for relation in resource.relations:
+        path = _build_path(relation, record.get(relation.name), connection)
+        if path is not None and _can_follow(request, relation):
+            links[relation.name.removesuffix("_id")] = base_path + path
+    return links
+
+
+def wrap_record(request: FacadeRequest, resource: Resource, text: bytes) -> bytes:
+    """Return the body `{data, links}` of a record with the JSON `text`."""
+    values = read_record(text.decode()).values
+    with request.context.mirror_db.read() as connection:
+        record_links = build_links(request, resource, values, connection)
+    return b'{"data":%b,"links":%b}' % (text, orjson.dumps(record_links))
+
+
+def add_missing_links(request: FacadeRequest, resource: Resource, response: Response) -> Response:
+    """Return a response of the platform with the links of a mirrored record, if it has none."""
+    body = response.get_data()
+    item = find_item(body) if response.status_code == 200 else None
+    if item is None:
+        return response
+    envelope = orjson.loads(body)
+    if not envelope.get("links") and envelope.keys() <= {"data", "links"}:
+        response.set_data(wrap_record(request, resource, item.text.encode()))
+    return response
+
+
+def _can_follow(request: FacadeRequest, relation: Relation) -> bool:
+    """Return whether the client may read the target; a key with a user scope gets no such links."""
+    key = request.caller.key
+    is_limited = request.caller.visibility.user_scope is not None
+    return not is_limited and (key is None or key.can_access(relation.target_collection))
+
+
+def _build_path(relation: Relation, value: Any, connection: sqlite3.Connection) -> str | None:
+    target = get_resource(relation.target_collection)
+    if relation.is_list:
+        return _build_list_path(relation, target, value)
+    key = as_id(value)
+    if key is None or not target.item or not single_record.fetch_by_key(connection, target, [key]):
+        return None
+    return f"/{target.collection}/{key}"
+
+
+def _build_list_path(relation: Relation, target: Resource, value: Any) -> str | None:
+    members = [
+        member.get(target.key) if isinstance(member, dict) else member
+        for member in (value if isinstance(value, list) else ())
+    ]
+    if not members or any(not isinstance(member, int | str) for member in members):
+        return None
+    # Numbers are texts; ids are numbers, unless the members are objects.
+    is_number = len(relation.reference_fields) > 1 and not any(isinstance(entry, dict) for entry in value)
+    has_texts = any(isinstance(member, str) for member in members)
+    name = relation.reference_fields[-1] if is_number and has_texts else target.key
+    values = [str(member).lstrip("+") for member in members] if name != target.key else members
+    condition = [{"property": name, "operator": "in", "value": values}]
+    return f"/{target.collection}?filter={quote(orjson.dumps(condition))}"
