@@ -64,6 +64,7 @@ TABLE_MODULES: tuple[ModuleType, ...] = (
 MIGRATIONS: dict[str, Step] = {
     "0001 first form": lambda _schema: None,
     "0002 rights in one column": people.merge_right_columns,
+    "write results of labels": notes.add_write_result_column,
 }
 """Migration steps by name, in order. Every existing house.db records the first one."""
 

@@ -9,6 +9,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time, timedelta
+from typing import Protocol
 from urllib.parse import urlencode
 from zoneinfo import ZoneInfo
 
@@ -16,7 +17,7 @@ import phonenumbers
 
 from integration.core import clock
 from integration.core.ids import id_list
-from integration.mirror.page_queries import search_index
+from integration.mirror.page_queries import platform_labels, search_index
 from integration.mirror.page_queries.history import CallFilter
 from integration.sqlite.readers import Readable
 from integration.workspace import notes
@@ -105,19 +106,28 @@ PARAMETERS = (
 )
 
 
+class LabelDatabases(Protocol):
+    """Databases with notes and labels."""
+
+    @property
+    def app_db(self) -> Readable: ...
+    @property
+    def mirror_db(self) -> Readable: ...
+
+
 def parse_view(
     args: Mapping[str, str],
     *,
     zone: ZoneInfo,
     today: date,
     calling_code: str | None,
-    app_db: Readable | None = None,
+    databases: LabelDatabases | None = None,
 ) -> CallView:
     """Parse URL parameters into a view.
 
     Invalid values are dropped, so that old links keep working.
 
-    Local labels and notes are read from `app_db`; without `app_db` they are not filtered.
+    Labels and notes are read from `databases`; without them they are not filtered.
     """
     parameters = {name: args[name].strip()[:200] for name in PARAMETERS if args.get(name, "").strip()}
     first, last = parse_day(parameters.get("from")), parse_day(parameters.get("to"))
@@ -176,26 +186,30 @@ def parse_view(
         min_charge=_parse_amount(parameters.get("cost")),
         time_spans=hour_spans,
     )
-    if app_db is not None:
-        call_filter = _add_notes_filter(call_filter, parameters, app_db)
+    if databases is not None:
+        call_filter = _add_notes_filter(call_filter, parameters, databases)
     return CallView(parameters, range_name, call_filter)
 
 
-def _add_notes_filter(call_filter: CallFilter, parameters: Mapping[str, str], app_db: Readable) -> CallFilter:
-    """Add legs with the label or with notes that match the search.
+def _add_notes_filter(
+    call_filter: CallFilter, parameters: Mapping[str, str], databases: LabelDatabases
+) -> CallFilter:
+    """Add legs with the label, or with notes and labels that match the search.
 
     Local labels and notes are in the application database, so the query of the mirror cannot join them.
     """
-    with app_db.read() as connection:
+    if "label" not in parameters and call_filter.search_terms is None:
+        return call_filter
+    with databases.app_db.read() as app, databases.mirror_db.read() as mirror:
         if "label" in parameters:
-            call_filter = replace(
-                call_filter,
-                labelled_leg_ids=id_list(notes.find_legs_with_label(connection, parameters["label"])),
-            )
-        if call_filter.search_terms is not None and (
-            leg_ids := notes.search_legs(connection, parameters["q"])
-        ):
-            call_filter = replace(call_filter, noted_leg_ids=id_list(leg_ids))
+            label = parameters["label"]
+            leg_ids = {*notes.find_legs_with_label(app, label), *platform_labels.find_legs(mirror, label)}
+            call_filter = replace(call_filter, labelled_leg_ids=id_list(leg_ids))
+        if call_filter.search_terms is not None:
+            query = parameters["q"]
+            leg_ids = {*notes.search_legs(app, query), *platform_labels.search_legs(mirror, query)}
+            if leg_ids:
+                call_filter = replace(call_filter, noted_leg_ids=id_list(leg_ids))
     return call_filter
 
 

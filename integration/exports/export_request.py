@@ -152,7 +152,7 @@ def _parse_page_filter(context: ExportContext, args: Mapping[str, str]) -> CallF
         zone=zone,
         today=clock.now().astimezone(zone).date(),
         calling_code=call_filter.find_calling_code(context.settings.dashboard.country),
-        app_db=context.app_db,
+        databases=context,
     ).call_filter
     if page_filter.search_terms is not None and isinstance(context.mirror_db, Database):
         search_index.index_all_due(context.mirror_db)

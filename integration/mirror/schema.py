@@ -16,7 +16,14 @@ from integration.catalogue import RESOURCES
 from integration.catalogue.shapes import Resource
 from integration.mirror.calls import backlog
 from integration.mirror.calls import schema as call_schema
-from integration.mirror.page_queries import history, media_lists, messages, report_rollups, search_index
+from integration.mirror.page_queries import (
+    history,
+    media_lists,
+    messages,
+    platform_labels,
+    report_rollups,
+    search_index,
+)
 from integration.mirror.query import query
 from integration.mirror.records import (
     collection_versions,
@@ -74,6 +81,7 @@ INTERNAL_TABLES = (
     response_cache.TABLES,
     media_lists.TABLES,
     indexes.INDEXES,
+    platform_labels.INDEX,
     collection_versions.TABLES,
     report_rollups.TABLES,
 )

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from integration.core import clock
 from integration.core.ids import id_list
 from integration.sqlite.listing import escape_like
+from integration.sqlite.schema import Schema
 from integration.sqlite.transaction import Transaction
 
 TABLES = """
@@ -28,6 +29,7 @@ CREATE TABLE IF NOT EXISTS labels (
   label TEXT NOT NULL,
   at TEXT NOT NULL,
   person TEXT NOT NULL,
+  write_result TEXT NOT NULL DEFAULT '',
   PRIMARY KEY (leg_id, label)
 ) STRICT, WITHOUT ROWID;
 -- serves the history's filter by label
@@ -103,26 +105,23 @@ def list_notes(connection: sqlite3.Connection, leg_ids: Sequence[int]) -> list[s
     return connection.execute(sql, list(leg_ids)).fetchall()
 
 
-def list_labels(connection: sqlite3.Connection, leg_ids: Sequence[int]) -> list[str]:
-    """Return the labels of these legs in alphabetical order."""
+def set_write_result(tx: Transaction, leg_ids: Sequence[int], label: str, write_result: str) -> None:
+    """Store the result of sending a label of these legs to the platform."""
     placeholders = ", ".join("?" * len(leg_ids))
-    sql = f"SELECT DISTINCT label FROM labels WHERE leg_id IN ({placeholders}) ORDER BY label"
-    return [row["label"] for row in connection.execute(sql, list(leg_ids))]
+    sql = f"UPDATE labels SET write_result = ? WHERE leg_id IN ({placeholders}) AND label = ?"
+    tx.execute(sql, [write_result, *leg_ids, normalize_label(label)])
 
 
-def load_labels_by_leg(connection: sqlite3.Connection, leg_ids: Sequence[int]) -> dict[int, list[str]]:
-    """Return labels in alphabetical order by leg id.
+def list_labels(connection: sqlite3.Connection, leg_ids: Sequence[int]) -> list[sqlite3.Row]:
+    """Return the labels of these legs in alphabetical order.
 
-    Legs without labels are omitted.
+    Columns: leg_id, label, write_result.
     """
-    rows = connection.execute(
-        "SELECT leg_id, label FROM labels WHERE leg_id IN (SELECT value FROM json_each(?)) ORDER BY label",
+    return connection.execute(
+        "SELECT leg_id, label, write_result FROM labels"
+        " WHERE leg_id IN (SELECT value FROM json_each(?)) ORDER BY label, leg_id",
         (id_list(leg_ids),),
-    )
-    labels: dict[int, list[str]] = {}
-    for row in rows:
-        labels.setdefault(row["leg_id"], []).append(row["label"])
-    return labels
+    ).fetchall()
 
 
 def list_label_usage(connection: sqlite3.Connection) -> list[sqlite3.Row]:
@@ -162,6 +161,13 @@ def delete_label(tx: Transaction, label: str) -> None:
 def list_all_labels(connection: sqlite3.Connection) -> list[str]:
     """Return every label in use in alphabetical order."""
     return [row["label"] for row in connection.execute("SELECT DISTINCT label FROM labels ORDER BY label")]
+
+
+def add_write_result_column(schema: Schema) -> None:
+    """Migration: add the column `write_result` to the labels."""
+    table = schema.table("labels")
+    if table.exists() and "write_result" not in table.columns_dict:
+        table.add_column("write_result", str, not_null_default="")
 
 
 MAX_LEGS = 5000

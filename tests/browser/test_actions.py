@@ -71,7 +71,7 @@ def test_a_note_and_a_label_are_added_in_the_drawer(installation, logged_in, tal
     expect(page.locator("#drawer .notes")).to_contain_text("Asks for the invoice")
     page.get_by_label("New label").fill("Order")
     page.get_by_role("button", name="Label", exact=True).click()
-    expect(page.locator("#drawer .tag")).to_have_text("Order")
+    expect(page.locator("#drawer .tag")).to_have_text("Order here, sent to the platform")
 
 
 def test_click_to_call_rings_the_phone_that_was_chosen(installation, logged_in):

@@ -12,23 +12,20 @@ from werkzeug.wrappers import Response
 from integration.access import audit
 from integration.context import app_context
 from integration.core.errors import PlatformError, PlatformRefused
-from integration.dashboard.calls import actions, timeline
+from integration.dashboard.calls import actions, labelling, timeline
 from integration.dashboard.site import form_responses, layout
 from integration.dashboard.site.guard import audit_action, current_person, requires
-from integration.mirror.page_queries import call_detail, history, phones, platform_notes, reports
+from integration.mirror.page_queries import call_detail, history, platform_notes, reports
 from integration.mirror.sync_state import lookup_queue
 from integration.mirror.sync_state.media_files import MediaKind
 from integration.sqlite.transaction import Transaction
-from integration.sync.writing.write_through import WriteResult
-from integration.workspace import callbacks, notes
+from integration.workspace import call_labels, callbacks, notes
 
 blueprint = Blueprint("call", __name__)
 
 DONE_MESSAGES = {
     "note": "Note kept.",
     "note removed": "Note removed.",
-    "label": "Label kept.",
-    "label removed": "Label taken off.",
 }
 
 
@@ -57,7 +54,10 @@ def index(number: int) -> str | Response:
         remote_notes = platform_notes.list_notes(connection, leg_ids)
     with context.app_db.read() as connection:
         call_notes = notes.list_notes(connection, leg_ids)
-        labels = notes.list_labels(connection, leg_ids)
+        with context.mirror_db.read() as mirror:
+            labels = call_labels.load_for_call(mirror, connection, number, leg_ids)
+            known_labels = call_labels.list_known_names(mirror, connection)
+            offered_labels = call_labels.list_offered(mirror, labels)
         open_callback = callbacks.find_open_item(connection, call["party_e164"] or call["party"])
     return layout.render_page(
         "calls",
@@ -71,6 +71,8 @@ def index(number: int) -> str | Response:
         notes=call_notes,
         platform_notes=remote_notes,
         labels=labels,
+        known_labels=known_labels,
+        offered_labels=offered_labels,
         waiting=open_callback,
         unlearnt=is_cdr_missing,
         currency=currency,
@@ -99,40 +101,18 @@ def remove_note(number: int, note_id: int) -> Response:
 @requires("agent")
 def label(number: int) -> Response:
     """Add the label `label` to the call, or remove the label `remove`."""
-    removed_label, added_label, email = (
-        request.form.get("remove"),
-        request.form.get("label", ""),
-        current_person().email,
-    )
-    if removed_label:
-        response = _change_notes(
-            number, "label removed", lambda tx, leg_ids: notes.remove_label(tx, leg_ids, removed_label)
+    removed_label = request.form.get("remove")
+    with app_context().mirror_db.read() as connection:
+        call_id = actions.require_call(connection, number)["id"]
+    try:
+        message = (
+            labelling.remove_label(call_id, removed_label)
+            if removed_label
+            else labelling.add_label(call_id, request.form.get("label", ""))
         )
-    else:
-        response = _change_notes(
-            number, "label", lambda tx, leg_ids: notes.add_label(tx, leg_ids[0], email, added_label)
-        )
-    platform_result = _send_labels(number)
-    if platform_result is not None and not platform_result.is_done and form_responses.is_script_request():
-        return form_responses.respond_done(f"Label kept here. {platform_result.message}", f"/calls/{number}")
-    return response
-
-
-def _send_labels(number: int) -> WriteResult | None:
-    """Send the labels of a live call to the platform.
-
-    Returns None for an ended call, whose labels exist only locally.
-    """
-    context = app_context()
-    with context.mirror_db.read() as connection:
-        call = actions.require_call(connection, number)
-        live_legs = phones.list_live_legs(connection, call["id"])
-        leg_ids = [call["id"], *(leg["leg_id"] for leg in call_detail.list_legs(connection, call["id"]))]
-    if not live_legs:
-        return None
-    with context.app_db.read() as connection:
-        labels = notes.list_labels(connection, leg_ids)
-    return form_responses.send_write("PATCH", f"/calls/{live_legs[0].id}", {"labels": labels})
+    except ValueError as mistake:
+        abort(400, str(mistake))
+    return form_responses.respond_done(message, f"/calls/{call_id}#notes")
 
 
 def _change_notes(number: int, action: str, change: Callable[[Transaction, list[int]], object]) -> Response:

@@ -29,7 +29,7 @@ from integration.exports.call_filter import (
 from integration.mirror.calls import backlog
 from integration.mirror.page_queries import call_detail, history, search_index
 from integration.mirror.page_queries.history import CallFilter, Cursor
-from integration.workspace import notes, saved
+from integration.workspace import call_labels, saved
 
 blueprint = Blueprint("calls", __name__)
 
@@ -55,7 +55,7 @@ def index() -> str:
         zone=zone,
         today=formats.today(),
         calling_code=find_calling_code(context.settings.dashboard.country),
-        app_db=context.app_db,
+        databases=context,
     )
     call_filter = replace(view.call_filter, user_scope=layout.get_visibility().user_scope)
     if call_filter.search_terms is not None:
@@ -87,11 +87,9 @@ def index() -> str:
     with context.app_db.read() as connection:
         visible_views = saved.all_of(connection, saved.VIEWS, "calls", current_person().id)
         hidden_columns = saved.load_hidden_columns(connection, current_person().id, "calls")
-        labels = notes.list_all_labels(connection)
-        labels_by_leg = notes.load_labels_by_leg(connection, list(call_ids_by_leg))
-    labels_by_call: dict[int, dict[str, None]] = {}
-    for leg, leg_labels in labels_by_leg.items():
-        labels_by_call.setdefault(call_ids_by_leg[leg], {}).update(dict.fromkeys(leg_labels))
+        with context.mirror_db.read(seconds=READ_SECONDS) as mirror:
+            labels = call_labels.list_used(mirror, connection)
+            labels_by_call = call_labels.load_by_call(mirror, connection, call_ids_by_leg)
     return layout.render_page(
         "calls",
         "calls.html",

@@ -15,9 +15,9 @@ from integration.context import AppContext, app_context
 from integration.core import clock
 from integration.dashboard.calls import actions
 from integration.dashboard.site import formats, layout
-from integration.mirror.page_queries import call_detail, contacts, history, live, messages, phones
+from integration.mirror.page_queries import call_detail, contacts, history, live, messages
 from integration.sqlite.transaction import Change
-from integration.workspace import callbacks, notes
+from integration.workspace import call_labels, callbacks, notes
 
 blueprint = Blueprint("live", __name__)
 
@@ -87,13 +87,14 @@ def show_drawer(number: int) -> str:
         )
         call_actions = actions.find_call_actions(connection, call)
         contact = contacts.find_by_number(connection, call["party_e164"])
-        platform_labels = phones.list_call_labels(connection)
         leg_ids = [call["id"], *(leg["leg_id"] for leg in call_detail.list_legs(connection, call["id"]))]
     with context.app_db.read() as connection:
         open_callback = callbacks.find_open_item(connection, call["party_e164"] or call["party"])
-        labels = notes.list_labels(connection, leg_ids)
         call_notes = notes.list_notes(connection, leg_ids)
-        known_labels = notes.list_all_labels(connection)
+        with context.mirror_db.read() as mirror:
+            labels = call_labels.load_for_call(mirror, connection, call["id"], leg_ids)
+            known_labels = call_labels.list_known_names(mirror, connection)
+            offered_labels = call_labels.list_offered(mirror, labels)
     return render_template(
         "_beside.html",
         call=call,
@@ -105,7 +106,8 @@ def show_drawer(number: int) -> str:
         contact=contact,
         labels=labels,
         notes=call_notes,
-        known_labels=sorted({*known_labels, *map(str, platform_labels)}, key=str.casefold),
+        known_labels=known_labels,
+        offered_labels=offered_labels,
     )
 
 

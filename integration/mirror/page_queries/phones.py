@@ -64,17 +64,6 @@ def list_transfer_targets(connection: sqlite3.Connection) -> list[tuple[str, str
     ]
 
 
-def list_call_labels(connection: sqlite3.Connection) -> list[str]:
-    """Return the names of the platform's call labels.
-
-    The names are read from the received records, because the specification does not document the fields.
-    """
-    rows = connection.execute(
-        "SELECT DISTINCT _doc ->> '$.name' AS name FROM calllabels WHERE _missing_since IS NULL"
-    )
-    return [row["name"] for row in rows if row["name"]]
-
-
 @dataclass(frozen=True, slots=True)
 class LiveLeg:
     """Open leg. `side` is that of `LegView`.

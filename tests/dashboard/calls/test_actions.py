@@ -157,7 +157,7 @@ def test_a_label_of_a_live_call_is_stored_and_sent_to_the_platform(acting, simul
     leg = talk(simulator, acting, phone_user)
     assert acting.log_in(ERIN).post(f"/calls/{leg}/labels", label="Order").status_code == 200
     with acting.app_db.read() as connection:
-        assert notes.list_labels(connection, [leg]) == ["Order"]
+        assert [row["label"] for row in notes.list_labels(connection, [leg])] == ["Order"]
     assert logged_requests(simulator, "PATCH", f"/calls/{leg}")
 
 

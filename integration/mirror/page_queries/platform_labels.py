@@ -1,0 +1,133 @@
+"""Labels of the platform: those of CDRs, and the account's call labels with their colours."""
+
+from __future__ import annotations
+
+import json
+import re
+import sqlite3
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from integration.core.ids import id_list
+from integration.sqlite.listing import escape_like
+
+INDEX = """
+-- serves the queries of this module: few CDRs have labels
+CREATE INDEX IF NOT EXISTS cdrs_labelled ON cdrs (live_id, labels)
+    WHERE labels IS NOT NULL AND labels <> '[]';
+"""
+"""SQL script of the index."""
+
+MAX_LEGS = 5000
+"""Largest number of legs that a search returns."""
+
+_COLOUR = re.compile(r"#(?:[0-9a-fA-F]{3}){1,2}|[a-zA-Z]{3,20}")
+
+LABELLED = "cdrs.labels IS NOT NULL AND cdrs.labels <> '[]'"
+"""SQL condition of CDRs with labels. The index serves it only in this spelling."""
+ENTRIES = "json_each(CASE WHEN json_valid(cdrs.labels) THEN cdrs.labels ELSE '[]' END) AS entry"
+"""SQL of the entries of `cdrs.labels`, as a table with the alias `entry`."""
+ENTRY_NAME = (
+    "trim(CASE entry.type WHEN 'text' THEN entry.value WHEN 'object' THEN entry.value ->> '$.name'"
+    " WHEN 'integer' THEN (SELECT call_label._doc ->> '$.name' FROM calllabels AS call_label"
+    " WHERE call_label.id = entry.value) END)"
+)
+"""SQL of the name of an entry.
+
+The specification does not show entries. A text is the name; an object has it; a number is the id of a call
+label.
+"""
+_NAMED_ENTRIES = (
+    f"(SELECT cdrs.live_id AS leg_id, {ENTRY_NAME} AS label FROM cdrs, {ENTRIES} WHERE {LABELLED})"
+)
+
+
+def list_names(connection: sqlite3.Connection) -> list[str]:
+    """Return the labels of all CDRs in alphabetical order."""
+    rows = connection.execute(f"SELECT DISTINCT label FROM {_NAMED_ENTRIES} WHERE label <> '' ORDER BY label")
+    return [row["label"] for row in rows]
+
+
+def load_by_leg(connection: sqlite3.Connection, leg_ids: Sequence[int]) -> dict[int, list[str]]:
+    """Return labels in alphabetical order by leg id. Legs without labels are omitted."""
+    rows = connection.execute(
+        f"SELECT DISTINCT leg_id, label FROM {_NAMED_ENTRIES} WHERE label <> ''"
+        " AND leg_id IN (SELECT value FROM json_each(?)) ORDER BY label",
+        (id_list(leg_ids),),
+    )
+    labels: dict[int, list[str]] = {}
+    for row in rows:
+        labels.setdefault(row["leg_id"], []).append(row["label"])
+    return labels
+
+
+def find_legs(connection: sqlite3.Connection, label: str) -> list[int]:
+    """Return the ids of the legs whose CDRs have a label."""
+    rows = connection.execute(f"SELECT DISTINCT leg_id FROM {_NAMED_ENTRIES} WHERE label = ?", (label,))
+    return [row["leg_id"] for row in rows]
+
+
+def search_legs(connection: sqlite3.Connection, query: str) -> list[int]:
+    """Return the ids of legs with a label that contains every word of `query`.
+
+    Only the first 10 words count.
+    """
+    patterns = [f"%{escape_like(word)}%" for word in query.split()[:10]]
+    if not patterns:
+        return []
+    condition = " AND ".join("label LIKE ? ESCAPE '\\'" for _ in patterns)
+    rows = connection.execute(
+        f"SELECT DISTINCT leg_id FROM {_NAMED_ENTRIES} WHERE {condition} LIMIT ?", (*patterns, MAX_LEGS)
+    )
+    return [row["leg_id"] for row in rows]
+
+
+def load_names_by_id(connection: sqlite3.Connection) -> dict[int, str]:
+    """Return the names of the account's call labels by id."""
+    rows = connection.execute("SELECT id, _doc ->> '$.name' AS name FROM calllabels")
+    return {row["id"]: str(row["name"] or "").strip() for row in rows}
+
+
+def load_live_entries(connection: sqlite3.Connection, leg_id: int) -> list[Any]:
+    """Return the labels of a live call as received."""
+    row = connection.execute(
+        "SELECT _doc -> '$.labels' AS labels FROM calls WHERE id = ?", (leg_id,)
+    ).fetchone()
+    return [] if row is None else parse_entries(row["labels"])
+
+
+def parse_entries(value: Any) -> list[Any]:
+    """Return the entries of a field `labels`, a list or its JSON text; [] for any other value."""
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except ValueError:
+            return []
+    return value if isinstance(value, list) else []
+
+
+def name_entry(entry: Any, names_by_id: Mapping[int, str]) -> str:
+    """Return the name of an entry of `labels`, as the queries of this module do; "" without one."""
+    if isinstance(entry, dict):
+        entry = entry.get("name")
+    if isinstance(entry, int):
+        return names_by_id.get(entry, "")
+    return entry.strip() if isinstance(entry, str) else ""
+
+
+def load_colours(connection: sqlite3.Connection) -> dict[str, str]:
+    """Return the account's call labels in alphabetical order, with the colour of each or "".
+
+    They are read from the received records, because the specification does not document their fields.
+    """
+    rows = connection.execute(
+        "SELECT DISTINCT _doc ->> '$.name' AS name,"
+        " coalesce(_doc ->> '$.color', _doc ->> '$.colour') AS colour"
+        " FROM calllabels WHERE _missing_since IS NULL ORDER BY name COLLATE NOCASE"
+    )
+    colours = {}
+    for row in rows:
+        name, colour = str(row["name"] or "").strip(), str(row["colour"] or "")
+        if name:
+            colours[name] = colour if _COLOUR.fullmatch(colour) else ""
+    return colours

@@ -1,0 +1,96 @@
+"""Labels of calls from both sources: the platform's of their CDRs, and local ones."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from integration.mirror.page_queries import platform_labels
+from integration.workspace import notes
+
+SENT = "sent"
+"""Result of a write that the platform accepted. The label appears on the CDR with its next sync."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallLabel:
+    """A label of a call, with its origins.
+
+    `write_result`: SENT, or why the platform did not accept a local label; "" if none was sent. `colour`:
+    that of the account's call label with this name, "" without one.
+    """
+
+    name: str
+    is_local: bool = False
+    is_on_platform: bool = False
+    write_result: str = ""
+    colour: str = ""
+
+    @property
+    def origin(self) -> str:
+        """Origins in words."""
+        if self.is_on_platform:
+            return "platform and here" if self.is_local else "platform"
+        if self.write_result == SENT:
+            return "here, sent to the platform"
+        return f"only here ({self.write_result})" if self.write_result else "only here"
+
+
+def load_by_call(
+    mirror: sqlite3.Connection, app: sqlite3.Connection, call_ids_by_leg: Mapping[int, int]
+) -> dict[int, list[CallLabel]]:
+    """Return the labels of calls in alphabetical order, by call id. Calls without labels are omitted.
+
+    `call_ids_by_leg`: call id by the id of each leg.
+    """
+    leg_ids = list(call_ids_by_leg)
+    local_names: dict[int, dict[str, str]] = {}
+    for row in notes.list_labels(app, leg_ids):
+        local_names.setdefault(call_ids_by_leg[row["leg_id"]], {})[row["label"]] = row["write_result"]
+    platform_names: dict[int, set[str]] = {}
+    for leg_id, names in platform_labels.load_by_leg(mirror, leg_ids).items():
+        platform_names.setdefault(call_ids_by_leg[leg_id], set()).update(names)
+    colours = platform_labels.load_colours(mirror)
+    return {
+        call_id: [
+            CallLabel(
+                name,
+                is_local=name in local_names.get(call_id, {}),
+                is_on_platform=name in platform_names.get(call_id, ()),
+                write_result=local_names.get(call_id, {}).get(name, ""),
+                colour=colours.get(name, ""),
+            )
+            for name in sorted({*local_names.get(call_id, ()), *platform_names.get(call_id, ())})
+        ]
+        for call_id in {*local_names, *platform_names}
+    }
+
+
+def load_for_call(
+    mirror: sqlite3.Connection, app: sqlite3.Connection, call_id: int, leg_ids: Sequence[int]
+) -> list[CallLabel]:
+    """Return the labels of one call in alphabetical order."""
+    return load_by_call(mirror, app, dict.fromkeys([call_id, *leg_ids], call_id)).get(call_id, [])
+
+
+def list_used(mirror: sqlite3.Connection, app: sqlite3.Connection) -> list[CallLabel]:
+    """Return the labels on calls in alphabetical order."""
+    local_names, platform_names = set(notes.list_all_labels(app)), set(platform_labels.list_names(mirror))
+    return [
+        CallLabel(name, is_local=name in local_names, is_on_platform=name in platform_names)
+        for name in sorted(local_names | platform_names, key=str.casefold)
+    ]
+
+
+def list_known_names(mirror: sqlite3.Connection, app: sqlite3.Connection) -> list[str]:
+    """Return the names of the account's call labels and of labels on calls, in alphabetical order."""
+    used_names = {label.name for label in list_used(mirror, app)}
+    return sorted(used_names | platform_labels.load_colours(mirror).keys(), key=str.casefold)
+
+
+def list_offered(mirror: sqlite3.Connection, labels: Sequence[CallLabel]) -> list[CallLabel]:
+    """Return the account's call labels with their colours, except `labels` of the call."""
+    names = {label.name for label in labels}
+    colours = platform_labels.load_colours(mirror)
+    return [CallLabel(name, colour=colour) for name, colour in colours.items() if name not in names]
