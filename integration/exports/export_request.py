@@ -30,7 +30,10 @@ from integration.mirror.page_queries.history import CallFilter
 from integration.settings.model import Settings
 from integration.sqlite.database import Database
 from integration.sqlite.readers import Readable
-from integration.workspace import saved
+from integration.workspace import notes, saved
+
+_LABEL_COLUMNS = frozenset({"labels", "label_origins"})
+"""Columns of calls that need local labels."""
 
 
 class ExportContext(Protocol):
@@ -89,6 +92,9 @@ def build_selection(
         result = select_preset(preset, args, timezone=zone, base_url=base_url, hidden=hidden_fields)
         page_filter = _parse_page_filter(context, args)
         if preset.has_own_table:
+            if _LABEL_COLUMNS.intersection(result.columns):
+                with context.app_db.read() as connection:
+                    result = replace(result, local_labels=notes.load_all_labels(connection))
             return result.with_calls(replace(page_filter or CallFilter(), user_scope=user_scope))
         if page_filter is not None:
             if result.resource.field("live_id") is None:

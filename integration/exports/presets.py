@@ -14,6 +14,7 @@ from integration.catalogue import get_resource
 from integration.catalogue.shapes import Resource
 from integration.exports.columns import DerivedColumn, derive_recordings
 from integration.mirror.calls.schema import CALLS
+from integration.mirror.page_queries import platform_labels
 from integration.mirror.page_queries.call_labels import DIRECTION_LABELS, STATE_LABELS
 from integration.mirror.page_queries.history import CallFilter
 from integration.mirror.records import subresources
@@ -44,6 +45,31 @@ def _build_case_sql(column: str, labels: Mapping[str, tuple[str, str]], default:
     return f"CASE {column} {cases} ELSE {default} END"
 
 
+_LABEL_ROWS = f"""SELECT label, max(on_platform) AS on_platform, max(here) AS here FROM (
+  SELECT {platform_labels.ENTRY_NAME} AS label, 1 AS on_platform, 0 AS here
+    FROM _legs AS leg JOIN cdrs ON cdrs.live_id = +leg.leg_id, {platform_labels.ENTRIES}
+   WHERE leg.call_id = c.id AND {platform_labels.LABELLED}
+  UNION ALL SELECT entry.value, 0, 1
+    FROM (SELECT leg_id FROM _legs WHERE call_id = c.id UNION SELECT c.id) AS leg,
+         json_each(local_labels(leg.leg_id)) AS entry
+   WHERE :has_local_labels)
+ WHERE label <> '' GROUP BY label ORDER BY label"""
+"""SQL for the labels of a call with their origins. `local_labels` is registered by `exports/query.py`."""
+
+
+def _derive_from_labels(name: str, value_sql: str) -> DerivedColumn:
+    """Return a column with one value for each label of a call, or NULL.
+
+    Accounts without labels do not pay for the search in every row.
+    """
+    has_labels = f":has_local_labels OR EXISTS (SELECT 1 FROM cdrs WHERE {platform_labels.LABELLED})"
+    return DerivedColumn(
+        name,
+        "text",
+        f"CASE WHEN {has_labels} THEN (SELECT group_concat({value_sql}, '; ') FROM ({_LABEL_ROWS})) END",
+    )
+
+
 _CALL_DERIVED_COLUMNS = (
     DerivedColumn("started_local", "local", "started_at"),
     DerivedColumn("answered_local", "local", "answered_at"),
@@ -65,6 +91,11 @@ _CALL_DERIVED_COLUMNS = (
         "FROM _legs AS leg JOIN monitors ON monitors.live_id = +leg.leg_id WHERE leg.call_id = c.id",
         "recordings > 0",
     ),
+    _derive_from_labels("labels", "label"),
+    _derive_from_labels(
+        "label_origins",
+        "CASE WHEN on_platform AND here THEN 'platform+local' WHEN here THEN 'local' ELSE 'platform' END",
+    ),
     DerivedColumn("call_link", "text", ":base || '/calls/' || c.id"),
 )
 _CALL_COLUMNS = (
@@ -72,7 +103,7 @@ _CALL_COLUMNS = (
     "party", "party_e164", "party_name", "our_number", "our_e164", "group_kind", "group_id", "group_name",
     "user_id", "user_name", "extension", "answered_at", "ended_at", "wait_seconds", "wait", "talk_seconds",
     "talk", "hold_seconds", "hold", "ended_by", "t_cause", "charge", "currency", "recordings",
-    "recording_files", "recording_links", "voicemails", "legs",
+    "recording_files", "recording_links", "voicemails", "legs", "labels", "label_origins",
 )  # fmt: skip
 _MISSED_COLUMNS = (
     "id", "started_at", "started_local", "outcome", "outcome_label", "party", "party_e164", "party_name",

@@ -23,7 +23,7 @@ from integration.core.errors import SwitchroomError
 from integration.exports.columns import DerivedColumn, derive_columns, is_utc_time
 from integration.exports.presets import Preset
 from integration.exports.selection import BOOKKEEPING_COLUMNS, MAX_COLUMNS, OpenReader, Selection
-from integration.exports.sql_functions import register
+from integration.exports.sql_functions import register, register_local_labels
 from integration.mirror.page_queries import history
 from integration.mirror.query import browse
 from integration.mirror.query.filter_sql import SqlBuilder, get_value_kind
@@ -243,6 +243,7 @@ def count(connection: sqlite3.Connection, selection: Selection) -> int:
 def build_export_query(connection: sqlite3.Connection, selection: Selection) -> ExportQuery:
     """Build the SQL of an export. Raises QueryError for unknown fields."""
     register(connection)
+    register_local_labels(connection, selection.local_labels)
     parsed_query, resource, preset = selection.query, selection.resource, selection.preset
     has_own_table = preset is not None and preset.has_own_table
     binder = parsed_query.make_builder(connection)
@@ -258,7 +259,11 @@ def build_export_query(connection: sqlite3.Connection, selection: Selection) -> 
         order = f"{binder.build_expression(parsed_query.sort, 'sort')} {direction}, rowid"
     elif preset is not None and preset.newest_first:
         order = f'"{resource.date}" DESC, rowid DESC'
-    values = {**binder.values, **selection.bound_values}
+    values = {
+        **binder.values,
+        **selection.bound_values,
+        "has_local_labels": int(bool(selection.local_labels)),
+    }
     for column in columns:
         values |= column.values
     for index, call_filter in enumerate(selection.call_filters):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -53,6 +53,7 @@ class Selection:
     `columns` are in the order of the file; () means the fields found in the records. `zone` None means UTC as
     stored; `local_zone` is the zone of derived local times. `is_raw`: formats that can contain the records as
     received do so. `call_filters` limit the records further; `bound_values` are bound in the SQL of columns.
+    `local_labels`: labels of calls in the application database, by leg id.
     """
 
     query: Query
@@ -63,6 +64,7 @@ class Selection:
     preset: Preset | None = None
     call_filters: tuple[CallFilter, ...] = ()
     bound_values: Mapping[str, str] = field(default_factory=dict)
+    local_labels: Mapping[int, Sequence[str]] = field(default_factory=dict)
 
     @property
     def resource(self) -> Resource:

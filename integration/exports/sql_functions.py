@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
@@ -18,6 +20,15 @@ def register(connection: sqlite3.Connection) -> None:
     connection.create_function("field_of", 2, field_of, deterministic=True)
     connection.create_function("without_secrets", 1, without_secrets, deterministic=True)
     connection.create_function("with_offset", 2, with_offset, deterministic=True)
+
+
+def register_local_labels(connection: sqlite3.Connection, labels_by_leg: Mapping[int, Sequence[str]]) -> None:
+    """Register `local_labels(leg_id)`, which returns a JSON list or NULL.
+
+    The labels are in another database, so a statement of the mirror cannot join them.
+    """
+    texts = {leg_id: json.dumps(list(labels)) for leg_id, labels in labels_by_leg.items()}
+    connection.create_function("local_labels", 1, texts.get)
 
 
 def field_of(record_text: str, path: str) -> Any:

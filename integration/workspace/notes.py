@@ -124,6 +124,14 @@ def list_labels(connection: sqlite3.Connection, leg_ids: Sequence[int]) -> list[
     ).fetchall()
 
 
+def load_all_labels(connection: sqlite3.Connection) -> dict[int, list[str]]:
+    """Return the labels of all legs by leg id."""
+    labels: dict[int, list[str]] = {}
+    for row in connection.execute("SELECT leg_id, label FROM labels ORDER BY leg_id, label"):
+        labels.setdefault(row["leg_id"], []).append(row["label"])
+    return labels
+
+
 def list_label_usage(connection: sqlite3.Connection) -> list[sqlite3.Row]:
     """Return the usage of every label, in alphabetical order.
 

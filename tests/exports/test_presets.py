@@ -20,6 +20,7 @@ from integration.exports import call_filter as page
 from integration.exports.presets import PRESETS
 from integration.mirror.calls.schema import CALLS
 from integration.mirror.page_queries import history, search_index
+from integration.workspace import notes
 from tests.support.application import TestApp, running_app
 from tests.support.examples import example_count
 
@@ -278,3 +279,22 @@ def test_page_offers_an_xlsx_file_of_the_calls_shown(app):
     page = app.log_in().get("/calls?from=2026-07-01&to=2026-07-01").text
     response = exporting(app).get(unescape(re.search(r'href="(/exports/call-history\.xlsx[^"]*)"', page)[1]))
     assert (response.status_code, response.headers["X-Export-Rows"]) == (200, "1")
+
+
+def test_calls_are_exported_with_labels_of_both_sources_and_their_origins(app):
+    for number, labels in ((1, '["Order", "Complaint"]'), (2, "[]"), (3, None)):
+        app.call(number, f"2026-07-0{number} 09:15:00")
+        app.leg(number)
+        app.insert("cdrs", id=700 + number, live_id=number, labels=labels)
+    for leg, label in ((1, "Order"), (1, "VIP"), (3, "VIP")):
+        app.app_db.write(lambda tx, leg=leg, label=label: notes.add_label(tx, leg, "ann@example.com", label))
+    exported = rows(exporting(app).get("/exports/call-history.csv").data)
+    assert [(row["id"], row["labels"], row["label_origins"]) for row in exported] == [
+        ("3", "VIP", "local"),
+        ("2", "", ""),
+        ("1", "Complaint; Order; VIP", "platform; platform+local; local"),
+    ]
+    chosen = exporting(app).get(
+        "/exports/call-history.csv?columns=id,labels&view=label%3DOrder%26range%3Dall"
+    )
+    assert rows(chosen.data) == [{"id": "1", "labels": "Complaint; Order; VIP"}]
