@@ -194,7 +194,7 @@ def parse_view(
 def _add_notes_filter(
     call_filter: CallFilter, parameters: Mapping[str, str], databases: LabelDatabases
 ) -> CallFilter:
-    """Add legs with the label, or with notes and labels that match the search.
+    """Add legs with the label, or with matching notes and labels.
 
     Local labels and notes are in the application database, so the query of the mirror cannot join them.
     """

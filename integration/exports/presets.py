@@ -58,9 +58,9 @@ _LABEL_ROWS = f"""SELECT label, max(on_platform) AS on_platform, max(here) AS he
 
 
 def _derive_from_labels(name: str, value_sql: str) -> DerivedColumn:
-    """Return a column with one value for each label of a call, or NULL.
+    """Return a column with one value for each label of a call.
 
-    Accounts without labels do not pay for the search in every row.
+    It is NULL without labels. Accounts without labels do not pay for the search in every row.
     """
     has_labels = f":has_local_labels OR EXISTS (SELECT 1 FROM cdrs WHERE {platform_labels.LABELLED})"
     return DerivedColumn(

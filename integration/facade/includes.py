@@ -112,7 +112,7 @@ def _include_relation(
 
 
 def _read_member_fields(relation: Relation, members: Any) -> Mapping[str, Record]:
-    """Return the objects of a relation in an item form, by reference as text."""
+    """Return the objects of a relation by reference as text."""
     if not isinstance(members, list):
         return {}
     return {
@@ -144,7 +144,10 @@ def _find_reference(relation: Relation, member: Any) -> Any:
 
 
 def _normalize(reference: Any) -> str:
-    """Return a reference as text without a leading plus; "" for a nested value or null."""
+    """Return a reference as text without a leading plus.
+
+    Returns "" for a nested value or null.
+    """
     if reference is None or isinstance(reference, bool | list | dict):
         return ""
     return str(reference).lstrip("+")

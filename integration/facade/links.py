@@ -20,9 +20,10 @@ from integration.mirror.records import single_record
 def build_links(
     request: FacadeRequest, resource: Resource, record: dict[str, Any], connection: sqlite3.Connection
 ) -> dict[str, str]:
-    """Return the links of a record by name, as paths below the base path of the request.
+    """Return the links of a record by name.
 
-    A single relation is named without `_id` (`user_id`: `user`) and present only if the mirror has the
+    They are paths below the base path of the request. A single relation is named without `_id` (`user_id`:
+    `user`) and present only if the mirror has the
     record. A list is a collection filtered by its members. Collections outside the rights of a local key are
     omitted.
     """
@@ -45,7 +46,7 @@ def wrap_record(request: FacadeRequest, resource: Resource, text: bytes) -> byte
 
 
 def add_missing_links(request: FacadeRequest, resource: Resource, response: Response) -> Response:
-    """Return a response of the platform with the links of a mirrored record, if it has none."""
+    """Add links to a response of the platform without links."""
     body = response.get_data()
     item = find_item(body) if response.status_code == 200 else None
     if item is None:
@@ -57,7 +58,10 @@ def add_missing_links(request: FacadeRequest, resource: Resource, response: Resp
 
 
 def _can_follow(request: FacadeRequest, relation: Relation) -> bool:
-    """Return whether the client may read the target; a key with a user scope gets no such links."""
+    """Return whether the client may read the target.
+
+    A key with a user scope gets no links to other records.
+    """
     key = request.caller.key
     is_limited = request.caller.visibility.user_scope is not None
     return not is_limited and (key is None or key.can_access(relation.target_collection))

@@ -243,7 +243,10 @@ def _merge_related_states(connection: sqlite3.Connection, parsed_query: Query, s
 def _build_record_response(
     request: FacadeRequest, resource: Resource, stored_record: StoredRecord, state: State, key: int | str
 ) -> Response | None:
-    """Respond with a mirrored record. Returns None if the mirror lacks data of an included relation."""
+    """Respond with a mirrored record.
+
+    Returns None if the mirror lacks data of an included relation.
+    """
     check_user_scope(request, resource, key)
     text: bytes | None = (stored_record.item or stored_record.doc).encode()
     state = replace(state, last_success_at=_find_read_time(stored_record, state))
@@ -271,7 +274,7 @@ def _build_partial_response(
 def _build_item_response(
     request: FacadeRequest, resource: Resource, text: bytes, state: State, *, is_partial: bool = False
 ) -> Response:
-    """Respond with the text of a record, its secrets masked for local keys."""
+    """Respond with the text of a record, masked for local keys."""
     if request.caller.is_local:
         text = mask_json(text)
     return build_response(
@@ -280,7 +283,7 @@ def _build_item_response(
 
 
 def _find_read_time(stored_record: StoredRecord, state: State) -> str:
-    """Return the time of the read to which the record's response belongs (UTC text)."""
+    """Return when the text of the response was read (UTC text)."""
     if stored_record.item is not None:
         # Syncs of the list do not renew the fields that only the record's own path returns.
         return stored_record.item_read_at or stored_record.last_seen
@@ -290,7 +293,10 @@ def _find_read_time(stored_record: StoredRecord, state: State) -> str:
 
 
 def _parse_include(request: FacadeRequest, resource: Resource, key: int | str) -> Query | None:
-    """Return the query for the record and its included relations. None without such relations."""
+    """Return the query for the record and its included relations.
+
+    Returns None without such relations.
+    """
     args = {
         name: value for name, value in request.args.items() if name == "include" or name.startswith("fields[")
     }

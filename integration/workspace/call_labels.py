@@ -1,4 +1,4 @@
-"""Labels of calls from both sources: the platform's of their CDRs, and local ones."""
+"""Labels of calls: those of their CDRs, and local ones."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ class CallLabel:
 def load_by_call(
     mirror: sqlite3.Connection, app: sqlite3.Connection, call_ids_by_leg: Mapping[int, int]
 ) -> dict[int, list[CallLabel]]:
-    """Return the labels of calls in alphabetical order, by call id. Calls without labels are omitted.
+    """Return the labels of calls in alphabetical order, by call id.
 
-    `call_ids_by_leg`: call id by the id of each leg.
+    Calls without labels are omitted. `call_ids_by_leg`: call id by the id of each leg.
     """
     leg_ids = list(call_ids_by_leg)
     local_names: dict[int, dict[str, str]] = {}
@@ -84,13 +84,16 @@ def list_used(mirror: sqlite3.Connection, app: sqlite3.Connection) -> list[CallL
 
 
 def list_known_names(mirror: sqlite3.Connection, app: sqlite3.Connection) -> list[str]:
-    """Return the names of the account's call labels and of labels on calls, in alphabetical order."""
+    """Return the names of call labels and of labels on calls.
+
+    They are in alphabetical order.
+    """
     used_names = {label.name for label in list_used(mirror, app)}
     return sorted(used_names | platform_labels.load_colours(mirror).keys(), key=str.casefold)
 
 
 def list_offered(mirror: sqlite3.Connection, labels: Sequence[CallLabel]) -> list[CallLabel]:
-    """Return the account's call labels with their colours, except `labels` of the call."""
+    """Return the account's call labels that the call does not have."""
     names = {label.name for label in labels}
     colours = platform_labels.load_colours(mirror)
     return [CallLabel(name, colour=colour) for name, colour in colours.items() if name not in names]

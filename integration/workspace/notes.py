@@ -106,7 +106,7 @@ def list_notes(connection: sqlite3.Connection, leg_ids: Sequence[int]) -> list[s
 
 
 def set_write_result(tx: Transaction, leg_ids: Sequence[int], label: str, write_result: str) -> None:
-    """Store the result of sending a label of these legs to the platform."""
+    """Store the result of sending a label to the platform."""
     placeholders = ", ".join("?" * len(leg_ids))
     sql = f"UPDATE labels SET write_result = ? WHERE leg_id IN ({placeholders}) AND label = ?"
     tx.execute(sql, [write_result, *leg_ids, normalize_label(label)])

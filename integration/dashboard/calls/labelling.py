@@ -28,9 +28,10 @@ NO_CDR = "the platform has no CDR yet"
 
 
 def add_label(call_id: int, label: str) -> str:
-    """Add a label to a call, here and on the platform. Returns the message for the dashboard user.
+    """Add a label to a call, here and on the platform.
 
-    A label that the platform does not accept stays here, with the reason. Raises ValueError for an empty or
+    Returns the message for the dashboard user. A label that the platform does not accept stays here, with
+    the reason. Raises ValueError for an empty or
     too long label.
     """
     context, label, email = app_context(), notes.normalize_label(label), current_person().email
@@ -49,7 +50,10 @@ def add_label(call_id: int, label: str) -> str:
 
 
 def remove_label(call_id: int, label: str) -> str:
-    """Remove a label from a call, here and on the platform. Returns the message for the dashboard user."""
+    """Remove a label from a call, here and on the platform.
+
+    Returns the message for the dashboard user.
+    """
     context, email = app_context(), current_person().email
     leg_ids = _list_leg_ids(context, call_id)
 
@@ -111,7 +115,10 @@ def _send(
 
 
 def _load_entries(connection: sqlite3.Connection, leg_ids: Sequence[int]) -> dict[int, list[Any]]:
-    """Return the labels of a call's CDRs as received, by CDR id; the CDR of the first leg is first."""
+    """Return the labels of a call's CDRs as received, by CDR id.
+
+    The CDR of the first leg is first.
+    """
     rows = connection.execute(
         "SELECT id, labels FROM cdrs WHERE live_id IN (SELECT value FROM json_each(?))"
         " AND _missing_since IS NULL ORDER BY live_id IS NOT ?, calldate, id",
@@ -123,9 +130,10 @@ def _load_entries(connection: sqlite3.Connection, leg_ids: Sequence[int]) -> dic
 def _read_current_entries(
     context: AppContext, entries_by_cdr: Mapping[int, list[Any]]
 ) -> dict[int, list[Any]]:
-    """Return the labels of these CDRs on the platform; the mirrored ones if it does not respond.
+    """Return the labels that these CDRs have on the platform.
 
-    `PATCH` replaces all labels of a CDR, and the mirror can be a day older than labels of old calls.
+    They are the mirrored ones if the platform does not respond. `PATCH` replaces all labels of a CDR, and
+    the mirror can be a day older than labels of old calls.
     """
     condition = [{"property": "id", "operator": "in", "value": list(entries_by_cdr)}]
     current = dict(entries_by_cdr)

@@ -1,4 +1,4 @@
-"""Labels of the platform: those of CDRs, and the account's call labels with their colours."""
+"""Labels of CDRs, and the account's call labels with their colours."""
 
 from __future__ import annotations
 
@@ -49,7 +49,10 @@ def list_names(connection: sqlite3.Connection) -> list[str]:
 
 
 def load_by_leg(connection: sqlite3.Connection, leg_ids: Sequence[int]) -> dict[int, list[str]]:
-    """Return labels in alphabetical order by leg id. Legs without labels are omitted."""
+    """Return labels in alphabetical order by leg id.
+
+    Legs without labels are omitted.
+    """
     rows = connection.execute(
         f"SELECT DISTINCT leg_id, label FROM {_NAMED_ENTRIES} WHERE label <> ''"
         " AND leg_id IN (SELECT value FROM json_each(?)) ORDER BY label",
@@ -68,9 +71,9 @@ def find_legs(connection: sqlite3.Connection, label: str) -> list[int]:
 
 
 def search_legs(connection: sqlite3.Connection, query: str) -> list[int]:
-    """Return the ids of legs with a label that contains every word of `query`.
+    """Return the ids of legs with a matching label.
 
-    Only the first 10 words count.
+    A label matches if it contains every word of `query`. Only the first 10 words count.
     """
     patterns = [f"%{escape_like(word)}%" for word in query.split()[:10]]
     if not patterns:
@@ -97,7 +100,10 @@ def load_live_entries(connection: sqlite3.Connection, leg_id: int) -> list[Any]:
 
 
 def parse_entries(value: Any) -> list[Any]:
-    """Return the entries of a field `labels`, a list or its JSON text; [] for any other value."""
+    """Return the entries of `labels`, a list or its JSON text.
+
+    Returns [] for any other value.
+    """
     if isinstance(value, str):
         try:
             value = json.loads(value)
@@ -107,7 +113,10 @@ def parse_entries(value: Any) -> list[Any]:
 
 
 def name_entry(entry: Any, names_by_id: Mapping[int, str]) -> str:
-    """Return the name of an entry of `labels`, as the queries of this module do; "" without one."""
+    """Return the name of an entry of `labels`, like ENTRY_NAME.
+
+    Returns "" for an entry without a name.
+    """
     if isinstance(entry, dict):
         entry = entry.get("name")
     if isinstance(entry, int):
@@ -116,9 +125,10 @@ def name_entry(entry: Any, names_by_id: Mapping[int, str]) -> str:
 
 
 def load_colours(connection: sqlite3.Connection) -> dict[str, str]:
-    """Return the account's call labels in alphabetical order, with the colour of each or "".
+    """Return the account's call labels with their colours.
 
-    They are read from the received records, because the specification does not document their fields.
+    They are in alphabetical order; the colour can be "". They are read from the received records, because
+    the specification does not document their fields.
     """
     rows = connection.execute(
         "SELECT DISTINCT _doc ->> '$.name' AS name,"
