@@ -105,23 +105,12 @@ def full(app):
         app.call(number, ago(300), state=state, outcome=None, user_name="Ann Example", user_id=1)
     app.call(44, ago(600), state="talking", outcome=None, unconfirmed=1)
     app.leg(1)
-    app.put(
-        "monitors",
-        {
-            "id": 900,
-            "live_id": 1,
-            "user_id": 1,
-            "duration": 60,
-            "transcript": "Hello",
-            "timestamp": ago(3000),
-        },
-    )
+    app.insert("monitors", id=900, live_id=1, user_id=1, duration=60, transcript="Hello", timestamp=ago(3000))
     app.put("users", {"id": 1, "first_name": "Ann", "last_name": "Example", "ext": "1001"})
     app.put("queues", {"id": 5, "name": "Support", "number": "2001"})
     app.put("ddis", {"id": 1, "e164": "442079460002", "name": "Main"})
-    app.put(
-        "voicemessages",
-        {"id": 3, "live_id": 3, "caller": "447700900101", "origtime": 1, "duration": 9, "transcript": "Hi"},
+    app.insert(
+        "voicemessages", id=3, live_id=3, caller="447700900101", origtime=1, duration=9, transcript="Hi"
     )
     app.put("contacts", {"id": 1, "first_name": "Greta", "last_name": "Lindqvist", "tel": "447700900101"})
     app.put("ringgroups", {"id": 7, "name": "Sales", "users": [1]})
