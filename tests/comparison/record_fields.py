@@ -73,8 +73,8 @@ RECORD_FIELDS: dict[str, dict[str, str]] = {
     },
     "contact": {
         "integer": "id dialler_source_id nb_call_attempts outcome_id rel_user_id type user_id",
-        "string": "company email ext first_name group_name last_name mobile mobile_1 mobile_2 notes tel tel_1 "
-        "tel_2 created_at",
+        "string": "company email ext first_name group_name last_name mobile mobile_1 mobile_2 notes tel "
+        "tel_1 tel_2 created_at",
         "boolean": "global internal",
         "timestamp": "last_call_at next_call_at",
     },
@@ -105,8 +105,8 @@ RECORD_FIELDS: dict[str, dict[str, str]] = {
         "integer": "id final_dst_id final_dst_type language number repeats ring_time timeout",
         "boolean": "ext_dialing random_choice",
         "string": "name post_sounds random_dst sounds hash star zero one two three four five six seven eight "
-        "nine one_sounds two_sounds three_sounds four_sounds five_sounds six_sounds seven_sounds eight_sounds "
-        "nine_sounds",
+        "nine one_sounds two_sounds three_sounds four_sounds five_sounds six_sounds seven_sounds "
+        "eight_sounds nine_sounds",
     },
     "queue_group": {"integer": "id", "string": "name"},
     "user_group": {"integer": "id", "string": "color name"},

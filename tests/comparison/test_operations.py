@@ -29,7 +29,10 @@ PATH_VALUES = {
     "id": "7", "ids": "7,8", "e164": "442079460007", "from": "447700900101", "to": "442079460002",
     "hash": "f00d", "areacode": "020",
 }  # fmt: skip
-ERROR = b'{"message":"Validation error", "errors":[{"code":"SF0010","field":"id","message":"caf\\u00e9 \\/ bad"}]}'
+ERROR = (
+    b'{"message":"Validation error", "errors":'
+    b'[{"code":"SF0010","field":"id","message":"caf\\u00e9 \\/ bad"}]}'
+)
 FILE_BODIES = {
     "mp3": b"\xff\xfb" + bytes(range(256)),
     "trace": b"INVITE sip:1002@example.net SIP/2.0\r\n\r\n",
