@@ -51,7 +51,7 @@ TEXT_FIELDS = ("name", "text", "message", "transcript", "first_name", "descripti
 def make_record(collection: str, key: int) -> dict[str, Any]:
     record = make_values(RECORD_NAMES[collection], key)
     if collection == "calls":
-        return {**record, "state": "RINGING", "start_time": 1788350000 + key, "connected_at": None}
+        return {**record, **LIVE_CALL, "start_time": 1788350000 + key}
     return {
         **record,
         **RELATIONS.get(collection, {}),
