@@ -119,8 +119,8 @@ def read_new_record(
 ) -> Response:
     """Read a record through that may be newer than the mirror.
 
-    Raises `not_found_error` for a 404 of the platform, which is cached, and ApiError 502 or 504 without a
-    response.
+    A 404 of the platform is passed on and cached. Raises `not_found_error` for a cached 404, and ApiError 502
+    or 504 without a response.
     """
     cache = request.not_found_cache
     client = None if request.caller.credentials is None else request.caller.name
@@ -138,7 +138,7 @@ def read_new_record(
         response = pass_through.read_through(request, resource)
         if response.status_code == 404:
             cache.add(cache_key)
-            raise not_found_error
+            return response
     check_user_scope(request, resource, key)
     return links.add_missing_links(request, resource, response)
 

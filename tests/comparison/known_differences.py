@@ -27,9 +27,6 @@ KNOWN_DIFFERENCES: dict[str, str] = {
         f"{_CHANGES}included_members_equal_the_platform[{collection}-ddis-e164,name-unreachable]": _NUMBERS
         for collection in ("queues", "ringgroups")
     },
-    "test_operations.py::test_refusal_of_the_platform_is_passed[GET /calls/{id}-404]": (
-        "the 404 of a live call has another message than the platform's"
-    ),
 }
 """Reason by test, such as 'test_operations.py::test_x[GET /calls]'.
 
