@@ -67,7 +67,7 @@ def make_body(operation: DocumentedOperation, status: int) -> bytes:
     if status == 202:
         return b'{"message":"Accepted"}'
     if operation.path.startswith("/calllabels/") and status != 204:
-        return write_as_php({"data": record, "links": {}}).encode()
+        return write_as_php({"data": record, "links": {"self": fill(operation.path)}}).encode()
     if operation.path == "/me":
         # The facade verifies the client with this record.
         record = {**record, "id": 1000009, "customer_id": 100001, "is_root": True}
@@ -330,10 +330,16 @@ SAMPLES = {
 def test_sample_is_passed_byte_for_byte(app: SharedApp, sample: str) -> None:
     operation = BY_NAME[SAMPLES[sample]]
     status = next(int(part) for part in sample.split("-") if part.isdigit())
-    body = write_as_php(read_fixture(sample)).encode()
+    content = read_fixture(sample)
+    body = write_as_php(content).encode()
     respond(app, operation, status, body)
     response = send(app, operation)
-    assert (response.status_code, response.data) == (status, body)
+    assert response.status_code == status
+    if operation.method == "GET" and content.get("links") == {}:
+        # Links that the platform does not send are added.
+        assert write_compact(response.json["data"]) == write_compact(content["data"])
+    else:
+        assert response.data == body
 
 
 @pytest.mark.parametrize("sample", [name for name in SAMPLES if "-list-" in name])
