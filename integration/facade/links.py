@@ -72,7 +72,9 @@ def _build_path(relation: Relation, value: Any, connection: sqlite3.Connection) 
     if relation.is_list:
         return _build_list_path(relation, target, value)
     key = as_id(value)
-    if key is None or not target.item or not single_record.fetch_by_key(connection, target, [key]):
+    if key is None or not target.item:
+        return None
+    if target.is_listed and not single_record.fetch_by_key(connection, target, [key]):
         return None
     return f"/{target.collection}/{key}"
 
