@@ -42,7 +42,7 @@ from integration.inbox.apply import Applier
 from integration.inbox.receive import PATH_PREFIX, Receiver
 from integration.live.hub import Hub
 from integration.live.stream import make_stream
-from integration.maintenance import rotation
+from integration.maintenance import database_checks, rotation
 from integration.maintenance.rotation import BackupRotation
 from integration.mirror import hooks
 from integration.mirror.calls import live_table
@@ -62,7 +62,6 @@ from integration.privacy.erase import refresh_held
 from integration.privacy.retention import RetentionJob
 from integration.settings.data_dir_secrets import WebhookSecrets, load_erasure_key
 from integration.settings.model import Settings
-from integration.sqlite.database import Database
 from integration.sqlite.transaction import Change
 from integration.sync import commands as sync_commands
 from integration.sync import jobs
@@ -106,6 +105,7 @@ class Product:
         settings: Settings,
         on_broken: Callable[[BaseException], None] | None = None,
         exchange: HttpExchange | None = None,
+        on_damaged: Callable[[str], None] | None = None,
     ) -> None:
         data_dir = settings.storage.data_dir
         data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -116,7 +116,12 @@ class Product:
             make_call_rules(settings), phone_numbers, on_ended=live_table.remove_ended_legs
         )
         app_db = open_app_db(data_dir / "house.db", on_broken=on_broken)
-        mirror_db = open_mirror(data_dir / "mirror.db", on_commit=self._publish_changes, on_broken=on_broken)
+        mirror_db = open_mirror(
+            data_dir / "mirror.db",
+            on_commit=self._publish_changes,
+            on_broken=on_broken,
+            on_damaged=on_damaged,
+        )
         inbox = losses.open_inbox(data_dir, mirror_db, self.health, self._handle_stored_webhook, on_broken)
         with mirror_db.read() as connection:
             live_hub = Hub(lambda number: change_log.since(mirror_db, number), get_epoch(connection))
@@ -172,7 +177,7 @@ class Product:
         )
         self._stop_lock = threading.Lock()
         self._stopped = False
-        _register_database_probes(self.context)
+        database_checks.register(self.context)
         self.health.probe("schedules of exports", self.schedule_runner.describe_failures)
 
     @cached_property
@@ -316,13 +321,15 @@ def build(
     settings: Settings,
     on_broken: Callable[[BaseException], None] | None = None,
     exchange: HttpExchange | None = None,
+    on_damaged: Callable[[str], None] | None = None,
 ) -> Product:
     """Build the product for `settings`. Raises SwitchroomError.
 
     No job runs before `start()`. `on_broken(error)` is called once if the disk of a database fails.
+    `on_damaged(reason)` is called once if a database is damaged that the next start can rebuild.
     `exchange` sends the requests to the platform; None for HTTP to `platform.base_url`.
     """
-    return Product(settings, on_broken, exchange)
+    return Product(settings, on_broken, exchange, on_damaged)
 
 
 def make_dispatcher(context: AppContext, site: Flask) -> WSGIApplication:
@@ -378,17 +385,3 @@ def make_site(context: AppContext) -> Flask:
 def make_call_rules(settings: Settings) -> CallRules:
     """Return the thresholds for calls, with the values of the settings."""
     return CallRules(short_seconds=settings.calls.short_seconds, live_interval=settings.sync.live_interval)
-
-
-def _register_database_probes(context: AppContext) -> None:
-    """Register the health checks of databases.
-
-    A failed writer makes `/readyz` 503, a failed listener makes it degraded.
-    """
-    for database in (context.inbox.database, context.mirror_db, context.app_db):
-        context.health.probe(database.name, partial(_find_database_problem, database), essential=True)
-        context.health.probe(f"listeners of {database.name}", partial(getattr, database, "listener_error"))
-
-
-def _find_database_problem(database: Database) -> str | None:
-    return None if database.is_healthy else "The writer has failed. Restart Switchroom."

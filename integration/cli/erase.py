@@ -81,7 +81,7 @@ def _print_not_erased(backups: list[str]) -> None:
     click.echo("Not erased: records on the platform, delivered exports, sent e-mails.", err=True)
     if backups:
         click.echo(
-            f"{len(backups)} existing backups may contain the number until they are removed:"
-            f" {', '.join(backups)}",
+            f"{len(backups)} existing backups and damaged databases may contain the number until they are"
+            f" removed: {', '.join(backups)}",
             err=True,
         )

@@ -9,6 +9,7 @@
     │   ├── StorageBusy         another process holds the write lock; a retry may succeed
     │   ├── StorageFull         the disk is full; a retry succeeds once there is space
     │   ├── StorageBroken       the disk failed; the process must restart
+    │   ├── StorageDamaged      the file contains invalid pages; a restart alone does not help
     │   └── NewerDatabase       written by a newer version of the product; start that version
     └── PlatformError           the hosted platform did not complete the request
         ├── PlatformUnreachable no response: DNS, TLS, refused, timeout
@@ -73,6 +74,13 @@ class StorageBroken(StorageError):
     """The disk of the database failed.
 
     The connection must not be used any more.
+    """
+
+
+class StorageDamaged(StorageError):
+    """The file of the database contains invalid pages.
+
+    A restart alone does not help. Other pages can be read and written.
     """
 
 

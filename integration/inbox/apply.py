@@ -9,6 +9,7 @@ block the next.
 from __future__ import annotations
 
 import logging
+import sqlite3
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -101,7 +102,12 @@ class Applier:
         Raises StorageError; webhooks that are not applied then are applied by a later run.
         """
         if not self._caught_up:
-            self._catch_up()
+            try:
+                self._catch_up()
+            except sqlite3.Error as error:
+                # The error of the attached mirror.db was reported as one of inbox.db.
+                self._mirror_db.report_damage(error)
+                raise
             self._caught_up = True
         while not self._stop.is_set() and (rows := self._inbox.list_after(self._position, BATCH_SIZE)):
             started_at, received_before = clock.monotonic(), self._inbox.received_count

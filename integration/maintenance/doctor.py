@@ -16,6 +16,7 @@ from integration.core.errors import (
     CredentialsRefused,
     PlatformError,
     PlatformRefused,
+    StorageDamaged,
     StorageError,
     SwitchroomError,
 )
@@ -27,7 +28,7 @@ from integration.platform_api.budget import INTERACTIVE
 from integration.platform_api.client import Platform
 from integration.settings.data_dir_secrets import ACCOUNT_FILE, claim_data_dir
 from integration.settings.model import Settings, list_warnings
-from integration.sqlite import database_files
+from integration.sqlite import damage, database_files
 from integration.sqlite.readers import open_readonly
 from integration.sqlite.schema import open_schema
 
@@ -157,6 +158,7 @@ def _check_databases(settings: Settings) -> Iterator[CheckResult]:
     if len(missing) == len(paths):
         yield CheckResult("ok", "databases", "none yet; the first `switchroom serve` creates them")
         return
+    yield from _check_damage(settings.storage.data_dir)
     for path in paths:
         if path.name in missing:
             yield CheckResult("fail", path.name, "missing, while other databases exist", "restore a backup")
@@ -164,6 +166,13 @@ def _check_databases(settings: Settings) -> Iterator[CheckResult]:
         try:
             with open_readonly(path) as connection:
                 open_schema(connection).table_names()
+        except StorageDamaged as error:
+            advice = (
+                "start `switchroom serve`, which builds a new one"
+                if path.name == "mirror.db"
+                else "stop Switchroom and restore a backup"
+            )
+            yield CheckResult("fail", path.name, f"damaged ({error.__cause__})", advice)
         except StorageError as error:
             yield CheckResult("fail", path.name, str(error))
         else:
@@ -171,6 +180,21 @@ def _check_databases(settings: Settings) -> Iterator[CheckResult]:
             files = (path, path.with_name(f"{path.name}-wal"))
             size = sum(file.stat().st_size for file in files if file.exists()) / 1e6
             yield CheckResult("ok", path.name, f"{size:,.1f} MB; `switchroom verify` checks the content")
+
+
+def _check_damage(data_dir: Path) -> Iterator[CheckResult]:
+    for name, reason in damage.find_marks(data_dir).items():
+        yield CheckResult(
+            "fail", name, f"damaged ({reason})", "restart `switchroom serve`, which replaces the file"
+        )
+    for path in damage.list_put_aside(data_dir):
+        name = path.name.partition(".damaged-")[0]
+        yield CheckResult(
+            "warn",
+            name,
+            f"was damaged and replaced; the damaged file is kept as {path.name}",
+            "check the disk and the memory of this host, and remove the file when it is no longer needed",
+        )
 
 
 def _check_platform(settings: Settings) -> Iterator[CheckResult]:

@@ -43,7 +43,7 @@ from integration.mirror.sync_state import (
     media_files,
     pending_deletions,
 )
-from integration.sqlite import migrations
+from integration.sqlite import damage, migrations
 from integration.sqlite.database import Database
 from integration.sqlite.migrations import Step
 from integration.sqlite.schema import ANY, Schema, execute_script, read_columns
@@ -124,10 +124,29 @@ def open_mirror(
     *,
     on_commit: Callable[[list[Change]], None] | None = None,
     on_broken: Callable[[BaseException], None] | None = None,
+    on_damaged: Callable[[str], None] | None = None,
 ) -> Database:
-    """Open mirror.db; create or migrate it first. Raises StorageError, NewerDatabase."""
-    return Database(
-        path, prepare=prepare, register_functions=query.register, on_commit=on_commit, on_broken=on_broken
+    """Open mirror.db; create or migrate it first. Raises StorageError, NewerDatabase.
+
+    A damaged file is put aside, and a new one created. Damage that is found later is marked for the next
+    start, before `on_damaged(reason)` is called.
+    """
+
+    def handle_damage(reason: str) -> None:
+        damage.mark_damaged(path, reason)
+        if on_damaged is not None:
+            on_damaged(reason)
+
+    return damage.open_or_replace(
+        path,
+        lambda: Database(
+            path,
+            prepare=prepare,
+            register_functions=query.register,
+            on_commit=on_commit,
+            on_broken=on_broken,
+            on_damaged=handle_damage,
+        ),
     )
 
 

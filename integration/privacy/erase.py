@@ -38,7 +38,7 @@ from integration.mirror.privacy.erasure_gate import (
 from integration.mirror.privacy.held_records import HeldRecords
 from integration.privacy import erase_app, erasures, holds
 from integration.settings.data_dir_secrets import load_erasure_key
-from integration.sqlite import database_files
+from integration.sqlite import damage, database_files
 from integration.sqlite.database import Database
 from integration.sqlite.readers import open_readonly
 
@@ -180,7 +180,8 @@ def erase(context: AppContext, arguments: Arguments, progress: Progress) -> Resu
     """Erase {number}, in E.164. Erasures do not run concurrently.
 
     The result has `removed` (numbers of entries by label), `left` (numbers of places that still contain the
-    digits, by database file) and `backups` (names of existing backups, which may contain the number).
+    digits, by database file) and `backups` (names of existing backups and of damaged
+    databases that were put aside, which may contain the number).
     """
     if not _erasure_lock.acquire(blocking=False):
         raise SwitchroomError("Another erasure is running. Try again after it has finished.")
@@ -235,6 +236,7 @@ class _Erasure:
                 backup.get_destination(self._context.settings).glob(backup.BACKUP_NAME_PATTERN)
             )
         ]
+        backups += [path.name for path in damage.list_put_aside(self._context.settings.storage.data_dir)]
         return {"erasure": erasure_id, "removed": removed, "left": remaining, "backups": backups}
 
     def _find_traces(self, *, include_unfinished: bool = False) -> Traces:

@@ -22,6 +22,7 @@ from integration.server.control_channel import ControlChannel
 from integration.server.shutdown import EXIT_ORPHANED
 from integration.server.unfinished_commands import UnfinishedCommands
 from integration.settings.model import Settings
+from integration.sqlite import damage
 from integration.web.inflight import InflightRequests
 
 if TYPE_CHECKING:
@@ -56,7 +57,10 @@ The worker has sent the reason through the status pipe.
 
 
 class Product(Protocol):
-    """Result of `FACTORY(settings, on_broken=…)`. Building opens the databases and starts no job."""
+    """Result of `FACTORY(settings, on_broken=…, on_damaged=…)`.
+
+    Building opens the databases and starts no job.
+    """
 
     @property
     def application(self) -> Callable[..., Any]:
@@ -120,7 +124,9 @@ class Worker:
         try:
             module, _, function = self.factory.partition(":")
             build: Callable[..., Product] = getattr(importlib.import_module(module), function)
-            self.product = product = build(self.settings, on_broken=shutdown.exit_broken)
+            self.product = product = build(
+                self.settings, on_broken=shutdown.exit_broken, on_damaged=self._on_damaged
+            )
             product.health.watch(shutdown.NAME, shutdown.STALLED_SECONDS)
             data_dir, context = self.settings.storage.data_dir, product.context
             self.unfinished_commands = UnfinishedCommands(data_dir, context, product.health)
@@ -208,6 +214,17 @@ class Worker:
             if self.unfinished_commands is not None:
                 # Last, because stopping the product cancels a request of the command that hangs.
                 self.unfinished_commands.stop()
+
+    def _on_damaged(self, reason: str) -> None:
+        """Request a clean stop of this worker; the next one replaces the damaged file.
+
+        The listening socket stays open, so webhooks wait for the next worker and are not refused.
+        """
+        delay = damage.seconds_until_rebuild(self.settings.storage.data_dir)
+        log.error("restarting the worker in %.0f s, because a database is damaged: %s", delay, reason)
+        timer = threading.Timer(delay, os.kill, (os.getpid(), signal.SIGTERM))
+        timer.daemon = True
+        timer.start()
 
     def _on_orphaned(self) -> None:
         log.critical("the supervisor has ended; ending this worker")

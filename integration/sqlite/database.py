@@ -15,18 +15,18 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from itertools import groupby
-from operator import attrgetter
 from pathlib import Path
 from typing import Any, TypeVar
 
 from integration.core import clock
-from integration.core.errors import StorageBroken, StorageBusy, StorageError, StorageFull
-from integration.sqlite.errors import translate_error
+from integration.core.errors import StorageBroken, StorageBusy, StorageDamaged, StorageError, StorageFull
+from integration.sqlite.damage import DamageWatch
+from integration.sqlite.errors import is_damage, translate_error
 from integration.sqlite.readers import ReaderPool
 from integration.sqlite.transaction import Change, Gate, Hook, Transaction
 from integration.sqlite.wal import WriteAheadLog
+from integration.sqlite.write_jobs import Job, exclusive_marker, get_work, group_runs, run_single
 
 log = logging.getLogger(__name__)
 S = TypeVar("S")
@@ -39,32 +39,6 @@ LISTENER_ERROR_SECONDS = 3600.0
 """Seconds for which a listener's failure is shown in the health report."""
 
 
-@dataclass(slots=True)
-class _Job:
-    work: Callable[[Transaction, list[Any]], Sequence[Any]]
-    """Processes the items of adjacent jobs with this function in one call; returns a result for each."""
-    item: Any
-    future: Future[Any]
-
-
-_get_work = attrgetter("work")
-
-
-def _run_single(tx: Transaction, callables: list[Callable[[Transaction], Any]]) -> Sequence[Any]:
-    (work,) = callables
-    return (work(tx),)
-
-
-def _exclusive_marker(_: Transaction, callables: list[Callable[[sqlite3.Connection], Any]]) -> Sequence[Any]:
-    """Mark jobs that run outside a transaction (`Database.run_exclusive`). Never called."""
-    raise RuntimeError(f"{callables} must run outside a transaction.")
-
-
-def _group_runs(jobs: list[_Job]) -> list[list[_Job]]:
-    """Group adjacent jobs by whether they run in or outside a transaction."""
-    return [list(group) for _, group in groupby(jobs, key=lambda job: job.work is _exclusive_marker)]
-
-
 class Database:
     """SQLite file with a single writer.
 
@@ -73,7 +47,8 @@ class Database:
     `group_size`: maximum number of jobs in a transaction. `register_functions(connection)` adds SQL functions
     to each connection. `on_commit(changes)` is called on the writer thread after each commit with announced
     changes. `on_broken(error)` is called once, when the disk or the writer has failed. The process must then
-    restart, because a handle whose sync failed is not reliable (promise P18).
+    restart, because a handle whose sync failed is not reliable (promise P18). `on_damaged(reason)` is called
+    once, when a check has confirmed invalid pages in the file; reads and writes of other pages continue.
     """
 
     def __init__(
@@ -86,6 +61,7 @@ class Database:
         register_functions: Callable[[sqlite3.Connection], None] | None = None,
         on_commit: Callable[[list[Change]], None] | None = None,
         on_broken: Callable[[BaseException], None] | None = None,
+        on_damaged: Callable[[str], None] | None = None,
     ) -> None:
         if synchronous not in ("NORMAL", "FULL"):
             raise ValueError(f"Invalid synchronous {synchronous!r}. Use NORMAL or FULL.")
@@ -97,8 +73,9 @@ class Database:
         self.gates: dict[str, Gate] = {}
         self._register_functions = register_functions
         self._group_size = group_size
-        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
-        self._readers = ReaderPool(path, register_functions)
+        self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        self._damage = DamageWatch(path, on_damaged, self._mark_broken)
+        self._readers = ReaderPool(path, register_functions, self.report_damage)
         self._closed = threading.Event()
         self._broken: BaseException | None = None
         self._queue_lock = threading.Lock()
@@ -115,7 +92,7 @@ class Database:
 
         The future gets the result after COMMIT, or the error; StorageError on a closed or broken database.
         """
-        return self._enqueue(_run_single, work)
+        return self._enqueue(run_single, work)
 
     def submit_grouped(self, work: Callable[[Transaction, list[S]], Sequence[T]], item: S) -> Future[T]:
         """Queue `item` for one call of `work` with all adjacent items.
@@ -131,7 +108,7 @@ class Database:
         future: Future[Any] = Future()
         with self._queue_lock:
             if not self._closed.is_set() and self._broken is None:
-                self._jobs.put(_Job(work, item, future))
+                self._jobs.put(Job(work, item, future))
                 return future
         future.set_exception(self._broken_error())
         return future
@@ -153,7 +130,7 @@ class Database:
         For operations on the entire file, such as VACUUM. Later writes wait for the end. Raises StorageError,
         and the errors of `work`.
         """
-        result: T = self._enqueue(_exclusive_marker, work).result()
+        result: T = self._enqueue(exclusive_marker, work).result()
         return result
 
     @property
@@ -173,6 +150,15 @@ class Database:
         ):
             return None
         return self._listener_error[1]
+
+    @property
+    def damage(self) -> str | None:
+        """Confirmed damage of the file's content, else None."""
+        return self._damage.reason
+
+    def report_damage(self, error: sqlite3.Error) -> None:
+        """Check the file in the background, if `error` reports damage."""
+        self._damage.inspect(error)
 
     def close(self) -> None:
         """Run the queued jobs, then close all connections. Safe to call twice."""
@@ -206,6 +192,9 @@ class Database:
     ) -> sqlite3.Connection:
         try:
             connection = sqlite3.connect(self.path, check_same_thread=False, isolation_level=None)
+        except sqlite3.Error as error:
+            raise translate_error(error, self.path) from error
+        try:
             connection.row_factory = sqlite3.Row
             connection.execute(f"PRAGMA busy_timeout={int(BUSY_SECONDS * 1000)}")
             connection.execute("PRAGMA journal_mode=WAL")
@@ -217,6 +206,8 @@ class Database:
             prepare(connection)
             self._wal = WriteAheadLog(connection, self.path)
         except sqlite3.Error as error:
+            # A connection that is closed later would remove the -wal file of the next database of this name.
+            connection.close()
             raise translate_error(error, self.path) from error
         return connection
 
@@ -228,11 +219,10 @@ class Database:
     def _run(self) -> None:
         while (jobs := self._take_group()) is not None:
             try:
-                for group in _group_runs(jobs):
+                for group in group_runs(jobs):
                     if self._broken is None:
-                        self._run_exclusive_jobs(group) if group[
-                            0
-                        ].work is _exclusive_marker else self._commit(group)
+                        is_exclusive = group[0].work is exclusive_marker
+                        (self._run_exclusive_jobs if is_exclusive else self._commit)(group)
                 if self._broken is None:
                     self._wal.checkpoint_if_due()
             except BaseException as error:
@@ -244,7 +234,7 @@ class Database:
                 self._fail_jobs(jobs)
                 return
 
-    def _take_group(self) -> list[_Job] | None:
+    def _take_group(self) -> list[Job] | None:
         """Return the next jobs, oldest first; None at the end marker."""
         first = self._jobs.get()
         if first is None:
@@ -261,21 +251,18 @@ class Database:
             jobs.append(job)
         return jobs
 
-    def _run_exclusive_jobs(self, jobs: list[_Job]) -> None:
+    def _run_exclusive_jobs(self, jobs: list[Job]) -> None:
         for job in jobs:
             try:
                 result = job.item(self._writer)
             except sqlite3.Error as error:
-                failure = translate_error(error, self.path)
-                if isinstance(failure, StorageBroken):
-                    self._mark_broken(error)
-                job.future.set_exception(failure)
+                job.future.set_exception(self._handle_failure(error))
             except BaseException as problem:  # noqa: BLE001 – an error of the job must not end the writer
                 job.future.set_exception(problem)
             else:
                 job.future.set_result(result)
 
-    def _commit(self, jobs: list[_Job]) -> None:
+    def _commit(self, jobs: list[Job]) -> None:
         """Run `jobs` in one transaction; set their results after COMMIT."""
         outcomes: list[tuple[Any, BaseException | None]] = []
         transaction = Transaction(self._writer, self.hooks, self.gates)
@@ -284,16 +271,17 @@ class Database:
             if len(jobs) == 1:
                 outcomes = self._run_alone(jobs[0], transaction)
             else:
-                for work, same_work in groupby(jobs, key=_get_work):
+                for work, same_work in groupby(jobs, key=get_work):
                     outcomes += self._run_in_savepoint(work, [job.item for job in same_work], transaction)
             self._writer.execute("COMMIT")
         except sqlite3.Error as error:
             self._rollback()
-            failure = translate_error(error, self.path)
-            if isinstance(failure, StorageBroken):
-                self._mark_broken(error)
+            failure = self._handle_failure(error)
             for job in jobs:
-                job.future.set_exception(failure)
+                if isinstance(failure, StorageDamaged) and len(jobs) > 1:
+                    self._commit([job])  # Only some of the jobs need the invalid page.
+                else:
+                    job.future.set_exception(failure)
             return
         for action in transaction._after_commit_actions:
             self._notify(action)
@@ -306,7 +294,7 @@ class Database:
             else:
                 job.future.set_exception(problem)
 
-    def _run_alone(self, job: _Job, transaction: Transaction) -> list[tuple[Any, BaseException | None]]:
+    def _run_alone(self, job: Job, transaction: Transaction) -> list[tuple[Any, BaseException | None]]:
         """Run the only job of a transaction without a savepoint.
 
         For a savepoint SQLite stores the previous content of each page, which slows down bulk loads.
@@ -320,11 +308,11 @@ class Database:
             self._writer.execute("BEGIN IMMEDIATE")
             transaction.changes.clear()
             transaction._after_commit_actions.clear()
-            return [(None, problem)]
+            return [(None, self._translate_damage(problem))]
         return [(result, None)]
 
     def _affects_all_jobs(self, problem: BaseException) -> bool:
-        """Return whether an error (full disk, failed disk, lock) affects all jobs."""
+        """Return whether an error affects all jobs. An invalid page affects only those that need it."""
         if not isinstance(problem, sqlite3.Error):
             return False
         return isinstance(translate_error(problem, self.path), StorageFull | StorageBroken | StorageBusy)
@@ -336,7 +324,7 @@ class Database:
         transaction: Transaction,
     ) -> list[tuple[Any, BaseException | None]]:
         """Run all items in one savepoint; after a failure, each alone."""
-        if work is _run_single and len(items) > 1:
+        if work is run_single and len(items) > 1:
             return [
                 outcome for item in items for outcome in self._run_in_savepoint(work, [item], transaction)
             ]
@@ -355,7 +343,7 @@ class Database:
             del transaction.changes[change_count:]
             transaction._after_commit_actions = earlier_actions
             if len(items) == 1:
-                return [(None, problem)]
+                return [(None, self._translate_damage(problem))]
             return [
                 outcome for item in items for outcome in self._run_in_savepoint(work, [item], transaction)
             ]
@@ -380,6 +368,18 @@ class Database:
         except sqlite3.Error as error:
             self._mark_broken(error)
 
+    def _handle_failure(self, error: sqlite3.Error) -> StorageError:
+        """Return the StorageError of a failed transaction; report a failed disk or a damaged file."""
+        failure = translate_error(error, self.path)
+        if isinstance(failure, StorageBroken):
+            self._mark_broken(error)
+        self._damage.inspect(error, is_writer=True)
+        return failure
+
+    def _translate_damage(self, problem: BaseException) -> BaseException:
+        """Return the error of a job, which is a StorageDamaged for an invalid page."""
+        return self._handle_failure(problem) if is_damage(problem) else problem
+
     def _mark_broken(self, error: BaseException) -> None:
         with self._queue_lock:
             self._broken = error
@@ -387,7 +387,7 @@ class Database:
         if self.on_broken is not None:
             self.on_broken(error)
 
-    def _fail_jobs(self, jobs: list[_Job]) -> None:
+    def _fail_jobs(self, jobs: list[Job]) -> None:
         """Fail `jobs` and all queued jobs: no write can become durable."""
         while True:
             for job in jobs:

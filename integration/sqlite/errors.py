@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sqlite3
 from pathlib import Path
+from typing import TypeGuard
 
-from integration.core.errors import StorageBroken, StorageBusy, StorageError, StorageFull
+from integration.core.errors import StorageBroken, StorageBusy, StorageDamaged, StorageError, StorageFull
 
 STORAGE_FAILURES = (StorageError, sqlite3.Error)
 """Errors of `Database.write` when it cannot store.
@@ -19,8 +20,7 @@ def translate_error(error: sqlite3.Error, path: Path) -> StorageError:
 
     The message has the next step where one is available.
     """
-    code = getattr(error, "sqlite_errorcode", None)
-    primary = code & 0xFF if isinstance(code, int) else None
+    primary = find_primary_code(error)
     if primary in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         return StorageBusy(
             f"{path.name}: another program holds the write lock. End that program or try again later."
@@ -33,8 +33,21 @@ def translate_error(error: sqlite3.Error, path: Path) -> StorageError:
         )
     if primary == sqlite3.SQLITE_READONLY:
         return StorageError(f"{path} cannot be written. Check its owner and permissions.")
-    if primary in (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+    if primary == sqlite3.SQLITE_IOERR:
         return StorageBroken(
             f"{path.name}: {error}. Run `switchroom verify`, and restore a backup if it reports findings."
         )
+    if is_damage(error):
+        return StorageDamaged(f"{path.name}: {error}. Run `switchroom doctor`, which says what to do.")
     return StorageError(f"{path.name}: {error}")
+
+
+def find_primary_code(error: BaseException) -> int | None:
+    """Return the primary result code of an SQLite error, None for other errors."""
+    code = getattr(error, "sqlite_errorcode", None)
+    return code & 0xFF if isinstance(code, int) else None
+
+
+def is_damage(error: BaseException) -> TypeGuard[sqlite3.Error]:
+    """Return whether SQLite reports an invalid page or file header."""
+    return find_primary_code(error) in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)

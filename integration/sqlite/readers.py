@@ -15,7 +15,7 @@ from typing import Protocol
 
 from integration.core import clock
 from integration.core.errors import StorageError
-from integration.sqlite.errors import translate_error
+from integration.sqlite.errors import is_damage, translate_error
 
 BUSY_SECONDS = 5.0
 """Seconds that a reader waits for a lock."""
@@ -58,11 +58,20 @@ def _connect(path: Path, seconds: float = BUSY_SECONDS) -> sqlite3.Connection:
 
 
 class ReaderPool:
-    """Pool of read-only connections. `functions(connection)` adds SQL functions to a new connection."""
+    """Pool of read-only connections. `functions(connection)` adds SQL functions to a new connection.
 
-    def __init__(self, path: Path, functions: Callable[[sqlite3.Connection], None] | None) -> None:
+    `on_damage(error)` is called if SQLite reports an invalid page in a block.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        functions: Callable[[sqlite3.Connection], None] | None,
+        on_damage: Callable[[sqlite3.Error], None],
+    ) -> None:
         self._path = path
         self._functions = functions
+        self._on_damage = on_damage
         self._idle: queue.LifoQueue[sqlite3.Connection] = queue.LifoQueue()
         self._closed = threading.Event()
 
@@ -70,6 +79,7 @@ class ReaderPool:
     def read(self, seconds: float | None, full_scan: bool) -> Iterator[sqlite3.Connection]:
         """Open a connection for the block. See `Database.read`."""
         connection = self._acquire()
+        has_damage = False
         try:
             if full_scan:
                 connection.execute("PRAGMA mmap_size=0")
@@ -78,6 +88,11 @@ class ReaderPool:
                 connection.set_progress_handler(lambda: int(clock.monotonic() > deadline), 10_000)
             connection.execute("BEGIN")
             yield connection
+        except sqlite3.Error as error:
+            if is_damage(error):
+                has_damage = True
+                self._on_damage(error)
+            raise
         finally:
             if seconds is not None:
                 connection.set_progress_handler(None, 0)
@@ -85,7 +100,8 @@ class ReaderPool:
                 connection.rollback()
             if full_scan:
                 connection.execute(MMAP_PRAGMA)
-            if self._closed.is_set():
+            # An invalid page would stay in the cache of the connection.
+            if self._closed.is_set() or has_damage:
                 connection.close()
             else:
                 self._idle.put(connection)

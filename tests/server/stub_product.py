@@ -65,15 +65,15 @@ class StubProduct:
             yield b": still here\n\n"
 
 
-def build(settings: Settings, on_broken: object = None) -> StubProduct:
+def build(settings: Settings, **_: object) -> StubProduct:
     return StubProduct(settings)
 
 
-def refuses(settings: Settings, on_broken: object = None) -> StubProduct:
+def refuses(settings: Settings, **_: object) -> StubProduct:
     raise SwitchroomError("mirror.db was written by a newer version")
 
 
-def lingers(settings: Settings, on_broken: object = None) -> StubProduct:
+def lingers(settings: Settings, **_: object) -> StubProduct:
     (settings.storage.data_dir / "lingering").touch()
     threading.Event().wait(60)
     return StubProduct(settings)

@@ -140,3 +140,12 @@ def test_the_write_log_shows_writes_without_secrets(app, client):
     assert "0.25 s" in text(page)
     assert "hunter2" not in page.text
     assert "<b>Ann" not in page.text
+
+
+def test_a_damaged_database_that_was_replaced_is_named(app):
+    assert not shows(app.log_in(ERIN), "was damaged")
+    (app.context.settings.storage.data_dir / "mirror.db.damaged-20261120-090000").write_bytes(b"")
+    (app.context.settings.storage.data_dir / "mirror.db.damaged-20261120-090000-wal").write_bytes(b"")
+    page = text(app.log_in(ERIN).get("/system"))
+    assert "mirror.db was damaged and has been replaced" in page
+    assert page.count("mirror.db.damaged-20261120-090000") == 1

@@ -1,0 +1,254 @@
+"""Damaged pages of databases, with real processes and files: webhooks are stored and applied exactly once."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sqlite3
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.support.harness import Client, Product, run_installation, wait_for
+
+PAGE_BYTES = 4096
+STATES = (("call.ringing", "RINGING"), ("call.hangup", "HANGUP"))
+
+
+def make_body(leg: int, step: int) -> bytes:
+    """Return a webhook with the fields of the platform's samples."""
+    name, state = STATES[step]
+    return json.dumps(
+        {
+            "id": f"{leg}-{step}",
+            "event_time": f"2026-09-02 08:45:5{step}",
+            "event_name": name,
+            "call_id": 4278000000 + leg,
+            "state": state,
+            "connected_at": None,
+            "start_time": "2026-09-02 08:45:50",
+            "context": "LOCAL_USER",
+            "destination": "in",
+            "src": f"4477009{leg:05d}",
+            "src_id": "0",
+            "dst": "442079460002",
+            "dst_id": "10002",
+        }
+    ).encode()
+
+
+def query(path: Path, sql: str) -> list[tuple]:
+    with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=10)) as connection:
+        return connection.execute(sql).fetchall()
+
+
+def damage_middle_page(path: Path, table: str) -> None:
+    """Overwrite the leaf page in the middle of a table with random bytes.
+
+    The page with the root of the table lists its leaves: SQLite file format, section 1.6.
+    """
+    ((root,),) = query(path, f"SELECT rootpage FROM sqlite_schema WHERE name = '{table}'")
+    with open(path, "r+b") as file:
+        file.seek((root - 1) * PAGE_BYTES)
+        page = file.read(PAGE_BYTES)
+        assert page[0] in (2, 5), "the table has one page only"
+        cell_count = int.from_bytes(page[3:5], "big")
+        cell = int.from_bytes(page[12 + 2 * (cell_count // 2) :][:2], "big")
+        leaf = int.from_bytes(page[cell : cell + 4], "big")
+        file.seek((leaf - 1) * PAGE_BYTES)
+        file.write(b"\xee" + os.urandom(PAGE_BYTES - 1))
+
+
+def find_put_aside(data_dir: Path, name: str) -> list[str]:
+    return sorted(
+        path.name
+        for path in data_dir.iterdir()
+        if re.fullmatch(re.escape(name) + r"\.damaged-\d{8}-\d{6}", path.name)
+    )
+
+
+class Sender:
+    """Sends webhooks one after the other, each once, and counts the statuses."""
+
+    def __init__(self, url: str, path: str, first_leg: int) -> None:
+        self.statuses = Counter[int]()
+        self.legs = 0
+        self._client, self._path, self._first = Client(url), path, first_leg
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._stop.wait(0.05):
+            for step in range(2):
+                try:
+                    status = self._client.ask("POST", self._path, make_body(self._first + self.legs, step))[0]
+                except OSError:
+                    status = 0
+                self.statuses[status] += 1
+            self.legs += 1
+
+    def stop(self) -> None:
+        self._stop.set()
+        self._thread.join(60)
+
+
+@contextmanager
+def sending(product: Product, first_leg: int) -> Iterator[Sender]:
+    sender = Sender(product.url, product.webhook_path, first_leg)
+    try:
+        yield sender
+    finally:
+        sender.stop()
+
+
+def send_legs(product: Product, first_leg: int, count: int) -> None:
+    for leg in range(first_leg, first_leg + count):
+        for step in range(2):
+            assert product.client.ask("POST", product.webhook_path, make_body(leg, step))[0] == 200
+
+
+def wait_until_applied(data_dir: Path, count: int) -> None:
+    def is_applied() -> bool:
+        try:
+            return query(data_dir / "mirror.db", "SELECT count(*) FROM _applied") == [(count,)]
+        except sqlite3.Error:
+            return False
+
+    wait_for(is_applied, f"{count} webhooks applied")
+
+
+def assert_each_applied_once(data_dir: Path, legs: int) -> None:
+    """Each leg has two events and one call, and each webhook the status `done`."""
+    wait_until_applied(data_dir, 2 * legs)
+    assert query(data_dir / "inbox.db", "SELECT count(*), count(DISTINCT event_id) FROM inbox") == [
+        (2 * legs, 2 * legs)
+    ]
+    wait_for(
+        lambda: query(data_dir / "inbox.db", "SELECT DISTINCT status FROM inbox") == [("done",)], "statuses"
+    )
+    mirror = data_dir / "mirror.db"
+    assert query(mirror, "SELECT count(*), count(DISTINCT event_id) FROM _leg_events") == [
+        (2 * legs, 2 * legs)
+    ]
+    assert query(mirror, "SELECT count(*), count(DISTINCT leg_id) FROM _legs") == [(legs, legs)]
+    assert query(mirror, "PRAGMA integrity_check") == [("ok",)]
+
+
+def read_facts(product: Product) -> dict:
+    return product.client.json("GET", "/readyz")["facts"]
+
+
+def test_a_page_damaged_in_operation_costs_no_webhook(tmp_path: Path) -> None:
+    product = Product(tmp_path)
+    try:
+        send_legs(product, 0, 250)
+        wait_until_applied(tmp_path, 500)
+        assert product.stop() == 0
+        product = Product(tmp_path)
+        with sending(product, 1000) as sender:
+            wait_for(lambda: sender.legs > 5, "webhooks before the damage")
+            worker = product.worker
+            damage_middle_page(tmp_path / "mirror.db", "_leg_events")
+            # Later events of all legs: the facts of some are on the damaged page.
+            for leg in range(250):
+                body = json.loads(make_body(leg, 1)) | {"id": f"{leg}-late", "event_name": "call.missed"}
+                assert product.client.ask("POST", product.webhook_path, json.dumps(body).encode())[0] == 200
+            wait_for(lambda: find_put_aside(tmp_path, "mirror.db"), "the damaged file put aside")
+            legs_then = sender.legs
+            wait_for(lambda: sender.legs > legs_then + 20, "webhooks after the damage")
+        assert set(sender.statuses) == {200}
+        count = 750 + 2 * sender.legs
+        wait_until_applied(tmp_path, count)
+        mirror = tmp_path / "mirror.db"
+        assert query(mirror, "SELECT count(*), count(DISTINCT event_id) FROM _leg_events") == [(count, count)]
+        assert query(mirror, "SELECT count(*) FROM _legs") == [(250 + sender.legs,)]
+        assert query(mirror, "PRAGMA integrity_check") == [("ok",)]
+        (name,) = find_put_aside(tmp_path, "mirror.db")
+        assert read_facts(product)["damaged databases"] == [name]
+        assert product.worker != worker
+        assert sum(line.endswith("The worker is back") for line in product.lines) == 1
+        assert any("mirror.db was damaged" in line and name in line for line in product.lines)
+        found = product.command("doctor").stdout
+        assert re.search(rf"^warn +mirror\.db: .*{name}", found, re.M), found
+    finally:
+        product.stop()
+
+
+def test_a_page_damaged_while_stopped_is_found_and_the_mirror_is_built_again(tmp_path: Path) -> None:
+    product = Product(tmp_path)
+    send_legs(product, 0, 250)
+    wait_until_applied(tmp_path, 500)
+    assert product.stop() == 0
+    damage_middle_page(tmp_path / "mirror.db", "_applied")
+    product = Product(tmp_path)
+    try:
+        with sending(product, 1000) as sender:
+            wait_for(lambda: find_put_aside(tmp_path, "mirror.db"), "the damaged file put aside")
+            wait_for(lambda: sender.legs > 20, "webhooks")
+        assert set(sender.statuses) == {200}
+        assert_each_applied_once(tmp_path, 250 + sender.legs)
+        assert len(find_put_aside(tmp_path, "mirror.db")) == 1
+    finally:
+        product.stop()
+
+
+def overwrite_header(path: Path) -> None:
+    with open(path, "r+b") as file:
+        file.write(b"no database\n" * 10)
+
+
+def truncate_to_half(path: Path) -> None:
+    os.truncate(path, path.stat().st_size // 2 // PAGE_BYTES * PAGE_BYTES)
+
+
+@pytest.mark.parametrize("spoil", [overwrite_header, truncate_to_half])
+def test_an_unusable_mirror_is_replaced_at_the_start(tmp_path: Path, spoil: Callable[[Path], None]) -> None:
+    product = Product(tmp_path)
+    send_legs(product, 0, 250)
+    wait_until_applied(tmp_path, 500)
+    assert product.stop() == 0
+    spoil(tmp_path / "mirror.db")
+    product = Product(tmp_path)
+    try:
+        wait_for(lambda: find_put_aside(tmp_path, "mirror.db"), "the damaged file put aside")
+        assert_each_applied_once(tmp_path, 250)
+    finally:
+        product.stop()
+
+
+def test_records_on_a_damaged_page_are_read_from_the_platform_again(tmp_path: Path) -> None:
+    with run_installation(tmp_path, "--seed", "7", "--cdrs", "120", "--no-traffic") as (_, product):
+        mirror = tmp_path / "mirror.db"
+        complete = "SELECT 1 FROM _walks WHERE collection = 'cdrs' AND complete_at > ''"
+
+        def is_complete() -> bool:
+            try:
+                return query(mirror, complete) == [(1,)]
+            except sqlite3.Error:
+                return False
+
+        wait_for(is_complete, "a full sync of the CDRs", 120)
+        before = query(mirror, "SELECT id, _doc FROM cdrs ORDER BY id")
+        assert len(before) >= 120
+        key = product.command("key", "add", "reader", "--scope", "read").stdout.strip().rpartition(":")[2]
+        product.stop()
+        damage_middle_page(mirror, "cdrs")
+        restarted = Product(
+            tmp_path,
+            base_url=product.environment["SWITCHROOM_PLATFORM__BASE_URL"],
+            user_id=product.environment["SWITCHROOM_PLATFORM__USER_ID"],
+            api_key=product.environment["SWITCHROOM_PLATFORM__API_KEY"],
+        )
+        try:
+            restarted.client.ask("GET", "/v1.2/cdrs?pageSize=500", headers={"X-Auth-Token": key})
+            wait_for(lambda: find_put_aside(tmp_path, "mirror.db"), "the damaged file put aside")
+            wait_for(is_complete, "a full sync of the CDRs", 120)
+            assert query(mirror, "SELECT id, _doc FROM cdrs ORDER BY id") == before
+        finally:
+            restarted.stop()
