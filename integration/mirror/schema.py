@@ -14,6 +14,7 @@ from pathlib import Path
 
 from integration.catalogue import RESOURCES
 from integration.catalogue.shapes import Resource
+from integration.core.errors import StorageDamaged
 from integration.mirror.calls import backlog
 from integration.mirror.calls import schema as call_schema
 from integration.mirror.page_queries import (
@@ -45,9 +46,12 @@ from integration.mirror.sync_state import (
 )
 from integration.sqlite import damage, migrations
 from integration.sqlite.database import Database
+from integration.sqlite.errors import is_damage
 from integration.sqlite.migrations import Step
 from integration.sqlite.schema import ANY, Schema, execute_script, read_columns
 from integration.sqlite.transaction import Change
+
+FILE_NAME = "mirror.db"
 
 CORE_TABLES = """
 CREATE TABLE IF NOT EXISTS _meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
@@ -148,6 +152,20 @@ def open_mirror(
             on_damaged=handle_damage,
         ),
     )
+
+
+def mark_if_damaged(data_dir: Path, error: Exception) -> bool:
+    """Mark mirror.db for the next start if `error` reports damage and the file is damaged.
+
+    Returns whether it is. Raises StorageError, OSError.
+    """
+    path = data_dir / FILE_NAME
+    if not isinstance(error, StorageDamaged) and not is_damage(error):
+        return False
+    finding = damage.find_damage(path)
+    if finding is not None:
+        damage.mark_damaged(path, f"{error}: {finding}")
+    return finding is not None
 
 
 def prepare(connection: sqlite3.Connection) -> None:

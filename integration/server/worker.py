@@ -146,8 +146,10 @@ class Worker:
         except ConfigurationError as error:
             self._report_start_failure(error.mistakes, 2)
         except SwitchroomError as error:
+            self._exit_if_mirror_is_damaged(error)
             self._report_start_failure([str(error)], 1)
         except Exception as error:
+            self._exit_if_mirror_is_damaged(error)
             log.exception("the product cannot start")
             self._report_start_failure(
                 [f"Cannot start: {type(error).__name__}: {error}. The log above has the traceback."], 1
@@ -225,6 +227,14 @@ class Worker:
         timer = threading.Timer(delay, os.kill, (os.getpid(), signal.SIGTERM))
         timer.daemon = True
         timer.start()
+
+    def _exit_if_mirror_is_damaged(self, error: Exception) -> None:
+        """End the worker if `error` is that of a damaged mirror.db; the next one replaces the file."""
+        from integration.mirror.schema import mark_if_damaged
+
+        if mark_if_damaged(self.settings.storage.data_dir, error):
+            log.error("mirror.db is damaged: %s. The next worker replaces it", error)
+            self._exit(shutdown.EXIT_BROKEN)
 
     def _on_orphaned(self) -> None:
         log.critical("the supervisor has ended; ending this worker")

@@ -64,6 +64,13 @@ def damage_middle_page(path: Path, table: str) -> None:
         file.write(b"\xee" + os.urandom(PAGE_BYTES - 1))
 
 
+def damage_root_page(path: Path, table: str) -> None:
+    ((root,),) = query(path, f"SELECT rootpage FROM sqlite_schema WHERE name = '{table}'")
+    with open(path, "r+b") as file:
+        file.seek((root - 1) * PAGE_BYTES)
+        file.write(b"\xee" + os.urandom(PAGE_BYTES - 1))
+
+
 def find_put_aside(data_dir: Path, name: str) -> list[str]:
     return sorted(
         path.name
@@ -87,7 +94,9 @@ class Sender:
         while not self._stop.wait(0.05):
             for step in range(2):
                 try:
-                    status = self._client.ask("POST", self._path, make_body(self._first + self.legs, step))[0]
+                    status = self._client.send("POST", self._path, make_body(self._first + self.legs, step))[
+                        0
+                    ]
                 except OSError:
                     status = 0
                 self.statuses[status] += 1
@@ -110,7 +119,7 @@ def sending(product: Product, first_leg: int) -> Iterator[Sender]:
 def send_legs(product: Product, first_leg: int, count: int) -> None:
     for leg in range(first_leg, first_leg + count):
         for step in range(2):
-            assert product.client.ask("POST", product.webhook_path, make_body(leg, step))[0] == 200
+            assert product.client.send("POST", product.webhook_path, make_body(leg, step))[0] == 200
 
 
 def wait_until_applied(data_dir: Path, count: int) -> None:
@@ -158,7 +167,7 @@ def test_a_page_damaged_in_operation_costs_no_webhook(tmp_path: Path) -> None:
             # Later events of all legs: the facts of some are on the damaged page.
             for leg in range(250):
                 body = json.loads(make_body(leg, 1)) | {"id": f"{leg}-late", "event_name": "call.missed"}
-                assert product.client.ask("POST", product.webhook_path, json.dumps(body).encode())[0] == 200
+                assert product.client.send("POST", product.webhook_path, json.dumps(body).encode())[0] == 200
             wait_for(lambda: find_put_aside(tmp_path, "mirror.db"), "the damaged file put aside")
             legs_then = sender.legs
             wait_for(lambda: sender.legs > legs_then + 20, "webhooks after the damage")
@@ -180,12 +189,15 @@ def test_a_page_damaged_in_operation_costs_no_webhook(tmp_path: Path) -> None:
         product.stop()
 
 
-def test_a_page_damaged_while_stopped_is_found_and_the_mirror_is_built_again(tmp_path: Path) -> None:
+@pytest.mark.parametrize("damage_page", [damage_middle_page, damage_root_page])
+def test_a_page_damaged_while_stopped_is_found_and_the_mirror_is_built_again(
+    tmp_path: Path, damage_page: Callable[[Path, str], None]
+) -> None:
     product = Product(tmp_path)
     send_legs(product, 0, 250)
     wait_until_applied(tmp_path, 500)
     assert product.stop() == 0
-    damage_middle_page(tmp_path / "mirror.db", "_applied")
+    damage_page(tmp_path / "mirror.db", "_applied")
     product = Product(tmp_path)
     try:
         with sending(product, 1000) as sender:
@@ -246,7 +258,7 @@ def test_records_on_a_damaged_page_are_read_from_the_platform_again(tmp_path: Pa
             api_key=product.environment["SWITCHROOM_PLATFORM__API_KEY"],
         )
         try:
-            restarted.client.ask("GET", "/v1.2/cdrs?pageSize=500", headers={"X-Auth-Token": key})
+            restarted.client.send("GET", "/v1.2/cdrs?pageSize=500", headers={"X-Auth-Token": key})
             wait_for(lambda: find_put_aside(tmp_path, "mirror.db"), "the damaged file put aside")
             wait_for(is_complete, "a full sync of the CDRs", 120)
             assert query(mirror, "SELECT id, _doc FROM cdrs ORDER BY id") == before
