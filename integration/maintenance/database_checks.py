@@ -14,7 +14,7 @@ FACT = "damaged databases"
 
 
 def register(context: AppContext) -> None:
-    """Register the health checks of the databases, and report damaged files that were put aside.
+    """Register the health checks of the databases, and report damaged files.
 
     A failed writer makes `/readyz` 503. Damage or a failed listener makes it degraded, because webhooks are
     still stored.
@@ -29,7 +29,7 @@ def register(context: AppContext) -> None:
 
 
 def list_damaged_names(data_dir: Path) -> list[str]:
-    """List the names of the damaged files that were put aside, oldest first."""
+    """List the names of damaged files that were put aside."""
     return [path.name for path in damage.list_put_aside(data_dir)]
 
 

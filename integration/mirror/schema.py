@@ -155,9 +155,9 @@ def open_mirror(
 
 
 def mark_if_damaged(data_dir: Path, error: Exception) -> bool:
-    """Mark mirror.db for the next start if `error` reports damage and the file is damaged.
+    """Mark mirror.db for the next start if `error` reports its damage.
 
-    Returns whether it is. Raises StorageError, OSError.
+    Returns whether the file is damaged. Raises StorageError, OSError.
     """
     path = data_dir / FILE_NAME
     if not isinstance(error, StorageDamaged) and not is_damage(error):

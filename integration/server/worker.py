@@ -22,7 +22,6 @@ from integration.server.control_channel import ControlChannel
 from integration.server.shutdown import EXIT_ORPHANED
 from integration.server.unfinished_commands import UnfinishedCommands
 from integration.settings.model import Settings
-from integration.sqlite import damage
 from integration.web.inflight import InflightRequests
 
 if TYPE_CHECKING:
@@ -218,10 +217,14 @@ class Worker:
                 self.unfinished_commands.stop()
 
     def _on_damaged(self, reason: str) -> None:
-        """Request a clean stop of this worker; the next one replaces the damaged file.
+        """Request a clean stop of this worker after damage of a database.
 
-        The listening socket stays open, so webhooks wait for the next worker and are not refused.
+        The next one replaces the file. The listening socket stays open, so webhooks wait for the next
+        worker and are not refused.
         """
+        # Imported on first use: the supervisor imports this module, but no databases.
+        from integration.sqlite import damage
+
         delay = damage.seconds_until_rebuild(self.settings.storage.data_dir)
         log.error("restarting the worker in %.0f s, because a database is damaged: %s", delay, reason)
         timer = threading.Timer(delay, os.kill, (os.getpid(), signal.SIGTERM))
@@ -229,7 +232,10 @@ class Worker:
         timer.start()
 
     def _exit_if_mirror_is_damaged(self, error: Exception) -> None:
-        """End the worker if `error` is that of a damaged mirror.db; the next one replaces the file."""
+        """End the worker if `error` is that of a damaged mirror.db.
+
+        The next one replaces the file.
+        """
         from integration.mirror.schema import mark_if_damaged
 
         if mark_if_damaged(self.settings.storage.data_dir, error):

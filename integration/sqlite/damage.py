@@ -39,9 +39,10 @@ _SIDE_FILES = ("-wal", "-shm")
 
 
 def find_damage(path: Path) -> str | None:
-    """Check the content of a database file; return the first finding, None without one.
+    """Check the content of a database file.
 
-    Raises StorageBroken if the disk cannot read the file, and other StorageErrors.
+    Returns the first finding, None without one. Raises StorageBroken if the disk cannot read the file, and
+    other StorageErrors.
     """
     try:
         with open_readonly(path) as connection:
@@ -116,9 +117,10 @@ class DamageWatch:
 
 
 def open_or_replace(path: Path, open_database: Callable[[], T]) -> T:
-    """Open a database that can be rebuilt; put a damaged file aside first.
+    """Open a database that can be rebuilt, without a damaged file.
 
-    `open_database()` opens the file, or creates it if it is missing. Raises its errors.
+    A damaged file is put aside first. `open_database()` opens the file, or creates it if it is missing.
+    Raises its errors.
     """
     mark = _mark_path(path)
     if mark.exists():
@@ -138,9 +140,9 @@ def mark_damaged(path: Path, reason: str) -> None:
 
 
 def put_aside(path: Path, reason: str) -> Path:
-    """Rename a damaged file and its WAL to `NAME.damaged-TIME`; return the new path.
+    """Rename a damaged file and its WAL to `NAME.damaged-TIME`.
 
-    Nothing may have the file open. Raises StorageError if the folder cannot be written.
+    Returns the new path. Nothing may have the file open. Raises StorageError if the folder cannot be written.
     """
     target = path.with_name(f"{path.name}.damaged-{clock.now():%Y%m%d-%H%M%S}")
     try:
@@ -168,13 +170,13 @@ def list_put_aside(folder: Path) -> list[Path]:
 
 
 def seconds_until_rebuild(folder: Path) -> float:
-    """Return the seconds until another file may be put aside: 0 if none was in the last REBUILD_INTERVAL."""
+    """Return the seconds until another file may be put aside."""
     newest = max((path.stat().st_ctime for path in list_put_aside(folder)), default=0.0)
     return min(max(0.0, newest + REBUILD_INTERVAL_SECONDS - clock.unix()), REBUILD_INTERVAL_SECONDS)
 
 
 def find_marks(folder: Path) -> dict[str, str]:
-    """Find the databases in `folder` that the next start puts aside, with the reasons."""
+    """Find the databases in `folder` that are marked, with the reasons."""
     return {path.name.removesuffix(".damage"): path.read_text("utf-8") for path in folder.glob("*.db.damage")}
 
 

@@ -312,7 +312,7 @@ class Database:
         return [(result, None)]
 
     def _affects_all_jobs(self, problem: BaseException) -> bool:
-        """Return whether an error affects all jobs. An invalid page affects only those that need it."""
+        """Return whether an error affects all jobs; an invalid page does not."""
         if not isinstance(problem, sqlite3.Error):
             return False
         return isinstance(translate_error(problem, self.path), StorageFull | StorageBroken | StorageBusy)
@@ -369,7 +369,7 @@ class Database:
             self._mark_broken(error)
 
     def _handle_failure(self, error: sqlite3.Error) -> StorageError:
-        """Return the StorageError of a failed transaction; report a failed disk or a damaged file."""
+        """Report a failed disk or a damaged file, and return the StorageError."""
         failure = translate_error(error, self.path)
         if isinstance(failure, StorageBroken):
             self._mark_broken(error)
@@ -377,7 +377,7 @@ class Database:
         return failure
 
     def _translate_damage(self, problem: BaseException) -> BaseException:
-        """Return the error of a job, which is a StorageDamaged for an invalid page."""
+        """Return `problem`, or the StorageDamaged for an invalid page."""
         return self._handle_failure(problem) if is_damage(problem) else problem
 
     def _mark_broken(self, error: BaseException) -> None:

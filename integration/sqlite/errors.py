@@ -43,7 +43,7 @@ def translate_error(error: sqlite3.Error, path: Path) -> StorageError:
 
 
 def find_primary_code(error: BaseException) -> int | None:
-    """Return the primary result code of an SQLite error, None for other errors."""
+    """Return the primary result code of an SQLite error, or None."""
     code = getattr(error, "sqlite_errorcode", None)
     return code & 0xFF if isinstance(code, int) else None
 

@@ -190,7 +190,7 @@ def test_a_page_damaged_in_operation_costs_no_webhook(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage_page", [damage_middle_page, damage_root_page])
-def test_a_page_damaged_while_stopped_is_found_and_the_mirror_is_built_again(
+def test_a_page_damaged_while_stopped_is_found_and_the_mirror_is_rebuilt(
     tmp_path: Path, damage_page: Callable[[Path, str], None]
 ) -> None:
     product = Product(tmp_path)
@@ -234,7 +234,7 @@ def test_an_unusable_mirror_is_replaced_at_the_start(tmp_path: Path, spoil: Call
         product.stop()
 
 
-def test_records_on_a_damaged_page_are_read_from_the_platform_again(tmp_path: Path) -> None:
+def test_records_on_a_damaged_page_are_requested_from_the_platform(tmp_path: Path) -> None:
     with run_installation(tmp_path, "--seed", "7", "--cdrs", "120", "--no-traffic") as (_, product):
         mirror = tmp_path / "mirror.db"
         complete = "SELECT 1 FROM _walks WHERE collection = 'cdrs' AND complete_at > ''"
