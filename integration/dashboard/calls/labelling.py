@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import sqlite3
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -85,7 +84,7 @@ def _send(
     with context.mirror_db.read() as connection:
         live_legs = phones.list_live_legs(connection, call_id)
         names_by_id = platform_labels.load_names_by_id(connection)
-        entries_by_cdr = _load_entries(connection, leg_ids)
+        entries_by_cdr = platform_labels.load_entries(connection, leg_ids)
         live_entries = platform_labels.load_live_entries(connection, live_legs[0].id) if live_legs else []
     if live_legs:
         # The platform copies the labels of a live call to its CDR.
@@ -112,19 +111,6 @@ def _send(
         return None, ""
     result = form_responses.send_write("PATCH", "/cdrs", changes)
     return result, _describe_result(result)
-
-
-def _load_entries(connection: sqlite3.Connection, leg_ids: Sequence[int]) -> dict[int, list[Any]]:
-    """Return the labels of a call's CDRs as received, by CDR id.
-
-    The CDR of the first leg is first.
-    """
-    rows = connection.execute(
-        "SELECT id, labels FROM cdrs WHERE live_id IN (SELECT value FROM json_each(?))"
-        " AND _missing_since IS NULL ORDER BY live_id IS NOT ?, calldate, id",
-        (json.dumps(list(leg_ids)), leg_ids[0]),
-    )
-    return {row["id"]: platform_labels.parse_entries(row["labels"]) for row in rows}
 
 
 def _read_current_entries(

@@ -141,3 +141,16 @@ def load_colours(connection: sqlite3.Connection) -> dict[str, str]:
         if name:
             colours[name] = colour if _COLOUR.fullmatch(colour) else ""
     return colours
+
+
+def load_entries(connection: sqlite3.Connection, leg_ids: Sequence[int]) -> dict[int, list[Any]]:
+    """Return the labels of a call's CDRs as received, by CDR id.
+
+    The CDR of the first leg is first.
+    """
+    rows = connection.execute(
+        "SELECT id, labels FROM cdrs WHERE live_id IN (SELECT value FROM json_each(?))"
+        " AND _missing_since IS NULL ORDER BY live_id IS NOT ?, calldate, id",
+        (json.dumps(list(leg_ids)), leg_ids[0]),
+    )
+    return {row["id"]: parse_entries(row["labels"]) for row in rows}
