@@ -311,14 +311,15 @@ class Platform:
     def _retry(self, attempt: Callable[[], T], priority: Priority, tries: int | None) -> T:
         if tries is None:
             tries = INTERACTIVE_TRIES if priority == INTERACTIVE else BACKGROUND_TRIES
+        seconds = self._timeout
         if self._session.unreachable_since is not None:
             # One attempt is enough to find out whether the platform is reachable.
-            tries = 1
+            tries, seconds = 1, 0.0
         return call_with_retries(
             attempt,
             tries=tries,
             wait=lambda gap: not self._stopping.wait(gap),
-            seconds=self._timeout,
+            seconds=seconds,
         )
 
     def _parse(self, response: PlatformResponse, parse: Callable[[bytes], T]) -> T:

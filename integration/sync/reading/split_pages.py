@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from integration.core import clock
-from integration.core.errors import UnusableBody
+from integration.core.errors import PlatformError, UnusableBody
 from integration.core.json_records import JsonRecord
 from integration.outbound.exchange import PlatformResponse
 from integration.platform_api.client import Platform
@@ -86,15 +86,28 @@ def read_page(
         if result.response is None:
             result.total, result.response = found.total, responses[0]
 
+    was_reachable = platform.unreachable_since is None
     try:
         request(limit, page, tries)
     except UnusableBody as error:
-        if limit == 1:
+        if limit == 1 or not was_reachable or not _is_usable(platform):
             raise
         _request_split(request, collection, limit, page, result)
         if result.response is None:
             raise error
     return result
+
+
+def _is_usable(platform: Platform) -> bool:
+    """Return whether another request has a usable response.
+
+    Otherwise the platform, and not a record, is the cause, and more requests would burden it.
+    """
+    try:
+        platform.item("/me", tries=1)
+    except PlatformError:
+        return False
+    return True
 
 
 def _request_split(
