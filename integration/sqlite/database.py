@@ -206,8 +206,8 @@ class Database:
             prepare(connection)
             self._wal = WriteAheadLog(connection, self.path)
         except sqlite3.Error as error:
-            # A connection that is closed later would remove the -wal file of the next database of this name.
-            connection.close()
+            if is_damage(error):  # A later close would remove the -wal of the file that replaces this one.
+                connection.close()
             raise translate_error(error, self.path) from error
         return connection
 
