@@ -123,8 +123,7 @@ def read_new_record(
     or 504 without a response.
     """
     cache = request.not_found_cache
-    client = None if request.caller.credentials is None else request.caller.name
-    cache_key = (f"/{resource.collection}/{key}", client)
+    cache_key = (f"/{resource.collection}/{key}", request.client_name)
     with cache.one_at_a_time(cache_key):
         if cache.is_missing(cache_key):
             raise not_found_error

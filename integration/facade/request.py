@@ -85,6 +85,14 @@ class FacadeRequest:
         return SUBCOLLECTIONS.get(self.operation.name) if self.operation is not None else None
 
     @property
+    def client_name(self) -> str | None:
+        """Name of a client with platform credentials, None for local keys.
+
+        The platform may show a record to one client and not to another.
+        """
+        return None if self.caller.credentials is None else self.caller.name
+
+    @property
     def requires_fresh(self) -> bool:
         """True if `Cache-Control: no-cache` applies.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sqlite3
 from dataclasses import replace
 
@@ -23,6 +24,8 @@ from integration.mirror.records import single_record, subresources
 from integration.mirror.records.masking import mask_json
 from integration.mirror.records.subresources import StoredSubresource
 from integration.mirror.sync_state.collection_state import State, get_state
+
+log = logging.getLogger(__name__)
 
 
 def read(request: FacadeRequest, subcollection: RelatedRecords | StoredBelow) -> Response:
@@ -68,8 +71,7 @@ def _read_through(request: FacadeRequest, subcollection: RelatedRecords | Stored
     A 404 of the platform is cached like that of a record. Raises ApiError 404, and 502 or 504 without a
     response, present or cached.
     """
-    client = None if request.caller.credentials is None else request.caller.name
-    cache_key = (request.path, client)
+    cache_key = (request.path, request.client_name)
     with request.not_found_cache.one_at_a_time(cache_key):
         if request.not_found_cache.is_missing(cache_key):
             raise _parent_not_found(request, subcollection)
@@ -218,5 +220,5 @@ def _read_stored_through(request: FacadeRequest, subcollection: StoredBelow) -> 
                     )
                 )
             except StorageError as error:
-                pass_through.log.warning("cannot store the response to %s: %s", request.path, error)
+                log.warning("cannot store the response to %s: %s", request.path, error)
     return pass_through.relay_response(request, platform_response)

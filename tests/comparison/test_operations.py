@@ -252,11 +252,11 @@ def test_mirrored_record_is_that_of_the_platform(app: SharedApp, collection: str
     assert set(response.json) == {"data", "links"}
 
 
-@pytest.mark.parametrize("collection", COLLECTIONS)
+@pytest.mark.parametrize(
+    "collection", [name for name in COLLECTIONS if BY_NAME[f"GET /{name}"].record in RECORD_FIELDS]
+)
 def test_every_documented_field_is_a_column_with_its_value(app: SharedApp, collection: str) -> None:
     record = BY_NAME[f"GET /{collection}"].record
-    if record not in RECORD_FIELDS:
-        pytest.skip("the specification shows no fields")
     values = make_values(record, 7)
     mirror(app, collection, values)
     with app.mirror_db.read() as connection:
