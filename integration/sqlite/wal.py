@@ -9,6 +9,7 @@ import logging
 import sqlite3
 from pathlib import Path
 
+from integration.core import clock
 from integration.core.errors import StorageBroken
 from integration.sqlite.errors import translate_error
 
@@ -21,6 +22,8 @@ CHECKPOINT_COMMITS = 32
 """Number of commits with changes after which a checkpoint is due."""
 CHECKPOINT_ROWS = 1000
 """Number of changed rows after which a checkpoint is due."""
+LOG_SECONDS = 60.0
+"""Interval between log lines on failed checkpoints; on a full disk several fail each second."""
 
 
 class WriteAheadLog:
@@ -36,6 +39,7 @@ class WriteAheadLog:
         self._path = path
         connection.execute(f"PRAGMA journal_size_limit={SIZE_LIMIT_BYTES}")
         connection.execute("PRAGMA wal_autocheckpoint=0")
+        self._last_logged_at: float | None = None
         self._commits_since_checkpoint = 0
         self._checkpointed_changes = self._last_changes = connection.total_changes
         self.checkpoint()
@@ -61,12 +65,15 @@ class WriteAheadLog:
     def checkpoint(self) -> None:
         """Copy the WAL into the database, as far as readers allow.
 
-        Raises sqlite3.Error if the disk fails. A full disk or the lock of another program is only logged; the
-        next checkpoint retries.
+        Raises sqlite3.Error if the disk fails. A full disk or the lock of another program is only logged,
+        once in LOG_SECONDS; the next checkpoint retries.
         """
         try:
             self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
         except sqlite3.Error as error:
             if isinstance(translate_error(error, self._path), StorageBroken):
                 raise
-            log.warning("%s: checkpoint of the WAL failed: %s", self._path.name, error)
+            now = clock.monotonic()
+            if self._last_logged_at is None or now - self._last_logged_at >= LOG_SECONDS:
+                self._last_logged_at = now
+                log.warning("%s: checkpoint of the WAL failed: %s", self._path.name, error)

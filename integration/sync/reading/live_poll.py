@@ -104,21 +104,26 @@ def read_new_legs(context: SyncContext) -> int:
         poll(context)
         return 1
     for leg_id in new_legs:
-        _read_new_leg(context, leg_id)
+        try:
+            _read_new_leg(context, leg_id)
+        except (PlatformRefused, UnusableBody) as error:
+            # Not a line of the usual log: a busy office has several such calls a second.
+            log.debug("live call %s has no record yet: %s", leg_id, error)
     return len(new_legs)
 
 
 def _read_new_leg(context: SyncContext, leg_id: int) -> None:
+    """Request a live call that only webhooks reported.
+
+    Raises PlatformRefused or PlatformBroken. A 404 ends no leg here: the webhook may be ahead of the
+    platform's list. Polls decide.
+    """
     requested_at = clock.unix()
     try:
         record = context.platform.item(f"/calls/{leg_id}", tries=1)
-    except (PlatformRefused, PlatformBroken) as error:
-        # A 404 ends no leg here: the webhook may be ahead of the platform's list. Polls decide.
-        log.info("live call %s has no record yet: %s", leg_id, error)
+    except (PlatformRefused, PlatformBroken):
         context.mirror_db.write(lambda tx: context.call_store.record_leg_request(tx, leg_id))
-        if isinstance(error, PlatformBroken) and not isinstance(error, UnusableBody):
-            raise
-        return
+        raise
 
     def job(tx: Transaction) -> None:
         live_table.store_read(tx, context.call_store, [record], source="sync", requested_at=requested_at)
