@@ -42,11 +42,12 @@ from integration.inbox.apply import Applier
 from integration.inbox.receive import PATH_PREFIX, Receiver
 from integration.live.hub import Hub
 from integration.live.stream import make_stream
-from integration.maintenance import database_checks, rotation
+from integration.maintenance import content_check_job, content_repair, database_checks, rotation
+from integration.maintenance.content_check_job import ContentCheckJob
 from integration.maintenance.rotation import BackupRotation
 from integration.mirror import hooks
 from integration.mirror.calls import live_table
-from integration.mirror.calls.rules import CallRules
+from integration.mirror.calls.rules import make_call_rules
 from integration.mirror.calls.store import CallStore
 from integration.mirror.page_queries import report_rollups, search_index
 from integration.mirror.privacy import retention_rules
@@ -84,6 +85,7 @@ JOB_STOP_SECONDS = 2.5
 """Seconds that jobs have to end when the product stops; less than `server.worker.STOP_SECONDS`."""
 COMMAND_MODULES = (
     access_commands,
+    content_repair,
     erase,
     hold_commands,
     promotion_requests,
@@ -175,6 +177,7 @@ class Product:
         self.retention_job = RetentionJob(
             settings, mirror_db, app_db, inbox, call_store, self.health, held_records
         )
+        self.content_check_job = ContentCheckJob(self.context)
         self._stop_lock = threading.Lock()
         self._stopped = False
         database_checks.register(self.context)
@@ -223,6 +226,14 @@ class Product:
         self._export_jobs.schedule()
         every("housekeeping", 3600, self._prune_change_log, executor="maintenance")
         every("promoted fields", 3600, self._restore_promoted_fields, executor="maintenance")
+        # Not at once: a start has other work, and a sample is as good an hour later.
+        self.scheduler.every(
+            content_check_job.JOB_NAME,
+            content_check_job.INTERVAL_SECONDS,
+            self.content_check_job.run,
+            executor="maintenance",
+            at_once=False,
+        )
         if context.settings.backup.every_hours:
             # A failed backup is not retried earlier, because each attempt copies all databases.
             self.scheduler.every(
@@ -380,8 +391,3 @@ def make_site(context: AppContext) -> Flask:
     pages.register(app)
     app.register_blueprint(make_facade(context, partial(download.open_file, context)))
     return app
-
-
-def make_call_rules(settings: Settings) -> CallRules:
-    """Return the thresholds for calls, with the values of the settings."""
-    return CallRules(short_seconds=settings.calls.short_seconds, live_interval=settings.sync.live_interval)

@@ -14,17 +14,24 @@ from integration.settings.model import Settings
     "backup",
     help="Copy databases, recordings and voicemail to a new folder below DEST. `serve` may run. Prints the"
     " path of the folder. If DEST is on the same filesystem, files of the archive are hard-linked instead of"
-    " copied.",
+    " copied, unless --copy is given.",
 )
 @click.argument("dest", type=click.Path(path_type=Path, file_okay=False))
+@click.option(
+    "--copy", "copies_files", is_flag=True, help="Copy the files of the archive; never hard-link them."
+)
 @settings_option
-def command(dest: Path, settings: Settings) -> None:
+def command(dest: Path, copies_files: bool, settings: Settings) -> None:
     from integration.maintenance import backup
 
     with _progress.show_progress() as report_progress:
-        result = backup.create(settings.storage.data_dir, dest, report_progress)
+        result = backup.create(settings.storage.data_dir, dest, report_progress, copies_files=copies_files)
     for note in result.notes:
         _progress.print_message(note)
-    linked_text = f", {result.linked:,} of them linked" if result.linked else ""
+    linked_text = (
+        f", {result.linked:,} of them hard links that share their bytes with the archive (--copy copies them)"
+        if result.linked
+        else ""
+    )
     _progress.print_message(f"{result.files:,} files, {result.bytes / 1e6:,.1f} MB{linked_text}")
     click.echo(result.path)

@@ -5,15 +5,24 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from integration.cli import _progress, config_option, format_table
 from integration.settings.model import Settings, load
 
-HELP = """Check the databases, every file of the archive, and that all webhooks were applied. `serve` may run.
-Prints one line per finding. The exit status is 1 if there is a finding.
+if TYPE_CHECKING:
+    from integration.maintenance.content_checks import Finding
+
+HELP = """Check the databases, their content, the files of the archive, and that all webhooks were applied.
+`serve` may run. Prints one line per finding. The exit status is 1 if there is a finding.
+
+The content is compared with second copies: webhooks and events with their hashes, columns of records with
+the record as received, and a sample of calls with their events and CDRs. With `--deep`, all calls.
+
+With `--repair`, replace damaged content by an intact copy: from the platform, from the stored webhooks or
+from a backup. The exit status is 1 if a finding remains.
 
 With `--coverage`, compare the mirror with the platform's own counts of every collection, and of every day of
 collections with dates, and fetch what is missing.
@@ -23,7 +32,11 @@ With `--media`, read every file of the archive and download damaged files again.
 
 @click.command("verify", help=HELP)
 @click.argument("resources", nargs=-1, metavar="[RESOURCE]...")
-@click.option("--quick", is_flag=True, help="Compare only the sizes of files, not their content.")
+@click.option(
+    "--quick", is_flag=True, help="Compare only the sizes of files; read no content of files and databases."
+)
+@click.option("--deep", is_flag=True, help="Compute all calls from their events and CDRs, not a sample.")
+@click.option("--repair", is_flag=True, help="Replace damaged content by an intact copy.")
 @click.option(
     "--coverage", is_flag=True, help="Compare all or the named collections with the platform's counts."
 )
@@ -33,6 +46,8 @@ With `--media`, read every file of the archive and download damaged files again.
 def command(
     resources: tuple[str, ...],
     quick: bool,
+    deep: bool,
+    repair: bool,
     coverage: bool,
     every_day: bool,
     media: bool,
@@ -40,32 +55,82 @@ def command(
 ) -> None:
     if (resources or every_day) and not coverage:
         raise click.UsageError("Names of collections and --every-day require --coverage.")
-    if quick and (coverage or media):
-        raise click.UsageError("--quick cannot be combined with --coverage or --media.")
+    if (quick or deep or repair) and (coverage or media):
+        raise click.UsageError("--quick, --deep and --repair cannot be combined with --coverage or --media.")
+    if quick and deep:
+        raise click.UsageError("--quick cannot be combined with --deep.")
     settings = load(config, os.environ)
     results = [verify_completeness(settings, resources, every_day)] if coverage else []
     results += [scrub_archive(settings)] if media else []
-    if not all(results or [verify_local(settings, quick)]):
+    if not all(results or [verify_local(settings, quick=quick, deep=deep, repair=repair)]):
         sys.exit(1)
 
 
-def verify_local(settings: Settings, quick: bool) -> bool:
-    """Check databases, files and webhooks read-only. Returns whether there is no finding."""
+MAX_REPAIRS = 10_000
+"""Findings that one run repairs, which bounds the memory and the size of the command."""
+
+
+def verify_local(settings: Settings, *, quick: bool, deep: bool, repair: bool) -> bool:
+    """Check databases, content, files and webhooks. Returns whether no finding remains.
+
+    Without `repair` nothing is written.
+    """
+    from integration.core.phone_numbers import PhoneNumbers
+    from integration.maintenance import backup
     from integration.maintenance.verify import Verification
+    from integration.mirror.calls.rules import make_call_rules
+    from integration.mirror.calls.store import CallStore
 
     finding_count = 0
+    repairable: list[Finding] = []
     with _progress.show_progress() as report_progress:
-        verification = Verification(settings.storage.data_dir, quick=quick, progress=report_progress)
+        verification = Verification(
+            settings.storage.data_dir,
+            CallStore(make_call_rules(settings), PhoneNumbers(settings.dashboard.country)),
+            backup.get_destination(settings),
+            is_quick=quick,
+            is_deep=deep,
+            progress=report_progress,
+        )
         for finding in verification.find_faults():
             finding_count += 1
-            click.echo(finding)
+            if finding.target is not None and len(repairable) < MAX_REPAIRS:
+                repairable.append(finding)
+                if repair:
+                    continue
+            click.echo(finding.text)
     for note in verification.notes:
         _progress.print_message(note)
+    remaining_count = finding_count
+    if repair and repairable:
+        remaining_count -= repair_findings(settings, repairable)
+    elif repairable:
+        _progress.print_message(
+            "`switchroom verify --repair` replaces damaged content by an intact copy from the platform, the"
+            " stored webhooks or a backup."
+        )
+    repaired_text = f", {remaining_count:,} not repaired" if repair else ""
     _progress.print_message(
         f"{verification.files:,} files checked, "
-        f"{finding_count:,} {'finding' if finding_count == 1 else 'findings'}"
+        f"{finding_count:,} {'finding' if finding_count == 1 else 'findings'}{repaired_text}"
     )
-    return not finding_count
+    return not remaining_count
+
+
+def repair_findings(settings: Settings, findings: list[Finding]) -> int:
+    """Repair findings in the writer and print a line for each.
+
+    Returns the number of repaired ones.
+    """
+    from integration.maintenance.content_repair import PHASES
+
+    findings = sorted(findings, key=lambda finding: PHASES.index((finding.target or [PHASES[-1]])[0]))
+    errors = _run_command(settings, "contents.repair", {"targets": [finding.target for finding in findings]})[
+        "errors"
+    ]
+    for finding, error in zip(findings, errors, strict=True):
+        click.echo(f"{finding.text}; {'repaired' if error is None else f'not repaired: {error}'}")
+    return sum(error is None for error in errors)
 
 
 def verify_completeness(settings: Settings, resources: tuple[str, ...], every_day: bool) -> bool:

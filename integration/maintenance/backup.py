@@ -82,10 +82,12 @@ def create(
     progress: Progress = lambda _what, _done, _total: None,
     *,
     scheduled: bool = False,
+    copies_files: bool = False,
 ) -> FinishedBackup:
     """Write the backup `dest/switchroom-YYYYMMDD-HHMMSS/` (UTC).
 
-    The folder has this name only after it is complete and its databases were checked.
+    The folder has this name only after it is complete and its databases were checked. `copies_files`: copy
+    the archive, even where hard links are possible.
 
     Raises StorageFull without enough disk space, StorageBroken for a damaged copy, other StorageErrors,
     BackupRunning, and SwitchroomError for a data_dir without databases.
@@ -105,7 +107,7 @@ def create(
         partial_folder = final_folder.with_name(final_folder.name + ".part")
         with _create_partial_folder(partial_folder, owner):
             backup = FinishedBackup(final_folder)
-            entries = list(_copy_all(data_dir, partial_folder, backup, progress))
+            entries = list(_copy_all(data_dir, partial_folder, backup, progress, copies_files))
             (partial_folder / OWNER_FILE).unlink()
             Manifest(clock.utc_text(started_at), integration.__version__, tuple(entries), scheduled).write(
                 partial_folder
@@ -144,7 +146,7 @@ def _verify_copy(partial_folder: Path, progress: Progress) -> None:
 
 
 def _copy_all(
-    data_dir: Path, partial_folder: Path, backup: FinishedBackup, progress: Progress
+    data_dir: Path, partial_folder: Path, backup: FinishedBackup, progress: Progress, copies_files: bool
 ) -> Iterator[Entry]:
     for name in DATABASES:
         yield _copy_database(data_dir / name, partial_folder / name, progress)
@@ -156,7 +158,7 @@ def _copy_all(
         with contextlib.suppress(FileNotFoundError):
             size, sha256 = manifest.copy_file(data_dir / name, partial_folder / name)
             yield Entry(name, size, sha256)
-    yield from _copy_archive(data_dir, partial_folder, expected_files, backup, progress)
+    yield from _copy_archive(data_dir, partial_folder, expected_files, backup, progress, copies_files)
 
 
 def _copy_database(source: Path, target: Path, progress: Progress) -> Entry:
@@ -183,6 +185,7 @@ def _copy_archive(
     expected_files: Mapping[str, tuple[int | None, str | None]],
     backup: FinishedBackup,
     progress: Progress,
+    copies_files: bool,
 ) -> Iterator[Entry]:
     folders = sorted({*ARCHIVE_FOLDERS, *(path.split("/")[0] for path in expected_files if "/" in path)})
     source_files = [path for folder in folders for path in _iterate_files(data_dir / folder)]
@@ -193,7 +196,7 @@ def _copy_archive(
         target = partial_folder / path
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         try:
-            is_linked = manifest.create_hard_link(source, target)
+            is_linked = not copies_files and manifest.create_hard_link(source, target)
             entry = (
                 _make_linked_entry(path, target, expected_files.get(path))
                 if is_linked

@@ -11,11 +11,13 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from integration.core import clock
 from integration.core.errors import StorageError
 from integration.sqlite.errors import is_damage, translate_error
+
+T = TypeVar("T")
 
 BUSY_SECONDS = 5.0
 """Seconds that a reader waits for a lock."""
@@ -45,6 +47,26 @@ def open_readonly(path: Path, seconds: float = BUSY_SECONDS) -> Iterator[sqlite3
             yield connection
     except sqlite3.Error as error:
         raise translate_error(error, path) from error
+
+
+def read_tolerantly(connection: sqlite3.Connection, read: Callable[[], T]) -> T:
+    """Call `read()`, which reads with `connection`.
+
+    If a stored text is not UTF-8, `read` is called a second time, and its invalid bytes become lone
+    surrogates. sqlite3 raises an error for such a text. It is not decoded so at first, because that takes
+    three times as long.
+    """
+    try:
+        return read()
+    except sqlite3.OperationalError as error:
+        if "Could not decode to UTF-8" not in str(error):
+            raise
+    text_factory = connection.text_factory
+    connection.text_factory = lambda content: content.decode("utf-8", "surrogateescape")
+    try:
+        return read()
+    finally:
+        connection.text_factory = text_factory
 
 
 def _connect(path: Path, seconds: float = BUSY_SECONDS) -> sqlite3.Connection:

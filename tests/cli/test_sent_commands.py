@@ -14,6 +14,7 @@ from click.testing import CliRunner
 from integration import cli, factory
 from integration.core.commands import SOCKET_FILE, find_handler, registry
 from integration.mirror.schema import open_mirror
+from integration.sqlite.transaction import Transaction
 
 COMMAND_LINES = (
     "user add ann@example.com --role agent",
@@ -29,6 +30,7 @@ COMMAND_LINES = (
     "replay --failed",
     "verify --coverage cdrs",
     "verify --media",
+    "verify --repair",
     "erase +447700900123 --yes",
     "hold +447700900123 --reason dispute",
     "hold +447700900123 --release",
@@ -59,10 +61,20 @@ def sent_names(tmp_path: Path) -> Iterator[list[str]]:
         listener.shutdown(socket.SHUT_RDWR)
 
 
+def store_damaged_record(tx: Transaction) -> None:
+    """Store a record for `verify --repair`, which sends a command only if there is a finding."""
+    tx.execute(
+        "INSERT INTO cdrs (id, _doc, _first_seen, _last_seen, _source)"
+        " VALUES (1, '{', '2026-03-01 12:00:00', '2026-03-01 12:00:00', 'sync')"
+    )
+
+
 def test_each_sent_command_has_a_handler_and_each_handler_is_used(
     sent_names: list[str], tmp_path: Path
 ) -> None:
-    open_mirror(tmp_path / "mirror.db").close()
+    mirror = open_mirror(tmp_path / "mirror.db")
+    mirror.write(store_damaged_record)
+    mirror.close()
     config = tmp_path / "config.toml"
     config.write_text(
         '[platform]\nbase_url = "http://127.0.0.1:9/v1.2"\nuser_id = "100001"\napi_key = "k"\n'

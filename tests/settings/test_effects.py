@@ -6,8 +6,7 @@ import ast
 from pathlib import Path
 
 import integration
-from integration.factory import make_call_rules
-from integration.mirror.calls.rules import CallRules
+from integration.mirror.calls.rules import CallRules, make_call_rules
 from integration.mirror.privacy import retention_rules
 from integration.settings.model import Settings
 from integration.settings.sources import iterate_keys

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import orjson
@@ -133,22 +133,30 @@ class AffectedLegs:
         e164 = self.reference_data.phone_numbers.to_e164
         return {number for view in self.views.values() if (number := e164(view.party)) is not None}
 
+    def list_views(self, call: JoinedCall) -> list[LegView]:
+        return [self.views[id_] for id_ in call.leg_ids]
+
+    def make_changed_rows(self, call: JoinedCall) -> Iterator[tuple[Any, ...]]:
+        """Yield the rows of legs that differ from the stored rows."""
+        for id_ in call.leg_ids:
+            row = _make_leg_row(self.views[id_], self.links[id_], call.id)
+            if row != self.previous_rows.get(id_):
+                yield row
+
     def write_legs(self, joined_calls: Sequence[JoinedCall]) -> None:
         """Write legs that differ from their rows and delete rows without facts."""
         new, changed = [], []
         for call in joined_calls:
-            for id_ in call.leg_ids:
-                row = _make_leg_row(self.views[id_], self.links[id_], call.id)
-                previous_row = self.previous_rows.get(id_)
-                if row != previous_row:
-                    if previous_row is None:
-                        new.append(row)
-                    else:
-                        changed.append((*row[1:], id_))
-                    if self.views[id_].leg.has_ended and (
-                        previous_row is None or previous_row[_STATE_INDEX] != ENDED
-                    ):
-                        self.just_ended.append(id_)
+            for row in self.make_changed_rows(call):
+                id_, previous_row = row[0], self.previous_rows.get(row[0])
+                if previous_row is None:
+                    new.append(row)
+                else:
+                    changed.append((*row[1:], id_))
+                if self.views[id_].leg.has_ended and (
+                    previous_row is None or previous_row[_STATE_INDEX] != ENDED
+                ):
+                    self.just_ended.append(id_)
         self.tx.executemany(_INSERT_LEG, new)
         self.tx.executemany(_UPDATE_LEG, changed)
         self.tx.executemany(

@@ -77,6 +77,14 @@ def count(connection: sqlite3.Connection | Transaction) -> int:
     return int(connection.execute("SELECT count(*) FROM _legs_due").fetchone()[0])
 
 
+def find_pending(connection: sqlite3.Connection, leg_ids: Iterable[int]) -> set[int]:
+    """Return those of `leg_ids` that are in the backlog."""
+    rows = connection.execute(
+        "SELECT leg_id FROM _legs_due WHERE leg_id IN (SELECT value FROM json_each(?))", (id_list(leg_ids),)
+    )
+    return {row[0] for row in rows}
+
+
 def list_newest(tx: Transaction, limit: int) -> list[int]:
     """Return the `limit` highest leg ids of the backlog, descending."""
     rows = tx.execute("SELECT leg_id FROM _legs_due ORDER BY leg_id DESC LIMIT ?", (limit,))

@@ -82,6 +82,14 @@ def _to_mixed_json_list(ids: Sequence[int]) -> str:
     return id_list([*ids, *map(str, ids)])
 
 
+def list_call_legs(connection: sqlite3.Connection, leg_id: int) -> list[int]:
+    """Return the legs of the stored call of `leg_id`, and `leg_id`."""
+    rows = connection.execute(
+        "SELECT leg_id FROM _legs WHERE call_id = (SELECT call_id FROM _legs WHERE leg_id = ?)", (leg_id,)
+    )
+    return sorted({leg_id, *(row[0] for row in rows)})
+
+
 def load_facts(connection: sqlite3.Connection, leg_ids: Sequence[int]) -> dict[int, LegFacts]:
     """Read all facts of the legs `leg_ids`.
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from integration.settings.model import Settings
+
 
 @dataclass(frozen=True, slots=True)
 class CallRules:
@@ -33,3 +35,8 @@ class CallRules:
         Four poll intervals, at least 30 s.
         """
         return max(4 * self.live_interval, 30)
+
+
+def make_call_rules(settings: Settings) -> CallRules:
+    """Return the thresholds for calls, with the values of the settings."""
+    return CallRules(short_seconds=settings.calls.short_seconds, live_interval=settings.sync.live_interval)

@@ -8,6 +8,7 @@ therefore depends only on the facts.
 from __future__ import annotations
 
 import hashlib
+import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import astuple, replace
 from functools import partial
@@ -22,12 +23,12 @@ from integration.mirror.calls import backlog, contact_numbers, reading
 from integration.mirror.calls.affected_legs import AffectedLegs
 from integration.mirror.calls.directory import Directory
 from integration.mirror.calls.facts import CallEvent
-from integration.mirror.calls.joins import join_legs
+from integration.mirror.calls.joins import JoinedCall, join_legs
 from integration.mirror.calls.leg_view import ReferenceData
-from integration.mirror.calls.outcomes import evaluate_call
+from integration.mirror.calls.outcomes import CallRow, evaluate_call
 from integration.mirror.calls.rules import CallRules
 from integration.mirror.calls.schema import TABLES
-from integration.mirror.calls.writing import write_calls
+from integration.mirror.calls.writing import find_difference, is_due, load_call_rows, write_calls
 from integration.sqlite.transaction import Transaction
 
 __all__ = ["TABLES", "CallStore"]
@@ -183,25 +184,107 @@ class CallStore:
         self.refresh(tx, _list_legs_of_calls(tx, due_ids), now)
         return len(due_ids)
 
+    # --- verify calls ------------------------------------------------------------------------------
+
+    def load_verified_directory(self, connection: sqlite3.Connection) -> Directory | None:
+        """Return the directory with which all calls were computed.
+
+        None if it has changed since: all calls are then due, and are computed with the present one.
+        """
+        directory = reading.load_directory(connection, self.phone_numbers)
+        row = connection.execute("SELECT fingerprint FROM _call_directory").fetchone()
+        return directory if row is None or row[0] == _compute_fingerprint(directory) else None
+
+    def find_differences(
+        self, connection: sqlite3.Connection, leg_ids: Sequence[int], directory: Directory
+    ) -> dict[int, str]:
+        """Compute the ended calls of these legs from their facts; write nothing.
+
+        Returns a predicate for each call that differs from its rows, by one of its legs. Ignores calls that
+        are due or in the backlog, because they will be computed again.
+        """
+        tx, now = Transaction(connection, {}, {}), clock.unix()
+        affected_legs, joined_calls, reference_data = self._load_calls(tx, leg_ids, directory)
+        stored_rows = load_call_rows(tx, [call.id for call in joined_calls])
+        pending = backlog.find_pending(connection, affected_legs.views)
+        lost_legs = affected_legs.ids_without_facts & affected_legs.previous_rows.keys()
+        differences = dict.fromkeys(lost_legs, "is stored, but no event, poll or CDR reports it")
+        for call in joined_calls:
+            rows = self._evaluate_by_all_rules(call, affected_legs, reference_data, now)
+            stored_row = stored_rows.get(call.id)
+            row = next(rows)
+            if row.state != "ended" or not pending.isdisjoint(call.leg_ids) or is_due(stored_row, now):
+                continue
+            if stored_row is None:
+                differences[call.leg_ids[0]] = "is not stored, but has events or CDRs"
+            elif changed_leg := next(affected_legs.make_changed_rows(call), None):
+                differences[call.leg_ids[0]] = f"leg {changed_leg[0]} differs from its events and CDRs"
+            elif (column := find_difference(row, stored_row)) is not None and all(
+                find_difference(other_row, stored_row) for other_row in rows
+            ):
+                differences[call.leg_ids[0]] = f"{column} differs from its events and CDRs"
+        return differences
+
+    def replace_event(self, tx: Transaction, event_id: str, body_hash: str, event: CallEvent) -> None:
+        """Replace a stored event whose `doc` was changed, and recompute its calls."""
+        row = tx.execute(
+            "SELECT leg_id, received_at FROM _leg_events WHERE event_id = ? AND body_hash = ?",
+            (event_id, body_hash),
+        ).fetchone()
+        if row is None:
+            return
+        tx.execute("DELETE FROM _leg_events WHERE event_id = ? AND body_hash = ?", (event_id, body_hash))
+        _store_event(tx, event)
+        tx.execute(
+            "UPDATE _leg_events SET received_at = ? WHERE event_id = ? AND body_hash = ?",
+            (row["received_at"], event.event_id, hash_payload(event.doc)),
+        )
+        self.refresh(tx, {row["leg_id"], event.leg_id} - {None})
+
     # --- private -----------------------------------------------------------------------------------
 
     def _rebuild(self, tx: Transaction, leg_ids: Sequence[int], now: float) -> None:
-        reference_data = ReferenceData(self._load_current_directory(tx), self.phone_numbers, {}, self.rules)
-        affected_legs = AffectedLegs(tx, reference_data)
-        affected_legs.load(leg_ids)
-        joined_calls = join_legs(affected_legs.links.values())
-        reference_data = replace(
-            reference_data, contact_names=contact_numbers.find_names(tx, affected_legs.list_party_numbers())
+        affected_legs, joined_calls, reference_data = self._load_calls(
+            tx, leg_ids, self._load_current_directory(tx)
         )
         rows = [
-            evaluate_call(call, [affected_legs.views[id_] for id_ in call.leg_ids], reference_data, now)
-            for call in joined_calls
+            evaluate_call(call, affected_legs.list_views(call), reference_data, now) for call in joined_calls
         ]
         affected_legs.write_legs(joined_calls)
         if self._on_ended is not None and affected_legs.just_ended:
             self._on_ended(tx, sorted(affected_legs.just_ended))
         write_calls(tx, rows, joined_calls, affected_legs, now)
         backlog.remove(tx, affected_legs.views.keys() | affected_legs.ids_without_facts)
+
+    def _load_calls(
+        self, tx: Transaction, leg_ids: Sequence[int], directory: Directory
+    ) -> tuple[AffectedLegs, list[JoinedCall], ReferenceData]:
+        """Load and join all legs that can share a call."""
+        reference_data = ReferenceData(directory, self.phone_numbers, {}, self.rules)
+        affected_legs = AffectedLegs(tx, reference_data)
+        affected_legs.load(leg_ids)
+        contact_names = contact_numbers.find_names(tx, affected_legs.list_party_numbers())
+        return (
+            affected_legs,
+            join_legs(affected_legs.links.values()),
+            replace(reference_data, contact_names=contact_names),
+        )
+
+    def _evaluate_by_all_rules(
+        self, call: JoinedCall, affected_legs: AffectedLegs, reference_data: ReferenceData, now: float
+    ) -> Iterator[CallRow]:
+        """Evaluate a call by the present rules, then by other rules.
+
+        The other rules have other values of `calls.short_seconds`.         Calls keep the outcome by the value with which they were computed.
+        """
+        for rules in (
+            self.rules,
+            replace(self.rules, short_seconds=0),
+            replace(self.rules, short_seconds=MAX_ID),
+        ):
+            yield evaluate_call(
+                call, affected_legs.list_views(call), replace(reference_data, rules=rules), now
+            )
 
     def _load_current_directory(self, tx: Transaction) -> Directory:
         version = reading.get_directory_version(tx.connection)
@@ -234,6 +317,11 @@ def _store_sightings(tx: Transaction, text_by_leg: dict[int, str], seen_at: int)
     )
 
 
+def hash_payload(doc: str) -> str:
+    """Return the column `body_hash` of an event."""
+    return hashlib.sha256(doc.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
 def _store_event(tx: Transaction, event: CallEvent) -> bool:
     """Store the event as a fact about its leg.
 
@@ -242,12 +330,11 @@ def _store_event(tx: Transaction, event: CallEvent) -> bool:
     values = [_to_storable(value) for value in astuple(event)]
     if not isinstance(values[_LEG_ID_INDEX], int):
         return False
-    body_hash = hashlib.sha256(event.doc.encode("utf-8", "surrogatepass")).hexdigest()[:32]
     columns = reading.EVENT_COLUMNS
     cursor = tx.execute(
         f"INSERT OR IGNORE INTO _leg_events ({columns}, body_hash, received_at) "
         f"VALUES ({', '.join('?' * (columns.count(',') + 3))})",
-        (*values, body_hash, clock.unix()),
+        (*values, hash_payload(event.doc), clock.unix()),
     )
     return bool(cursor.rowcount)
 
@@ -267,12 +354,16 @@ def _store_fingerprint(tx: Transaction, directory: Directory) -> bool:
 
     Returns whether the fingerprint differs from the stored one.
     """
-    fingerprint = hashlib.sha256(repr(astuple(directory)).encode()).hexdigest()
+    fingerprint = _compute_fingerprint(directory)
     row = tx.execute("SELECT fingerprint FROM _call_directory").fetchone()
     if row is not None and row[0] == fingerprint:
         return False
     tx.execute("INSERT OR REPLACE INTO _call_directory VALUES (0, ?)", (fingerprint,))
     return True
+
+
+def _compute_fingerprint(directory: Directory) -> str:
+    return hashlib.sha256(repr(astuple(directory)).encode()).hexdigest()
 
 
 def _list_legs_of_calls(tx: Transaction, call_ids: Sequence[int]) -> Iterator[int]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from integration.core.ids import id_list
 from integration.core.timestamps import format_timestamp
@@ -38,13 +39,7 @@ def write_calls(
     """Write the calls of `affected_legs` and delete obsolete calls."""
     previous_ids = {row[1] for row in affected_legs.previous_rows.values()}
     ids = {row.id for row in rows}
-    old_rows = {
-        row[0]: tuple(row)
-        for row in tx.execute(
-            "SELECT * FROM _calls WHERE id IN (SELECT value FROM json_each(?))",
-            (id_list(previous_ids | ids),),
-        )
-    }
+    old_rows = load_call_rows(tx, previous_ids | ids)
     removed_ids = sorted(id_ for id_ in previous_ids - ids if id_ in old_rows)
     for id_ in removed_ids:
         tx.execute("DELETE FROM _calls WHERE id = ?", (id_,))
@@ -72,6 +67,27 @@ def write_calls(
         tx.executemany(
             _INSERT_CALL, [(*row, number) for row, number in zip(history_calls, change_numbers, strict=True)]
         )
+
+
+def load_call_rows(tx: Transaction, ids: Iterable[int]) -> dict[int, tuple[Any, ...]]:
+    """Return the stored rows of the calls `ids`, by id."""
+    rows = tx.execute("SELECT * FROM _calls WHERE id IN (SELECT value FROM json_each(?))", (id_list(ids),))
+    return {row[0]: tuple(row) for row in rows}
+
+
+def find_difference(row: CallRow, stored_row: tuple[Any, ...]) -> str | None:
+    """Return the first column that differs, without `due_at` and `change_no`.
+
+    None if there is none.
+    """
+    pairs = zip(CallRow._fields[:_DUE_INDEX], row, stored_row, strict=False)
+    return next((name for name, value, stored in pairs if value != stored), None)
+
+
+def is_due(stored_row: tuple[Any, ...] | None, now: float) -> bool:
+    """Return whether the stored call must be evaluated at `now` (Unix seconds)."""
+    due_at = None if stored_row is None else stored_row[_DUE_INDEX]
+    return due_at is not None and due_at <= now
 
 
 def _announce_call(tx: Transaction, row: CallRow) -> int:

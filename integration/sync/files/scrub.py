@@ -117,6 +117,22 @@ def verify_archive(context: SyncContext, arguments: Arguments, progress: Progres
             return {"files": files_read, "damaged": damaged}
 
 
+def repair_file(context: SyncContext, kind: str, record_id: int) -> str | None:
+    """Check one file and download it again if it is damaged.
+
+    Returns the error, or None.
+    """
+    with context.mirror_db.read() as connection:
+        file = next(iter(scrub_log.list_after(connection, kind, record_id - 1, 1)), None)
+    if file is None or (file.kind, file.record_id) != (kind, record_id):
+        return None
+    fault = file_check.find_fault(context.settings.storage.data_dir, file)
+    if fault is None or not _request_refetch(context, file, fault):
+        return None
+    error = _refetch(context, file)["error"]
+    return None if error is None else str(error)
+
+
 def _request_refetch(context: SyncContext, file: ArchivedFile, fault: str) -> bool:
     """Queue a damaged file for download.
 

@@ -1,0 +1,306 @@
+"""`verify` finds changed bytes in stored content, and `verify --repair` replaces them.
+
+The bytes are changed by another program beside the product, as a failing disk or memory would.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from integration.cli import verify
+from integration.maintenance import backup, content_checks
+from integration.maintenance import verify as verification
+from integration.server.control_channel import ControlChannel
+from integration.sync.plan import PLAN
+from integration.sync.reading.full_sync import run_full_sync
+from tests.support.application import DEFAULTS
+from tests.support.applications.shared_app import SharedApp
+from tests.support.platform_collection import PlatformCollection
+
+LEG = 4_300_000_001
+CDR = {
+    "id": 77, "live_id": LEG, "calldate": "2026-03-01 12:00:00", "src": "447700900123",
+    "dst": "442079460002", "duration": 70, "billsec": 60, "disposition": "CONNECTED", "type": "I",
+    "destination": "in", "context": "LOCAL_USER",
+}  # fmt: skip
+CDR_TEXT = json.dumps(CDR, separators=(",", ":"))
+
+
+@dataclass
+class CheckedApp:
+    """A running product, and commands beside it."""
+
+    app: SharedApp
+
+    def verify(self, *options: str) -> Result:
+        data_dir = self.app.context.settings.storage.data_dir
+        settings = {**DEFAULTS, "storage__data_dir": str(data_dir)}
+        environment = {f"SWITCHROOM_{name.upper()}": value for name, value in settings.items()}
+        return CliRunner().invoke(verify.command, options, env=environment, catch_exceptions=False)
+
+    def change(self, database: str, sql: str, *values: object) -> None:
+        path = self.app.context.settings.storage.data_dir / database
+        with closing(sqlite3.connect(path)) as connection, connection:
+            assert connection.execute(sql, values).rowcount == 1
+
+    def read(self, database: str, sql: str) -> Any:
+        path = self.app.context.settings.storage.data_dir / database
+        with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as connection:
+            return connection.execute(sql).fetchone()
+
+    def list_on_platform(self, collection: str, *records: dict[str, Any]) -> None:
+        PlatformCollection(self.app.platform, collection, *records)
+
+    def ring(self) -> bytes:
+        """Receive a webhook of a call, and apply it. Returns its body."""
+        body = (
+            b'{"id":"uk1.1","event_name":"call.hangup","event_time":"2026-03-01 12:01:10",'
+            b'"call_id":4300000001,"src":"447700900123","dst":"442079460002","destination":"in","context":"LOCAL_USER"}'
+        )
+        self.app.context.inbox.receive(body).result(30)
+        self.app.apply_webhooks()
+        return body
+
+
+@pytest.fixture
+def checked(shared_app: SharedApp) -> Iterator[CheckedApp]:
+    channel = ControlChannel(shared_app.context.settings.storage.data_dir, shared_app.context)
+    yield CheckedApp(shared_app)
+    channel.close(5)
+
+
+def test_intact_content_has_no_findings(checked):
+    checked.app.put("cdrs", CDR)
+    checked.app.put("users", {"id": 10002, "first_name": "Ann", "ext": "1002"})
+    checked.ring()
+    result = checked.verify("--deep")
+    assert (result.stdout, result.exit_code) == ("", 0)
+
+
+def test_a_changed_webhook_is_found_and_restored_from_its_event(checked):
+    body = checked.ring()
+    seq, received_at = checked.read("inbox.db", "SELECT seq, received_at FROM inbox")
+    checked.change("inbox.db", "UPDATE inbox SET body = ?", body.replace(b"447700900123", b"447700900133"))
+    finding = (
+        f"inbox.db: webhook {seq} of {received_at} UTC has other content than what was received"
+        " (sha256 differs)"
+    )
+    found = checked.verify()
+    assert (found.stdout, found.exit_code) == (f"{finding}\n", 1)
+    assert "`switchroom verify --repair` replaces damaged content by an intact copy" in found.stderr
+    assert checked.verify("--quick").exit_code == 0
+    repaired = checked.verify("--repair")
+    assert (repaired.stdout, repaired.exit_code) == (f"{finding}; repaired\n", 0)
+    assert checked.read("inbox.db", "SELECT body FROM inbox") == (body,)
+
+
+def test_a_webhook_without_an_event_is_restored_from_a_backup(checked):
+    body = b'{"id":"uk1.2","event_name":"sms.received","text":"hello"}'
+    checked.app.context.inbox.receive(body).result(30)
+    checked.app.apply_webhooks()
+    checked.change("inbox.db", "UPDATE inbox SET body = ?", body.replace(b"hello", b"jello"))
+    failed = checked.verify("--repair")
+    assert failed.exit_code == 1
+    assert failed.stdout.endswith(
+        "(sha256 differs); not repaired: no intact copy was found in mirror.db or a backup;"
+        " it was applied before, only a replay needs it\n"
+    )
+    checked.change("inbox.db", "UPDATE inbox SET body = ?", body)
+    data_dir = checked.app.context.settings.storage.data_dir
+    backup.create(data_dir, data_dir / "backups")
+    checked.change("inbox.db", "UPDATE inbox SET body = ?", body.replace(b"hello", b"jello"))
+    assert checked.verify("--repair").exit_code == 0
+    assert checked.read("inbox.db", "SELECT body FROM inbox") == (body,)
+
+
+@pytest.mark.parametrize(
+    ("sql", "fault"),
+    [
+        ("UPDATE cdrs SET dst = '442079460003'", "_doc and column dst differ"),
+        ("UPDATE cdrs SET billsec = 61", "_doc and column billsec differ"),
+        ("UPDATE cdrs SET billsec = '60'", "_doc and column billsec differ"),
+        ("UPDATE cdrs SET src = CAST(x'34ff37' AS TEXT)", "_doc and column src differ"),
+        ("UPDATE cdrs SET _doc = replace(_doc, '60', '62')", "_doc and column dst differ"),
+        ("UPDATE cdrs SET _doc = replace(_doc, '\"id\"', '\"ie\"')", "_doc and column id differ"),
+        ("UPDATE cdrs SET _doc = replace(_doc, '}', ']')", "_doc is not a JSON record"),
+        ("UPDATE cdrs SET _doc = CAST(x'7bff7d' AS TEXT)", "_doc is not a JSON record"),
+        ("UPDATE cdrs SET _item = '{'", "_item is not a JSON record"),
+    ],
+)
+def test_a_changed_record_is_found_and_replaced(checked, sql, fault):
+    checked.app.put("cdrs", CDR)
+    checked.list_on_platform("cdrs", CDR)
+    checked.change("mirror.db", sql)
+    found = checked.verify()
+    assert found.stdout.splitlines()[0] == f"mirror.db: record 77 of cdrs: {fault}"
+    assert found.exit_code == 1
+    repaired = checked.verify("--repair")
+    assert repaired.stdout.splitlines()[0] == f"mirror.db: record 77 of cdrs: {fault}; repaired"
+    assert repaired.exit_code == 0
+    assert checked.read("mirror.db", "SELECT src, dst, billsec, _doc, _item FROM cdrs") == (
+        "447700900123", "442079460002", 60, CDR_TEXT, None,
+    )  # fmt: skip
+    assert checked.read("mirror.db", "SELECT talk_seconds, party FROM _calls") == (60, "447700900123")
+
+
+def test_a_record_that_the_platform_no_longer_has_stays_and_its_call_is_not_computed(checked):
+    checked.app.put("cdrs", CDR)
+    checked.list_on_platform("cdrs")
+    checked.change("mirror.db", "UPDATE cdrs SET billsec = 30")
+    result = checked.verify("--repair")
+    assert result.exit_code == 1
+    assert result.stdout.splitlines() == [
+        "mirror.db: record 77 of cdrs: _doc and column billsec differ;"
+        " not repaired: the platform no longer has this record",
+        "mirror.db: call of leg 4300000001: leg 4300000001 differs from its events and CDRs;"
+        " not repaired: its events or CDRs are damaged; repair them first",
+    ]
+    assert checked.read("mirror.db", "SELECT talk_seconds FROM _calls") == (60,)
+
+
+def test_a_collection_whose_records_have_no_key_is_read_completely(checked):
+    record = {"e164": "442079460009", "name": "Spring campaign"}
+    checked.app.put("calltracking/ddis", record)
+    checked.app.platform.respond("/calltracking/ddis", {"data": [record], "total": 1})
+    checked.change("mirror.db", "UPDATE calltracking_ddis SET _doc = CAST(x'7bff7d' AS TEXT)")
+    result = checked.verify("--repair")
+    assert result.stdout == "mirror.db: row 1 of calltracking/ddis: _doc is not a JSON record; repaired\n"
+    assert checked.read("mirror.db", "SELECT _doc FROM calltracking_ddis") == (
+        '{"e164":"442079460009","name":"Spring campaign"}',
+    )
+
+
+def test_a_changed_column_of_the_account_is_repaired(checked):
+    run_full_sync(checked.app.context, PLAN["me"])
+    customer = checked.read("mirror.db", "SELECT customer_id FROM me")
+    checked.change("mirror.db", "UPDATE me SET customer_id = 1")
+    result = checked.verify("--repair")
+    assert result.stdout.endswith("of me: _doc and column customer_id differ; repaired\n")
+    assert checked.read("mirror.db", "SELECT customer_id FROM me") == customer
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "UPDATE _leg_events SET doc = replace(doc, '900123', '900133')",
+        "UPDATE _leg_events SET doc = CAST(x'7bff7d' AS TEXT)",
+        "UPDATE _leg_events SET leg_id = 4300000009",
+        "UPDATE _leg_events SET body_hash = replace(body_hash, substr(body_hash, 1, 1), 'x')",
+    ],
+)
+def test_a_changed_event_is_found_and_replaced_from_its_webhook(checked, sql):
+    checked.ring()
+    intact = checked.read("mirror.db", "SELECT * FROM _leg_events")
+    checked.change("mirror.db", sql)
+    found = checked.verify()
+    assert found.exit_code == 1
+    assert found.stdout.startswith("mirror.db: event uk1.1 of leg 430000000")
+    assert "differs from its webhook\n" in found.stdout
+    assert checked.verify("--repair").exit_code == 0
+    assert checked.read("mirror.db", "SELECT * FROM _leg_events") == intact
+    assert checked.read("mirror.db", "SELECT id, party FROM _calls") == (LEG, "447700900123")
+
+
+@pytest.mark.parametrize(
+    ("sql", "fault"),
+    [
+        ("UPDATE _calls SET talk_seconds = 61", "talk_seconds differs"),
+        ("UPDATE _calls SET outcome = 'voicemail'", "outcome differs"),
+        ("UPDATE _calls SET party_name = CAST(x'ff' AS TEXT)", "party_name differs"),
+        ("UPDATE _legs SET billsec = 61", "leg 4300000001 differs"),
+        ("DELETE FROM _calls", "is not stored, but has events or CDRs"),
+        ("DELETE FROM _legs", "leg 4300000001 differs"),
+    ],
+)
+def test_a_changed_call_is_found_and_recomputed(checked, sql, fault):
+    checked.app.put("cdrs", CDR)
+    intact = checked.read("mirror.db", "SELECT outcome, talk_seconds, party_name, legs FROM _calls")
+    checked.change("mirror.db", sql)
+    found = checked.verify("--deep")
+    assert found.stdout.startswith(f"mirror.db: call of leg 4300000001: {fault}")
+    assert checked.verify("--deep", "--repair").exit_code == 0
+    assert checked.read("mirror.db", "SELECT outcome, talk_seconds, party_name, legs FROM _calls") == intact
+    assert checked.read("mirror.db", "SELECT billsec FROM _legs") == (60,)
+
+
+def test_a_call_of_an_earlier_value_of_short_seconds_is_no_finding(checked, monkeypatch):
+    missed = {**CDR, "billsec": 0, "duration": 4, "disposition": "NO ANSWER", "type": "M"}
+    checked.app.put("cdrs", missed)
+    assert checked.read("mirror.db", "SELECT outcome FROM _calls") == ("abandoned",)
+    monkeypatch.setenv("SWITCHROOM_CALLS__SHORT_SECONDS", "0")
+    assert checked.verify().stdout == ""
+
+
+def test_deep_computes_all_calls_and_without_it_a_sample(checked, monkeypatch):
+    monkeypatch.setattr(verification, "SAMPLED_LEGS", 2)
+    monkeypatch.setattr(content_checks, "LEGS_PER_BATCH", 2)
+    checked.app.put(
+        "cdrs",
+        *(
+            {**CDR, "id": number, "live_id": LEG + number, "calldate": f"2026-03-{number:02} 12:00:00"}
+            for number in range(1, 13)
+        ),
+    )
+    for number in range(1, 13):
+        checked.change("mirror.db", f"UPDATE _calls SET talk_seconds = 1 WHERE id = {LEG + number}")
+    assert len(checked.verify().stdout.splitlines()) in (1, 2)
+    assert len(checked.verify("--deep").stdout.splitlines()) == 12
+
+
+def test_a_damaged_file_that_cannot_be_downloaded_is_named(checked):
+    checked.app.put("monitors", {"id": 5, "live_id": LEG, "timestamp": "2026-03-01 12:00:00"})
+    path = checked.app.archive("recording", 5, b"one recording" * 100)
+    path.write_bytes(b"two recording" * 100)
+    result = checked.verify("--repair")
+    assert result.exit_code == 1
+    assert "has other content than what was downloaded (sha256 differs); not repaired: " in result.stdout
+    assert checked.read("mirror.db", "SELECT state FROM media") != ("have",)
+
+
+def test_hard_linked_backups_are_named_and_copies_are_not(checked):
+    data_dir = checked.app.context.settings.storage.data_dir
+    checked.app.archive("recording", 5, b"one recording" * 100)
+    finished = backup.create(data_dir, data_dir / "backups", copies_files=True)
+    assert finished.linked == 0
+    assert "share" not in checked.verify().stderr
+    finished.path.rename(data_dir / "backups" / "switchroom-20260101-000000")
+    assert backup.create(data_dir, data_dir / "backups").linked == 1
+    result = checked.verify()
+    assert result.exit_code == 0
+    assert (
+        f"1 backup shares up to 1 files of the archive with {data_dir} (hard links): a damaged file is"
+        " damaged in both. `switchroom backup --copy DEST` writes copies.\n"
+    ) in result.stderr
+
+
+def test_the_scheduled_check_repairs_and_reports_what_it_cannot_repair(checked):
+    product, name = checked.app.product, "content checks"
+    checked.app.put("cdrs", CDR)
+    checked.list_on_platform("cdrs")
+    checked.change("mirror.db", "UPDATE cdrs SET dst = '442079460003'")
+    product.scheduler.run_job(name, product.content_check_job.run)
+    check = product.health.report()["checks"][name]
+    assert (check["state"], check["error"]) == (
+        "failing",
+        "2 damaged values could not be repaired; mirror.db: record 77 of cdrs: _doc and column dst differ:"
+        " the platform no longer has this record. Run `switchroom verify --repair` to check all content.",
+    )
+    checked.list_on_platform("cdrs", CDR)
+    product.scheduler.run_job(name, product.content_check_job.run)
+    assert product.health.report()["checks"][name]["state"] == "ok"
+    assert checked.read("mirror.db", "SELECT dst FROM cdrs") == ("442079460002",)
+
+
+@pytest.mark.parametrize(
+    "options", [("--quick", "--deep"), ("--repair", "--media"), ("--deep", "--coverage")]
+)
+def test_options_that_contradict_each_other_are_refused(checked, options):
+    assert checked.verify(*options).exit_code == 2
