@@ -1,7 +1,8 @@
 """Checks of stored content by second copies.
 
-The content is webhooks, records, events and calls. SQLite has no checksums of its pages. A changed byte inside a value is no fault of the file, so its integrity
-check does not find it. All reads are short, so that the write-ahead log of a running `serve` can shrink.
+The content is webhooks, records, events and calls. SQLite has no checksums of its pages: a changed byte in a
+value is no fault of the file, so its integrity check does not find it. All reads are short, so that the
+write-ahead log of a running `serve` can shrink.
 """
 
 from __future__ import annotations

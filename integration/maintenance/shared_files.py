@@ -10,7 +10,7 @@ from integration.maintenance import backup
 
 
 def describe(data_dir: Path, dest: Path) -> str | None:
-    """Return a note about backups that share files with the archive, or None."""
+    """Describe the backups that share files with the archive, or return None."""
     shared_counts = [
         count
         for folder in dest.glob(backup.BACKUP_NAME_PATTERN)

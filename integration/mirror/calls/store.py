@@ -275,7 +275,8 @@ class CallStore:
     ) -> Iterator[CallRow]:
         """Evaluate a call by the present rules, then by other rules.
 
-        The other rules have other values of `calls.short_seconds`.         Calls keep the outcome by the value with which they were computed.
+        The other rules have other values of `calls.short_seconds`: a call keeps the outcome by the value with
+        which it was computed.
         """
         for rules in (
             self.rules,

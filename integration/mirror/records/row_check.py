@@ -111,7 +111,7 @@ def rewrite_columns(tx: Transaction, resource: Resource, rowid: int) -> None:
 def list_rows_of_legs(
     connection: sqlite3.Connection, resource: Resource, fields: Sequence[str], leg_ids: Sequence[int]
 ) -> list[int]:
-    """Return the rowids of records with a leg id in one of `fields`."""
+    """Return the rowids of records that name a leg in `fields`."""
     condition = " OR ".join(
         f"{quote_identifier(name)} IN (SELECT value FROM json_each(?1))" for name in fields
     )
