@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import base64
 import json
+import shutil
 import sqlite3
 from contextlib import closing
 from datetime import timedelta
 from functools import partial
+from pathlib import Path
 
 import pytest
 
 from integration.access import audit, keys
 from integration.catalogue import get_resource
+from integration.cli import verify
 from integration.core import clock
 from integration.core.commands import Progress
 from integration.core.errors import PlatformRefused, StorageBroken
@@ -255,3 +258,12 @@ def test_a_webhook_of_an_erased_leg_is_stripped_for_any_type_of_its_id(call_id: 
     assert b"Ann" not in gate.filter_webhook(body)
     other = b'{"call_id":"%s","src_name":"Bob Other"}' % (b"8" * 5000)
     assert gate.filter_webhook(other) == other
+
+
+@pytest.mark.parametrize("name", ["filled", "erased_once"])
+def test_verify_has_no_findings_before_and_after_an_erasure(
+    name: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    shutil.copytree(request.getfixturevalue(name), tmp_path / "data")
+    done = FilledDataDir(tmp_path).run(verify.command, "--deep")
+    assert (done.stdout, done.exit_code) == ("", 0)
