@@ -19,6 +19,12 @@ from integration.exports.selection import OpenReader, Selection
 CHUNK_ROWS = 2000
 """Records of one chunk, the largest number held in memory."""
 
+FORMULA_STARTS = ("=", "@", "-", "\t", "\n", "\r", "\uff1d", "\uff20", "\uff0d", "\uff0b")
+"""First characters of a formula, besides the plus sign.
+
+The last four are the full-width forms of `=`, `@`, `-` and `+`, which East Asian spreadsheets treat like them.
+"""
+
 
 def stream(
     read: OpenReader, selection: Selection, *, bom: bool = False, chunk_rows: int = CHUNK_ROWS
@@ -140,17 +146,17 @@ def _guard_formula(cell: str, starts_with_digit: bool) -> str:
     A formula is a cell that a spreadsheet would run. A phone number with a plus sign is not a formula. Each
     comparison costs as much as reading the cell. Nearly every cell is empty or begins with a letter or a
     digit, so these comparisons come first, starting with the one that fits most cells of the column. In
-    character order, tab and CR are below 14; '+', ',' and '-' are between '*' and '.'; '=' and '@' are
-    between the digits and the letters.
+    character order, tab, LF and CR are below 14; '+', ',' and '-' are between '*' and '.'; '=' and '@' are
+    between the digits and the letters; the full-width signs are above U+FF0A.
     """
-    is_letter, is_digit = f"{cell} >= 'A'", f"({cell} < '=' AND {cell} >= '.')"
+    is_letter, is_digit = f"({cell} BETWEEN 'A' AND '\uff0a')", f"({cell} < '=' AND {cell} >= '.')"
     likely_test, other_test = (is_digit, is_letter) if starts_with_digit else (is_letter, is_digit)
     is_sign = f"({cell} < '+' AND {cell} > char(14))"
     is_phone_number = f"length({cell}) BETWEEN 7 AND 16 AND substr({cell}, 2) NOT GLOB '*[^0-9]*'"
     first_character = f"substr({cell}, 1, 1)"
+    starts = ", ".join(f"char({ord(start)})" for start in FORMULA_STARTS)
     is_formula = (
-        f"{first_character} IN ('=', '@', '-', char(9), char(13)) OR {first_character} = '+'"
-        f" AND NOT ({is_phone_number})"
+        f"{first_character} IN ({starts}) OR {first_character} = '+' AND NOT ({is_phone_number})"
     )
     return (
         f"CASE WHEN {likely_test} THEN {cell} WHEN {cell} IS NULL THEN '' WHEN {other_test} OR {is_sign}"
@@ -163,7 +169,7 @@ def quote_cell(text: str) -> str:
     """Quote and guard a text cell as the SQL expressions do."""
     number = text[1:]
     is_phone_number = 6 <= len(number) <= 15 and number.isascii() and number.isdigit()
-    if text.startswith(("=", "@", "-", "\t", "\r")) or (text.startswith("+") and not is_phone_number):
+    if text.startswith(FORMULA_STARTS) or (text.startswith("+") and not is_phone_number):
         text = "'" + text
     return '"' + text.replace("\x00", "\ufffd").replace('"', '""') + '"'
 

@@ -48,6 +48,14 @@ def test_header_has_the_documented_names_in_order() -> None:
         ("-2+3", "'-2+3"),
         ("\t=1", "'\t=1"),
         ("\r=1", "'\r=1"),
+        ("\n=1", "'\n=1"),
+        ("\n+442079460001", "'\n+442079460001"),
+        ("\uff1d1+1", "'\uff1d1+1"),
+        ("\uff0b1+1", "'\uff0b1+1"),
+        ("\uff0b442079460001", "'\uff0b442079460001"),
+        ("\uff0d2+3", "'\uff0d2+3"),
+        ("\uff20SUM(A1)", "'\uff20SUM(A1)"),
+        ("\uff21cme", "\uff21cme"),
         ("+1+1", "'+1+1"),
         ("+442079460001", "+442079460001"),
         ("+12345", "'+12345"),
@@ -72,7 +80,7 @@ def test_cell_is_exact_and_never_a_formula(cell: Any, expected: str) -> None:
     assert exported(table, {"columns": "src_name,id"}) == [["src_name", "id"], [expected, "1"]]
 
 
-CELL = st.none() | st.text(alphabet="ab=+-@\t\r\n\",;'1234567\x00é%\\", max_size=12) | st.integers(0, 2**62)
+CELL = st.none() | st.text(alphabet="ab=+-@\uff0b\uff1d\t\r\n\",;'1234567\x00é%\\", max_size=12) | st.integers(0, 2**62)
 
 # Before 3.45, SQLite's json_extract truncates a string at its NUL; columns do not.
 EXTRA = CELL.map(lambda value: value.replace("\x00", "") if isinstance(value, str) else value)
@@ -82,7 +90,7 @@ def guarded(value: Any) -> str:
     if value is None:
         return ""
     text = str(value).replace("\x00", "\ufffd")
-    if text.startswith(("=", "@", "-", "\t", "\r")):
+    if text.startswith(("=", "@", "-", "\t", "\n", "\r", "\uff1d", "\uff0b", "\uff0d", "\uff20")):
         return "'" + text
     number = text[1:]
     if text.startswith("+") and not (6 <= len(number) <= 15 and number.isascii() and number.isdigit()):
