@@ -18,6 +18,7 @@ CREATE TABLE IF NOT EXISTS audit (
     result TEXT NOT NULL,
     address TEXT NOT NULL
 ) STRICT;
+CREATE INDEX IF NOT EXISTS audit_at ON audit (at); -- serves retention and the entries of the current hour
 """
 
 

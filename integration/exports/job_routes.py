@@ -13,7 +13,7 @@ from typing import Any, ParamSpec
 from flask import Blueprint, current_app, jsonify, redirect, request, send_file
 from werkzeug.wrappers import Response
 
-from integration.access import audit, browser
+from integration.access import audit, browser, content_audit
 from integration.access.export_caller import ExportAuthenticator, ExportCaller
 from integration.access.visibility import NotAllowed
 from integration.context import AppContext
@@ -135,12 +135,6 @@ class _Routes:
         if not path.is_file():
             raise ApiError(410, "The file of this export was removed. Request the export again.")
         name = f"{export_request.canonical_name(job.export)}.{job.form}"
-        # Several Range requests are one download: record only the first part.
-        if request.method != "HEAD" and request.headers.get("Range", "bytes=0-").startswith("bytes=0-"):
-            address = request.remote_addr or ""
-            audit.record(
-                self._context.app_db, caller.name, "export", name, f"{job.rows} rows", address=address
-            )
         response = send_file(
             path,
             mimetype=FORMATS[job.form].mime,
@@ -152,6 +146,15 @@ class _Routes:
         response.headers["Cache-Control"] = "no-store"
         response.headers["X-Content-Type-Options"] = "nosniff"
         response.headers["X-Export-Rows"] = str(job.rows)
+        content_audit.record_content(
+            self._context.app_db,
+            request,
+            response,
+            who=caller.name,
+            action="export",
+            subject=f"{name}, prepared export {number}",
+            result=f"{job.rows} rows",
+        )
         return response
 
     def remove(self, number: int) -> Response:

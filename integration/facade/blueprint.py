@@ -195,7 +195,9 @@ class Facade:
                 headers={"Allow": _format_allow(allowed_methods or PASS_THROUGH_METHODS)},
             )
         check_rights(facade_request)
-        return self._dispatch(facade_request)
+        response = self._dispatch(facade_request)
+        files.audit_content(facade_request, response)
+        return response
 
     def _build_request(
         self, caller: Caller, method: str, path: str, operation: Operation | None, parameters: dict[str, str]

@@ -13,10 +13,10 @@ from pathlib import Path
 from flask import Response, send_file
 from werkzeug.exceptions import RequestedRangeNotSatisfiable
 
-from integration.access import audit
+from integration.access import content_audit
 from integration.catalogue import get_resource
 from integration.catalogue.shapes import Resource
-from integration.core import clock
+from integration.core import archive_paths, clock
 from integration.core.api_responses import ApiError, to_gateway_error
 from integration.core.errors import PlatformBroken, PlatformError, StorageError, StorageFull
 from integration.core.ids import MAX_ID
@@ -52,6 +52,11 @@ _CONTENT_TYPES = {
     "pcap": "application/vnd.tcpdump.pcap",
 }
 
+MAX_ID_DIGITS = 20
+"""Digits of an id in a path (integration/catalogue)."""
+MAX_SUBJECT_LENGTH = 200
+"""Characters of a path in the audit log."""
+
 
 def serve_archived(request: FacadeRequest) -> Response:
     """Serve an archived file, such as `/monitors/{id}.mp3` or `/cdrs/{id}.pcap`.
@@ -59,13 +64,6 @@ def serve_archived(request: FacadeRequest) -> Response:
     A file that is not in the archive is streamed while it is downloaded, and stored. A file that cannot be
     stored is passed through.
     """
-    response = _serve_file(request)
-    if request.path.endswith((".mp3", ".pdf")) and response.status_code in (200, 206):
-        _audit_access(request)
-    return response
-
-
-def _serve_file(request: FacadeRequest) -> Response:
     if not request.caller.can_read_mirror:
         return pass_through.forward(request)
     target, suffix = get_resource(request.collections[0]), request.path.rpartition(".")[2]
@@ -84,7 +82,7 @@ def _serve_file(request: FacadeRequest) -> Response:
     elif stored_record.is_missing:
         raise ApiError(404, f"There is no {target.title} {record_id}.")
     if row is not None and row["state"] == "have":
-        path = _resolve_archived(request.context.settings.storage.data_dir, row["path"])
+        path = _find_archived(request.context.settings.storage.data_dir, row["path"])
         if path is not None:
             return _send_archived(path, row["sha256"], _CONTENT_TYPES[suffix])
     try:
@@ -114,25 +112,32 @@ def _serve_file(request: FacadeRequest) -> Response:
     return _send_archived(path, row["sha256"] if row is not None else None, _CONTENT_TYPES[suffix])
 
 
-def _audit_access(request: FacadeRequest) -> None:
+def audit_content(request: FacadeRequest, response: Response) -> None:
     """Record the access to a file in the audit log (promise S14).
 
-    For recordings, voicemail and faxes. Of several Range requests only the one that starts at byte 0 is
-    recorded.
+    A file is what one of the known paths returns, and any other response that is not JSON: paths that the
+    specification lacks can return files as well.
     """
-    http_request = request.http_request
-    is_later_range = http_request.range is not None and http_request.range.ranges[0][0] != 0
-    if http_request.method == "HEAD" or is_later_range:
+    stem, _, suffix = request.path.strip("/").rpartition(".")
+    collection, _, record_id = stem.partition("/")
+    kind: str | None = _MEDIA_KINDS.get((collection, suffix))
+    subject = request.path
+    if kind is not None and record_id.isdecimal():
+        subject = str(int(record_id[:MAX_ID_DIGITS]))
+    elif request.operation is not None and request.operation.name == "GET /calls/{id}/trace":
+        kind, subject = "live trace", str(int(request.path_parameters["id"]))
+    elif response.mimetype != "application/json" or request.path.endswith(".pdf"):
+        kind = "file"
+    else:
         return
-    kind = _MEDIA_KINDS[request.collections[0], request.path.rpartition(".")[2]]
-    address = http_request.remote_addr or ""
     try:
-        audit.record(
+        content_audit.record_content(
             request.context.app_db,
-            request.caller.name,
-            f"fetched {kind}",
-            request.path_parameters["id"],
-            address=address,
+            request.http_request,
+            response,
+            who=request.caller.name,
+            action=f"fetched {kind}",
+            subject=subject[:MAX_SUBJECT_LENGTH],
         )
     except StorageError as error:
         log.warning("cannot record the access of %s to %s: %s", request.caller.name, request.path, error)
@@ -230,16 +235,10 @@ def _stream_download(
     return response
 
 
-def _resolve_archived(data_dir: Path, relative_path: str) -> Path | None:
-    """Return the path of an archived file.
-
-    Returns None if it is not a regular file in `data_dir` (promise S13).
-    """
+def _find_archived(data_dir: Path, relative_path: str) -> Path | None:
+    """Return the path of an archived file, None if it is missing or leads out of the archive."""
     path = data_dir / relative_path
-    folder = data_dir.resolve()
-    if path.is_symlink() or not path.is_file() or not path.resolve().is_relative_to(folder):
-        return None
-    return path
+    return None if archive_paths.leads_out(data_dir, relative_path) or not path.is_file() else path
 
 
 def _send_archived(path: Path, sha256: str | None, content_type: str) -> Response:

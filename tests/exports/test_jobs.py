@@ -111,7 +111,24 @@ def test_large_export_is_requested_polled_and_downloaded(exports: ExportClient) 
     part = exports.client.get(found["file"], headers={**ann, "Range": "bytes=100-"})
     assert (part.status_code, part.data) == (206, file.data[100:])
     trail = [(entry.what, entry.about, entry.result) for entry in audit.list_newest(exports.app.app_db)[:2]]
-    assert trail == [("export", "cdrs.xlsx", "12 rows"), ("export asked for", "cdrs.xlsx", "12 rows")]
+    number = state_url.rpartition("/")[2]
+    assert trail == [
+        ("export", f"cdrs.xlsx, prepared export {number}", "12 rows"),
+        ("export asked for", "cdrs.xlsx", "12 rows"),
+    ]
+
+
+@pytest.mark.parametrize("range_header", ["bytes=1-", "bytes=-20", "bytes=00-"])
+def test_any_part_of_a_prepared_export_is_recorded(exports: ExportClient, range_header: str) -> None:
+    ann = exports.person("ann")
+    state_url = exports.request(ann, URL)
+    found = exports.wait_for_state("done", state_url, ann)
+    exports.client.head(found["file"], headers=ann)
+    assert audit.list_newest(exports.app.app_db)[0].what == "export asked for"
+    for _ in range(2):
+        assert exports.client.get(found["file"], headers={**ann, "Range": range_header}).status_code < 300
+    entries = [entry.what for entry in audit.list_newest(exports.app.app_db)]
+    assert entries[:2] == ["export", "export asked for"]
 
 
 def test_small_exports_csv_and_head_are_returned_at_once(exports: ExportClient) -> None:

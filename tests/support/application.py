@@ -169,6 +169,9 @@ class Browser:
     def get(self, path: str, **options: Any) -> requests.Response:
         return self._session.get(self.url + path, timeout=20, **options)
 
+    def head(self, path: str, **options: Any) -> requests.Response:
+        return self._session.head(self.url + path, timeout=20, **options)
+
     def post(self, path: str, *, csrf: bool = True, follow: bool = True, **fields: str) -> requests.Response:
         data = {**fields, **({"csrf_token": self.csrf} if csrf else {})}
         return self._session.post(self.url + path, data=data, timeout=20, allow_redirects=follow)

@@ -6,15 +6,14 @@ import sqlite3
 from collections.abc import Callable
 from typing import Literal
 
-from flask import Blueprint, abort, redirect, request, send_file
+from flask import Blueprint, abort, redirect, request
 from werkzeug.wrappers import Response
 
 from integration.access import audit
 from integration.context import app_context
-from integration.core.errors import PlatformError, PlatformRefused
 from integration.dashboard.calls import actions, labelling, timeline
-from integration.dashboard.site import form_responses, layout
-from integration.dashboard.site.guard import audit_action, current_person, requires
+from integration.dashboard.site import archived_files, form_responses, layout
+from integration.dashboard.site.guard import current_person, requires
 from integration.mirror.page_queries import call_detail, history, platform_notes, reports
 from integration.mirror.sync_state import lookup_queue
 from integration.mirror.sync_state.media_files import MediaKind
@@ -164,35 +163,18 @@ def trace(number: int, record: int, kind: Literal["trace", "pcap"]) -> Response:
         call = actions.require_call(connection, number)
         if record not in [row["id"] for row in call_detail.load_call_detail(connection, call["id"]).cdrs]:
             abort(404)
-    try:
-        path = context.fetch_file(kind, record)
-    except PlatformRefused as error:
-        abort(404, f"The platform has none: {error}")
-    except PlatformError as error:
-        abort(503, f"It could not be fetched from the platform: {error}")
-    audit_action(f"read {kind}", str(record))
-    return send_file(path, mimetype="application/octet-stream", as_attachment=True, download_name=path.name)
+    return archived_files.send_archived(
+        kind, record, action=f"read {kind}", mimetype="application/octet-stream", as_attachment=True
+    )
 
 
 def _send_audio(
     kind: MediaKind, number: int, find_user: Callable[[sqlite3.Connection, int], tuple[bool, int | None]]
 ) -> Response:
-    """Send an audio file with Range support and audit the access.
-
-    A missing file is downloaded first.
-    """
+    """Send an audio file that the current user can hear."""
     context, user_scope = app_context(), layout.get_visibility().user_scope
     with context.mirror_db.read() as connection:
         exists, user_id = find_user(connection, number)
     if not exists or (user_scope is not None and user_id != user_scope):
         abort(404)
-    try:
-        path = context.fetch_file(kind, number)
-    except PlatformRefused:
-        abort(404)
-    except PlatformError as error:
-        abort(503, f"The file could not be fetched from the platform: {error}")
-    if request.range is None or request.range.ranges[0][0] == 0:
-        # A player sends many Range requests per playback; only the one from byte 0 is audited.
-        audit_action(f"listened to {kind}", str(number))
-    return send_file(path, mimetype="audio/mpeg", conditional=True, download_name=f"{kind}-{number}.mp3")
+    return archived_files.send_archived(kind, number, action=f"listened to {kind}", mimetype="audio/mpeg")

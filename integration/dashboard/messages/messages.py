@@ -7,15 +7,14 @@ from datetime import timedelta
 from itertools import groupby
 from urllib.parse import urlencode
 
-from flask import Blueprint, abort, request, send_file
+from flask import Blueprint, abort, request
 from werkzeug.wrappers import Response
 
 from integration.context import app_context
 from integration.core import clock
-from integration.core.errors import PlatformError, PlatformRefused
 from integration.dashboard.calls.actions import to_dialable
-from integration.dashboard.site import form_responses, formats, layout
-from integration.dashboard.site.guard import audit_action, current_person, requires
+from integration.dashboard.site import archived_files, form_responses, formats, layout
+from integration.dashboard.site.guard import current_person, requires
 from integration.mirror.page_queries import faxes, messages
 from integration.sqlite.listing import Page
 from integration.sync.writing.write_through import WriteResult
@@ -69,14 +68,9 @@ def fax(number: int) -> Response:
     The file is downloaded once and archived.
     """
     _require_full_scope()
-    try:
-        path = app_context().fetch_file("fax", number)
-    except PlatformRefused:
-        abort(404)
-    except PlatformError as error:
-        abort(503, f"The fax could not be fetched from the platform: {error}")
-    audit_action("read fax", str(number))
-    return send_file(path, mimetype="application/pdf", as_attachment=True, download_name=f"fax-{number}.pdf")
+    return archived_files.send_archived(
+        "fax", number, action="read fax", mimetype="application/pdf", as_attachment=True
+    )
 
 
 def _require_full_scope() -> None:

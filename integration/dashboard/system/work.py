@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from flask import Blueprint, Response, abort, redirect, request
+from flask import Blueprint, Response, abort, make_response, redirect, request
 
-from integration.access import audit
+from integration.access import audit, content_audit
 from integration.context import AppContext, app_context
 from integration.core.commands import Progress
 from integration.core.errors import SwitchroomError
@@ -114,14 +114,24 @@ def list_backups(context: AppContext) -> tuple[list[dict[str, Any]], str]:
 
 @blueprint.get("/events/<int:seq>")
 @requires("supervisor")
-def show_event(seq: int) -> str:
+def show_event(seq: int) -> Response:
     """Show one webhook as received."""
     row = app_context().inbox.find(seq)
     if row is None:
         abort(404)
-    return layout.render_page(
+    page = layout.render_page(
         "system", "system_event.html", event=row, body=row["body"].decode("utf-8", "replace")
     )
+    response = make_response(page)
+    content_audit.record_content(
+        app_context().app_db,
+        request,
+        response,
+        who=current_person().email,
+        action="read webhook",
+        subject=str(seq),
+    )
+    return response
 
 
 @blueprint.get("/doctor")

@@ -22,7 +22,7 @@ CHUNK_ROWS = 2000
 FORMULA_STARTS = ("=", "@", "-", "\t", "\n", "\r", "\uff1d", "\uff20", "\uff0d", "\uff0b")
 """First characters of a formula, besides the plus sign.
 
-The last four are the full-width forms of `=`, `@`, `-` and `+`, which East Asian spreadsheets treat like them.
+The last four are the full-width forms of `=`, `@`, `-` and `+`, which East Asian spreadsheets run as well.
 """
 
 
@@ -155,9 +155,7 @@ def _guard_formula(cell: str, starts_with_digit: bool) -> str:
     is_phone_number = f"length({cell}) BETWEEN 7 AND 16 AND substr({cell}, 2) NOT GLOB '*[^0-9]*'"
     first_character = f"substr({cell}, 1, 1)"
     starts = ", ".join(f"char({ord(start)})" for start in FORMULA_STARTS)
-    is_formula = (
-        f"{first_character} IN ({starts}) OR {first_character} = '+' AND NOT ({is_phone_number})"
-    )
+    is_formula = f"{first_character} IN ({starts}) OR {first_character} = '+' AND NOT ({is_phone_number})"
     return (
         f"CASE WHEN {likely_test} THEN {cell} WHEN {cell} IS NULL THEN '' WHEN {other_test} OR {is_sign}"
         f" THEN {cell}"

@@ -20,6 +20,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO, BinaryIO
 
+from integration.core import archive_paths
 from integration.core.errors import QueryError
 from integration.exports.columns import MEDIA_COLLECTIONS
 from integration.exports.formats import csv
@@ -148,7 +149,7 @@ def _add_file(
 
 
 def _open_archived(data_dir: Path, path: str) -> BinaryIO:
-    if not _ARCHIVE_PATH.fullmatch(path):
+    if not _ARCHIVE_PATH.fullmatch(path) or archive_paths.leads_out(data_dir, path):
         raise OSError(22, "not a file of the archive")
     return os.fdopen(os.open(data_dir / path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "rb")
 

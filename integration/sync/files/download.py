@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
-from integration.core import clock
+from integration.core import archive_paths, clock
 from integration.core.errors import PlatformError, PlatformRefused, StorageError, StorageFull
 from integration.mirror.page_queries.archive_queries import ArchivedFile
 from integration.mirror.privacy import retention_rules
@@ -121,7 +121,7 @@ def _join_download(
     try:
         with context.mirror_db.read() as connection:
             stored_state = media_files.state(connection, kind, record_id)
-        is_stored = _is_in_place(target, stored_state)
+        is_stored = _is_in_place(context.settings.storage.data_dir, file.path, stored_state)
     except BaseException as error:
         _finish_download(shared_download, error)
         raise
@@ -257,6 +257,9 @@ def _download_file(
     if _has_reappeared(context, file):
         return
     try:
+        # A file itself that is a link is replaced by the download.
+        if archive_paths.leads_out(context.settings.storage.data_dir, str(Path(file.path).parent)):
+            raise OSError(errno.ELOOP, "a folder of its path is a symbolic link", file.path)
         downloaded = context.platform.download(
             media_files.get_platform_file_path(file.kind, file.record_id),
             shared_download.target,
@@ -345,15 +348,16 @@ def _is_record_deleted(context: SyncContext, file: MediaFile, priority: Priority
     return False
 
 
-def _is_in_place(target: Path, stored_state: sqlite3.Row | None) -> bool:
+def _is_in_place(data_dir: Path, relative_path: str, stored_state: sqlite3.Row | None) -> bool:
     """Return whether the file is recorded and present with its size.
 
-    Users may move files. A symbolic link does not count as present.
+    Users may move files. A file behind a symbolic link does not count as present.
     """
-    if stored_state is None or stored_state["state"] != "have" or target.is_symlink():
+    is_present = stored_state is not None and stored_state["state"] == "have"
+    if stored_state is None or not is_present or archive_paths.leads_out(data_dir, relative_path):
         return False
     try:
-        return bool(target.stat().st_size == stored_state["size"])
+        return bool((data_dir / relative_path).stat().st_size == stored_state["size"])
     except OSError:
         return False
 

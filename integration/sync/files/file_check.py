@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from integration.core import atomic_files
+from integration.core import archive_paths, atomic_files
 from integration.mirror.page_queries.archive_queries import ArchivedFile
 
 
@@ -15,9 +15,7 @@ def find_fault(data_dir: Path, file: ArchivedFile, *, quick: bool = False) -> st
     otherwise read the complete file.
     """
     path = data_dir / file.path
-    # The folder of the archive may be a symbolic link to a larger disk; a path inside it may not be one.
-    archive_folder = data_dir / Path(file.path).parts[0]
-    if path.is_symlink() or not path.resolve().is_relative_to(archive_folder.resolve()):
+    if archive_paths.leads_out(data_dir, file.path):
         return "leads out of the archive"
     try:
         size = path.stat().st_size

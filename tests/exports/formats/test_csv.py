@@ -80,7 +80,11 @@ def test_cell_is_exact_and_never_a_formula(cell: Any, expected: str) -> None:
     assert exported(table, {"columns": "src_name,id"}) == [["src_name", "id"], [expected, "1"]]
 
 
-CELL = st.none() | st.text(alphabet="ab=+-@\uff0b\uff1d\t\r\n\",;'1234567\x00é%\\", max_size=12) | st.integers(0, 2**62)
+CELL = (
+    st.none()
+    | st.text(alphabet="ab=+-@\uff0b\uff1d\t\r\n\",;'1234567\x00é%\\", max_size=12)
+    | st.integers(0, 2**62)
+)
 
 # Before 3.45, SQLite's json_extract truncates a string at its NUL; columns do not.
 EXTRA = CELL.map(lambda value: value.replace("\x00", "") if isinstance(value, str) else value)

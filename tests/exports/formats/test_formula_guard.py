@@ -27,7 +27,8 @@ from tests.support.application import TestApp, running_app
 
 ODD = [
     "+442079460001", "00442079460001", "0207", "=1+1", "@SUM(A1)", "-2+3", "+1+1", "\t=1", "\r=1",
-    "\n=1", "\n", "\uff1d1+1", "\uff0b1", "\uff0d1", "\uff20SUM(A1)", "\uff0b442079460001", "\uff0a=1", "\uff21=",
+    "\n=1", "\n", "\uff1d1+1", "\uff0b1", "\uff0d1", "\uff20SUM(A1)", "\uff0b442079460001",
+    "\uff0a=1", "\uff21=",
     '=HYPERLINK("http://example.com","x")', 'say "hi", ok', "a\r\nb", "a\nb;c", "a\x00=b", "\x00", "\x01\x1f",
     "\u202egnp.exe", "\u200f=1", "\u061c", "\ufeff=1", "\u2028x\u2029", "\ufffe\uffff",
     "Zoë 中文 🎉", "e\u0301", "'=1", "_x0041_", "%s%w%n", "1e5", "TRUE", "NULL", "", " =1",
