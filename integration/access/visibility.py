@@ -111,6 +111,23 @@ class Visibility:
             connection, resource, self.restrict_query(connection, Query(resource))
         )
 
+    # --- calls -----------------------------------------------------------------------------------
+
+    def can_see_call(self, user_id: int | None) -> bool:
+        """Return whether the viewer sees a call.
+
+        `user_id`: its platform user, None for a call of a group.
+        """
+        return self.user_scope in (None, user_id)
+
+    def can_see_callback(self, user_id: int | None) -> bool:
+        """Return whether the viewer sees the call-back item of a missed call.
+
+        `user_id`: platform user of the call. A missed call of a group has none, and every viewer sees its
+        item.
+        """
+        return user_id is None or self.can_see_call(user_id)
+
     # --- fields --------------------------------------------------------------------------------------
 
     @property

@@ -85,11 +85,6 @@ def count_open(connection: sqlite3.Connection) -> int:
     return int(connection.execute("SELECT count(*) FROM callbacks WHERE state = 'open'").fetchone()[0])
 
 
-def list_open_call_ids(connection: sqlite3.Connection) -> list[int]:
-    """Return the id of the last call of every open item."""
-    return [row[0] for row in connection.execute("SELECT last_call_id FROM callbacks WHERE state = 'open'")]
-
-
 def compute_fingerprint(connection: sqlite3.Connection) -> tuple[int, ...]:
     """Return values that change with every automatic change of the open list.
 

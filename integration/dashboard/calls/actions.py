@@ -114,8 +114,7 @@ def require_call(connection: sqlite3.Connection, number: int) -> sqlite3.Row:
     Aborts with 404 if the call does not exist or is outside the user scope.
     """
     call = history.find(connection, number)
-    user_scope = layout.get_visibility().user_scope
-    if call is None or (user_scope is not None and call["user_id"] != user_scope):
+    if call is None or not layout.get_visibility().can_see_call(call["user_id"]):
         abort(404)
     return call
 

@@ -44,11 +44,11 @@ def mark_played(number: int) -> Response:
 
     On the platform it is moved to the folder of played messages, if the mirror shows which folder that is.
     """
-    context, user_scope = app_context(), layout.get_visibility().user_scope
+    context = app_context()
     with context.mirror_db.read() as connection:
         exists, user_id = call_detail.find_voicemail_user(connection, number)
         folder = media_lists.find_played_folder(connection)
-    if not exists or (user_scope is not None and user_id != user_scope):
+    if not exists or not layout.get_visibility().can_see_call(user_id):
         abort(404)
     email = current_person().email
     context.app_db.write(lambda tx: reads.mark_played(tx, number, email))

@@ -18,7 +18,7 @@ from integration.mirror.page_queries import call_detail, history, platform_notes
 from integration.mirror.sync_state import lookup_queue
 from integration.mirror.sync_state.media_files import MediaKind
 from integration.sqlite.transaction import Transaction
-from integration.workspace import call_labels, callbacks, notes
+from integration.workspace import call_labels, notes, visible_callbacks
 
 blueprint = Blueprint("call", __name__)
 
@@ -57,7 +57,9 @@ def index(number: int) -> str | Response:
             labels = call_labels.load_for_call(mirror, connection, number, leg_ids)
             known_labels = call_labels.list_known_names(mirror, connection)
             offered_labels = call_labels.list_offered(mirror, labels)
-        open_callback = callbacks.find_open_item(connection, call["party_e164"] or call["party"])
+            open_callback = visible_callbacks.find_visible_open(
+                connection, mirror, layout.get_visibility(), call["party_e164"] or call["party"]
+            )
     return layout.render_page(
         "calls",
         "call.html",
@@ -172,9 +174,8 @@ def _send_audio(
     kind: MediaKind, number: int, find_user: Callable[[sqlite3.Connection, int], tuple[bool, int | None]]
 ) -> Response:
     """Send an audio file that the current user can hear."""
-    context, user_scope = app_context(), layout.get_visibility().user_scope
-    with context.mirror_db.read() as connection:
+    with app_context().mirror_db.read() as connection:
         exists, user_id = find_user(connection, number)
-    if not exists or (user_scope is not None and user_id != user_scope):
+    if not exists or not layout.get_visibility().can_see_call(user_id):
         abort(404)
     return archived_files.send_archived(kind, number, action=f"listened to {kind}", mimetype="audio/mpeg")

@@ -11,13 +11,14 @@ from flask import Blueprint, abort, get_template_attribute, render_template
 
 from integration.access import visibility
 from integration.access.people import Person
+from integration.access.visibility import Visibility
 from integration.context import AppContext, app_context
 from integration.core import clock
 from integration.dashboard.calls import actions
 from integration.dashboard.site import formats, layout
 from integration.mirror.page_queries import call_detail, contacts, history, live, messages
 from integration.sqlite.transaction import Change
-from integration.workspace import call_labels, callbacks, notes
+from integration.workspace import call_labels, notes, visible_callbacks
 
 blueprint = Blueprint("live", __name__)
 
@@ -47,7 +48,8 @@ class CallGroup:
 @blueprint.get("/")
 @blueprint.get("/live")
 def index() -> str:
-    context, user_scope = app_context(), layout.get_visibility().user_scope
+    context, viewer = app_context(), layout.get_visibility()
+    user_scope = viewer.user_scope
     recent_since = clock.utc_text(clock.now() - RECENT_PERIOD)
     with context.mirror_db.read() as connection:
         open_calls = live.list_live_calls(connection, user_scope)
@@ -58,7 +60,7 @@ def index() -> str:
             "groups": groups,
             "open": len(open_calls),
             "history": earlier_calls,
-            "figures": build_figures(connection, context, user_scope),
+            "figures": build_figures(connection, context, viewer),
             "people": live.list_user_status(connection, recent_since),
             "queues": live.list_queue_status(connection),
             "unreachable": layout.unreachable_since(connection),
@@ -71,10 +73,11 @@ def index() -> str:
 @blueprint.get("/calls/<int:number>/beside")
 def show_drawer(number: int) -> str:
     """Render the drawer beside the list: call, caller, earlier calls and messages."""
-    context, user_scope = app_context(), layout.get_visibility().user_scope
+    context, viewer = app_context(), layout.get_visibility()
+    user_scope = viewer.user_scope
     with context.mirror_db.read() as connection:
         call = history.find(connection, number)
-        if call is None or (user_scope is not None and call["user_id"] != user_scope):
+        if call is None or not viewer.can_see_call(call["user_id"]):
             abort(404)
         earlier_calls = history.list_earlier_calls(
             connection, call["party_e164"], clock.utc_text(), call["id"], user_scope=user_scope
@@ -87,11 +90,15 @@ def show_drawer(number: int) -> str:
         )
         call_actions = actions.find_call_actions(connection, call)
         contact = contacts.find_by_number(connection, call["party_e164"])
+        if contact is not None and user_scope is not None:
+            contact = contacts.find(connection, contact["id"], user_scope)
         leg_ids = [call["id"], *(leg["leg_id"] for leg in call_detail.list_legs(connection, call["id"]))]
     with context.app_db.read() as connection:
-        open_callback = callbacks.find_open_item(connection, call["party_e164"] or call["party"])
         call_notes = notes.list_notes(connection, leg_ids)
         with context.mirror_db.read() as mirror:
+            open_callback = visible_callbacks.find_visible_open(
+                connection, mirror, viewer, call["party_e164"] or call["party"]
+            )
             labels = call_labels.load_for_call(mirror, connection, call["id"], leg_ids)
             known_labels = call_labels.list_known_names(mirror, connection)
             offered_labels = call_labels.list_offered(mirror, labels)
@@ -141,9 +148,10 @@ def count_earlier_calls(
 
 
 def build_figures(
-    connection: sqlite3.Connection, context: AppContext, user_scope: int | None
+    connection: sqlite3.Connection, context: AppContext, viewer: Visibility
 ) -> list[dict[str, Any]]:
     """Return the figures above the list, with links to their rows."""
+    user_scope = viewer.user_scope
     counts = live.count_live_calls(connection, user_scope)
     today_start = clock.midnight(formats.today(), formats.display_zone())
     calls_today = history.count(connection, history.CallFilter(since=today_start, user_scope=user_scope))
@@ -151,7 +159,7 @@ def build_figures(
         (call["started_at"] for call in live.list_live_calls(connection, user_scope) if _is_waiting(call)),
         None,
     )
-    open_callbacks = layout.count_open_callbacks(context, user_scope)
+    open_callbacks = layout.count_open_callbacks(context, viewer)
     return [
         {"key": "ringing", "word": "Ringing", "value": counts.ringing, "link": "#group-ringing"},
         {"key": "talking", "word": "Talking", "value": counts.talking, "link": "#group-talking"},
@@ -182,17 +190,17 @@ def render_change(change: Change, person: Person) -> list[tuple[str, dict[str, A
     (integration/live/stream.py).
     """
     context = app_context()
-    user_scope = visibility.of(person, context.settings.dashboard.agents_see).user_scope
+    viewer = visibility.of(person, context.settings.dashboard.agents_see)
     if change.topic == "call":
-        return _render_call_change(change, context, user_scope)
+        return _render_call_change(change, context, viewer)
     if change.topic == "call_gone":
-        return [("call_gone", {"id": int(change.key), "counts": _live_counts(context, user_scope)})]
+        return [("call_gone", {"id": int(change.key), "counts": _live_counts(context, viewer)})]
     if change.topic == "alert":
         return [("alert", {"now": int(clock.unix() * 1000)})]
     if change.topic == "sms":
         return [("sms", {"now": int(clock.unix() * 1000)})]
     if change.topic == "callback":
-        return [("callback", {"counts": _live_counts(context, user_scope)})]
+        return [("callback", {"counts": _live_counts(context, viewer)})]
     return []
 
 
@@ -208,23 +216,23 @@ def render_heartbeat() -> dict[str, Any]:
 
 
 def _render_call_change(
-    change: Change, context: AppContext, user_scope: int | None
+    change: Change, context: AppContext, viewer: Visibility
 ) -> list[tuple[str, dict[str, Any]]]:
     call_id = int(change.key)
     with context.mirror_db.read() as connection:
         call = live.find_call(connection, call_id)
         if call is None:
-            return [("call_gone", {"id": call_id, "counts": _live_counts(context, user_scope)})]
-        if user_scope is not None and call["user_id"] != user_scope:
+            return [("call_gone", {"id": call_id, "counts": _live_counts(context, viewer)})]
+        if not viewer.can_see_call(call["user_id"]):
             # The call may have been in their scope before a transfer.
-            return [("call_gone", {"id": call_id, "counts": _live_counts(context, user_scope)})]
+            return [("call_gone", {"id": call_id, "counts": _live_counts(context, viewer)})]
         has_ended = call["state"] == "ended"
         if has_ended and (call["ended_at"] or call["started_at"] or "") < clock.utc_text(
             clock.now() - RECENT_PERIOD
         ):
             # The initial sync changes thousands of old calls; send no rows, but remove a call shown as live.
             return [("call_gone", {"id": call_id})]
-        earlier_calls = None if has_ended else count_earlier_calls(connection, call, user_scope)
+        earlier_calls = None if has_ended else count_earlier_calls(connection, call, viewer.user_scope)
     render_row = get_template_attribute("_calls.html", "live_row")
     render_party_name = get_template_attribute("_calls.html", "party_name")
     state = formats.state_key(call)
@@ -236,19 +244,19 @@ def _render_call_change(
         "say": f"Call ringing from {str(render_party_name(call)).strip()}"
         if state == "ringing" and call["direction"] == "in"
         else "",
-        "counts": _live_counts(context, user_scope),
+        "counts": _live_counts(context, viewer),
         "now": int(clock.unix() * 1000),
     }
     return [("call", data)]
 
 
-def _live_counts(context: AppContext, user_scope: int | None) -> dict[str, Any]:
+def _live_counts(context: AppContext, viewer: Visibility) -> dict[str, Any]:
     with context.mirror_db.read() as connection:
-        counts = live.count_live_calls(connection, user_scope)
+        counts = live.count_live_calls(connection, viewer.user_scope)
     return {
         "ringing": counts.ringing,
         "talking": counts.talking,
         "on_hold": counts.on_hold,
         "live": counts.total,
-        "missed": layout.count_open_callbacks(context, user_scope),
+        "missed": layout.count_open_callbacks(context, viewer),
     }

@@ -12,7 +12,7 @@ from integration.context import app_context
 from integration.dashboard.site import layout
 from integration.dashboard.site.guard import audit_action, current_person, requires
 from integration.mirror.page_queries import history, live
-from integration.workspace import callbacks
+from integration.workspace import callbacks, visible_callbacks
 from integration.workspace.callbacks import ItemAction
 
 blueprint = Blueprint("missed", __name__)
@@ -25,19 +25,19 @@ MAX_NOTE_LENGTH = 500
 
 @blueprint.get("/missed")
 def index() -> str:
-    context = app_context()
+    context, viewer = app_context(), layout.get_visibility()
     state = "closed" if request.args.get("state") == "closed" else "open"
     only_mine = request.args.get("mine") == "1"
     email = current_person().email
     with context.app_db.read() as connection:
         items = callbacks.list_items(connection, state, limit=MAX_CLOSED_SHOWN if state == "closed" else None)
-        closed_item = callbacks.find_item(connection, request.args.get("done", 0, type=int))
-    user_scope = layout.get_visibility().user_scope
-    with context.mirror_db.read() as connection:
-        calls = {item.id: history.find(connection, item.last_call_id) for item in items if item.last_call_id}
-        hidden_group_misses = live.count_users_without_missed_call_log(connection)
-    if user_scope is not None:
-        items = [item for item in items if _is_visible_to(calls.get(item.id), user_scope)]
+        with context.mirror_db.read() as mirror:
+            items = visible_callbacks.select_visible(mirror, viewer, items)
+            calls = {item.id: history.find(mirror, item.last_call_id) for item in items}
+            hidden_group_misses = live.count_users_without_missed_call_log(mirror)
+            closed_item = visible_callbacks.find_visible(
+                connection, mirror, viewer, request.args.get("done", 0, type=int)
+            )
     visible_count = len(items)
     if only_mine:
         items = [item for item in items if item.owner == email]
@@ -50,18 +50,10 @@ def index() -> str:
         mine=only_mine,
         me=email,
         hidden=visible_count - len(items),
-        waiting=layout.count_open_callbacks(context, user_scope),
+        waiting=layout.count_open_callbacks(context, viewer),
         unrecorded=hidden_group_misses,
         done=closed_item if closed_item and closed_item.state == "closed" else None,
     )
-
-
-def _is_visible_to(call: Any, user_id: int) -> bool:
-    """Return whether the user sees the item with this last call.
-
-    A missed call of a group has no user and is visible to all.
-    """
-    return call is not None and call["user_id"] in (user_id, None)
 
 
 @blueprint.post("/missed/<int:number>/close")
@@ -92,6 +84,9 @@ def note(number: int) -> Response:
 
 def _record_action(number: int, action: ItemAction, text: str = "", **parameters: Any) -> Response:
     context, text = app_context(), text.strip()[:MAX_NOTE_LENGTH]
+    with context.app_db.read() as connection, context.mirror_db.read() as mirror:
+        if visible_callbacks.find_visible(connection, mirror, layout.get_visibility(), number) is None:
+            abort(404)
     if not callbacks.record_action(context.app_db, number, current_person().email, action, text):
         abort(404)
     audit_action(f"call-back {action}", f"item {number}")

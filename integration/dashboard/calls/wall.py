@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from flask import Blueprint, abort, render_template
 
+from integration.access import visibility
 from integration.context import app_context
 from integration.core import clock
 from integration.dashboard.calls.reports import comparison_spans
@@ -67,7 +68,7 @@ def index(token: str) -> str:
         )
         people = live.list_user_status(connection, FAR_FUTURE)
         data_age = layout.read_data_age(connection, context)
-    open_callbacks = layout.count_open_callbacks(context, None)
+    open_callbacks = layout.count_open_callbacks(context, visibility.UNLIMITED)
     longest_since = min(waiting, default=None)
     longest_wait_seconds = (formats.seconds_since(longest_since) or 0) if longest_since else 0
     service_level = today.service_level

@@ -16,7 +16,7 @@ from integration.dashboard.site import form_responses, formats, layout
 from integration.dashboard.site.guard import current_person, requires
 from integration.mirror.page_queries import call_detail, contacts, faxes, messages, platform_notes
 from integration.sync.writing.write_through import WriteResult
-from integration.workspace import callbacks, notes
+from integration.workspace import notes, visible_callbacks
 
 blueprint = Blueprint("contacts", __name__)
 
@@ -190,9 +190,12 @@ def _render_page(contact: sqlite3.Row | None, numbers: list[str], result: WriteR
     before_text = request.args.get("before") or None
     entries, more = _read_timeline(numbers, before_text) if numbers else ([], None)
     context = app_context()
-    with context.app_db.read() as connection:
+    viewer = layout.get_visibility()
+    with context.app_db.read() as connection, context.mirror_db.read() as mirror:
         open_callbacks = [
-            callback for number in numbers if (callback := callbacks.find_open_item(connection, number))
+            callback
+            for number in numbers
+            if (callback := visible_callbacks.find_visible_open(connection, mirror, viewer, number))
         ]
     values = {name: str((contact[name] if contact else "") or "") for name, _ in FORM_FIELDS}
     values |= {name: formats.national(values[name]) for name in contacts.NUMBER_FIELDS if values.get(name)}

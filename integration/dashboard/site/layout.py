@@ -23,7 +23,7 @@ from integration.dashboard.site import formats
 from integration.dashboard.site.guard import current_person
 from integration.mirror.page_queries import faxes, live, media_lists, messages
 from integration.mirror.sync_state import collection_state
-from integration.workspace import callbacks, reads
+from integration.workspace import reads, visible_callbacks
 
 STALE_SECONDS = 300
 """Seconds after which the data age turns amber. The mirror is at most five minutes old (docs/sync.md)."""
@@ -114,17 +114,10 @@ def unreachable_since(connection: sqlite3.Connection) -> str | None:
     return state.last_success_at or state.last_error_at or clock.utc_text()
 
 
-def count_open_callbacks(context: AppContext, user_scope: int | None) -> int:
-    """Count open call-backs.
-
-    With a user scope, only those of the user's calls and of groups count.
-    """
-    with context.app_db.read() as connection:
-        if user_scope is None:
-            return callbacks.count_open(connection)
-        call_ids = callbacks.list_open_call_ids(connection)
-    with context.mirror_db.read() as connection:
-        return live.count_visible_calls(connection, call_ids, user_scope)
+def count_open_callbacks(context: AppContext, viewer: Visibility) -> int:
+    """Count the open call-backs that `viewer` sees."""
+    with context.app_db.read() as connection, context.mirror_db.read() as mirror:
+        return visible_callbacks.count_visible_open(connection, mirror, viewer)
 
 
 def find_unread_threads(context: AppContext, person: Person) -> set[str]:
@@ -199,7 +192,7 @@ def build_layout(person: Person) -> dict[str, Any]:
         "notices": list_notices(context, user_scope),
         "tabs": build_tabs(
             counts,
-            count_open_callbacks(context, user_scope),
+            count_open_callbacks(context, get_visibility()),
             len(find_unread_threads(context, person)),
             unplayed,
             context.health.report()["status"] != "ok",

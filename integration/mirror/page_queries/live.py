@@ -5,8 +5,6 @@ from __future__ import annotations
 import sqlite3
 from dataclasses import dataclass
 
-from integration.core.ids import id_list
-
 MAX_JUST_ENDED = 8
 """Largest number of calls that `list_just_ended` returns."""
 
@@ -69,19 +67,6 @@ def find_call(connection: sqlite3.Connection, call_id: int) -> sqlite3.Row | Non
     """Return the call with this present id, or None."""
     row: sqlite3.Row | None = connection.execute("SELECT * FROM _calls WHERE id = ?", (call_id,)).fetchone()
     return row
-
-
-def count_visible_calls(connection: sqlite3.Connection, call_ids: list[int], user_id: int) -> int:
-    """Count the calls that belong to this user or to no user.
-
-    Calls of a group belong to no user.
-    """
-    row = connection.execute(
-        "SELECT count(*) FROM _calls WHERE id IN (SELECT value FROM json_each(?))"
-        " AND (user_id = ? OR user_id IS NULL)",
-        (id_list(call_ids), user_id),
-    ).fetchone()
-    return int(row[0])
 
 
 def get_change_number(connection: sqlite3.Connection) -> str:
