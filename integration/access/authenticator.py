@@ -29,8 +29,12 @@ from integration.platform_api.client import Platform
 from integration.settings.model import Settings
 from integration.sqlite.database import Database
 
-RECHECK_SECONDS = 300.0
-"""Minimum seconds between two platform checks of a cached credential."""
+RECHECK_SECONDS = 50.0
+"""Minimum seconds between two platform checks of a cached credential.
+
+With the longest check (CHECK_TIMEOUT_SECONDS), a token that was revoked on the platform ends here within a
+minute of use.
+"""
 ADMIN_RECHECK_SECONDS = 900.0
 """Seconds between requests of `/me`, because the user may have lost administrator rights.
 
@@ -159,6 +163,13 @@ class Authenticator:
     def revoke(self, secret: str) -> None:
         """End a token here, even if the platform still accepts it."""
         credential_cache.mark_ended(self._app_db, secret)
+
+    def record_refusal(self, secret: str) -> None:
+        """Verify a cached credential at its next use, because the platform refused it.
+
+        Until the platform accepts it, the credential is not valid, even for reads during an outage.
+        """
+        credential_cache.expire_check(self._app_db, secret)
 
     def record_logout(self, secret: str) -> None:
         """End a token of `POST /login`.

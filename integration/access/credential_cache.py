@@ -131,6 +131,14 @@ def mark_ended(app_db: Database, secret: str) -> None:
     )
 
 
+def expire_check(app_db: Database, secret: str) -> None:
+    """Mark the last check of a cached credential as outdated."""
+    digest = tokens.digest(secret)
+    app_db.write(
+        lambda tx: tx.execute("UPDATE remembered SET checked_at = 0 WHERE secret_hash = ?", (digest,))
+    )
+
+
 def delete(app_db: Database, secret: str) -> None:
     """Delete a credential that the platform refused.
 

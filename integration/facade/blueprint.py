@@ -196,6 +196,8 @@ class Facade:
             )
         check_rights(facade_request)
         response = self._dispatch(facade_request)
+        if response.status_code == 401 and caller.credentials is not None:
+            self.authenticator.record_refusal(caller.credentials[1])
         files.audit_content(facade_request, response)
         return response
 

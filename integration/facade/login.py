@@ -23,6 +23,11 @@ from integration.platform_api.budget import INTERACTIVE
 BODY_LIMIT = 64 * 1024
 """Largest body in bytes. These operations need no credentials, so any client can send one."""
 
+NAMELESS = ""
+"""Account of all logins without an account: they are limited together, and never taken off the count."""
+_SUBJECT_FIELDS = {"/login": "email", "/login2fa": "nonce", "/reset": "token"}
+"""Field that a credential guess must have, by path."""
+
 
 def forward_public(request: FacadeRequest, authenticator: Authenticator) -> Response:
     """Forward a login, second factor, password reset or registration.
@@ -35,13 +40,17 @@ def forward_public(request: FacadeRequest, authenticator: Authenticator) -> Resp
         check_content_type(request.http_request)
     body_fields = _parse_object(body)
     email = body_fields.get("email") if isinstance(body_fields.get("email"), str) else None
-    is_credential_guess = request.path in ("/login", "/login2fa", "/reset")
+    subject = body_fields.get(_SUBJECT_FIELDS.get(request.path, ""))
+    # A login that names no account tries no password that this limit could count for an account.
+    is_credential_guess = isinstance(subject, str) and bool(subject.strip())
+    is_nameless = request.path in _SUBJECT_FIELDS and not is_credential_guess
     address = request.http_request.remote_addr or ""
     app_db = request.context.app_db
     try:
         # Requests that try no password count as well, or anonymous clients could exhaust the request budget.
         kind: login_throttle.AttemptKind = "password" if is_credential_guess else "public"
-        attempt = login_throttle.begin_attempt(app_db, kind, email if is_credential_guess else None, address)
+        account = email if is_credential_guess else NAMELESS if is_nameless else None
+        attempt = login_throttle.begin_attempt(app_db, kind, account, address)
     except TooManyAttempts as error:
         raise ApiError(429, str(error), headers={"Retry-After": str(error.retry_after)}) from error
     is_refused = False

@@ -6,7 +6,7 @@ import base64
 
 import pytest
 
-from integration.access import authenticator, keys
+from integration.access import keys
 from tests.support.application import TestApp, basic_headers
 from tests.support.applications.shared_app import SharedApp
 from tests.support.fake_exchange import ADMINISTRATOR, OTHER_CUSTOMER, USER, WITHOUT_CUSTOMER, read_fixture
@@ -117,21 +117,57 @@ def test_request_of_an_ordinary_user_is_passed_through_with_its_credentials(app:
     assert "X-Auth-Token" not in sent
 
 
-def test_credential_in_use_is_verified_every_five_minutes_by_ping(app: TestApp) -> None:
+def revoke_on_platform(app: TestApp) -> None:
+    app.platform.respond("/ping", {"message": "no", "errors": []}, 401)
+    app.platform.respond("/me", {"message": "no", "errors": []}, 401)
+
+
+def test_revoked_credential_in_use_ends_within_a_minute(app: TestApp) -> None:
     headers = {"X-Auth-Token": ADMINISTRATOR}
     app.put("cdrs", CDR)
-    for _ in range(3):
-        app.clock.advance(120)
+    for _ in range(4):
         assert app.get("/cdrs", headers).status_code == 200
+        app.clock.advance(10)
     assert app.platform.count("/ping") == 0
-    app.clock.advance(120)
+    app.clock.advance(11)
     assert app.get("/cdrs", headers).status_code == 200
     assert app.get("/cdrs", headers).status_code == 200
     assert app.platform.count("/ping") == 1
-    app.platform.respond("/ping", {"message": "no", "errors": []}, 401)
-    app.platform.respond("/me", {"message": "no", "errors": []}, 401)
-    app.clock.advance(301)
+    revoke_on_platform(app)
+    app.clock.advance(51)
     assert app.get("/cdrs", headers).status_code == 401
+    assert app.get("/cdrs", headers).status_code == 401
+
+
+@pytest.mark.parametrize("is_unreachable", [False, True])
+def test_first_refusal_of_the_platform_ends_a_credential(app: TestApp, is_unreachable: bool) -> None:
+    headers = {"X-Auth-Token": ADMINISTRATOR}
+    app.put("cdrs", CDR)
+    assert app.get("/cdrs", headers).status_code == 200
+    revoke_on_platform(app)
+    app.platform.respond("/sms", {"message": "no", "errors": []}, 401)
+    assert app.client.post(f"{app.base}/sms", json={"to": "1"}, headers=headers).status_code == 401
+    if is_unreachable:
+        app.platform.fail()
+    assert app.get("/cdrs", headers).status_code == (502 if is_unreachable else 401)
+
+
+def test_refusal_of_one_request_does_not_end_a_valid_credential(app: TestApp) -> None:
+    headers = {"X-Auth-Token": ADMINISTRATOR}
+    app.put("cdrs", CDR)
+    assert app.get("/cdrs", headers).status_code == 200
+    app.platform.respond("/transactions", {"message": "no", "errors": []}, 401)
+    assert app.get("/transactions", headers).status_code == 401
+    assert app.get("/cdrs", headers).status_code == 200
+
+
+def test_administrator_is_refused_after_a_revocation_and_a_restart(app: TestApp) -> None:
+    headers = {"X-Auth-Token": ADMINISTRATOR}
+    assert app.get("/ping", headers).status_code == 200
+    revoke_on_platform(app)
+    app.restart()
+    app.clock.advance(51)
+    assert app.get("/ping", headers).status_code == 401
     assert app.get("/cdrs", headers).status_code == 401
 
 
@@ -146,7 +182,7 @@ def test_former_administrator_loses_the_mirror_within_15_minutes(
     app.platform.respond("/cdrs", {"data": [], "total": 0})
     totals = []
     for _ in range(3):
-        app.clock.advance(authenticator.RECHECK_SECONDS + 1)
+        app.clock.advance(301)
         totals.append(app.get("/cdrs", headers).json["total"])
     assert totals == [1, 1, 0]
     assert app.platform.count("/ping") == 2

@@ -42,6 +42,38 @@ def test_failed_logins_are_passed_through_and_limited(app: TestApp) -> None:
     assert app.platform.count("/login") == 10
 
 
+@pytest.mark.parametrize("status", [200, 400])
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/login", {"password": "a guess"}),
+        ("/login", {"password": "a guess", "email": ["ann@example.com"]}),
+        ("/login", {"password": "a guess", "email": " "}),
+        ("/login", {"data": {"email": "ann@example.com", "password": "a guess"}}),
+        ("/login", "email=ann%40example.com&password=a+guess"),
+        ("/login2fa", {"code": "123456"}),
+        ("/reset", {"password": "new"}),
+    ],
+)
+def test_logins_without_an_account_are_limited_together(
+    app: TestApp, path: str, body: Any, status: int
+) -> None:
+    app.platform.respond(path, {"message": "text"}, status)
+    sent = {"data": body} if isinstance(body, str) else {"json": body}
+    statuses = [
+        app.client.post(
+            app.base + path, **sent, environ_overrides={"REMOTE_ADDR": f"192.0.2.{number}"}
+        ).status_code
+        for number in range(11)
+    ]
+    assert statuses == [status] * 10 + [429]
+    # Logins with an account still work, from these addresses as well.
+    app.platform.respond("/login", {"user_token": ADMINISTRATOR, "user_id": 1000009})
+    body = {"email": "root@example.com", "password": "invented"}
+    response = app.client.post(f"{app.base}/login", json=body, environ_overrides={"REMOTE_ADDR": "192.0.2.1"})
+    assert response.status_code == 200
+
+
 @pytest.mark.parametrize(("status", "left"), [(400, 1), (200, 0), (503, 0)])
 def test_login_attempt_is_counted_before_the_request_to_the_platform(
     app: TestApp, status: int, left: int
