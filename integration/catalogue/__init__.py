@@ -21,6 +21,7 @@ from integration.catalogue import (
     storage,
 )
 from integration.catalogue.shapes import Method, Operation, Resource
+from integration.catalogue.undocumented_operations import UNDOCUMENTED_OPERATIONS
 
 _MODULES = (
     authentication,
@@ -80,9 +81,9 @@ def _compile_path(path: str) -> re.Pattern[str]:
     )
 
 
-def _index_routes() -> dict[int, list[_Route]]:
+def _index_routes(operations: tuple[Operation, ...]) -> dict[int, list[_Route]]:
     paths: dict[str, dict[str, Operation]] = {}
-    for operation in OPERATIONS:
+    for operation in operations:
         if paths.setdefault(operation.path, {}).setdefault(operation.method, operation) is not operation:
             raise ValueError(f"{operation.name} is declared twice")
     routes: dict[int, list[_Route]] = {}
@@ -93,7 +94,8 @@ def _index_routes() -> dict[int, list[_Route]]:
 
 
 _BY_NAME = _index_resources()
-_ROUTES = _index_routes()
+_ROUTES = _index_routes(OPERATIONS)
+_UNDOCUMENTED_ROUTES = _index_routes(UNDOCUMENTED_OPERATIONS)
 
 
 def get_resource(name: str) -> Resource:
@@ -114,6 +116,12 @@ def get_resource(name: str) -> Resource:
         raise UnknownResource(f"no resource has the name {name!r}; {hint}") from None
 
 
+def find_undocumented(method: str, path: str) -> Operation | None:
+    """Find an operation that only docs/platform.md names, like `match`."""
+    operation_match = _find_route(_UNDOCUMENTED_ROUTES, method, path)
+    return operation_match[0] if operation_match else None
+
+
 def match(method: str, path: str) -> tuple[Operation, dict[str, str]] | None:
     """Find the operation of a request, and its path parameters as text.
 
@@ -121,7 +129,13 @@ def match(method: str, path: str) -> tuple[Operation, dict[str, str]] | None:
     path is unknown or does not accept the method. Literal segments win over parameters. {id} matches digits,
     {ids} comma-separated digits, {e164} digits with or without a plus.
     """
-    for pattern, operation_by_method in _ROUTES.get(path.count("/"), ()):
+    return _find_route(_ROUTES, method, path)
+
+
+def _find_route(
+    routes: dict[int, list[_Route]], method: str, path: str
+) -> tuple[Operation, dict[str, str]] | None:
+    for pattern, operation_by_method in routes.get(path.count("/"), ()):
         path_match = pattern.fullmatch(path)
         if path_match and method in operation_by_method:
             return operation_by_method[method], path_match.groupdict()

@@ -230,7 +230,12 @@ _CONFERENCE_BODY = (
 _QUEUE_BODY = (
     *make_fields("integer", "moh_id ivr_id"),
     Field("ddis", "array"),
-    Field("users", "array", "objects {id, status}: user id, and whether logged in to the queue by default"),
+    Field(
+        "users",
+        "array",
+        "objects {id, status}: user id, and whether logged in to the queue by default",
+        members=("id", "status"),
+    ),
     *make_fields("string", "name"),
     *make_fields("integer", "number"),
     *make_fields("boolean", "cli_prefix wait_time_prefix"),

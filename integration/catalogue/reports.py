@@ -36,6 +36,7 @@ _SCHEDULE_BODY = (
         "frequency",
         "object",
         "{type: string, time_of_day: integers, day_of_week: integers, day_of_month: array}; type W is weekly",
+        members=("type", "time_of_day", "day_of_week", "day_of_month", "tz"),
     ),
     Field("timezone", "string"),
     Field("tz", "string", "named in older pages of the platform", documented=False),

@@ -108,6 +108,7 @@ class Field:
     `item_only`: returned by the record's own path, but not by the collection's list.
     `codes`: codes that the specification lists. Without a list, schema drift compares with the codes found
     by the initial sync.
+    `members`: names in the objects of the value, () if they are not shown or the value has no objects.
     """
 
     name: str
@@ -119,6 +120,7 @@ class Field:
     required: bool = False
     meaning: Meaning | None = None
     codes: tuple[str, ...] = ()
+    members: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.meaning is not None and self.meaning not in MEANINGS:
@@ -247,6 +249,11 @@ class Operation:
     def parameters(self) -> tuple[str, ...]:
         """Names of path parameters in order: '/users/{id}/sms/threads/{from}/{to}' → id, from, to."""
         return tuple(_PARAMETER.findall(self.path))
+
+    @property
+    def can_include(self) -> bool:
+        """True if the response can have included relations (docs/platform.md#3-collections)."""
+        return self.response_kind in ("collection", "item") and self.resource is not None
 
     @property
     def name(self) -> str:

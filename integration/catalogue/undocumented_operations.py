@@ -18,9 +18,9 @@ UNDOCUMENTED_OPERATIONS = (
         "/queues/{id}",
         "Logs agents in or out of a queue.",
         "queue",
-        body=(Field("users", "array", "objects {id, status}"),),
+        body=(Field("users", "array", "objects {id, status}", members=("id", "status")),),
     ),
-    _AUTHENTICATION.list("/apitokens", "The caller's API tokens.", query=()),
+    _AUTHENTICATION.list("/apitokens", "The caller's API tokens."),
     _AUTHENTICATION.create(
         "/apitokens",
         "Creates an API token.",
@@ -30,7 +30,7 @@ UNDOCUMENTED_OPERATIONS = (
     _AUTHENTICATION.delete("/apitokens/{token}", "Revokes a token.", errors=(401, 404)),
     _STORAGE.read("/faxes/{id}", "One fax.", "fax"),
     _STORAGE.download("/faxes/{id}.pdf", "The fax."),
-    _HISTORY.list("/transactions", "Payments.", query=()),
+    _HISTORY.list("/transactions", "Payments."),
     _HISTORY.read("/transactions/{id}", "One payment."),
     Operation(
         "history",
@@ -40,5 +40,5 @@ UNDOCUMENTED_OPERATIONS = (
         "The invoice, as base64 in JSON.",
         errors=(400, 401, 403, 404),
     ),
-    _HISTORY.list("/conversations", "Conversations of all channels.", query=()),
+    _HISTORY.list("/conversations", "Conversations of all channels."),
 )

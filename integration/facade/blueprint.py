@@ -33,6 +33,7 @@ from integration.facade import (
     pass_through,
     read_through_cache,
     reads,
+    scoped_keys,
     subcollection_reads,
     writes,
 )
@@ -180,7 +181,11 @@ class Facade:
                 self.authenticator,
             )
         caller = self.authenticator.identify(request)
+        if caller.is_local:
+            scoped_keys.check_path(path)
         facade_request = self._build_request(caller, method, path, operation, parameters)
+        if caller.is_local:
+            scoped_keys.check_tokens(facade_request)
         if path == "/":
             raise ApiError(404, "There is no resource at this path.")
         allowed_methods = list_methods(path)
@@ -195,6 +200,8 @@ class Facade:
                 headers={"Allow": _format_allow(allowed_methods or PASS_THROUGH_METHODS)},
             )
         check_rights(facade_request)
+        if caller.key is not None and scoped_keys.is_limited(caller.key):
+            scoped_keys.check_query(facade_request)
         response = self._dispatch(facade_request)
         if response.status_code == 401 and caller.credentials is not None:
             self.authenticator.record_refusal(caller.credentials[1])

@@ -24,6 +24,7 @@ from integration.catalogue.shapes import Operation, Resource
 from integration.catalogue.undocumented_operations import UNDOCUMENTED_OPERATIONS
 from integration.core.ids import MAX_ID
 from integration.facade.exposure import EXPOSURE, UNDOCUMENTED_EXPOSURE, Exposure
+from integration.facade.query_parameters import list_query_names
 from integration.facade.subcollections import SUBCOLLECTIONS, RelatedRecords
 
 _EXPOSURE = EXPOSURE | UNDOCUMENTED_EXPOSURE
@@ -142,36 +143,37 @@ def _build_query_parameters(operation: Operation, max_limit: int) -> list[Json]:
             "description": "A repeat with the same key within a day gets the first response.",
             "schema": {"type": "string", "minLength": 1, "maxLength": 200, "pattern": "^[!-~]+$"},
         }
-        return [] if operation.is_public else [key_parameter]
-    parameters: list[Json] = []
+        named_parameters = _build_named_parameters(operation, max_limit)
+        return named_parameters if operation.is_public else [key_parameter, *named_parameters]
+    parameters = []
     if _has_ranges(operation):
         range_schema = {"type": "string", "examples": ["bytes=0-99"]}
         parameters = [
             {"name": "Range", "in": "header", "description": "byte range of the file", "schema": range_schema}
         ]
-    if operation.response_kind in ("collection", "dictionary") and operation.resource is not None:
-        parameters = _build_paging_parameters(get_resource(operation.resource), max_limit)
+    return parameters + _build_named_parameters(operation, max_limit)
+
+
+def _build_named_parameters(operation: Operation, max_limit: int) -> list[Json]:
     subcollection = SUBCOLLECTIONS.get(operation.name)
+    target = get_resource(operation.resource) if operation.resource else None
     if subcollection is not None:
-        parameters = _build_paging_parameters(subcollection.resource, max_limit)
-    relations = get_resource(operation.resource).relations if operation.resource else ()
-    for relation in relations:
+        target = subcollection.resource
+    described = {parameter["name"]: parameter for parameter in _build_paging_parameters(target, max_limit)}
+    for relation in target.relations if target else ():
         if relation.is_includable:
-            parameters += [
-                _build_query_parameter(
-                    "include", f"`{relation.name}` and others: ids become objects", {"type": "string"}
-                ),
-                _build_query_parameter(
-                    f"fields[{relation.name}]",
-                    "properties to return, separated by commas",
-                    {"type": "string"},
-                ),
-            ]
-    return list({parameter["name"]: parameter for parameter in parameters}.values())
+            described["include"] = _build_query_parameter(
+                "include", f"`{relation.name}` and others: ids become objects", {"type": "string"}
+            )
+            described[f"fields[{relation.name}]"] = _build_query_parameter(
+                f"fields[{relation.name}]", "properties to return, separated by commas", {"type": "string"}
+            )
+    return [described[name] for name in list_query_names(operation)]
 
 
-def _build_paging_parameters(target: Resource, max_limit: int) -> list[Json]:
-    name_schema = {"type": "string", **({"examples": [target.fields[0].name]} if target.fields else {})}
+def _build_paging_parameters(target: Resource | None, max_limit: int) -> list[Json]:
+    examples = {"examples": [target.fields[0].name]} if target is not None and target.fields else {}
+    name_schema = {"type": "string", **examples}
     positive_integer = {"type": "integer", "minimum": 1}
     return [
         _build_query_parameter("page", "from 1", {**positive_integer, "default": 1}),

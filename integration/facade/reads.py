@@ -88,6 +88,8 @@ def read_record(request: FacadeRequest, resource: Resource) -> Response:
     key_field, key = _parse_key(request, resource)
     if request.requires_fresh:
         return pass_through.read_through(request, resource)
+    if request.caller.visibility.user_scope is not None and not is_own_record(request, resource, key):
+        return _read_unknown_to_user(request, resource, key)
     with request.context.mirror_db.read(seconds=QUERY_TIMEOUT_SECONDS) as connection:
         state = get_state(connection, resource.collection)
         stored_record = single_record.find_record(connection, resource, key, key_field=key_field)
@@ -112,6 +114,31 @@ def read_record(request: FacadeRequest, resource: Resource) -> Response:
         return _build_partial_response(request, resource, stored_record, state, key)
     check_user_scope(request, resource, key)
     return links.add_missing_links(request, resource, response)
+
+
+def _read_unknown_to_user(request: FacadeRequest, resource: Resource, key: int | str) -> Response:
+    """Read a record that the mirror does not show as the user's own.
+
+    A record of another user must look like one that does not exist, in response and time. Both are requested
+    from the platform if the key is above all of the user's own, and both are 404 otherwise. Raises ApiError
+    404, and 502 or 504 without a response.
+    """
+    not_found_error = ApiError(404, f"There is no {resource.title} {key}.")
+    with request.context.mirror_db.read(seconds=QUERY_TIMEOUT_SECONDS) as connection:
+        own_records = request.caller.visibility.restrict_query(connection, Query(resource))
+        is_complete = get_state(connection, resource.collection).is_complete
+        highest_key = own_records.find_highest_key(connection)
+    can_be_new = highest_key is None or (isinstance(key, int) and key > highest_key)
+    if is_complete and not can_be_new:
+        raise not_found_error
+    cache_key = (request.path, request.caller.name)
+    with request.not_found_cache.one_at_a_time(cache_key):
+        if not request.not_found_cache.is_missing(cache_key):
+            response = pass_through.read_through(request, resource)
+            if response.status_code == 200 and is_own_record(request, resource, key):
+                return links.add_missing_links(request, resource, response)
+            request.not_found_cache.add(cache_key)
+    raise not_found_error
 
 
 def read_new_record(
@@ -306,14 +333,17 @@ def _parse_include(request: FacadeRequest, resource: Resource, key: int | str) -
 
 
 def check_user_scope(request: FacadeRequest, resource: Resource, key: int | str) -> None:
-    """Raise ApiError 403 if the record is outside the key's user scope."""
-    if request.caller.visibility.user_scope is None:
-        return
+    """Raise ApiError 404 if the record is outside the key's user scope."""
+    if request.caller.visibility.user_scope is not None and not is_own_record(request, resource, key):
+        raise ApiError(404, f"There is no {resource.title} {key}.")
+
+
+def is_own_record(request: FacadeRequest, resource: Resource, key: int | str) -> bool:
+    """Return whether the mirror has the record within the key's user scope."""
     record_query = Query(resource, (Condition(resource.key or "id", "eq", key),))
     with request.context.mirror_db.read(seconds=QUERY_TIMEOUT_SECONDS) as connection:
         own_record_query = request.caller.visibility.restrict_query(connection, record_query)
-        if own_record_query.count_matches(connection) == 0:
-            raise ApiError(403, "This key sees only its own user's records.")
+        return own_record_query.count_matches(connection) > 0
 
 
 def _parse_key(request: FacadeRequest, resource: Resource) -> tuple[str | None, int | str]:

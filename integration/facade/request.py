@@ -111,8 +111,6 @@ def check_rights(request: FacadeRequest) -> None:
     if key is None:
         return
     collections = request.collections
-    if not collections or collections[0].lower() == "apitokens":
-        raise ApiError(403, "Local keys have no access to the platform's API tokens.")
     if collections == ("ping",) or request.path == "/logout":
         return
     if request.method != "GET" and key.scope != "write":

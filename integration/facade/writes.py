@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import orjson
 from flask import Request, Response
 
@@ -13,6 +15,7 @@ from integration.core.api_responses import (
     build_gateway_error,
     build_response,
 )
+from integration.facade import scoped_keys
 from integration.facade.exposure import EXPOSURE, Exposure
 from integration.facade.pass_through import select_passed_headers
 from integration.facade.request import FacadeRequest
@@ -93,15 +96,23 @@ def _read_body(request: FacadeRequest) -> bytes | None:
     body = http_request.get_data(cache=False)
     if body:
         check_content_type(http_request)
+    key = request.caller.key
+    if body and key is not None and scoped_keys.is_limited(key):
+        _parse_json(body)
+        scoped_keys.check_body(request, body)
     if request.caller.visibility.user_scope is not None:
         return _restrict_to_own_user(body, request.caller.visibility.user_scope)
     if not body:
         return None
+    _parse_json(body)
+    return body
+
+
+def _parse_json(body: bytes) -> Any:
     try:
-        orjson.loads(body)
+        return orjson.loads(body)
     except orjson.JSONDecodeError as error:
         raise build_body_error(f"The body is not valid JSON: {error}") from None
-    return body
 
 
 def check_origin(request: FacadeRequest) -> None:
@@ -146,10 +157,7 @@ def _restrict_to_own_user(body: bytes, user_id: int) -> bytes:
 
     Raises ApiError 400 for a body that is not a JSON object, 403 for another user.
     """
-    try:
-        parsed = orjson.loads(body)
-    except orjson.JSONDecodeError as error:
-        raise build_body_error(f"The body is not valid JSON: {error}") from None
+    parsed = _parse_json(body)
     if not isinstance(parsed, dict):
         raise build_body_error("The body must be a JSON object.")
     if parsed.get("from") not in (None, user_id, str(user_id)):

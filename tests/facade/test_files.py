@@ -159,7 +159,7 @@ def test_an_archive_on_another_disk_is_served(app: TestApp, tmp_path: Path) -> N
 def test_key_with_user_scope_gets_only_recordings_of_that_user(app: TestApp) -> None:
     archive(app)
     app.put("monitors", {**RECORD, "user_id": 8})
-    assert app.get(URL, app.add_key("mine", user=7)).status_code == 403
+    assert app.get(URL, app.add_key("mine", user=7)).status_code == 404
     assert app.get(URL, app.add_key("theirs", user=8)).status_code == 200
 
 

@@ -137,7 +137,7 @@ def test_a_key_of_one_user_learns_nothing_of_other_users(app: TestApp, cdrs: Pla
     cdrs.add({**NEW, "user_id": 1000002})
     cdrs.add({**NEW, "id": NEW["id"] + 1, "user_id": 1000001})
     own = app.add_key("own", user=1000001)
-    assert app.get(f"/cdrs/{NEW['id']}", own).status_code == 403
+    assert app.get(f"/cdrs/{NEW['id']}", own).status_code == 404
     assert app.get(f"/cdrs/{NEW['id'] + 1}", own).json["data"]["user_id"] == 1000001
     assert app.get(f"/cdrs/{NEW['id'] + 2}", own).status_code == 404
 

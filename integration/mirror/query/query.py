@@ -10,6 +10,7 @@ import re
 import sqlite3
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import orjson
 
@@ -113,6 +114,12 @@ class Query:
             builder.values,
         ).fetchone()
         return (keys, count) if count <= max_count else None
+
+    def find_highest_key(self, connection: sqlite3.Connection) -> Any:
+        """Return the highest key of all matches, None if there is no match."""
+        builder = self.make_builder(connection)
+        sql = f'SELECT max("{self.resource.key}") FROM "{self.resource.table}" WHERE'
+        return connection.execute(f"{sql} {self.build_where(builder)}", builder.values).fetchone()[0]
 
     def count_matches(self, connection: sqlite3.Connection) -> int:
         """Return how many records match; with `group_by` the number of groups."""
