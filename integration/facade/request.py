@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +29,14 @@ FetchFile = Callable[[MediaKind, int], Path | SharedDownload]
 """Fetches a file by kind and record id. Returns its path in the archive, or the running download.
 
 Raises PlatformError."""
+
+
+def fold_name(text: str) -> str:
+    """Return a name without case and punctuation, to recognise other spellings."""
+    return re.sub(r"[^a-z0-9]", "", text.lower())
+
+
+_COLLECTIONS_BY_FOLDED_NAME = {fold_name(name): name for name in COLLECTIONS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +80,12 @@ class FacadeRequest:
         if "/".join(segments[:2]) in COLLECTIONS and len(segments) > 1:
             return ("/".join(segments[:2]),)
         stems = [segment.partition(".")[0] for segment in segments]
+        # Below a record the platform may accept other spellings of a collection, such as CDRS.
+        stems[1:] = [_COLLECTIONS_BY_FOLDED_NAME.get(fold_name(stem), stem) for stem in stems[1:]]
         if isinstance(self.subcollection, RelatedRecords):
             stems.append(self.subcollection.target)
+        elif self.subcollection is not None and self.subcollection.required_collection is not None:
+            stems.append(self.subcollection.required_collection)
         return (
             tuple(dict.fromkeys([stems[0], *(stem for stem in stems if stem in COLLECTIONS)]))
             if stems

@@ -16,7 +16,7 @@ from integration.catalogue import find_undocumented, get_resource
 from integration.catalogue.shapes import Field, Operation
 from integration.core.api_responses import INVALID_VALUE_CODE, ApiError
 from integration.facade.query_parameters import list_query_names
-from integration.facade.request import FacadeRequest
+from integration.facade.request import FacadeRequest, fold_name
 
 _SEGMENT = re.compile(r"[A-Za-z0-9_.,+@-]+")
 """Characters of a decoded path segment in the specification's paths, numbers and e-mail addresses."""
@@ -39,11 +39,12 @@ def check_path(path: str) -> None:
 def check_tokens(request: FacadeRequest) -> None:
     """Raise ApiError 403 for a path or relation that can be the platform's API tokens.
 
-    Case, punctuation and slashes are ignored, because the platform may accept other spellings.
+    Case, punctuation and slashes are ignored, because the platform may accept other spellings, also of
+    `include`. Only the values of a filter are free text.
     """
-    args = request.args
-    relations = [name for name in args if name != "filter"] + args.getlist("include")
-    if any(_TOKEN_PATH in _fold(text) for text in (request.path, *relations)):
+    pairs = request.args.items(multi=True)
+    relations = [f"{name} {value}" for name, value in pairs if name != "filter"]
+    if any(_TOKEN_PATH in fold_name(text) for text in (request.path, *relations)):
         raise ApiError(403, "Local keys have no access to the platform's API tokens.")
 
 
@@ -81,11 +82,13 @@ def check_body(request: FacadeRequest, body: bytes) -> None:
 
 
 def _check_members(field: Field, value: Any) -> None:
-    for member in value if isinstance(value, list) else [value]:
-        if field.members and isinstance(member, dict):
-            for name in member:
-                if name not in field.members:
-                    raise _build_unknown_error("body field", f"{field.name}.{name}")
+    if not field.members or not isinstance(value, list | dict):
+        return
+    for name in value if isinstance(value, dict) else ():
+        if name not in field.members:
+            raise _build_unknown_error("body field", f"{field.name}.{name}")
+    for member in value.values() if isinstance(value, dict) else value:
+        _check_members(field, member)
 
 
 def _list_body_fields(operation: Operation | None) -> tuple[Field, ...]:
@@ -99,10 +102,6 @@ def _list_body_fields(operation: Operation | None) -> tuple[Field, ...]:
 
 def _find_operation(request: FacadeRequest) -> Operation | None:
     return request.operation or find_undocumented(request.method, request.path)
-
-
-def _fold(text: str) -> str:
-    return re.sub(r"[^a-z0-9]", "", text.lower())
 
 
 def _build_unknown_error(kind: str, name: str) -> ApiError:

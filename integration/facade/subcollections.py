@@ -44,12 +44,14 @@ class StoredBelow:
     """Path whose records are stored with their parent (mirror/records/subresources).
 
     `count_field`: field of the parent with the number of records, None if there is none.
+    `required_collection`: collection that a key needs besides the parent's, None for no other.
     """
 
     parent: str
     name: str
     resource: Resource
     count_field: str | None = None
+    required_collection: str | None = None
 
 
 def _has_parent_id(field_name: str) -> BuildConditions:
@@ -116,7 +118,9 @@ SUBCOLLECTIONS: dict[str, RelatedRecords | StoredBelow] = {
     "GET /users/{id}/audio": StoredBelow("users", "audio", subresources.ANNOUNCEMENTS),
     "GET /users/{id}/calls": RelatedRecords("users", "calls", _is_call_of_user),
     "GET /users/{id}/cdrs": RelatedRecords("users", "cdrs", _has_parent_id("user_id")),
-    "GET /users/{id}/chatmsgs": StoredBelow("users", "chatmsgs", subresources.MESSAGES),
+    "GET /users/{id}/chatmsgs": StoredBelow(
+        "users", "chatmsgs", subresources.MESSAGES, required_collection="chats"
+    ),
     "GET /users/{id}/contacts": RelatedRecords("users", "contacts", _is_visible_contact),
     "GET /users/{id}/sms/threads/{from}/{to}": _SMS_THREAD,
     "GET /users/{id}/smsthreads/{from}/{to}": _SMS_THREAD,

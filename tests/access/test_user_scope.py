@@ -72,6 +72,8 @@ def test_api_tokens_are_403_for_local_keys(app: TestApp) -> None:
         "/apitokens,users",
         "/users?include=apitokens",
         "/users?include=ddis&include=a,ApiTokens",
+        "/users?include[]=apitokens",
+        "/users?%20include=api_tokens",
         "/users?fields[apitokens]=token",
         "/users?apitokens=1",
     ):
@@ -268,6 +270,8 @@ def test_documented_query_parameters_of_limited_keys_are_accepted(app: TestApp) 
         ("POST", "/contacts", {"first_name": "Ann", "user_id": 5, "customer_id": 1}, "customer_id"),
         ("PATCH", "/contacts", [{"id": 1, "labels": []}, {"id": 2, "owner": 3}], "owner"),
         ("PATCH", "/queues/1", {"users": [{"id": 5, "status": True, "password": "x"}]}, "users.password"),
+        ("PATCH", "/queues/1", {"users": [[{"id": 5, "password": "x"}]]}, "users.password"),
+        ("PATCH", "/queues/1", {"users": {"id": {"password": "x"}}}, "users.password"),
         ("PATCH", "/queues/1", {"users": [], "sip": 1}, "sip"),
         ("DELETE", "/contacts/1", {"id": 2}, "id"),
         ("POST", "/contacts/1/unknown", {"a": 1}, "a"),
@@ -289,6 +293,17 @@ def test_unknown_body_fields_of_limited_keys_are_400(
         assert (
             app.client.open(app.base + path, method=method, json=body, headers=unlimited).status_code == 200
         )
+
+
+def test_a_key_of_users_reads_no_chats_and_no_other_spelling_of_a_collection(app: TestApp) -> None:
+    app.platform.respond("*", {"data": [{"id": 1}], "total": 1})
+    users_only = app.add_key("users", collections=["users"])
+    for path in ("/users/1/chatmsgs", "/users/1/CDRS", "/users/1/c-drs", "/users/1/x/Voice_Messages.json"):
+        assert app.get(path, users_only).status_code == 403, path
+    assert app.platform.requests == []
+    assert (
+        app.get("/users/1/chatmsgs", app.add_key("both", collections=["users", "chats"])).status_code == 200
+    )
 
 
 def test_unknown_field_of_a_call_by_a_key_of_one_user_is_400(app: TestApp) -> None:
