@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from dataclasses import dataclass
 
 from integration.core import clock
@@ -78,6 +79,18 @@ def list_newest(app_db: Database, limit: int = 100, before: int | None = None) -
             (2**62 if before is None else before, limit),
         ).fetchall()
     return [AuditEntry(*row) for row in rows]
+
+
+def has_entry_since(connection: sqlite3.Connection, since: str, who: str, action: str, subject: str) -> bool:
+    """Return whether an equal entry exists.
+
+    `since`: UTC text; older entries do not count.
+    """
+    row = connection.execute(
+        "SELECT 1 FROM audit WHERE at >= ? AND who = ? AND what = ? AND about = ? LIMIT 1",
+        (since, who, action, subject),
+    ).fetchone()
+    return row is not None
 
 
 def delete_before(tx: Transaction, before: str) -> int:

@@ -165,7 +165,7 @@ class Authenticator:
         credential_cache.mark_ended(self._app_db, secret)
 
     def record_refusal(self, secret: str) -> None:
-        """Verify a cached credential at its next use, because the platform refused it.
+        """Require a new check of a credential that the platform refused.
 
         Until the platform accepts it, the credential is not valid, even for reads during an outage.
         """

@@ -46,8 +46,4 @@ def record_content(
 
 def _has_entry(connection: sqlite3.Connection, who: str, action: str, subject: str) -> bool:
     hour_start = clock.utc_text()[:13] + ":00:00"
-    row = connection.execute(
-        "SELECT 1 FROM audit WHERE at >= ? AND who = ? AND what = ? AND about = ? LIMIT 1",
-        (hour_start, who, action, subject),
-    ).fetchone()
-    return row is not None
+    return audit.has_entry_since(connection, hour_start, who, action, subject)

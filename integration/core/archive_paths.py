@@ -11,12 +11,12 @@ def leads_out(data_dir: Path, relative_path: str) -> bool:
     The folder of the archive (`recordings`) may be a symbolic link to a larger disk. Below it neither the
     file nor a day folder may be one, and `..` is not allowed.
     """
-    parts = Path(relative_path).parts
-    if len(parts) < 2 or ".." in parts or Path(relative_path).is_absolute():
+    names = Path(relative_path).parts
+    if len(names) < 2 or ".." in names or Path(relative_path).is_absolute():
         return True
-    path = data_dir / parts[0]
-    for part in parts[1:]:
-        path /= part
+    path = data_dir / names[0]
+    for name in names[1:]:
+        path /= name
         if path.is_symlink():
             return True
     return False

@@ -236,7 +236,10 @@ def _stream_download(
 
 
 def _find_archived(data_dir: Path, relative_path: str) -> Path | None:
-    """Return the path of an archived file, None if it is missing or leads out of the archive."""
+    """Return the path of an archived file.
+
+    None if the file is missing or leads out of the archive.
+    """
     path = data_dir / relative_path
     return None if archive_paths.leads_out(data_dir, relative_path) or not path.is_file() else path
 

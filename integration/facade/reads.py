@@ -117,7 +117,7 @@ def read_record(request: FacadeRequest, resource: Resource) -> Response:
 
 
 def _read_unknown_to_user(request: FacadeRequest, resource: Resource, key: int | str) -> Response:
-    """Read a record that the mirror does not show as the user's own.
+    """Read a record that is not known as the user's own.
 
     A record of another user must look like one that does not exist, in response and time. Both are requested
     from the platform if the key is above all of the user's own, and both are 404 otherwise. Raises ApiError

@@ -1,4 +1,4 @@
-"""Limits of local keys that the platform does not know: paths, parameters and body fields.
+"""Limits of local keys: accepted paths, parameters and body fields.
 
 What is passed through is sent with the rights of the configured account. An unknown spelling could reach data
 that the key must not see, so only known names pass.
@@ -37,7 +37,7 @@ def check_path(path: str) -> None:
 
 
 def check_tokens(request: FacadeRequest) -> None:
-    """Raise ApiError 403 for a path or relation that can be the platform's API tokens.
+    """Raise ApiError 403 for requests that can return API tokens.
 
     Case, punctuation and slashes are ignored, because the platform may accept other spellings, also of
     `include`. Only the values of a filter are free text.
@@ -54,7 +54,7 @@ def is_limited(key: Key) -> bool:
 
 
 def check_query(request: FacadeRequest) -> None:
-    """Raise ApiError 400 for a query parameter of a limited key that is not documented."""
+    """Raise ApiError 400 for an undocumented query parameter of a limited key."""
     operation = _find_operation(request)
     known_names = list_query_names(operation) if operation else ()
     for name in request.args:
@@ -63,7 +63,7 @@ def check_query(request: FacadeRequest) -> None:
 
 
 def check_body(request: FacadeRequest, body: bytes) -> None:
-    """Raise ApiError 400 for a body field of a limited key that is not documented.
+    """Raise ApiError 400 for an undocumented body field of a limited key.
 
     `body` is valid JSON. A list of objects is checked object by object.
     """
@@ -92,7 +92,10 @@ def _check_members(field: Field, value: Any) -> None:
 
 
 def _list_body_fields(operation: Operation | None) -> tuple[Field, ...]:
-    """Return the fields of the body; those of the record if the specification shows none."""
+    """Return the fields of the body.
+
+    Those of the record if the specification shows none.
+    """
     if operation is None or operation.body is None:
         return ()
     if operation.body or operation.resource is None:

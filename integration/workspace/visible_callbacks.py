@@ -7,15 +7,23 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable
+from typing import Protocol
 
-from integration.access.visibility import Visibility
-from integration.mirror.page_queries import history
+from integration.mirror.page_queries import live
 from integration.workspace import callbacks
-from integration.workspace.callbacks import CallbackItem
+from integration.workspace.callback_items import CallbackItem
+
+
+class CallbackViewer(Protocol):
+    """Visibility of a viewer (integration/access/visibility.py)."""
+
+    @property
+    def user_scope(self) -> int | None: ...
+    def can_see_callback(self, user_id: int | None) -> bool: ...
 
 
 def select_visible(
-    mirror_connection: sqlite3.Connection, viewer: Visibility, items: Iterable[CallbackItem]
+    mirror_connection: sqlite3.Connection, viewer: CallbackViewer, items: Iterable[CallbackItem]
 ) -> list[CallbackItem]:
     """Return the items that `viewer` sees, in the same order.
 
@@ -25,7 +33,7 @@ def select_visible(
     if viewer.user_scope is None:
         return list(items)
     items = list(items)
-    owners = history.find_owners(mirror_connection, [item.last_call_id for item in items])
+    owners = live.find_owners(mirror_connection, [item.last_call_id for item in items])
     return [
         item
         for item in items
@@ -36,10 +44,13 @@ def select_visible(
 def find_visible(
     app_connection: sqlite3.Connection,
     mirror_connection: sqlite3.Connection,
-    viewer: Visibility,
+    viewer: CallbackViewer,
     item_id: int,
 ) -> CallbackItem | None:
-    """Return an item by id, None if it does not exist or the viewer does not see it."""
+    """Return an item by id.
+
+    None if it does not exist or the viewer does not see it.
+    """
     item = callbacks.find_item(app_connection, item_id)
     return next(iter(select_visible(mirror_connection, viewer, [item] if item else [])), None)
 
@@ -47,10 +58,10 @@ def find_visible(
 def find_visible_open(
     app_connection: sqlite3.Connection,
     mirror_connection: sqlite3.Connection,
-    viewer: Visibility,
+    viewer: CallbackViewer,
     party: str | None,
 ) -> CallbackItem | None:
-    """Return the open item of a caller, None if the viewer sees none.
+    """Return the open item of a caller, if the viewer sees one.
 
     `party`: the number in E.164 or as received.
     """
@@ -59,7 +70,7 @@ def find_visible_open(
 
 
 def count_visible_open(
-    app_connection: sqlite3.Connection, mirror_connection: sqlite3.Connection, viewer: Visibility
+    app_connection: sqlite3.Connection, mirror_connection: sqlite3.Connection, viewer: CallbackViewer
 ) -> int:
     """Return the number of open items that the viewer sees."""
     if viewer.user_scope is None:

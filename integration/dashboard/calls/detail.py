@@ -173,7 +173,7 @@ def trace(number: int, record: int, kind: Literal["trace", "pcap"]) -> Response:
 def _send_audio(
     kind: MediaKind, number: int, find_user: Callable[[sqlite3.Connection, int], tuple[bool, int | None]]
 ) -> Response:
-    """Send an audio file that the current user can hear."""
+    """Send an audio file if the current user sees its call."""
     with app_context().mirror_db.read() as connection:
         exists, user_id = find_user(connection, number)
     if not exists or not layout.get_visibility().can_see_call(user_id):

@@ -15,9 +15,10 @@ from integration.mirror.sync_state.media_files import MediaKind
 def send_archived(
     kind: MediaKind, record_id: int, *, action: str, mimetype: str, as_attachment: bool = False
 ) -> Response:
-    """Send a record's file with Range support, and record the access as `action`.
+    """Send a record's file with Range support and audit the access.
 
-    A missing file is downloaded first. Aborts with 404 if the platform has none, 503 if it cannot be fetched.
+    A missing file is downloaded first. `action` is its name in the audit log. Aborts with 404 if
+    the platform has none, 503 if it cannot be fetched.
     """
     context = app_context()
     try:

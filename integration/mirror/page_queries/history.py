@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import count as count_up
 from typing import Any, Literal
 
-from integration.core.ids import id_list, parse_id
+from integration.core.ids import parse_id
 from integration.mirror.page_queries import search_index
 from integration.mirror.page_queries.search_index import SearchTerms
 
@@ -361,20 +361,6 @@ def find(connection: sqlite3.Connection, call_id: int) -> sqlite3.Row | None:
         ).fetchone()
     call: sqlite3.Row | None = row
     return call
-
-
-def find_owners(connection: sqlite3.Connection, call_ids: list[int]) -> dict[int, int | None]:
-    """Return the platform user of each call, by present or former id.
-
-    Calls of a group have no user (None). Unknown calls are omitted.
-    """
-    rows = connection.execute(
-        "SELECT ids.value AS id, c.user_id FROM json_each(?) ids JOIN _calls c ON c.id = coalesce("
-        "(SELECT i.call_id FROM _call_ids i WHERE i.id = ids.value"
-        " AND NOT EXISTS (SELECT 1 FROM _calls WHERE id = ids.value)), ids.value)",
-        (id_list(call_ids),),
-    )
-    return {row["id"]: row["user_id"] for row in rows}
 
 
 def list_earlier_calls(

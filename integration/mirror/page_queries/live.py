@@ -5,6 +5,8 @@ from __future__ import annotations
 import sqlite3
 from dataclasses import dataclass
 
+from integration.core.ids import id_list
+
 MAX_JUST_ENDED = 8
 """Largest number of calls that `list_just_ended` returns."""
 
@@ -67,6 +69,20 @@ def find_call(connection: sqlite3.Connection, call_id: int) -> sqlite3.Row | Non
     """Return the call with this present id, or None."""
     row: sqlite3.Row | None = connection.execute("SELECT * FROM _calls WHERE id = ?", (call_id,)).fetchone()
     return row
+
+
+def find_owners(connection: sqlite3.Connection, call_ids: list[int]) -> dict[int, int | None]:
+    """Return the platform user of each call, by present or former id.
+
+    Calls of a group have no user (None). Unknown calls are omitted.
+    """
+    rows = connection.execute(
+        "SELECT ids.value AS id, c.user_id FROM json_each(?) ids JOIN _calls c ON c.id = coalesce("
+        "(SELECT i.call_id FROM _call_ids i WHERE i.id = ids.value"
+        " AND NOT EXISTS (SELECT 1 FROM _calls WHERE id = ids.value)), ids.value)",
+        (id_list(call_ids),),
+    )
+    return {row["id"]: row["user_id"] for row in rows}
 
 
 def get_change_number(connection: sqlite3.Connection) -> str:

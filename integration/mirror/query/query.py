@@ -116,7 +116,7 @@ class Query:
         return (keys, count) if count <= max_count else None
 
     def find_highest_key(self, connection: sqlite3.Connection) -> Any:
-        """Return the highest key of all matches, None if there is no match."""
+        """Return the highest key of all matches, or None."""
         builder = self.make_builder(connection)
         sql = f'SELECT max("{self.resource.key}") FROM "{self.resource.table}" WHERE'
         return connection.execute(f"{sql} {self.build_where(builder)}", builder.values).fetchone()[0]

@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import pytest
 
-from integration.access import audit, people
+from integration.access import people
 from integration.core import clock
 from integration.dashboard.calls.live import render_change
 from integration.sqlite.transaction import Change
@@ -141,74 +141,6 @@ def test_agents_limited_to_own_calls_see_no_earlier_calls_with_colleagues(own_ca
     for path in ("/", "/calls/1", "/calls/1/beside"):
         assert "Bea Example" not in agent.get(path).text
         assert "Bea Example" in app.log_in(BOB).get(path).text
-
-
-@pytest.fixture
-def other_users_item(own_calls_only):
-    """Open item of a caller whom platform user 12 missed."""
-    app = own_calls_only
-    app.call(8, ago(600), outcome="missed", user_id=12, party_name="Secret Caller", change_no=1)
-    app.mirror_db.write(lambda tx: tx.announce("call", 8, {}))
-    update_from_mirror(app.app_db, app.mirror_db)
-    with app.app_db.read() as connection:
-        return callbacks.list_items(connection)[0].id
-
-
-def test_agents_limited_to_own_calls_cannot_change_other_call_backs(own_calls_only, other_users_item):
-    app, number = own_calls_only, other_users_item
-    agent, owner, nobody = (app.log_in(CAROL.as_user(11)), app.log_in(CAROL.as_user(12)), app.log_in(ERIN))
-    for client in (agent, nobody):
-        for action in ("close", "assign", "note", "reopen"):
-            assert client.post(f"/missed/{number}/{action}", owner="me", note="x").status_code == 404
-    with app.app_db.read() as connection:
-        item = callbacks.find_item(connection, number)
-    assert (item.state, item.owner, item.note) == ("open", None, None)
-    assert owner.post(f"/missed/{number}/close", note="done").status_code == 200
-    assert state_of(app, number) == "closed"
-    assert agent.post(f"/missed/{number}/reopen").status_code == 404
-    assert app.log_in(BOB).post(f"/missed/{number}/reopen").status_code == 200
-    assert state_of(app, number) == "open"
-
-
-def test_agents_limited_to_own_calls_read_no_other_call_backs(own_calls_only, other_users_item):
-    app, number = own_calls_only, other_users_item
-    # The caller tried user 11 too, but their last call was to user 12.
-    app.call(1, ago(900), user_id=11)
-    app.put("contacts", {"id": 3, "first_name": "Caller", "tel": CALLER, "user_id": None, "global": True})
-    agent, viewer = app.log_in(CAROL.as_user(11)), app.log_in(DAVE.as_user(11))
-    callbacks.record_action(app.app_db, number, "bob@example.com", "note", "Secret note")
-    for path in ("/calls/1", "/calls/1/beside", "/contacts/3", f"/contacts/of/{CALLER}", "/missed"):
-        assert "called back" in text(app.log_in(BOB).get(path)) or "Secret" in app.log_in(BOB).get(path).text
-        for client in (agent, viewer):
-            response = client.get(path)
-            assert response.status_code == 200
-            assert "Secret" not in response.text, path
-            assert "called back" not in text(response), path
-    app.log_in(BOB).post(f"/missed/{number}/close")
-    for client in (agent, viewer):
-        assert "Secret" not in client.get(f"/missed?done={number}").text
-        assert "Secret" not in client.get("/missed?state=closed").text
-    assert "Secret Caller is off the list" in text(app.log_in(BOB).get(f"/missed?done={number}"))
-
-
-def test_call_backs_of_groups_belong_to_all_agents(own_calls_only):
-    app = own_calls_only
-    app.call(9, ago(600), outcome="missed", user_id=None, party_name="Group Caller", change_no=1)
-    app.mirror_db.write(lambda tx: tx.announce("call", 9, {}))
-    update_from_mirror(app.app_db, app.mirror_db)
-    agent = app.log_in(CAROL.as_user(11))
-    assert "Group Caller" in agent.get("/missed").text
-    assert agent.post("/missed/1/close").status_code == 200
-
-
-def test_a_joined_call_keeps_its_call_back_visible(own_calls_only, other_users_item):
-    app = own_calls_only
-    app.mirror_db.write(lambda tx: tx.execute("UPDATE _calls SET id = 6 WHERE id = 8"))
-    app.insert("_call_ids", id=8, call_id=6)
-    owner = app.log_in(CAROL.as_user(12))
-    assert "Secret Caller" in owner.get("/missed").text
-    assert 'data-count="missed">1<' in owner.get("/").text
-    assert "Secret Caller" not in app.log_in(CAROL.as_user(11)).get("/missed").text
 
 
 def test_a_change_of_another_users_call_sends_no_details(own_calls_only):
@@ -344,80 +276,6 @@ def test_a_note_is_removed_only_by_its_author(app, client):
     client.post("/calls/5/notes/1/remove")
     assert "No notes" not in text(client.get("/calls/5"))
     assert "mine" not in text(client.get("/calls/5"))
-
-
-@pytest.fixture
-def recording(app):
-    app.event("call.connected", 5, ago(60), state="CONNECTED", connected_at=ago(60), dst_id="11")
-    app.event("call.hangup", 5, ago(57), state="HANGUP", dst_id="11")
-    record = {"id": 900, "live_id": 5, "user_id": 11, "duration": 3, "size": 1000, "timestamp": ago(60)}
-    app.put("monitors", {**record, "transcript": "<u>Hello</u>"})
-    return app.archive("recording", 900, bytes(range(250)) * 4)
-
-
-def test_a_recording_is_sent_completely_or_by_range(app, client, recording):
-    part = client.get("/recordings/900.mp3", headers={"Range": "bytes=100-199"})
-    assert (part.status_code, part.content) == (206, recording.read_bytes()[100:200])
-    assert part.headers["Content-Range"] == "bytes 100-199/1000"
-    complete = client.get("/recordings/900.mp3")
-    assert (complete.status_code, complete.content) == (200, recording.read_bytes())
-    assert client.get("/recordings/901.mp3").status_code == 404
-    assert "<u>Hello</u>" in text(client.get("/calls/5"))
-
-
-def list_content_entries(app):
-    return [(entry.what, entry.about, entry.address) for entry in reversed(audit.list_newest(app.app_db))]
-
-
-@pytest.mark.parametrize("range_header", ["bytes=1-", "bytes=-1000", "bytes=0-", ""])
-def test_any_part_of_a_recording_is_one_audit_entry_an_hour(app, client, recording, range_header):
-    moment = clock.parse_utc("2027-11-20 10:10:00").timestamp()
-    app.clock.freeze(moment)
-    client = app.log_in()
-    client.head("/recordings/900.mp3")
-    assert list_content_entries(app) == []
-    for _ in range(2):
-        headers = {"Range": range_header} if range_header else {}
-        assert client.get("/recordings/900.mp3", headers=headers).status_code in (200, 206)
-    assert list_content_entries(app) == [("listened to recording", "900", "127.0.0.1")]
-    app.clock.freeze(moment + 3600)
-    client.get("/recordings/900.mp3", headers={"Range": "bytes=1-"})
-    assert len(list_content_entries(app)) == 2
-
-
-def test_traces_faxes_and_webhooks_are_recorded_once_and_not_for_head(app, client):
-    app.call(5, ago(60))
-    app.leg(5, call_id=5)
-    app.put("cdrs", {"id": 70, "live_id": 5, "calldate": ago(60)})
-    app.put("faxes", {"id": 8, "created_at": ago(60)})
-    app.archive("trace", 70, b"SIP")
-    app.archive("fax", 8, b"%PDF")
-    app.context.inbox.database.write(
-        lambda tx: tx.execute(
-            "INSERT INTO inbox (event_id, received_at, event_name, body, status, body_hash)"
-            " VALUES ('a.1', '2026-11-20 09:00:00', 'call.x', x'7b7d', 'unknown', x'00')"
-        )
-    )
-    for path in ("/calls/5/70.trace", "/messages/faxes/8.pdf", "/system/events/1"):
-        assert client.head(path).status_code == 200, path
-        assert list_content_entries(app) == []
-    for path in ("/calls/5/70.trace", "/messages/faxes/8.pdf", "/system/events/1"):
-        for headers in ({}, {"Range": "bytes=1-"}):
-            assert client.get(path, headers=headers).status_code in (200, 206), path
-    assert [entry[:2] for entry in list_content_entries(app)] == [
-        ("read trace", "70"),
-        ("read fax", "8"),
-        ("read webhook", "1"),
-    ]
-
-
-def test_a_recording_needs_the_right_and_a_visible_call(own_calls_only):
-    app = own_calls_only
-    app.put("monitors", {"id": 900, "live_id": 5, "user_id": 11, "duration": 3, "timestamp": ago(60)})
-    app.archive("recording", 900, b"0123456789")
-    assert app.log_in(DAVE.as_user(11)).get("/recordings/900.mp3").status_code == 403
-    assert app.log_in(CAROL.as_user(12)).get("/recordings/900.mp3").status_code == 404
-    assert app.log_in(CAROL.as_user(11)).get("/recordings/900.mp3").status_code == 200
 
 
 def test_the_drawer_shows_call_back_messages_and_earlier_calls_of_the_caller(app, client, missed):

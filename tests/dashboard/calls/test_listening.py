@@ -1,0 +1,85 @@
+"""Recordings, traces, faxes and webhooks on the dashboard: content, access and audit log."""
+
+from __future__ import annotations
+
+import pytest
+
+from integration.access import audit
+from integration.core import clock
+from tests.dashboard.calls.test_live_and_missed import ago
+from tests.support.page_text import text
+from tests.support.people import CAROL, DAVE
+
+
+@pytest.fixture
+def recording(app):
+    app.event("call.connected", 5, ago(60), state="CONNECTED", connected_at=ago(60), dst_id="11")
+    app.event("call.hangup", 5, ago(57), state="HANGUP", dst_id="11")
+    record = {"id": 900, "live_id": 5, "user_id": 11, "duration": 3, "size": 1000, "timestamp": ago(60)}
+    app.put("monitors", {**record, "transcript": "<u>Hello</u>"})
+    return app.archive("recording", 900, bytes(range(250)) * 4)
+
+
+def test_a_recording_is_sent_completely_or_by_range(app, client, recording):
+    part = client.get("/recordings/900.mp3", headers={"Range": "bytes=100-199"})
+    assert (part.status_code, part.content) == (206, recording.read_bytes()[100:200])
+    assert part.headers["Content-Range"] == "bytes 100-199/1000"
+    complete = client.get("/recordings/900.mp3")
+    assert (complete.status_code, complete.content) == (200, recording.read_bytes())
+    assert client.get("/recordings/901.mp3").status_code == 404
+    assert "<u>Hello</u>" in text(client.get("/calls/5"))
+
+
+def list_content_entries(app):
+    return [(entry.what, entry.about, entry.address) for entry in reversed(audit.list_newest(app.app_db))]
+
+
+@pytest.mark.parametrize("range_header", ["bytes=1-", "bytes=-1000", "bytes=0-", ""])
+def test_any_part_of_a_recording_is_one_audit_entry_an_hour(app, client, recording, range_header):
+    moment = clock.parse_utc("2027-11-20 10:10:00").timestamp()
+    app.clock.freeze(moment)
+    client = app.log_in()
+    client.head("/recordings/900.mp3")
+    assert list_content_entries(app) == []
+    for _ in range(2):
+        headers = {"Range": range_header} if range_header else {}
+        assert client.get("/recordings/900.mp3", headers=headers).status_code in (200, 206)
+    assert list_content_entries(app) == [("listened to recording", "900", "127.0.0.1")]
+    app.clock.freeze(moment + 3600)
+    client.get("/recordings/900.mp3", headers={"Range": "bytes=1-"})
+    assert len(list_content_entries(app)) == 2
+
+
+def test_traces_faxes_and_webhooks_are_recorded_once_and_not_for_head(app, client):
+    app.call(5, ago(60))
+    app.leg(5, call_id=5)
+    app.put("cdrs", {"id": 70, "live_id": 5, "calldate": ago(60)})
+    app.put("faxes", {"id": 8, "created_at": ago(60)})
+    app.archive("trace", 70, b"SIP")
+    app.archive("fax", 8, b"%PDF")
+    app.context.inbox.database.write(
+        lambda tx: tx.execute(
+            "INSERT INTO inbox (event_id, received_at, event_name, body, status, body_hash)"
+            " VALUES ('a.1', '2026-11-20 09:00:00', 'call.x', x'7b7d', 'unknown', x'00')"
+        )
+    )
+    for path in ("/calls/5/70.trace", "/messages/faxes/8.pdf", "/system/events/1"):
+        assert client.head(path).status_code == 200, path
+        assert list_content_entries(app) == []
+    for path in ("/calls/5/70.trace", "/messages/faxes/8.pdf", "/system/events/1"):
+        for headers in ({}, {"Range": "bytes=1-"}):
+            assert client.get(path, headers=headers).status_code in (200, 206), path
+    assert [entry[:2] for entry in list_content_entries(app)] == [
+        ("read trace", "70"),
+        ("read fax", "8"),
+        ("read webhook", "1"),
+    ]
+
+
+def test_a_recording_needs_the_right_and_a_visible_call(own_calls_only):
+    app = own_calls_only
+    app.put("monitors", {"id": 900, "live_id": 5, "user_id": 11, "duration": 3, "timestamp": ago(60)})
+    app.archive("recording", 900, b"0123456789")
+    assert app.log_in(DAVE.as_user(11)).get("/recordings/900.mp3").status_code == 403
+    assert app.log_in(CAROL.as_user(12)).get("/recordings/900.mp3").status_code == 404
+    assert app.log_in(CAROL.as_user(11)).get("/recordings/900.mp3").status_code == 200
