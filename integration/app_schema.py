@@ -15,6 +15,7 @@ from types import ModuleType
 from typing import Any
 
 from integration.access import audit, credential_cache, keys, login_throttle, people, sessions, setup_links
+from integration.access.login import devices, mail_queue, second_factor
 from integration.alerts import notification_log, rules
 from integration.core.errors import StorageError
 from integration.exports import delivery_states, prepared_exports, schedules
@@ -40,6 +41,9 @@ TABLE_MODULES: tuple[ModuleType, ...] = (
     people,
     sessions,
     setup_links,
+    devices,
+    second_factor,
+    mail_queue,
     keys,
     login_throttle,
     audit,
@@ -65,6 +69,8 @@ MIGRATIONS: dict[str, Step] = {
     "0001 first form": lambda _schema: None,
     "0002 rights in one column": people.merge_right_columns,
     "write results of labels": notes.add_write_result_column,
+    "confirmation of sessions": sessions.add_confirmation_columns,
+    "reset links": setup_links.add_reset_column,
 }
 """Migration steps by name, in order. Every existing house.db records the first one."""
 

@@ -17,6 +17,7 @@ from integration import __version__
 from integration.access import commands as access_commands
 from integration.access import sessions, setup_links
 from integration.access.authenticator import Authenticator
+from integration.access.login import mailer
 from integration.alerts import evaluate as alert_evaluation
 from integration.app_schema import open_app_db
 from integration.context import EXTENSION, AppContext
@@ -44,6 +45,8 @@ from integration.live.hub import Hub
 from integration.live.stream import make_stream
 from integration.maintenance import content_check_job, content_repair, database_checks, rotation
 from integration.maintenance.content_check_job import ContentCheckJob
+from integration.maintenance.forwarded_requests import EXTENSION as FORWARDED_REQUESTS
+from integration.maintenance.forwarded_requests import ForwardedRequests
 from integration.maintenance.rotation import BackupRotation
 from integration.mirror import hooks
 from integration.mirror.calls import live_table
@@ -211,6 +214,7 @@ class Product:
         context = self.context
         context.sync_jobs.schedule()
         alert_evaluation.schedule_jobs(context)
+        mailer.schedule_job(context)
         every = partial(self.scheduler.every, is_watched=True, retries=True)
         every("call timers", 1, self._update_call_timers, executor="timers")
         every("exports under way", EXPORT_CHECK_SECONDS, close_stalled_streams, executor="timers")
@@ -351,6 +355,7 @@ def make_dispatcher(context: AppContext, site: Flask) -> WSGIApplication:
     receiver = trusted_proxies.TrustedProxies(
         Receiver(context.inbox, context.settings.webhooks, WebhookSecrets(context.settings)),
         context.settings.server.trusted_proxies,
+        site.extensions[FORWARDED_REQUESTS].record,
     )
     # A fifth for slow bodies, a fifth for slow readers, at most half for live streams: a tenth remains.
     limited_site = RequestLimits(site, BLOCKING_THREADS // 5)
@@ -367,13 +372,15 @@ def make_site(context: AppContext) -> Flask:
     settings = context.settings
     app = Flask("switchroom", template_folder=str(ROOT / "templates"), static_folder=str(ROOT / "static"))
     app.extensions[EXTENSION] = context
-    trusted_proxies.install(app, settings.server.trusted_proxies)
+    app.extensions[FORWARDED_REQUESTS] = forwarded_requests = ForwardedRequests(settings)
+    trusted_proxies.install(app, settings.server.trusted_proxies, forwarded_requests.record)
     headers.install(app)
     login_guard = guard.install(
         app,
         context.app_db,
         public_url=settings.server.public_url,
         agents_see=settings.dashboard.agents_see,
+        second_factor_roles=settings.dashboard.second_factor,
         open_to_all=UNGUARDED_ENDPOINTS,
     )
     app.register_blueprint(health_routes.make_blueprint(context))

@@ -1,4 +1,4 @@
-"""Session cookie of a browser, and the origin of a request."""
+"""Session and device cookies of a browser, and the origin of a request."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 from flask import Request, Response, current_app, request
 
 from integration.access import sessions
+from integration.access.login import devices
 from integration.settings.values import is_loopback
 
 log = logging.getLogger(__name__)
@@ -34,8 +35,21 @@ def browser_token(request: Request) -> str | None:
 
     Browsers that are not logged in have a token as well.
     """
-    token = request.cookies.get(cookie_name(request), "")
+    return _read_token(request, cookie_name(request))
+
+
+def device_token(request: Request) -> str | None:
+    """Return the token of a known device, None if missing or malformed. See `login/devices`."""
+    return _read_token(request, _device_cookie_name(request))
+
+
+def _read_token(request: Request, name: str) -> str | None:
+    token = request.cookies.get(name, "")
     return token if 32 <= len(token) <= 128 and token.isascii() else None
+
+
+def _device_cookie_name(request: Request) -> str:
+    return "__Host-device" if request.is_secure else "device"
 
 
 def is_local_request(request: Request) -> bool:
@@ -68,6 +82,19 @@ def put_cookie(response: Response, token: str, *, logged_in: bool) -> None:
         cookie_name(request),
         token,
         max_age=int(sessions.MAX_AGE_SECONDS) if logged_in else None,
+        path="/",
+        secure=request.is_secure,
+        httponly=True,
+        samesite="Lax",
+    )
+
+
+def put_device_cookie(response: Response, token: str) -> None:
+    """Set the cookie that marks the browser as a known device. It survives a logout."""
+    response.set_cookie(
+        _device_cookie_name(request),
+        token,
+        max_age=int(devices.KEEP_SECONDS),
         path="/",
         secure=request.is_secure,
         httponly=True,

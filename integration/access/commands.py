@@ -73,6 +73,13 @@ def change_user(context: AccessContext, arguments: Arguments, _: Progress) -> Re
     return {"about": about}
 
 
+@command("factor.remove")
+def remove_second_factor(context: AccessContext, arguments: Arguments, _: Progress) -> Result:
+    person = people.remove_second_factor(context.app_db, arguments["email"])
+    audit.record(context.app_db, ACTOR, "second factor removed", person.email)
+    return {"email": person.email}
+
+
 @command("user.remove")
 def remove_user(context: AccessContext, arguments: Arguments, _: Progress) -> Result:
     people.remove(context.app_db, arguments["email"])

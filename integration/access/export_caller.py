@@ -62,7 +62,8 @@ class ExportAuthenticator:
             owner = f"key {caller.key.user_id}" if caller.key else caller.name
             return ExportCaller(caller.name, owner, caller.visibility, None)
         token = browser.browser_token(request)
-        session = sessions.find(self._context.app_db, token) if token else None
+        roles = self._context.settings.dashboard.second_factor
+        session = sessions.find(self._context.app_db, token, second_factor_roles=roles) if token else None
         if session is None:
             raise ApiError(401, "Exports require a dashboard login or a key. Log in first.")
         person = session[1]

@@ -1,6 +1,10 @@
 """Login throttle: ten attempts per minute for each account and address.
 
-It covers passwords, keys, setup links and requests that the facade passes through without credentials.
+It covers passwords, codes of the second factor, reset e-mails, keys, and requests that the facade passes
+through without credentials. An account is counted over all addresses. Otherwise many addresses could guess a
+password. A known device (`login/devices`) has a count of its own in place of both. Otherwise wrong passwords
+from anywhere would lock out a user, and wrong passwords behind the same proxy all users.
+
 Attempts are stored on disk, so a restart does not reset the limit. Unknown accounts are counted like existing
 ones. Account names are stored hashed, because users type passwords into the wrong field.
 """
@@ -18,13 +22,20 @@ from integration.core.errors import SwitchroomError
 from integration.sqlite.database import Database
 from integration.sqlite.transaction import Transaction
 
-AttemptKind = Literal["password", "key", "setup", "public"]
-"""`public`: requests without credentials that the facade passes through to the platform."""
+AttemptKind = Literal["password", "code", "reset", "key", "setup", "public"]
+"""`code`: second factor. `reset`: e-mail with a reset link.
+
+`public`: requests without credentials that the facade passes through to the platform.
+"""
 
 MAX_ATTEMPTS = 10
 """Attempts within WINDOW_SECONDS, for each account and for each address."""
 WINDOW_SECONDS = 60.0
 """Seconds for which an attempt is counted."""
+LONG_WINDOW_SECONDS = 900.0
+"""Seconds for which an attempt of LONG_KINDS is counted."""
+LONG_KINDS: frozenset[AttemptKind] = frozenset({"code", "reset"})
+"""A code has six digits: ten guesses a minute would find it within weeks. A reset sends an e-mail."""
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS attempts (
@@ -56,13 +67,17 @@ class Attempt:
     id: int
 
 
-def begin_attempt(app_db: Database, kind: AttemptKind, account: str | None, address: str) -> Attempt:
+def begin_attempt(
+    app_db: Database, kind: AttemptKind, account: str | None, address: str, device_id: int | None = None
+) -> Attempt:
     """Count an attempt before its credentials are verified.
 
-    Concurrent attempts cannot exceed the limit this way. `account` is None if only a secret was sent. Raises
-    TooManyAttempts; the caller must not verify the credentials then.
+    Concurrent attempts cannot exceed the limit this way. `account` is None if only a secret was sent.
+    `device_id`: a known device of this account. Raises TooManyAttempts; the caller must not verify the
+    credentials then.
     """
-    return app_db.write(lambda tx: _record_attempt(tx, kind, account, address))
+    subjects = _Subjects(kind, account, address, device_id)
+    return app_db.write(lambda tx: _record_attempt(tx, subjects))
 
 
 def discard_attempt(app_db: Database, attempt: Attempt) -> None:
@@ -80,48 +95,62 @@ def check_limit(app_db: Database, kind: AttemptKind, account: str | None, addres
     `record_failure` for wrong ones.
     """
     with app_db.read() as connection:
-        _check_limit(connection, kind, account, address)
+        _check_limit(connection, _Subjects(kind, account, address))
 
 
 def record_failure(app_db: Database, kind: AttemptKind, account: str | None, address: str) -> None:
     """Count a failed attempt. Raises TooManyAttempts if the limit was reached before."""
-    app_db.write(lambda tx: _record_attempt(tx, kind, account, address))
+    subjects = _Subjects(kind, account, address)
+    app_db.write(lambda tx: _record_attempt(tx, subjects))
 
 
-def _record_attempt(tx: Transaction, kind: AttemptKind, account: str | None, address: str) -> Attempt:
+class _Subjects:
+    """Digests of the account and the address that an attempt counts for."""
+
+    def __init__(
+        self, kind: AttemptKind, account: str | None, address: str, device_id: int | None = None
+    ) -> None:
+        self.window_seconds = LONG_WINDOW_SECONDS if kind in LONG_KINDS else WINDOW_SECONDS
+        if device_id is None:
+            self.account, self.address = _hash_account(kind, account), _hash_address(kind, address)
+        else:
+            self.account, self.address = None, tokens.digest(f"{kind}\0device\0{device_id}")
+
+
+def _record_attempt(tx: Transaction, subjects: _Subjects) -> Attempt:
     now = clock.unix()
     # Attempts with a later time were stored before the clock was set back.
-    tx.execute("DELETE FROM attempts WHERE at <= ? OR at > ?", (now - WINDOW_SECONDS, now + WINDOW_SECONDS))
-    _check_limit(tx.connection, kind, account, address)
+    tx.execute(
+        "DELETE FROM attempts WHERE at <= ? OR at > ?", (now - LONG_WINDOW_SECONDS, now + WINDOW_SECONDS)
+    )
+    _check_limit(tx.connection, subjects)
     cursor = tx.execute(
         "INSERT INTO attempts (account, address, at) VALUES (?, ?, ?)",
-        (_hash_account(kind, account), _hash_address(kind, address), now),
+        (subjects.account, subjects.address, now),
     )
     return Attempt(int(cursor.lastrowid or 0))
 
 
-def _check_limit(
-    connection: sqlite3.Connection, kind: AttemptKind, account: str | None, address: str
-) -> None:
+def _check_limit(connection: sqlite3.Connection, subjects: _Subjects) -> None:
     now = clock.unix()
     waits = []
     for sql, subject in (
         (
             "SELECT at FROM attempts WHERE account = ? AND at > ? AND at <= ? ORDER BY at DESC LIMIT ?",
-            _hash_account(kind, account),
+            subjects.account,
         ),
         (
             "SELECT at FROM attempts WHERE address = ? AND at > ? AND at <= ? ORDER BY at DESC LIMIT ?",
-            _hash_address(kind, address),
+            subjects.address,
         ),
     ):
         if subject is None:
             continue
         rows = connection.execute(
-            sql, (subject, now - WINDOW_SECONDS, now + WINDOW_SECONDS, MAX_ATTEMPTS)
+            sql, (subject, now - subjects.window_seconds, now + WINDOW_SECONDS, MAX_ATTEMPTS)
         ).fetchall()
         if len(rows) >= MAX_ATTEMPTS:
-            waits.append(rows[-1][0] + WINDOW_SECONDS - now)
+            waits.append(rows[-1][0] + subjects.window_seconds - now)
     if waits:
         raise TooManyAttempts(max(1, math.ceil(max(waits))))
 

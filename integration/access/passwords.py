@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 
+from integration.access.login import password_strength
 from integration.core.errors import DomainError
 
 MIN_LENGTH, MAX_LENGTH = 10, 200
@@ -40,10 +41,11 @@ class TooManyLogins(DomainError):
     """
 
 
-def hash_password(password: str) -> str:
-    """Return the argon2id hash of a password.
+def hash_password(password: str, user_texts: Iterable[str] = ()) -> str:
+    """Return the argon2id hash of a new password.
 
-    Raises DomainError for a password that is too short or too long, TooManyLogins without a free slot.
+    `user_texts`: e-mail address, name and company of the user. Raises DomainError for a password that is too
+    short, too long or easy to guess, TooManyLogins without a free slot.
     """
     normalized = _normalize(password)
     if len(normalized) < MIN_LENGTH:
@@ -53,8 +55,15 @@ def hash_password(password: str) -> str:
         )
     if len(normalized) > MAX_LENGTH:
         raise DomainError(f"The password has {len(normalized)} characters. It can have at most {MAX_LENGTH}.")
+    password_strength.check_strength(normalized, user_texts)
     with _hash_slot():
         return HASHER.hash(normalized)
+
+
+def rehash(password: str) -> str:
+    """Return the hash of a password that was verified, however weak it is. Raises TooManyLogins."""
+    with _hash_slot():
+        return HASHER.hash(_normalize(password))
 
 
 def verify(stored_hash: str | None, password: str) -> bool:

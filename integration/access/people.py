@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from integration.access import passwords
+from integration.access.login import mail_queue, second_factor
 from integration.access.rights import RIGHTS, ROLES, Role, compute_rights
 from integration.core import clock
 from integration.core.errors import DomainError
@@ -135,7 +136,7 @@ def authenticate(app_db: Database, email: str, password: str) -> Person | None:
     stored_hash = row["password"] if row else None
     if not passwords.verify(stored_hash, password) or stored_hash is None:
         return None
-    new_hash = passwords.hash_password(password) if passwords.needs_rehash(stored_hash) else stored_hash
+    new_hash = passwords.rehash(password) if passwords.needs_rehash(stored_hash) else stored_hash
 
     def record_login(tx: Transaction) -> Person | None:
         # Only if the password is still the verified one: it may have been changed since.
@@ -148,10 +149,17 @@ def authenticate(app_db: Database, email: str, password: str) -> Person | None:
     return app_db.write(record_login)
 
 
-def set_password(app_db: Database, email: str, password_hash: str) -> Person:
-    """Set a password, and end the user's sessions and setup links.
+def has_password(app_db: Database, person: Person, password: str) -> bool:
+    """Return whether this is the current password of the user. Raises TooManyLogins."""
+    with app_db.read() as connection:
+        row = connection.execute("SELECT password FROM people WHERE id = ?", (person.id,)).fetchone()
+    return passwords.verify(row["password"] if row else None, password)
 
-    Raises DomainError for an unknown address.
+
+def set_password(app_db: Database, email: str, password_hash: str) -> Person:
+    """Set a password, and end the user's sessions, setup links and known devices.
+
+    The user gets a notice if this replaces a password. Raises DomainError for an unknown address.
     """
 
     def work(tx: Transaction) -> Person:
@@ -164,12 +172,15 @@ def set_password(app_db: Database, email: str, password_hash: str) -> Person:
 
 def store_password(tx: Transaction, person_id: int, password_hash: str) -> None:
     """Set a password within a transaction. See `set_password`."""
+    if tx.execute("SELECT 1 FROM people WHERE id = ? AND password IS NOT NULL", (person_id,)).fetchone():
+        mail_queue.add_notice(tx, person_id, "password changed")
     tx.execute(
         "UPDATE people SET password = ?, password_at = ? WHERE id = ?",
         (password_hash, clock.utc_text(), person_id),
     )
     tx.execute("DELETE FROM sessions WHERE person_id = ?", (person_id,))
     tx.execute("DELETE FROM setup_links WHERE person_id = ?", (person_id,))
+    tx.execute("DELETE FROM devices WHERE person_id = ?", (person_id,))
 
 
 def set_role(app_db: Database, email: str, role: str) -> Person:
@@ -229,6 +240,22 @@ def set_platform_user(app_db: Database, email: str, user_id: int | None) -> Pers
         person = require_person(tx.connection, email)
         tx.execute("UPDATE people SET platform_user_id = ? WHERE id = ?", (user_id, person.id))
         return require_person(tx.connection, email)
+
+    return app_db.write(work)
+
+
+def remove_second_factor(app_db: Database, email: str) -> Person:
+    """Remove the second factor of a dashboard user, who gets a notice.
+
+    Raises DomainError for an unknown address, and if there is no second factor.
+    """
+
+    def work(tx: Transaction) -> Person:
+        person = require_person(tx.connection, email)
+        if not second_factor.remove(tx, person.id):
+            raise DomainError(f"{person.email} has no second factor.")
+        mail_queue.add_notice(tx, person.id, "second factor removed")
+        return person
 
     return app_db.write(work)
 

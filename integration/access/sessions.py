@@ -2,18 +2,27 @@
 
 The cookie has a random token; table `sessions` has its hash. A session ends after `IDLE_SECONDS` without a
 request, `MAX_AGE_SECONDS` after the login, when it is revoked, and when the user's password changes.
+
+A session whose user still has to enter or set up a second factor gives access to nothing else. `find` does
+not return it.
 """
 
 from __future__ import annotations
 
 import hashlib
 import hmac
+import sqlite3
+from collections.abc import Collection
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
 
 from integration.access import people
 from integration.core import clock, tokens
 from integration.sqlite.database import Database
 from integration.sqlite.transaction import Transaction
+
+if TYPE_CHECKING:
+    from integration.sqlite.schema import Schema
 
 IDLE_SECONDS = 12 * 3600.0
 """Seconds without a request after which a session ends.
@@ -22,6 +31,10 @@ A page in the background survives a working day.
 """
 MAX_AGE_SECONDS = 7 * 86400.0
 """Seconds after login at which a session ends."""
+CODE_SECONDS = 600.0
+"""Seconds after the password in which the second factor can be entered."""
+CONFIRMED_SECONDS = 600.0
+"""Seconds after a login, or a confirmation by password or code, in which sensitive changes are accepted."""
 JUMP_SECONDS = 60.0
 """Seconds of deviation from the monotonic clock from which the clock counts as set."""
 SEEN_INTERVAL_SECONDS = 60.0
@@ -38,15 +51,31 @@ CREATE TABLE IF NOT EXISTS sessions (
     created_at REAL NOT NULL,
     seen_at REAL NOT NULL,
     address TEXT NOT NULL,
-    agent TEXT NOT NULL
+    agent TEXT NOT NULL,
+    confirmed_at REAL NOT NULL DEFAULT 0,
+    factor_at REAL
 ) STRICT;
 CREATE INDEX IF NOT EXISTS sessions_person ON sessions (person_id); -- serves a person's list, and its end
 """
+"""`factor_at`: time at which the second factor was entered, null without."""
+
+SessionState = Literal["complete", "code", "setup"]
+"""`code`: the code of the second factor is missing. `setup`: the required second factor is missing."""
+
+_SELECT = (
+    "SELECT people.*, sessions.id AS session_id, token_hash, person_id, address, agent, "
+    "sessions.created_at AS begun_at, seen_at, confirmed_at, factor_at, "
+    "EXISTS (SELECT 1 FROM second_factors WHERE second_factors.person_id = people.id "
+    "AND enabled_at IS NOT NULL) AS has_factor FROM sessions JOIN people ON people.id = person_id "
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """Login of a dashboard user. Times are Unix seconds."""
+    """Login of a dashboard user. Times are Unix seconds.
+
+    `confirmed_at`: time of the login, or of the last confirmation by password or code.
+    """
 
     id: int
     person_id: int
@@ -54,6 +83,13 @@ class Session:
     seen_at: float
     address: str
     agent: str
+    confirmed_at: float
+    state: SessionState
+
+    @property
+    def is_confirmed(self) -> bool:
+        """True if a sensitive change needs no new confirmation."""
+        return 0 <= clock.unix() - self.confirmed_at < CONFIRMED_SECONDS
 
 
 def derive_csrf_token(token: str) -> str:
@@ -65,72 +101,138 @@ def derive_csrf_token(token: str) -> str:
 
 
 def create(
-    app_db: Database, person_id: int, *, address: str = "", agent: str = "", replaced_token: str | None = None
+    app_db: Database,
+    person_id: int,
+    *,
+    address: str = "",
+    agent: str = "",
+    replaced_token: str | None = None,
+    has_factor: bool = False,
 ) -> str:
     """Create a session and return its token.
 
     `replaced_token`: the token that the browser sent. Its session ends, or an attacker who set the cookie
-    would be logged in as this user (session fixation).
+    would be logged in as this user (session fixation). `has_factor`: the user has just
+    entered a code.
     """
     token = tokens.new()
-    now = clock.unix()
-
-    def work(tx: Transaction) -> None:
-        tx.execute(
-            "DELETE FROM sessions WHERE seen_at <= ? OR created_at <= ?",
-            (now - IDLE_SECONDS, now - MAX_AGE_SECONDS),
+    app_db.write(
+        lambda tx: insert(
+            tx,
+            token,
+            person_id,
+            address=address,
+            agent=agent,
+            replaced_token=replaced_token,
+            has_factor=has_factor,
         )
-        if replaced_token is not None:
-            tx.execute("DELETE FROM sessions WHERE token_hash = ?", (tokens.digest(replaced_token),))
-        tx.execute(
-            "INSERT INTO sessions (token_hash, person_id, created_at, seen_at, address, agent) "
-            "VALUES (?, ?, ?, ?, ?, ?)",
-            (tokens.digest(token), person_id, now, now, address[:64], agent[:200]),
-        )
-
-    app_db.write(work)
+    )
     return token
 
 
-def find(app_db: Database, token: str, *, touch: bool = True) -> tuple[Session, people.Person] | None:
-    """Return a session and its user by token, None if ended.
+def insert(
+    tx: Transaction,
+    token: str,
+    person_id: int,
+    *,
+    address: str,
+    agent: str,
+    replaced_token: str | None,
+    has_factor: bool,
+) -> None:
+    """Store a session within a transaction. See `create`."""
+    now = clock.unix()
+    tx.execute(
+        "DELETE FROM sessions WHERE seen_at <= ? OR created_at <= ?",
+        (now - IDLE_SECONDS, now - MAX_AGE_SECONDS),
+    )
+    if replaced_token is not None:
+        tx.execute("DELETE FROM sessions WHERE token_hash = ?", (tokens.digest(replaced_token),))
+    tx.execute(
+        "INSERT INTO sessions "
+        "(token_hash, person_id, created_at, seen_at, address, agent, confirmed_at, factor_at) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            tokens.digest(token), person_id, now, now, address[:64], agent[:200], now,
+            now if has_factor else None,
+        ),
+    )  # fmt: skip
 
-    `touch` stores the time of use, without waiting for the commit.
+
+def find(
+    app_db: Database, token: str, *, touch: bool = True, second_factor_roles: Collection[str] = ()
+) -> tuple[Session, people.Person] | None:
+    """Return a complete session and its user by token, None if it ended or is not complete.
+
+    `touch` stores the time of use, without waiting for the commit. `second_factor_roles` are the roles that
+    must have a second factor.
     """
+    found = find_incomplete(app_db, token, touch=touch, second_factor_roles=second_factor_roles)
+    return found if found is not None and found[0].state == "complete" else None
+
+
+def find_incomplete(
+    app_db: Database, token: str, *, touch: bool = True, second_factor_roles: Collection[str] = ()
+) -> tuple[Session, people.Person] | None:
+    """Return a session in any state, see `find`. The caller checks `Session.state`."""
     now = clock.unix()
     with app_db.read() as connection:
-        row = connection.execute(
-            "SELECT people.*, sessions.id AS session_id, token_hash, person_id, address, agent, "
-            "sessions.created_at AS begun_at, seen_at "
-            "FROM sessions JOIN people ON people.id = person_id WHERE token_hash = ?",
-            (tokens.digest(token),),
-        ).fetchone()
+        row = connection.execute(_SELECT + "WHERE token_hash = ?", (tokens.digest(token),)).fetchone()
     if row is None or now >= row["seen_at"] + IDLE_SECONDS or now >= row["begun_at"] + MAX_AGE_SECONDS:
         return None
     if not tokens.matches(token, row["token_hash"]):
         return None
+    session, person = _from_row(row, second_factor_roles), people.from_row(row)
+    if session.state == "code" and now >= session.created_at + CODE_SECONDS:
+        return None
     # abs(): after the clock was set back, `seen_at` is in the future and is replaced as well.
-    if touch and abs(now - row["seen_at"]) >= SEEN_INTERVAL_SECONDS:
-        session_id = row["session_id"]
+    if touch and abs(now - session.seen_at) >= SEEN_INTERVAL_SECONDS:
         app_db.submit(
-            lambda tx: tx.execute("UPDATE sessions SET seen_at = ? WHERE id = ?", (now, session_id))
+            lambda tx: tx.execute("UPDATE sessions SET seen_at = ? WHERE id = ?", (now, session.id))
         )
-    session = Session(
-        row["session_id"], row["person_id"], row["begun_at"], row["seen_at"], row["address"], row["agent"]
+    return session, person
+
+
+def confirm(app_db: Database, session_id: int) -> None:
+    """Record that the user has confirmed the session by password or code."""
+    now = clock.unix()
+    app_db.write(
+        lambda tx: tx.execute("UPDATE sessions SET confirmed_at = ? WHERE id = ?", (now, session_id))
     )
-    return session, people.from_row(row)
 
 
 def list_of_person(app_db: Database, person_id: int) -> list[Session]:
-    """Return the active sessions of a dashboard user, newest first."""
+    """Return the active sessions of a dashboard user, newest first.
+
+    Sessions that wait for the code of the second factor are not among them.
+    """
     now = clock.unix()
     with app_db.read() as connection:
         rows = connection.execute(
-            "SELECT id, person_id, created_at, seen_at, address, agent FROM sessions "
-            "WHERE person_id = ? AND seen_at > ? AND created_at > ? ORDER BY id DESC",
+            _SELECT + "WHERE person_id = ? AND seen_at > ? AND sessions.created_at > ? "
+            "ORDER BY sessions.id DESC",
             (person_id, now - IDLE_SECONDS, now - MAX_AGE_SECONDS),
         ).fetchall()
-    return [Session(*row) for row in rows]
+    sessions = [_from_row(row, ()) for row in rows]
+    return [session for session in sessions if session.state == "complete"]
+
+
+def _from_row(row: sqlite3.Row, second_factor_roles: Collection[str]) -> Session:
+    state: SessionState = "complete"
+    if row["has_factor"]:
+        state = "complete" if row["factor_at"] is not None else "code"
+    elif row["role"] in second_factor_roles:
+        state = "setup"
+    return Session(
+        row["session_id"],
+        row["person_id"],
+        row["begun_at"],
+        row["seen_at"],
+        row["address"],
+        row["agent"],
+        row["confirmed_at"],
+        state,
+    )
 
 
 class ClockWatch:
@@ -151,7 +253,9 @@ class ClockWatch:
         self._app_db.write(
             lambda tx: (
                 tx.execute(
-                    "UPDATE sessions SET created_at = created_at + ?1, seen_at = seen_at + ?1", (jump,)
+                    "UPDATE sessions SET created_at = created_at + ?1, seen_at = seen_at + ?1,"
+                    " confirmed_at = confirmed_at + ?1",
+                    (jump,),
                 )
                 and None
             )
@@ -173,5 +277,21 @@ def revoke(app_db: Database, session_id: int) -> None:
     app_db.write(lambda tx: tx.execute("DELETE FROM sessions WHERE id = ?", (session_id,)))
 
 
-def revoke_all(app_db: Database, person_id: int) -> None:
-    app_db.write(lambda tx: tx.execute("DELETE FROM sessions WHERE person_id = ?", (person_id,)))
+def revoke_all(app_db: Database, person_id: int, *, except_id: int | None = None) -> None:
+    """End the sessions of a dashboard user, except one by its id."""
+    app_db.write(
+        lambda tx: tx.execute(
+            "DELETE FROM sessions WHERE person_id = ? AND id IS NOT ?", (person_id, except_id)
+        )
+    )
+
+
+def add_confirmation_columns(schema: Schema) -> None:
+    """Migration: add the times of the confirmation and of the second factor.
+
+    Existing sessions have to be confirmed before the next sensitive change.
+    """
+    table = schema.table("sessions")
+    if table.exists() and "confirmed_at" not in table.columns_dict:
+        schema.execute("ALTER TABLE sessions ADD COLUMN confirmed_at REAL NOT NULL DEFAULT 0")
+        schema.execute("ALTER TABLE sessions ADD COLUMN factor_at REAL")

@@ -1,13 +1,15 @@
 """One-time setup links, through which dashboard users choose a password.
 
 There is no default login. The token has 256 random bits, is stored hashed and is valid for one use within 48
-hours. A link without a person creates the first administrator, who enters an e-mail address.
+hours. A link without a person creates the first administrator, who enters an e-mail address. A reset link,
+which a user requests by e-mail, is valid for 30 minutes.
 """
 
 from __future__ import annotations
 
 import sqlite3
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from integration.access import people
 from integration.core import clock, tokens
@@ -16,14 +18,20 @@ from integration.settings.model import Settings
 from integration.sqlite.database import Database
 from integration.sqlite.transaction import Transaction
 
+if TYPE_CHECKING:
+    from integration.sqlite.schema import Schema
+
 VALID_SECONDS = 48 * 3600.0
 """Seconds for which a link is valid."""
+RESET_SECONDS = 1800.0
+"""Seconds for which a reset link is valid."""
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS setup_links (
     token_hash BLOB PRIMARY KEY,
     person_id INTEGER REFERENCES people (id) ON DELETE CASCADE,
-    created_at REAL NOT NULL
+    created_at REAL NOT NULL,
+    is_reset INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 CREATE INDEX IF NOT EXISTS setup_links_person ON setup_links (person_id); -- serves the end of earlier links
 """
@@ -50,6 +58,22 @@ def create_link(app_db: Database, email: str, base_url: str) -> str:
         person = people.require_person(tx.connection, email)
         tx.execute("DELETE FROM setup_links WHERE person_id = ?", (person.id,))
         _insert(tx, token, person.id)
+
+    app_db.write(work)
+    return _make_url(base_url, token)
+
+
+def create_reset_link(app_db: Database, person_id: int, base_url: str) -> str:
+    """Create a reset link and return its URL.
+
+    The user's earlier reset links become invalid. A setup link of an administrator stays valid: any visitor
+    can request a reset link.
+    """
+    token = tokens.new()
+
+    def work(tx: Transaction) -> None:
+        tx.execute("DELETE FROM setup_links WHERE person_id = ? AND is_reset", (person_id,))
+        _insert(tx, token, person_id, is_reset=True)
 
     app_db.write(work)
     return _make_url(base_url, token)
@@ -116,9 +140,10 @@ def redeem(
 
 
 def _find_link(connection: sqlite3.Connection, token: str) -> SetupLink | None:
+    now = clock.unix()
     row = connection.execute(
-        "SELECT person_id FROM setup_links WHERE token_hash = ? AND created_at > ?",
-        (tokens.digest(token), clock.unix() - VALID_SECONDS),
+        "SELECT person_id FROM setup_links WHERE token_hash = ? AND created_at > iif(is_reset, ?, ?)",
+        (tokens.digest(token), now - RESET_SECONDS, now - VALID_SECONDS),
     ).fetchone()
     if row is None:
         return None
@@ -128,9 +153,19 @@ def _find_link(connection: sqlite3.Connection, token: str) -> SetupLink | None:
     return None if connection.execute("SELECT 1 FROM people LIMIT 1").fetchone() else SetupLink(None)
 
 
-def _insert(tx: Transaction, token: str, person_id: int | None) -> None:
-    tx.execute("DELETE FROM setup_links WHERE created_at <= ?", (clock.unix() - VALID_SECONDS,))
-    tx.execute("INSERT INTO setup_links VALUES (?, ?, ?)", (tokens.digest(token), person_id, clock.unix()))
+def add_reset_column(schema: Schema) -> None:
+    """Migration: add the column `is_reset`."""
+    table = schema.table("setup_links")
+    if table.exists() and "is_reset" not in table.columns_dict:
+        schema.execute("ALTER TABLE setup_links ADD COLUMN is_reset INTEGER NOT NULL DEFAULT 0")
+
+
+def _insert(tx: Transaction, token: str, person_id: int | None, *, is_reset: bool = False) -> None:
+    now = clock.unix()
+    tx.execute("DELETE FROM setup_links WHERE created_at <= ?", (now - VALID_SECONDS,))
+    tx.execute(
+        "INSERT INTO setup_links VALUES (?, ?, ?, ?)", (tokens.digest(token), person_id, now, int(is_reset))
+    )
 
 
 def _make_url(base_url: str, token: str) -> str:

@@ -45,7 +45,7 @@ def add(email: str, role: str, password_stdin: bool, user_id: int | None, settin
             "email": email,
             "role": role,
             "platform_user_id": user_id,
-            "password_hash": _hash_from_stdin() if password_stdin else None,
+            "password_hash": _hash_from_stdin(email) if password_stdin else None,
             "base_url": find_base_url(settings),
         },
     )
@@ -75,7 +75,7 @@ def list_(settings: Settings) -> None:
 @password_option
 @settings_option
 def passwd(email: str, password_stdin: bool, settings: Settings) -> None:
-    password_hash = _hash_from_stdin() if password_stdin else None
+    password_hash = _hash_from_stdin(email) if password_stdin else None
     result = _run_command(
         settings,
         "user.passwd",
@@ -113,6 +113,16 @@ def change(
     click.echo(result["about"], err=True)
 
 
+@command.command(
+    "remove-second-factor", help="Remove a lost second factor. The user is notified and may set up another."
+)
+@click.argument("email")
+@settings_option
+def remove_second_factor(email: str, settings: Settings) -> None:
+    result = _run_command(settings, "factor.remove", {"email": email})
+    click.echo(f"{result['email']} has no second factor now", err=True)
+
+
 @command.command(help="Remove a user. The user's sessions end immediately.")
 @click.argument("email")
 @settings_option
@@ -125,12 +135,12 @@ def _run_command(settings: Settings, name: str, arguments: dict[str, Any]) -> di
     return run_command(settings, name, arguments, on_notice=lambda notice: click.echo(notice, err=True))
 
 
-def _hash_from_stdin() -> str:
+def _hash_from_stdin(email: str) -> str:
     if sys.stdin is None:
         raise click.UsageError("--password-stdin: standard input is closed")
     password = sys.stdin.readline().rstrip("\r\n")
     try:
-        return passwords.hash_password(password)
+        return passwords.hash_password(password, [email])
     except DomainError as refusal:
         raise ConfigurationError([f"--password-stdin: {refusal}"]) from None
 

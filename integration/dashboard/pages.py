@@ -9,6 +9,7 @@ from integration.dashboard.account import overview as account_overview
 from integration.dashboard.calls import actions, audio, detail, history, live, missed, reports, saved, wall
 from integration.dashboard.exports import preview, schedules
 from integration.dashboard.messages import contacts, messages
+from integration.dashboard.profile import own_login, second_factor
 from integration.dashboard.settings import general, people
 from integration.dashboard.site import error_pages, formats, layout
 from integration.dashboard.system import alerts, mirror, work
@@ -35,6 +36,8 @@ BLUEPRINTS = (
     people.blueprint,
     alerts.blueprint,
     wall.blueprint,
+    own_login.blueprint,
+    second_factor.blueprint,
 )
 
 

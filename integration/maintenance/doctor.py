@@ -21,7 +21,7 @@ from integration.core.errors import (
     SwitchroomError,
 )
 from integration.core.process_lock import find_writer
-from integration.maintenance import public_address
+from integration.maintenance import forwarded_requests, public_address
 from integration.maintenance.check_result import CheckResult
 from integration.maintenance.manifest import DATABASES
 from integration.platform_api.budget import INTERACTIVE
@@ -57,6 +57,9 @@ def check_installation(settings: Settings) -> Iterator[CheckResult]:
     yield from _check_databases(settings)
     yield from _check_platform(settings)
     yield from public_address.check_public_url(settings)
+    problem = forwarded_requests.find_problem(settings)
+    if problem is not None:
+        yield CheckResult("warn", "proxy", *problem)
 
 
 def _check_configuration(settings: Settings) -> Iterator[CheckResult]:

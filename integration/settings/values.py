@@ -21,8 +21,8 @@ Network = IPv4Network | IPv6Network
 
 RESERVED_PATHS = frozenset({
     "account", "calls", "contacts", "docs", "exports", "healthz", "live", "login", "logout", "messages",
-    "metrics", "missed", "openapi.json", "readyz", "recordings", "reports", "search", "settings", "setup",
-    "static", "system", "voicemail", "wall", "wallboard", "webhooks",
+    "metrics", "missed", "openapi.json", "profile", "readyz", "recordings", "reports", "search", "settings",
+    "setup", "static", "system", "voicemail", "wall", "wallboard", "webhooks",
 })  # fmt: skip
 """First path segments of the product's own pages.
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from flask import Flask
 
 from integration.access.browser import FORWARDED_KEY, PEER_KEY
-from integration.settings.values import Network, is_in_networks
+from integration.settings.values import Network, is_in_networks, is_loopback
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
@@ -18,15 +18,29 @@ _FORWARDING_HEADERS = (
     "HTTP_X_REAL_IP", "HTTP_VIA",
 )  # fmt: skip
 
+_CLIENT_HEADERS = {
+    "HTTP_X_FORWARDED_FOR": "X-Forwarded-For",
+    "HTTP_FORWARDED": "Forwarded",
+    "HTTP_X_REAL_IP": "X-Real-IP",
+}
+"""Headers that name the client of a proxy, by their key in the WSGI environment."""
+
 
 class TrustedProxies:
     """WSGI middleware that applies `X-Forwarded-*` of configured proxies only.
 
-    Werkzeug's ProxyFix is rejected: it counts hops and trusts any client that connects.
+    Werkzeug's ProxyFix is rejected: it counts hops and trusts any client that connects. `on_untrusted(peer,
+    header)` is called for a forwarding header of a loopback peer that is not trusted.
     """
 
-    def __init__(self, app: WSGIApplication, networks: Sequence[Network]) -> None:
+    def __init__(
+        self,
+        app: WSGIApplication,
+        networks: Sequence[Network],
+        on_untrusted: Callable[[str, str], None] = lambda _peer, _header: None,
+    ) -> None:
         self._app = app
+        self._on_untrusted = on_untrusted
         self._networks = networks
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
@@ -35,6 +49,11 @@ class TrustedProxies:
         environ[FORWARDED_KEY] = any(name in environ for name in _FORWARDING_HEADERS)
         if is_in_networks(self._networks, peer):
             self._apply_forwarded_headers(environ)
+        elif environ[FORWARDED_KEY] and is_loopback(peer):
+            for key, header in _CLIENT_HEADERS.items():
+                if key in environ:
+                    self._on_untrusted(peer, header)
+                    break
         return self._app(environ, start_response)
 
     def _apply_forwarded_headers(self, environ: WSGIEnvironment) -> None:
@@ -52,9 +71,9 @@ class TrustedProxies:
             environ["HTTP_HOST"] = hosts[-1]
 
 
-def install(app: Flask, trusted_proxies: Sequence[Network]) -> None:
+def install(app: Flask, trusted_proxies: Sequence[Network], on_untrusted: Callable[[str, str], None]) -> None:
     """Put the middleware in front of `app`."""
-    app.wsgi_app = TrustedProxies(app.wsgi_app, trusted_proxies)  # type: ignore[method-assign]
+    app.wsgi_app = TrustedProxies(app.wsgi_app, trusted_proxies, on_untrusted)  # type: ignore[method-assign]
 
 
 def _header_values(environ: WSGIEnvironment, name: str) -> list[str]:

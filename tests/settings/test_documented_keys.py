@@ -61,7 +61,7 @@ DOCUMENTED: dict[str, dict[str, Any]] = {
         "session_idle": 900,
         "cors_origins": [],
     },
-    "dashboard": {"timezone": "UTC", "country": None, "agents_see": "all"},
+    "dashboard": {"timezone": "UTC", "country": None, "agents_see": "all", "second_factor": []},
     "retention": {
         f"{kind}_days": 0
         for kind in (

@@ -23,6 +23,7 @@ from integration.core import clock
 from integration.core.errors import DomainError
 from integration.dashboard.exports import schedule_form
 from integration.dashboard.site import layout
+from integration.dashboard.site.confirmation import has_new_secret, requires_confirmation
 from integration.dashboard.site.guard import audit_action, current_person, requires
 from integration.exports import (
     delivery,
@@ -128,6 +129,7 @@ def new() -> str:
 
 @blueprint.post("/schedules/new")
 @requires_export_supervisor
+@requires_confirmation(has_new_secret)
 def create() -> Response | tuple[str, int]:
     context = app_context()
     draft = schedule_form.make_empty(context, _require_export(request.form.get("export")), {})
@@ -162,6 +164,7 @@ def show(number: int) -> Response:
 
 @blueprint.post("/schedules/<int:number>")
 @requires_export_supervisor
+@requires_confirmation(has_new_secret)
 def save(number: int) -> Response | tuple[str, int]:
     old_schedule, context = _require_schedule(number), app_context()
     try:

@@ -21,6 +21,7 @@ from integration.context import app_context
 from integration.core.errors import DomainError, SwitchroomError
 from integration.core.ids import parse_id
 from integration.dashboard.site import layout
+from integration.dashboard.site.confirmation import requires_confirmation
 from integration.dashboard.site.guard import audit_action, requires
 from integration.maintenance import public_address
 from integration.mirror.page_queries import history
@@ -116,6 +117,7 @@ def index() -> str:
 
 @blueprint.post("/keys")
 @requires_admin
+@requires_confirmation()
 def add_key() -> str:
     context = app_context()
     collection_names = [
@@ -140,6 +142,7 @@ def add_key() -> str:
 
 @blueprint.post("/keys/<int:number>/revoke")
 @requires_admin
+@requires_confirmation()
 def revoke_key(number: int) -> Response:
     app_db = app_context().app_db
     name = next((key.name for key in keys.list_all(app_db) if key.user_id == number), None)
@@ -152,6 +155,7 @@ def revoke_key(number: int) -> Response:
 
 @blueprint.post("/wallboards")
 @requires_admin
+@requires_confirmation()
 def add_wallboard() -> str:
     context = app_context()
     name = request.form.get("name", "")
@@ -170,6 +174,7 @@ def add_wallboard() -> str:
 
 @blueprint.post("/wallboards/<int:number>/revoke")
 @requires_admin
+@requires_confirmation()
 def revoke_wallboard(number: int) -> Response:
     audit_action("wallboard revoked", wallboards.revoke(app_context().app_db, number))
     return redirect_home("revoked", "wallboards")
@@ -196,6 +201,7 @@ def check_webhook() -> str:
 
 @blueprint.post("/webhook/rotate")
 @requires_admin
+@requires_confirmation()
 def rotate_webhook() -> Response:
     _change_secret(rotate_secret, "webhook secret rotated")
     return redirect_home("changed", "webhook")
@@ -203,6 +209,7 @@ def rotate_webhook() -> Response:
 
 @blueprint.post("/webhook/forget")
 @requires_admin
+@requires_confirmation()
 def drop_old_webhook_secret() -> Response:
     _change_secret(drop_old_secret, "old webhook secret forgotten")
     return redirect_home("changed", "webhook")

@@ -7,6 +7,7 @@ from typing import Any
 from flask import Blueprint, Response, abort, redirect, request
 
 from integration.access import people, sessions, setup_links
+from integration.access.login import second_factor
 from integration.access.rights import RIGHTS, ROLES
 from integration.context import app_context
 from integration.core.errors import DomainError
@@ -19,7 +20,9 @@ from integration.dashboard.settings.general import (
     requires_admin,
 )
 from integration.dashboard.site import layout
+from integration.dashboard.site.confirmation import requires_confirmation
 from integration.dashboard.site.guard import audit_action
+from integration.dashboard.site.login_start import send_mails
 from integration.mirror.page_queries import history
 
 blueprint = Blueprint("settings_people", __name__, url_prefix="/settings/people")
@@ -27,6 +30,7 @@ blueprint = Blueprint("settings_people", __name__, url_prefix="/settings/people"
 
 @blueprint.post("")
 @requires_admin
+@requires_confirmation()
 def add_person() -> str:
     app_db = app_context().app_db
     person = people.create(
@@ -47,6 +51,7 @@ def show_person(number: int) -> str:
 
 @blueprint.post("/<int:number>")
 @requires_admin
+@requires_confirmation()
 def change_person(number: int) -> Response | tuple[str, int]:
     app_db, person = app_context().app_db, _require_person(number)
     try:
@@ -64,6 +69,7 @@ def change_person(number: int) -> Response | tuple[str, int]:
 
 @blueprint.post("/<int:number>/reset")
 @requires_admin
+@requires_confirmation()
 def reset_person(number: int) -> str:
     person = _require_person(number)
     link = _make_setup_link(person)
@@ -71,8 +77,20 @@ def reset_person(number: int) -> str:
     return render_page(link=link, link_for=person.email)
 
 
+@blueprint.post("/<int:number>/second-factor/remove")
+@requires_admin
+@requires_confirmation()
+def remove_second_factor(number: int) -> Response:
+    person = _require_person(number)
+    people.remove_second_factor(app_context().app_db, person.email)
+    audit_action("second factor removed", person.email)
+    send_mails()
+    return redirect_home("removed", "people")
+
+
 @blueprint.post("/<int:number>/remove")
 @requires_admin
+@requires_confirmation()
 def remove_person(number: int) -> Response:
     person = _require_person(number)
     people.remove(app_context().app_db, person.email)
@@ -101,10 +119,13 @@ def _render_person(person: people.Person, **values: Any) -> str:
     context = app_context()
     with context.mirror_db.read() as connection:
         users = history.list_users(connection)
+    with context.app_db.read() as connection:
+        has_factor = second_factor.has_factor(connection, person.id)
     return layout.render_page(
         "system",
         "settings_person.html",
         known=person,
+        has_factor=has_factor,
         own=people.load_explicit_rights(context.app_db, person.id),
         users=users,
         sessions=sessions.list_of_person(context.app_db, person.id),

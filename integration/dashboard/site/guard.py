@@ -3,6 +3,8 @@
 Every route requires a login unless its endpoint or blueprint is named as open at the installation of the
 guard. Open routes check their own credentials (receiver, facade, metrics) or need none (health, static). The
 login and setup forms need no login, but they require a CSRF token like every other unsafe route.
+
+A login that lacks the second factor opens only the pages of SECOND_FACTOR_BLUEPRINT.
 """
 
 from __future__ import annotations
@@ -17,7 +19,8 @@ from flask import Flask, Response, g, jsonify, make_response, redirect, render_t
 
 from integration.access import audit, browser, sessions, visibility
 from integration.access.people import Person
-from integration.access.rights import RIGHTS, ROLES, has
+from integration.access.rights import RIGHTS, ROLES, Role, has
+from integration.access.sessions import Session
 from integration.access.visibility import AgentsSee
 from integration.context import app_context
 from integration.core import tokens
@@ -30,6 +33,8 @@ R = TypeVar("R")
 
 LOGIN_BLUEPRINT = "login"
 """Blueprint of the login and setup forms."""
+SECOND_FACTOR_BLUEPRINT = "second_factor"
+"""Blueprint of the pages on which a second factor is entered or set up."""
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 MAX_FORM_BYTES = 1024 * 1024
@@ -47,9 +52,16 @@ class Guard:
     """
 
     def __init__(
-        self, app_db: Database, *, public_url: str | None, agents_see: AgentsSee, open_to_all: Collection[str]
+        self,
+        app_db: Database,
+        *,
+        public_url: str | None,
+        agents_see: AgentsSee,
+        second_factor_roles: Collection[Role],
+        open_to_all: Collection[str],
     ) -> None:
         self._app_db = app_db
+        self._second_factor_roles = frozenset(second_factor_roles)
         self._public_url = public_url
         self._agents_see = agents_see
         self._open_routes = frozenset(open_to_all)
@@ -62,14 +74,22 @@ class Guard:
         if request.endpoint is not None and self._is_open(request.endpoint, request.blueprint):
             return None
         request.max_content_length = (
-            MAX_LOGIN_FORM_BYTES if request.blueprint == LOGIN_BLUEPRINT else MAX_FORM_BYTES
+            MAX_LOGIN_FORM_BYTES
+            if request.blueprint in (LOGIN_BLUEPRINT, SECOND_FACTOR_BLUEPRINT)
+            else MAX_FORM_BYTES
         )
         token = browser.browser_token(request)
-        login = sessions.find(self._app_db, token) if token else None
+        login = (
+            sessions.find_incomplete(self._app_db, token, second_factor_roles=self._second_factor_roles)
+            if token
+            else None
+        )
         if login is not None:
-            g.session, g.person = login
+            g.session, g.session_person = login
             g.session_token = token
-        elif request.blueprint != LOGIN_BLUEPRINT:
+            if g.session.state == "complete":
+                g.person = g.session_person
+        if not self._is_login_sufficient():
             return _redirect_to_login()
         if request.method not in SAFE_METHODS:
             return self._reject_forged(token)
@@ -94,13 +114,20 @@ class Guard:
         initial_visibility = visibility.of(person, self._agents_see)
 
         def is_still_valid() -> bool:
-            login = sessions.find(self._app_db, token, touch=False)
+            login = sessions.find(
+                self._app_db, token, touch=False, second_factor_roles=self._second_factor_roles
+            )
             return login is not None and visibility.of(login[1], self._agents_see) == initial_visibility
 
         return Viewer(person, initial_visibility, is_still_valid)
 
     def _is_open(self, endpoint: str, blueprint: str | None) -> bool:
         return endpoint in self._open_routes or (blueprint is not None and blueprint in self._open_routes)
+
+    def _is_login_sufficient(self) -> bool:
+        if request.blueprint == LOGIN_BLUEPRINT or g.get("person") is not None:
+            return True
+        return request.blueprint == SECOND_FACTOR_BLUEPRINT and g.get("session") is not None
 
     def _reject_forged(self, token: str | None) -> Response | None:
         origin = browser.foreign_origin(request, self._public_url)
@@ -125,6 +152,7 @@ def install(
     *,
     public_url: str | None,
     agents_see: AgentsSee,
+    second_factor_roles: Collection[Role] = (),
     open_to_all: Collection[str],
 ) -> Guard:
     """Install the guard for every route of `app`.
@@ -132,7 +160,13 @@ def install(
     Call this before any other `before_request` is added. Templates get `csrf_token()` and `person` (None
     before login).
     """
-    guard = Guard(app_db, public_url=public_url, agents_see=agents_see, open_to_all=open_to_all)
+    guard = Guard(
+        app_db,
+        public_url=public_url,
+        agents_see=agents_see,
+        second_factor_roles=second_factor_roles,
+        open_to_all=open_to_all,
+    )
     app.before_request(guard.check)
     app.after_request(guard.finish)
     app.jinja_env.globals["csrf_token"] = csrf_token
@@ -151,6 +185,14 @@ def current_person() -> Person:
             f"The endpoint {request.endpoint} reads the dashboard user. It must require a login."
         )
     return person
+
+
+def current_session() -> tuple[Session, Person]:
+    """Return session and dashboard user of this request; the second factor may be missing.
+
+    Only for pages of SECOND_FACTOR_BLUEPRINT. Others use `current_person`.
+    """
+    return g.session, g.session_person
 
 
 def audit_action(action: str, details: str = "") -> None:
@@ -215,7 +257,7 @@ def to_local_path(target: str | None) -> str:
     """
     if target and len(target) <= 2000 and _LOCAL_PATH.fullmatch(target):
         path = target.partition("?")[0]
-        if path not in ("/login", "/logout") and not path.startswith("/setup/"):
+        if path not in ("/login", "/logout") and not path.startswith(("/setup/", "/login/")):
             return target
     return "/"
 
@@ -227,7 +269,9 @@ def _redirect_to_login() -> Response:
         return refuse(401, "Log in first.")
     target = to_local_path(request.full_path.rstrip("?"))
     query = "" if target == "/" else "?" + urlencode({"next": target})
-    return make_response(redirect(f"/login{query}", 302))
+    session = g.get("session")
+    path = {"code": "/login/code", "setup": "/login/second-factor"}[session.state] if session else "/login"
+    return make_response(redirect(f"{path}{query}", 302))
 
 
 def _is_page_request() -> bool:

@@ -1,13 +1,16 @@
-"""Login, logout and setup pages: /login, /logout, /setup/<token>."""
+"""Login, logout and setup pages: /login, /login/forgot, /logout, /setup/<token>."""
 
 from __future__ import annotations
 
 from flask import Blueprint, Response, g, make_response, redirect, render_template, request
 
 from integration.access import audit, browser, login_throttle, passwords, people, sessions, setup_links
+from integration.access.login import mail_queue
 from integration.access.login_throttle import TooManyAttempts
+from integration.context import app_context
 from integration.core.errors import DomainError
 from integration.dashboard.site import guard
+from integration.dashboard.site.login_start import find_device_id, list_user_texts, send_mails, start_login
 from integration.sqlite.database import Database
 
 
@@ -28,7 +31,7 @@ def make_blueprint(app_db: Database) -> Blueprint:
         target = guard.to_local_path(request.form.get("next"))
         address = request.remote_addr or ""
         try:
-            attempt = login_throttle.begin_attempt(app_db, "password", email, address)
+            attempt = login_throttle.begin_attempt(app_db, "password", email, address, find_device_id(email))
         except TooManyAttempts as too_many:
             return _login_page(target, str(too_many), 429, too_many.retry_after)
         try:
@@ -48,7 +51,26 @@ def make_blueprint(app_db: Database) -> Blueprint:
             )
             return _login_page(target, "E-mail address or password is wrong.", 401)
         login_throttle.discard_attempt(app_db, attempt)
-        return _start_session(app_db, person, target, "login")
+        return start_login(person, target, "login")
+
+    @blueprint.get("/login/forgot")
+    def show_forgot() -> Response:
+        return _forgot_page()
+
+    @blueprint.post("/login/forgot")
+    def request_reset() -> Response:
+        if not _can_send_mail():
+            return _forgot_page(status=404)
+        email, address = request.form.get("email", ""), request.remote_addr or ""
+        try:
+            # Counted even if it succeeds: each request sends an e-mail.
+            login_throttle.begin_attempt(app_db, "reset", email, address, find_device_id(email))
+        except TooManyAttempts as too_many:
+            return _forgot_page(str(too_many), 429, too_many.retry_after)
+        # The account is looked up later, by the job that sends: this response takes the same time for all.
+        mail_queue.request_reset(app_db, email)
+        send_mails()
+        return _forgot_page(is_sent=True)
 
     @blueprint.post("/logout")
     def log_out() -> Response:
@@ -73,27 +95,40 @@ def make_blueprint(app_db: Database) -> Blueprint:
         if password != request.form.get("repeat", password):
             return _setup_page(link, "The two passwords differ.", 400)
         try:
+            texts = list_user_texts(link.person, request.form.get("email", ""))
             person = setup_links.redeem(
-                app_db, token, passwords.hash_password(password), request.form.get("email")
+                app_db, token, passwords.hash_password(password, texts), request.form.get("email")
             )
         except passwords.TooManyLogins as overloaded:
             return _setup_page(link, str(overloaded), 503)
         except DomainError as refusal:
             return _setup_page(link, str(refusal), 400)
-        return (
-            _invalid_link_page()
-            if person is None
-            else _start_session(app_db, person, "/", "set-up link used")
-        )
+        return _invalid_link_page() if person is None else start_login(person, "/", "set-up link used")
 
     return blueprint
 
 
 def _login_page(target: str, error: str = "", status: int = 200, retry_after: int | None = None) -> Response:
-    response = make_response(render_template("login.html", next=target, error=error), status)
+    page = render_template("login.html", next=target, error=error, can_send_mail=_can_send_mail())
+    return _respond(page, status, retry_after)
+
+
+def _forgot_page(
+    error: str = "", status: int = 200, retry_after: int | None = None, *, is_sent: bool = False
+) -> Response:
+    page = render_template("forgot.html", error=error, is_sent=is_sent, can_send_mail=_can_send_mail())
+    return _respond(page, status, retry_after)
+
+
+def _respond(page: str, status: int, retry_after: int | None) -> Response:
+    response = make_response(page, status)
     if retry_after is not None:
         response.headers["Retry-After"] = str(retry_after)
     return response
+
+
+def _can_send_mail() -> bool:
+    return app_context().settings.smtp.host is not None
 
 
 def _setup_page(link: setup_links.SetupLink, error: str = "", status: int = 200) -> Response:
@@ -109,20 +144,7 @@ def _setup_page(link: setup_links.SetupLink, error: str = "", status: int = 200)
 
 def _invalid_link_page() -> Response:
     return guard.refuse(
-        404, "This set-up link was used already or is too old. Ask an administrator for a new one."
+        404,
+        "This link was used already or is too old. Ask an administrator for a new one, "
+        "or request a new password on the login page.",
     )
-
-
-def _start_session(app_db: Database, person: people.Person, target: str, action: str) -> Response:
-    address = request.remote_addr or ""
-    token = sessions.create(
-        app_db,
-        person.id,
-        address=address,
-        agent=request.headers.get("User-Agent", ""),
-        replaced_token=browser.browser_token(request),
-    )
-    audit.record(app_db, person.email, action, address=address)
-    response = make_response(redirect(target, 303))
-    browser.put_cookie(response, token, logged_in=True)
-    return response

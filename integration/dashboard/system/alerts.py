@@ -24,6 +24,7 @@ from integration.core import clock
 from integration.core.errors import DomainError
 from integration.core.ids import parse_id
 from integration.dashboard.site import layout
+from integration.dashboard.site.confirmation import has_new_secret, requires_confirmation
 from integration.dashboard.site.guard import audit_action, current_person, requires
 from integration.outbound import mail
 from integration.outbound.upload import check_url
@@ -50,6 +51,7 @@ def index() -> str:
 
 @blueprint.post("")
 @requires("admin")
+@requires_confirmation(has_new_secret)
 def save() -> Response | tuple[str, int]:
     """Add an alert rule, or change the rule `id`."""
     number = request.form.get("id", 0, type=int)

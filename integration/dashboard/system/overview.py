@@ -16,7 +16,7 @@ from integration.dashboard.site import formats, layout
 from integration.dashboard.site.background_jobs import current_jobs
 from integration.dashboard.system import work
 from integration.inbox import losses
-from integration.maintenance import backup, database_checks
+from integration.maintenance import backup, database_checks, forwarded_requests
 from integration.mirror.calls import backlog
 from integration.mirror.page_queries import live
 from integration.mirror.records import promoted_fields, schema_drift
@@ -133,6 +133,7 @@ def index() -> Response:
         report=report,
         damaged_databases=database_checks.list_damaged_names(context.settings.storage.data_dir),
         public_url=context.settings.server.public_url,
+        proxy_problem=forwarded_requests.find_problem(context.settings),
         backups=work.list_backups(context),
         holds=holds_and_erasures[0],
         erasures=holds_and_erasures[1],

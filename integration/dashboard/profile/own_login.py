@@ -1,0 +1,121 @@
+"""Own login of a dashboard user: password, second factor and sessions, at /profile."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flask import Blueprint, Response, abort, make_response, redirect, render_template, request
+
+from integration.access import passwords, people, sessions
+from integration.access.login import devices, second_factor
+from integration.context import app_context
+from integration.core.errors import DomainError
+from integration.dashboard.site import layout
+from integration.dashboard.site.confirmation import check_password, requires_confirmation
+from integration.dashboard.site.guard import audit_action, current_person, current_session
+from integration.dashboard.site.login_start import list_user_texts, send_mails, start_session
+
+blueprint = Blueprint("profile", __name__, url_prefix="/profile")
+
+RESULT_MESSAGES = {
+    "password": "Password changed. All other browsers are logged out.",
+    "ended": "Logged out.",
+    "removed": "Second factor removed.",
+}
+
+
+@blueprint.get("")
+def index() -> str:
+    return _render_page()
+
+
+@blueprint.post("/password")
+def change_password() -> Response | tuple[str, int]:
+    app_db, person = app_context().app_db, current_person()
+    new_password = request.form.get("password", "")
+    error = check_password(person, request.form.get("current", ""), accepts_code=False)
+    if error is not None:
+        return _render_page(refused=error), 403
+    if new_password != request.form.get("repeat", ""):
+        return _render_page(refused="The two passwords differ."), 400
+    try:
+        new_hash = passwords.hash_password(new_password, list_user_texts(person))
+    except passwords.TooManyLogins as overloaded:
+        return _render_page(refused=str(overloaded)), 503
+    except DomainError as refusal:
+        return _render_page(refused=str(refusal)), 400
+    people.set_password(app_db, person.email, new_hash)
+    audit_action("password changed", person.email)
+    return start_session(
+        person, "/profile?done=password", "login", has_factor=_has_factor(person.id), notifies=False
+    )
+
+
+@blueprint.post("/second-factor/remove")
+@requires_confirmation()
+def remove_second_factor() -> Response | tuple[str, int]:
+    person = current_person()
+    try:
+        people.remove_second_factor(app_context().app_db, person.email)
+    except DomainError as refusal:
+        return _render_page(refused=str(refusal)), 400
+    audit_action("second factor removed", person.email)
+    send_mails()
+    return _redirect("removed")
+
+
+@blueprint.post("/second-factor/codes")
+@requires_confirmation()
+def replace_recovery_codes() -> str | tuple[str, int]:
+    person = current_person()
+    try:
+        codes = second_factor.replace_recovery_codes(app_context().app_db, person.id)
+    except DomainError as refusal:
+        return _render_page(refused=str(refusal)), 400
+    audit_action("recovery codes replaced", person.email)
+    return render_template("recovery_codes.html", codes=codes, target="/profile")
+
+
+@blueprint.post("/sessions/<int:number>/end")
+def end_session(number: int) -> Response:
+    app_db, person = app_context().app_db, current_person()
+    if number not in {session.id for session in sessions.list_of_person(app_db, person.id)}:
+        abort(404)
+    sessions.revoke(app_db, number)
+    audit_action("logged out", person.email)
+    return _redirect("ended")
+
+
+@blueprint.post("/sessions/end-others")
+def end_other_sessions() -> Response:
+    person = current_person()
+    sessions.revoke_all(app_context().app_db, person.id, except_id=current_session()[0].id)
+    audit_action("logged out", person.email)
+    return _redirect("ended")
+
+
+def _render_page(**values: Any) -> str:
+    app_db, person = app_context().app_db, current_person()
+    with app_db.read() as connection:
+        recovery_codes = second_factor.count_recovery_codes(connection, person.id)
+    return layout.render_page(
+        "profile",
+        "profile.html",
+        sessions=sessions.list_of_person(app_db, person.id),
+        own_session=current_session()[0],
+        describe_agent=devices.describe_agent,
+        has_factor=_has_factor(person.id),
+        recovery_codes=recovery_codes,
+        shortest=passwords.MIN_LENGTH,
+        message=RESULT_MESSAGES.get(request.args.get("done", ""), ""),
+        **values,
+    )
+
+
+def _has_factor(person_id: int) -> bool:
+    with app_context().app_db.read() as connection:
+        return second_factor.has_factor(connection, person_id)
+
+
+def _redirect(result: str) -> Response:
+    return make_response(redirect(f"/profile?done={result}", 303))
