@@ -14,11 +14,11 @@ from tests.support.people import ALICE, ERIN
 NEW_PASSWORD = "meridian otter violin"
 
 
-def change_password(
-    visitor: Visitor, current: str, new: str, repeat: str | None = None
-) -> tuple[int, str]:
+def change_password(visitor: Visitor, current: str, new: str, repeat: str | None = None) -> tuple[int, str]:
     form = {"current": current, "password": new, "repeat": new if repeat is None else repeat}
-    answer = visitor.post("/profile/password", {"csrf_token": read_csrf(visitor.get("/profile").text), **form})
+    answer = visitor.post(
+        "/profile/password", {"csrf_token": read_csrf(visitor.get("/profile").text), **form}
+    )
     return answer.status_code, answer.text
 
 
@@ -143,7 +143,9 @@ def test_a_key_is_added_after_the_password_only(site: TestApp, admin: Visitor, f
     assert keys.list_all(site.app_db) == []
     assert admin.post("/settings/keys", {**form, "confirmation": PASSWORD}).status_code == 200
     assert [key.name for key in keys.list_all(site.app_db)] == ["crm"]
-    assert admin.post("/settings/keys", {**form, "name": "second"}).status_code == 200, "confirmed for 10 minutes"
+    assert admin.post("/settings/keys", {**form, "name": "second"}).status_code == 200, (
+        "confirmed for 10 minutes"
+    )
     frozen_clock.advance(601)
     assert admin.post("/settings/keys", {**form, "name": "third"}).status_code == 403
 
