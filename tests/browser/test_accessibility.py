@@ -54,6 +54,8 @@ PAGES = (
     "/settings",
     "/settings/people/1",
     "/settings/audit",
+    "/profile",
+    "/login/second-factor",
 )
 EMPTY = (
     "/",
