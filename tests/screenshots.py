@@ -194,7 +194,7 @@ def take_all(browser: Browser, folder: Path, to: Path, only: list[str]) -> list[
         context.add_cookies([cookie])  # type: ignore[list-item]
         paths = {**PAGES, "wall": f"/wall/{wallboards.add(app.app_db, 'Front desk')}"}
         all_problems += take(browser, app.url, paths, context.storage_state(), to / "empty", only)
-        paths = {"login": "/login", "forgot": "/login/forgot"}
+        paths = {"login": "/login", "reset": "/login/reset"}
         all_problems += take(browser, app.url, paths, None, to / "empty", only)
     return all_problems
 

@@ -39,7 +39,10 @@ def browser_token(request: Request) -> str | None:
 
 
 def device_token(request: Request) -> str | None:
-    """Return the token of a known device, None if missing or malformed. See `login/devices`."""
+    """Return the token of a known device, None if missing or malformed.
+
+    See `login/devices`.
+    """
     return _read_token(request, _device_cookie_name(request))
 
 
@@ -90,7 +93,10 @@ def put_cookie(response: Response, token: str, *, logged_in: bool) -> None:
 
 
 def put_device_cookie(response: Response, token: str) -> None:
-    """Set the cookie that marks the browser as a known device. It survives a logout."""
+    """Set the cookie that marks the browser as a known device.
+
+    It survives a logout.
+    """
     response.set_cookie(
         _device_cookie_name(request),
         token,

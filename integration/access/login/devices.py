@@ -65,10 +65,10 @@ def find_id(app_db: Database, token: str | None, email: str) -> int | None:
 
 
 def record_login(tx: Transaction, person_id: int, old_token: str | None, new_token: str) -> bool:
-    """Record a login and replace the token of the browser. Returns True for a new device.
+    """Record a login and replace the token of the browser.
 
-    The token is replaced for all users of the browser. A token that another user planted in the cookie is
-    worth nothing afterwards.
+    Returns True for a new device. The token is replaced for all users of the browser. A token that another
+    user planted in the cookie is worth nothing afterwards.
     """
     now = clock.unix()
     tx.execute("DELETE FROM devices WHERE login_at <= ?", (now - KEEP_SECONDS,))

@@ -49,7 +49,10 @@ QUEUE = RetryQueue("login_mails", key=("id",), gaps=(0, *RETRY_GAPS_SECONDS))
 
 @dataclass(frozen=True, slots=True)
 class QueuedMail:
-    """E-mail to send. `created_at`: Unix seconds. `details`: sentence about device and address, or ''."""
+    """E-mail to send.
+
+    `created_at`: Unix seconds. `details`: sentence about device and address, or ''.
+    """
 
     id: int
     kind: MailKind

@@ -79,7 +79,10 @@ def make_uri(secret: str, email: str) -> str:
 
 
 def enable(app_db: Database, person_id: int, code: str) -> list[str] | None:
-    """Finish the set-up with a first code. Returns new recovery codes, None for a wrong code."""
+    """Finish the set-up with a first code.
+
+    Returns new recovery codes, None for a wrong code.
+    """
 
     def work(tx: Transaction) -> list[str] | None:
         if has_factor(tx.connection, person_id) or not _use_code(tx, person_id, code):
@@ -91,7 +94,10 @@ def enable(app_db: Database, person_id: int, code: str) -> list[str] | None:
 
 
 def verify(app_db: Database, person_id: int, code: str) -> CodeKind | None:
-    """Use a code or a recovery code of an enabled second factor. Returns its kind, None if wrong or used."""
+    """Use a code or a recovery code of an enabled second factor.
+
+    Returns its kind, None if wrong or used.
+    """
 
     def work(tx: Transaction) -> CodeKind | None:
         if not has_factor(tx.connection, person_id):
@@ -108,7 +114,10 @@ def verify(app_db: Database, person_id: int, code: str) -> CodeKind | None:
 
 
 def replace_recovery_codes(app_db: Database, person_id: int) -> list[str]:
-    """Return new recovery codes; the earlier ones become invalid. Raises DomainError without a factor."""
+    """Return new recovery codes; the earlier ones become invalid.
+
+    Raises DomainError without a factor.
+    """
 
     def work(tx: Transaction) -> list[str]:
         if not has_factor(tx.connection, person_id):
@@ -119,7 +128,10 @@ def replace_recovery_codes(app_db: Database, person_id: int) -> list[str]:
 
 
 def remove(tx: Transaction, person_id: int) -> bool:
-    """Remove the second factor and its recovery codes. Returns False if there was none."""
+    """Remove the second factor and its recovery codes.
+
+    Returns False if there was none.
+    """
     tx.execute("DELETE FROM recovery_codes WHERE person_id = ?", (person_id,))
     deleted = tx.execute(
         "DELETE FROM second_factors WHERE person_id = ? AND enabled_at IS NOT NULL", (person_id,)

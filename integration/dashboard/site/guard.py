@@ -188,9 +188,9 @@ def current_person() -> Person:
 
 
 def current_session() -> tuple[Session, Person]:
-    """Return session and dashboard user of this request; the second factor may be missing.
+    """Return session and dashboard user of this request.
 
-    Only for pages of SECOND_FACTOR_BLUEPRINT. Others use `current_person`.
+    The second factor may be missing. Only for pages of SECOND_FACTOR_BLUEPRINT. Others use `current_person`.
     """
     return g.session, g.session_person
 

@@ -1,4 +1,4 @@
-"""Login, logout and setup pages: /login, /login/forgot, /logout, /setup/<token>."""
+"""Login, logout and setup pages: /login, /login/reset, /logout, /setup/<token>."""
 
 from __future__ import annotations
 
@@ -53,24 +53,24 @@ def make_blueprint(app_db: Database) -> Blueprint:
         login_throttle.discard_attempt(app_db, attempt)
         return start_login(person, target, "login")
 
-    @blueprint.get("/login/forgot")
-    def show_forgot() -> Response:
-        return _forgot_page()
+    @blueprint.get("/login/reset")
+    def show_reset() -> Response:
+        return _reset_page()
 
-    @blueprint.post("/login/forgot")
+    @blueprint.post("/login/reset")
     def request_reset() -> Response:
         if not _can_send_mail():
-            return _forgot_page(status=404)
+            return _reset_page(status=404)
         email, address = request.form.get("email", ""), request.remote_addr or ""
         try:
             # Counted even if it succeeds: each request sends an e-mail.
             login_throttle.begin_attempt(app_db, "reset", email, address, find_device_id(email))
         except TooManyAttempts as too_many:
-            return _forgot_page(str(too_many), 429, too_many.retry_after)
+            return _reset_page(str(too_many), 429, too_many.retry_after)
         # The account is looked up later, by the job that sends: this response takes the same time for all.
         mail_queue.request_reset(app_db, email)
         send_mails()
-        return _forgot_page(is_sent=True)
+        return _reset_page(is_sent=True)
 
     @blueprint.post("/logout")
     def log_out() -> Response:
@@ -113,10 +113,10 @@ def _login_page(target: str, error: str = "", status: int = 200, retry_after: in
     return _respond(page, status, retry_after)
 
 
-def _forgot_page(
+def _reset_page(
     error: str = "", status: int = 200, retry_after: int | None = None, *, is_sent: bool = False
 ) -> Response:
-    page = render_template("forgot.html", error=error, is_sent=is_sent, can_send_mail=_can_send_mail())
+    page = render_template("reset_request.html", error=error, is_sent=is_sent, can_send_mail=_can_send_mail())
     return _respond(page, status, retry_after)
 
 

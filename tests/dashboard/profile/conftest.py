@@ -12,6 +12,6 @@ from tests.support.people import ERIN
 
 @pytest.fixture
 def site(frozen_clock: Clock, app: TestApp) -> TestApp:
-    """Product with Erin as its only dashboard user, whose clock stands still from the start."""
+    """Product with Erin as its only dashboard user, with a frozen clock."""
     add_with_password(app, ERIN)
     return app

@@ -45,7 +45,7 @@ def settings(mailbox: MailServer) -> dict[str, str]:
 
 @pytest.fixture
 def office(frozen_clock: Clock, app: TestApp) -> TestApp:
-    """Erin and Alice; the clock stands still."""
+    """Erin and Alice, and a frozen clock."""
     add_with_password(app, ERIN)
     add_with_password(app, ALICE)
     return app
@@ -53,8 +53,8 @@ def office(frozen_clock: Clock, app: TestApp) -> TestApp:
 
 def request_reset(app: TestApp, email: str, visitor: Visitor | None = None) -> tuple[int, str]:
     visitor = visitor or Visitor(app.url)
-    token = read_csrf(visitor.get("/login/forgot").text)
-    answer = visitor.post("/login/forgot", {"csrf_token": token, "email": email})
+    token = read_csrf(visitor.get("/login/reset").text)
+    answer = visitor.post("/login/reset", {"csrf_token": token, "email": email})
     return answer.status_code, answer.text
 
 
@@ -223,6 +223,6 @@ def test_a_refused_e_mail_is_sent_later(office: TestApp, mailbox: MailServer, fr
 def test_without_a_mail_server_there_is_no_reset(shared_app: TestApp) -> None:
     visitor = Visitor(shared_app.url)
     assert "Forgot your password?" not in visitor.get("/login").text
-    assert "can't send e-mail" in visitor.get("/login/forgot").text.replace("&#39;", "'")
+    assert "can't send e-mail" in visitor.get("/login/reset").text.replace("&#39;", "'")
     token = read_csrf(visitor.get("/login").text)
-    assert visitor.post("/login/forgot", {"csrf_token": token, "email": ERIN.email}).status_code == 404
+    assert visitor.post("/login/reset", {"csrf_token": token, "email": ERIN.email}).status_code == 404

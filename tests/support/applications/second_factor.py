@@ -19,7 +19,10 @@ def read_codes(page: str) -> list[str]:
 
 
 class AuthenticatorApp:
-    """Authenticator app with the secret of a set-up page. Its clock is that of the product."""
+    """Authenticator app with the secret of a set-up page.
+
+    Its clock is that of the product.
+    """
 
     def __init__(self, page: str, clock: Clock) -> None:
         found = re.search(r'class="mono break">([A-Z2-7 ]+)</p>', page)
@@ -32,9 +35,10 @@ class AuthenticatorApp:
 
 
 def set_up_second_factor(visitor: Visitor, clock: Clock) -> tuple[AuthenticatorApp, list[str]]:
-    """Set up a second factor for a logged-in user. Returns the app and the recovery codes.
+    """Set up a second factor for a logged-in user.
 
-    The clock moves on, so that the next code of the app was not used yet.
+    Returns the app and the recovery codes. The clock moves on, so that the next code of the app was not used
+    yet.
     """
     token = read_csrf(visitor.get("/login/second-factor").text)
     assert visitor.post("/login/second-factor/start", {"csrf_token": token}).status_code == 303
