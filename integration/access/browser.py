@@ -1,4 +1,4 @@
-"""Session and device cookies of a browser, and the origin of a request."""
+"""Session and device cookies of a browser; origin of a request."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ def hash_password(password: str, user_texts: Iterable[str] = ()) -> str:
 
 
 def rehash(password: str) -> str:
-    """Return the hash of a password that was verified, however weak it is. Raises TooManyLogins."""
+    """Return the hash of a verified password, weak or strong."""
     with _hash_slot():
         return HASHER.hash(_normalize(password))
 

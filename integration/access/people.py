@@ -157,7 +157,7 @@ def has_password(app_db: Database, person: Person, password: str) -> bool:
 
 
 def set_password(app_db: Database, email: str, password_hash: str) -> Person:
-    """Set a password, and end the user's sessions, setup links and known devices.
+    """Set a password; end sessions, setup links and known devices.
 
     The user gets a notice if this replaces a password. Raises DomainError for an unknown address.
     """

@@ -162,7 +162,7 @@ def insert(
 def find(
     app_db: Database, token: str, *, touch: bool = True, second_factor_roles: Collection[str] = ()
 ) -> tuple[Session, people.Person] | None:
-    """Return a complete session and its user by token, None if it ended or is not complete.
+    """Return a complete session and its user by token, else None.
 
     `touch` stores the time of use, without waiting for the commit. `second_factor_roles` are the roles that
     must have a second factor.

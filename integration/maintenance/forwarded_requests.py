@@ -35,7 +35,7 @@ class ForwardedRequests:
         self._written_at: float | None = None
 
     def record(self, peer: str, header: str) -> None:
-        """Log the first request of this process, and store the time at most once an hour."""
+        """Log the first request; store the time once an hour."""
         now = clock.unix()
         with self._lock:
             if self._written_at is not None and 0 <= now - self._written_at < WRITE_SECONDS:
@@ -53,7 +53,7 @@ class ForwardedRequests:
 
 
 def find_problem(settings: Settings) -> tuple[str, str] | None:
-    """Return problem and advice if such requests arrived in the last week, else None."""
+    """Return problem and advice about requests of the last week, else None."""
     try:
         stored = json.loads(_read(settings.storage.data_dir / FILE))
         peer, header, at = str(stored["peer"]), str(stored["header"]), str(stored["at"])

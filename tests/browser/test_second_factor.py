@@ -1,4 +1,4 @@
-"""Set-up of a second factor and login with it in a browser, with and without JavaScript."""
+"""Set-up and use of a second factor in a browser."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ _SYSTEMS = (
 
 
 def find_id(app_db: Database, token: str | None, email: str) -> int | None:
-    """Return the id of a known device of this user, None for another browser."""
+    """Return the id of a known device, None for another browser."""
     if token is None:
         return None
     with app_db.read() as connection:
@@ -94,7 +94,7 @@ def record_login(tx: Transaction, person_id: int, old_token: str | None, new_tok
 
 
 def describe_agent(agent: str) -> str:
-    """Return browser and system of a User-Agent header, such as 'Firefox on Windows'."""
+    """Return browser and system, such as 'Firefox on Windows'."""
     browser = _find_name(_BROWSERS, agent)
     system = _find_name(_SYSTEMS, agent)
     if browser and system:

@@ -1,4 +1,4 @@
-"""Queue of e-mails about logins: reset links, and notices to a user of changes to the login.
+"""Queue of e-mails about logins: reset links and notices.
 
 A row is added in the transaction of the change; `mailer` sends it. Without a mail server rows are dropped
 after a day.
@@ -103,7 +103,7 @@ def mark_failed(app_db: Database, mail: QueuedMail, error: str) -> None:
 
 
 def find_error(app_db: Database) -> str | None:
-    """Return the error of an e-mail that waits for its next attempt, None if none failed."""
+    """Return the error of a waiting e-mail, None if none failed."""
     with app_db.read() as connection:
         row = connection.execute("SELECT max(error) FROM login_mails").fetchone()
     return None if row[0] is None else str(row[0])

@@ -1,4 +1,4 @@
-"""Strength of new passwords: an estimate of guesses by zxcvbn, and words about the user."""
+"""Strength of new passwords, estimated by zxcvbn."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Second factor of dashboard users: time-based one-time codes (RFC 6238) and recovery codes.
+"""Second factor: time-based one-time codes (RFC 6238) and recovery codes.
 
 The secret is stored in house.db like the secrets of schedules and alert rules. A code is valid once, in its
 step of 30 seconds and one step before and after. Recovery codes are stored hashed; each is valid once.
@@ -65,7 +65,7 @@ def start_setup(app_db: Database, person_id: int) -> None:
 
 
 def load_setup_secret(app_db: Database, person_id: int) -> str | None:
-    """Return the secret of a set-up that has not been finished, else None."""
+    """Return the secret of an unfinished set-up, else None."""
     with app_db.read() as connection:
         row = connection.execute(
             "SELECT secret FROM second_factors WHERE person_id = ? AND enabled_at IS NULL", (person_id,)
@@ -158,13 +158,13 @@ def count_recovery_codes(connection: sqlite3.Connection, person_id: int) -> int:
 
 
 def is_code(text: str) -> bool:
-    """Return whether a text has the form of a code, which no password has."""
+    """Return whether a text has the form of a code."""
     digits = _strip(text)
     return len(digits) == CODE_LENGTH and digits.isascii() and digits.isdecimal()
 
 
 def _use_code(tx: Transaction, person_id: int, text: str) -> bool:
-    """Accept a code once: its step must be later than the step of the last accepted code."""
+    """Accept a code if its step is later than the last one."""
     row = tx.execute(
         "SELECT secret, used_step FROM second_factors WHERE person_id = ?", (person_id,)
     ).fetchone()
@@ -198,5 +198,5 @@ def _hash_recovery_code(text: str) -> bytes:
 
 
 def _strip(text: str) -> str:
-    """Return a code without the blanks and hyphens by which apps and users group it."""
+    """Return a code without blanks and hyphens."""
     return "".join(character for character in text if not character.isspace() and character != "-")

@@ -1,4 +1,4 @@
-"""Own login of a dashboard user: password, second factor and sessions, at /profile."""
+"""Own password, second factor and sessions of a user: /profile."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ def start_setup() -> Response:
 
 @blueprint.post("/second-factor")
 def finish_setup() -> Response:
-    """Enable the second factor with a first code, and show the recovery codes once."""
+    """Enable the second factor and show the recovery codes once."""
     session, person = guard.current_session()
     app_db = app_context().app_db
     if session.state == "code":
@@ -127,7 +127,9 @@ def _setup_page(person: Person, error: str = "", status: int = 200) -> Response:
 
 
 def _draw_qr_code(uri: str) -> str:
-    """Return a `data:` URI of an SVG, black on white in dark mode too: many apps cannot read the inverse."""
+    """Return a `data:` URI of an SVG, always black on white.
+
+    Many apps cannot read the inverse of the dark mode."""
     return segno.make(uri, error="m", micro=False).svg_data_uri(
         scale=QR_MODULE_PIXELS, dark="#000", light="#fff"
     )

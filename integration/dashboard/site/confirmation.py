@@ -27,7 +27,7 @@ FIELD = "confirmation"
 def requires_confirmation(
     is_needed: Callable[[], bool] = lambda: True,
 ) -> Callable[[Callable[P, R]], Callable[P, R | Response]]:
-    """Decorate a view: the user has entered the password or a code in the last ten minutes.
+    """Decorate a view: require a confirmation of the last ten minutes.
 
     Otherwise the response is a page that requests it and sends the form a second time. `is_needed` limits
     this to some forms.
@@ -45,12 +45,12 @@ def requires_confirmation(
 
 
 def has_new_secret() -> bool:
-    """Return whether the form of an alert rule or a schedule has a secret."""
+    """Return whether the form changes the secret of a target."""
     return bool(request.form.get("secret", "").strip() or request.form.get("no_secret"))
 
 
 def check_password(person: Person, text: str, *, accepts_code: bool) -> str | None:
-    """Return None if `text` is the user's password, or a code if that is accepted, else the reason.
+    """Return None for the correct password or code, else the reason.
 
     Attempts are limited like those of a login.
     """

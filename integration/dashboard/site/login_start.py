@@ -17,7 +17,7 @@ from integration.sqlite.transaction import Transaction
 
 
 def start_login(person: Person, target: str, action: str) -> Response:
-    """Log in a user whose password is correct, or request the code of the second factor first.
+    """Log in a user with a correct password, or request the code.
 
     `target`: path of the page after the login. `action`: entry of the audit log.
     """
@@ -90,7 +90,7 @@ def describe_client() -> str:
 
 
 def find_device_id(email: str) -> int | None:
-    """Return the id of this browser if the user has logged in with it before."""
+    """Return the id of this browser if it is a known device."""
     return devices.find_id(app_context().app_db, browser.device_token(request), email)
 
 
@@ -100,7 +100,7 @@ def send_mails() -> None:
 
 
 def list_user_texts(person: Person | None, email: str = "") -> list[str]:
-    """Return address and name of a user and the company's name, which a password must not consist of."""
+    """Return texts about a user, of which no password may consist."""
     texts = [person.email if person else email]
     if person is not None and person.platform_user_id is not None:
         with app_context().mirror_db.read() as connection:

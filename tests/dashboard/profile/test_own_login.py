@@ -1,4 +1,4 @@
-"""Own password and sessions of a dashboard user, and confirmation of sensitive changes."""
+"""Own password and sessions, and confirmation of sensitive changes."""
 
 from __future__ import annotations
 

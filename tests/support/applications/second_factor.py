@@ -1,4 +1,4 @@
-"""Authenticator app of a dashboard user, and the set-up of a second factor."""
+"""Authenticator app, and set-up of a second factor."""
 
 from __future__ import annotations
 
