@@ -127,7 +127,9 @@ class Product:
             on_broken=on_broken,
             on_damaged=on_damaged,
         )
-        inbox = losses.open_inbox(data_dir, mirror_db, self.health, self._handle_stored_webhook, on_broken)
+        inbox = losses.open_inbox(
+            data_dir, mirror_db, self.health, self._handle_stored_webhook, on_broken, on_damaged
+        )
         with mirror_db.read() as connection:
             live_hub = Hub(lambda number: change_log.since(mirror_db, number), get_epoch(connection))
         platform = Platform(
@@ -228,6 +230,7 @@ class Product:
         )
         self.schedule_runner.schedule()
         self._export_jobs.schedule()
+        database_checks.schedule(context)
         every("housekeeping", 3600, self._prune_change_log, executor="maintenance")
         every("promoted fields", 3600, self._restore_promoted_fields, executor="maintenance")
         # Not at once: a start has other work, and a sample is as good an hour later.

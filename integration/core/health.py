@@ -54,6 +54,7 @@ class Health:
         self._components: dict[str, _Component] = {}
         self._probes: dict[str, tuple[Callable[[], str | None], bool]] = {}
         self._facts: dict[str, Any] = {}
+        self._fact_sources: dict[str, Callable[[], Any]] = {}
         self._stopping = threading.Event()
         self._watchdog: threading.Thread | None = None
 
@@ -122,6 +123,14 @@ class Health:
         with self._lock:
             self._facts[name] = value
 
+    def provide_fact(self, name: str, read: Callable[[], Any]) -> None:
+        """Show the value of `read()` in each report.
+
+        None omits the fact. `read` must not block.
+        """
+        with self._lock:
+            self._fact_sources[name] = read
+
     # --- requested by pages ------------------------------------------------------------------------
 
     def report(self) -> dict[str, Any]:
@@ -138,7 +147,11 @@ class Health:
             checks = {
                 name: self._describe(component, now) for name, component in sorted(self._components.items())
             }
-            probes, facts = dict(self._probes), dict(self._facts)
+            probes, facts, sources = dict(self._probes), dict(self._facts), dict(self._fact_sources)
+        for name, read in sources.items():
+            value = _read_fact(read)
+            if value is not None:
+                facts[name] = value
         for name, (check, essential) in probes.items():
             problem = _run_probe(check)
             checks[name] = {
@@ -216,6 +229,13 @@ class Health:
             "last_failure_at": component.last_failure_at,
             "essential": component.essential,
         }
+
+
+def _read_fact(read: Callable[[], Any]) -> Any:
+    try:
+        return read()
+    except Exception as error:  # noqa: BLE001 — a report without one fact is better than none
+        return f"cannot be read: {type(error).__name__}: {error}"
 
 
 def _run_probe(check: Callable[[], str | None]) -> str | None:

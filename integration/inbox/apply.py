@@ -106,7 +106,7 @@ class Applier:
                 self._catch_up()
             except sqlite3.Error as error:
                 # The error of the attached mirror.db was reported as one of inbox.db.
-                self._mirror_db.report_damage(error)
+                self._mirror_db.damage_watch.inspect(error)
                 raise
             self._caught_up = True
         while not self._stop.is_set() and (rows := self._inbox.list_after(self._position, BATCH_SIZE)):

@@ -118,9 +118,15 @@ class Inbox:
         *,
         on_stored: Callable[[], None] | None = None,
         on_broken: Callable[[BaseException], None] | None = None,
+        on_damaged: Callable[[str], None] | None = None,
     ) -> None:
         self.database = Database(
-            path, prepare=_migrate, synchronous="FULL", group_size=GROUP_SIZE, on_broken=on_broken
+            path,
+            prepare=prepare,
+            synchronous="FULL",
+            group_size=GROUP_SIZE,
+            on_broken=on_broken,
+            on_damaged=on_damaged,
         )
         self.on_stored = on_stored
         self.redact: Callable[[bytes], bytes] | None = None
@@ -361,7 +367,8 @@ def find_mentions(
     ]
 
 
-def _migrate(connection: sqlite3.Connection) -> None:
+def prepare(connection: sqlite3.Connection) -> None:
+    """Create or migrate the schema of inbox.db. Raises NewerDatabase."""
     migrations.migrate(connection, "inbox.db", {}, _create_tables)
 
 

@@ -1,4 +1,4 @@
-"""Health checks of the databases, and the report on damaged ones."""
+"""Health checks and daily check of the databases; report on damaged ones."""
 
 from __future__ import annotations
 
@@ -6,11 +6,19 @@ from functools import partial
 from pathlib import Path
 
 from integration.context import AppContext
+from integration.core.errors import StorageDamaged, StorageError
 from integration.sqlite import damage
 from integration.sqlite.database import Database
+from integration.sqlite.errors import is_damage
 
 FACT = "damaged databases"
 """Name of the fact with the names of the files that were put aside."""
+
+JOB_NAME = "content of databases"
+"""Job that reads all pages of the databases."""
+JOB_INTERVAL_SECONDS = 86400.0
+REPLACEABLE_DATABASES = ("inbox.db", "mirror.db")
+"""Databases whose damaged file the next start replaces."""
 
 
 def register(context: AppContext) -> None:
@@ -20,17 +28,73 @@ def register(context: AppContext) -> None:
     still stored.
     """
     health = context.health
-    for database in (context.inbox.database, context.mirror_db, context.app_db):
+    for database in _list_databases(context):
         health.probe(database.name, partial(_find_database_problem, database), essential=True)
         health.probe(f"content of {database.name}", partial(_find_damage, database))
         health.probe(f"listeners of {database.name}", partial(getattr, database, "listener_error"))
-    if names := list_damaged_names(context.settings.storage.data_dir):
-        health.set_fact(FACT, names)
+    data_dir = context.settings.storage.data_dir
+    health.provide_fact(FACT, lambda: list_damaged_names(data_dir) or None)
+
+
+def schedule(context: AppContext) -> None:
+    """Schedule the check of all pages, at the start and daily.
+
+    SQLite reports a damaged page only when a statement needs it, which can be months later.
+    """
+    context.scheduler.every(
+        JOB_NAME, JOB_INTERVAL_SECONDS, _check_content, context, executor="maintenance", retries=True
+    )
 
 
 def list_damaged_names(data_dir: Path) -> list[str]:
     """List the names of damaged files that were put aside."""
     return [path.name for path in damage.list_put_aside(data_dir)]
+
+
+def mark_damaged_databases(data_dir: Path, error: Exception) -> list[str]:
+    """Mark the damaged databases that the next start replaces.
+
+    Checks the files only if `error` reports damage. Returns their names. Raises StorageError for a damaged
+    house.db, and if a file cannot be read; OSError.
+    """
+    if not isinstance(error, StorageDamaged) and not is_damage(error):
+        return []
+    path = data_dir / "house.db"
+    if path.exists() and (finding := damage.find_damage(path)) is not None:
+        raise StorageError(f"{path.name} is damaged ({finding}). {describe_repair(path)}")
+    names = []
+    for name in REPLACEABLE_DATABASES:
+        path = data_dir / name
+        finding = damage.find_damage(path) if path.exists() else None
+        if finding is not None:
+            damage.mark_damaged(path, f"{error}: {finding}")
+            names.append(name)
+    return names
+
+
+def describe_repair(path: Path) -> str:
+    """Return what to do about a damaged house.db."""
+    folder, name = path.parent.absolute(), path.name
+    return (
+        f"Stop Switchroom, move {name}, {name}-wal and {name}-shm out of {folder}, copy {name} from the"
+        " newest backup into this folder, and start Switchroom."
+    )
+
+
+def _list_databases(context: AppContext) -> tuple[Database, ...]:
+    return context.inbox.database, context.mirror_db, context.app_db
+
+
+def _check_content(context: AppContext) -> None:
+    """Read all pages of the databases. Raises StorageError."""
+    stopping = context.scheduler.stopping
+    for database in _list_databases(context):
+        try:
+            database.damage_watch.check(stopping.is_set)
+        except StorageError:
+            if stopping.is_set():
+                return
+            raise
 
 
 def _find_database_problem(database: Database) -> str | None:
@@ -40,6 +104,6 @@ def _find_database_problem(database: Database) -> str | None:
 def _find_damage(database: Database) -> str | None:
     if database.damage is None:
         return None
-    if database.name == "mirror.db":
+    if database.name in REPLACEABLE_DATABASES:
         return f"{database.damage}. The file is being replaced; webhooks are stored."
-    return f"{database.damage}. Stop Switchroom, restore the last backup, and start it again."
+    return f"{database.damage}. {describe_repair(database.path)}"

@@ -21,6 +21,7 @@ from integration.core.errors import (
     SwitchroomError,
 )
 from integration.core.process_lock import find_writer
+from integration.inbox import losses
 from integration.maintenance import forwarded_requests, public_address
 from integration.maintenance.check_result import CheckResult
 from integration.maintenance.manifest import DATABASES
@@ -40,6 +41,23 @@ MIN_FREE_BYTES = 2 * 10**9
 
 LOW_FREE_BYTES = 5 * 10**9
 """Free bytes below which the check warns."""
+COPY_ADVICE = (
+    "stop Switchroom, delete house.db-wal, copy house.db from the newest backup into data_dir, and start it"
+)
+LOSS_ADVICE = {
+    "house.db": f"{COPY_ADVICE}; to start without its data, delete {database_files.CREATED_FILE}",
+    "inbox.db": "start `switchroom serve`, which creates a new one and reports which webhooks are lost;"
+    " or restore a backup",
+    "mirror.db": "start `switchroom serve`, which builds a new one",
+}
+"""What to do about a database that is missing or empty, by name."""
+DAMAGE_ADVICE = {
+    "house.db": COPY_ADVICE,
+    "inbox.db": "start `switchroom serve`, which saves the readable webhooks into a new one",
+    "mirror.db": "start `switchroom serve`, which builds a new one",
+}
+"""What to do about a database that cannot be opened, by name."""
+
 MAX_CLOCK_SKEW_SECONDS = 10
 """Clock difference in seconds above which the check warns."""
 FATAL_CLOCK_SKEW_SECONDS = 300
@@ -158,11 +176,17 @@ def _check_process(folder: Path) -> Iterator[CheckResult]:
 def _check_databases(settings: Settings) -> Iterator[CheckResult]:
     paths = [settings.storage.data_dir / name for name in DATABASES]
     missing = [path.name for path in paths if not path.exists()]
-    if len(missing) == len(paths):
+    lost = database_files.find_lost_databases(settings.storage.data_dir, DATABASES)
+    if len(missing) == len(paths) and not lost:
         yield CheckResult("ok", "databases", "none yet; the first `switchroom serve` creates them")
         return
     yield from _check_damage(settings.storage.data_dir)
+    yield from _check_losses(settings.storage.data_dir / "inbox.db")
     for path in paths:
+        if path.name in lost:
+            fault = lost[path.name].replace("was ", "is ").replace("had ", "has ")
+            yield CheckResult("fail", path.name, fault, LOSS_ADVICE[path.name])
+            continue
         if path.name in missing:
             yield CheckResult("fail", path.name, "missing, while other databases exist", "restore a backup")
             continue
@@ -170,12 +194,7 @@ def _check_databases(settings: Settings) -> Iterator[CheckResult]:
             with open_readonly(path) as connection:
                 open_schema(connection).table_names()
         except StorageDamaged as error:
-            advice = (
-                "start `switchroom serve`, which builds a new one"
-                if path.name == "mirror.db"
-                else "stop Switchroom and restore a backup"
-            )
-            yield CheckResult("fail", path.name, f"damaged ({error.__cause__})", advice)
+            yield CheckResult("fail", path.name, f"damaged ({error.__cause__})", DAMAGE_ADVICE[path.name])
         except StorageError as error:
             yield CheckResult("fail", path.name, str(error))
         else:
@@ -183,6 +202,18 @@ def _check_databases(settings: Settings) -> Iterator[CheckResult]:
             files = (path, path.with_name(f"{path.name}-wal"))
             size = sum(file.stat().st_size for file in files if file.exists()) / 1e6
             yield CheckResult("ok", path.name, f"{size:,.1f} MB; `switchroom verify` checks the content")
+
+
+def _check_losses(path: Path) -> Iterator[CheckResult]:
+    """Report the webhooks that were lost within the last days."""
+    try:
+        with open_readonly(path) as connection:
+            recent_losses = losses.list_recent(connection)
+    except StorageError:
+        return  # Reported by the check of the file.
+    for loss in recent_losses:
+        happening, advice = str(loss).removeprefix("inbox.db: ").split("; ", 1)
+        yield CheckResult("warn", path.name, happening, advice.replace("`", ""))
 
 
 def _check_damage(data_dir: Path) -> Iterator[CheckResult]:

@@ -14,7 +14,6 @@ from pathlib import Path
 
 from integration.catalogue import RESOURCES
 from integration.catalogue.shapes import Resource
-from integration.core.errors import StorageDamaged
 from integration.mirror.calls import backlog
 from integration.mirror.calls import schema as call_schema
 from integration.mirror.page_queries import (
@@ -46,12 +45,9 @@ from integration.mirror.sync_state import (
 )
 from integration.sqlite import damage, migrations
 from integration.sqlite.database import Database
-from integration.sqlite.errors import is_damage
 from integration.sqlite.migrations import Step
 from integration.sqlite.schema import ANY, Schema, execute_script, read_columns
 from integration.sqlite.transaction import Change
-
-FILE_NAME = "mirror.db"
 
 CORE_TABLES = """
 CREATE TABLE IF NOT EXISTS _meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
@@ -132,18 +128,11 @@ def open_mirror(
 ) -> Database:
     """Open mirror.db; create or migrate it first. Raises StorageError, NewerDatabase.
 
-    A damaged file is put aside, and a new one created. Damage that is found later is marked for the next
-    start, before `on_damaged(reason)` is called.
+    A damaged file is put aside, and a new one created. `on_damaged(reason)`: see `damage.open_or_replace`.
     """
-
-    def handle_damage(reason: str) -> None:
-        damage.mark_damaged(path, reason)
-        if on_damaged is not None:
-            on_damaged(reason)
-
     return damage.open_or_replace(
         path,
-        lambda: Database(
+        lambda handle_damage: Database(
             path,
             prepare=prepare,
             register_functions=query.register,
@@ -151,21 +140,8 @@ def open_mirror(
             on_broken=on_broken,
             on_damaged=handle_damage,
         ),
+        on_damaged,
     )
-
-
-def mark_if_damaged(data_dir: Path, error: Exception) -> bool:
-    """Mark mirror.db for the next start if `error` reports its damage.
-
-    Returns whether the file is damaged. Raises StorageError, OSError.
-    """
-    path = data_dir / FILE_NAME
-    if not isinstance(error, StorageDamaged) and not is_damage(error):
-        return False
-    finding = damage.find_damage(path)
-    if finding is not None:
-        damage.mark_damaged(path, f"{error}: {finding}")
-    return finding is not None
 
 
 def prepare(connection: sqlite3.Connection) -> None:

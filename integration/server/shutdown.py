@@ -23,7 +23,7 @@ STALLED_SECONDS = 15.0
 """Seconds without a heartbeat after which the health check is stalled."""
 
 EXIT_BROKEN = 70
-"""Exit status of a worker whose disk failed or whose mirror.db is damaged.
+"""Exit status of a worker whose disk failed or with a damaged database.
 
 Only a new process can use the database again.
 """

@@ -145,10 +145,10 @@ class Worker:
         except ConfigurationError as error:
             self._report_start_failure(error.mistakes, 2)
         except SwitchroomError as error:
-            self._exit_if_mirror_is_damaged(error)
+            self._exit_if_damaged(error)
             self._report_start_failure([str(error)], 1)
         except Exception as error:
-            self._exit_if_mirror_is_damaged(error)
+            self._exit_if_damaged(error)
             log.exception("the product cannot start")
             self._report_start_failure(
                 [f"Cannot start: {type(error).__name__}: {error}. The log above has the traceback."], 1
@@ -231,15 +231,19 @@ class Worker:
         timer.daemon = True
         timer.start()
 
-    def _exit_if_mirror_is_damaged(self, error: Exception) -> None:
-        """End the worker if `error` is that of a damaged mirror.db.
+    def _exit_if_damaged(self, error: Exception) -> None:
+        """End the worker if `error` is that of a damaged database.
 
-        The next one replaces the file.
+        The next one replaces the file; a damaged house.db is refused.
         """
-        from integration.mirror.schema import mark_if_damaged
+        from integration.maintenance.database_checks import mark_damaged_databases
 
-        if mark_if_damaged(self.settings.storage.data_dir, error):
-            log.error("mirror.db is damaged: %s. The next worker replaces it", error)
+        try:
+            names = mark_damaged_databases(self.settings.storage.data_dir, error)
+        except SwitchroomError as refusal:
+            self._report_start_failure([str(refusal)], 1)
+        if names:
+            log.error("%s: damaged (%s). The next worker replaces the file", ", ".join(names), error)
             self._exit(shutdown.EXIT_BROKEN)
 
     def _on_orphaned(self) -> None:

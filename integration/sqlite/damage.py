@@ -11,7 +11,7 @@ import logging
 import re
 import sqlite3
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -37,16 +37,23 @@ _PAGE_ERROR = re.compile(r"error code=(\d+)")
 
 _SIDE_FILES = ("-wal", "-shm")
 
+DamageHandler = Callable[[str], None]
+"""Function that is called with the reason of a confirmed damage."""
 
-def find_damage(path: Path) -> str | None:
+
+def find_damage(
+    path: Path, checks: Sequence[str] = CHECKS, should_stop: Callable[[], bool] | None = None
+) -> str | None:
     """Check the content of a database file.
 
     Returns the first finding, None without one. Raises StorageBroken if the disk cannot read the file, and
-    other StorageErrors.
+    other StorageErrors, also after `should_stop()` has returned True.
     """
     try:
         with open_readonly(path) as connection:
-            for check in CHECKS:
+            if should_stop is not None:
+                connection.set_progress_handler(should_stop, 10_000)
+            for check in checks:
                 finding = str(connection.execute(f"PRAGMA {check}").fetchone()[0])
                 code = _PAGE_ERROR.search(finding)
                 if code is not None and int(code[1]) & 0xFF == sqlite3.SQLITE_IOERR:
@@ -94,14 +101,28 @@ class DamageWatch:
             target=self._check, args=(error, is_writer), name=f"check {self._path.name}", daemon=True
         ).start()
 
+    def check(self, should_stop: Callable[[], bool]) -> None:
+        """Check the pages of the file now, without a report. Raises StorageError."""
+        if self.reason is not None:
+            return
+        finding = find_damage(self._path, CHECKS[:1], should_stop)
+        if finding is not None:
+            self._confirm(finding)
+
+    def _confirm(self, reason: str) -> None:
+        with self._lock:
+            if self.reason is not None:
+                return
+            self.reason = reason
+        log.critical("%s is damaged: %s", self._path.name, reason)
+        if self._on_damaged is not None:
+            self._on_damaged(reason)
+
     def _check(self, error: BaseException, is_writer: bool) -> None:
         try:
             finding = find_damage(self._path)
             if finding is not None:
-                self.reason = f"{error}: {finding}"
-                log.critical("%s is damaged: %s", self._path.name, self.reason)
-                if self._on_damaged is not None:
-                    self._on_damaged(self.reason)
+                self._confirm(f"{error}: {finding}")
             elif is_writer:
                 self._on_broken(error)
             else:
@@ -116,22 +137,69 @@ class DamageWatch:
                 self._next_check_at = clock.monotonic() + CHECK_INTERVAL_SECONDS
 
 
-def open_or_replace(path: Path, open_database: Callable[[], T]) -> T:
-    """Open a database that can be rebuilt, without a damaged file.
+def open_or_replace(
+    path: Path,
+    open_database: Callable[[DamageHandler], T],
+    on_damaged: DamageHandler | None = None,
+    build_replacement: Callable[[Path], Path] | None = None,
+) -> T:
+    """Open a database and replace a damaged file first.
 
-    A damaged file is put aside first. `open_database()` opens the file, or creates it if it is missing.
-    Raises its errors.
+    The damaged file is put aside. `open_database(on_damaged)` opens the file, or creates it if it is
+    missing; damage that is found later is marked for the next start, before `on_damaged(reason)` is called.
+    `build_replacement(path)` returns a complete file with the content that can be read, at
+    `get_replacement_path(path)`. Raises the errors of both functions.
     """
+
+    def handle_damage(reason: str) -> None:
+        mark_damaged(path, reason)
+        if on_damaged is not None:
+            on_damaged(reason)
+
+    _finish_replacement(path)
     mark = _mark_path(path)
     if mark.exists():
-        put_aside(path, mark.read_text("utf-8"))
+        _replace(path, mark.read_text("utf-8"), build_replacement)
     try:
-        return open_database()
+        return open_database(handle_damage)
     except StorageDamaged as error:
         finding = find_damage(path)
         if finding is not None:
-            put_aside(path, f"{error.__cause__}: {finding}")
-    return open_database()
+            _replace(path, f"{error.__cause__}: {finding}", build_replacement)
+    return open_database(handle_damage)
+
+
+def get_replacement_path(path: Path) -> Path:
+    """Return the path of a complete replacement of a damaged file.
+
+    It is there until the damaged file has been put aside.
+    """
+    return path.with_name(f"{path.name}.replacement")
+
+
+def _replace(path: Path, reason: str, build_replacement: Callable[[Path], Path] | None) -> None:
+    if build_replacement is not None and path.exists():
+        build_replacement(path)
+    put_aside(path, reason)
+    _finish_replacement(path)
+
+
+def _finish_replacement(path: Path) -> None:
+    """Rename the replacement if the damaged file was put aside.
+
+    Otherwise delete the replacement.
+    """
+    replacement = get_replacement_path(path)
+    try:
+        if path.exists():
+            replacement.unlink(missing_ok=True)  # Incomplete: the damaged file may have been written since.
+        elif replacement.exists():
+            # A kill may have left the -wal of the damaged file, which SQLite would apply to the new one.
+            for suffix in _SIDE_FILES:
+                path.with_name(path.name + suffix).unlink(missing_ok=True)
+            replacement.rename(path)
+    except OSError as error:
+        raise StorageError(f"{path} cannot be replaced: {error.strerror}. Check its folder.") from error
 
 
 def mark_damaged(path: Path, reason: str) -> None:

@@ -74,8 +74,8 @@ class Database:
         self._register_functions = register_functions
         self._group_size = group_size
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
-        self._damage = DamageWatch(path, on_damaged, self._mark_broken)
-        self._readers = ReaderPool(path, register_functions, self.report_damage)
+        self.damage_watch = DamageWatch(path, on_damaged, self._mark_broken)
+        self._readers = ReaderPool(path, register_functions, self.damage_watch.inspect)
         self._closed = threading.Event()
         self._broken: BaseException | None = None
         self._queue_lock = threading.Lock()
@@ -154,11 +154,7 @@ class Database:
     @property
     def damage(self) -> str | None:
         """Confirmed damage of the file's content, else None."""
-        return self._damage.reason
-
-    def report_damage(self, error: sqlite3.Error) -> None:
-        """Check the file in the background, if `error` reports damage."""
-        self._damage.inspect(error)
+        return self.damage_watch.reason
 
     def close(self) -> None:
         """Run the queued jobs, then close all connections. Safe to call twice."""
@@ -373,7 +369,7 @@ class Database:
         failure = translate_error(error, self.path)
         if isinstance(failure, StorageBroken):
             self._mark_broken(error)
-        self._damage.inspect(error, is_writer=True)
+        self.damage_watch.inspect(error, is_writer=True)
         return failure
 
     def _translate_damage(self, problem: BaseException) -> BaseException:

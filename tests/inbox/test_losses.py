@@ -120,7 +120,7 @@ def test_a_loss_is_reported_for_seven_days_across_restarts(app, tmp_path, movabl
     caplog.clear()
     movable_clock.set("2026-09-09 11:59:00")
     app.restart()
-    assert "webhooks 1 to 1" in read_report(app)["facts"]["lost webhooks"]
+    assert "so webhook 1 is no longer stored" in read_report(app)["facts"]["lost webhooks"]
     assert not [message for message in caplog.messages if "inbox.db" in message]
     movable_clock.set("2026-09-09 12:01:00")
     app.restart()

@@ -248,6 +248,27 @@ def test_a_missing_database_fails(doctor, home):
     assert lines["house.db"][0] == "fail"
 
 
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("house.db", "copy house.db from the newest backup"),
+        ("inbox.db", "reports which webhooks are lost"),
+        ("mirror.db", "builds a new one"),
+    ],
+)
+@pytest.mark.parametrize("is_emptied", [True, False])
+def test_a_database_that_was_created_and_is_lost_fails(doctor, home, name, advice, is_emptied):
+    (home.data_dir / "databases-created").write_text("2026-09-02 12:00:00\n")
+    (home.data_dir / name).unlink(missing_ok=True)
+    if is_emptied:
+        (home.data_dir / name).touch()
+    lines, status = doctor()
+    assert status == 1
+    assert lines[name][0] == "fail"
+    assert ("has 0 bytes" if is_emptied else "is missing") in lines[name][1]
+    assert advice in lines[name][1]
+
+
 def test_an_unused_folder_is_not_created(doctor, tmp_path):
     lines, _ = doctor(storage__data_dir=str(tmp_path / "fresh"))
     assert lines["data_dir"][0] == "ok"

@@ -10,6 +10,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -48,20 +49,25 @@ def query(path: Path, sql: str) -> list[tuple]:
 
 
 def damage_middle_page(path: Path, table: str) -> None:
-    """Overwrite the leaf page in the middle of a table with random bytes.
+    """Overwrite the leaf page in the middle of a table with random bytes."""
+    with open(path, "r+b") as file:
+        file.seek((find_middle_leaf(path, table) - 1) * PAGE_BYTES)
+        file.write(b"\xee" + os.urandom(PAGE_BYTES - 1))
+
+
+def find_middle_leaf(path: Path, table: str) -> int:
+    """Return the number of the leaf page in the middle of a table.
 
     The page with the root of the table lists its leaves: SQLite file format, section 1.6.
     """
     ((root,),) = query(path, f"SELECT rootpage FROM sqlite_schema WHERE name = '{table}'")
-    with open(path, "r+b") as file:
+    with open(path, "rb") as file:
         file.seek((root - 1) * PAGE_BYTES)
         page = file.read(PAGE_BYTES)
         assert page[0] in (2, 5), "the table has one page only"
         cell_count = int.from_bytes(page[3:5], "big")
         cell = int.from_bytes(page[12 + 2 * (cell_count // 2) :][:2], "big")
-        leaf = int.from_bytes(page[cell : cell + 4], "big")
-        file.seek((leaf - 1) * PAGE_BYTES)
-        file.write(b"\xee" + os.urandom(PAGE_BYTES - 1))
+        return int.from_bytes(page[cell : cell + 4], "big")
 
 
 def damage_root_page(path: Path, table: str) -> None:
@@ -264,3 +270,75 @@ def test_records_on_a_damaged_page_are_requested_from_the_platform(tmp_path: Pat
             assert query(mirror, "SELECT id, _doc FROM cdrs ORDER BY id") == before
         finally:
             restarted.stop()
+
+
+def count_rows_of_middle_leaf(path: Path) -> int:
+    with open(path, "rb") as file:
+        file.seek((find_middle_leaf(path, "inbox") - 1) * PAGE_BYTES)
+        return int.from_bytes(file.read(PAGE_BYTES)[3:5], "big")
+
+
+def test_webhooks_around_a_damaged_page_of_the_inbox_are_saved(tmp_path: Path) -> None:
+    product = Product(tmp_path)
+    try:
+        send_legs(product, 0, 250)
+        wait_until_applied(tmp_path, 500)
+        assert product.stop() == 0
+        lost_count = count_rows_of_middle_leaf(tmp_path / "inbox.db")
+        damage_middle_page(tmp_path / "inbox.db", "inbox")
+        product = Product(tmp_path)  # Its check of all pages finds the damage.
+        with sending(product, 1000) as sender:
+            wait_for(lambda: find_put_aside(tmp_path, "inbox.db"), "the damaged file put aside")
+            legs_then = sender.legs
+            wait_for(lambda: sender.legs > legs_then + 20, "webhooks after the damage")
+        assert set(sender.statuses) == {200}
+        wait_until_applied(tmp_path, 500 + 2 * sender.legs)
+        inbox = tmp_path / "inbox.db"
+        assert query(inbox, "SELECT count(*), count(DISTINCT event_id) FROM inbox") == [
+            (500 + 2 * sender.legs - lost_count,) * 2
+        ]
+        assert query(inbox, "PRAGMA integrity_check") == [("ok",)]
+        assert query(tmp_path / "mirror.db", "SELECT count(*) FROM _legs") == [(250 + sender.legs,)]
+        ((first, last),) = query(inbox, "SELECT first_seq, last_seq FROM losses")
+        assert last - first + 1 == lost_count > 5
+        (name,) = find_put_aside(tmp_path, "inbox.db")
+        facts = read_facts(product)
+        assert facts["damaged databases"] == [name]
+        assert f"so webhooks {first} to {last} are no longer stored" in facts["lost webhooks"]
+        assert any("inbox.db was damaged" in line and name in line for line in product.lines)
+        assert any(f"so webhooks {first} to {last} are" in line for line in product.lines)
+        assert sum(line.endswith("The worker is back") for line in product.lines) == 1
+        found = product.command("doctor").stdout
+        assert re.search(rf"^warn +inbox\.db: .*{name}", found, re.M), found
+        assert re.search(rf"^warn +inbox\.db: .*webhooks {first} to {last} are no longer", found, re.M), found
+        (tmp_path / name).unlink()
+        assert "damaged databases" not in read_facts(product)
+    finally:
+        product.stop()
+
+
+@pytest.mark.parametrize("spoil", [overwrite_header, partial(damage_root_page, table="sqlite_sequence")])
+def test_an_inbox_that_cannot_be_opened_is_replaced_at_the_start(
+    tmp_path: Path, spoil: Callable[[Path], None]
+) -> None:
+    product = Product(tmp_path)
+    send_legs(product, 0, 50)
+    wait_until_applied(tmp_path, 100)
+    assert product.stop() == 0
+    spoil(tmp_path / "inbox.db")
+    product = Product(tmp_path)
+    try:
+        assert len(find_put_aside(tmp_path, "inbox.db")) == 1
+        send_legs(product, 50, 5)
+        assert_each_applied_once(tmp_path, 55)
+        assert "lost webhooks" not in read_facts(product)
+    finally:
+        product.stop()
+
+
+def test_a_damaged_application_database_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    product = Product(tmp_path)
+    assert product.stop() == 0
+    overwrite_header(tmp_path / "house.db")
+    with pytest.raises(RuntimeError, match=r"house\.db is damaged .*copy house\.db from the newest backup"):
+        Product(tmp_path)

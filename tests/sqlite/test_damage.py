@@ -131,7 +131,7 @@ def test_a_marked_file_is_put_aside_with_its_wal_and_the_mark_removed(path: Path
     side_file.write_bytes(b"rest")
     damage.mark_damaged(path, "page 50")
     assert damage.find_marks(path.parent) == {"test.db": "page 50"}
-    database = damage.open_or_replace(path, lambda: Database(path, prepare=prepare))
+    database = damage.open_or_replace(path, lambda _: Database(path, prepare=prepare))
     with database.read() as connection:
         assert connection.execute("SELECT count(*) FROM notes").fetchone()[0] == 0
     database.close()
@@ -139,12 +139,12 @@ def test_a_marked_file_is_put_aside_with_its_wal_and_the_mark_removed(path: Path
     assert kept.with_name(f"{kept.name}-wal").read_bytes() == b"rest"
     assert damage.find_marks(path.parent) == {}
     assert 0 < damage.seconds_until_rebuild(path.parent) <= 600
-    damage.open_or_replace(path, lambda: Database(path, prepare=prepare)).close()
+    damage.open_or_replace(path, lambda _: Database(path, prepare=prepare)).close()
     assert damage.list_put_aside(path.parent) == [kept]
 
 
 def test_an_intact_file_is_not_replaced(path: Path) -> None:
-    database = damage.open_or_replace(path, lambda: Database(path, prepare=prepare))
+    database = damage.open_or_replace(path, lambda _: Database(path, prepare=prepare))
     with database.read() as connection:
         assert connection.execute("SELECT count(*) FROM notes").fetchone()[0] == 100
     database.close()
@@ -159,5 +159,5 @@ def test_without_write_access_the_error_names_the_file(path: Path, monkeypatch: 
     damage.mark_damaged(path, "page 50")
     monkeypatch.setattr(Path, "rename", refuse)
     with pytest.raises(StorageError, match="Give this user access"):
-        damage.open_or_replace(path, lambda: Database(path, prepare=prepare))
+        damage.open_or_replace(path, lambda _: Database(path, prepare=prepare))
     assert path.exists()
