@@ -27,7 +27,7 @@ MIN_BYTES_PER_SECOND = 64 * 1024
 
 MIN_SECONDS = 120.0
 """Shortest time limit of a download in seconds."""
-_HEAD_BYTES = 16
+HEAD_BYTES = 16
 """Bytes at the start of a file that show its type."""
 
 
@@ -173,7 +173,7 @@ def _write_part(part_path: Path, body: ResponseBody, limit: int, head_check: _He
             file.flush()
             head_check.add(chunk, received)
         if received:
-            # A file shorter than _HEAD_BYTES has not been checked yet.
+            # A file shorter than HEAD_BYTES has not been checked yet.
             head_check.publish(received)
         os.fsync(file.fileno())
     return received, digest.hexdigest()
@@ -198,9 +198,9 @@ class _HeadCheck:
         self._is_checked = False
 
     def add(self, chunk: bytes, received: int) -> None:
-        if len(self._head) < _HEAD_BYTES:
-            self._head = (self._head + chunk)[:_HEAD_BYTES]
-        if len(self._head) == _HEAD_BYTES:
+        if len(self._head) < HEAD_BYTES:
+            self._head = (self._head + chunk)[:HEAD_BYTES]
+        if len(self._head) == HEAD_BYTES:
             self.publish(received)
 
     def publish(self, received: int) -> None:

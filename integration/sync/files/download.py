@@ -254,7 +254,7 @@ def _finish_download(shared_download: SharedDownload, error: BaseException | Non
 def _download_file(
     context: SyncContext, file: MediaFile, shared_download: SharedDownload, priority: Priority
 ) -> None:
-    if _has_reappeared(context, file):
+    if _is_in_archive(context, file):
         return
     try:
         # A file itself that is a link is replaced by the download.
@@ -289,23 +289,30 @@ def _download_file(
     )
 
 
-def _has_reappeared(context: SyncContext, file: MediaFile) -> bool:
-    """Return whether an earlier download has reappeared with its disk.
+def _is_in_archive(context: SyncContext, file: MediaFile) -> bool:
+    """Return whether the archive has the file although its state differs.
 
-    Marks the file as restored.
+    Marks it as present. An earlier download may have reappeared with its disk, or mirror.db was rebuilt.
     """
+    data_dir = context.settings.storage.data_dir
     with context.mirror_db.read() as connection:
         stored_state = media_files.state(connection, file.kind, file.record_id)
-    if (
-        stored_state is None
-        or stored_state["sha256"] is None
-        or file.size not in (None, stored_state["size"])
-    ):
+    if stored_state is None or stored_state["sha256"] is None:
+        if file.kind not in media_files.AUTOMATIC_KINDS:
+            return False  # Traces have neither a size nor a known end.
+        archived_file = ArchivedFile(file.kind, file.record_id, file.path, file.size, None)
+        found = file_check.recognize_file(data_dir, archived_file, _get_expected_content(file))
+        if found is None:
+            return False
+        size, sha256 = found
+        context.mirror_db.write(lambda tx: media_files.mark_present(tx, file, size, sha256))
+        return True
+    if file.size not in (None, stored_state["size"]):
         return False
     previous_file = ArchivedFile(
         file.kind, file.record_id, file.path, stored_state["size"], stored_state["sha256"]
     )
-    if file_check.find_fault(context.settings.storage.data_dir, previous_file) is not None:
+    if file_check.find_fault(data_dir, previous_file) is not None:
         return False
     context.mirror_db.write(lambda tx: scrub_log.mark_restored(tx, previous_file))
     return True

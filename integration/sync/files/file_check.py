@@ -1,4 +1,4 @@
-"""Check an archived file against its stored size and sha256."""
+"""Check a file of the archive against its stored size and sha256, or its type."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from pathlib import Path
 
 from integration.core import archive_paths, atomic_files
 from integration.mirror.page_queries.archive_queries import ArchivedFile
+from integration.platform_api.downloads import HEAD_BYTES, Expected
 
 
 def find_fault(data_dir: Path, file: ArchivedFile, *, quick: bool = False) -> str | None:
@@ -30,3 +31,22 @@ def find_fault(data_dir: Path, file: ArchivedFile, *, quick: bool = False) -> st
     except OSError as error:
         return f"cannot be read: {error.strerror}"
     return None
+
+
+def recognize_file(data_dir: Path, file: ArchivedFile, expected: Expected) -> tuple[int, str] | None:
+    """Return size and sha256 of an existing file without stored ones.
+
+    A new mirror.db has no sizes and digests of the archive. Only complete files have their final names. None
+    without the file, and if its size, its start or its end are not as `expected`.
+    """
+    path = data_dir / file.path
+    if not path.exists() or find_fault(data_dir, file) is not None:
+        return None
+    try:
+        with open(path, "rb") as content:
+            head = content.read(HEAD_BYTES)
+        if not head or expected.check_head(head) is not None or expected.check_end(path) is not None:
+            return None
+        return atomic_files.hash_file(path)
+    except OSError:
+        return None  # The download replaces a file that cannot be read.
