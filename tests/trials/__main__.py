@@ -14,11 +14,13 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 
+from tests.trials.storage.damaged import Damaged
 from tests.trials.storage.disk_full import FullDisk
 from tests.trials.storage.files import Files
 from tests.trials.storage.ioerror import SyncFailure
 from tests.trials.storage.locked import Locked
 from tests.trials.storage.powercut import PowerCut
+from tests.trials.storage.replaced import Replaced
 from tests.trials.surfaces.canaries import Canaries
 from tests.trials.surfaces.contract import Contract
 from tests.trials.surfaces.libreoffice import LibreOffice
@@ -62,6 +64,8 @@ TRIALS: tuple[type[Trial], ...] = (
     FullDisk,
     SyncFailure,
     PowerCut,
+    Damaged,
+    Replaced,
     Duplicates,
     Canaries,
     Burst,
