@@ -1,4 +1,4 @@
-"""Check a file of the archive against its stored size and sha256, or its type."""
+"""Check a file of the archive: size, sha256 and type."""
 
 from __future__ import annotations
 

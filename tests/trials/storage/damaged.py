@@ -25,7 +25,7 @@ REPAIR = "copy house.db from the newest backup"
 
 
 class Damaged(Trial):
-    """A damaged page costs at most the webhooks on it, and each loss is named.
+    """A damaged page costs at most its webhooks; each loss is named.
 
     Disturbed: under load the product is killed, a random page of a database is overwritten, and the product
     is started. In every third round the page is overwritten before the kill.
