@@ -66,7 +66,7 @@ class Damaged(Trial):
         began = time.monotonic()
         before = self._read_inbox(self.folder / "before.db")
         if number % 3 != 2:
-            self._keep_house()
+            self._keep_app_db()
             self._overwrite_page(name)
         self._start(name)
         self.verify_soon(
@@ -83,16 +83,16 @@ class Damaged(Trial):
             self.product = self.start_product(self.data_dir, port=self.port)
         except RuntimeError as error:
             self.verify(REPAIR in str(error), f"{name}: the refusal of the start says what to do: {error}")
-            self._copy_house_back()
+            self._copy_app_db_back()
             self.product = self.start_product(self.data_dir, port=self.port)
 
-    def _keep_house(self) -> None:
+    def _keep_app_db(self) -> None:
         for suffix in SIDE_FILES:
             (self.folder / f"house.db{suffix}").unlink(missing_ok=True)
             if (source := self.data_dir / f"house.db{suffix}").exists():
                 shutil.copy(source, self.folder / source.name)
 
-    def _copy_house_back(self) -> None:
+    def _copy_app_db_back(self) -> None:
         for suffix in SIDE_FILES:
             (self.data_dir / f"house.db{suffix}").unlink(missing_ok=True)
             if (source := self.folder / f"house.db{suffix}").exists():
@@ -126,18 +126,18 @@ class Damaged(Trial):
         )
         if self._find_faults("house.db"):
             self.verify_soon(
-                lambda: REPAIR in str(self._read_house_problem()),
-                lambda: f"{where}: the health check says what to do: {self._read_house_problem()}",
+                lambda: REPAIR in str(self._read_app_db_problem()),
+                lambda: f"{where}: the health check says what to do: {self._read_app_db_problem()}",
                 READY_SECONDS,
             )
             self.kill_product(self.product)
-            self._copy_house_back()
+            self._copy_app_db_back()
             self.product = self.start_product(self.data_dir, port=self.port)
 
     def _find_faults(self, *names: str) -> list[str]:
         return [f"{name}: {fault}" for name in names for fault in find_faults(self.data_dir / name)]
 
-    def _read_house_problem(self) -> str | None:
+    def _read_app_db_problem(self) -> str | None:
         checks = self.product.client.json("GET", "/readyz")["checks"]
         problem: str | None = checks["content of house.db"]["error"]
         return problem
