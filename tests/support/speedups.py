@@ -11,11 +11,13 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from types import CodeType
+from types import CodeType, MethodType
+from typing import Any
 
 from flask import Flask
 from jinja2 import BytecodeCache, Environment
 from jinja2.bccache import Bucket
+from werkzeug.routing import Rule
 
 from integration.platform_api import retry
 from integration.sqlite import migrations
@@ -37,6 +39,7 @@ def install() -> None:
     keep_folders_in_memory()
     share_schemas()
     share_templates()
+    share_routes()
     fork_server.enable()
     retry_at_once()
 
@@ -138,6 +141,42 @@ def share_templates() -> None:
     Flask compiles them for each application, and most tests of pages create one.
     """
     Flask.jinja_options = {**Flask.jinja_options, "bytecode_cache": Templates()}
+
+
+class SharedRule(Rule):
+    """Route that takes over what an equal route has compiled before."""
+
+    compiled: dict[tuple[object, ...], SharedRule] = {}
+
+    def compile(self) -> None:
+        assert self.map is not None
+        key = (
+            self.rule,
+            self.host if self.map.host_matching else self.subdomain,
+            self.merge_slashes,
+            repr(self.defaults),
+            tuple(self.map.converters.items()),
+        )
+        first = self.compiled.setdefault(key, self)
+        if first is self:
+            super().compile()
+            return
+        self.arguments |= first.arguments
+        vars(self).update(
+            (name, _bind(value, self)) for name, value in vars(first).items() if name.startswith("_")
+        )
+
+
+def _bind(value: Any, rule: SharedRule) -> Any:
+    return MethodType(value.__func__, rule) if isinstance(value, MethodType) else value
+
+
+def share_routes() -> None:
+    """Share compiled routes between applications.
+
+    Compiling those of an application takes 80 ms of CPU time.
+    """
+    Flask.url_rule_class = SharedRule
 
 
 def retry_at_once() -> None:
