@@ -23,7 +23,7 @@ json_values = st.recursive(
 )
 
 
-@example_count(40, exhaustive=100)
+@example_count(20, exhaustive=100)
 @given(st.lists(st.dictionaries(st.text(max_size=8), json_values, max_size=5), max_size=4))
 def test_records_keep_keys_order_and_values(records):
     body = json.dumps({"data": records, "total": len(records)}).encode()

@@ -8,14 +8,12 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
-from itertools import chain, repeat
 from pathlib import Path
 
 import pytest
 import requests
 import trustme
 
-from integration.core import clock
 from integration.core.errors import PlatformBroken, PlatformUnreachable
 from integration.outbound.adapter import PlatformSession, PoolAdapter
 from integration.outbound.exchange import Exchange
@@ -219,17 +217,19 @@ def test_silence_before_the_response_ends_at_the_deadline(connect, scheme):
         assert time.monotonic() - begin < 10
 
 
-def test_connecting_gets_only_the_remaining_time(connect, monkeypatch):
-    times, thread = chain([0.0], repeat(9.8)), threading.current_thread()
-    real = clock.monotonic
-    # Threads of other tests' applications also read the clock.
-    monkeypatch.setattr(
-        clock, "monotonic", lambda: next(times) if threading.current_thread() is thread else real()
-    )
+def test_connecting_gets_only_the_remaining_time(connect, movable_clock):
+    class SlowHeaders(dict[str, str]):
+        """Headers that take 9.8 s to read."""
+
+        def __iter__(self) -> Iterator[str]:
+            movable_clock.advance(9.8)
+            return super().__iter__()
+
+    slow = SlowHeaders({"Accept": "*/*"})
     with socket.create_server(("127.0.0.1", 0)) as listener:
         begin = time.monotonic()
         with pytest.raises(PlatformUnreachable, match="in time"):
-            request(connect(f"https://127.0.0.1:{listener.getsockname()[1]}"), seconds=10)
+            request(connect(f"https://127.0.0.1:{listener.getsockname()[1]}"), headers=slow, seconds=10)
         assert time.monotonic() - begin < 4
 
 

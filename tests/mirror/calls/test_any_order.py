@@ -132,7 +132,7 @@ def draw_event(draw: st.DrawFn) -> CallEvent:
 
 
 @given(st.lists(draw_event(), max_size=12, unique_by=lambda each: (each.event_id, each.doc)), st.randoms())
-@example_count(50, exhaustive=200)
+@example_count(25, exhaustive=200)
 def test_any_set_of_events_gives_the_same_calls_in_any_order(
     events: list[CallEvent], generator: random.Random
 ) -> None:

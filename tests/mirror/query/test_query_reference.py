@@ -30,7 +30,7 @@ LISTED_CONDITION = CONDITION.map(
 )
 
 
-@example_count(60, exhaustive=300)
+@example_count(30, exhaustive=300)
 @given(
     RECORDS,
     st.lists(LISTED_CONDITION, max_size=3),
