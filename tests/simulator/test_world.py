@@ -135,15 +135,23 @@ def test_addresses_and_numbers_of_faxes_visitors_and_web_calls_are_reserved(full
     assert 500 <= len(rows["msdrs"]) == len(rows["mediasessions"]) <= 2000
 
 
-def test_a_start_uses_little_cpu_time(timed_account):
-    """The limits are a multiple of the measured CPU time.
+def measure_reference() -> float:
+    """Return the CPU seconds of a million squares."""
+    before = time.thread_time()
+    sum(number * number for number in range(1_000_000))
+    return time.thread_time() - before
 
-    Wall time would depend on other processes.
+
+def test_a_start_uses_little_cpu_time(timed_account):
+    """The limits are three to four times the measured figures.
+
+    Wall time would depend on other processes, and absolute CPU time on the processor.
     """
-    assert timed_account[1] < 6.0
+    reference = min(measure_reference() for _ in range(3))
+    assert timed_account[1] < 85 * reference
     before = time.thread_time()
     embed.start(seed=1, cdrs=200).stop()
-    assert time.thread_time() - before < 0.7
+    assert time.thread_time() - before < 10 * reference
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 from types import CodeType, MethodType
-from typing import Any
+from typing import Any, ClassVar
 
 from flask import Flask
 from jinja2 import BytecodeCache, Environment
@@ -159,7 +159,7 @@ def share_templates() -> None:
 class SharedRule(Rule):
     """Route that takes over what an equal route has compiled before."""
 
-    compiled: dict[tuple[object, ...], SharedRule] = {}
+    compiled: ClassVar[dict[tuple[object, ...], SharedRule]] = {}
 
     def compile(self) -> None:
         assert self.map is not None
