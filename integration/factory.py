@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,33 +20,24 @@ from integration.access.authenticator import Authenticator
 from integration.access.login import mailer
 from integration.alerts import evaluate as alert_evaluation
 from integration.app_schema import open_app_db
-from integration.context import EXTENSION, AppContext
+from integration.context import AppContext
 from integration.core import clock
 from integration.core.consumer import Consumer
 from integration.core.health import Health
 from integration.core.phone_numbers import PhoneNumbers
 from integration.core.scheduler import Scheduler
-from integration.dashboard import pages
-from integration.dashboard.calls.live import render_change, render_heartbeat
-from integration.dashboard.site import guard, headers, login
 from integration.dashboard.site.background_jobs import EXTENSION as BACKGROUND_JOBS
 from integration.dashboard.site.background_jobs import BackgroundJobs
-from integration.exports import routes as export_routes
 from integration.exports.jobs import CHECK_SECONDS as EXPORT_CHECK_SECONDS
 from integration.exports.jobs import EXTENSION as EXPORT_JOBS
 from integration.exports.jobs import ExportJobs
 from integration.exports.query import close_stalled_streams
 from integration.exports.schedule_runner import ScheduleRunner
-from integration.facade.blueprint import make_blueprint as make_facade
 from integration.inbox import losses, replay
 from integration.inbox.apply import Applier
-from integration.inbox.receive import PATH_PREFIX, Receiver
 from integration.live.hub import Hub
-from integration.live.stream import make_stream
 from integration.maintenance import content_check_job, content_repair, database_checks, rotation
 from integration.maintenance.content_check_job import ContentCheckJob
-from integration.maintenance.forwarded_requests import EXTENSION as FORWARDED_REQUESTS
-from integration.maintenance.forwarded_requests import ForwardedRequests
 from integration.maintenance.rotation import BackupRotation
 from integration.mirror import hooks
 from integration.mirror.calls import live_table
@@ -64,7 +55,7 @@ from integration.platform_api.client import Platform
 from integration.privacy import erase, erasures, hold_commands, retention
 from integration.privacy.erase import refresh_held
 from integration.privacy.retention import RetentionJob
-from integration.settings.data_dir_secrets import WebhookSecrets, load_erasure_key
+from integration.settings.data_dir_secrets import load_erasure_key
 from integration.settings.model import Settings
 from integration.sqlite.transaction import Change
 from integration.sync import commands as sync_commands
@@ -73,17 +64,15 @@ from integration.sync.files import download, scrub
 from integration.sync.jobs import SyncJobs
 from integration.sync.reading import verify_coverage
 from integration.sync.writing import deletion_poller
-from integration.web import BLOCKING_THREADS, health_routes, trusted_proxies
-from integration.web.request_limits import RequestLimits
+from integration.web_app import make_dispatcher, make_site
 from integration.workspace import callbacks, promotion_requests
 from integration.workspace.callback_following import update_from_mirror
 
 if TYPE_CHECKING:
-    from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
+    from _typeshed.wsgi import WSGIApplication
 
 log = logging.getLogger(__name__)
 
-ROOT = Path(__file__).parents[1]
 JOB_STOP_SECONDS = 2.5
 """Seconds that jobs have to end when the product stops; less than `server.worker.STOP_SECONDS`."""
 COMMAND_MODULES = (
@@ -98,8 +87,6 @@ COMMAND_MODULES = (
     verify_coverage,
 )
 """Modules with handlers of commands. Their import fills the registry of `core/commands.py`."""
-UNGUARDED_ENDPOINTS = ("static", "wall", "health", "facade", "exports")
-"""Endpoints and blueprints that authenticate requests themselves or need no authentication (promise S4)."""
 
 
 class Product:
@@ -348,56 +335,3 @@ def build(
     `exchange` sends the requests to the platform; None for HTTP to `platform.base_url`.
     """
     return Product(settings, on_broken, exchange, on_damaged)
-
-
-def make_dispatcher(context: AppContext, site: Flask) -> WSGIApplication:
-    """Return the WSGI application: receiver for webhooks, `site` for other requests.
-
-    The receiver needs no request limits, because it reads no body before the secret is verified.
-    """
-    receiver = trusted_proxies.TrustedProxies(
-        Receiver(context.inbox, context.settings.webhooks, WebhookSecrets(context.settings)),
-        context.settings.server.trusted_proxies,
-        site.extensions[FORWARDED_REQUESTS].record,
-    )
-    # A fifth for slow bodies, a fifth for slow readers, at most half for live streams: a tenth remains.
-    limited_site = RequestLimits(site, BLOCKING_THREADS // 5)
-
-    def application(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-        target = receiver if environ["PATH_INFO"].startswith(PATH_PREFIX) else limited_site
-        return target(environ, start_response)
-
-    return application
-
-
-def make_site(context: AppContext) -> Flask:
-    """Return the Flask application with all routes except the receiver."""
-    settings = context.settings
-    app = Flask("switchroom", template_folder=str(ROOT / "templates"), static_folder=str(ROOT / "static"))
-    app.extensions[EXTENSION] = context
-    app.extensions[FORWARDED_REQUESTS] = forwarded_requests = ForwardedRequests(settings)
-    trusted_proxies.install(app, settings.server.trusted_proxies, forwarded_requests.record)
-    headers.install(app)
-    login_guard = guard.install(
-        app,
-        context.app_db,
-        public_url=settings.server.public_url,
-        agents_see=settings.dashboard.agents_see,
-        second_factor_roles=settings.dashboard.second_factor,
-        open_to_all=UNGUARDED_ENDPOINTS,
-    )
-    app.register_blueprint(health_routes.make_blueprint(context))
-    app.register_blueprint(login.make_blueprint(context.app_db))
-    app.register_blueprint(
-        make_stream(
-            context.live_hub,
-            render_change,
-            BLOCKING_THREADS // 2,
-            find_viewer=login_guard.viewer,
-            heartbeat=render_heartbeat,
-        )
-    )
-    app.register_blueprint(export_routes.make_blueprint(context))
-    pages.register(app)
-    app.register_blueprint(make_facade(context, partial(download.open_file, context)))
-    return app

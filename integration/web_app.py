@@ -1,0 +1,85 @@
+"""Composition of the web application: receiver and all routes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from flask import Flask
+
+from integration.context import EXTENSION, AppContext
+from integration.dashboard import pages
+from integration.dashboard.calls.live import render_change, render_heartbeat
+from integration.dashboard.site import guard, headers, login
+from integration.exports import routes as export_routes
+from integration.facade.blueprint import make_blueprint as make_facade
+from integration.inbox.receive import PATH_PREFIX, Receiver
+from integration.live.stream import make_stream
+from integration.maintenance.forwarded_requests import EXTENSION as FORWARDED_REQUESTS
+from integration.maintenance.forwarded_requests import ForwardedRequests
+from integration.settings.data_dir_secrets import WebhookSecrets
+from integration.sync.files import download
+from integration.web import BLOCKING_THREADS, health_routes, trusted_proxies
+from integration.web.request_limits import RequestLimits
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
+
+ROOT = Path(__file__).parents[1]
+UNGUARDED_ENDPOINTS = ("static", "wall", "health", "facade", "exports")
+"""Endpoints and blueprints that authenticate requests themselves or need no authentication (promise S4)."""
+
+
+def make_dispatcher(context: AppContext, site: Flask) -> WSGIApplication:
+    """Return the WSGI application: receiver for webhooks, `site` for other requests.
+
+    The receiver needs no request limits, because it reads no body before the secret is verified.
+    """
+    receiver = trusted_proxies.TrustedProxies(
+        Receiver(context.inbox, context.settings.webhooks, WebhookSecrets(context.settings)),
+        context.settings.server.trusted_proxies,
+        site.extensions[FORWARDED_REQUESTS].record,
+    )
+    # A fifth for slow bodies, a fifth for slow readers, at most half for live streams: a tenth remains.
+    limited_site = RequestLimits(site, BLOCKING_THREADS // 5)
+
+    def application(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        target = receiver if environ["PATH_INFO"].startswith(PATH_PREFIX) else limited_site
+        return target(environ, start_response)
+
+    return application
+
+
+def make_site(context: AppContext) -> Flask:
+    """Return the Flask application with all routes except the receiver."""
+    settings = context.settings
+    app = Flask("switchroom", template_folder=str(ROOT / "templates"), static_folder=str(ROOT / "static"))
+    app.extensions[EXTENSION] = context
+    app.extensions[FORWARDED_REQUESTS] = forwarded_requests = ForwardedRequests(settings)
+    trusted_proxies.install(app, settings.server.trusted_proxies, forwarded_requests.record)
+    headers.install(app)
+    login_guard = guard.install(
+        app,
+        context.app_db,
+        public_url=settings.server.public_url,
+        agents_see=settings.dashboard.agents_see,
+        second_factor_roles=settings.dashboard.second_factor,
+        open_to_all=UNGUARDED_ENDPOINTS,
+    )
+    app.register_blueprint(health_routes.make_blueprint(context))
+    app.register_blueprint(login.make_blueprint(context.app_db))
+    app.register_blueprint(
+        make_stream(
+            context.live_hub,
+            render_change,
+            BLOCKING_THREADS // 2,
+            find_viewer=login_guard.viewer,
+            heartbeat=render_heartbeat,
+        )
+    )
+    app.register_blueprint(export_routes.make_blueprint(context))
+    pages.register(app)
+    app.register_blueprint(make_facade(context, partial(download.open_file, context)))
+    return app
