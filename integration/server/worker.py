@@ -15,6 +15,7 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
+from integration.core import process_memory
 from integration.core.errors import ConfigurationError, SwitchroomError
 from integration.core.health import Health
 from integration.server import shutdown, unfinished_commands
@@ -47,6 +48,9 @@ STOP_SECONDS = 3.5
 
 The sum of both is well below the specified 10 s.
 """
+
+MEMORY_JOB = "release of memory"
+"""Job that returns freed memory to the system."""
 
 EXIT_START_FAILED = 3
 """Exit status of a worker that could not start.
@@ -113,6 +117,8 @@ class Worker:
 
         Ends the process if the product cannot start.
         """
+        # Before any other thread of the worker: a thread keeps the arena of its first allocation.
+        process_memory.limit_arenas()
         # Ctrl-C on a terminal reaches the worker as well, but only the supervisor's pipe stops the worker.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -140,6 +146,13 @@ class Worker:
                 executor="maintenance",
                 is_watched=True,
                 retries=True,
+            )
+            product.scheduler.every(
+                MEMORY_JOB,
+                process_memory.TRIM_SECONDS,
+                process_memory.release_free_memory,
+                executor="maintenance",
+                at_once=False,
             )
             product.start()
         except ConfigurationError as error:
