@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -58,7 +58,7 @@ class RecordPage:
     `total`: None if absent or not a number. `other_keys`: all keys except `data` and `total`.
     """
 
-    records: list[JsonRecord]
+    records: Sequence[JsonRecord]
     total: int | None
     other_keys: dict[str, Any] = field(default_factory=dict)
 

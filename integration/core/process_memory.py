@@ -44,7 +44,8 @@ def limit_arenas() -> bool:
         (_M_MMAP_THRESHOLD, MAX_ARENA_BLOCK_BYTES),
         (_M_TRIM_THRESHOLD, MAX_ARENA_BLOCK_BYTES),
     )
-    return all([set_option(parameter, value) for parameter, value in limits])
+    results = [set_option(parameter, value) for parameter, value in limits]
+    return all(results)
 
 
 def release_free_memory() -> None:

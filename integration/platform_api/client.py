@@ -20,6 +20,7 @@ from integration.platform_api import downloads, paging
 from integration.platform_api.budget import BACKGROUND, INTERACTIVE, Budget, Priority
 from integration.platform_api.failures import build_error
 from integration.platform_api.login import ApiKey, Credentials, CredentialSource, Login
+from integration.platform_api.page_memory import PageMemory
 from integration.platform_api.retry import call_with_retries
 from integration.platform_api.session import Session, read_body, read_response
 from integration.platform_api.shared_download import PassThroughDownload, SharedDownload
@@ -76,6 +77,8 @@ class Platform:
             self._exchange, self.budget, self._timeout, partial(_make_credential_source, settings)
         )
         self.credential_source = self._session.credential_source
+        self.page_memory: PageMemory[Any] = PageMemory()
+        """Facts about pages that were read, of the caller's type."""
         self._stopping = threading.Event()
 
     # --- requests ----------------------------------------------------------------------------------
@@ -147,18 +150,19 @@ class Platform:
         priority: Priority = BACKGROUND,
         tries: int | None = None,
         on_response: Callable[[PlatformResponse], None] | None = None,
+        parse: Callable[[bytes], RecordPage] = read_page,
     ) -> RecordPage:
         """Fetch one page of a collection.
 
         `collection` is its path with or without a leading slash. `on_response` receives the PlatformResponse,
-        for its `date`. Raises PlatformBroken for a response that is not a page.
+        for its `date`. `parse` reads the body. Raises PlatformBroken for a response that is not a page.
         """
         params = paging.build_parameters(conditions=filter, sort=sort, direction=dir, page=page, limit=limit)
         target = f"/{collection.lstrip('/')}{paging.format_query_string(params)}"
 
         def attempt() -> RecordPage:
             response = self._session.request("GET", target, None, priority, None, True, None)
-            page_records = self._parse(response, read_page)
+            page_records = self._parse(response, parse)
             if on_response is not None:
                 on_response(response)
             return page_records

@@ -22,14 +22,15 @@ T = TypeVar("T")
 BUSY_SECONDS = 5.0
 """Seconds that a reader waits for a lock."""
 
-MMAP_PRAGMA = "PRAGMA mmap_size=268435456"
-"""Maps up to 256 MB of the file into memory.
+MMAP_PRAGMA = "PRAGMA mmap_size=67108864"
+"""Maps up to 64 MiB of the file into memory.
 
-Pages of 5,000 records are read 20 % faster; the pages that were read stay in the memory of the process.
+Pages of 5,000 records are read 20 % faster. Each connection has a mapping of its own, so that ten connections
+with 256 MB would be counted as 2.5 GB of the process, although the system holds the file once.
 """
 
-CACHE_PRAGMA = "PRAGMA cache_size=-512"
-"""Limits the page cache of a reader to 512 KiB.
+CACHE_PRAGMA = "PRAGMA cache_size=-1024"
+"""Limits the page cache of a reader to 1 MiB, half of the default.
 
 It holds only pages that are not mapped: those of the write-ahead log, and of full scans.
 """

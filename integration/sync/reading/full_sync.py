@@ -20,6 +20,7 @@ from integration.sqlite.transaction import Transaction
 from integration.sync.context import SyncContext
 from integration.sync.plan import Policy
 from integration.sync.reading import deletions, items, windows
+from integration.sync.reading.known_pages import list_keys
 from integration.sync.reading.page_store import Tally, get_max_tries, store_window
 from integration.sync.reading.pages import (
     KeyOrderUnsupported,
@@ -143,7 +144,7 @@ def _read_by_time(context: SyncContext, policy: Policy, tally: Tally, *, restart
         tries=get_max_tries(state.failures),
     ):
         store_window(context, policy, window, tally, defer_calls=records_read >= IMMEDIATE_CALL_RECORDS)
-        keys = (get_usable_key(policy.resource, record) for record in window.records)
+        keys = list_keys(policy.resource, window.records)
         newest_key = max(newest_key, *(key for key in keys if isinstance(key, int)), 0)
         if window.since is not None:
             if window.records and not is_mark_stored:
@@ -239,7 +240,7 @@ def _read_by_pages(context: SyncContext, policy: Policy, tally: Tally) -> None:
                 all_records += window.records
                 tally.unreadable += window.unreadable
             else:
-                seen_keys.update(get_usable_key(resource, record) for record in window.records)
+                seen_keys.update(list_keys(resource, window.records))
                 store_window(
                     context, policy, window, tally, defer_calls=len(seen_keys) > IMMEDIATE_CALL_RECORDS
                 )

@@ -23,6 +23,7 @@ from integration.sync.context import SyncContext
 from integration.sync.plan import Policy
 from integration.sync.reading import windows
 from integration.sync.reading.full_sync import run_full_sync
+from integration.sync.reading.known_pages import list_keys
 from integration.sync.reading.page_store import Tally, get_max_tries, store_window
 from integration.sync.reading.pages import (
     KeyOrderUnsupported,
@@ -38,6 +39,19 @@ FIRST_SYNC_SPAN = timedelta(days=1)
 """Span of the first incremental sync.
 
 Today's calls are then stored before the full sync reads them.
+"""
+
+RECENT_PAGE_SIZE = 1000
+"""Records of a page of an incremental sync or a refresh.
+
+A page of 5,000 records takes five times the memory. Of several pages only the last one usually changes.
+"""
+
+SINCE_STEP = timedelta(minutes=15)
+REFRESH_STEP = timedelta(hours=6)
+"""Steps in which the first date of incremental syncs and of refreshes advances.
+
+Between two steps a page begins with the same record, so that it is recognised (known_pages.py).
 """
 
 UNFILTERED_PAGE_SIZE = 500
@@ -68,6 +82,7 @@ def run_incremental_sync(context: SyncContext, policy: Policy, tally: Tally | No
     since = _get_last_sync_end(state, started_at) - timedelta(seconds=context.settings.sync.overlap)
     if earliest_lookup_start is not None:
         since = min(since, datetime.fromtimestamp(earliest_lookup_start, UTC))
+    since = _round_down(since, SINCE_STEP)
     for read_records in (_read_by_key, _read_by_time, _read_newest):
         try:
             high_water_mark, platform_time = read_records(context, policy, tally, state, since)
@@ -97,13 +112,13 @@ def refresh_recent(context: SyncContext, policy: Policy, days: int, tally: Tally
     The platform does not report their changes.
     """
     tally = tally or Tally()
-    since = clock.now() - timedelta(days=days)
+    since = _round_down(clock.now() - timedelta(days=days), REFRESH_STEP)
     try:
         conditions = [_make_date_condition(policy, since)]
-        _store_windows(context, policy, tally, read_by_key(context.platform, policy.resource, conditions))
+        pages = read_by_key(context.platform, policy.resource, conditions, limit=RECENT_PAGE_SIZE)
+        _store_windows(context, policy, tally, pages)
     except KeyOrderUnsupported:
-        begin = since.replace(microsecond=0)
-        pages = windows.read_closed(context.platform, policy.resource, begin, _get_window_end())
+        pages = windows.read_closed(context.platform, policy.resource, since, _get_window_end())
         _store_windows(context, policy, tally, pages)
     context.mirror_db.write(lambda tx: collection_state.record_refresh(tx, policy.collection))
     tally.raise_if_unreadable()
@@ -128,7 +143,7 @@ def _read_by_key(
         read_by_key,
         context.platform,
         policy.resource,
-        limit=page_limit(state.failures),
+        limit=min(RECENT_PAGE_SIZE, page_limit(state.failures)),
         tries=get_max_tries(state.failures),
     )
     high_water_mark, platform_time = None, None
@@ -152,11 +167,10 @@ def _read_by_time(
         except windows.TimeFilterUnsupported as error:
             # The next full sync reads these records by page numbers and raises the mark.
             log.info("%s; the records above the mark are left to the full sync", error)
-    begin = since.replace(microsecond=0)
     pages = windows.read_closed(
         context.platform,
         policy.resource,
-        begin,
+        since,
         _get_window_end(),
         limit=page_limit(state.failures),
         tries=get_max_tries(state.failures),
@@ -191,7 +205,7 @@ def _read_above_mark(
         platform_time = platform_time or window.platform_time
         store_window(context, policy, window, tally)
         tally.raise_if_cancelled()
-        keys = (get_usable_key(policy.resource, record) for record in window.records)
+        keys = list_keys(policy.resource, window.records)
         high_water_mark = high_water_mark or max((key for key in keys if isinstance(key, int)), default=None)
     return high_water_mark, platform_time
 
@@ -242,6 +256,11 @@ def _store_windows(context: SyncContext, policy: Policy, tally: Tally, pages: It
 
 def _make_date_condition(policy: Policy, since: datetime) -> Condition:
     return (str(policy.resource.date), "gte", clock.utc_text(since))
+
+
+def _round_down(moment: datetime, step: timedelta) -> datetime:
+    """Return the last multiple of `step` until `moment`."""
+    return moment - (moment - datetime(1970, 1, 1, tzinfo=UTC)) % step
 
 
 def _get_window_end() -> datetime:

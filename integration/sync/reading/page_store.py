@@ -8,15 +8,17 @@ from dataclasses import dataclass, field
 from integration.core.errors import PlatformBroken, PlatformError, PlatformRefused, SwitchroomError
 from integration.core.json_records import JsonRecord
 from integration.mirror.records.rows import Key, UpsertResult
+from integration.mirror.records.unchanged_rows import RowGroup, confirm_rows
 from integration.mirror.records.upsert import get_usable_key, upsert
 from integration.mirror.records.upsert import store_item as store_item_row
 from integration.mirror.sync_state import collection_state
 from integration.sqlite.transaction import Transaction
 from integration.sync.context import SyncContext
 from integration.sync.plan import Policy
+from integration.sync.reading.known_pages import GROUP_SIZE, KnownRecords
 from integration.sync.reading.pages import Window
 
-RECORDS_PER_TRANSACTION = 500
+RECORDS_PER_TRANSACTION = GROUP_SIZE
 """Records of one transaction, which bounds the wait of webhooks."""
 
 HISTORY_RECORDS_PER_TRANSACTION = 5000
@@ -85,14 +87,23 @@ def store_window(
     full_sync_total: int | None = None,
     defer_calls: bool = False,
 ) -> None:
-    """Upsert the records of a window in several transactions.
+    """Upsert the records of a window in several transactions. Known, unchanged rows are only marked as seen.
 
     With `full_sync_total` each transaction also stores the position of the full sync. With `defer_calls` the
     legs are added to the backlog and their calls computed later.
     """
     tally.unreadable += window.unreadable
     size = HISTORY_RECORDS_PER_TRANSACTION if defer_calls else RECORDS_PER_TRANSACTION
-    for offset in range(0, len(window.records), size):
+    groups = window.records.groups if isinstance(window.records, KnownRecords) else None
+    if groups is not None:
+        size = GROUP_SIZE
+    for index, offset in enumerate(range(0, len(window.records), size)):
+        group = groups[index] if groups is not None else None
+        if group is not None and context.mirror_db.write(
+            _make_confirmation_job(policy, group, window.requested_at, full_sync_total)
+        ):
+            tally.read += len(group.keys)
+            continue
         records = window.records[offset : offset + size]
         outcome = context.mirror_db.write(
             _make_upsert_job(policy, records, window.requested_at, full_sync_total, defer_calls)
@@ -129,6 +140,21 @@ def store_failure(context: SyncContext, policy: Policy, error: PlatformError) ->
         collection_state.record_refusal if is_unavailable(error) else collection_state.record_failure
     )
     context.mirror_db.write(lambda tx: record_error(tx, policy.collection, str(error)))
+
+
+def _make_confirmation_job(
+    policy: Policy, group: RowGroup, requested_at: str, full_sync_total: int | None
+) -> Callable[[Transaction], bool]:
+    def job(tx: Transaction) -> bool:
+        if not confirm_rows(tx, policy.resource, group, requested_at=requested_at):
+            return False
+        if full_sync_total is not None:
+            collection_state.record_progress(
+                tx, policy.collection, group.keys[-1], len(group.keys), full_sync_total
+            )
+        return True
+
+    return job
 
 
 def _make_upsert_job(

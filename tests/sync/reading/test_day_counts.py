@@ -148,7 +148,7 @@ def test_a_page_with_missing_records_verifies_no_day(simulated, monkeypatch):
     def page(*args, **options):
         found = real(*args, **options)
         if options.get("limit") != 1:
-            del found.records[1:2]
+            return replace(found, records=[*found.records[:1], *found.records[2:]])
         return found
 
     monkeypatch.setattr(simulated.context.platform, "page", page)
