@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 MAX_ARENAS = 2
@@ -55,7 +54,6 @@ def release_free_memory() -> None:
         trim(ctypes.c_size_t(0))
 
 
-@cache
 def _find_function(name: str) -> Callable[..., Any] | None:
     """Find a function of glibc. Returns None for other C libraries."""
     try:

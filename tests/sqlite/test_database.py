@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import queue
 import shutil
 import sqlite3
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 
 import pytest
@@ -346,3 +347,20 @@ def test_the_clock_parses_and_formats_times_of_the_platform():
     assert clock.parse_utc("2026-09-02").hour == 0
     assert clock.parse_utc("tomorrow") is None
     assert clock.parse_utc(5) is None
+
+
+def test_connections_of_a_rush_are_closed_when_they_are_idle(db, stopped_clock):
+    def count_open() -> int:
+        # SQLite keeps the descriptors of closed connections for later ones, so these are not counted.
+        return sum(1 for one in gc.get_objects() if isinstance(one, sqlite3.Connection))
+
+    before = count_open()
+    with ExitStack() as rush:
+        for _ in range(20):
+            rush.enter_context(db.read()).execute("SELECT count(*) FROM notes").fetchone()
+    assert count_open() == before + 20
+    for _ in range(3):
+        stopped_clock.advance(40)
+        with db.read() as connection:
+            connection.execute("SELECT count(*) FROM notes").fetchone()
+    assert count_open() == before + 1

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from integration.mirror.sync_state import collection_state
@@ -11,55 +9,13 @@ from integration.sync.plan import PLAN
 from integration.sync.reading import incremental_sync
 from integration.sync.reading.full_sync import run_full_sync
 from integration.sync.reading.incremental_sync import run_incremental_sync
-from tests.support.fake_exchange import FakeExchange
+from tests.sync.reading.cdr_list import CdrList
 
 CDRS = PLAN["cdrs"]
 NOW = "2026-09-02 12:00:00"
 BEFORE_THE_OVERLAP = "2026-09-02 08:45:55"
 """More than `sync.overlap` (1 h) before NOW."""
 WITHIN_THE_OVERLAP = "2026-09-02 11:30:00"
-
-COMPARISONS = {
-    "eq": lambda value, limit: value == limit,
-    "gt": lambda value, limit: value is not None and value > limit,
-    "gte": lambda value, limit: value is not None and value >= limit,
-    "lt": lambda value, limit: value is not None and value < limit,
-}
-
-
-class CdrList:
-    """The platform's list of CDRs, by the specification's common conventions."""
-
-    def __init__(self, platform: FakeExchange) -> None:
-        self.records: list[dict[str, object]] = []
-        self.can_sort = True
-        self.can_filter_dates = True
-        platform.routes["/cdrs"] = self.respond
-
-    def add(self, number: int, calldate: str | None) -> None:
-        self.records.append(
-            {
-                "id": number, "live_id": 4278000000 + number, "root_live_id": 4278000000 + number,
-                "is_root": True, "type": "O", "calldate": calldate, "src": "1001", "dst": "447700900101",
-                "disposition": "CONNECTED", "duration": 18, "billsec": 11,
-            }
-        )  # fmt: skip
-
-    def respond(self, request, reply):
-        conditions = json.loads(request.query.get("filter", ["[]"])[0])
-        if not self.can_filter_dates and any(one["property"] == "calldate" for one in conditions):
-            reply.json({"message": "Filtration error", "errors": []}, 400)
-            return
-        found = [
-            record
-            for record in self.records
-            if all(COMPARISONS[one["operator"]](record[one["property"]], one["value"]) for one in conditions)
-        ]
-        if self.can_sort and "sort" in request.query:
-            descending = request.query["dir"] == ["DESC"]
-            found.sort(key=lambda record: record[request.query["sort"][0]], reverse=descending)
-        page, limit = int(request.query["page"][0]), int(request.query["limit"][0])
-        reply.json({"data": found[(page - 1) * limit : page * limit], "total": len(found)})
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -26,8 +27,9 @@ def unsorted(simulated, monkeypatch):
         options.pop("sort", None)
         options.pop("dir", None)
         found = real(*args, **options)
-        rng.shuffle(found.records)
-        return found
+        records = list(found.records)
+        rng.shuffle(records)
+        return replace(found, records=records)
 
     monkeypatch.setattr(simulated.context.platform, "page", page)
     monkeypatch.setattr(full_sync, "page_limit", lambda _failures: 29)
