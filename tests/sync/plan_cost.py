@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import ceil
 
 from integration.settings.model import Settings
 from integration.sync.plan import (
@@ -14,6 +15,7 @@ from integration.sync.plan import (
     SUBRESOURCES,
     Policy,
 )
+from integration.sync.reading.incremental_sync import RECENT_PAGE_SIZE, REFRESH_STEP
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +52,9 @@ def estimate_requests_per_day(
         # One request above the high-water mark and one for the overlap.
         cost += 2 * DAY / policy.incremental_sync_seconds(settings)
         if policy.refresh is not None:
-            cost += DAY / policy.refresh[0]
+            seconds, days = policy.refresh
+            records = office.records.get(policy.collection, 0) * (days + REFRESH_STEP.total_seconds() / DAY)
+            cost += max(1, ceil(records / RECENT_PAGE_SIZE)) * DAY / seconds
         # Day counts: today and yesterday hourly, five weeks daily, older days weekly, the collection hourly.
         cost += 2 * 24 + 33 + 365 / 7 + 24
     if policy.reads_items:

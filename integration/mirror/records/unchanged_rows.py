@@ -62,19 +62,12 @@ def confirm_rows(tx: Transaction, resource: Resource, group: RowGroup, *, reques
         quote_identifier(resource.key or ""),
         id_list(group.keys),
     )
-    count = 0
-
-    def list_texts() -> Iterable[str]:
-        nonlocal count
-        for row in tx.execute(
-            f"SELECT _doc FROM {table} WHERE {key} IN (SELECT value FROM json_each(?))"
-            f" AND _missing_since IS NULL ORDER BY {key}",
-            (ids,),
-        ):
-            count += 1
-            yield row[0]
-
-    if _hash_texts(list_texts()) != group.digest or count != len(group.keys):
+    rows = tx.execute(
+        f"SELECT _doc FROM {table} WHERE {key} IN (SELECT value FROM json_each(?))"
+        f" AND _missing_since IS NULL ORDER BY {key}",
+        (ids,),
+    )
+    if _hash_texts(row[0] for row in rows) != group.digest:
         return False
     tx.execute(
         f"UPDATE {table} SET _last_seen = ? WHERE {key} IN (SELECT value FROM json_each(?)) AND _last_seen < ?",

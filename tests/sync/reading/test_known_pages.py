@@ -6,7 +6,7 @@ import pytest
 
 from integration.catalogue import get_resource
 from integration.core.json_records import read_page, read_record
-from integration.mirror.records.upsert import delete_rows, upsert
+from integration.mirror.records.upsert import upsert
 from integration.sync.plan import PLAN
 from integration.sync.reading import incremental_sync, known_pages
 from integration.sync.reading.full_sync import run_full_sync
@@ -80,11 +80,15 @@ def test_a_row_that_a_webhook_or_a_write_changed_gets_the_record_of_an_unchanged
     ]
 
 
-def test_a_row_that_was_deleted_or_marked_as_missing_returns_with_an_unchanged_page(app, cdrs):
-    app.mirror_db.write(lambda tx: delete_rows(tx, get_resource("cdrs"), [700000001]))
-    app.mirror_db.write(
-        lambda tx: tx.execute("UPDATE cdrs SET _missing_since = ? WHERE id = 700000003", (NOW,))
-    )
+@pytest.mark.parametrize(
+    "loss",
+    [
+        "DELETE FROM cdrs WHERE id = 700000001",
+        "UPDATE cdrs SET _missing_since = _last_seen WHERE id < 700000003",
+    ],
+)
+def test_rows_that_were_deleted_or_marked_as_missing_return_with_an_unchanged_page(app, cdrs, loss):
+    app.mirror_db.write(lambda tx: tx.execute(loss))
     run_incremental_sync(app.context, CDRS)
     assert query(app, "SELECT id, _missing_since FROM cdrs ORDER BY id") == [
         (700000001, None),
@@ -100,15 +104,17 @@ def test_a_changed_record_is_stored(app, cdrs, parsed):
     assert query(app, "SELECT duration FROM cdrs ORDER BY id") == [(18,), (20,), (18,)]
 
 
-def test_a_newer_row_keeps_its_time_and_content(app, cdrs, movable_clock):
-    replace_text(app, 700000001, "write", "447700900101", "447700900102")
+@pytest.mark.parametrize("number", ["447700900101", "447700900102"])
+def test_a_newer_row_keeps_its_time_and_content(app, cdrs, number):
+    replace_text(app, 700000001, "write", "447700900101", number)
     app.mirror_db.write(
         lambda tx: tx.execute("UPDATE cdrs SET _last_seen = '2026-09-02 12:05:00' WHERE id = 700000001")
     )
     run_incremental_sync(app.context, CDRS)
     assert query(app, "SELECT dst, _last_seen FROM cdrs WHERE id = 700000001") == [
-        ("447700900102", "2026-09-02 12:05:00")
+        (number, "2026-09-02 12:05:00")
     ]
+    assert query(app, "SELECT _last_seen FROM cdrs WHERE id = 700000002") == [(LATER,)]
 
 
 @pytest.mark.parametrize("read", [run_incremental_sync, lambda *all: refresh_recent(*all, days=2)])
@@ -127,6 +133,7 @@ def test_a_new_record_changes_only_the_last_page(app, cdrs, monkeypatch, movable
 def test_pages_of_a_minute_later_begin_with_the_same_record(app, cdrs, movable_clock, parsed):
     """Otherwise each record that leaves the overlap changes the page."""
     cdrs.add(700000000, "2026-09-02 11:00:30")
+    cdrs.add(700000004, RECENT)
     run_incremental_sync(app.context, CDRS)
     parsed.clear()
     movable_clock.freeze("2026-09-02 12:14:00")
