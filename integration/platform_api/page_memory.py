@@ -1,4 +1,4 @@
-"""Facts about pages of the platform, found by the bytes of their bodies."""
+"""Facts about pages, found by the bytes of their bodies."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def hash_body(collection: str, body: bytes) -> BodyHash:
 
 
 class PageMemory(Generic[T]):
-    """Facts of the pages that were read last, by the digests of their bodies. Thread-safe."""
+    """Facts of the latest pages by digest. Thread-safe."""
 
     def __init__(self, max_records: int = MAX_RECORDS) -> None:
         self._max_records = max_records
@@ -61,8 +61,11 @@ class PageMemory(Generic[T]):
             self._pages.move_to_end(digest)
             return entry[0]
 
-    def remember(self, digest: bytes, facts: Sequence[T], records: int) -> None:
-        """Keep the facts of a page with this number of records, instead of those used least recently."""
+    def store(self, digest: bytes, facts: Sequence[T], records: int) -> None:
+        """Store the facts of a page with this number of records.
+
+        Pages that were used least recently are dropped.
+        """
         with self._lock:
             _, replaced = self._pages.pop(digest, ((), 0))
             self._pages[digest] = facts, records

@@ -169,7 +169,7 @@ class ReaderPool:
         return connection
 
     def _release(self, connection: sqlite3.Connection) -> None:
-        """Keep a connection for the next block; close those that are idle too long."""
+        """Return a connection to the pool; close those idle for too long."""
         now = clock.monotonic()
         self._idle.append((connection, now))
         try:

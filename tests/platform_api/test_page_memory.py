@@ -38,9 +38,9 @@ def test_a_body_that_does_not_end_with_a_total_has_none(body) -> None:
 def test_the_pages_used_least_recently_are_forgotten() -> None:
     memory = PageMemory[str](max_records=10)
     for digest in (b"a", b"b"):
-        memory.remember(digest, ["facts"], 5)
+        memory.store(digest, ["facts"], 5)
     assert memory.find(b"a") == ["facts"]
-    memory.remember(b"c", ["more"], 5)
+    memory.store(b"c", ["more"], 5)
     assert [memory.find(digest) for digest in (b"a", b"b", b"c")] == [["facts"], None, ["more"]]
-    memory.remember(b"c", ["other"], 5)
+    memory.store(b"c", ["other"], 5)
     assert memory.find(b"a") == ["facts"]

@@ -192,7 +192,7 @@ def split_doc(doc: str) -> list[JsonRecord]:
 
     One object counts as one record.
     """
-    return read_page(b'{"data":%b}' % doc.encode("utf-8", "surrogatepass")).records
+    return list(read_page(b'{"data":%b}' % doc.encode("utf-8", "surrogatepass")).records)
 
 
 def find_time(values: Mapping[str, Any]) -> str:

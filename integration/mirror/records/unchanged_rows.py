@@ -1,4 +1,4 @@
-"""Confirm that rows still hold exactly the records of a page that was read before.
+"""Rows that still hold exactly the records of a page.
 
 A page with the same bytes need not be parsed and stored, if each of its rows is still as the page has it. A
 webhook, a write, an erasure or another sync may have changed or deleted a row, so the rows themselves are
@@ -45,11 +45,12 @@ def make_group(resource: Resource, records: Sequence[JsonRecord]) -> RowGroup | 
         return None
     keys = list(texts_by_key)
     try:
-        digest = _hash_texts(texts_by_key[key] for key in sorted(keys))  # type: ignore[type-var]
+        digest = _hash_texts(texts_by_key[key] for key in sorted(keys))
     except UnicodeEncodeError:
         return None
+    numbers = [key for key in keys if isinstance(key, int)]
     # Eight bytes for an id; a list of numbers takes 36.
-    return RowGroup(array("q", keys) if isinstance(keys[0], int) else tuple(keys), digest)  # type: ignore[arg-type]
+    return RowGroup(array("q", numbers) if len(numbers) == len(keys) else tuple(keys), digest)
 
 
 def confirm_rows(tx: Transaction, resource: Resource, group: RowGroup, *, requested_at: str) -> bool:
@@ -57,11 +58,8 @@ def confirm_rows(tx: Transaction, resource: Resource, group: RowGroup, *, reques
 
     Returns False, and changes nothing, if a row is missing or has other content.
     """
-    table, key, ids = (
-        quote_identifier(resource.table),
-        quote_identifier(resource.key or ""),
-        id_list(group.keys),
-    )
+    table, key = quote_identifier(resource.table), quote_identifier(resource.key or "")
+    ids = id_list(group.keys)
     rows = tx.execute(
         f"SELECT _doc FROM {table} WHERE {key} IN (SELECT value FROM json_each(?))"
         f" AND _missing_since IS NULL ORDER BY {key}",
@@ -70,7 +68,8 @@ def confirm_rows(tx: Transaction, resource: Resource, group: RowGroup, *, reques
     if _hash_texts(row[0] for row in rows) != group.digest:
         return False
     tx.execute(
-        f"UPDATE {table} SET _last_seen = ? WHERE {key} IN (SELECT value FROM json_each(?)) AND _last_seen < ?",
+        f"UPDATE {table} SET _last_seen = ? WHERE {key} IN (SELECT value FROM json_each(?))"
+        " AND _last_seen < ?",
         (requested_at, ids, requested_at),
     )
     return True

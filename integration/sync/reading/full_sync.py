@@ -330,7 +330,7 @@ def _read_dictionary(context: SyncContext, policy: Policy, tally: Tally) -> None
         state = collection_state.get_state(connection, path)
     try:
         page = context.platform.page(path, tries=get_max_tries(state.failures))
-        records = page.records
+        records = list(page.records)
         if page.total is not None and 1 < len(records) < page.total:
             raise PlatformBroken(f"/{path}: {len(records):,} records instead of {page.total:,}", status=200)
     except PlatformBroken as error:

@@ -1,7 +1,7 @@
 """Recognise pages that the platform returned before, without parsing them.
 
 Incremental syncs read the records of the overlap each minute, and most pages have the same bytes as a minute
-before. Parsing a page of 1,000 records takes 10 MB; recognising it takes its body and 8 KB of keys.
+before. Parsing a page of 1,000 CDRs (0.7 MB) takes up to 10 MB, and 24 times as long as its hash.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ GROUP_SIZE = 500
 
 
 class KnownRecords(Sequence[JsonRecord]):
-    """Records of a page that was read before, parsed only if one of them is used."""
+    """Records of a known page, parsed only on use."""
 
     def __init__(self, body: bytes, groups: Sequence[RowGroup]) -> None:
         self.groups = groups
@@ -56,7 +56,7 @@ def make_parser(platform: Platform, resource: Resource) -> Callable[[bytes], Rec
         if found.total is not None and found.total == page.total and page.records:
             new_groups = _make_groups(resource, page.records)
             if new_groups is not None:
-                memory.remember(found.digest, new_groups, len(page.records))
+                memory.store(found.digest, new_groups, len(page.records))
         return page
 
     return parse if resource.key is not None else read_page
@@ -67,10 +67,13 @@ def list_keys(resource: Resource, records: Sequence[JsonRecord]) -> Sequence[Key
     return records.keys if isinstance(records, KnownRecords) else list_usable_keys(resource, records)
 
 
-def join_records(parts: Iterable[Sequence[JsonRecord]]) -> Sequence[JsonRecord]:
-    """Return the records of several pages; a single page is returned as it is."""
-    filled = [part for part in parts if part]
-    return filled[0] if len(filled) == 1 else [record for part in filled for record in part]
+def join_records(pages: Iterable[Sequence[JsonRecord]]) -> Sequence[JsonRecord]:
+    """Return the records of several pages in one sequence.
+
+    A single page is returned unparsed.
+    """
+    filled = [page for page in pages if page]
+    return filled[0] if len(filled) == 1 else [record for page in filled for record in page]
 
 
 def _make_groups(resource: Resource, records: Sequence[JsonRecord]) -> list[RowGroup] | None:

@@ -87,10 +87,11 @@ def store_window(
     full_sync_total: int | None = None,
     defer_calls: bool = False,
 ) -> None:
-    """Upsert the records of a window in several transactions. Known, unchanged rows are only marked as seen.
+    """Upsert the records of a window in several transactions.
 
-    With `full_sync_total` each transaction also stores the position of the full sync. With `defer_calls` the
-    legs are added to the backlog and their calls computed later.
+    Known, unchanged rows are only marked as seen. With `full_sync_total` each transaction also stores the
+    position of the full sync. With `defer_calls` the legs are added to the backlog and their calls computed
+    later.
     """
     tally.unreadable += window.unreadable
     size = HISTORY_RECORDS_PER_TRANSACTION if defer_calls else RECORDS_PER_TRANSACTION

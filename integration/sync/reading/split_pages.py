@@ -65,11 +65,12 @@ def read_page(
     tries: int | None = None,
     recognizes: bool = True,
 ) -> SplitPage:
-    """Read one page of a collection. With `recognizes`, a page that was read before is not parsed.
+    """Read one page of a collection.
 
-    If its body stays unusable, the page is read in result. A part of one record with an unusable body is an
-    unreadable record. Raises UnusableBody for more than MAX_UNREADABLE_RECORDS of them, after
-    MAX_CONSECUTIVE_FAILURES and if no part is usable; other PlatformErrors.
+    With `recognizes`, a page that was read before is not parsed. If its body stays unusable, the page is read
+    in result. A part of one record with an unusable body is an unreadable record. Raises UnusableBody for
+    more than MAX_UNREADABLE_RECORDS of them, after MAX_CONSECUTIVE_FAILURES and if no part is usable; other
+    PlatformErrors.
     """
     result, collection = SplitPage(clock.utc_text()), resource.collection
     parse = make_parser(platform, resource) if recognizes else parse_page

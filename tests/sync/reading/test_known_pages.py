@@ -1,4 +1,4 @@
-"""Pages with the same bytes as before are not parsed; their rows are marked as seen or repaired."""
+"""Pages with the same bytes as before."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def query(app, sql):
 
 
 def replace_text(app, number, source, old, new):
-    """Store another text of a CDR, as a webhook or a write does."""
+    """Store another text of a CDR."""
     ((text,),) = query(app, f"SELECT _doc FROM cdrs WHERE id = {number}")
     changed = read_record(text.replace(old, new))
     app.mirror_db.write(

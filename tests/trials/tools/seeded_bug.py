@@ -96,11 +96,11 @@ def refuse_some_webhooks(patch: Patch) -> None:
 
 
 def leak_webhooks(patch: Patch) -> None:
-    """Keep eight copies of each webhook in memory."""
+    """Keep 64 KiB of memory for each webhook."""
     receive_durably, kept = store.Inbox.receive, []
 
     def receive(inbox: store.Inbox, body: bytes) -> Acknowledgements:
-        kept.append(8 * body)
+        kept.append(b"x" * 64 * 1024)
         return receive_durably(inbox, body)
 
     patch(store.Inbox, "receive", receive)
