@@ -12,8 +12,10 @@ from typing import Generic, TypeVar
 
 T = TypeVar("T")
 
-MAX_RECORDS = 200_000
-"""Records of all remembered pages; their keys take eight bytes each."""
+MAX_BYTES = 2 * 1024 * 1024
+"""Bytes of the facts of all stored pages."""
+PAGE_BYTES, RECORD_BYTES = 800, 8
+"""Bytes of the facts of an empty page, and of each record: its key."""
 
 _TOTAL_PATTERN = re.compile(rb'"total"\s*:\s*([0-9]{1,18})\s*\}\s*\Z')
 """Matches `total` as the last member of a body. No value of a record ends there."""
@@ -46,9 +48,9 @@ def hash_body(collection: str, body: bytes) -> BodyHash:
 class PageMemory(Generic[T]):
     """Facts of the latest pages by digest. Thread-safe."""
 
-    def __init__(self, max_records: int = MAX_RECORDS) -> None:
-        self._max_records = max_records
-        self._records = 0
+    def __init__(self, max_bytes: int = MAX_BYTES) -> None:
+        self._max_bytes = max_bytes
+        self._bytes = 0
         self._pages: OrderedDict[bytes, tuple[Sequence[T], int]] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -66,10 +68,11 @@ class PageMemory(Generic[T]):
 
         Pages that were used least recently are dropped.
         """
+        size = PAGE_BYTES + RECORD_BYTES * records
         with self._lock:
             _, replaced = self._pages.pop(digest, ((), 0))
-            self._pages[digest] = facts, records
-            self._records += records - replaced
-            while self._records > self._max_records:
+            self._pages[digest] = facts, size
+            self._bytes += size - replaced
+            while self._bytes > self._max_bytes:
                 _, (_, dropped) = self._pages.popitem(last=False)
-                self._records -= dropped
+                self._bytes -= dropped

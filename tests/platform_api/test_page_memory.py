@@ -1,4 +1,4 @@
-"""Hashes of bodies, and how many pages are remembered."""
+"""Hashes of bodies, and the number of pages that are kept."""
 
 from __future__ import annotations
 
@@ -35,12 +35,21 @@ def test_a_body_that_does_not_end_with_a_total_has_none(body) -> None:
     assert hash_body("cdrs", body).total is None
 
 
-def test_the_pages_used_least_recently_are_forgotten() -> None:
-    memory = PageMemory[str](max_records=10)
+def test_the_pages_used_least_recently_are_dropped() -> None:
+    """A page of 150 records counts as 2,000 bytes."""
+    memory = PageMemory[str](max_bytes=4000)
     for digest in (b"a", b"b"):
-        memory.store(digest, ["facts"], 5)
+        memory.store(digest, ["facts"], 150)
     assert memory.find(b"a") == ["facts"]
-    memory.store(b"c", ["more"], 5)
+    memory.store(b"c", ["more"], 150)
     assert [memory.find(digest) for digest in (b"a", b"b", b"c")] == [["facts"], None, ["more"]]
-    memory.store(b"c", ["other"], 5)
+    memory.store(b"c", ["other"], 150)
     assert memory.find(b"a") == ["facts"]
+
+
+def test_small_pages_are_bounded_as_well() -> None:
+    """Each minute brings new pages of one record."""
+    memory = PageMemory[str](max_bytes=8080)
+    for number in range(100):
+        memory.store(b"%d" % number, ["facts"], 1)
+    assert sum(1 for number in range(100) if memory.find(b"%d" % number)) == 10

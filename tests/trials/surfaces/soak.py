@@ -30,8 +30,8 @@ WARM_UP_SECONDS, SHORT_HOURS, SHORT_GROWTH = 1800.0, 1.5, 4.0
 limit, so that SHORT_GROWTH MB may be added in total."""
 SAMPLE_SECONDS = 10.0
 """Seconds between two measurements of memory."""
-KILL_CYCLE = 1
-"""Failure after which the worker is killed: early, because a new worker has a warm-up of its own."""
+KILL_CYCLE = 0
+"""Number of the failure after which the worker is killed: early, because a new worker must warm up."""
 FAULTS = (
     "status=503",
     "html",
@@ -131,8 +131,11 @@ class Soak(Trial):
         rate = SHORT_RATE if self.options.short else self.options.rate
         self.senders = Senders(port, path, count=SENDERS, rest=SENDERS / rate, first=1)
         self.readers = Readers(port, self.access.list_pages(), rest=1.0)
-        # More readers than later: what the product creates for each is reused afterwards.
-        crowd = Readers(port, self.access.list_pages() * 12, rest=0.0)
+        self._read_at_once()
+
+    def _read_at_once(self) -> None:
+        """Read with more readers than later: what the product creates for each is reused afterwards."""
+        crowd = Readers(self.product.port, self.access.list_pages() * 12, rest=0.0)
         until(lambda: len(crowd.responses) > 60, 60)
         crowd.stop()
 
@@ -192,6 +195,7 @@ class Soak(Trial):
         killed = kill_worker(self.product)
         await_new_worker(self.product, killed)
         self.kills += 1
+        self._read_at_once()
 
     def _fail_at_once(self) -> None:
         """Let the platform fail without a pause; compare resources before and after."""
