@@ -125,7 +125,8 @@ class Product:
         self.scheduler = Scheduler(self.health, ignored_errors=jobs.IGNORED_ERRORS)
         sync_jobs = SyncJobs(settings, mirror_db, platform, call_store, self.health, self.scheduler)
         applier = Applier(inbox, mirror_db, call_store, sync_jobs.nudge)
-        held_records, erasure_gate = HeldRecords(), ErasureGate(load_erasure_key(data_dir, create=False))
+        held_records = HeldRecords()
+        erasure_gate = ErasureGate(load_erasure_key(data_dir, create=False), held_records)
         self.context = AppContext(
             settings,
             self.health,

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import click
 
 from integration.cli import exit_on_error, print_table, settings_option
 from integration.core.phone_numbers import PhoneNumbers
-from integration.maintenance import backup
 from integration.privacy import erase
+from integration.privacy.copies import find_copies
 from integration.server.run_command import run_command
 from integration.settings.model import Settings
 
@@ -37,14 +38,21 @@ def command(number: str, yes: bool, settings: Settings) -> None:
     )
     _print_counts(result["removed"])
     click.echo(f"erasure {result['erasure']}: " + ("incomplete" if result["left"] else "done"))
-    for name, places in result["left"].items():
+    for label, number in result["left"].items():
+        click.echo(f"left: {number:,} {label}. Repeat the command.", err=True)
+    _print_held(result["held"], result["held_copies"])
+    for place in result["possibly_left"]:
+        click.echo(f"possibly left: {place}", err=True)
+    if result["possibly_left"]:
         click.echo(
-            f"{name} still contains the digits in {places:,} places. Stop other programs that read it, then"
-            " repeat the command.",
+            "The digits of the number occur in these places. Stop other programs that read the databases,"
+            " repeat the command, and look at the places that remain.",
             err=True,
         )
-    _print_not_erased(result["backups"])
-    sys.exit(1 if result["left"] else 0)
+    for name in result["removed_copies"]:
+        click.echo(f"deleted, because it contained the number: {name}", err=True)
+    _print_not_erased(result["backups"], result["delivered"])
+    sys.exit(1 if result["left"] or result["possibly_left"] or result["held_copies"] else 0)
 
 
 def parse_number(settings: Settings, text: str) -> str:
@@ -58,30 +66,48 @@ def parse_number(settings: Settings, text: str) -> str:
 
 
 def _print_traces(settings: Settings, e164: str) -> None:
-    traces, refusal = erase.preview(settings.storage.data_dir, e164)
+    data_dir = settings.storage.data_dir
+    traces, refusal = erase.preview(data_dir, e164)
     _print_counts(traces.counts)
-    if not traces.counts:
+    copies_with_number = [copy for copy in find_copies(data_dir) if copy.contains_number(e164)]
+    if not traces.counts and not copies_with_number:
         click.echo("no data of this number is stored")
     elif refusal is None:
         click.echo("Nothing was changed. With --yes this data is erased permanently.")
     if refusal is not None:
         click.echo(f"switchroom: {refusal}", err=True)
         sys.exit(1)
-    _print_not_erased(
-        sorted(path.name for path in backup.get_destination(settings).glob(backup.BACKUP_NAME_PATTERN))
-    )
+    _print_held(traces.held, [])
+    for copy in copies_with_number:
+        if not copy.is_backup:
+            click.echo(f"deleted too with --yes ({copy.kind}): {copy.path.relative_to(data_dir)}", err=True)
+    _print_not_erased(erase.list_backups(settings, e164), [])
+
+
+def _print_held(held: dict[str, list[Any]], held_copies: list[str]) -> None:
+    """Print the data that a legal hold protects from this erasure."""
+    for label, keys in held.items():
+        click.echo(f"kept under legal hold: {label} {', '.join(map(str, keys))}", err=True)
+    for name in held_copies:
+        click.echo(
+            f"kept, because it contains the number and data under legal hold: {name}. Repeat the command"
+            " after the hold is released.",
+            err=True,
+        )
 
 
 def _print_counts(counts: dict[str, int]) -> None:
     print_table([("WHAT", "NUMBER"), *((kind, f"{number:,}") for kind, number in counts.items())])
 
 
-def _print_not_erased(backups: list[str]) -> None:
+def _print_not_erased(backups: list[str], delivered: list[str]) -> None:
     """Print the places that an erasure does not reach."""
     click.echo("Not erased: records on the platform, delivered exports, sent e-mails.", err=True)
+    for name in delivered:
+        click.echo(f"delivered export with the number: {name}", err=True)
     if backups:
         click.echo(
-            f"{len(backups)} existing backups and damaged databases may contain the number until they are"
-            f" removed: {', '.join(backups)}",
+            f"{len(backups)} existing backups may contain the number until they are removed:"
+            f" {', '.join(backups)}",
             err=True,
         )

@@ -1,10 +1,12 @@
 """Search for telephone numbers in texts, in every notation.
 
-Notations: international with plus, 00, 011 or no prefix, national, with or without separators.
+Notations: international with plus, 00, 011 or no prefix, national, with or without separators, in the digits
+and separators of any script (`number_folding`).
 """
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections.abc import Callable, Collection, Iterator
 from typing import Generic, TypeVar
@@ -12,19 +14,20 @@ from typing import Generic, TypeVar
 import phonenumbers
 from phonenumbers import PhoneNumberFormat
 
+from integration.core import number_folding
+
 T = TypeVar("T")
 
 ERASED = "erased"
 """Replacement text of an erased number."""
 
-_MAX_SEPARATORS = 3
-"""Maximum number of characters between two digits of one number."""
-_SEPARATORS = rf"[\s().\-/\\]{{0,{_MAX_SEPARATORS}}}"
-"""Characters between two digits. The backslash is included because JSON may write `\\/`."""
-_DIGIT_RUN = re.compile(r"[0-9][0-9\s().\-/\\]{5,}[0-9]")
-_IGNORED_BYTES = bytes({*b" \t\n\r\v\f().-/\\", *range(0x1C, 0x20), *range(0x80, 0x100)})
-"""Bytes of separators in UTF-8, and other bytes that are not digits."""
+_MAX_SEPARATORS = 5
+"""Maximum number of separators between two digits of one number."""
+_DIGIT_RUN = re.compile(r"[0-9][0-9 \0]{5,}[0-9]")
+"""Digits, separators and fillers of a folded text."""
+_NO_DIGITS = bytes(set(range(256)) - set(b"0123456789"))
 _DIGIT_GROUP = re.compile(r"[0-9]+")
+_PLUS = re.compile(r"[+＋]|%(?:25)*2[bB]|\\+u002[bB]")
 _NUMBER = re.compile(r"[0-9\s+().\-/]+")
 _MIN_DIGITS = 7
 """Minimum digits of a national number in a search.
@@ -65,16 +68,6 @@ def variants(e164: str) -> frozenset[str]:
     )
 
 
-def compile_pattern(e164: str) -> re.Pattern[bytes]:
-    """Return a pattern that finds a number in bytes.
-
-    The number is not found within a longer sequence of digits.
-    """
-    number_variants = sorted(variants(e164), key=len, reverse=True)
-    alternatives = "|".join(_SEPARATORS.join(variant) for variant in number_variants)
-    return re.compile(rf"(?<![0-9])(?:{alternatives})(?![0-9])".encode())
-
-
 class Finder(Generic[T]):
     """Find the numbers for which `lookup(digits)` returns a value.
 
@@ -92,39 +85,86 @@ class Finder(Generic[T]):
 
     def find(self, text: str) -> Iterator[tuple[int, int, T]]:
         """Yield start, end and looked-up value of each number in `text`."""
-        if self._hints:
-            compact = text.encode("utf-8", "surrogatepass").translate(None, _IGNORED_BYTES)
-            if not any(hint in compact for hint in self._hints):
-                return
-        for run in _DIGIT_RUN.finditer(text):
+        for folded in number_folding.fold_variants(text):
+            if self._hints:
+                compact = folded.encode().translate(None, _NO_DIGITS)
+                if not any(hint in compact for hint in self._hints):
+                    continue
+            for begin, end, info in self._find_in_folded(folded):
+                yield _find_plus(text, folded, begin), end, info
+
+    def _find_in_folded(self, folded: str) -> Iterator[tuple[int, int, T]]:
+        for run in _DIGIT_RUN.finditer(folded):
             # A run can contain two adjacent numbers, so each sequence of groups is looked up.
-            groups = [group.span() for group in _DIGIT_GROUP.finditer(text, *run.span())]
+            groups = [group.span() for group in _DIGIT_GROUP.finditer(folded, *run.span())]
             resume_at = 0
             for first, (begin, _) in enumerate(groups):
                 if begin < resume_at:
                     continue
                 digits, last = "", begin
                 for start, end in groups[first:]:
-                    digits += text[start:end]
-                    if len(digits) > self._max_length or start - last > _MAX_SEPARATORS:
+                    digits += folded[start:end]
+                    if (
+                        len(digits) > self._max_length
+                        or folded.count(number_folding.SEPARATOR, last, start) > _MAX_SEPARATORS
+                    ):
                         break
                     last = end
                     if len(digits) in self._lengths and (info := self._lookup(digits)) is not None:
-                        yield begin - (begin > 0 and text[begin - 1] == "+"), end, info
-                        resume_at = end
+                        resume_at = _skip_fillers(folded, end)
+                        yield begin, resume_at, info
                         break
 
     def contains_number(self, text: str) -> bool:
         """Return whether `text` contains any of the numbers."""
         return next(self.find(text), None) is not None
 
+    def contains_number_in_bytes(self, body: bytes) -> bool:
+        """Return whether `body` contains any of the numbers, in UTF-8 or UTF-16."""
+        return any(self.contains_number(text) for _, text in _decode_variants(body))
+
     def replace_numbers(self, text: str, replacement: str) -> str:
         """Return `text` with each number replaced by `replacement`."""
         pieces, position = [], 0
-        for begin, end, _ in self.find(text):
-            pieces += [text[position:begin], replacement]
-            position = end
+        for begin, end in sorted((begin, end) for begin, end, _ in self.find(text)):
+            if begin >= position:
+                pieces += [text[position:begin], replacement]
+            position = max(position, end)
         return "".join([*pieces, text[position:]])
+
+    def replace_numbers_in_bytes(self, body: bytes, replacement: str) -> bytes:
+        """Return `body` with each number replaced by `replacement`, in the encoding of the body."""
+        for codec, text in _decode_variants(body):
+            if self.contains_number(text):
+                encoded = self.replace_numbers(text, replacement).encode(*codec)
+                # A body in UTF-16 can end with half a character.
+                body = encoded + (body[-1:] if codec[0] != "utf-8" and len(body) % 2 else b"")
+        return body
+
+
+def _find_plus(text: str, folded: str, begin: int) -> int:
+    """Return the position of the plus before `begin`, or `begin` if there is none."""
+    previous = len(folded[:begin].rstrip(number_folding.FILLER)) - 1
+    return previous if previous >= 0 and _PLUS.fullmatch(text, previous, begin) else begin
+
+
+def _skip_fillers(folded: str, position: int) -> int:
+    while folded[position : position + 1] == number_folding.FILLER:
+        position += 1
+    return position
+
+
+def _decode_variants(body: bytes) -> Iterator[tuple[tuple[str, str], str]]:
+    """Yield codec with error handler, and text, of each encoding that the body can have.
+
+    Every text can be encoded to the same bytes again.
+    """
+    is_utf16 = body[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) or body.count(0) * 3 > len(body)
+    if is_utf16 or b"\0" in body:
+        for name in ("utf-16-le", "utf-16-be"):
+            yield (name, "surrogatepass"), body[: len(body) // 2 * 2].decode(name, "surrogatepass")
+    if not is_utf16:
+        yield ("utf-8", "surrogateescape"), body.decode("utf-8", "surrogateescape")
 
 
 def make_finder(e164s: Collection[str]) -> Finder[str]:

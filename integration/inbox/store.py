@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from concurrent.futures import Future
 from dataclasses import dataclass, fields
 from functools import cache, partial
@@ -354,17 +354,15 @@ class Inbox:
 
 
 def find_mentions(
-    connection: sqlite3.Connection, matches: Callable[[str], bool], leg_ids: Set[int]
-) -> list[int]:
-    """Find the seqs of webhooks that mention a number or a leg.
+    connection: sqlite3.Connection, matches: Callable[[bytes], bool], leg_ids: Set[int]
+) -> Iterator[tuple[int, object, bytes]]:
+    """Yield seq, call_id and body of webhooks that mention a number or a leg.
 
-    The body text `matches`, or the call_id is one of `leg_ids`.
+    The body `matches`, or the call_id is one of `leg_ids`.
     """
-    return [
-        row[0]
-        for row in connection.execute("SELECT seq, call_id, body FROM inbox ORDER BY seq")
-        if row[1] in leg_ids or matches(row[2].decode("utf-8", "replace"))
-    ]
+    for row in connection.execute("SELECT seq, call_id, body FROM inbox ORDER BY seq"):
+        if row[1] in leg_ids or matches(row[2]):
+            yield row[0], row[1], row[2]
 
 
 def prepare(connection: sqlite3.Connection) -> None:

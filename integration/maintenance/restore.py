@@ -27,7 +27,9 @@ PRESERVED_NAMES = frozenset({process_lock.LOCK_FILE, SOCKET_FILE, "backups", dat
 """Names in data_dir that a restore does not replace and that do not count as content."""
 
 ASIDE_PREFIX = "before-restore-"
-_PARTIAL_FOLDER = "restore.part"
+"""Start of the names of folders in data_dir with the data that a restore moved aside."""
+PARTIAL_FOLDER = "restore.part"
+"""Folder in data_dir of a restore that is running or was killed."""
 
 Progress = Callable[[str, int, int], None]
 
@@ -91,7 +93,7 @@ def restore(
                 raise SwitchroomError(
                     f"{data_dir} is not empty. Use --replace to move its content into a separate folder."
                 )
-            partial_folder = data_dir / _PARTIAL_FOLDER
+            partial_folder = data_dir / PARTIAL_FOLDER
             # Left by a killed restore: the lock guarantees that no other restore runs.
             if partial_folder.exists():
                 shutil.rmtree(partial_folder)
@@ -118,7 +120,7 @@ def _list_contents(data_dir: Path) -> list[Path]:
         path
         for path in data_dir.iterdir()
         if path.name not in PRESERVED_NAMES
-        and path.name != _PARTIAL_FOLDER
+        and path.name != PARTIAL_FOLDER
         and not path.name.startswith(ASIDE_PREFIX)
     )
 

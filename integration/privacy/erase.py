@@ -4,7 +4,9 @@ The order is fixed. The erasure is recorded first, which activates the erasure g
 or after the process was killed, is therefore stripped, and a repeat of the command completes the erasure:
 
     erasure recorded → webhooks → records, calls, files → notes, call-back items, logs → prepared exports →
-    VACUUM of the databases → search for remaining digits → done
+    copies of data_dir → VACUUM of the databases → wide search of everything → done
+
+Data under legal hold is left unchanged and listed.
 """
 
 from __future__ import annotations
@@ -24,21 +26,21 @@ from integration.core import clock
 from integration.core.commands import Arguments, Progress, Result, command
 from integration.core.errors import PlatformBroken, StorageFull, SwitchroomError
 from integration.core.json_records import read_record
-from integration.core.number_variants import Finder, compile_pattern, make_finder, variants
-from integration.inbox import store as inbox_store
+from integration.core.number_variants import ERASED, Finder, make_finder, variants
 from integration.maintenance import backup
 from integration.maintenance.manifest import DATABASES
 from integration.mirror.page_queries import search_index
-from integration.mirror.privacy import erase_mirror
+from integration.mirror.privacy import erase_mirror, retention_rules
 from integration.mirror.privacy.erasure_gate import (
     LEGS_KEY,
-    remove_number_from_bytes,
     strip_record,
 )
 from integration.mirror.privacy.held_records import HeldRecords
-from integration.privacy import erase_app, erasures, holds
+from integration.privacy import copies, erase_app, erasures, final_check, holds
+from integration.privacy.copies import DataCopy
+from integration.privacy.traces import Traces, find_traces
 from integration.settings.data_dir_secrets import load_erasure_key
-from integration.sqlite import damage, database_files
+from integration.settings.model import Settings
 from integration.sqlite.database import Database
 from integration.sqlite.readers import open_readonly
 
@@ -47,80 +49,12 @@ ACTOR = "command line"
 MAX_PASSES = 3
 """Largest number of passes. The second finds data that arrived while the first began."""
 
-TABLE_LABELS = {
-    "cdrs": "CDRs",
-    "monitors": "recordings",
-    "voicemessages": "voicemail messages",
-    "sms": "SMS",
-    "faxes": "faxes",
-    "contacts": "contacts (removed)",
-}
-"""Labels of tables in the result of `erase`."""
-
 
 class ErasureRefused(SwitchroomError):
     """Refusal of an erasure.
 
     Reasons: a legal hold, a number of the account, or a live call.
     """
-
-
-@dataclass(slots=True)
-class Traces:
-    """Data of one number.
-
-    `app_counts` has the numbers of entries in house.db by label.
-    """
-
-    mirror_traces: erase_mirror.ErasureMatches
-    webhook_seqs: list[int]
-    app_counts: dict[str, int] = field(default_factory=dict)
-
-    @property
-    def counts(self) -> dict[str, int]:
-        """Numbers of entries by label, without zeros."""
-        rows = {TABLE_LABELS.get(table, table): len(keys) for table, keys in self.mirror_traces.rows.items()}
-        counts = {
-            "calls": len(self.mirror_traces.calls),
-            **rows,
-            "files (removed)": len(self.mirror_traces.files),
-            "webhooks as received": len(self.webhook_seqs),
-            "call events of webhooks and polls": self.mirror_traces.event_count,
-            "other rows of mirror.db": self.mirror_traces.other_row_count,
-            **self.app_counts,
-        }
-        return {label: number for label, number in counts.items() if number}
-
-
-def find_traces(
-    mirror_connection: sqlite3.Connection,
-    inbox_connection: sqlite3.Connection,
-    app_connection: sqlite3.Connection,
-    e164: str,
-    *,
-    include_unfinished: bool = True,
-) -> Traces:
-    """Search all three databases for data of a number. Changes nothing.
-
-    With `include_unfinished` the result includes the records of an interrupted erasure.
-    """
-    finder_of_number = make_finder([e164])
-    mirror_traces = erase_mirror.find(
-        mirror_connection,
-        finder_of_number,
-        e164,
-        erasures.list_unfinished_records(app_connection) if include_unfinished else {},
-    )
-    webhook_seqs = inbox_store.find_mentions(
-        inbox_connection, finder_of_number.contains_number, frozenset(mirror_traces.legs)
-    )
-    return Traces(
-        mirror_traces,
-        webhook_seqs,
-        erase_app.find(
-            app_connection, finder_of_number, e164, mirror_traces.legs, frozenset(mirror_traces.calls)
-        ),
-    )
 
 
 def preview(data_dir: Path, e164: str) -> tuple[Traces, str | None]:
@@ -135,15 +69,14 @@ def preview(data_dir: Path, e164: str) -> tuple[Traces, str | None]:
         )
         for connection in (app_connection, mirror_connection, inbox_connection):
             connection.execute("BEGIN")
-        traces = find_traces(mirror_connection, inbox_connection, app_connection, e164)
-        return traces, find_refusal(
-            traces, e164, refresh_held(app_connection, mirror_connection, HeldRecords())
-        )
+        held_records = refresh_held(app_connection, mirror_connection, HeldRecords())
+        traces = find_traces(mirror_connection, inbox_connection, app_connection, e164, held_records)
+        return traces, find_refusal(traces, e164, held_records)
 
 
 def find_refusal(traces: Traces, e164: str, held_records: HeldRecords) -> str | None:
     """Return why a number cannot be erased now; None if it can."""
-    if e164 in held_records.numbers or held_records.legs.intersection(traces.mirror_traces.legs):
+    if e164 in held_records.numbers or traces.mirror_traces.held_legs:
         return (
             f"{e164} or a call with it is under legal hold. Nothing was erased."
             " `switchroom hold --list` lists the holds."
@@ -179,9 +112,9 @@ _erasure_lock = threading.Lock()
 def erase(context: AppContext, arguments: Arguments, progress: Progress) -> Result:
     """Erase {number}, in E.164. Erasures do not run concurrently.
 
-    The result has `removed` (numbers of entries by label), `left` (numbers of places that still contain the
-    digits, by database file) and `backups` (names of existing backups and of damaged
-    databases that were put aside, which may contain the number).
+    The result has `removed` and `left` (numbers of entries by label), `held` (keys of data under legal hold,
+    by label), `possibly_left` (places in which a wider search found the digits), and paths with the number:
+    `removed_copies` and `held_copies` of data_dir, `backups`, `delivered` (exports).
     """
     if not _erasure_lock.acquire(blocking=False):
         raise SwitchroomError("Another erasure is running. Try again after it has finished.")
@@ -191,53 +124,123 @@ def erase(context: AppContext, arguments: Arguments, progress: Progress) -> Resu
         _erasure_lock.release()
 
 
+def list_backups(settings: Settings, e164: str) -> list[str]:
+    """List the backups that may contain the number.
+
+    They are those of the backup folder, and those anywhere in data_dir. Backups in data_dir are listed only if the number is found in them. Raises OSError.
+    """
+    data_dir, destination = settings.storage.data_dir, backup.get_destination(settings)
+    names = [
+        str(copy.path.relative_to(data_dir))
+        for copy in copies.find_copies(data_dir)
+        if copy.is_backup and copy.contains_number(e164)
+    ]
+    if destination.resolve().is_relative_to(data_dir.resolve()):
+        return names
+    return names + sorted(str(path) for path in destination.glob(backup.BACKUP_NAME_PATTERN))
+
+
+@dataclass(slots=True)
+class _Copies:
+    removed: list[DataCopy] = field(default_factory=list)
+    held: list[DataCopy] = field(default_factory=list)
+    backups: list[DataCopy] = field(default_factory=list)
+
+
 class _Erasure:
     def __init__(self, context: AppContext, e164: str, progress: Progress) -> None:
         self._context, self._e164, self._progress = context, e164, progress
         self._erasure_gate, self._held_records = context.erasure_gate, context.held_records
         self._finder: Finder[Any] = make_finder([e164])
+        self._app_db, self._data_dir = context.app_db, context.settings.storage.data_dir
         self._databases: tuple[Database, ...] = (context.app_db, context.mirror_db, context.inbox.database)
 
     def run(self) -> Result:
-        traces = self._find_traces(include_unfinished=True)
         with (
             self._context.app_db.read() as app_connection,
             self._context.mirror_db.read() as mirror_connection,
         ):
-            refusal = find_refusal(
-                traces, self._e164, refresh_held(app_connection, mirror_connection, self._held_records)
-            )
+            refresh_held(app_connection, mirror_connection, self._held_records)
+        traces = self._find_traces(include_unfinished=True)
+        refusal = find_refusal(traces, self._e164, self._held_records)
         if refusal is not None:
             audit.record(self._context.app_db, ACTOR, "erasure refused", "a number", "legal hold, or in use")
             raise ErasureRefused(refusal)
         self._check_space()
         erasure_id = self._begin_erasure(traces)
-        removed = traces.counts
+        removed, held = traces.counts, traces.held
         for _ in range(MAX_PASSES):
             self._remove_traces(traces)
             traces = self._find_traces()
-            if traces.mirror_traces.is_empty and not traces.webhook_seqs and not traces.app_counts:
+            if traces.is_empty:
                 break
             self._store_record_ids(traces)
+        # Notes of its calls are not found later: they need not contain the number.
+        held |= {label: keys for label, keys in traces.held.items() if len(keys) >= len(held.get(label, ()))}
         if removed_count := self._context.remove_prepared_exports():
             removed["prepared exports (removed)"] = removed_count
+        all_copies = self._remove_copies()
+        if all_copies.removed:
+            removed["copies of the data folder (removed)"] = len(all_copies.removed)
         self._vacuum_databases()
-        remaining = self._count_remaining()
-        self._context.app_db.write(
-            lambda tx: erasures.finish(tx, erasure_id, removed) if not remaining else None
+        left = traces.counts
+        delivered, places = self._find_places([*all_copies.held, *all_copies.backups])
+        self._app_db.write(lambda tx: erasures.finish(tx, erasure_id, removed) if not left else None)
+        outcome = f"{sum(removed.values()):,} places" if not left else f"not all of it: {left}"
+        if held or all_copies.held:
+            outcome += f"; {sum(map(len, held.values())) + len(all_copies.held)} kept by legal holds"
+        if places:
+            outcome += f"; possibly left in {len(places)} places"
+        audit.record(self._app_db, ACTOR, "number erased", f"erasure {erasure_id}", outcome)
+        return {
+            "erasure": erasure_id,
+            "removed": removed,
+            "left": left,
+            "held": held,
+            "possibly_left": places,
+            "delivered": delivered,
+            "removed_copies": self._name(all_copies.removed),
+            "held_copies": self._name(all_copies.held),
+            "backups": list_backups(self._context.settings, self._e164),
+        }
+
+    def _remove_copies(self) -> _Copies:
+        """Delete copies with the number, except backups and held copies."""
+        found = _Copies()
+        erased_paths = self._list_erased_paths()
+        for copy in copies.find_copies(self._data_dir):
+            self._progress(doing=f"searching {copy.path.name}")
+            has_erased_file = any((copy.path / path).exists() for path in erased_paths)
+            if copy.is_backup:
+                found.backups.append(copy)
+            elif not has_erased_file and not copy.contains_number(self._e164):
+                continue
+            elif copy.has_held_data(self._held_records):
+                found.held.append(copy)
+            else:
+                copy.delete()
+                found.removed.append(copy)
+        return found
+
+    def _list_erased_paths(self) -> list[str]:
+        with self._context.mirror_db.read() as connection:
+            return retention_rules.list_erased_paths(connection)
+
+    def _find_places(self, known_copies: list[DataCopy]) -> tuple[list[str], list[str]]:
+        """Return delivered exports, and other places, that possibly contain the number."""
+        places = final_check.find_places(
+            self._databases,
+            self._data_dir,
+            self._e164,
+            self._held_records,
+            [copy.path for copy in known_copies],
+            lambda step: self._progress(doing=step),
         )
-        audit.record(
-            self._context.app_db, ACTOR, "number erased", f"erasure {erasure_id}",
-            f"{sum(removed.values()):,} places" if not remaining else f"not all of it: {remaining}",
-        )  # fmt: skip
-        backups = [
-            path.name
-            for path in sorted(
-                backup.get_destination(self._context.settings).glob(backup.BACKUP_NAME_PATTERN)
-            )
-        ]
-        backups += [path.name for path in damage.list_put_aside(self._context.settings.storage.data_dir)]
-        return {"erasure": erasure_id, "removed": removed, "left": remaining, "backups": backups}
+        delivered = [place for place in places if place.startswith("exports/")]
+        return delivered, [place for place in places if place not in delivered]
+
+    def _name(self, found: list[DataCopy]) -> list[str]:
+        return [str(copy.path.relative_to(self._data_dir)) for copy in found]
 
     def _find_traces(self, *, include_unfinished: bool = False) -> Traces:
         context = self._context
@@ -252,6 +255,7 @@ class _Erasure:
                 inbox_connection,
                 app_connection,
                 self._e164,
+                self._held_records,
                 include_unfinished=include_unfinished,
             )
 
@@ -293,36 +297,25 @@ class _Erasure:
         self._progress(doing="webhooks")
         context.inbox.rewrite_bodies(traces.webhook_seqs, self._strip_body)
         self._progress(doing="records")
-        erase_mirror.strip(context.mirror_db, mirror_traces, self._finder, context.call_store)
+        held_records = self._held_records
+        erase_mirror.strip(context.mirror_db, mirror_traces, self._finder, context.call_store, held_records)
         erase_mirror.remove_files(context.mirror_db, context.settings.storage.data_dir, mirror_traces)
         search_index.index_all_due(context.mirror_db)
         context.mirror_db.write(erase_mirror.optimize_search_index)
         self._progress(doing="notes, call-back items, logs")
-        calls = frozenset(mirror_traces.calls)
-        context.app_db.write(
-            lambda tx: erase_app.erase(tx, self._finder, self._e164, mirror_traces.legs, calls)
-        )
+        context.app_db.write(lambda tx: erase_app.erase(tx, self._finder, traces.app_traces, held_records))
 
     def _strip_body(self, body: bytes) -> bytes:
         try:
             event = read_record(body.decode("utf-8-sig"))
             return strip_record(event, EVENT_FIELDS, self._finder.contains_number).text.encode()
         except (UnicodeDecodeError, PlatformBroken):
-            return remove_number_from_bytes(body, self._finder)
+            return self._finder.replace_numbers_in_bytes(body, ERASED)
 
     def _vacuum_databases(self) -> None:
         for database in self._databases:
             self._progress(doing=f"rewriting {database.name}")
             database.run_exclusive(_vacuum_database)
-
-    def _count_remaining(self) -> dict[str, int]:
-        digit_pattern = compile_pattern(self._e164)
-        remaining: dict[str, int] = {}
-        for database in self._databases:
-            for path in (database.path, database.path.with_name(f"{database.name}-wal")):
-                if count := database_files.count_matches(path, digit_pattern):
-                    remaining[path.name] = count
-        return remaining
 
 
 def _vacuum_database(connection: sqlite3.Connection) -> None:

@@ -5,14 +5,15 @@ Call-back items and notes of its calls are deleted. In other tables the number i
 
 from __future__ import annotations
 
-import json
 import sqlite3
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 from integration.core.ids import id_list
 from integration.core.number_variants import Finder
 from integration.mirror.privacy import scrub_tables
+from integration.mirror.privacy.held_records import HeldRecords
 from integration.sqlite.transaction import Transaction
 from integration.workspace.callback_items import recompute_items
 
@@ -29,71 +30,102 @@ _SPECIAL_TABLES = frozenset(
 )
 
 
+@dataclass(slots=True)
+class AppMatches:
+    """Entries of house.db with the number.
+
+    `item_ids`: call-back items. `call_ids`: calls of the call-back list, `action_ids`: their actions.
+    `note_ids`: notes of its calls. `other_row_count`: rows of other tables. `held`: keys of rows under legal
+    hold, by table; they are left unchanged.
+    """
+
+    item_ids: list[int] = field(default_factory=list)
+    call_ids: list[int] = field(default_factory=list)
+    parties: set[str] = field(default_factory=set)
+    action_ids: list[int] = field(default_factory=list)
+    note_ids: list[int] = field(default_factory=list)
+    other_row_count: int = 0
+    held: dict[str, list[Any]] = field(default_factory=dict)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Numbers of entries by label, without zeros."""
+        counts = {
+            "call-back items": len(self.item_ids),
+            "notes": len(self.note_ids),
+            "entries of logs, saved views, settings": self.other_row_count,
+        }
+        return {label: number for label, number in counts.items() if number}
+
+
 def find(
     connection: sqlite3.Connection,
     finder: Finder[Any],
     e164: str,
     leg_ids: Collection[int],
     call_ids: Collection[int],
-) -> dict[str, int]:
-    """Return the numbers of matching entries by label, without zeros."""
-    counts = {
-        "call-back items": len(_find_item_ids(connection, finder, e164, call_ids)),
-        "notes": connection.execute(
-            f"SELECT count(*) FROM notes WHERE leg_id {_IN_LIST}", (id_list(leg_ids),)
-        ).fetchone()[0],
-        "entries of logs, saved views, settings": sum(
-            sum(1 for _ in scrub_tables.find_matching_rows(connection, table, finder))
-            for table in _list_other_tables(connection)
-        ),
-    }
-    return {description: count for description, count in counts.items() if count}
+    held_records: HeldRecords,
+) -> AppMatches:
+    """Search house.db for entries with the number, or of its calls."""
+    matches = AppMatches()
 
+    def select(table: str, key: str, condition: Callable[[dict[str, Any]], bool]) -> Iterator[dict[str, Any]]:
+        for row in connection.execute(f"SELECT * FROM {table}"):
+            values = dict(zip(row.keys(), row, strict=True))
+            if condition(values):
+                if held_records.are_values_held(values):
+                    matches.held.setdefault(table, []).append(values[key])
+                else:
+                    yield values
 
-def erase(
-    tx: Transaction, finder: Finder[Any], e164: str, leg_ids: Collection[int], call_ids: Collection[int]
-) -> None:
-    """Erase the number in the transaction `tx`.
+    def is_party(values: dict[str, Any]) -> bool:
+        return values["party"] == e164 or finder.contains_number(values["party"])
 
-    The arguments are those of `find`.
-    """
-    connection = tx.connection
-    item_ids = json.dumps(_find_item_ids(connection, finder, e164, call_ids))
-    matching_calls = [
-        (row[0], row[1])
-        for row in tx.execute("SELECT call_id, party FROM callback_calls").fetchall()
-        if row[1] == e164 or row[0] in call_ids or finder.contains_number(row[1])
-    ]
-    matching_ids = json.dumps([call for call, _ in matching_calls])
-    tx.execute(
-        "DELETE FROM callback_deeds WHERE id IN"
-        f" (SELECT deed_id FROM callback_deed_calls WHERE call_id {_IN_LIST})",
-        (matching_ids,),
-    )
-    tx.execute(f"DELETE FROM callback_deed_calls WHERE call_id {_IN_LIST}", (matching_ids,))
-    tx.execute(f"DELETE FROM callback_calls WHERE call_id {_IN_LIST}", (matching_ids,))
-    tx.execute(f"DELETE FROM callbacks WHERE id {_IN_LIST}", (item_ids,))
-    for party in {party for _, party in matching_calls}:
-        recompute_items(tx, party)
-    tx.execute(f"DELETE FROM notes WHERE leg_id {_IN_LIST}", (id_list(leg_ids),))
-    for table in [*_list_other_tables(connection), "callbacks", "callback_deeds"]:
-        if table == "idempotency":
-            # Delete the stored response: a repeated write must not get a response with missing parts.
-            for key, _ in list(scrub_tables.find_matching_rows(connection, table, finder)):
-                condition = " AND ".join(f"{name} IS ?" for name in key)
-                tx.execute(f"DELETE FROM idempotency WHERE {condition}", tuple(key.values()))
-            continue
-        scrub_tables.scrub_table(tx, table, finder, _FREE_TEXT_COLUMNS.get(table, ()))
-
-
-def _find_item_ids(
-    connection: sqlite3.Connection, finder: Finder[Any], e164: str, call_ids: Collection[int]
-) -> list[int]:
-    return [
+    items = select("callbacks", "id", lambda row: is_party(row) or row["last_call_id"] in call_ids)
+    matches.item_ids = [row["id"] for row in items]
+    calls = list(select("callback_calls", "call_id", lambda row: is_party(row) or row["call_id"] in call_ids))
+    matches.call_ids = [row["call_id"] for row in calls]
+    matches.parties = {row["party"] for row in calls}
+    matches.note_ids = [row["id"] for row in select("notes", "id", lambda row: row["leg_id"] in leg_ids)]
+    action_ids = {
         row[0]
-        for row in connection.execute("SELECT id, party, last_call_id FROM callbacks")
-        if row[1] == e164 or row[2] in call_ids or finder.contains_number(row[1])
+        for row in connection.execute(
+            f"SELECT deed_id FROM callback_deed_calls WHERE call_id {_IN_LIST}", (id_list(matches.call_ids),)
+        )
+    }
+    matches.action_ids = [
+        row["id"] for row in select("callback_deeds", "id", lambda row: row["id"] in action_ids)
     ]
+    for table in _list_other_tables(connection):
+        for row in scrub_tables.find_matching_rows(connection, table, finder, held_records):
+            if not row.is_held:
+                matches.other_row_count += 1
+            elif (key := next(iter(row.key.values()))) not in matches.held.setdefault(table, []):
+                matches.held[table].append(key)
+    return matches
+
+
+def erase(tx: Transaction, finder: Finder[Any], matches: AppMatches, held_records: HeldRecords) -> None:
+    """Erase the matches of `find` in the transaction `tx`."""
+    connection = tx.connection
+    call_ids, action_ids = id_list(matches.call_ids), id_list(matches.action_ids)
+    tx.execute(f"DELETE FROM callback_deeds WHERE id {_IN_LIST}", (action_ids,))
+    tx.execute(f"DELETE FROM callback_deed_calls WHERE deed_id {_IN_LIST}", (action_ids,))
+    tx.execute(f"DELETE FROM callback_calls WHERE call_id {_IN_LIST}", (call_ids,))
+    tx.execute(f"DELETE FROM callbacks WHERE id {_IN_LIST}", (id_list(matches.item_ids),))
+    for party in matches.parties:
+        recompute_items(tx, party)
+    tx.execute(f"DELETE FROM notes WHERE id {_IN_LIST}", (id_list(matches.note_ids),))
+    for table in [*_list_other_tables(connection), "callbacks", "callback_deeds"]:
+        scrub_tables.scrub_table(
+            tx,
+            table,
+            finder,
+            held_records,
+            erased_columns=_FREE_TEXT_COLUMNS.get(table, ()),
+            # A repeated write must not get a response with missing parts.
+            deletes_rows=table == "idempotency",
+        )
 
 
 def _list_other_tables(connection: sqlite3.Connection) -> list[str]:

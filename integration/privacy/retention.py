@@ -6,6 +6,7 @@ year does not delay webhooks.
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -25,12 +26,14 @@ from integration.mirror.privacy.held_records import HeldRecords
 from integration.mirror.privacy.retention_rules import RetentionLimits
 from integration.mirror.records import response_cache
 from integration.mirror.sync_state import media_files
+from integration.privacy import copies
 from integration.privacy.erase import refresh_held
 from integration.settings.model import Settings
 from integration.sqlite.database import Database
 from integration.sync.writing import write_log
 
 T = TypeVar("T")
+log = logging.getLogger(__name__)
 
 JOB_NAME = "retention"
 """Name of the job and of its health check."""
@@ -46,7 +49,7 @@ The age of the records in a cached response is unknown."""
 class RetentionJob:
     """Job that removes old data.
 
-    `is_needed`: at least one retention limit is set.
+    `is_needed`: at least one limit is set, of retention or of the data before a restore.
     """
 
     def __init__(
@@ -59,14 +62,18 @@ class RetentionJob:
         health: Health,
         held_records: HeldRecords | None = None,
     ) -> None:
-        self._data_dir = settings.storage.data_dir
+        self._settings, self._data_dir = settings, settings.storage.data_dir
         self._limits = RetentionLimits(settings.retention)
         self._mirror_db, self._app_db, self._inbox = mirror_db, app_db, inbox
         self._call_store = call_store
         self._health = health
         self._held_records = held_records or HeldRecords()
         self._stopping = threading.Event()
-        self.is_needed = any(settings.retention.model_dump().values())
+        self._held_copies: set[str] = set()
+        """Names of the copies that legal holds protect, which are logged once."""
+        self.is_needed = bool(
+            any(settings.retention.model_dump().values()) or settings.storage.keep_before_restore_days
+        )
 
     def stop(self) -> None:
         """Stop after the current batch."""
@@ -84,6 +91,7 @@ class RetentionJob:
     def _remove_due(self, removed: Counter[str]) -> None:
         with self._app_db.read() as app_connection, self._mirror_db.read() as mirror_connection:
             held_records = refresh_held(app_connection, mirror_connection, self._held_records)
+        self._remove_copies(held_records)
         for file_kind, limit_name in retention_rules.FILE_KINDS.items():
             if limit := self._limits.for_kind(limit_name):
                 with self._mirror_db.read() as connection:
@@ -162,6 +170,18 @@ class RetentionJob:
             if limit := self._limits.for_kind(kind):
                 deleted_count = self._app_db.write(partial(log.delete_before, before=limit))
                 removed[f"{kind} before {limit}"] += deleted_count
+
+    def _remove_copies(self, held_records: HeldRecords) -> None:
+        """Delete expired copies, except those with data under legal hold."""
+        expired_copies, held_copies = copies.find_expired(self._settings, held_records)
+        for copy in expired_copies:
+            copy.delete()
+            audit.record(self._app_db, JOB_NAME, "removed by retention", f"{copy.kind}: {copy.path.name}")
+            self._health.beat(JOB_NAME)
+        held_names = {copy.path.name for copy in held_copies}
+        for name in sorted(held_names - self._held_copies):
+            log.warning("%s is kept, because it contains data under legal hold", name)
+        self._held_copies = held_names
 
     def _iterate_batches(
         self, due_items: Sequence[T], removed: Counter[str], label: str

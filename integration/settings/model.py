@@ -114,6 +114,12 @@ class Storage(Section):
         " A relative path starts at the working directory."
         " The folder belongs to one account of one platform.",
     )
+    keep_before_restore_days: WholeNumber = Field(
+        default=7,
+        ge=0,
+        description="Days after which the data that a restore moved aside (before-restore-…) is deleted;"
+        " 0 keeps it.",
+    )
 
 
 class Webhooks(Section):

@@ -1,4 +1,4 @@
-"""Operations on entire database files: online copy, search, integrity check and loss.
+"""Operations on entire database files: online copy, integrity check and loss.
 
 `database.py` is for the writer. The functions here run beside the writer and never write to or checkpoint the
 database (before SQLite 3.51.3 a checkpoint from a second connection can lose committed pages).
@@ -6,7 +6,6 @@ database (before SQLite 3.51.3 a checkpoint from a second connection can lose co
 
 from __future__ import annotations
 
-import re
 import sqlite3
 from collections.abc import Callable, Iterable
 from contextlib import closing
@@ -22,11 +21,6 @@ MIN_SAFE_SQLITE_VERSION = (3, 51, 3)
 
 COPY_PAGES = 4096
 """Pages, usually of 4 KiB, between two progress reports."""
-
-CHUNK_BYTES = 1 << 22
-"""Bytes of one read."""
-OVERLAP_BYTES = 256
-"""Bytes of a chunk that are searched together with the next chunk."""
 
 CREATED_FILE = "databases-created"
 """File in `data_dir` which shows that its databases were created: one that is missing later is lost."""
@@ -62,23 +56,6 @@ def copy_database(
                 target_connection.execute("PRAGMA journal_mode=DELETE")
         except sqlite3.Error as error:
             raise translate_error(error, target) from error
-
-
-def count_matches(path: Path, pattern: re.Pattern[bytes]) -> int:
-    """Count the matches in a file's bytes; 0 without a file.
-
-    Raises OSError.
-    """
-    total, overlap = 0, b""
-    if not path.exists():
-        return 0
-    with open(path, "rb") as file:
-        while chunk := file.read(CHUNK_BYTES):
-            # Each chunk is searched with the end of the previous one, so a match across both is counted once.
-            piece = overlap + chunk
-            total += sum(1 for match in pattern.finditer(piece) if match.end() > len(overlap))
-            overlap = piece[-OVERLAP_BYTES:]
-    return total
 
 
 def find_lost_databases(data_dir: Path, names: Iterable[str]) -> dict[str, str]:

@@ -27,7 +27,7 @@ DOCUMENTED: dict[str, dict[str, Any]] = {
         "tls_key": None,
         "trusted_proxies": [],
     },
-    "storage": {"data_dir": "data"},
+    "storage": {"data_dir": "data", "keep_before_restore_days": 7},
     "webhooks": {"secret": None, "username": None, "password": None, "allow_from": []},
     "sync": {
         "recent_interval": 60,

@@ -31,6 +31,7 @@ from integration.mirror.privacy.erasure_gate import (
     remove_number,
     strip_record,
 )
+from integration.mirror.privacy.held_records import HeldRecords
 from integration.mirror.records import promoted_fields
 from integration.mirror.records.rows import UpsertResult, quote_identifier
 from integration.mirror.schema import list_mirrored_resources
@@ -43,7 +44,7 @@ BATCH_SIZE = 500
 """Number of records stripped in one transaction."""
 
 _IN_JSON_LIST = "IN (SELECT value FROM json_each(?))"
-_DERIVED_TABLES = frozenset({"_calls", "_legs", "_call_ids", "_contact_numbers", "_report_days", "media"})
+DERIVED_TABLES = frozenset({"_calls", "_legs", "_call_ids", "_contact_numbers", "_report_days", "media"})
 """Tables recomputed from stripped records."""
 _EVENT_TABLES = frozenset({"_leg_events", "_leg_live", "_sms_events"})
 """Tables of events from webhooks and polls, which are stripped separately."""
@@ -56,7 +57,8 @@ class ErasureMatches:
     `rows`: keys by table. `legs`, `calls`: ids of the legs and calls with the number. `files`: kind, id of
     the record and path below data_dir. `event_count`: number of events from webhooks and polls.
     `other_row_count`: number of rows of other tables. `own_number_tables`: tables that list the number as the
-    account's own. `has_live_call`: a call with the number has not ended.
+    account's own. `has_live_call`: a call with the number has not ended. `held_legs`: legs with the number
+    that are under legal hold. `held`: keys of other data under legal hold, by table; it is left unchanged.
     """
 
     rows: dict[str, list[Any]] = field(default_factory=dict)
@@ -67,6 +69,8 @@ class ErasureMatches:
     other_row_count: int = 0
     own_number_tables: list[str] = field(default_factory=list)
     has_live_call: bool = False
+    held_legs: list[int] = field(default_factory=list)
+    held: dict[str, list[Any]] = field(default_factory=dict)
 
     @property
     def is_empty(self) -> bool:
@@ -79,11 +83,12 @@ def find(
     finder: Finder[Any],
     e164: str,
     earlier_matches: Mapping[str, Collection[Any]],
+    held_records: HeldRecords,
 ) -> ErasureMatches:
     """Search mirror.db for records of the number and of its calls.
 
-    `earlier_matches`: keys by table, and legs under `LEGS_KEY`, that an interrupted erasure has already
-    found.
+    Data under legal hold is in `held_legs` and `held` only. `earlier_matches`: keys by table, and legs under
+    `LEGS_KEY`, that an interrupted erasure has already found.
     """
     matches = ErasureMatches()
     for resource in list_mirrored_resources():
@@ -94,7 +99,7 @@ def find(
             matches.own_number_tables += [resource.table] if keys else []
         elif keys:
             matches.rows[resource.table] = keys
-    event_legs = _find_event_legs(connection, finder)
+    event_legs = _find_event_legs(connection, finder, held_records)
     legs = set(event_legs) | {
         leg
         for table, fields in LEG_FIELDS.items()
@@ -126,20 +131,51 @@ def find(
         keys = _fetch_column(connection, f"SELECT id FROM {table} WHERE {leg_condition}", matches.legs)
         if keys := sorted({*matches.rows.get(table, ()), *keys}):
             matches.rows[table] = keys
+    matches.held_legs = [leg for leg in matches.legs if leg in held_records.legs]
+    _exclude_held(connection, matches, held_records)
     matches.has_live_call = bool(
         _fetch_column(
             connection, f"SELECT id FROM _calls WHERE state <> 'ended' AND id {_IN_JSON_LIST}", matches.calls
         )
     )
     matches.files = list(_list_files(connection, matches.rows))
-    sms_events = scrub_tables.find_matching_rows(connection, "_sms_events", finder)
-    matches.event_count = len(event_legs) + sum(1 for _ in sms_events)
-    for table in _list_other_tables(connection):
-        matches.other_row_count += sum(1 for _ in scrub_tables.find_matching_rows(connection, table, finder))
+    matches.event_count = len(event_legs)
+    for table in ("_sms_events", *_list_other_tables(connection)):
+        for row in scrub_tables.find_matching_rows(connection, table, finder, held_records):
+            if row.is_held:
+                # The key of a subresource begins with the collection and the key of its record.
+                key = list(row.key.values())
+                matches.held.setdefault(table, []).append(
+                    f"{key[0]} {key[1]}" if table == "_below" else key[0]
+                )
+            elif table == "_sms_events":
+                matches.event_count += 1
+            else:
+                matches.other_row_count += 1
     return matches
 
 
-def strip(mirror_db: Database, matches: ErasureMatches, finder: Finder[Any], call_store: CallStore) -> None:
+def _exclude_held(connection: sqlite3.Connection, matches: ErasureMatches, held_records: HeldRecords) -> None:
+    """Move the matches under legal hold to `held`."""
+    if not held_records:
+        return
+    matches.calls = held_records.exclude_held_calls(connection, matches.calls)
+    matches.legs = [leg for leg in matches.legs if leg not in held_records.legs]
+    for resource in list_mirrored_resources():
+        keys = matches.rows.get(resource.table, [])
+        held_keys = held_records.find_held_keys(connection, resource.table, keys, resource.key or "_n")
+        if held_keys:
+            matches.held[resource.table] = sorted(held_keys)
+            matches.rows[resource.table] = [key for key in keys if key not in held_keys]
+
+
+def strip(
+    mirror_db: Database,
+    matches: ErasureMatches,
+    finder: Finder[Any],
+    call_store: CallStore,
+    held_records: HeldRecords,
+) -> None:
     """Strip the matches of `find` in small transactions. Raises StorageError."""
 
     def split_into_batches(keys: list[Any]) -> Iterator[list[Any]]:
@@ -148,7 +184,7 @@ def strip(mirror_db: Database, matches: ErasureMatches, finder: Finder[Any], cal
 
     by_table = {resource.table: resource for resource in list_mirrored_resources()}
     for legs in split_into_batches(matches.legs):
-        mirror_db.write(lambda tx, legs=legs: _strip_events(tx, legs, finder))  # type: ignore[misc]
+        mirror_db.write(lambda tx, legs=legs: _strip_events(tx, legs, finder, held_records))  # type: ignore[misc]
     for table, keys in sorted(matches.rows.items(), key=lambda item: item[0] not in PERSON_TABLES):
         for batch in split_into_batches(keys):
             mirror_db.write(
@@ -156,13 +192,18 @@ def strip(mirror_db: Database, matches: ErasureMatches, finder: Finder[Any], cal
                     tx, resource, batch, finder, call_store
                 )
             )
-    mirror_db.write(lambda tx: scrub_tables.scrub_table(tx, "_sms_events", finder))
+    # The fields of an event can have other names than documented, so its text is removed with the number.
+    mirror_db.write(
+        lambda tx: scrub_tables.scrub_table(tx, "_sms_events", finder, held_records, deletes_rows=True)
+    )
     for legs in split_into_batches(matches.legs):
         mirror_db.write(lambda tx, legs=legs: call_store.refresh(tx, legs))  # type: ignore[misc]
     with mirror_db.read() as connection:
         other_tables = _list_other_tables(connection)
     for table in other_tables:
-        mirror_db.write(lambda tx, table=table: scrub_tables.scrub_table(tx, table, finder))  # type: ignore[misc]
+        mirror_db.write(
+            lambda tx, table=table: scrub_tables.scrub_table(tx, table, finder, held_records)  # type: ignore[misc]
+        )
 
 
 def remove_files(mirror_db: Database, data_dir: Path, matches: ErasureMatches) -> None:
@@ -195,13 +236,18 @@ def _find_record_keys(connection: sqlite3.Connection, resource: Resource, finder
     ]
 
 
-def _find_event_legs(connection: sqlite3.Connection, finder: Finder[Any]) -> list[int]:
-    """Return the leg ids of events with the number, one per event."""
+def _find_event_legs(
+    connection: sqlite3.Connection, finder: Finder[Any], held_records: HeldRecords
+) -> list[int]:
+    """Return the leg ids of events with the number, one per event.
+
+    Events that name a held number are left out.
+    """
     rows = connection.execute(
         "SELECT leg_id, doc FROM _leg_events"
         " UNION ALL SELECT leg_id, doc FROM _leg_live WHERE doc IS NOT NULL"
     )
-    return [leg for leg, doc in rows if finder.contains_number(doc)]
+    return [leg for leg, doc in rows if finder.contains_number(doc) and not held_records.is_text_held(doc)]
 
 
 def _list_files(
@@ -220,7 +266,7 @@ def _list_files(
 
 def _list_other_tables(connection: sqlite3.Connection) -> list[str]:
     handled_tables = (
-        {resource.table for resource in list_mirrored_resources()} | _DERIVED_TABLES | _EVENT_TABLES
+        {resource.table for resource in list_mirrored_resources()} | DERIVED_TABLES | _EVENT_TABLES
     )
     return [table for table in scrub_tables.list_tables(connection) if table not in handled_tables]
 
@@ -279,12 +325,14 @@ def _strip_text(resource: Resource, text: str, finder: Finder[Any]) -> JsonRecor
     return read_record(remove_number(text, finder))
 
 
-def _strip_events(tx: Transaction, legs: list[int], finder: Finder[Any]) -> None:
+def _strip_events(tx: Transaction, legs: list[int], finder: Finder[Any], held_records: HeldRecords) -> None:
     rows = tx.execute(
         f"SELECT event_id, body_hash, src, dst, doc FROM _leg_events WHERE leg_id {_IN_JSON_LIST}",
         (id_list(legs),),
     ).fetchall()
     for event_id, body_hash, src, dst, doc in rows:
+        if held_records.is_text_held(doc):
+            continue
         text = strip_record(read_record(doc), EVENT_FIELDS, finder.contains_number).text
         digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
         tx.execute(
@@ -306,5 +354,7 @@ def _strip_events(tx: Transaction, legs: list[int], finder: Finder[Any]) -> None
         f"SELECT leg_id, doc FROM _leg_live WHERE doc IS NOT NULL AND leg_id {_IN_JSON_LIST}",
         (id_list(legs),),
     ).fetchall():
+        if held_records.is_text_held(doc):
+            continue
         text = strip_record(read_record(doc), live_call_fields, finder.contains_number).text
         tx.execute("UPDATE _leg_live SET doc = ? WHERE leg_id = ?", (text, leg))

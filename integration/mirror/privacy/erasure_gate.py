@@ -26,6 +26,7 @@ from integration.core.ids import as_id
 from integration.core.json_records import JsonRecord, RawJson, read_record, serialize_values
 from integration.core.number_variants import ERASED, Finder
 from integration.core.phone_numbers import parse_clid_number
+from integration.mirror.privacy.held_records import HeldRecords
 from integration.mirror.sync_state.media_files import MediaKind, get_record_table
 from integration.sqlite.database import Database
 
@@ -112,20 +113,17 @@ def remove_number(text: str, finder: Finder[Any]) -> str:
     return finder.replace_numbers(text, ERASED)
 
 
-def remove_number_from_bytes(body: bytes, finder: Finder[Any]) -> bytes:
-    """Return bytes that are not a JSON object, without the number."""
-    return finder.replace_numbers(body.decode("latin-1"), ERASED).encode("latin-1")
-
-
 class ErasureGate:
     """All erasures of this data_dir.
 
     `key`: key of the hashes, None if the file `erasure-key` is missing. Records are then recognized only by
-    the ids stored at the erasure. Thread-safe: `add` replaces its data atomically.
+    the ids stored at the erasure. `held_records`: records under legal hold pass unchanged, unless they were
+    erased before the hold. Thread-safe: `add` replaces its data atomically.
     """
 
-    def __init__(self, key: bytes | None) -> None:
+    def __init__(self, key: bytes | None, held_records: HeldRecords | None = None) -> None:
         self._key = key
+        self._held_records = held_records or HeldRecords()
         self._erased_at: dict[bytes, str] = {}
         self._lengths: set[int] = set()
         self._finder: Finder[str] = Finder((), lambda _digits: None)
@@ -211,7 +209,10 @@ class ErasureGate:
                 # Records without a date are recognized by their id only. Other ids were created after the
                 # erasure.
                 return record
-            if not self._contains_number_erased_after(record.text, record.values.get(resource.date or "")):
+            recorded_at = record.values.get(resource.date or "")
+            if not self._contains_number_erased_after(record.text, recorded_at) or (
+                self._held_records.is_record_held(record)
+            ):
                 return record
         if resource.table in PERSON_TABLES:
             return None
@@ -226,10 +227,13 @@ class ErasureGate:
         try:
             event = read_record(body.decode("utf-8-sig"))
         except (UnicodeDecodeError, PlatformBroken):
-            return remove_number_from_bytes(body, self._finder)
-        event_time = event.values.get("event_time")
-        is_erased = self._is_erased_leg(event.values.get("call_id")) or self._contains_number_erased_after(
-            event.text, event_time
+            if self._held_records.is_webhook_held(None, body):
+                return body
+            return self._finder.replace_numbers_in_bytes(body, ERASED)
+        event_time, call_id = event.values.get("event_time"), event.values.get("call_id")
+        is_erased = self._is_erased_leg(call_id) or (
+            self._contains_number_erased_after(event.text, event_time)
+            and not self._held_records.is_webhook_held(call_id, body)
         )
         return strip_record(event, EVENT_FIELDS, self._contains_number).text.encode() if is_erased else body
 
@@ -249,10 +253,12 @@ class ErasureGate:
     def filter_subresource(self, collection: str, key: int, doc: str) -> str | None:
         """Return a subresource as it may be stored; None to drop it."""
         is_erased = key in self.record_keys.get(collection.replace("/", "_"), ())
-        return None if is_erased else remove_number(doc, self._finder)
+        if is_erased:
+            return None
+        return doc if self._held_records.is_text_held(doc) else remove_number(doc, self._finder)
 
     def _filter_response(self, body: bytes) -> bytes | None:
-        return None if self._contains_number(body.decode("utf-8", "replace")) else body
+        return None if self._finder.contains_number_in_bytes(body) else body
 
 
 class _SubresourceGate:

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
 from integration.catalogue.shapes import Resource
+from integration.core.errors import PlatformBroken
 from integration.core.ids import MAX_ID, as_id, id_list
-from integration.core.json_records import JsonRecord
+from integration.core.json_records import JsonRecord, read_record
 from integration.core.number_variants import Finder, make_finder
 from integration.mirror.calls.facts import LEG_FIELDS
 from integration.mirror.records.rows import quote_identifier
 
-LEG_ID_FIELDS = frozenset(chain(("root_live_id", "call_id", "root_call_id"), *LEG_FIELDS.values()))
+LEG_ID_FIELDS = frozenset(
+    chain(("leg_id", "last_call_id", "root_live_id", "call_id", "root_call_id"), *LEG_FIELDS.values())
+)
 """Fields with the id of the record's own or a related leg."""
 
 _IN_JSON_LIST = "IN (SELECT value FROM json_each(?))"
@@ -63,7 +66,23 @@ class HeldRecords:
 
     def is_webhook_held(self, call_id: object, body: bytes) -> bool:
         """Return whether a webhook has a held leg or a held number."""
-        return as_id(call_id) in self.legs or self._finder.contains_number(body.decode("utf-8", "replace"))
+        if not self:
+            return False
+        if as_id(call_id) in self.legs or self._finder.contains_number_in_bytes(body):
+            return True
+        try:
+            return self.is_record_held(read_record(body.decode("utf-8-sig")))
+        except (UnicodeDecodeError, PlatformBroken):
+            return False
+
+    def are_values_held(self, values: Mapping[str, object]) -> bool:
+        """Return whether the columns of a row have a held leg or number."""
+        return bool(self) and any(
+            (name in LEG_ID_FIELDS and as_id(value) in self.legs)
+            or (isinstance(value, str) and self._finder.contains_number(value))
+            or (isinstance(value, bytes) and self.is_webhook_held(None, value))
+            for name, value in values.items()
+        )
 
     def is_row_held(self, connection: sqlite3.Connection, table: str, key: int) -> bool:
         """Return whether the record with this key is under legal hold."""
@@ -73,8 +92,14 @@ class HeldRecords:
         """Return the keys of records that are not under legal hold."""
         if not self:
             return list(keys)
-        held_keys = set(self._find_held(connection, table, keys))
+        held_keys = self.find_held_keys(connection, table, keys)
         return [key for key in keys if key not in held_keys]
+
+    def find_held_keys(
+        self, connection: sqlite3.Connection, table: str, keys: Sequence[Any], key_column: str = "id"
+    ) -> set[Any]:
+        """Return the keys of records under legal hold."""
+        return set(self._find_held(connection, table, keys, key_column)) if self else set()
 
     def filter_deletion(self, deletion: tuple[sqlite3.Connection, Resource, Sequence[Any]]) -> list[Any]:
         """Apply `exclude_held` as the gate of deletions.
@@ -96,18 +121,25 @@ class HeldRecords:
         }
         return [call for call in calls if call not in held_calls]
 
-    def _find_held(self, connection: sqlite3.Connection, table: str, keys: Sequence[int]) -> Iterator[int]:
+    def _find_held(
+        self, connection: sqlite3.Connection, table: str, keys: Sequence[Any], key_column: str = "id"
+    ) -> Iterator[Any]:
         table_columns = {
             row[1] for row in connection.execute(f"PRAGMA table_info({quote_identifier(table)})")
         }
         fields = LEG_ID_FIELDS & table_columns
-        columns = ", ".join(["id", "_doc", *(quote_identifier(name) for name in fields)])
+        key_name = quote_identifier(key_column)
+        columns = ", ".join([key_name, "_doc", "_item", *(quote_identifier(name) for name in fields)])
         for begin in range(0, len(keys), 5000):
-            for key, doc, *legs in connection.execute(
-                f"SELECT {columns} FROM {quote_identifier(table)} WHERE id {_IN_JSON_LIST}",
+            for key, doc, item, *legs in connection.execute(
+                f"SELECT {columns} FROM {quote_identifier(table)} WHERE {key_name} {_IN_JSON_LIST}",
                 (id_list(keys[begin : begin + 5000]),),
             ):
-                if any(as_id(leg) in self.legs for leg in legs) or self._finder.contains_number(doc):
+                if (
+                    any(as_id(leg) in self.legs for leg in legs)
+                    or self._finder.contains_number(doc)
+                    or (item is not None and self._finder.contains_number(item))
+                ):
                     yield key
 
 

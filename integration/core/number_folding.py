@@ -1,0 +1,107 @@
+"""Fold texts so that every spelling of a telephone number becomes ASCII digits and separators.
+
+A folded text has the length of the original, so a match has the same position in both. Digits of all scripts
+become 0 to 9. Dashes, dots, spaces and other signs between digits become one separator. Invisible characters,
+and all but the first character of an escape sequence, become a filler, which counts as no character.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+import unicodedata
+from collections.abc import Iterator
+
+SEPARATOR, FILLER, OTHER = " ", "\x00", "x"
+"""Characters of a folded text besides digits. OTHER is every sign that does not occur within numbers."""
+
+_SEPARATOR_SIGNS = frozenset("()./\\+,_'’·•")
+"""Signs between digits that are neither dashes nor spaces by their Unicode category."""
+_SIGN_CATEGORIES = {"Pd", "Zs", "Zl", "Zp", "Cs"}
+"""Categories of separators: dashes, spaces, and the bytes of other encodings (lone surrogates)."""
+_FILLER_CATEGORIES = {"Cf", "Mn", "Me", "Cn"}
+"""Categories of invisible characters, such as zero-width spaces and the frame of keycap digits."""
+
+_ESCAPE = re.compile(
+    r"\\+u[dD][89abAB][0-9a-fA-F]{2}\\+u[dD][c-fC-F][0-9a-fA-F]{2}"  # a surrogate pair in JSON
+    r"|\\+u[0-9a-fA-F]{4}|\\+[nrtbf]|(?:%(?:25)*[0-9a-fA-F]{2})+|&\#?[0-9A-Za-z]{1,8};"
+)
+_ESCAPE_SIGNS = frozenset("\\%&")
+
+
+class _FoldTable(dict[int, str]):
+    """Folded character by code point; filled when a character occurs first."""
+
+    def __missing__(self, code: int) -> str:
+        folded = self[code] = _fold_character(chr(code))
+        return folded
+
+
+def _fold_character(character: str) -> str:
+    digit = unicodedata.digit(character, None)
+    if digit is not None:
+        return str(digit)
+    category = unicodedata.category(character)
+    if character in "\t\n\r\v\f" or category in _SIGN_CATEGORIES or character in _SEPARATOR_SIGNS:
+        return SEPARATOR
+    if category == "Cc" or category in _FILLER_CATEGORIES:
+        return FILLER
+    # Full-width signs and the mathematical minus have an ASCII form or a name that shows their use.
+    compatible = unicodedata.normalize("NFKC", character)
+    if compatible != character and all(_fold_character(part) == SEPARATOR for part in compatible):
+        return SEPARATOR
+    is_dash = category == "Sm" and "MINUS" in unicodedata.name(character, "")
+    is_dot = category in ("Po", "Sm") and re.search("DOT|STOP", unicodedata.name(character, ""))
+    return SEPARATOR if is_dash or is_dot else OTHER
+
+
+_TABLE = _FoldTable()
+_ASCII_TABLE = {code: _fold_character(chr(code)) for code in range(128)}
+_NON_ASCII = re.compile(r"[^\x00-\x7f]+")
+
+
+def fold(text: str) -> str:
+    """Return the folded text, with escape sequences as they are written."""
+    if not text.isascii():
+        # Python translates ASCII texts 25 times as fast as others.
+        text = _NON_ASCII.sub(lambda match: match[0].translate(_TABLE), text)
+    return text.translate(_ASCII_TABLE)
+
+
+def fold_variants(text: str) -> Iterator[str]:
+    """Yield the folded text as it is written, then with resolved escape sequences if it has any.
+
+    Escape sequences are those of JSON, URLs and HTML, also repeated ones (`%252B`).
+    """
+    yield fold(text)
+    if not _ESCAPE_SIGNS.isdisjoint(text):
+        resolved = _ESCAPE.sub(lambda match: _resolve(match[0]), text)
+        if resolved != text:
+            yield fold(resolved)
+
+
+def _resolve(escape: str) -> str:
+    """Return the characters of an escape sequence, padded with fillers to its length."""
+    if escape[0] == "%":
+        return _resolve_percent(escape)
+    if escape[0] == "&":
+        character = html.unescape(escape)
+        return character.ljust(len(escape), FILLER) if len(character) < len(escape) else escape
+    letter = escape.lstrip("\\")
+    if letter[0] != "u":
+        return SEPARATOR.ljust(len(escape), FILLER)
+    units = [int(part[:4], 16) for part in re.split(r"\\+u", escape)[1:]]
+    character = b"".join(unit.to_bytes(2, "big") for unit in units).decode("utf-16-be", "surrogatepass")
+    return character.ljust(len(escape), FILLER)
+
+
+def _resolve_percent(escape: str) -> str:
+    parts = re.findall(r"%(?:25)*[0-9a-fA-F]{2}", escape)
+    characters = bytes(int(part[-2:], 16) for part in parts).decode("utf-8", "surrogateescape")
+    resolved, position = [], 0
+    for character in characters:
+        byte_count = len(character.encode("utf-8", "surrogateescape"))
+        width = sum(len(part) for part in parts[position : position + byte_count])
+        resolved.append(character.ljust(width, FILLER))
+        position += byte_count
+    return "".join(resolved)

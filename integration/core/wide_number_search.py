@@ -1,0 +1,94 @@
+"""Search bytes for a telephone number more widely than `number_variants.Finder`.
+
+A search after an erasure must also find what the erasure itself overlooks: the digits alone, within longer
+digit sequences, with up to MAX_GAP other bytes between two digits, in UTF-8, UTF-16, and escape sequences.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from integration.core import number_folding
+from integration.core.number_variants import variants
+
+MAX_GAP = 16
+"""Maximum number of bytes between two digits. More would match unrelated digits of binary files."""
+
+CHUNK_BYTES = 1 << 22
+"""Bytes of one read."""
+OVERLAP_BYTES = 1024
+"""Bytes of a chunk that are searched together with the next chunk."""
+EDGE_BYTES = 1 << 16
+"""Bytes at the start and the end of an audio file, which can contain text."""
+
+_MIN_HIDDEN_DIGITS = 9
+"""Minimum digits of a number that is also found within a longer sequence of digits.
+
+Shorter ones occur by chance in ids and times."""
+
+_NO_DIGITS = bytes(set(range(256)) - set(b"0123456789"))
+_UTF16_DIGITS = re.compile(rb"(?:[\s\S][\x06-\x19\xa6-\xab\xff]){3}")
+"""Bytes that can be digits of other scripts in UTF-16, at any alignment and byte order."""
+
+
+class WideSearch:
+    """Wide search for one number. Raises ValueError for an invalid `e164`."""
+
+    def __init__(self, e164: str) -> None:
+        spellings = variants(e164)
+        needles = sorted(
+            spelling
+            for spelling in spellings
+            if not any(other != spelling and other in spelling for other in spellings)
+        )
+        self._needles = [needle.encode() for needle in needles]
+        self._pattern = re.compile("|".join(map(_build_pattern, needles)).encode())
+
+    def contains(self, body: bytes) -> bool:
+        """Return whether `body` possibly contains the number."""
+        return any(self._find_in_form(form) for form in _iterate_forms(body))
+
+    def is_in_file(self, path: Path, *, only_edges: bool = False) -> bool:
+        """Return whether a file possibly contains the number; False without a file.
+
+        `only_edges`: search only the first and the last bytes. Raises OSError.
+        """
+        try:
+            with open(path, "rb") as file:
+                if only_edges:
+                    size = path.stat().st_size
+                    head = file.read(EDGE_BYTES)
+                    file.seek(max(0, size - EDGE_BYTES))
+                    return self.contains(head) or self.contains(file.read(EDGE_BYTES))
+                overlap = b""
+                while chunk := file.read(CHUNK_BYTES):
+                    # A number that spans two chunks is found with the end of the first one.
+                    if self.contains(overlap + chunk):
+                        return True
+                    overlap = chunk[-OVERLAP_BYTES:]
+        except FileNotFoundError:
+            return False
+        return False
+
+    def _find_in_form(self, form: bytes) -> bool:
+        compact = form.translate(None, _NO_DIGITS)
+        return any(needle in compact for needle in self._needles) and self._pattern.search(form) is not None
+
+
+def _build_pattern(needle: str) -> str:
+    spaced = f"[^0-9]{{0,{MAX_GAP}}}".join(needle)
+    return spaced if len(needle) >= _MIN_HIDDEN_DIGITS else f"(?<![0-9]){spaced}(?![0-9])"
+
+
+def _iterate_forms(body: bytes) -> Iterator[bytes]:
+    """Yield the body, and its folded text in each encoding that it can have."""
+    yield body
+    for folded in number_folding.fold_variants(body.decode("utf-8", "surrogateescape")):
+        yield folded.encode()
+    if _UTF16_DIGITS.search(body):
+        for offset in (0, 1):
+            units = body[offset : offset + (len(body) - offset) // 2 * 2]
+            for codec in ("utf-16-le", "utf-16-be"):
+                yield number_folding.fold(units.decode(codec, "surrogatepass")).encode()

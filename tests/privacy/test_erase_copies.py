@@ -1,0 +1,227 @@
+"""Erasure of all spellings and copies, and its last search (promise S21)."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from integration.access import audit
+from integration.core import clock
+from integration.core.commands import Progress
+from integration.inbox.replay import replay
+from integration.maintenance import backup
+from integration.maintenance.restore import restore
+from tests.support.applications.filled_data_dir import DDI, OTHER, OTHER_LEG, THEIRS, FilledDataDir, stamp
+
+
+def restore_backup(place: FilledDataDir) -> Path:
+    """Restore a backup.
+
+    Returns the folder with the data before the restore.
+    """
+    created = backup.create(place.data_dir, place.folder / "elsewhere").path
+    previous = restore(created, place.data_dir, replace=True).previous_data_dir
+    assert previous is not None
+    return previous
+
+
+SPELLINGS = (
+    "07700\u2011900123", "07700\u2013900\u2013123", "07700\u2212900123", "07700\u00b7900\u00b7123",
+    "0\u200b7700900123", "07700,900,123", "07700_900_123", "07700+900123", "%2B44%207700%20900123",
+    "\uff10\uff17\uff17\uff10\uff10900123",
+    "\u0660\u0667\u0667\u0660\u0660\u0669\u0660\u0660\u0661\u0662\u0663",
+)  # fmt: skip
+
+
+def test_every_spelling_is_erased_from_webhooks_texts_and_saved_views(place: FilledDataDir) -> None:
+    with place.product() as product:
+        for spelling in SPELLINGS:
+            for is_ascii in (True, False):
+                event = {"event_name": "new.kind", "text": f"Ann Example, {spelling}", "kind": is_ascii}
+                product.context.inbox.receive(json.dumps(event, ensure_ascii=is_ascii).encode()).result(30)
+        for codec in ("utf-16", "utf-16-be"):
+            product.context.inbox.receive(f'{{"text": "{SPELLINGS[0]}"}}'.encode(codec)).result(30)
+        for number, spelling in enumerate(SPELLINGS):
+            product.context.app_db.write(
+                lambda tx, number=number, spelling=spelling: tx.execute(
+                    "INSERT INTO views (person_id, page, name, query, shared, pinned, at)"
+                    " VALUES (1, 'calls', ?, ?, 0, 0, '')",
+                    (f"view {number}", f"q={spelling}&sort=at"),
+                )
+            )
+    done = place.erase(f"+{THEIRS}", "--yes")
+    assert (done.exit_code, "possibly left" in done.stderr) == (0, False)
+    with place.product() as product:
+        bodies = [bytes(row.body) for row in product.context.inbox.list_after(10, 100)]
+        with product.context.app_db.read() as connection:
+            views = {row[0] for row in connection.execute("SELECT query FROM views")}
+    assert views == {"q=erased&sort=at"}
+    assert {json.loads(body)["text"] for body in bodies[:-2]} == {None}
+    assert bodies[-2].decode("utf-16") == bodies[-1].decode("utf-16-be") == '{"text": "erased"}'
+    assert place.find_texts("Ann Example", *SPELLINGS) == {}
+
+
+@pytest.mark.parametrize(
+    "drifted",
+    [
+        {"sender_msisdn": f"+{THEIRS}", "to_no": DDI, "body": "Ann Example writes"},
+        {"from_no": {"number": f"+{THEIRS}"}, "to_no": DDI, "text": "Ann Example writes"},
+        {"from": int(THEIRS), "to_no": DDI, "text": "Ann Example writes"},
+        {"from_no": "0770\u20110900123", "to_no": DDI, "text": "Ann Example writes"},
+    ],
+)
+def test_an_sms_event_with_other_field_names_is_erased(place: FilledDataDir, drifted: dict) -> None:
+    event = {"id": "drift", "event_name": "sms.received", "event_time": stamp(40), **drifted}
+    with place.product() as product:
+        product.context.inbox.receive(json.dumps(event).encode()).result(30)
+        replay(product.context, {}, Progress(lambda _: None, lambda: True))
+    assert place.erase(f"+{THEIRS}", "--yes").exit_code == 0
+    assert place.find_texts("Ann Example", THEIRS) == {}
+
+
+def test_the_data_before_a_restore_is_named_and_deleted(place: FilledDataDir) -> None:
+    previous = restore_backup(place)
+    shown = place.erase(f"+{THEIRS}")
+    assert f"deleted too with --yes (data before a restore): {previous.name}" in shown.stderr
+    assert previous.exists()
+    done = place.erase(f"+{THEIRS}", "--yes")
+    assert done.exit_code == 0
+    assert f"deleted, because it contained the number: {previous.name}" in done.stderr
+    assert not previous.exists()
+    assert place.find_texts(THEIRS, "Ann Example") == {}
+
+
+def test_recordings_of_the_person_in_a_folder_without_databases_are_deleted(place: FilledDataDir) -> None:
+    previous = restore_backup(place)
+    for path in previous.glob("*.db*"):
+        path.unlink()
+    assert place.erase(f"+{THEIRS}", "--yes").exit_code == 0
+    assert not previous.exists()
+
+
+def test_copies_without_the_number_are_kept(place: FilledDataDir) -> None:
+    folder = place.data_dir / "before-restore-20260301-120000"
+    folder.mkdir()
+    (folder / "house.db").write_bytes(b"another account")
+    assert place.erase(f"+{THEIRS}", "--yes").exit_code == 0
+    assert folder.exists()
+
+
+@pytest.mark.parametrize("name", ["mirror.db.damaged-20260301-120000", "restore.part/mirror.db"])
+def test_other_copies_with_the_number_are_deleted(place: FilledDataDir, name: str) -> None:
+    copy = place.data_dir / name
+    copy.parent.mkdir(exist_ok=True)
+    shutil.copy(place.data_dir / "mirror.db", copy)
+    done = place.erase(f"+{THEIRS}", "--yes")
+    assert (done.exit_code, copy.exists()) == (0, False)
+    assert name.split("/")[0] in done.stderr
+
+
+def test_backups_anywhere_in_the_data_folder_are_named(place: FilledDataDir) -> None:
+    inside = backup.create(place.data_dir, place.data_dir / "old" / "mine").path
+    scheduled = backup.create(place.data_dir, place.data_dir / "backups").path
+    done = place.erase(f"+{THEIRS}", "--yes")
+    assert done.exit_code == 0
+    assert f"old/mine/{inside.name}" in done.stderr
+    assert f"backups/{scheduled.name}" in done.stderr
+    assert inside.exists()
+
+
+@pytest.mark.parametrize("what", [f"+{OTHER}", str(OTHER_LEG)])
+def test_a_copy_with_data_under_hold_is_kept_and_named(place: FilledDataDir, what: str) -> None:
+    previous = restore_backup(place)
+    place.hold(what, "--reason", "claim 17")
+    done = place.erase(f"+{THEIRS}", "--yes")
+    assert (done.exit_code, previous.exists()) == (1, True)
+    assert f"kept, because it contains the number and data under legal hold: {previous.name}" in done.stderr
+    age_by(previous, days=30)
+    assert [path.name for path in run_retention(place)] != []
+    place.hold(what, "--release")
+    assert run_retention(place) == []
+
+
+def test_the_data_before_a_restore_is_deleted_after_its_days(place: FilledDataDir) -> None:
+    previous = restore_backup(place)
+    assert run_retention(place) == [previous]
+    previous = age_by(previous, days=8)
+    assert run_retention(place, storage__keep_before_restore_days="0") == [previous]
+    assert run_retention(place, storage__keep_before_restore_days="9") == [previous]
+    assert run_retention(place) == []
+    with place.product() as product:
+        entry = audit.list_newest(product.context.app_db, 1)[0]
+    assert (entry.what, entry.about) == (
+        "removed by retention", f"data before a restore: {previous.name}",
+    )  # fmt: skip
+
+
+def test_retention_deletes_copies_after_its_shortest_limit(place: FilledDataDir) -> None:
+    previous = age_by(restore_backup(place), days=3)
+    damaged = place.data_dir / f"mirror.db.damaged-{clock.now() - timedelta(days=3):%Y%m%d-%H%M%S}"
+    damaged.write_bytes(b"damaged")
+    limits = {"retention__sms_days": "4", "retention__cdrs_days": "100"}
+    assert run_retention(place, **limits) == [previous]
+    assert damaged.exists()
+    run_retention(place, **{**limits, "retention__sms_days": "2"})
+    assert (previous.exists(), damaged.exists()) == (False, False)
+
+
+def age_by(folder: Path, *, days: int) -> Path:
+    """Rename the folder as if its restore was `days` earlier."""
+    return folder.rename(
+        folder.with_name(f"before-restore-{clock.now() - timedelta(days=days):%Y%m%d-%H%M%S}")
+    )
+
+
+def run_retention(place: FilledDataDir, **settings: str) -> list[Path]:
+    """Run retention. Return the remaining folders before-restore-*."""
+    with place.product(**settings) as product:
+        assert product.retention_job.is_needed == (settings.get("storage__keep_before_restore_days") != "0")
+        product.retention_job.run()
+    return sorted(place.data_dir.glob("before-restore-*"))
+
+
+@pytest.mark.parametrize(
+    ("path", "content"),
+    [
+        ("notes.txt", b"ring 9 07700 and then 900123"),
+        ("old/list.csv", "\uff10\uff17\uff17\uff10\uff10;900123".encode("utf-16")),
+        ("prepared/77.csv", THEIRS.encode()),
+        ("traces/cdrs/7.trace", b"INVITE sip:0011447700900123@example.com"),
+        ("recordings/2026/03/01/99.mp3", b"ID3" + b"\0" * 200 + THEIRS.encode()),
+    ],
+)
+def test_the_last_search_names_places_that_the_erasure_cannot_change(
+    place: FilledDataDir, path: str, content: bytes
+) -> None:
+    file = place.data_dir / path
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(content)
+    done = place.erase(f"+{THEIRS}", "--yes")
+    assert (done.exit_code, "erasure 1: done" in done.stdout) == (1, True)
+    assert f"possibly left: {path}\n" in done.stderr
+
+
+def test_the_last_search_names_table_and_key(place: FilledDataDir) -> None:
+    with place.product() as product:
+        hidden = f"prefix 9{THEIRS[2:]}"
+        product.context.mirror_db.write(
+            lambda tx: tx.execute("UPDATE sms SET message = ? WHERE id = 42", (hidden,))
+        )
+        audit.record(product.context.app_db, "sue", "search", hidden)
+    done = place.erase(f"+{THEIRS}", "--yes")
+    assert done.exit_code == 1
+    assert "possibly left: mirror.db: sms 42\n" in done.stderr
+    assert "possibly left: house.db: audit 2\n" in done.stderr
+
+
+def test_delivered_exports_with_the_number_are_named(place: FilledDataDir) -> None:
+    export = place.data_dir / "exports" / "calls.csv"
+    export.parent.mkdir()
+    export.write_text(f"+{THEIRS}\n")
+    done = place.erase(f"+{THEIRS}", "--yes")
+    assert (done.exit_code, export.exists()) == (0, True)
+    assert "delivered export with the number: exports/calls.csv" in done.stderr
