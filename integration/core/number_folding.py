@@ -69,9 +69,9 @@ def fold(text: str) -> str:
 
 
 def fold_variants(text: str) -> Iterator[str]:
-    """Yield the folded text as it is written, then with resolved escape sequences if it has any.
+    """Yield the folded text as written, then with escape sequences resolved.
 
-    Escape sequences are those of JSON, URLs and HTML, also repeated ones (`%252B`).
+    The second is left out without escape sequences. These are those of JSON, URLs and HTML, also repeated ones (`%252B`).
     """
     yield fold(text)
     if not _ESCAPE_SIGNS.isdisjoint(text):
@@ -81,7 +81,7 @@ def fold_variants(text: str) -> Iterator[str]:
 
 
 def _resolve(escape: str) -> str:
-    """Return the characters of an escape sequence, padded with fillers to its length."""
+    """Return the characters of an escape sequence, padded to its length."""
     if escape[0] == "%":
         return _resolve_percent(escape)
     if escape[0] == "&":
@@ -96,12 +96,12 @@ def _resolve(escape: str) -> str:
 
 
 def _resolve_percent(escape: str) -> str:
-    parts = re.findall(r"%(?:25)*[0-9a-fA-F]{2}", escape)
-    characters = bytes(int(part[-2:], 16) for part in parts).decode("utf-8", "surrogateescape")
+    codes = re.findall(r"%(?:25)*[0-9a-fA-F]{2}", escape)
+    characters = bytes(int(part[-2:], 16) for part in codes).decode("utf-8", "surrogateescape")
     resolved, position = [], 0
     for character in characters:
         byte_count = len(character.encode("utf-8", "surrogateescape"))
-        width = sum(len(part) for part in parts[position : position + byte_count])
+        width = sum(len(part) for part in codes[position : position + byte_count])
         resolved.append(character.ljust(width, FILLER))
         position += byte_count
     return "".join(resolved)

@@ -133,7 +133,7 @@ class Finder(Generic[T]):
         return "".join([*pieces, text[position:]])
 
     def replace_numbers_in_bytes(self, body: bytes, replacement: str) -> bytes:
-        """Return `body` with each number replaced by `replacement`, in the encoding of the body."""
+        """Apply `replace_numbers` to bytes, in their encoding."""
         for codec, text in _decode_variants(body):
             if self.contains_number(text):
                 encoded = self.replace_numbers(text, replacement).encode(*codec)
@@ -143,7 +143,7 @@ class Finder(Generic[T]):
 
 
 def _find_plus(text: str, folded: str, begin: int) -> int:
-    """Return the position of the plus before `begin`, or `begin` if there is none."""
+    """Return the position of a plus before `begin`, else `begin`."""
     previous = len(folded[:begin].rstrip(number_folding.FILLER)) - 1
     return previous if previous >= 0 and _PLUS.fullmatch(text, previous, begin) else begin
 
@@ -155,7 +155,7 @@ def _skip_fillers(folded: str, position: int) -> int:
 
 
 def _decode_variants(body: bytes) -> Iterator[tuple[tuple[str, str], str]]:
-    """Yield codec with error handler, and text, of each encoding that the body can have.
+    """Yield (codec, error handler) and text of each possible encoding.
 
     Every text can be encoded to the same bytes again.
     """

@@ -83,7 +83,7 @@ def _build_pattern(needle: str) -> str:
 
 
 def _iterate_forms(body: bytes) -> Iterator[bytes]:
-    """Yield the body, and its folded text in each encoding that it can have."""
+    """Yield the body, and its folded text in each possible encoding."""
     yield body
     for folded in number_folding.fold_variants(body.decode("utf-8", "surrogateescape")):
         yield folded.encode()

@@ -127,7 +127,7 @@ def erase(context: AppContext, arguments: Arguments, progress: Progress) -> Resu
 def list_backups(settings: Settings, e164: str) -> list[str]:
     """List the backups that may contain the number.
 
-    They are those of the backup folder, and those anywhere in data_dir. Backups in data_dir are listed only if the number is found in them. Raises OSError.
+    They are those of the backup folder, and those anywhere in data_dir that contain it. Raises OSError.
     """
     data_dir, destination = settings.storage.data_dir, backup.get_destination(settings)
     names = [

@@ -67,7 +67,7 @@ class RetentionJob:
         self._mirror_db, self._app_db, self._inbox = mirror_db, app_db, inbox
         self._call_store = call_store
         self._health = health
-        self._held_records = held_records or HeldRecords()
+        self._held_records = HeldRecords() if held_records is None else held_records
         self._stopping = threading.Event()
         self._held_copies: set[str] = set()
         """Names of the copies that legal holds protect, which are logged once."""

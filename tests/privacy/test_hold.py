@@ -6,10 +6,11 @@ import pytest
 
 from integration.access import audit
 from integration.core import clock
+from integration.core.commands import Progress
 from integration.core.errors import PlatformRefused
 from integration.factory import Product
 from integration.mirror.sync_state import collection_state
-from integration.privacy import erasures, holds
+from integration.privacy import erasures, hold_commands, holds
 from integration.privacy.retention import RetentionJob
 from integration.sqlite.transaction import Transaction
 from integration.sync.files import download
@@ -101,6 +102,15 @@ def test_held_recordings_can_be_played_and_held_records_survive_deletion_on_the_
         assert download.fetch(product.context, "recording", 11).name == "11.mp3"
         with pytest.raises(PlatformRefused, match="older than its retention"):
             download.fetch(product.context, "recording", 13)
+        finish_empty_full_sync(product, "sms")
+        with product.context.mirror_db.read() as connection:
+            assert [row[0] for row in connection.execute("SELECT id FROM sms")] == [41]
+
+
+def test_a_hold_that_is_set_while_the_product_runs_takes_effect_at_once(place: FilledDataDir) -> None:
+    with place.product(**SHORT, sync__on_platform_delete="delete") as product:
+        values = {"kind": "number", "what": f"+{THEIRS}", "reason": "claim 17"}
+        hold_commands.set_hold(product.context, values, Progress(lambda _: None, lambda: True))
         finish_empty_full_sync(product, "sms")
         with product.context.mirror_db.read() as connection:
             assert [row[0] for row in connection.execute("SELECT id FROM sms")] == [41]

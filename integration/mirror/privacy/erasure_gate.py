@@ -123,7 +123,7 @@ class ErasureGate:
 
     def __init__(self, key: bytes | None, held_records: HeldRecords | None = None) -> None:
         self._key = key
-        self._held_records = held_records or HeldRecords()
+        self._held_records = HeldRecords() if held_records is None else held_records
         self._erased_at: dict[bytes, str] = {}
         self._lengths: set[int] = set()
         self._finder: Finder[str] = Finder((), lambda _digits: None)

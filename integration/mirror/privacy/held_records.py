@@ -76,7 +76,7 @@ class HeldRecords:
             return False
 
     def are_values_held(self, values: Mapping[str, object]) -> bool:
-        """Return whether the columns of a row have a held leg or number."""
+        """Return whether columns of a row have a held leg or number."""
         return bool(self) and any(
             (name in LEG_ID_FIELDS and as_id(value) in self.legs)
             or (isinstance(value, str) and self._finder.contains_number(value))

@@ -108,7 +108,9 @@ def install_gates(
 
     The gate of files also refuses files of erased records. Call this function once, before the first write.
     """
-    held_records, erasure_gate = held_records or HeldRecords(), erasure_gate or ErasureGate(None)
+    # Both are false while they are empty, but are filled later by holds and erasures.
+    held_records = HeldRecords() if held_records is None else held_records
+    erasure_gate = ErasureGate(None) if erasure_gate is None else erasure_gate
     mirror_db.gates["media"] = _FileGate(mirror_db, limits, held_records, erasure_gate)
     mirror_db.gates["deletions"] = held_records.filter_deletion
     for table, resource in _RESOURCES_BY_TABLE.items():
