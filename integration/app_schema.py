@@ -15,11 +15,14 @@ from types import ModuleType
 from typing import Any
 
 from integration.access import audit, credential_cache, keys, login_throttle, people, sessions, setup_links
+from integration.access.audit_trail import chain
+from integration.access.audit_trail.chain import AuditChain
 from integration.access.login import devices, mail_queue, second_factor
 from integration.alerts import notification_log, rules
 from integration.core.errors import StorageError
 from integration.exports import delivery_states, prepared_exports, schedules
 from integration.privacy import erasures, holds
+from integration.settings.data_dir_secrets import load_audit_key
 from integration.sqlite import migrations
 from integration.sqlite.database import Database
 from integration.sqlite.database_files import CREATED_FILE, find_lost_databases
@@ -47,6 +50,7 @@ TABLE_MODULES: tuple[ModuleType, ...] = (
     keys,
     login_throttle,
     audit,
+    chain,
     notes,
     callbacks,
     saved,
@@ -71,6 +75,7 @@ MIGRATIONS: dict[str, Step] = {
     "write results of labels": notes.add_write_result_column,
     "confirmation of sessions": sessions.add_confirmation_columns,
     "reset links": setup_links.add_reset_column,
+    "hashes of the audit log": audit.add_hash_columns,
 }
 """Migration steps by name, in order. Every existing house.db records the first one."""
 
@@ -92,7 +97,9 @@ def open_app_db(path: Path, **options: Any) -> Database:
             f" {path.with_name(CREATED_FILE).absolute()}."
         )
     _make_private(path)
-    return Database(path, prepare=migrate, synchronous="FULL", **options)
+    database = Database(path, prepare=migrate, synchronous="FULL", **options)
+    database.gates[chain.GATE] = AuditChain(load_audit_key(path.parent))
+    return database
 
 
 def migrate(connection: sqlite3.Connection) -> None:

@@ -16,6 +16,8 @@ from flask import Flask
 from integration import __version__
 from integration.access import commands as access_commands
 from integration.access import sessions, setup_links
+from integration.access.audit_trail import chain
+from integration.access.audit_trail.syslog_copy import SyslogCopy
 from integration.access.authenticator import Authenticator
 from integration.access.login import mailer
 from integration.alerts import evaluate as alert_evaluation
@@ -108,6 +110,12 @@ class Product:
             make_call_rules(settings), phone_numbers, on_ended=live_table.remove_ended_legs
         )
         app_db = open_app_db(data_dir / "house.db", on_broken=on_broken)
+        self._syslog_copy = (
+            SyslogCopy(settings.audit.syslog, self.health) if settings.audit.syslog is not None else None
+        )
+        audit_chain = chain.find_chain(app_db.gates)
+        if self._syslog_copy is not None and audit_chain is not None:
+            audit_chain.publish = self._syslog_copy.send
         mirror_db = open_mirror(
             data_dir / "mirror.db",
             on_commit=self._publish_changes,
@@ -268,6 +276,8 @@ class Product:
             self.context.inbox.close()
             self.context.mirror_db.close()
             self.context.app_db.close()
+            if self._syslog_copy is not None:
+                self._syslog_copy.close()
 
     def _publish_changes(self, committed_changes: list[Change]) -> None:
         self.context.live_hub.publish(committed_changes)

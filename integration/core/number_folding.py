@@ -1,4 +1,4 @@
-"""Fold texts so that every spelling of a telephone number becomes ASCII digits and separators.
+"""Fold every spelling of numbers to ASCII digits and separators.
 
 A folded text has the length of the original, so a match has the same position in both. Digits of all scripts
 become 0 to 9. Dashes, dots, spaces and other signs between digits become one separator. Invisible characters,
@@ -71,7 +71,7 @@ def fold(text: str) -> str:
 def fold_variants(text: str) -> Iterator[str]:
     """Yield the folded text as written, then with escape sequences resolved.
 
-    The second is left out without escape sequences. These are those of JSON, URLs and HTML, also repeated ones (`%252B`).
+    The second is left out for a text without escape sequences of JSON, URLs and HTML (also `%252B`).
     """
     yield fold(text)
     if not _ESCAPE_SIGNS.isdisjoint(text):

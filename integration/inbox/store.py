@@ -356,7 +356,7 @@ class Inbox:
 def find_mentions(
     connection: sqlite3.Connection, matches: Callable[[bytes], bool], leg_ids: Set[int]
 ) -> Iterator[tuple[int, object, bytes]]:
-    """Yield seq, call_id and body of webhooks that mention a number or a leg.
+    """Yield seq, call_id and body of webhooks with a number or leg.
 
     The body `matches`, or the call_id is one of `leg_ids`.
     """

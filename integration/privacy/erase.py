@@ -30,7 +30,7 @@ from integration.core.number_variants import ERASED, Finder, make_finder, varian
 from integration.maintenance import backup
 from integration.maintenance.manifest import DATABASES
 from integration.mirror.page_queries import search_index
-from integration.mirror.privacy import erase_mirror, retention_rules
+from integration.mirror.privacy import erase_mirror
 from integration.mirror.privacy.erasure_gate import (
     LEGS_KEY,
     strip_record,
@@ -224,7 +224,7 @@ class _Erasure:
 
     def _list_erased_paths(self) -> list[str]:
         with self._context.mirror_db.read() as connection:
-            return retention_rules.list_erased_paths(connection)
+            return erase_mirror.list_erased_paths(connection)
 
     def _find_places(self, known_copies: list[DataCopy]) -> tuple[list[str], list[str]]:
         """Return delivered exports, and other places, that possibly contain the number."""
@@ -303,7 +303,9 @@ class _Erasure:
         search_index.index_all_due(context.mirror_db)
         context.mirror_db.write(erase_mirror.optimize_search_index)
         self._progress(doing="notes, call-back items, logs")
-        context.app_db.write(lambda tx: erase_app.erase(tx, self._finder, traces.app_traces, held_records))
+        context.app_db.write(
+            lambda tx: erase_app.erase(tx, self._finder, traces.app_traces, held_records, ACTOR)
+        )
 
     def _strip_body(self, body: bytes) -> bytes:
         try:

@@ -1,4 +1,4 @@
-"""Webhook secrets, account binding and erasure key of `data_dir`.
+"""Webhook secrets, account binding and keys of `data_dir`.
 
 Each is a small file of mode 0600, written atomically.
 """
@@ -20,6 +20,7 @@ from integration.settings.model import Settings
 SECRET_FILE = "webhook-secret"
 ACCOUNT_FILE = "account.json"
 ERASURE_FILE = "erasure-key"
+AUDIT_FILE = "audit-key"
 
 
 def load_webhook_secrets(settings: Settings) -> list[str]:
@@ -100,7 +101,26 @@ def load_erasure_key(data_dir: Path, *, create: bool) -> bytes | None:
     Without a stored key, generate and store one if `create` is set, else return None. Raises SwitchroomError
     if the file is damaged or cannot be read or written.
     """
-    path = data_dir / ERASURE_FILE
+    return _load_key(data_dir / ERASURE_FILE, create=create)
+
+
+def load_audit_key(data_dir: Path) -> bytes:
+    """Return the key of the hashes of the audit log.
+
+    Generate and store one if there is none. Raises SwitchroomError if the file is damaged or cannot be read
+    or written.
+    """
+    key = _load_key(data_dir / AUDIT_FILE, create=True)
+    assert key is not None
+    return key
+
+
+def read_audit_key(data_dir: Path) -> bytes | None:
+    """Return the key of the audit log, None without one. Raises SwitchroomError."""
+    return _load_key(data_dir / AUDIT_FILE, create=False)
+
+
+def _load_key(path: Path, *, create: bool) -> bytes | None:
     if create and _read(path) is None:
         _create(path, secrets.token_hex(32) + "\n")
     stored = _read(path)

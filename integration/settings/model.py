@@ -29,6 +29,7 @@ from integration.settings.values import (
     PlatformUserId,
     Port,
     SiteUrl,
+    SyslogTarget,
     Text,
     ThresholdPair,
     TimeZone,
@@ -66,11 +67,7 @@ class Platform(Section):
         examples=["admin@example.com"],
     )
     password: Text | None = Field(
-        default=None,
-        repr=False,
-        json_schema_extra=SECRET,
-        description="Password of the login.",
-        examples=["…"],
+        default=None, repr=False, json_schema_extra=SECRET, description="Login password.", examples=["…"]
     )
     timeout: Number = Field(
         default=30, gt=0, le=3600, description="Seconds for one request. Click-to-call may take 15 s."
@@ -91,9 +88,7 @@ class Server(Section):
         examples=["https://calls.example.com"],
     )
     tls_cert: FilePath | None = Field(
-        default=None,
-        description="Certificate chain (PEM), to serve HTTPS directly.",
-        examples=["/etc/ssl/switchroom.pem"],
+        default=None, description="Certificates (PEM), to serve HTTPS.", examples=["/etc/ssl/switchroom.pem"]
     )
     tls_key: FilePath | None = Field(
         default=None,
@@ -115,10 +110,7 @@ class Storage(Section):
         " The folder belongs to one account of one platform.",
     )
     keep_before_restore_days: WholeNumber = Field(
-        default=7,
-        ge=0,
-        description="Days after which the data that a restore moved aside (before-restore-…) is deleted;"
-        " 0 keeps it.",
+        default=7, ge=0, description="Days to keep data that a restore moved aside; 0 keeps it permanently."
     )
 
 
@@ -134,9 +126,7 @@ class Webhooks(Section):
         examples=["43-random-characters"],
     )
     username: Text | None = Field(
-        default=None,
-        description="User name of Basic credentials. If set with password, webhooks require them as well.",
-        examples=["platform"],
+        default=None, description="Basic user name; required with password if set.", examples=["platform"]
     )
     password: Text | None = Field(
         default=None, repr=False, json_schema_extra=SECRET, description="See username.", examples=["…"]
@@ -273,6 +263,16 @@ class Exports(Section):
     )
 
 
+class Audit(Section):
+    """Audit log: actions of users and clients."""
+
+    syslog: SyslogTarget | None = Field(
+        default=None,
+        description="Copy each entry to syslog: path of a local socket, udp://HOST:PORT or tcp://HOST:PORT.",
+        examples=["udp://logs.example.com:514"],
+    )
+
+
 class Facade(Section):
     """REST API for clients, in the form of the platform's API."""
 
@@ -374,6 +374,7 @@ class Settings(Section):
     facade: Facade = Facade()
     dashboard: Dashboard = Dashboard()
     retention: Retention = Retention()
+    audit: Audit = Audit()
     alerts: Alerts = Alerts()
 
 

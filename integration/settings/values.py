@@ -197,6 +197,20 @@ def _check_alert_url(value: str) -> str:
     return value
 
 
+def _check_syslog_target(value: str) -> str:
+    message = f"{value!r} is not a syslog target; use /dev/log, udp://logs.example.com:514 or tcp://…"
+    if value.startswith("/"):
+        return value
+    try:
+        url = urlsplit(_check_single_line(value))
+        is_valid = url.scheme in ("udp", "tcp") and bool(url.hostname) and url.port != 0
+    except ValueError:
+        raise ValueError(message) from None
+    if not is_valid or url.path not in ("", "/") or url.query or url.username:
+        raise ValueError(message)
+    return value
+
+
 def _check_host(value: str) -> str:
     address = value[1:-1] if value.startswith("[") and value.endswith("]") else value
     if not re.fullmatch(r"[A-Za-z0-9.:%_-]+", address):
@@ -228,6 +242,7 @@ Country = Annotated[Text, AfterValidator(_check_country)]
 BasePath = Annotated[Text, AfterValidator(_check_base_path)]
 Origin = Annotated[Text, AfterValidator(_check_origin)]
 Host = Annotated[Text, AfterValidator(_check_host)]
+SyslogTarget = Annotated[Text, AfterValidator(_check_syslog_target)]
 AlertUrl = Annotated[Text, AfterValidator(_check_alert_url)]
 Networks = tuple[Annotated[Network, BeforeValidator(_parse_network)], ...]
 WebhookSecretList = Annotated[

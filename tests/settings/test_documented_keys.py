@@ -28,6 +28,7 @@ DOCUMENTED: dict[str, dict[str, Any]] = {
         "trusted_proxies": [],
     },
     "storage": {"data_dir": "data", "keep_before_restore_days": 7},
+    "audit": {"syslog": None},
     "webhooks": {"secret": None, "username": None, "password": None, "allow_from": []},
     "sync": {
         "recent_interval": 60,

@@ -213,6 +213,12 @@ def remove_files(mirror_db: Database, data_dir: Path, matches: ErasureMatches) -
             retention_rules.remove_files(mirror_db, data_dir, kind, files, retention_rules.ERASED_REASON)
 
 
+def list_erased_paths(connection: sqlite3.Connection) -> list[str]:
+    """Return the paths below data_dir of all files that erasures deleted."""
+    rows = connection.execute("SELECT path FROM media WHERE last_error = ?", (retention_rules.ERASED_REASON,))
+    return [row[0] for row in rows if row[0]]
+
+
 def optimize_search_index(tx: Transaction) -> None:
     """Merge the search index. Until then it contains trigrams of removed texts."""
     tx.execute("INSERT INTO _calls_search (_calls_search) VALUES ('optimize')")

@@ -198,7 +198,7 @@ class ErasureGate:
                 mirror_db.gates[resource.table] = _TableGate(self, resource, previous_gate)
         previous_gate = mirror_db.gates.get("_below")
         if not isinstance(previous_gate, _SubresourceGate):
-            mirror_db.gates["_below"] = _SubresourceGate(self, previous_gate)
+            mirror_db.gates["_below"] = _SubresourceGate(self, previous_gate, mirror_db)
         mirror_db.gates["_answers"] = self._filter_response
 
     def filter_record(self, resource: Resource, record: JsonRecord) -> JsonRecord | None:
@@ -257,6 +257,10 @@ class ErasureGate:
             return None
         return doc if self._held_records.is_text_held(doc) else remove_number(doc, self._finder)
 
+    def is_parent_held(self, connection: sqlite3.Connection, collection: str, key: int) -> bool:
+        """Return whether the record of a subresource is under legal hold."""
+        return self._held_records.is_row_held(connection, collection.replace("/", "_"), key)
+
     def _filter_response(self, body: bytes) -> bytes | None:
         return None if self._finder.contains_number_in_bytes(body) else body
 
@@ -268,14 +272,19 @@ class _SubresourceGate:
         self,
         erasure_gate: ErasureGate,
         previous_gate: Callable[[tuple[str, int, str | None]], str | None] | None,
+        mirror_db: Database,
     ) -> None:
-        self._erasure_gate, self._previous_gate = erasure_gate, previous_gate
+        self._erasure_gate, self._previous_gate, self._mirror_db = erasure_gate, previous_gate, mirror_db
 
     def __call__(self, entry: tuple[str, int, str | None]) -> str | None:
         collection, key, doc = entry
         if self._previous_gate is not None:
             doc = self._previous_gate(entry)
-        return None if doc is None else self._erasure_gate.filter_subresource(collection, key, doc)
+        filtered = None if doc is None else self._erasure_gate.filter_subresource(collection, key, doc)
+        if filtered is None or filtered == doc:
+            return filtered
+        with self._mirror_db.read() as connection:
+            return doc if self._erasure_gate.is_parent_held(connection, collection, key) else filtered
 
 
 class _TableGate:

@@ -355,12 +355,6 @@ def find_old_files(connection: sqlite3.Connection, kind: MediaKind, limit: str) 
     return [(row[0], row[1]) for row in rows]
 
 
-def list_erased_paths(connection: sqlite3.Connection) -> list[str]:
-    """Return the paths below data_dir of all files that erasures deleted."""
-    rows = connection.execute("SELECT path FROM media WHERE last_error = ?", (ERASED_REASON,))
-    return [row[0] for row in rows if row[0]]
-
-
 def _get_first_path(kind: MediaKind) -> str:
     return f"{media_files.FOLDERS[kind]}/{OLDEST_VALID_DATE}"
 

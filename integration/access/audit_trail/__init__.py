@@ -1,0 +1,1 @@
+"""Hash chain and syslog copy of the audit log."""
