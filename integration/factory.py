@@ -16,7 +16,6 @@ from flask import Flask
 from integration import __version__
 from integration.access import commands as access_commands
 from integration.access import sessions, setup_links
-from integration.access.audit_trail import chain
 from integration.access.audit_trail.syslog_copy import SyslogCopy
 from integration.access.authenticator import Authenticator
 from integration.access.login import mailer
@@ -67,8 +66,8 @@ from integration.sync.jobs import SyncJobs
 from integration.sync.reading import verify_coverage
 from integration.sync.writing import deletion_poller
 from integration.web_app import make_dispatcher, make_site
-from integration.workspace import callbacks, promotion_requests
-from integration.workspace.callback_following import update_from_mirror
+from integration.workspace import promotion_requests
+from integration.workspace.callback_following import update_and_announce
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIApplication
@@ -110,12 +109,7 @@ class Product:
             make_call_rules(settings), phone_numbers, on_ended=live_table.remove_ended_legs
         )
         app_db = open_app_db(data_dir / "house.db", on_broken=on_broken)
-        self._syslog_copy = (
-            SyslogCopy(settings.audit.syslog, self.health) if settings.audit.syslog is not None else None
-        )
-        audit_chain = chain.find_chain(app_db.gates)
-        if self._syslog_copy is not None and audit_chain is not None:
-            audit_chain.publish = self._syslog_copy.send
+        self._syslog_copy = SyslogCopy(app_db, settings.audit.syslog, self.health)
         mirror_db = open_mirror(
             data_dir / "mirror.db",
             on_commit=self._publish_changes,
@@ -276,8 +270,7 @@ class Product:
             self.context.inbox.close()
             self.context.mirror_db.close()
             self.context.app_db.close()
-            if self._syslog_copy is not None:
-                self._syslog_copy.close()
+            self._syslog_copy.close()
 
     def _publish_changes(self, committed_changes: list[Change]) -> None:
         self.context.live_hub.publish(committed_changes)
@@ -295,15 +288,8 @@ class Product:
         return self._export_jobs.remove_all()
 
     def _update_callbacks(self) -> None:
-        app_db, mirror_db = self.context.app_db, self.context.mirror_db
-        with app_db.read() as connection:
-            old_fingerprint = callbacks.compute_fingerprint(connection)
-        update_from_mirror(app_db, mirror_db, self.context.settings.calls.callback_seconds)
-        with app_db.read() as connection:
-            new_fingerprint = callbacks.compute_fingerprint(connection)
-        if new_fingerprint != old_fingerprint:
-            # The change of the mirror was announced before the list was updated.
-            mirror_db.write(lambda tx: tx.announce("callback", 0))
+        seconds = self.context.settings.calls.callback_seconds
+        update_and_announce(self.context.app_db, self.context.mirror_db, seconds)
 
     def _prune_change_log(self) -> None:
         self.context.mirror_db.write(change_log.prune)

@@ -1,7 +1,7 @@
 """Search for telephone numbers in texts, in every notation.
 
 Notations: international with plus, 00, 011 or no prefix, national, with or without separators, in the digits
-and separators of any script (`number_folding`).
+and separators of any script (`number_search.folding`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Generic, TypeVar
 import phonenumbers
 from phonenumbers import PhoneNumberFormat
 
-from integration.core import number_folding
+from integration.core.number_search import folding
 
 T = TypeVar("T")
 
@@ -85,7 +85,7 @@ class Finder(Generic[T]):
 
     def find(self, text: str) -> Iterator[tuple[int, int, T]]:
         """Yield start, end and looked-up value of each number in `text`."""
-        for folded in number_folding.fold_variants(text):
+        for folded in folding.fold_variants(text):
             if self._hints:
                 compact = folded.encode().translate(None, _NO_DIGITS)
                 if not any(hint in compact for hint in self._hints):
@@ -106,7 +106,7 @@ class Finder(Generic[T]):
                     digits += folded[start:end]
                     if (
                         len(digits) > self._max_length
-                        or folded.count(number_folding.SEPARATOR, last, start) > _MAX_SEPARATORS
+                        or folded.count(folding.SEPARATOR, last, start) > _MAX_SEPARATORS
                     ):
                         break
                     last = end
@@ -144,12 +144,12 @@ class Finder(Generic[T]):
 
 def _find_plus(text: str, folded: str, begin: int) -> int:
     """Return the position of a plus before `begin`, else `begin`."""
-    previous = len(folded[:begin].rstrip(number_folding.FILLER)) - 1
+    previous = len(folded[:begin].rstrip(folding.FILLER)) - 1
     return previous if previous >= 0 and _PLUS.fullmatch(text, previous, begin) else begin
 
 
 def _skip_fillers(folded: str, position: int) -> int:
-    while folded[position : position + 1] == number_folding.FILLER:
+    while folded[position : position + 1] == folding.FILLER:
         position += 1
     return position
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Literal
 
 from integration.core import clock
-from integration.core.wide_number_search import WideSearch
+from integration.core.number_search.wide_search import WideSearch
 from integration.maintenance.manifest import DATABASES, MANIFEST_FILE
 from integration.maintenance.restore import ASIDE_PREFIX, PARTIAL_FOLDER
 from integration.mirror.privacy.held_records import HeldRecords

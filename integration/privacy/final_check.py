@@ -10,7 +10,7 @@ import sqlite3
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
-from integration.core.wide_number_search import WideSearch
+from integration.core.number_search.wide_search import WideSearch
 from integration.maintenance.manifest import DATABASES
 from integration.mirror.privacy import scrub_tables
 from integration.mirror.privacy.erase_mirror import DERIVED_TABLES

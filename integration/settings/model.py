@@ -91,9 +91,7 @@ class Server(Section):
         default=None, description="Certificates (PEM), to serve HTTPS.", examples=["/etc/ssl/switchroom.pem"]
     )
     tls_key: FilePath | None = Field(
-        default=None,
-        description="Private key (PEM) of the certificate, not encrypted.",
-        examples=["/etc/ssl/private/switchroom.key"],
+        default=None, description="Private key (PEM), not encrypted.", examples=["/etc/ssl/private/key.pem"]
     )
     trusted_proxies: Networks = Field(
         default=(), description="Addresses or networks of proxies whose X-Forwarded-* headers are trusted."

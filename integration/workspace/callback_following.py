@@ -12,6 +12,7 @@ from integration.core.ids import id_list
 from integration.core.number_variants import ERASED
 from integration.sqlite.database import Database
 from integration.sqlite.transaction import Transaction
+from integration.workspace import callbacks
 from integration.workspace.callback_items import (
     MISSED_KINDS,
     REACHED,
@@ -40,6 +41,18 @@ class _Batch:
     calls: tuple[CallbackCall, ...]
     mirrored_ids: frozenset[int]
     merged_ids: dict[int, int]
+
+
+def update_and_announce(app_db: Database, mirror_db: Database, callback_seconds: int) -> None:
+    """Apply changes of calls, and announce a changed list to open pages."""
+    with app_db.read() as connection:
+        old_fingerprint = callbacks.compute_fingerprint(connection)
+    update_from_mirror(app_db, mirror_db, callback_seconds)
+    with app_db.read() as connection:
+        new_fingerprint = callbacks.compute_fingerprint(connection)
+    if new_fingerprint != old_fingerprint:
+        # The change of the mirror was announced before the list was updated.
+        mirror_db.write(lambda tx: tx.announce("callback", 0))
 
 
 def update_from_mirror(app_db: Database, mirror_db: Database, callback_seconds: int = 15) -> int:

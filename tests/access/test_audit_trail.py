@@ -17,9 +17,11 @@ from integration.app_schema import open_app_db
 from integration.core import clock
 from integration.core.errors import ConfigurationError
 from integration.core.health import Health
-from integration.maintenance.verify import Verification
+from integration.maintenance import audit_check
+from integration.settings.data_dir_secrets import read_audit_key
 from integration.settings.model import load
 from integration.sqlite.database import Database
+from integration.sqlite.readers import open_readonly
 from tests.support.application import running_app
 from tests.support.harness import wait_for
 
@@ -35,9 +37,9 @@ def app_db(tmp_path) -> Iterator[Database]:
 
 def verify(folder: Path) -> tuple[list[str], list[str]]:
     """Return findings and notes about the audit log."""
-    verification = Verification(folder)
-    faults = [line for line in verification.find_faults() if line.startswith("audit log")]
-    return faults, [line for line in verification.notes if line.startswith("audit log")]
+    with open_readonly(folder / "house.db") as connection:
+        check = audit_check.verify(connection, read_audit_key(folder))
+    return check.faults, check.notes
 
 
 def tamper(folder: Path, sql: str) -> None:

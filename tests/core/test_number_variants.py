@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from integration.core.number_search.wide_search import WideSearch
 from integration.core.number_variants import digits, is_number, make_finder
-from integration.core.wide_number_search import WideSearch
 from integration.mirror.privacy.erasure_gate import remove_number
 
 UK, US = "+447700900123", "+12025550143"

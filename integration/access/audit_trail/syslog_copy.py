@@ -15,7 +15,9 @@ from collections.abc import Mapping
 from logging.handlers import SysLogHandler
 from urllib.parse import urlsplit
 
+from integration.access.audit_trail import chain
 from integration.core.health import Health
+from integration.sqlite.database import Database
 
 HEALTH_NAME = "copy of the audit log"
 """Name of the health check."""
@@ -25,19 +27,22 @@ CLOSE_SECONDS = 1.0
 
 
 class SyslogCopy:
-    """Sends entries to `audit.syslog` on a thread.
+    """Sends new entries of the audit log to `target` on a thread.
 
-    Each entry is one line of JSON.
+    `target`: value of `audit.syslog`, None to send nothing. Each entry is one line of JSON.
     """
 
-    def __init__(self, target: str, health: Health) -> None:
-        self._target = target
+    def __init__(self, app_db: Database, target: str | None, health: Health) -> None:
+        self._target = target or ""
         self._entries: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         self._handler: _Handler | None = None
         self._error: str | None = None
         self._thread = threading.Thread(target=self._run, name="audit syslog", daemon=True)
-        self._thread.start()
-        health.probe(HEALTH_NAME, lambda: self._error)
+        audit_chain = chain.find_chain(app_db.gates)
+        if target is not None and audit_chain is not None:
+            self._thread.start()
+            audit_chain.publish = self.send
+            health.probe(HEALTH_NAME, lambda: self._error)
 
     def send(self, entry: Mapping[str, object]) -> None:
         """Queue an entry. Does not block."""
@@ -46,8 +51,9 @@ class SyslogCopy:
 
     def close(self) -> None:
         """Send the queued entries, for at most CLOSE_SECONDS."""
-        self._entries.put(None)
-        self._thread.join(CLOSE_SECONDS)
+        if self._thread.is_alive():
+            self._entries.put(None)
+            self._thread.join(CLOSE_SECONDS)
 
     def _run(self) -> None:
         while (text := self._entries.get()) is not None:

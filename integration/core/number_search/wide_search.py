@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from integration.core import number_folding
+from integration.core.number_search import folding
 from integration.core.number_variants import variants
 
 MAX_GAP = 16
@@ -85,10 +85,10 @@ def _build_pattern(needle: str) -> str:
 def _iterate_forms(body: bytes) -> Iterator[bytes]:
     """Yield the body, and its folded text in each possible encoding."""
     yield body
-    for folded in number_folding.fold_variants(body.decode("utf-8", "surrogateescape")):
+    for folded in folding.fold_variants(body.decode("utf-8", "surrogateescape")):
         yield folded.encode()
     if _UTF16_DIGITS.search(body):
         for offset in (0, 1):
             units = body[offset : offset + (len(body) - offset) // 2 * 2]
             for codec in ("utf-16-le", "utf-16-be"):
-                yield number_folding.fold(units.decode(codec, "surrogatepass")).encode()
+                yield folding.fold(units.decode(codec, "surrogatepass")).encode()

@@ -1,0 +1,1 @@
+"""Fold and search telephone numbers in texts and bytes."""
