@@ -21,7 +21,7 @@ from integration.core import process_lock, tokens
 from integration.core.errors import SwitchroomError
 from integration.server import port
 from integration.server.subprocesses import ChildProcess
-from integration.settings.data_dir_secrets import ACCOUNT_FILE, SECRET_FILE, load_webhook_secrets
+from integration.settings.data_dir_secrets import ACCOUNT_FILE, AUDIT_FILE, SECRET_FILE, load_webhook_secrets
 from integration.settings.model import load
 from integration.settings.sources import PREFIX
 from integration.sqlite.database_files import CREATED_FILE
@@ -182,7 +182,7 @@ def _remove_data(data: Path) -> None:
     for name in _DATABASES:
         for suffix in ("", "-wal", "-shm", "-journal"):
             (data / f"{name}{suffix}").unlink(missing_ok=True)
-    for name in (ACCOUNT_FILE, SECRET_FILE, CREATED_FILE):
+    for name in (ACCOUNT_FILE, AUDIT_FILE, SECRET_FILE, CREATED_FILE):
         (data / name).unlink(missing_ok=True)
     for name in _FOLDERS:
         folder = data / name

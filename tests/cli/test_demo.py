@@ -103,7 +103,9 @@ def test_a_second_start_deletes_the_data_and_keeps_the_password(tmp_path: Path) 
         (tmp_path / name).write_text("old")
     (tmp_path / "recordings").mkdir()
     assert prepare_data_dir(tmp_path) == password
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["demo.json", "house.db", "lock", "other-file"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "audit-key", "demo.json", "house.db", "lock", "other-file",
+    ]  # fmt: skip
 
 
 def test_the_demo_stops_with_an_error_when_the_simulator_ends(demo: Running) -> None:
