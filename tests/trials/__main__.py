@@ -1,9 +1,11 @@
 """Trials: long tests of promises under failures.
 
-`python -m tests.trials [--short] [NAME [OPTION …]]`
+`python -m tests.trials [--short] [--promises] [NAME [--long] [OPTION …]]`
 
-A name runs that trial in full: `python -m tests.trials crash --kills 500`. `--short` runs all trials in their
-short forms, each with its planted bug as well.
+A name runs that trial: `python -m tests.trials crash --kills 50`; `--long` runs its long form, which
+continues after an interruption. `--short` runs all trials in their short forms, each with its
+planted bug as well. `--promises` writes the results of the long forms into
+docs/promises.md.
 """
 
 from __future__ import annotations
@@ -14,6 +16,8 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 
+from tests.trials import long_form
+from tests.trials.promises_page import write_results
 from tests.trials.storage.damaged import Damaged
 from tests.trials.storage.disk_full import FullDisk
 from tests.trials.storage.files import Files
@@ -107,7 +111,12 @@ def _run_short(trial: tuple[str, list[str]]) -> tuple[float, str, bool]:
 def main(arguments: list[str]) -> int:
     if arguments == ["--short"]:
         return _run_all_short()
+    if arguments == ["--promises"]:
+        write_results(TRIALS)
+        return 0
     for trial in TRIALS:
+        if arguments[:2] == [trial.name, "--long"]:
+            return long_form.run(trial, arguments[2:])
         if arguments[:1] == [trial.name]:
             return trial.main(arguments[1:])
     lines = [f"    {trial.name:13} {(trial.__doc__ or '').splitlines()[0]}" for trial in TRIALS]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import logging
 import os
 import resource
@@ -20,6 +21,7 @@ from unittest import mock
 
 from integration.simulator import embed
 from tests.support.harness import Process, Product, Simulator, wait_for
+from tests.trials.long_form import LongForm
 from tests.trials.tools import databases, seeded_bug
 from tests.trials.tools.local_mirror import LocalMirror, last_friday_evening
 from tests.trials.tools.local_product import LocalProduct
@@ -47,6 +49,8 @@ class Trial:
     """Functions of `tools/seeded_bug.py` that are no bugs: the product always runs with them."""
     short: ClassVar[tuple[str, ...]] = ("", "--seed-bug")
     """Options of the runs of `--short`."""
+    long: ClassVar[LongForm] = LongForm()
+    """Rounds of `--long`, and what docs/promises.md states about them."""
     expects_errors: ClassVar[bool] = False
     """Whether the product, in this process, logs errors that the trial causes; they are not printed."""
 
@@ -55,6 +59,10 @@ class Trial:
         self.is_seeded: bool = options.seed_bug
         self.failures: list[str] = []
         self.figures: list[str] = []
+        self.sums: dict[str, int] = {}
+        """Figures that are added over the rounds of a long form, such as kills."""
+        self.highest: dict[str, float] = {}
+        """Figures of which the highest of all rounds counts, such as the slowest restart."""
         self.cleanup = ExitStack()
         self._products: list[Product] = []
         self._folders = count(1)
@@ -77,6 +85,7 @@ class Trial:
         parser.add_argument(
             "--seed-bug", action="store_true", help=f"must be detected: {', '.join(cls.bugs)}"
         )
+        parser.add_argument("--report", type=Path, help="file to which the result is added, a line of JSON")
         cls.add_options(parser)
         return cls(parser.parse_args(arguments)).run()
 
@@ -92,6 +101,8 @@ class Trial:
                 phase()
         print(f"{self.name}: {'; '.join(self.figures)}")
         print(f"{self.name}: {len(self.failures)} checks failed")
+        if self.options.report is not None:
+            self._write_report(self.options.report)
         if not self.is_seeded:
             return int(bool(self.failures))
         missed = [
@@ -100,6 +111,11 @@ class Trial:
         bugs = ", ".join(self.bugs)
         print(f"{self.name}: {bugs} NOT detected: {missed}" if missed else f"{self.name}: {bugs} detected")
         return int(bool(missed))
+
+    def _write_report(self, path: Path) -> None:
+        names = ("failures", "figures", "sums", "highest")
+        with open(path, "a") as file:
+            file.write(json.dumps({name: getattr(self, name) for name in names}) + "\n")
 
     def boot(self) -> None:
         """Start simulator and product."""

@@ -38,12 +38,12 @@ class Clocks(Trial):
 
     @classmethod
     def add_options(cls, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("--long", action="store_true", help="set the clock from either skew as well")
+        parser.add_argument("--all-skews", action="store_true", help="set the clock from either skew as well")
 
     def disturb(self) -> None:
         for skew in () if self.is_seeded else SKEWS:
             self._run(skew, self._try_skew)
-            if self.options.long:
+            if self.options.all_skews:
                 self._run(skew, self._set_clock)
         self._run(0.0, self._set_clock)
         if not self.is_seeded:

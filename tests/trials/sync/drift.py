@@ -96,7 +96,7 @@ class Drift(Trial):
 
     @classmethod
     def add_options(cls, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("--long", action="store_true", help="every kind of change")
+        parser.add_argument("--all-kinds", action="store_true", help="every kind of change")
 
     def boot(self) -> None:
         self.product, simulator = self.cleanup.enter_context(self.run_simulated_product(self.options.size))
@@ -113,7 +113,7 @@ class Drift(Trial):
 
     def disturb(self) -> None:
         changed = 0
-        for kind in VALUES if self.options.long else SHORT_KINDS:
+        for kind in VALUES if self.options.all_kinds else SHORT_KINDS:
             changed += self._change_fields(kind, VALUES[kind])
             if self.is_seeded and self.failures:
                 return
@@ -201,7 +201,7 @@ class Drift(Trial):
             before = count_records(self.product)
             self.wire.sent.clear()
             self._sync_changed_keys(what, usable)
-            check_health(self.product, self.browser, f"key {what}", self, everything=self.options.long)
+            check_health(self.product, self.browser, f"key {what}", self, everything=self.options.all_kinds)
             after = count_records(self.product)
             self.verify(after == before, f"key {what}: no record is lost: {list_differences(before, after)}")
             if not usable:

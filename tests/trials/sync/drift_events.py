@@ -33,7 +33,7 @@ def check_events(product: LocalProduct, browser: requests.Session, trial: Trial)
     bodies: list[tuple[bytes, str]] = []
     for name, sample in samples.items():
         for field in sample:
-            for kind in VALUES if trial.options.long else SHORT_KINDS:
+            for kind in VALUES if trial.options.all_kinds else SHORT_KINDS:
                 drifted = {**sample, "id": f"drift.{len(bodies)}", field: VALUES[kind]}
                 if VALUES[kind] is REMOVED:
                     del drifted[field]

@@ -43,12 +43,12 @@ class Failures(Trial):
 
     @classmethod
     def add_options(cls, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("--long", action="store_true", help="every kind of failure")
+        parser.add_argument("--all-failures", action="store_true", help="every kind of failure")
 
     def disturb(self) -> None:
         self.patch(retry, "GAPS", (0.002,))
         faults, faults_of_one = (
-            (FAULTS, FAULTS_OF_ONE) if self.options.long else (FAULTS[:4], FAULTS_OF_ONE[:2])
+            (FAULTS, FAULTS_OF_ONE) if self.options.all_failures else (FAULTS[:4], FAULTS_OF_ONE[:2])
         )
         for fault in (*faults, WRONG_TOTALS):
             self._sync_all(fault)

@@ -34,12 +34,12 @@ class Paging(Trial):
 
     @classmethod
     def add_options(cls, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("--long", action="store_true", help="25,000 CDRs, in larger pages")
+        parser.add_argument("--large", action="store_true", help="25,000 CDRs, in larger pages")
 
     def disturb(self) -> None:
-        cdrs = 25_000 if self.options.long else self.options.size
+        cdrs = 25_000 if self.options.large else self.options.size
         self.changes: Counter[str] = Counter()
-        self.patch(full_sync, "page_limit", lambda _failures: 1999 if self.options.long else 211)
+        self.patch(full_sync, "page_limit", lambda _failures: 1999 if self.options.large else 211)
         with self.embed_simulator(cdrs) as simulator, movable_clock() as later:
             for way, fault, by_pages in WAYS:
                 with self.open_mirror(simulator) as mirror:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import random
 import signal
@@ -11,13 +12,14 @@ from collections import Counter
 from contextlib import suppress
 
 from tests.support.harness import Product, alive, keep_port, wait_for
-from tests.trials.tools.databases import query_number
+from tests.trials.long_form import LongForm
+from tests.trials.tools.databases import find_lost, query_number
 from tests.trials.tools.traffic import Senders
 from tests.trials.trial import Trial, await_new_worker
 
 SENDERS = 32
 READY_SECONDS = 5.0
-MANY = 100
+MANY = 50
 """Number of kills from which the limit READY_SECONDS applies. With fewer, other trials may run at the same
 time, and the limit is ten times as long."""
 
@@ -34,6 +36,17 @@ class Crash(Trial):
     size_option, size = "--kills", 500
     bugs, symptoms = ("acknowledge_early",), ("lost",)
     short = ("--kills 8", "--kills 4 --seed-bug")
+    long = LongForm(
+        promises=("P1",),
+        rounds=("--kills 50 --acknowledgements 200",) * 10,
+        minutes=40,
+        remains="kills of the operating system; see P2 for what is on the disk",
+        expectation="by hand: the senders' own list of acknowledged events",
+    )
+
+    @classmethod
+    def add_options(cls, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("--acknowledgements", type=int, default=50, help="fewest before each kill")
 
     def boot(self) -> None:
         self.random = random.Random(self.options.seed)
@@ -50,10 +63,16 @@ class Crash(Trial):
         pause = threading.Event()
         for _ in range(self.options.size):
             began = time.monotonic()
-            wait_for(lambda began=began: self.senders.since(began)[200] > 50, "acknowledgements", 120)
+            wait_for(
+                lambda began=began: self._count_since(began) > self.options.acknowledgements, "responses", 120
+            )
             pause.wait(self.random.uniform(0, 0.2))
             self._kill(self.random.choice(["worker", "worker", "supervisor", "both"]))
         self.senders.stop(15)
+
+    def _count_since(self, began: float) -> int:
+        """Acknowledgements since `began` (time.monotonic)."""
+        return self.senders.since(began)[200]
 
     def _kill(self, what: str) -> None:
         """Kill processes, and wait until the product is ready again."""
@@ -79,14 +98,19 @@ class Crash(Trial):
 
     def check(self) -> None:
         self.verify_applied(self.data_dir, 60)
-        self.verify_stored(self.data_dir, self.senders.acknowledged)
+        acknowledged = self.senders.acknowledged
+        self.verify_stored(self.data_dir, acknowledged)
         failed = "SELECT count(*) FROM inbox WHERE status NOT IN ('done', 'new')"
         failures = query_number(self.data_dir / "inbox.db", failed)
         self.verify(not failures, f"every event can be applied, not {failures} of them")
         limit = READY_SECONDS * (1 if len(self.restarts) >= MANY else 10)
         slow = [seconds for seconds in self.restarts if seconds > limit]
         self.verify(not slow, f"a restart takes at most {limit:.0f} s, not {slow}")
+        slowest = round(max(self.restarts, default=0), 1)
+        lost = len(find_lost(self.data_dir, acknowledged))
+        self.sums = {"kills": len(self.restarts), "acknowledgements": len(acknowledged), "lost": lost}
+        self.highest = {"slowest restart in seconds": slowest}
         self.figures.append(
             f"{sum(self.kills.values())} kills {dict(self.kills)}, statuses {dict(self.senders.statuses)}, "
-            f"slowest restart {max(self.restarts, default=0):.1f} s"
+            f"slowest restart {slowest} s"
         )

@@ -71,7 +71,7 @@ class Ghosts(Trial):
 
     @classmethod
     def add_options(cls, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("--long", action="store_true", help="every kind of outage")
+        parser.add_argument("--all-outages", action="store_true", help="every kind of outage")
 
     def disturb(self) -> None:
         with self.run_simulated_product(20) as (self.product, self.simulator):
@@ -80,7 +80,7 @@ class Ghosts(Trial):
             return
         with self.run_simulated_product(20) as (self.product, self.simulator):
             self._refuse_list()
-        for fault in OUTAGES if self.options.long else OUTAGES[:1]:
+        for fault in OUTAGES if self.options.all_outages else OUTAGES[:1]:
             with self.run_simulated_product(20) as (self.product, self.simulator):
                 self._fail_requests(fault)
 

@@ -58,13 +58,13 @@ class Late(Trial):
 
     @classmethod
     def add_options(cls, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("--long", action="store_true", help="a record every five minutes")
+        parser.add_argument("--all-delays", action="store_true", help="a record every five minutes")
 
     def boot(self) -> None:
         self.product, self.simulator = self.cleanup.enter_context(self.run_simulated_product(20))
 
     def load(self) -> None:
-        self.delays = SEEDED if self.is_seeded else LONG if self.options.long else SHORT
+        self.delays = SEEDED if self.is_seeded else LONG if self.options.all_delays else SHORT
         self.simulator.context.faults.add("webhook-drop@monitor.audio_ready")
         self.records, self.legs = list[Record](), list[int]()
         for delay in self.delays:
