@@ -3,9 +3,8 @@
 `python -m tests.trials [--short] [--promises] [NAME [--long] [OPTION …]]`
 
 A name runs that trial: `python -m tests.trials crash --kills 50`; `--long` runs its long form, which
-continues after an interruption. `--short` runs all trials in their short forms, each with its
-planted bug as well. `--promises` writes the results of the long forms into
-docs/promises.md.
+continues after an interruption. `--short` runs all trials in their short forms, each with its planted bug as
+well. `--promises` writes the results of the long forms into docs/promises.md.
 """
 
 from __future__ import annotations

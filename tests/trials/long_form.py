@@ -1,8 +1,8 @@
 """Long forms of trials: rounds whose progress and results are kept.
 
 `python -m tests.trials NAME --long` runs the rounds of the trial's `LongForm`, then its planted bugs, each as
-a process. Finished rounds are kept in `build/trials/NAME.json`; an interrupted long form continues after them.
-The result replaces `tests/trials/results/NAME.json`, from which `python -m tests.trials --promises` writes
+a process. Finished rounds are kept in `build/trials/NAME.json`; after an interruption the next start continues
+after them. The result replaces `tests/trials/results/NAME.json`, from which `python -m tests.trials --promises` writes
 the table in `docs/promises.md`.
 """
 
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 PROGRESS = ROOT / "build" / "trials"
 RESULTS = ROOT / "tests" / "trials" / "results"
-CODE = ("app.py", "integration", "static", "templates", "tests", ":!tests/trials/results")
-"""What a result depends on, as paths of Git."""
+PRODUCT = ("app.py", "integration", "static", "templates")
+"""Files of the product, as paths of Git."""
 
 
 @dataclass(frozen=True)
@@ -178,12 +178,13 @@ def describe_result(result: dict[str, Any]) -> str:
 
 
 def get_commit() -> str:
-    """Return the commit of the code, marked if the code differs from it."""
+    """Return the last commit of the product, marked if its files differ."""
+    git = ("git", "-C", str(ROOT))
     try:
         found = subprocess.run(
-            ["git", "rev-parse", "--short=9", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False
+            [*git, "log", "-1", "--format=%h", "--", *PRODUCT], capture_output=True, text=True, check=False
         )
-        changed = subprocess.run(["git", "diff", "--quiet", "HEAD", "--", *CODE], cwd=ROOT, check=False)
+        changed = subprocess.run([*git, "diff", "--quiet", "HEAD", "--", *PRODUCT], check=False)
     except FileNotFoundError:
         return "unknown"
     if found.returncode:
