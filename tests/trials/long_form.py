@@ -1,9 +1,9 @@
 """Long forms of trials: rounds whose progress and results are kept.
 
 `python -m tests.trials NAME --long` runs the rounds of the trial's `LongForm`, then its planted bugs, each as
-a process. Finished rounds are kept in `build/trials/NAME.json`; after an interruption the next start continues
-after them. The result replaces `tests/trials/results/NAME.json`, from which `python -m tests.trials --promises` writes
-the table in `docs/promises.md`.
+a process. Finished rounds are kept in `build/trials/NAME.json`; after an interruption the next start
+continues after them. The result replaces `tests/trials/results/NAME.json`, from which
+`python -m tests.trials --promises` writes the table in `docs/promises.md`.
 """
 
 from __future__ import annotations
