@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.support.harness import wait_for
+from tests.trials.long_form import LongForm
 from tests.trials.tools.databases import find_lost, query_number
 from tests.trials.tools.disk_shim import Shim, build_shim
 from tests.trials.tools.traffic import Readers, Senders, create_access
@@ -114,6 +115,13 @@ class FullDisk(Trial):
     name = "full"
     bugs, symptoms, plants = ("acknowledge_unstored",), ("lost",), ("small_disk",)
     short = ("--seconds 2", "--seconds 2 --seed-bug")
+    long = LongForm(
+        promises=("P17",),
+        rounds=("--seconds 30",) * 2,
+        minutes=5,
+        remains="",
+        expectation="by hand: statuses and times; the senders' own list",
+    )
 
     @classmethod
     def add_options(cls, parser: argparse.ArgumentParser) -> None:
@@ -188,6 +196,7 @@ class FullDisk(Trial):
         ready = time.monotonic()
         threading.Event().wait(self.options.seconds)
         self._check_pages(ready + 1, "from a worker that started on the full disk")
+        self.sums["requests on the full disk"] = self.senders.since(began).total()
         self.figures.append(
             f"{dict(self.senders.since(began))} on the full disk; ready {ready - killed:.1f} s after a kill"
         )
@@ -211,6 +220,8 @@ class FullDisk(Trial):
             fetched = "every recording is downloaded once there is space"
             self.verify_soon(lambda: not self._count_files(False), fetched, 2 * RECOVERY_SECONDS)
         complete = time.monotonic() - freed
+        self.highest["seconds until webhooks are stored again"] = round(recovered, 1)
+        self.highest["seconds until files are complete"] = round(complete, 1)
         self.figures.append(
             f"with space webhooks are stored after {recovered:.1f} s, files after {complete:.1f} s"
         )

@@ -14,6 +14,7 @@ from integration.simulator.media import audio
 from integration.sync.files import disk_quota
 from integration.sync.plan import PLAN
 from integration.sync.reading.full_sync import run_full_sync
+from tests.trials.long_form import LongForm
 from tests.trials.storage.archive import Archive
 from tests.trials.storage.archived_files import (
     ANY_FILE,
@@ -64,6 +65,13 @@ class Files(Trial):
 
     name = "files"
     short = ("--kills 2", "--seed-bug")
+    long = LongForm(
+        promises=("P10",),
+        rounds=("--kills 30",),
+        minutes=5,
+        remains="",
+        expectation="files of the simulator, sha256; hand-written exchanges: trial `exchanges`",
+    )
 
     @classmethod
     def main(cls, arguments: Sequence[str]) -> int:

@@ -17,6 +17,7 @@ from urllib.parse import quote, urlencode, urljoin, urlsplit
 from integration.access import passwords
 from integration.catalogue import RESOURCES, field_meanings
 from tests.support.harness import wait_for
+from tests.trials.long_form import LongForm
 from tests.trials.tools.databases import is_complete
 from tests.trials.tools.traffic import EMAIL, create_access
 from tests.trials.trial import NO_TRAFFIC, Trial
@@ -47,6 +48,13 @@ class Canaries(Trial):
     size_option, size = "--pages", 1000
     bugs, symptoms = ("show_secrets",), ("users",)
     short = ("--pages 60 --formats csv", "--pages 10 --formats csv --seed-bug")
+    long = LongForm(
+        promises=("S2",),
+        rounds=("",),
+        minutes=2,
+        remains="",
+        expectation="by hand: the planted secrets",
+    )
 
     @classmethod
     def add_options(cls, parser: argparse.ArgumentParser) -> None:

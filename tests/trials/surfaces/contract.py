@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from schemathesis import GenerationMode
 
 from tests.support.harness import wait_for
+from tests.trials.long_form import LongForm
 from tests.trials.trial import Trial
 
 
@@ -34,6 +35,13 @@ class Contract(Trial):
     size_option, size = "--cases", 10_000
     bugs, symptoms = ("parse_limit_unchecked",), ("500",)
     short = ("--cases 175", "--cases 300 --only 'GET /cdrs' --seed-bug")
+    long = LongForm(
+        promises=("S23",),
+        rounds=("",),
+        minutes=5,
+        remains="",
+        expectation="by hand: form of errors",
+    )
 
     @classmethod
     def add_options(cls, parser: argparse.ArgumentParser) -> None:

@@ -16,6 +16,7 @@ from integration.exports.formats import csv, xlsx
 from integration.exports.selection import select
 from integration.mirror.records.upsert import upsert
 from integration.mirror.schema import open_mirror
+from tests.trials.long_form import LongForm
 from tests.trials.trial import Trial
 
 NOT_RUN = 3
@@ -68,6 +69,13 @@ class LibreOffice(Trial):
     name = "libreoffice"
     bugs, symptoms = ("export_formulas",), ("is run as",)
     short = ()
+    long = LongForm(
+        promises=("S17",),
+        rounds=("",),
+        minutes=2,
+        remains="",
+        expectation="by hand",
+    )
 
     @classmethod
     def main(cls, arguments: Sequence[str]) -> int:

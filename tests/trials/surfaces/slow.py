@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping
 
+from tests.trials.long_form import LongForm
 from tests.trials.tools.traffic import Readers, Senders, SlowClients, create_access
 from tests.trials.trial import NO_TRAFFIC, Trial, allow_many_connections, await_sync, until
 
@@ -34,6 +35,13 @@ class Slow(Trial):
     short = (
         "--short --connections 200 --seconds 2",
         "--short --connections 400 --seconds 1 --seed-bug",
+    )
+    long = LongForm(
+        promises=("P20",),
+        rounds=("",),
+        minutes=5,
+        remains="",
+        expectation="by hand: statuses and times",
     )
 
     @classmethod

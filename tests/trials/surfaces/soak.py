@@ -17,6 +17,7 @@ from pathlib import Path
 
 from integration.sqlite.wal import SIZE_LIMIT_BYTES as WAL_LIMIT
 from tests.support.harness import wait_for
+from tests.trials.long_form import LongForm
 from tests.trials.tools.databases import DATABASES, measure_wal, query_rows
 from tests.trials.tools.traffic import Readers, Senders, SlowClients, create_access, lock_databases
 from tests.trials.trial import Trial, await_new_worker, await_sync, kill_worker, until
@@ -106,6 +107,13 @@ class Soak(Trial):
     bugs, symptoms = ("leak_handles", "leak_webhooks"), ("handles", "threads", "memory")
     short = ("--short", "--short --seed-bug")
     kills = 0
+    long = LongForm(
+        promises=("P28",),
+        rounds=("--hours 2",),
+        minutes=125,
+        remains="eight hours: `python -m tests.trials soak`, not run",
+        expectation="by hand: limits; simulator: keys",
+    )
 
     @classmethod
     def add_options(cls, parser: argparse.ArgumentParser) -> None:

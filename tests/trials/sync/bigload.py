@@ -15,6 +15,7 @@ from pathlib import Path
 from integration import factory
 from integration.settings.model import load
 from tests.support.harness import Process, wait_for
+from tests.trials.long_form import LongForm
 from tests.trials.tools import seeded_bug
 from tests.trials.tools.databases import query_number, query_rows
 from tests.trials.tools.peer import CDRS_PER_RECORDING, make_recording
@@ -41,6 +42,13 @@ class BigLoad(Trial):
     bugs = ("spoil_record_77",)
     symptoms = ("77",)
     short = ("--cdrs 12000", "--cdrs 12000 --seed-bug", "--files 600", "--files 600 --seed-bug")
+    long = LongForm(
+        promises=(),
+        rounds=("--cdrs 1000000", "--files 20000"),
+        minutes=15,
+        remains="200,000 files: `--files`",
+        expectation="by hand: numbered records of `tests/trials/tools/peer.py`",
+    )
 
     @classmethod
     def add_options(cls, parser: argparse.ArgumentParser) -> None:

@@ -11,6 +11,7 @@ import requests
 
 from integration.core import clock
 from tests.support.harness import Simulator
+from tests.trials.long_form import LongForm
 from tests.trials.tools.local_product import LocalProduct
 from tests.trials.tools.moved_clock import MovedClock
 from tests.trials.trial import Trial
@@ -35,6 +36,13 @@ class Clocks(Trial):
 
     name = "clocks"
     bugs, symptoms = ("ignore_clock_changes",), ("returns 200",)
+    long = LongForm(
+        promises=("P15",),
+        rounds=("--all-skews",),
+        minutes=5,
+        remains="the clock is moved in the process of the product, not in the system",
+        expectation="by hand: outcomes of calls; simulator: keys",
+    )
 
     @classmethod
     def add_options(cls, parser: argparse.ArgumentParser) -> None:

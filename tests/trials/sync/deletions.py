@@ -20,6 +20,7 @@ from integration.sync.plan import PLAN
 from integration.sync.reading import deletions, full_sync
 from integration.sync.reading.full_sync import run_full_sync
 from integration.sync.reading.page_store import store_failure
+from tests.trials.long_form import LongForm
 from tests.trials.storage.archived_files import hash_files
 from tests.trials.sync.deletion_pages import check_surfaces
 from tests.trials.tools.local_mirror import keep_newest, movable_clock
@@ -69,6 +70,13 @@ class Deletions(Trial):
     size_option, size = "--rounds", 60
     bugs, symptoms = ("ignore_deletion_limit",), ("deleted at once",)
     short = ("--rounds 6", "--seed-bug")
+    long = LongForm(
+        promises=("P13",),
+        rounds=("--rounds 30",) * 2,
+        minutes=5,
+        remains="",
+        expectation="simulator: its records at that time; hand-written exchanges: trial `exchanges`",
+    )
     expects_errors = True
 
     @classmethod
@@ -196,6 +204,7 @@ class Deletions(Trial):
                         self._check_nothing_lost(name, about)
                     self._end_mistake(name, about)
                     tried += 1
+        self.sums["wrong responses"] = tried + len(NAMES) * len(FAULTS)
         self.figures.append(f"{tried + len(NAMES) * len(FAULTS)} wrong responses lost no record")
 
     def _delete_among_mistakes(self) -> None:
@@ -233,6 +242,8 @@ class Deletions(Trial):
                         f"all {counts[name]} records of /{name} are kept in its table, not {rows}",
                     )
             self.verify(hash_files(self.mirror.data_dir) == files, "every archived file is kept")
+        self.sums["rounds with deletions"] = self.options.size
+        self.sums["records deleted and marked"] = sum(map(len, deleted.values()))
         self.figures.append(
             f"{sum(map(len, deleted.values()))} deletions in {self.options.size} rounds marked"
         )

@@ -14,6 +14,7 @@ from integration.core.errors import SwitchroomError
 from integration.simulator import embed
 from integration.simulator.calls.legs import CallOptions
 from integration.sync.plan import PLAN
+from tests.trials.long_form import LongForm
 from tests.trials.sync.drift_checks import (
     NEW_FIELD,
     REMOVED,
@@ -93,6 +94,13 @@ class Drift(Trial):
     name = "drift"
     size_option, size = "--cdrs", 30
     bugs, symptoms = ("store_digits_as_numbers",), ("became",)
+    long = LongForm(
+        promises=("P22",),
+        rounds=("--all-kinds",),
+        minutes=5,
+        remains="",
+        expectation="what the trial sent; webhooks: recorded samples of `tests/fixtures/platform`",
+    )
 
     @classmethod
     def add_options(cls, parser: argparse.ArgumentParser) -> None:

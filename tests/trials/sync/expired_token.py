@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
 from contextlib import suppress
+from typing import Any
 
 from integration.core import clock
 from integration.core.errors import PlatformError
@@ -10,6 +12,7 @@ from integration.simulator import embed
 from integration.simulator.records.people import Person
 from integration.sync.plan import PLAN
 from integration.sync.reading.full_sync import run_full_sync
+from tests.trials.long_form import LongForm
 from tests.trials.trial import Trial
 
 DAYS = 10
@@ -20,7 +23,8 @@ LOGINS = {"a wrong password": 3, "a second factor": 1}
 class ExpiredToken(Trial):
     """An expired token causes one login; refused logins are not repeated.
 
-    Disturbed: the token expires at random requests during a sync of everything; then the password is wrong,
+    Disturbed: the token expires at random requests, and at each request in turn, during a sync of everything;
+    then the password is wrong,
     or the user requires a second factor, for ten days.
     Checked: the mirror equals the platform with one login for each expired token; a wrong password is sent
     three times, that of a user with a second factor once, and the reason is reported.
@@ -30,11 +34,56 @@ class ExpiredToken(Trial):
     name = "token"
     size_option, size = "--cdrs", 300
     bugs, symptoms = ("repeat_refused_login",), ("refused logins",)
+    long = LongForm(
+        promises=("P11",),
+        rounds=("", "--each-request"),
+        minutes=5,
+        remains="",
+        expectation="simulator: its log of requests; limits by hand",
+    )
 
     def boot(self) -> None:
         self.simulator = self.cleanup.enter_context(self.embed_simulator(self.options.size))
 
+    @classmethod
+    def add_options(cls, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("--each-request", action="store_true", help="a sync for each request, too")
+
     def load(self) -> None:
+        self._expire_at_random()
+        if self.options.each_request and not self.is_seeded:
+            self._expire_at_each()
+
+    def _expire_at_each(self) -> None:
+        """Let the token expire at the first request, then at the second, and so on."""
+        faults, turn, requests = self.simulator.context.faults, 0, 0
+        draw = faults.draw_for_request
+
+        def expire(method: str, path: str) -> Any:
+            nonlocal requests
+            if path != "/login":
+                requests += 1
+                if requests == turn:
+                    faults.add("expire-token*1")
+            return draw(method, path)
+
+        self.patch(faults, "draw_for_request", expire)
+        while requests >= turn:
+            turn, requests = turn + 1, 0
+            with self.open_mirror(self.simulator, **_make_settings(self.simulator.admin)) as mirror:
+                self.simulator.context.request_log.clear()
+                for name, policy in PLAN.items():
+                    if policy.kind != "live":
+                        mirror.sync_patiently(name, 2)
+                logins, differing = mirror.count_requests()["/login"], mirror.list_differing()
+            faults.clear()
+            self.verify(
+                differing == [], f"expired at request {turn}: the mirror is complete, except {differing}"
+            )
+            self.verify(logins <= 2, f"expired at request {turn}: two logins at most, not {logins}")
+        self.sums["requests at each of which the token expired"] = turn - 1
+
+    def _expire_at_random(self) -> None:
         faults = self.simulator.context.faults
         faults.add("expire-token:0.1")
         with self.open_mirror(self.simulator, **_make_settings(self.simulator.admin)) as mirror:

@@ -7,6 +7,7 @@ from typing import Any
 
 from integration.platform_api import retry
 from integration.sync.plan import PLAN
+from tests.trials.long_form import LongForm
 from tests.trials.tools.local_mirror import LocalMirror
 from tests.trials.trial import Trial
 
@@ -40,6 +41,13 @@ class Failures(Trial):
     name = "trouble"
     size_option, size = "--cdrs", 120
     bugs, symptoms = ("read_first_page",), ("equals the platform",)
+    long = LongForm(
+        promises=("P12",),
+        rounds=("--all-failures",),
+        minutes=5,
+        remains="",
+        expectation="simulator: its records at that time",
+    )
 
     @classmethod
     def add_options(cls, parser: argparse.ArgumentParser) -> None:

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import socket
 import threading
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from unittest import mock
 
 from integration.core import clock
 from integration.core.commands import Progress
@@ -12,9 +16,23 @@ from integration.platform_api import retry
 from integration.sync import jobs
 from integration.sync.plan import PLAN
 from integration.sync.reading import verify_coverage
+from tests.trials.long_form import LongForm
+from tests.trials.tools.local_mirror import LocalMirror
 from tests.trials.trial import Trial, until
 
-OUTAGES = ("status=503", "html", "status=429/30", "status=500", "malformed=json", "malformed=headers")
+OUTAGES = (
+    "status=503",
+    "html",
+    "status=429/30",
+    "status=500",
+    "malformed=json",
+    "malformed=headers",
+    "hang=3",
+    "refused",
+    "dns",
+)
+"""Faults of the simulator, and two kinds of failing connections."""
+DAY_FAULTS = ("status=503", "html", "status=429/30", "malformed=json", "refused", "dns")
 SPEED = 20.0
 """Seconds on the product's clocks in a second of the trial."""
 DAY = 86_400.0
@@ -22,6 +40,49 @@ STEP = 600.0
 """Seconds by which the clocks of the trial `day` advance."""
 MAX_MINUTES = 10
 """Minutes after an outage in which the mirror must equal the platform."""
+
+
+class Connections:
+    """Failing connections: `refused`, or `dns` for a name that cannot be resolved."""
+
+    def __init__(self) -> None:
+        self.attempts = 0
+
+    @contextmanager
+    def fail(self, kind: str) -> Iterator[None]:
+        def resolve(*_arguments: object, **_options: object) -> list[tuple[object, ...]]:
+            self.attempts += 1
+            if kind == "dns":
+                raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+            # No server listens on the discard port.
+            return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", 9))]
+
+        with mock.patch.object(socket, "getaddrinfo", resolve):
+            yield
+
+
+@contextmanager
+def fail_platform(mirror: LocalMirror, fault: str) -> Iterator[Callable[[], tuple[str, int]]]:
+    """Let the platform fail.
+
+    Yields a function that returns the path with most requests, and their number. Connections that fail have
+    no path.
+    """
+    connections, is_connection = Connections(), fault in ("refused", "dns")
+    # Open connections end with the next response.
+    mirror.set_fault("malformed=headers" if is_connection else fault)
+    mirror.simulator.context.request_log.clear()
+
+    def count_most() -> tuple[str, int]:
+        if is_connection:
+            return "any path", connections.attempts
+        return (mirror.count_requests().most_common(1) or [("", 0)])[0]
+
+    try:
+        with connections.fail(fault) if is_connection else nullcontext():
+            yield count_most
+    finally:
+        mirror.set_fault("")
 
 
 class Outage(Trial):
@@ -35,6 +96,13 @@ class Outage(Trial):
     name = "away"
     size_option, size = "--cdrs", 150
     bugs, symptoms = ("skip_pauses",), ("requests to",)
+    long = LongForm(
+        promises=("P12",),
+        rounds=("--all-outages --seconds 30",),
+        minutes=5,
+        remains="each outage lasts ten simulated minutes; TLS that fails: `tests/outbound/test_exchange.py`",
+        expectation="simulator: its log of requests and its keys; limits by hand",
+    )
 
     @classmethod
     def add_options(cls, parser: argparse.ArgumentParser) -> None:
@@ -57,19 +125,17 @@ class Outage(Trial):
         settings = {"SWITCHROOM_PLATFORM__TIMEOUT": "120"}
         with self.open_simulated_mirror(self.options.size, **settings) as mirror, mirror.run_jobs():
             self.verify_soon(mirror.is_complete, f"{fault}: the initial sync ends")
-            mirror.set_fault(fault)
-            mirror.simulator.context.request_log.clear()
-            begun = time.monotonic()
-            mirror.add_cdrs(30)
-            threading.Event().wait(seconds)
-            minutes = (time.monotonic() - begun) * SPEED / 60
-            path, count = (mirror.count_requests().most_common(1) or [("", 0)])[0]
-            limit = minutes + 4
-            self.verify(count <= limit, f"{fault}: at most {limit:.0f} requests to {path}, not {count}")
-            if self.is_seeded:
-                return
-            mirror.add_cdrs(30)
-            mirror.set_fault("")
+            with fail_platform(mirror, fault) as count_most:
+                begun = time.monotonic()
+                mirror.add_cdrs(30)
+                threading.Event().wait(seconds)
+                minutes = (time.monotonic() - begun) * SPEED / 60
+                path, count = count_most()
+                limit = minutes + 4
+                self.verify(count <= limit, f"{fault}: at most {limit:.0f} requests to {path}, not {count}")
+                if self.is_seeded:
+                    return
+                mirror.add_cdrs(30)
             ended = time.monotonic()
             is_equal = until(lambda: mirror.list_differing() == [], 30)
             took = (time.monotonic() - ended) * SPEED / 60
@@ -77,13 +143,16 @@ class Outage(Trial):
                 is_equal and took <= MAX_MINUTES,
                 f"{fault}: {mirror.list_differing()} differ after {took:.1f} min",
             )
-            self.figures.append(f"{fault}: {count} requests in {minutes:.0f} min, equal after {took:.1f} min")
+            self.figures.append(
+                f"{fault}: {count} requests to {path} in {minutes:.0f} min, equal after {took:.1f} min"
+            )
 
 
 class DayOffline(Trial):
     """After 24 hours without the platform nothing is missing.
 
-    Disturbed: the platform fails for a day in which CDRs are added; time is moved.
+    Disturbed: the platform fails for a day, in one of the ways of an outage, while CDRs are added; time is
+    moved.
     Checked: at most a request a minute and path; ten minutes later the mirror equals the platform, each
     record is stored once, and every collection is verified as complete.
     Detects: CDRs that are not requested after an outage.
@@ -92,6 +161,17 @@ class DayOffline(Trial):
     name = "day"
     size_option, size = "--cdrs", 120
     bugs, symptoms = ("stay_offline",), ("equals the platform",)
+    long = LongForm(
+        promises=("P12",),
+        rounds=tuple(f"--fault {fault}" for fault in DAY_FAULTS),
+        minutes=5,
+        remains="the clock is moved in steps of ten minutes",
+        expectation="simulator: its records at that time",
+    )
+
+    @classmethod
+    def add_options(cls, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("--fault", default="status=503", help=f"such as {', '.join(DAY_FAULTS)}")
 
     def disturb(self) -> None:
         self.passed, unix, monotonic = 0.0, clock.unix, clock.monotonic
@@ -100,25 +180,25 @@ class DayOffline(Trial):
         mirror = self.mirror = self.cleanup.enter_context(self.open_simulated_mirror(self.options.size))
         self.jobs, self.scheduler = self.cleanup.enter_context(mirror.run_jobs())
         self.verify_soon(mirror.is_complete, "the initial sync ends")
-        mirror.set_fault("status=503")
-        mirror.simulator.context.request_log.clear()
-        begun, added = clock.unix(), 0
-        while self.passed < DAY:
-            self.passed += STEP
-            mirror.add_cdrs(2)
-            added += 2
-            self.jobs.scheduler.run_all_now()
-            threading.Event().wait(0.05)
-        requests, minutes = mirror.count_requests(), (clock.unix() - begun) / 60
-        path, count = (requests.most_common(1) or [("", 0)])[0]
+        with fail_platform(mirror, self.options.fault) as count_most:
+            begun, added = clock.unix(), 0
+            while self.passed < DAY:
+                self.passed += STEP
+                mirror.add_cdrs(2)
+                added += 2
+                self.jobs.scheduler.run_all_now()
+                threading.Event().wait(0.05)
+            minutes = (clock.unix() - begun) / 60
+            path, count = count_most()
         self.verify(count <= minutes, f"at most a request a minute: {count} to {path} in {minutes:.0f} min")
+        self.sums = {"simulated days": 1, "CDRs added": added}
+        self.highest = {"requests to a path in a day": count}
         self.figures.append(
-            f"{added} CDRs in 24 h offline, {sum(requests.values())} requests, at most {count} to a path"
+            f"{self.options.fault}: {added} CDRs in 24 h offline, at most {count} requests to {path}"
         )
 
     def check(self) -> None:
         mirror = self.mirror
-        mirror.set_fault("")
         ended = clock.unix()
 
         def is_equal() -> bool:
@@ -140,4 +220,5 @@ class DayOffline(Trial):
         result = verify_coverage.verify_completeness(mirror.context, {"resources": list(PLAN)}, progress)
         incomplete = [one["collection"] for one in result["proofs"] if one["error"] or one["gaps"]]
         self.verify(result["complete"], f"every collection is complete, except {incomplete}")
+        self.highest["minutes until equal"] = round(took, 1)
         self.figures.append(f"equal after {took:.1f} min")

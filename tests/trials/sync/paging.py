@@ -13,6 +13,7 @@ from integration.sync.reading import deletions, full_sync
 from integration.sync.reading.full_sync import run_full_sync
 from integration.sync.reading.incremental_sync import run_incremental_sync
 from integration.sync.reading.page_store import Tally
+from tests.trials.long_form import LongForm
 from tests.trials.tools.local_mirror import Later, LocalMirror, movable_clock
 from tests.trials.trial import Trial
 
@@ -31,6 +32,13 @@ class Paging(Trial):
     name = "paging"
     size_option, size = "--cdrs", 1500
     bugs, symptoms = ("skip_confirmation",), ("equals the platform",)
+    long = LongForm(
+        promises=("P14",),
+        rounds=("--large",),
+        minutes=5,
+        remains="",
+        expectation="simulator: its records at that time; hand-written exchanges: trial `exchanges`",
+    )
 
     @classmethod
     def add_options(cls, parser: argparse.ArgumentParser) -> None:

@@ -14,6 +14,7 @@ from contextlib import suppress
 from tests.support.harness import Product, alive, keep_port, wait_for
 from tests.trials.long_form import LongForm
 from tests.trials.tools.databases import find_lost, query_number
+from tests.trials.tools.processes import measure_wait
 from tests.trials.tools.traffic import Senders
 from tests.trials.trial import Trial, await_new_worker
 
@@ -28,7 +29,8 @@ class Crash(Trial):
     """No acknowledged event is lost when worker, supervisor or both are killed.
 
     Disturbed: SIGKILL at random moments, while 32 connections post unique events.
-    Checked: each acknowledged event is stored once and applied; restarts take 5 s at most.
+    Checked: each acknowledged event is stored once and applied; the databases are intact; restarts take 5 s
+    at most, without the time in which a busy machine gives the product no processor.
     Detects: webhooks that are acknowledged before their commit.
     """
 
@@ -51,6 +53,8 @@ class Crash(Trial):
     def boot(self) -> None:
         self.random = random.Random(self.options.seed)
         self.restarts: list[float] = []
+        self.own_seconds: list[float] = []
+        """Restarts without the time in which the product waited for a processor."""
         self.kills: Counter[str] = Counter()
         kept = self.cleanup.enter_context(keep_port())
         self.port = kept.getsockname()[1]
@@ -64,7 +68,7 @@ class Crash(Trial):
         for _ in range(self.options.size):
             began = time.monotonic()
             wait_for(
-                lambda began=began: self._count_since(began) > self.options.acknowledgements, "responses", 120
+                lambda began=began: self._count_since(began) > self.options.acknowledgements, "responses", 300
             )
             pause.wait(self.random.uniform(0, 0.2))
             self._kill(self.random.choice(["worker", "worker", "supervisor", "both"]))
@@ -88,7 +92,10 @@ class Crash(Trial):
             await_new_worker(self.product, worker)
         else:
             self._replace(self.product, worker)
-        self.restarts.append(time.monotonic() - began)
+        seconds = time.monotonic() - began
+        self.restarts.append(seconds)
+        new = [self.product.worker] if what == "worker" else [self.product.pid, self.product.worker]
+        self.own_seconds.append(seconds - sum(measure_wait(pid) for pid in new if pid is not None))
 
     def _replace(self, killed: Product, worker: int | None) -> None:
         self.kill_product(killed)
@@ -104,12 +111,15 @@ class Crash(Trial):
         failures = query_number(self.data_dir / "inbox.db", failed)
         self.verify(not failures, f"every event can be applied, not {failures} of them")
         limit = READY_SECONDS * (1 if len(self.restarts) >= MANY else 10)
-        slow = [seconds for seconds in self.restarts if seconds > limit]
+        slow = [seconds for seconds in self.own_seconds if seconds > limit]
         self.verify(not slow, f"a restart takes at most {limit:.0f} s, not {slow}")
         slowest = round(max(self.restarts, default=0), 1)
         lost = len(find_lost(self.data_dir, acknowledged))
         self.sums = {"kills": len(self.restarts), "acknowledgements": len(acknowledged), "lost": lost}
-        self.highest = {"slowest restart in seconds": slowest}
+        self.highest = {
+            "slowest restart in seconds": round(max(self.own_seconds, default=0), 1),
+            "the same with the time in which it waited for a processor": slowest,
+        }
         self.figures.append(
             f"{sum(self.kills.values())} kills {dict(self.kills)}, statuses {dict(self.senders.statuses)}, "
             f"slowest restart {slowest} s"

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tests.support.harness import Product, wait_for
+from tests.trials.long_form import LongForm
 from tests.trials.tools.databases import count_stored, query_rows, read_calls
 from tests.trials.tools.traffic import STEPS, Deliveries, create_access, make_event
 from tests.trials.trial import Trial, await_new_worker, kill_worker
@@ -31,6 +32,13 @@ class Duplicates(Trial):
     size_option, size = "--events", 1000
     bugs, symptoms = ("ignore_repeated_deliveries",), ("deliveries are counted",)
     short = ("--events 200", "--events 50 --seed-bug")
+    long = LongForm(
+        promises=("P3",),
+        rounds=("",) * 3,
+        minutes=3,
+        remains="",
+        expectation="by hand: the list of deliveries; a second product that received each event once",
+    )
 
     def boot(self) -> None:
         rng = random.Random(self.options.seed)
@@ -70,6 +78,7 @@ class Duplicates(Trial):
             self.verify(not differing, f"{table} is as after single deliveries; {len(differing)} rows differ")
         self.verify(once.count(b"\n") > 10, f"there are calls to export, not {once[:100]!r}")
         self.verify(export == once, "the export is as after single deliveries")
+        self.sums = {"deliveries": len(self.copies), "events": len(self.bodies)}
         self.figures.append(f"{len(self.copies)} deliveries of {len(self.bodies)} events")
 
     def _check_counts(self) -> None:

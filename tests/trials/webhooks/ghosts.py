@@ -10,6 +10,7 @@ from typing import Any
 from integration.simulator import embed
 from integration.simulator.calls.legs import CallOptions, Step
 from integration.simulator.calls.traffic import RunningCall
+from tests.trials.long_form import LongForm
 from tests.trials.tools.local_product import LocalProduct
 from tests.trials.trial import Trial
 
@@ -68,6 +69,13 @@ class Ghosts(Trial):
     size_option, size = "--calls", 60
     bugs, symptoms = ("skip_leg_requests",), ("no call stays live",)
     short = ("--calls 18", "--calls 12 --seed-bug")
+    long = LongForm(
+        promises=("P27",),
+        rounds=("--all-outages",),
+        minutes=5,
+        remains="the clock is moved",
+        expectation="by hand: outcome of each kind of call; hand-written exchanges: trial `exchanges`",
+    )
 
     @classmethod
     def add_options(cls, parser: argparse.ArgumentParser) -> None:

@@ -13,6 +13,7 @@ from urllib.parse import parse_qs
 from integration.core import clock
 from integration.mirror.sync_state import lookup_queue
 from integration.simulator.calls.legs import CallOptions
+from tests.trials.long_form import LongForm
 from tests.trials.trial import Trial
 
 HOUR = 3600.0
@@ -55,6 +56,13 @@ class Late(Trial):
 
     name = "late"
     bugs, symptoms = ("skip_refresh",), ("is attached within",)
+    long = LongForm(
+        promises=("P9",),
+        rounds=("--all-delays",),
+        minutes=5,
+        remains="the clock is moved",
+        expectation="simulator: its records at that time; hand-written exchanges: trial `exchanges`",
+    )
 
     @classmethod
     def add_options(cls, parser: argparse.ArgumentParser) -> None:

@@ -16,6 +16,7 @@ from integration.simulator import embed
 from integration.simulator.calls.legs import CallOptions
 from integration.sync.plan import list_full_sync_policies
 from tests.support.harness import wait_for
+from tests.trials.long_form import LongForm
 from tests.trials.tools.databases import count_complete, open_database
 from tests.trials.tools.traffic import Deliveries
 from tests.trials.trial import Trial, until
@@ -87,6 +88,13 @@ class Order(Trial):
     size_option, size = "--orders", 500
     bugs, symptoms = ("drop_events_after_end",), ("of copy",)
     short = ("--orders 60", "--orders 20 --seed-bug")
+    long = LongForm(
+        promises=("P4",),
+        rounds=("--orders 100",) * 5,
+        minutes=5,
+        remains="every order of seven events in process: `tests/mirror/calls/test_any_order.py`",
+        expectation="the same call in order; by hand: `tests/mirror/calls/test_worked_examples.py`",
+    )
 
     def boot(self) -> None:
         self.random, self.posts = random.Random(self.options.seed), 0
@@ -96,6 +104,11 @@ class Order(Trial):
         while left > 0:
             self._try_orders(min(MAX_ORDERS, left))
             left -= MAX_ORDERS
+        self.sums = {
+            "orders": self.options.size,
+            "posts": self.posts,
+            "with another final state": len(self.failures),
+        }
         self.figures.append(
             f"{self.options.size} orders of {2 * len(SCRIPTS)} calls, {self.posts} posts in "
             f"{time.monotonic() - begun:.0f} s"
