@@ -35,13 +35,16 @@ from tests.trials.sync.deletions import Deletions
 from tests.trials.sync.drift import Drift
 from tests.trials.sync.expired_token import ExpiredToken
 from tests.trials.sync.failures import Failures
+from tests.trials.sync.messages import Messages
 from tests.trials.sync.outage import DayOffline, Outage
 from tests.trials.sync.paging import Paging
 from tests.trials.trial import Trial
+from tests.trials.webhooks.bodies import Bodies
 from tests.trials.webhooks.burst import Burst
 from tests.trials.webhooks.crash import Crash
 from tests.trials.webhooks.duplicates import Duplicates
 from tests.trials.webhooks.ghosts import Ghosts
+from tests.trials.webhooks.identities import Identities
 from tests.trials.webhooks.late import Late
 from tests.trials.webhooks.lost import Lost
 from tests.trials.webhooks.order import Order
@@ -53,6 +56,7 @@ TRIALS: tuple[type[Trial], ...] = (
     Outage,
     Paging,
     Lost,
+    Messages,
     Failures,
     DayOffline,
     Files,
@@ -70,6 +74,8 @@ TRIALS: tuple[type[Trial], ...] = (
     Damaged,
     Replaced,
     Duplicates,
+    Identities,
+    Bodies,
     Canaries,
     Burst,
     Soak,

@@ -270,12 +270,12 @@ class Trial:
 
     @contextmanager
     def run_product(
-        self, base_url: str, user_id: str, api_key: str, moved: MovedClock
+        self, base_url: str, user_id: str, api_key: str, moved: MovedClock, **settings: str
     ) -> Iterator[LocalProduct]:
         """Run the product in this process, after its initial sync."""
         self.plant()
         logging.disable(logging.CRITICAL)  # Failures that the trial causes would fill pages.
-        product = LocalProduct(self.make_folder(), moved, base_url, user_id, api_key)
+        product = LocalProduct(self.make_folder(), moved, base_url, user_id, api_key, **settings)
         try:
             product.await_initial_sync()
             yield product

@@ -27,7 +27,9 @@ CALL_TIMERS = "call timers"
 class LocalProduct:
     """The product, with its receiver and its pages at `origin`."""
 
-    def __init__(self, folder: Path, moved: MovedClock, base_url: str, user_id: str, api_key: str) -> None:
+    def __init__(
+        self, folder: Path, moved: MovedClock, base_url: str, user_id: str, api_key: str, **settings: str
+    ) -> None:
         environment = {
             "SWITCHROOM_PLATFORM__BASE_URL": base_url,
             "SWITCHROOM_PLATFORM__USER_ID": user_id,
@@ -37,6 +39,7 @@ class LocalProduct:
             "SWITCHROOM_RECORDINGS__DOWNLOAD": "false",
             "SWITCHROOM_VOICEMAIL__DOWNLOAD": "false",
             "SWITCHROOM_BACKUP__EVERY_HOURS": "0",
+            **settings,
         }
         self.moved = moved
         self.credentials = (user_id, api_key)

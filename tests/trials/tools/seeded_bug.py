@@ -36,6 +36,7 @@ from integration.sync.collection_backoff import CollectionBackoff
 from integration.sync.files import disk_quota, file_check
 from integration.sync.reading import deletions, full_sync, incremental_sync
 from integration.sync.reading.page_store import Tally
+from tests.trials.tools import bugs_in_receipt, bugs_in_upkeep
 
 Patch = Callable[[Any, str, object], object]
 Acknowledgements = Future[store.Acknowledgement]
@@ -370,8 +371,9 @@ def spoil_record_77(patch: Patch) -> None:
 
 PLANTS: dict[str, Callable[[Patch], None]] = {
     name: value
-    for name, value in list(globals().items())
-    if getattr(value, "__module__", None) == __name__ and callable(value)
+    for module in (sys.modules[__name__], bugs_in_receipt, bugs_in_upkeep)
+    for name, value in list(vars(module).items())
+    if getattr(value, "__module__", None) == module.__name__ and callable(value)
 }
 
 

@@ -1,0 +1,66 @@
+"""Bugs in the receipt of webhooks, for `seeded_bug.py`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any
+
+from integration.inbox import receive, store
+from integration.mirror.page_queries import messages
+
+Patch = Callable[[Any, str, object], object]
+Acknowledgements = Future[store.Acknowledgement]
+
+
+def keep_first_body(patch: Patch) -> None:
+    """Acknowledge a webhook whose id is known, and do not store it."""
+    receive_durably, known = store.Inbox.receive, dict[str, bytes]()
+
+    def receive_first(inbox: store.Inbox, body: bytes) -> Acknowledgements:
+        first = known.setdefault(_read_id(body), body)
+        if first == body:
+            return receive_durably(inbox, body)
+        result: Acknowledgements = Future()
+        result.set_result("duplicate")
+        return result
+
+    patch(store.Inbox, "receive", receive_first)
+
+
+def fail_on_numeric_ids(patch: Patch) -> None:
+    """Fail for a webhook whose id is not a text."""
+    receive_durably = store.Inbox.receive
+
+    def receive_text(inbox: store.Inbox, body: bytes) -> Acknowledgements:
+        if _read_id(body)[:1] == '"':
+            return receive_durably(inbox, body)
+        raise KeyError("id")
+
+    patch(store.Inbox, "receive", receive_text)
+
+
+def read_bodies_of_any_size(patch: Patch) -> None:
+    """Read a body without a limit."""
+    patch(receive, "BODY_LIMIT", 2**40)
+
+
+def merge_equal_texts(patch: Patch) -> None:
+    """Store one message of each text that arrives by webhook."""
+    add_event = messages.add_event
+
+    def add_once(tx: Any, event: messages.SmsReceived) -> None:
+        if tx.execute("SELECT 1 FROM _sms_events WHERE text = ?", (event.text,)).fetchone() is None:
+            add_event(tx, event)
+
+    patch(messages, "add_event", add_once)
+
+
+def _read_id(body: bytes) -> str:
+    """Return the id of an event as JSON text; empty for another body."""
+    try:
+        payload = json.loads(body)
+    except ValueError:
+        return '""'
+    return json.dumps(payload.get("id", "")) if isinstance(payload, dict) else '""'

@@ -1,0 +1,88 @@
+"""Bugs in start, migrations, backups and reports, for `seeded_bug.py`."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from integration.core import clock, process_lock
+from integration.sqlite import database_files, migrations
+
+Patch = Callable[[Any, str, object], object]
+STEP_SECONDS = 0.3
+"""Duration of a slow step of a migration, in which the trial kills the process."""
+
+
+def slow_migrations(patch: Patch) -> None:
+    """Let each step of a migration take 0.3 s; no bug."""
+    _change_steps(patch, lambda _schema: None)
+
+
+def commit_each_step(patch: Patch) -> None:
+    """Commit after each step of a migration."""
+
+    def commit(schema: Any) -> None:
+        schema.conn.execute("COMMIT")
+        schema.conn.execute("BEGIN IMMEDIATE")
+
+    _change_steps(patch, commit)
+
+
+def _change_steps(patch: Patch, finish: Callable[[Any], None]) -> None:
+    class ChangedMigrations(migrations.Migrations):  # type: ignore[misc]
+        def __call__(self, **options: Any) -> Any:
+            register = super().__call__(**options)
+
+            def add(step: Callable[[Any], None]) -> Any:
+                def run(schema: Any) -> None:
+                    step(schema)
+                    time.sleep(STEP_SECONDS)
+                    finish(schema)
+
+                return register(run)
+
+            return add
+
+    patch(migrations, "Migrations", ChangedMigrations)
+
+
+def open_newer_files(patch: Patch) -> None:
+    """Open databases of a newer version."""
+    applied = migrations.Migrations.applied
+
+    def list_known(steps: Any, schema: Any) -> Iterator[Any]:
+        return (one for one in applied(steps, schema) if not one.name.startswith("newer"))
+
+    patch(migrations.Migrations, "applied", list_known)
+
+
+def copy_without_log(patch: Patch) -> None:
+    """Copy a database to a backup without its write-ahead log."""
+
+    def copy(source: Path, target: Path, _show: object = None) -> None:
+        shutil.copyfile(source, target)
+
+    patch(database_files, "copy_database", copy)
+
+
+def skip_process_lock(patch: Patch) -> None:
+    """Let any number of processes use one data_dir."""
+
+    def acquire(_data_dir: Path, _purpose: str) -> process_lock.Lock:
+        descriptor, path = tempfile.mkstemp()
+        os.unlink(path)
+        return process_lock.Lock(descriptor)
+
+    patch(process_lock, "acquire", acquire)
+
+
+def begin_days_in_utc(patch: Patch) -> None:
+    """Let the days of reports begin at midnight UTC, whatever the zone."""
+    midnight = clock.midnight
+    patch(clock, "midnight", lambda day, _zone: midnight(day, ZoneInfo("UTC")))
