@@ -33,6 +33,7 @@ from tests.trials.sync.bigload import BigLoad
 from tests.trials.sync.clocks import Clocks
 from tests.trials.sync.deletions import Deletions
 from tests.trials.sync.drift import Drift
+from tests.trials.sync.exchanges import Exchanges
 from tests.trials.sync.expired_token import ExpiredToken
 from tests.trials.sync.failures import Failures
 from tests.trials.sync.messages import Messages
@@ -55,6 +56,7 @@ TRIALS: tuple[type[Trial], ...] = (
     ExpiredToken,
     Outage,
     Paging,
+    Exchanges,
     Lost,
     Messages,
     Failures,

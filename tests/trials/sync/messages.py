@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import itertools
 import random
 from collections import Counter
@@ -15,8 +16,6 @@ from tests.trials.long_form import LongForm
 from tests.trials.tools.moved_clock import MovedClock
 from tests.trials.trial import Trial
 
-MOST = 3
-"""Webhooks, and records, of one text."""
 SECONDS = (1, 4, 9)
 """Seconds of the minute in which the messages of one text are sent."""
 PHASES = 3
@@ -54,7 +53,7 @@ class Messages(Trial):
     name = "messages"
     size_option, size = "--copies", 5
     bugs, symptoms = ("merge_equal_texts",), ("there are",)
-    short = ("--copies 1", "--copies 1 --seed-bug")
+    short = ("--copies 1 --most 2", "--copies 1 --most 2 --seed-bug")
     long = LongForm(
         promises=("P8",),
         rounds=("--copies 5",) * 2,
@@ -62,11 +61,15 @@ class Messages(Trial):
         expectation="by hand: the larger of both numbers; a server of hand-written records",
     )
 
+    @classmethod
+    def add_options(cls, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("--most", type=int, default=3, help="webhooks, and records, of one text")
+
     def boot(self) -> None:
         rng = random.Random(self.options.seed)
         orders = [
             (webhooks, records)
-            for webhooks_count, records_count in itertools.product(range(MOST + 1), repeat=2)
+            for webhooks_count, records_count in itertools.product(range(self.options.most + 1), repeat=2)
             for webhooks in itertools.combinations_with_replacement(range(PHASES), webhooks_count)
             for records in itertools.combinations_with_replacement(range(PHASES), records_count)
             if webhooks or records

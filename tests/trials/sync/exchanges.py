@@ -1,0 +1,282 @@
+"""Trial of the product against recorded and hand-written exchanges."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import requests
+
+from integration.sync.reading import full_sync
+from tests.support.fake_exchange import read_fixture
+from tests.support.recorded_platform import RecordedPlatform, read_records
+from tests.support.scripted_server import Request
+from tests.trials.long_form import LongForm
+from tests.trials.tools.local_product import LocalProduct
+from tests.trials.tools.moved_clock import MovedClock
+from tests.trials.trial import Trial
+
+DAY = 86_400.0
+STEP = 20.0
+FIRST = 800_000_000
+"""Id of the first CDR that is copied from the recorded one."""
+CDRS = 90
+PAGE = 20
+SOUND = b"\xff\xfb\x90\x00" + bytes(413)
+"""A frame of an MP3 file with 128 kbit/s and 44.1 kHz: 417 bytes."""
+FILE_BYTES = SOUND * 40
+
+
+class Exchanges(Trial):
+    """The product agrees with recorded exchanges, not only with the simulator.
+
+    Disturbed: a server of recorded and hand-written records, without code of the simulator, lists a record
+    late, leaves out the end of a call, deletes records, returns empty and refused lists, changes records
+    while pages are read, and sends files that are cut off.
+    Checked: values in the mirror that are written by hand.
+    Detects: text of digits that is stored as a number; any number of deletions accepted.
+    """
+
+    name = "exchanges"
+    size_option, size = "--rounds", 1
+    bugs = ("store_digits_as_numbers", "ignore_deletion_limit")
+    symptoms = ("is stored as recorded", "60 deletions at once")
+    expects_errors = True
+    long = LongForm(
+        promises=("P7", "P9", "P10", "P13", "P14", "P22", "P27"),
+        rounds=("",) * 3,
+        minutes=4,
+        remains="exchanges that were recorded at the platform itself: the samples state which are",
+        expectation="by hand; recorded samples of `tests/fixtures/platform`",
+    )
+
+    @classmethod
+    def add_options(cls, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("--only", help="one situation")
+
+    def disturb(self) -> None:
+        self.patch(full_sync, "page_limit", lambda _failures: PAGE)
+        situations: dict[str, Callable[[], None]] = {
+            "recorded": self._store_recorded,
+            "deletions": self._delete,
+            "late": self._list_late,
+            "ghost": self._lose_hangup,
+            "paging": self._change_while_reading,
+            "files": self._cut_files,
+        }
+        for name, situation in situations.items():
+            if self.options.only in (None, name):
+                with self._open():
+                    situation()
+                self.sums["situations"] = self.sums.get("situations", 0) + 1
+        self.figures.append(f"{self.sums['situations']} situations")
+
+    @contextmanager
+    def _open(self) -> Iterator[None]:
+        """Open a product and a platform of recorded records."""
+        self.platform = platform = RecordedPlatform()
+        try:
+            with (
+                MovedClock() as moved,
+                self.run_product(
+                    platform.base_url,
+                    platform.user_id,
+                    platform.api_key,
+                    moved,
+                    SWITCHROOM_RECORDINGS__DOWNLOAD="true",
+                ) as self.product,
+            ):
+                yield
+        finally:
+            platform.close()
+
+    platform: RecordedPlatform
+    product: LocalProduct
+
+    # --- situations ------------------------------------------------------------------------------------
+
+    def _store_recorded(self) -> None:
+        """Compare each column with the recorded value."""
+        self.product.sync_all()
+        for name in self.platform.collections:
+            for record in read_records(name):
+                self._compare(name, record)
+        self.sums["records compared"] = sum(len(read_records(name)) for name in self.platform.collections)
+
+    def _compare(self, name: str, record: dict[str, Any]) -> None:
+        with self.product.mirror_db.read() as connection:
+            row = connection.execute(f'SELECT * FROM "{name}" WHERE id = ?', (record["id"],)).fetchone()
+        if row is None:
+            self.verify(False, f"/{name} {record['id']} is stored as recorded, not missing")
+            return
+        stored = json.loads(row["_doc"])
+        self.verify(stored == record, f"/{name} is stored as recorded, not {row['_doc'][:200]}")
+        columns = set(row.keys())
+        for field, value in record.items():
+            if field in columns:
+                found = row[field]
+                found = json.loads(found) if isinstance(value, dict | list) else found
+                is_same = found == value and isinstance(found, str) == isinstance(value, str)
+                self.verify(is_same, f"{name}.{field} {value!r} is stored as recorded, not as {found!r}")
+
+    def _delete(self) -> None:
+        """Delete three CDRs, then 60 at once, between lists that are wrong."""
+        cdrs = self._add_cdrs()
+        self._sync_day()
+        for wrong in (
+            lambda reply: reply.json({"data": [], "total": 0, "links": {}}),
+            lambda reply: reply.json({"message": "Forbidden", "errors": []}, 403),
+            lambda reply: reply.content(b"<html>", "text/html"),
+        ):
+            self.platform.routes["/cdrs"] = lambda _request, reply, wrong=wrong: wrong(reply)
+            for _ in range(3):
+                self._sync_day()
+            self._check_missing([], "a wrong list")
+            self.platform.collections["cdrs"].connect()
+        deleted = cdrs[10:13]
+        for key in deleted:
+            del self.platform.collections["cdrs"].listed[key]
+        self._sync_day()
+        self._sync_day()
+        self._check_missing(deleted, "three deletions")
+        for key in cdrs[20:80]:
+            del self.platform.collections["cdrs"].listed[key]
+        for _ in range(3):
+            self._sync_day()
+        self._check_missing(deleted, "60 deletions at once")
+
+    def _list_late(self) -> None:
+        """Let a recorded call end, and list its CDR 20 minutes later."""
+        cdrs = self.platform.collections["cdrs"]
+        (cdr,) = cdrs.listed.values()
+        leg = int(cdr["live_id"])
+        cdrs.listed.clear()
+        self._post("webhook-call.hangup")
+        self._check_call(leg, "the call has ended without a CDR", "state", "ended")
+        for _ in range(60):
+            self.product.advance(STEP)
+        cdrs.add({**cdr, "id": FIRST})
+        for _ in range(45):
+            self.product.advance(STEP)
+        self._check_call(leg, "the late CDR is attached", "cdrs", 1)
+        lookups = sum(str(leg) in str(one.query) for one in self.platform.requests if one.path == "/cdrs")
+        self.verify(lookups <= 12, f"there are at most 12 lookups of the call, not {lookups}")
+
+    def _lose_hangup(self) -> None:
+        """Leave out the end of a call; the platform lists no live call."""
+        event = read_fixture("webhook-call.connected")
+        leg = int(event["call_id"])
+        cdrs = self.platform.collections["cdrs"]
+        (cdr,) = cdrs.listed.values()
+        cdrs.listed.clear()
+        self.platform.respond(f"/calls/{leg}", {"message": "Not found", "errors": []}, 404)
+        self._post("webhook-call.connected")
+        self._check_call(leg, "the call is live", "state", "talking")
+        for _ in range(15):
+            self.product.advance(STEP)
+        self._check_call(leg, "the call is closed within 300 s", "state", "ended")
+        self._check_call(leg, "the closed call is unconfirmed", "unconfirmed", 1)
+        cdrs.add({**cdr, "id": FIRST, "live_id": leg, "root_live_id": leg})
+        for _ in range(45):
+            self.product.advance(STEP)
+        self._check_call(leg, "the record confirms the call", "unconfirmed", 0)
+
+    def _change_while_reading(self) -> None:
+        """Delete and add CDRs after each page."""
+        self._add_cdrs()
+        collection, number = self.platform.collections["cdrs"], FIRST + CDRS
+        respond, added, deleted = self.platform.routes["/cdrs"], 0, 0
+
+        def change(request: Request, reply: Any) -> None:
+            nonlocal added, deleted
+            respond(request, reply)
+            if "filter" not in request.query and "page" not in request.query:
+                return
+            if deleted < 20:
+                del collection.listed[FIRST + 3 * deleted]
+                collection.add(self._copy_cdr(number + added))
+                added, deleted = added + 1, deleted + 1
+
+        self.platform.routes["/cdrs"] = change
+        self._sync_day()
+        missed = set(collection.listed) - self._read_keys("_missing_since IS NULL")
+        self.platform.routes["/cdrs"] = respond
+        self._sync_day()
+        self._sync_day()
+        kept = self._read_keys("_missing_since IS NULL")
+        self.verify(added > 3, f"records change while pages are read: {added}")
+        self.verify(len(missed) <= 1, f"no remaining record is missing after the sync, not {sorted(missed)}")
+        self.verify(kept == set(collection.listed), "both sides are equal after two more syncs")
+        twice = self.product.query_value("SELECT count(*) - count(DISTINCT id) FROM cdrs")
+        self.verify(twice == 0, f"no record is stored twice, not {twice}")
+
+    def _cut_files(self) -> None:
+        """Send a recording cut off, as HTML and empty, then as it is."""
+        monitors = self.platform.collections["monitors"]
+        (record,) = monitors.listed.values()
+        key = record["id"]
+        monitors.change(key, size=len(FILE_BYTES))
+        path = f"/monitors/{key}.mp3"
+        for body, kind in ((FILE_BYTES[:-417], "audio/mpeg"), (b"<html>", "text/html"), (b"", "audio/mpeg")):
+            self.platform.routes[path] = lambda _request, reply, body=body, kind=kind: reply.content(
+                body, kind
+            )
+            self.product.sync_all()
+            self.product.advance(2 * DAY)
+            files = self._list_files()
+            self.verify(files == {}, f"no file of {len(body)} bytes is in the archive, not {files}")
+        self.platform.routes[path] = lambda _request, reply: reply.content(FILE_BYTES, "audio/mpeg")
+        for _ in range(3):
+            self.product.advance(2 * DAY)
+        expected = hashlib.sha256(FILE_BYTES).hexdigest()
+        found = list(self._list_files().values())
+        self.verify(found == [expected], f"the file is in the archive once it is complete, not {found}")
+
+    # --- the platform ----------------------------------------------------------------------------------
+
+    def _copy_cdr(self, key: int) -> dict[str, Any]:
+        (record,) = read_records("cdrs")
+        return {**record, "id": key, "live_id": key + 10**9, "root_live_id": key + 10**9}
+
+    def _add_cdrs(self) -> list[int]:
+        keys = list(range(FIRST, FIRST + CDRS))
+        for key in keys:
+            self.platform.collections["cdrs"].add(self._copy_cdr(key))
+        return keys
+
+    def _post(self, fixture: str) -> None:
+        payload = read_fixture(fixture)
+        answer = requests.post(self.product.webhook_url, json=payload.get("body", payload), timeout=60)
+        self.verify(answer.status_code == 200, f"{fixture} gets 200, not {answer.status_code}")
+        self.product.advance(STEP)
+
+    # --- the mirror ------------------------------------------------------------------------------------
+
+    def _sync_day(self) -> None:
+        """Run the full sync of the next day."""
+        self.product.advance(DAY)
+        self.product.sync_all()
+        self.product.settle()
+
+    def _read_keys(self, condition: str) -> set[int]:
+        return {row[0] for row in self.product.query(f"SELECT id FROM cdrs WHERE {condition}")}
+
+    def _check_missing(self, expected: list[int], where: str) -> None:
+        found = self._read_keys("_missing_since IS NOT NULL")
+        self.verify(
+            found == set(expected), f"{where}: {len(expected)} CDRs are marked as missing, not {len(found)}"
+        )
+
+    def _check_call(self, leg: int, what: str, column: str, expected: object) -> None:
+        sql = f"SELECT {column} FROM _calls WHERE id = (SELECT call_id FROM _legs WHERE leg_id = ?)"
+        found = self.product.query(sql, leg)
+        self.verify(found == [(expected,)], f"{what}: {column} is {expected!r}, not {found}")
+
+    def _list_files(self) -> dict[str, str]:
+        folder = self.product.context.settings.storage.data_dir / "recordings"
+        paths = [path for path in folder.rglob("*") if path.is_file()]
+        return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in paths}
