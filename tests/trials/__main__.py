@@ -40,6 +40,10 @@ from tests.trials.sync.messages import Messages
 from tests.trials.sync.outage import DayOffline, Outage
 from tests.trials.sync.paging import Paging
 from tests.trials.trial import Trial
+from tests.trials.upkeep.backups import Backups
+from tests.trials.upkeep.single import Single
+from tests.trials.upkeep.upgrades import Upgrades
+from tests.trials.upkeep.zones import Zones
 from tests.trials.webhooks.bodies import Bodies
 from tests.trials.webhooks.burst import Burst
 from tests.trials.webhooks.crash import Crash
@@ -80,6 +84,10 @@ TRIALS: tuple[type[Trial], ...] = (
     Bodies,
     Canaries,
     Burst,
+    Zones,
+    Upgrades,
+    Backups,
+    Single,
     Soak,
     Slow,
     LibreOffice,

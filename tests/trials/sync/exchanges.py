@@ -151,15 +151,13 @@ class Exchanges(Trial):
 
     def _list_late(self) -> None:
         """Let a recorded call end, and list its CDR 20 minutes later."""
-        cdrs = self.platform.collections["cdrs"]
-        (cdr,) = cdrs.listed.values()
-        leg = int(cdr["live_id"])
-        cdrs.listed.clear()
-        self._post("webhook-call.hangup")
+        cdr = self._copy_cdr(FIRST)
+        leg = cdr["live_id"]
+        self._post("webhook-call.hangup", leg)
         self._check_call(leg, "the call has ended without a CDR", "state", "ended")
         for _ in range(60):
             self.product.advance(STEP)
-        cdrs.add({**cdr, "id": FIRST})
+        self.platform.collections["cdrs"].add(cdr)
         for _ in range(45):
             self.product.advance(STEP)
         self._check_call(leg, "the late CDR is attached", "cdrs", 1)
@@ -168,19 +166,16 @@ class Exchanges(Trial):
 
     def _lose_hangup(self) -> None:
         """Leave out the end of a call; the platform lists no live call."""
-        event = read_fixture("webhook-call.connected")
-        leg = int(event["call_id"])
-        cdrs = self.platform.collections["cdrs"]
-        (cdr,) = cdrs.listed.values()
-        cdrs.listed.clear()
+        cdr = self._copy_cdr(FIRST)
+        leg = cdr["live_id"]
         self.platform.respond(f"/calls/{leg}", {"message": "Not found", "errors": []}, 404)
-        self._post("webhook-call.connected")
+        self._post("webhook-call.connected", leg)
         self._check_call(leg, "the call is live", "state", "talking")
         for _ in range(15):
             self.product.advance(STEP)
         self._check_call(leg, "the call is closed within 300 s", "state", "ended")
         self._check_call(leg, "the closed call is unconfirmed", "unconfirmed", 1)
-        cdrs.add({**cdr, "id": FIRST, "live_id": leg, "root_live_id": leg})
+        self.platform.collections["cdrs"].add(cdr)
         for _ in range(45):
             self.product.advance(STEP)
         self._check_call(leg, "the record confirms the call", "unconfirmed", 0)
@@ -248,9 +243,10 @@ class Exchanges(Trial):
             self.platform.collections["cdrs"].add(self._copy_cdr(key))
         return keys
 
-    def _post(self, fixture: str) -> None:
-        payload = read_fixture(fixture)
-        answer = requests.post(self.product.webhook_url, json=payload.get("body", payload), timeout=60)
+    def _post(self, fixture: str, leg: int) -> None:
+        """Send a recorded webhook as one of `leg`."""
+        event = {**read_fixture(fixture), "id": f"{fixture}.{leg}", "call_id": leg}
+        answer = requests.post(self.product.webhook_url, json=event, timeout=60)
         self.verify(answer.status_code == 200, f"{fixture} gets 200, not {answer.status_code}")
         self.product.advance(STEP)
 
