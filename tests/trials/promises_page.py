@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +34,7 @@ def make_table(trials: Sequence[type[Trial]], results: Path = RESULTS) -> str:
     """Return a row for each promise and trial, in the order of the promises."""
     pairs = [(promise, trial) for trial in trials for promise in trial.long.promises]
     pairs.sort(key=lambda pair: (pair[0][0], int(pair[0][1:])))
+    pairs += [("–", trial) for trial in trials if not trial.long.promises]
     return HEAD + "".join(_make_row(promise, trial, results) for promise, trial in pairs)
 
 
@@ -66,8 +67,3 @@ def describe_disturbance(trial: type[Trial]) -> str:
     found = PARAGRAPH.search(trial.__doc__ or "")
     text = " ".join((found[1] if found else trial.__doc__ or "").split())
     return text[:1].upper() + text[1:]
-
-
-def list_promises(trials: Sequence[type[Trial]]) -> Iterator[str]:
-    for trial in trials:
-        yield from trial.long.promises

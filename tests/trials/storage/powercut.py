@@ -22,8 +22,8 @@ STRACE = ("strace", "-f", "-ttt", "-T", "-yy", "-s", "80", "-e", f"trace={CALLS}
 class PowerCut(Trial):
     """Acknowledged events survive a power cut.
 
-    Disturbed: mirror.db, which is synced only at intervals, is replaced by an older copy, as after a power
-    cut.
+    Disturbed: webhooks are posted while strace records the system calls; then mirror.db, which is synced only
+    at intervals, is replaced by an older copy, as after a power cut.
     Checked: by strace, each 2xx of the receiver follows a sync of inbox.db's log that succeeded and began
     after its request was read; at its next start the product applies the inbox again, to the same calls.
     Detects: databases that are committed without waiting for the disk.

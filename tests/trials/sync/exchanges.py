@@ -13,11 +13,11 @@ import requests
 
 from integration.sync.reading import full_sync
 from tests.support.fake_exchange import read_fixture
-from tests.support.recorded_platform import RecordedPlatform, read_records
 from tests.support.scripted_server import Request
 from tests.trials.long_form import LongForm
 from tests.trials.tools.local_product import LocalProduct
 from tests.trials.tools.moved_clock import MovedClock
+from tests.trials.tools.recorded_platform import RecordedPlatform, read_records
 from tests.trials.trial import Trial
 
 DAY = 86_400.0

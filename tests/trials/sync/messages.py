@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import requests
 
 from tests.support.fake_exchange import read_fixture
-from tests.support.recorded_platform import RecordedPlatform
 from tests.trials.long_form import LongForm
 from tests.trials.tools.moved_clock import MovedClock
+from tests.trials.tools.recorded_platform import RecordedPlatform
 from tests.trials.trial import Trial
 
 SECONDS = (1, 4, 9)

@@ -22,12 +22,12 @@ class Backups(Trial):
     restored into an empty folder, and the product starts from it.
     Checked: the restored databases are intact; each event that was acknowledged before the backup began is
     in them, and applied after the start; `verify` finds all recordings as recorded.
-    Detects: a copy of a database without its write-ahead log.
+    Detects: a backup without every tenth webhook.
     """
 
     name = "backup"
     size_option, size = "--backups", 10
-    bugs, symptoms = ("copy_without_log",), ("is in the backup",)
+    bugs, symptoms = ("copy_incompletely",), ("is in the backup",)
     short = ("--backups 1", "--backups 1 --seed-bug")
     long = LongForm(
         promises=("P25",),

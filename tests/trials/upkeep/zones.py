@@ -7,9 +7,9 @@ from contextlib import closing
 from datetime import date, datetime, timedelta
 
 from integration.core import clock
-from tests.support.recorded_platform import RecordedPlatform, read_records
 from tests.trials.long_form import LongForm
 from tests.trials.tools.moved_clock import MovedClock
+from tests.trials.tools.recorded_platform import RecordedPlatform, read_records
 from tests.trials.trial import Trial
 
 ZONES: dict[str, tuple[tuple[str, float], ...]] = {
@@ -27,7 +27,7 @@ FIRST = 800_000_000
 class Zones(Trial):
     """Times are exact in UTC, and days have the calls of their local hours.
 
-    Disturbed: a call at each quarter of an hour (`--minutes`) from two days before to two days after both
+    Disturbed: a call at each quarter of an hour (`--minutes`) from two days before to three days after both
     changes of the clocks, in five zones, one of which differs by 45 minutes and one changes by half an hour.
     Checked: each call begins at the time of its record in UTC; a local day of 23 hours has 92 calls, one of
     25 hours 100; history and report agree; the sum of the days is the total.
@@ -60,7 +60,7 @@ class Zones(Trial):
             (pattern,) = read_records("cdrs")
             cdrs.listed.clear()
             begin = datetime(day.year, day.month, day.day) - timedelta(days=2)
-            times = [begin + timedelta(minutes=step * number) for number in range(4 * 1440 // step)]
+            times = [begin + timedelta(minutes=step * number) for number in range(5 * 1440 // step)]
             for key, moment in enumerate(times, FIRST):
                 legs = {"live_id": key + 10**9, "root_live_id": key + 10**9}
                 cdrs.add({**pattern, "id": key, **legs, "calldate": f"{moment:%Y-%m-%d %H:%M:%S}"})
