@@ -7,50 +7,52 @@ import sqlite3
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
 from integration.core import clock, process_lock
+from integration.core.errors import NewerDatabase
 from integration.sqlite import database_files, migrations
 
 Patch = Callable[[Any, str, object], object]
-STEP_SECONDS = 0.3
-"""Duration of a slow step of a migration, in which the trial kills the process."""
+STEP_SECONDS, STEP_LINE = 0.3, "migration step"
+"""Duration of a slow step of a migration, in which the trial kills the process; beginning of its line."""
 
 
 def slow_migrations(patch: Patch) -> None:
-    """Let each step of a migration take 0.3 s; no bug."""
-    _change_steps(patch, lambda _schema: None)
+    """Print a line at each step of a migration, which takes 0.3 s; no bug."""
 
-
-def commit_each_step(patch: Patch) -> None:
-    """Commit after each step of a migration."""
-
-    def commit(schema: Any) -> None:
-        schema.conn.execute("COMMIT")
-        schema.conn.execute("BEGIN IMMEDIATE")
-
-    _change_steps(patch, commit)
-
-
-def _change_steps(patch: Patch, finish: Callable[[Any], None]) -> None:
-    class ChangedMigrations(migrations.Migrations):  # type: ignore[misc]
+    class SlowMigrations(migrations.Migrations):  # type: ignore[misc]
         def __call__(self, **options: Any) -> Any:
             register = super().__call__(**options)
 
             def add(step: Callable[[Any], None]) -> Any:
                 def run(schema: Any) -> None:
                     step(schema)
+                    print(f"{STEP_LINE} {options['name']}", flush=True)
                     time.sleep(STEP_SECONDS)
-                    finish(schema)
 
                 return register(run)
 
             return add
 
-    patch(migrations, "Migrations", ChangedMigrations)
+    patch(migrations, "Migrations", SlowMigrations)
+
+
+def commit_each_step(patch: Patch) -> None:
+    """Commit after each step of a migration."""
+    migrate = migrations.migrate
+
+    def migrate_in_steps(connection: Any, name: str, steps: Any, create: Any) -> None:
+        for count in range(len(steps)):
+            # A file with later steps is of no older version.
+            with suppress(NewerDatabase):
+                migrate(connection, name, dict(list(steps.items())[:count]), lambda _schema: None)
+        migrate(connection, name, steps, create)
+
+    patch(migrations, "migrate", migrate_in_steps)
 
 
 def open_newer_files(patch: Patch) -> None:

@@ -12,17 +12,16 @@ import time
 from contextlib import closing, suppress
 from pathlib import Path
 
-from tests.support.harness import ROOT, Process, children, keep_port
+from tests.support.harness import ROOT, Process, children, keep_port, wait_for
 from tests.trials.long_form import LongForm
 from tests.trials.tools import seeded_bug
+from tests.trials.tools.bugs_in_upkeep import STEP_LINE, STEP_SECONDS
 from tests.trials.tools.databases import DATABASES
 from tests.trials.tools.traffic import Senders
 from tests.trials.trial import Trial, until
 
 SCHEMAS = ROOT / "tests" / "fixtures" / "older_schemas"
 STOP_SECONDS = 10.0
-KILL_SECONDS = 8.0
-"""Longest time after which a migrating process is killed."""
 Schema = frozenset[tuple[object, ...]]
 
 
@@ -80,7 +79,9 @@ class Upgrades(Trial):
             data_dir = self._make_older()
             old = read_schemas(data_dir)
             run = self._serve(data_dir)
-            threading.Event().wait(self.random.uniform(0.5, KILL_SECONDS))
+            due = self.random.randint(1, self._steps)
+            wait_for(lambda run=run, due=due: count_steps(run) >= due, "a step of a migration", 240)
+            threading.Event().wait(self.random.uniform(0, STEP_SECONDS))
             _kill(run)
             found = read_schemas(data_dir)
             for name in DATABASES:
@@ -94,6 +95,7 @@ class Upgrades(Trial):
         """Return the schemas after a migration that was not killed."""
         self._migrated = self._make_older()
         product = self.start_product(self._migrated)
+        self._steps = count_steps(product)
         self.stop_product(product)
         return read_schemas(self._migrated)
 
@@ -147,6 +149,11 @@ class Upgrades(Trial):
         for state, count in self.states.items():
             self.sums[f"databases with the {state} schema"] = count
         self.figures.append(f"{self.options.size} kills: {self.states}")
+
+
+def count_steps(run: Process) -> int:
+    """Number of finished steps of migrations."""
+    return sum(line.startswith(STEP_LINE) for line in list(run.lines))
 
 
 def _kill(run: Process) -> None:
