@@ -68,8 +68,9 @@ class Exchanges(Trial):
             "paging": self._change_while_reading,
             "files": self._cut_files,
         }
+        chosen = ("recorded", "deletions") if self.is_seeded else tuple(situations)
         for name, situation in situations.items():
-            if self.options.only in (None, name):
+            if self.options.only in (None, name) and name in chosen:
                 with self._open():
                     situation()
                 self.sums["situations"] = self.sums.get("situations", 0) + 1
@@ -126,7 +127,7 @@ class Exchanges(Trial):
     def _delete(self) -> None:
         """Delete three CDRs, then 60 at once, between lists that are wrong."""
         cdrs = self._add_cdrs()
-        self._sync_day()
+        self._sync_cdrs()
         for wrong in (
             lambda reply: reply.json({"data": [], "total": 0, "links": {}}),
             lambda reply: reply.json({"message": "Forbidden", "errors": []}, 403),
@@ -134,19 +135,19 @@ class Exchanges(Trial):
         ):
             self.platform.routes["/cdrs"] = lambda _request, reply, wrong=wrong: wrong(reply)
             for _ in range(3):
-                self._sync_day()
+                self._sync_cdrs()
             self._check_missing([], "a wrong list")
             self.platform.collections["cdrs"].connect()
         deleted = cdrs[10:13]
         for key in deleted:
             del self.platform.collections["cdrs"].listed[key]
-        self._sync_day()
-        self._sync_day()
+        self._sync_cdrs()
+        self._sync_cdrs()
         self._check_missing(deleted, "three deletions")
         for key in cdrs[20:80]:
             del self.platform.collections["cdrs"].listed[key]
         for _ in range(3):
-            self._sync_day()
+            self._sync_cdrs()
         self._check_missing(deleted, "60 deletions at once")
 
     def _list_late(self) -> None:
@@ -181,7 +182,7 @@ class Exchanges(Trial):
 
     def _change_while_reading(self) -> None:
         """Delete and add CDRs after each page."""
-        self._add_cdrs()
+        before = set(self._add_cdrs())
         collection, number = self.platform.collections["cdrs"], FIRST + CDRS
         respond, added, deleted = self.platform.routes["/cdrs"], 0, 0
 
@@ -196,14 +197,15 @@ class Exchanges(Trial):
                 added, deleted = added + 1, deleted + 1
 
         self.platform.routes["/cdrs"] = change
-        self._sync_day()
-        missed = set(collection.listed) - self._read_keys("_missing_since IS NULL")
+        self._sync_cdrs()
+        remaining = before & set(collection.listed)
+        missed = remaining - self._read_keys("_missing_since IS NULL")
         self.platform.routes["/cdrs"] = respond
-        self._sync_day()
-        self._sync_day()
+        self._sync_cdrs()
+        self._sync_cdrs()
         kept = self._read_keys("_missing_since IS NULL")
         self.verify(added > 3, f"records change while pages are read: {added}")
-        self.verify(len(missed) <= 1, f"no remaining record is missing after the sync, not {sorted(missed)}")
+        self.verify(not missed, f"no remaining record is missing after the sync, not {sorted(missed)}")
         self.verify(kept == set(collection.listed), "both sides are equal after two more syncs")
         twice = self.product.query_value("SELECT count(*) - count(DISTINCT id) FROM cdrs")
         self.verify(twice == 0, f"no record is stored twice, not {twice}")
@@ -219,7 +221,7 @@ class Exchanges(Trial):
             self.platform.routes[path] = lambda _request, reply, body=body, kind=kind: reply.content(
                 body, kind
             )
-            self.product.sync_all()
+            self.product.sync_all("monitors")
             self.product.advance(2 * DAY)
             files = self._list_files()
             self.verify(files == {}, f"no file of {len(body)} bytes is in the archive, not {files}")
@@ -251,10 +253,9 @@ class Exchanges(Trial):
 
     # --- the mirror ------------------------------------------------------------------------------------
 
-    def _sync_day(self) -> None:
-        """Run the full sync of the next day."""
-        self.product.advance(DAY)
-        self.product.sync_all()
+    def _sync_cdrs(self) -> None:
+        """Run a full sync of CDRs."""
+        self.product.sync_all("cdrs")
         self.product.settle()
 
     def _read_keys(self, condition: str) -> set[int]:

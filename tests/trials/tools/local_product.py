@@ -101,13 +101,14 @@ class LocalProduct:
             self.product.scheduler.nudge(job)
         wait_for(self._is_idle, "the end of all jobs", 240)
 
-    def sync_all(self) -> list[dict[str, Any]]:
-        """Run a full sync of all collections but live calls.
+    def sync_all(self, *collections: str) -> list[dict[str, Any]]:
+        """Run a full sync of `collections`, or of all but live calls.
 
         Returns a row of the summary for each collection.
         """
         self.moved.advance(2)
-        arguments = {"resources": [name for name in PLAN if name != "calls"], "full": True, "files": False}
+        names = [*collections] or [name for name in PLAN if name != "calls"]
+        arguments = {"resources": names, "full": True, "files": False}
         progress = Progress(lambda _facts: None, lambda: True)
         rows: list[dict[str, Any]] = sync(self.context, arguments, progress)["rows"]
         return rows

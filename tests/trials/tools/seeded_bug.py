@@ -34,6 +34,7 @@ from integration.platform_api.client import Platform
 from integration.sqlite import database
 from integration.sync.collection_backoff import CollectionBackoff
 from integration.sync.files import disk_quota, file_check
+from integration.sync.jobs import SyncJobs
 from integration.sync.reading import deletions, full_sync, incremental_sync
 from integration.sync.reading.page_store import Tally
 from tests.trials.tools import bugs_in_receipt, bugs_in_upkeep
@@ -347,12 +348,14 @@ def store_digits_as_numbers(patch: Patch) -> None:
 
 
 def skip_incremental_sync(patch: Patch) -> None:
-    """Read no new records after the initial sync."""
+    """Read no new records after the initial sync, and do not compare counts."""
     patch(
         incremental_sync,
         "run_incremental_sync",
         lambda _context, _policy, tally=None: tally or Tally(),
     )
+    # The comparison of counts reads what is missing; it runs after the initial sync.
+    patch(SyncJobs, "verify_completeness", lambda _jobs: None)
 
 
 def spoil_record_77(patch: Patch) -> None:

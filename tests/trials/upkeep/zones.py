@@ -48,7 +48,7 @@ class Zones(Trial):
 
     def disturb(self) -> None:
         zones = list(ZONES)
-        for zone in zones[:1] if self.is_seeded else zones[: 3 if self.options.size >= 30 else None]:
+        for zone in zones[: 1 if self.is_seeded or self.options.size >= 30 else None]:
             for day, hours in ZONES[zone]:
                 self._try_day(zone, date.fromisoformat(day), hours)
         self.figures.append(f"{self.sums['days compared']} days")

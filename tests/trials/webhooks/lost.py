@@ -83,7 +83,8 @@ class Lost(Trial):
             for number in range(self.options.sms)
         ]
         sent = f"{self.where}: every other webhook is sent"
-        self.verify_soon(lambda: simulator.control("POST", "webhooks/wait", {"seconds": 5})["idle"], sent, 600)
+        wait = ("POST", "webhooks/wait", {"seconds": 5})
+        self.verify_soon(lambda: simulator.control(*wait)["idle"], sent, 600)
         self._check_records(product, [_await_records(simulator, one["leg_ids"][0]) for one in made], texts)
 
     def _check_records(self, product: Product, made: Sequence[dict[str, Any]], texts: list[int]) -> None:
