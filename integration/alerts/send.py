@@ -19,6 +19,7 @@ from integration.context import AppContext
 from integration.core import clock
 from integration.core.errors import SwitchroomError
 from integration.outbound import mail
+from integration.outbound.public_addresses import PublicHosts
 from integration.outbound.upload import UploadFailed, upload_file
 
 TIMEOUT_SECONDS = 15.0
@@ -81,7 +82,7 @@ def send(context: AppContext, notification: Notification, rule: Rule | None) -> 
         raise Undeliverable("The alert rule was removed.")
     if notification.channel == "email":
         return _send_email(context, notification, rule)
-    return _send_post(notification, rule)
+    return _send_post(context, notification, rule)
 
 
 def _send_email(context: AppContext, notification: Notification, rule: Rule) -> None:
@@ -96,7 +97,7 @@ def _send_email(context: AppContext, notification: Notification, rule: Rule) -> 
         raise SendingFailed(str(error)) from None
 
 
-def _send_post(notification: Notification, rule: Rule) -> None:
+def _send_post(context: AppContext, notification: Notification, rule: Rule) -> None:
     if not rule.url:
         raise Undeliverable("The alert rule no longer has a URL.")
     body = notification.body.encode()
@@ -104,7 +105,10 @@ def _send_post(notification: Notification, rule: Rule) -> None:
     if rule.secret:
         headers["Authorization"] = rule.secret
     try:
-        upload_file(rule.url, io.BytesIO(body), len(body), headers, TIMEOUT_SECONDS, method="POST")
+        public_hosts = PublicHosts(context.settings.outgoing.allow_hosts)
+        upload_file(
+            rule.url, io.BytesIO(body), len(body), headers, public_hosts, TIMEOUT_SECONDS, method="POST"
+        )
     except (UploadFailed, ValueError) as error:
         raise SendingFailed(str(error)) from None
 

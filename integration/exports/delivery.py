@@ -20,7 +20,8 @@ from integration.core.errors import SwitchroomError
 from integration.exports.formats import FORMATS
 from integration.exports.schedules import Schedule
 from integration.outbound import mail
-from integration.outbound.upload import UploadFailed, check_url, upload_file
+from integration.outbound.public_addresses import PublicHosts
+from integration.outbound.upload import UploadFailed, check_new_url, upload_file
 from integration.settings.model import Settings, Smtp
 
 MAX_MAIL_BYTES = 18_000_000
@@ -63,7 +64,7 @@ def deliver(settings: Settings, schedule: Schedule, outgoing: OutgoingFile) -> s
         return _deliver_to_folder(settings, schedule.place, outgoing)
     if schedule.target == "email":
         return _deliver_to_mailbox(settings.smtp, schedule, outgoing)
-    return _deliver_to_url(schedule, outgoing)
+    return _deliver_to_url(settings, schedule, outgoing)
 
 
 def normalize_place(settings: Settings, target: str, place: str) -> str:
@@ -76,7 +77,7 @@ def normalize_place(settings: Settings, target: str, place: str) -> str:
         _resolve_folder(settings, place)
         return "/".join(_split_folder(place))
     if target == "put":
-        return check_url(place)
+        return check_new_url(place, PublicHosts(settings.outgoing.allow_hosts))
     return " ".join(mail.parse_addresses(settings.smtp, place))
 
 
@@ -180,7 +181,7 @@ def build_message_id(sender: str, schedule: Schedule, outgoing: OutgoingFile) ->
 # --- a URL -----------------------------------------------------------------------------------------------
 
 
-def _deliver_to_url(schedule: Schedule, outgoing: OutgoingFile) -> str:
+def _deliver_to_url(settings: Settings, schedule: Schedule, outgoing: OutgoingFile) -> str:
     split_url = urlsplit(schedule.place)
     path = f"{split_url.path.rstrip('/')}/{quote(outgoing.name)}"
     headers = {
@@ -193,7 +194,8 @@ def _deliver_to_url(schedule: Schedule, outgoing: OutgoingFile) -> str:
         headers["Authorization"] = schedule.secret
     try:
         url = urlunsplit((split_url.scheme, split_url.netloc, path, split_url.query, ""))
-        status = upload_file(url, outgoing.file, outgoing.size, headers)
+        public_hosts = PublicHosts(settings.outgoing.allow_hosts)
+        status = upload_file(url, outgoing.file, outgoing.size, headers, public_hosts)
     except (UploadFailed, ValueError) as error:
         raise DeliveryFailed(str(error)) from None
     return f"uploaded to {urlunsplit((split_url.scheme, split_url.netloc, path, '', ''))}, status {status}"

@@ -15,12 +15,22 @@ from requests.adapters import HTTPAdapter
 from urllib3.util.retry import Retry
 
 from integration.outbound.connections import REPEATABLE_METHODS, PlainPool, SecurePool
+from integration.outbound.public_addresses import PublicHosts
 
 
 class PoolAdapter(HTTPAdapter):
-    """Connections to the host of `base_url`, at most `connections` of them idle."""
+    """Connections to the host of `base_url`, at most `connections` of them idle.
 
-    def __init__(self, base_url: str, context: ssl.SSLContext | None, connections: int) -> None:
+    `public_hosts` limits the addresses of the host; None allows any.
+    """
+
+    def __init__(
+        self,
+        base_url: str,
+        context: ssl.SSLContext | None,
+        connections: int,
+        public_hosts: PublicHosts | None = None,
+    ) -> None:
         # HTTPAdapter replaces both 0 and False by its own default, which wraps every error.
         super().__init__(max_retries=Retry(False, redirect=False))
         split_url = urlsplit(base_url)
@@ -28,6 +38,7 @@ class PoolAdapter(HTTPAdapter):
         self._port = split_url.port
         self._origin_length = len(f"{split_url.scheme}://{split_url.netloc}")
         self._context = context
+        self._public_hosts = public_hosts
         self._pool = self._make_pool(connections)
 
     def get_connection_with_tls_context(self, request: requests.PreparedRequest, *_: Any, **__: Any) -> Any:
@@ -56,9 +67,10 @@ class PoolAdapter(HTTPAdapter):
         self._pool.close()
 
     def _make_pool(self, connections: int) -> PlainPool | SecurePool:
+        options: dict[str, Any] = {"maxsize": connections, "block": True, "public_hosts": self._public_hosts}
         if self._context is None:
-            return PlainPool(self._host, self._port, maxsize=connections, block=True)
-        return SecurePool(self._host, self._port, maxsize=connections, block=True, ssl_context=self._context)
+            return PlainPool(self._host, self._port, **options)
+        return SecurePool(self._host, self._port, ssl_context=self._context, **options)
 
 
 class PlatformSession(requests.Session):

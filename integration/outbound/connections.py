@@ -19,8 +19,10 @@ from typing import Any
 
 import urllib3
 from urllib3.connection import HTTPConnection, HTTPSConnection
+from urllib3.exceptions import ConnectTimeoutError, NameResolutionError, NewConnectionError
 
 from integration.core import clock
+from integration.outbound.public_addresses import PublicHosts
 
 CHUNK = 64 * 1024
 """Bytes of one read from a socket."""
@@ -106,7 +108,39 @@ class _Response(http.client.HTTPResponse):
             raise MalformedHeaders("the response has malformed header lines")
 
 
-class _PlainConnection(HTTPConnection):
+class _CheckedConnection(HTTPConnection):
+    """Connection to an address that `public_hosts` allows, or to any address with None.
+
+    urllib3 resolves the name while it connects. A check of another lookup before would not hold: a name
+    server can return a public address to the first lookup and an internal one to the second.
+    """
+
+    def __init__(self, *args: Any, public_hosts: PublicHosts | None = None, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._public_hosts = public_hosts
+
+    def _new_conn(self) -> socket.socket:
+        if self._public_hosts is None:
+            return super()._new_conn()
+        host = self.host
+        try:
+            addresses = self._public_hosts.resolve(host, self.port)
+        except socket.gaierror as error:
+            raise NameResolutionError(host, self, error) from error
+        failure: NewConnectionError | ConnectTimeoutError | None = None
+        for address in addresses:
+            # The name is set back after the connect: certificate and header `Host` are checked against it.
+            self.host = address
+            try:
+                return super()._new_conn()
+            except (NewConnectionError, ConnectTimeoutError) as error:
+                failure = error
+            finally:
+                self.host = host
+        raise failure or NewConnectionError(self, f"{host} has no address")
+
+
+class _PlainConnection(_CheckedConnection):
     response_class = _Response
 
     def connect(self) -> None:
@@ -114,7 +148,7 @@ class _PlainConnection(HTTPConnection):
         super().connect()
 
 
-class _SecureConnection(HTTPSConnection):
+class _SecureConnection(_CheckedConnection, HTTPSConnection):
     response_class = _Response
 
     def connect(self) -> None:

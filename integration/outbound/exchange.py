@@ -35,6 +35,7 @@ from integration.core.errors import (
 )
 from integration.outbound.adapter import PlatformSession, PoolAdapter
 from integration.outbound.connections import CHUNK, current_exchange, find_cause
+from integration.outbound.public_addresses import PublicHosts
 
 CONNECT_SECONDS = 5.0
 """Seconds that a connect may take (connect timeout)."""
@@ -128,17 +129,18 @@ class HttpExchange(Protocol):
 class Exchange:
     """HTTP client of one host.
 
-    Thread-safe; opens at most `connections` connections for reads.
+    Thread-safe; opens at most `connections` connections for reads. With `public_hosts`, `send` raises
+    AddressRefused for a host with an address that is refused.
     """
 
-    def __init__(self, base_url: str, connections: int) -> None:
+    def __init__(self, base_url: str, connections: int, public_hosts: PublicHosts | None = None) -> None:
         split_url = urlsplit(base_url)
         if split_url.scheme not in ("http", "https") or not split_url.hostname:
             raise ValueError(f"invalid base URL {base_url!r}: use http:// or https:// and a host name")
         self._base_url = urlunsplit((*split_url[:2], split_url.path.rstrip("/"), "", ""))
         context = _make_tls_context() if split_url.scheme == "https" else None
         self._session = PlatformSession(
-            f"{self._base_url}/", PoolAdapter(self._base_url, context, connections)
+            f"{self._base_url}/", PoolAdapter(self._base_url, context, connections, public_hosts)
         )
         self._open_responses: set[requests.Response] = set()
         self._lock = threading.Lock()

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit, urlunsplit
 from integration.core import clock
 from integration.core.errors import PlatformError, SwitchroomError, describe_failure
 from integration.outbound.exchange import Exchange
+from integration.outbound.public_addresses import AddressRefused, PublicHosts
 from integration.settings.values import is_loopback
 
 UPLOAD_SECONDS = 1800.0
@@ -48,21 +49,38 @@ def check_url(url: str) -> str:
     return url
 
 
+def check_new_url(url: str, public_hosts: PublicHosts) -> str:
+    """Return `url`, which a user entered.
+
+    Raises ValueError if `check_url` refuses it or its host has an address that is refused. A name that cannot
+    be resolved is accepted: name servers fail, and each upload checks the address.
+    """
+    host, port = urlsplit(check_url(url)).hostname or "", urlsplit(url).port or 443
+    try:
+        public_hosts.resolve(host, port)
+    except AddressRefused as error:
+        raise ValueError(str(error)) from None
+    except OSError:
+        return url
+    return url
+
+
 def upload_file(
     url: str,
     file: IO[bytes],
     size: int,
     headers: Mapping[str, str],
+    public_hosts: PublicHosts,
     seconds: float = UPLOAD_SECONDS,
     method: str = "PUT",
 ) -> int:
     """Send the `size` bytes of `file` and return the 2xx status.
 
     The exchange ends after `seconds`. Follows no redirect and uses no proxy. Raises UploadFailed for another
-    status or a failed connection, ValueError for a URL that `check_url` refuses.
+    status, a failed connection or a refused address, ValueError for a URL that `check_url` refuses.
     """
     split_url = urlsplit(check_url(url))
-    exchange = Exchange(urlunsplit((split_url.scheme, split_url.netloc, "", "", "")), 1)
+    exchange = Exchange(urlunsplit((split_url.scheme, split_url.netloc, "", "", "")), 1, public_hosts)
     target = urlunsplit(("", "", split_url.path or "/", split_url.query, ""))
     body = _DeadlineFile(file, clock.monotonic() + seconds)
     file.seek(0)
@@ -70,6 +88,8 @@ def upload_file(
     try:
         with exchange.send(method, target, request_headers, body, seconds) as response:
             status = response.status
+    except AddressRefused as error:
+        raise UploadFailed(str(error)) from error
     except PlatformError as error:
         raise UploadFailed(f"{split_url.hostname}: {describe_failure(error)}") from error
     finally:

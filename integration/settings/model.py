@@ -271,6 +271,17 @@ class Audit(Section):
     )
 
 
+class Outgoing(Section):
+    """Requests to the addresses that users enter on the dashboard: targets of exports and alerts."""
+
+    allow_hosts: tuple[Host, ...] = Field(
+        default=(),
+        description="Hosts of this machine or of an internal network that targets of exports and alerts may"
+        " name: names, or IP addresses. All other loopback, private, link-local and metadata addresses are"
+        " refused.",
+    )
+
+
 class Facade(Section):
     """REST API for clients, in the form of the platform's API."""
 
@@ -369,6 +380,7 @@ class Settings(Section):
     smtp: Smtp = Smtp()
     backup: Backup = Backup()
     exports: Exports = Exports()
+    outgoing: Outgoing = Outgoing()
     facade: Facade = Facade()
     dashboard: Dashboard = Dashboard()
     retention: Retention = Retention()

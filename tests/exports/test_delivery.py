@@ -13,6 +13,7 @@ import trustme
 
 from integration.exports import delivery, delivery_states, schedules
 from integration.exports.delivery import DeliveryFailed, OutgoingFile, normalize_place
+from integration.outbound.public_addresses import PublicHosts
 from integration.outbound.upload import UploadFailed, upload_file
 from integration.settings.model import Settings, load
 from tests.support.application import DEFAULTS
@@ -22,6 +23,7 @@ from tests.support.scheduled_exports import ScheduledExports
 from tests.support.scripted_server import Server
 
 CANARY = "canary-password"
+LOCAL = PublicHosts(("127.0.0.1",))
 
 
 def make_due(exporting: ScheduledExports) -> None:
@@ -190,11 +192,11 @@ def test_untrusted_certificate_is_rejected(tmp_path: Path, monkeypatch: pytest.M
     server.routes["*"] = lambda request, reply: reply.content(b"", "text/plain", 200)
     try:
         with pytest.raises(UploadFailed, match="certificate is not trusted"):
-            upload_file(f"{server.url}/a.csv", io.BytesIO(b"abc"), 3, {})
+            upload_file(f"{server.url}/a.csv", io.BytesIO(b"abc"), 3, {}, LOCAL)
         assert server.requests == []
         authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
         monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
-        assert upload_file(f"{server.url}/a.csv", io.BytesIO(b"abc"), 3, {}) == 200
+        assert upload_file(f"{server.url}/a.csv", io.BytesIO(b"abc"), 3, {}, LOCAL) == 200
         assert [request.body for request in server.requests] == [b"abc"]
     finally:
         server.close()
@@ -215,7 +217,7 @@ def test_redirects_are_not_followed(make_exporting: Any, server: Server) -> None
 def test_slow_server_is_abandoned_at_the_deadline(server: Server) -> None:
     server.routes["*"] = lambda request, reply: reply.raw(b"HTTP/1.1 2") or server.stopping.wait(5)
     with pytest.raises(UploadFailed, match="in time"):
-        upload_file(server.url, io.BytesIO(b"x"), 1, {}, seconds=0.2)
+        upload_file(server.url, io.BytesIO(b"x"), 1, {}, LOCAL, seconds=0.2)
 
 
 @pytest.mark.parametrize(

@@ -52,6 +52,7 @@ DOCUMENTED: dict[str, dict[str, Any]] = {
     "smtp": dict.fromkeys(("host", "port", "user", "password", "from", "starttls")),
     "backup": {"every_hours": 24, "keep": 7, "dest": None},
     "exports": {"folder": None, "keep_days": 7, "max_gb": 10},
+    "outgoing": {"allow_hosts": []},
     "facade": {
         "base_paths": ["/v1.1", "/v1.2"],
         "writes": True,

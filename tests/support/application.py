@@ -36,6 +36,8 @@ DEFAULTS = {
     "platform__api_key": API_KEY,
     "dashboard__timezone": "Europe/London",
     "dashboard__country": "GB",
+    # Receivers of exports and notifications are servers of the tests.
+    "outgoing__allow_hosts": "127.0.0.1",
 }
 
 

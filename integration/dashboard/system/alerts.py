@@ -27,7 +27,8 @@ from integration.dashboard.site import layout
 from integration.dashboard.site.confirmation import has_new_secret, requires_confirmation
 from integration.dashboard.site.guard import audit_action, current_person, requires
 from integration.outbound import mail
-from integration.outbound.upload import check_url
+from integration.outbound.public_addresses import PublicHosts
+from integration.outbound.upload import check_new_url
 
 blueprint = Blueprint("alerts", __name__, url_prefix="/system/alerts")
 
@@ -220,7 +221,7 @@ def _validate_rule(new_rule: Rule, old_rule: Rule) -> None:
         if new_rule.emails:
             mail.parse_addresses(app_context().settings.smtp, new_rule.emails)
         if new_rule.url:
-            check_url(new_rule.url)
+            check_new_url(new_rule.url, PublicHosts(app_context().settings.outgoing.allow_hosts))
     except ValueError as error:
         raise DomainError(str(error)) from None
 
