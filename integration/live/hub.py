@@ -27,6 +27,13 @@ class SubscriptionLost(Exception):
     """
 
 
+class SubscriptionReplaced(Exception):
+    """The subscriber has opened too many newer subscriptions.
+
+    The page must not subscribe until it is loaded next.
+    """
+
+
 class HubClosed(Exception):
     """The hub was closed, because the product is stopping."""
 
@@ -43,17 +50,22 @@ class Subscription:
         self._pending: deque[Change] = deque()
         self._is_lost = False
         self._is_closed = False
+        self._is_replaced = False
         self._condition = threading.Condition()
 
     def take(self, timeout: float) -> list[Change]:
         """Wait up to `timeout` seconds for changes and return them in order.
 
-        Raises SubscriptionLost and HubClosed.
+        Raises SubscriptionLost, SubscriptionReplaced and HubClosed.
         """
         with self._condition:
-            self._condition.wait_for(lambda: self._pending or self._is_lost or self._is_closed, timeout)
+            self._condition.wait_for(
+                lambda: self._pending or self._is_lost or self._is_replaced or self._is_closed, timeout
+            )
             if self._is_closed:
                 raise HubClosed
+            if self._is_replaced:
+                raise SubscriptionReplaced
             if self._is_lost:
                 raise SubscriptionLost
             changes = [
@@ -86,6 +98,15 @@ class Subscription:
     def _mark_lost(self) -> None:
         self._is_lost = True
         self._pending.clear()
+
+    def replace(self) -> None:
+        """End the stream of this subscriber for a newer one.
+
+        `take` raises SubscriptionReplaced.
+        """
+        with self._condition:
+            self._is_replaced = True
+            self._condition.notify()
 
     def close(self) -> None:
         """End the stream of this subscriber: `take` raises HubClosed."""

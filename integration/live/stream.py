@@ -17,7 +17,7 @@ from flask import Blueprint, Flask, Response, current_app, jsonify, request
 
 from integration.core import clock
 from integration.core.errors import error_body
-from integration.live.hub import Hub, HubClosed, Subscription, SubscriptionLost
+from integration.live.hub import Hub, HubClosed, Subscription, SubscriptionLost, SubscriptionReplaced
 from integration.sqlite.transaction import Change
 
 log = logging.getLogger(__name__)
@@ -30,6 +30,11 @@ connection, for example after suspension of the machine.
 """
 RETRY_MILLISECONDS = 2000
 """Milliseconds after which a browser reconnects."""
+MAX_STREAMS_PER_OWNER = 8
+"""Maximum number of open streams of one viewer. The oldest is closed for a ninth.
+
+A browser needs one stream for all its tabs, or one for each tab over plain HTTP.
+"""
 FULL_RETRY_SECONDS = 10
 """Value of Retry-After, in seconds, when the limit of streams is reached."""
 
@@ -50,10 +55,12 @@ All viewers receive the event every KEEP_ALIVE seconds. Called in an application
 class Viewer:
     """Viewer of a stream.
 
-    Viewers with equal `visibility` receive equal events. `has_access()`: whether the login is still valid.
+    Viewers with equal `visibility` receive equal events. `owner`: the user whose streams are counted.
+    `has_access()`: whether the login is still valid.
     """
 
     person: Any
+    owner: Hashable
     visibility: Hashable
     has_access: Callable[[], bool]
 
@@ -62,6 +69,34 @@ class Viewer:
 class _Rendering:
     ready: threading.Event = field(default_factory=threading.Event)
     frames: str | None = None
+
+
+class OwnedStreams:
+    """Open subscriptions of each owner, oldest first, at most MAX_STREAMS_PER_OWNER."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._by_owner: dict[Hashable, list[Subscription]] = {}
+
+    def add(self, owner: Hashable, subscription: Subscription) -> None:
+        """Add a subscription.
+
+        The oldest of its owner ends if there are too many.
+        """
+        with self._lock:
+            subscriptions = self._by_owner.setdefault(owner, [])
+            subscriptions.append(subscription)
+            if len(subscriptions) > MAX_STREAMS_PER_OWNER:
+                subscriptions.pop(0).replace()
+
+    def remove(self, owner: Hashable, subscription: Subscription) -> None:
+        """Remove a subscription that has ended."""
+        with self._lock:
+            subscriptions = self._by_owner.get(owner, [])
+            if subscription in subscriptions:
+                subscriptions.remove(subscription)
+            if not subscriptions:
+                self._by_owner.pop(owner, None)
 
 
 class Renderer:
@@ -182,6 +217,8 @@ class EventStream:
                 yield (text + heartbeat or f": nothing to show\n{self._position_frame()}\n").encode()
         except SubscriptionLost:
             yield b"event: reload\ndata: {}\n\n"
+        except SubscriptionReplaced:
+            yield b"event: replaced\ndata: {}\n\n"
         except HubClosed:
             return
 
@@ -222,6 +259,7 @@ def make_stream(
     blueprint = Blueprint("live_stream", __name__)
     renderer = Renderer(live_hub, render_events)
     slots = threading.BoundedSemaphore(limit)
+    owned_streams = OwnedStreams()
 
     @blueprint.get("/live/stream")
     def stream() -> Response:
@@ -240,19 +278,26 @@ def make_stream(
         try:
             last_event_id = request.headers.get("Last-Event-ID") or request.args.get("after") or None
             app = current_app._get_current_object()  # type: ignore[attr-defined]
+            subscription = live_hub.subscribe(last_event_id)
+
+            def release() -> None:
+                owned_streams.remove(current_viewer.owner, subscription)
+                slots.release()
+
             body = EventStream(
                 app,
                 live_hub,
                 renderer,
                 current_viewer,
-                live_hub.subscribe(last_event_id),
+                subscription,
                 latest_only,
                 heartbeat,
-                slots.release,
+                release,
             )
         except BaseException:
             slots.release()
             raise
+        owned_streams.add(current_viewer.owner, subscription)
         # Without X-Accel-Buffering nginx buffers the stream until its buffer is full.
         return Response(body, content_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
 

@@ -109,8 +109,9 @@ class _Response(http.client.HTTPResponse):
 
 
 class _CheckedConnection(HTTPConnection):
-    """Connection to an address that `public_hosts` allows, or to any address with None.
+    """Connection to an address that `public_hosts` allows.
 
+    Without `public_hosts` any address is allowed.
     urllib3 resolves the name while it connects. A check of another lookup before would not hold: a name
     server can return a public address to the first lookup and an internal one to the second.
     """

@@ -21,11 +21,11 @@ _NAT64_NETWORK = ip_network("64:ff9b::/96")
 
 
 class AddressRefused(SwitchroomError):
-    """The host has an address of this machine or of an internal network."""
+    """The host has an address that is not public."""
 
 
 class PublicHosts:
-    """Hosts to which requests with a user's URL may be sent: public ones, and `allow_hosts`.
+    """Hosts that users' URLs may name: public ones, and `allow_hosts`.
 
     `allow_hosts`: the setting `outgoing.allow_hosts`. A name allows the URLs with this name, an address all
     hosts with this address.
@@ -61,7 +61,7 @@ class PublicHosts:
 
 
 def is_public(address: IpAddress) -> bool:
-    """Return whether `address` belongs to one host that the entire internet can reach.
+    """Return whether the entire internet can reach `address`, a single host.
 
     An IPv6 address that contains an IPv4 address (mapped, NAT64, 6to4) leads to that one.
     """
@@ -81,7 +81,10 @@ def is_public(address: IpAddress) -> bool:
 
 
 def _parse_address(text: str) -> IpAddress | None:
-    """Return an IP address without its zone and brackets; an IPv4-mapped address as IPv4."""
+    """Return an IP address without its zone and brackets.
+
+    An IPv4-mapped address as IPv4.
+    """
     try:
         address = ip_address(text.strip("[]").partition("%")[0])
     except ValueError:

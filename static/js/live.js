@@ -13,7 +13,7 @@ const page = document.body.dataset.page;
 const title = document.title.replace(/^\(\d+\) /, "");
 const channel = new BroadcastChannel("switchroom");
 let last = document.body.dataset.change;
-let spoken = 0, polling = null, newer = 0, refreshing = null, reading = false, wide = false;
+let spoken = 0, polling = null, newer = 0, refreshing = null, reading = false, wide = false, replaced = false;
 let turn = Promise.resolve();
 
 const fragment = (html) => { const t = document.createElement("template"); t.innerHTML = html; return t.content; };
@@ -160,7 +160,7 @@ const load = () => { if (!document.hidden) refresh(true); };
 
 function poll(on) {
   if (on && !polling) { load(); polling = setInterval(load, POLL); }
-  if (!on) { clearInterval(polling); polling = null; lost(false); }
+  if (!on && !replaced) { clearInterval(polling); polling = null; lost(false); }
 }
 
 // Reads the stream while this tab is open. Reconnects with jitter, unlike EventSource, to spread the load
@@ -178,6 +178,12 @@ function read() {
       post(message);
       ring(message.data);
       take(message.name, message.data, message.id);
+    });
+    // The oldest of too many streams: poll, without a reconnect.
+    source.addEventListener("replaced", () => {
+      replaced = true; alive = Infinity;
+      source.close(); poll(true);
+      if (navigator.locks) post({ name: "poll" });
     });
     source.onerror = () => {
       source.close();

@@ -15,24 +15,25 @@ import urllib.parse
 import urllib.request
 from pathlib import Path
 
+from integration.live.stream import MAX_STREAMS_PER_OWNER
 from tests.benchmarks import load
 from tests.support.harness import Client, Product
 
-EMAIL, PASSWORD = "bench@example.com", "a long enough password"
+PASSWORD = "a long enough password"
 SILENCE = 20.0
 """Seconds without received bytes after which missing changes count as lost."""
 
 
-def log_in(product: Product) -> str:
+def log_in(product: Product, email: str) -> str:
     """Create an administrator and log in. Returns the session cookie."""
-    added = product.command("user", "add", EMAIL, "--role", "admin", "--password-stdin", stdin=PASSWORD)
+    added = product.command("user", "add", email, "--role", "admin", "--password-stdin", stdin=PASSWORD)
     assert added.returncode == 0, added.stderr
     jar = http.cookiejar.CookieJar()
     browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(jar))
     page = browser.open(f"{product.url}/login").read().decode()
     token = re.search(r'name="csrf_token" value="([^"]+)"', page)
     assert token is not None
-    form = {"csrf_token": token[1], "email": EMAIL, "password": PASSWORD}
+    form = {"csrf_token": token[1], "email": email, "password": PASSWORD}
     browser.open(f"{product.url}/login", urllib.parse.urlencode(form).encode()).read()
     return "; ".join(f"{cookie.name}={cookie.value}" for cookie in jar)
 
@@ -46,8 +47,10 @@ def measure(events: int, dashboards: int) -> list[float]:
         product = Product(Path(folder) / "data")
         selector = selectors.DefaultSelector()
         try:
-            cookie = log_in(product)
-            for _ in range(dashboards):
+            cookie = ""
+            for number in range(dashboards):
+                if number % MAX_STREAMS_PER_OWNER == 0:
+                    cookie = log_in(product, f"bench{number}@example.com")
                 stream = socket.create_connection(("127.0.0.1", product.port))
                 stream.sendall(
                     f"GET /live/stream HTTP/1.1\r\nHost: localhost\r\nCookie: {cookie}\r\n\r\n".encode()

@@ -51,6 +51,22 @@ def test_a_stalled_connection_is_reopened_and_catches_up(browse, app, page):
     expect(page.locator("#call-41")).to_be_visible()
 
 
+def test_a_replaced_stream_polls_and_is_not_reopened(browse, app, page):
+    opened = []
+    page.on("request", lambda request: "/live/stream" in request.url and opened.append(request.url))
+    page.route(
+        "**/live/stream**",
+        lambda route: route.fulfill(body="event: replaced\ndata: {}\n\n", content_type="text/event-stream"),
+    )
+    page.clock.install()
+    with page.expect_event("requestfinished", lambda request: "/live/stream" in request.url):
+        browse("/")
+    ring(app, 43)
+    page.clock.run_for(120_000)
+    expect(page.locator("#call-43")).to_be_visible()
+    assert len(opened) == 1
+
+
 def test_a_tab_rendered_before_and_connected_after_an_event_catches_up(browse, app, page, problems):
     browse("/")
     other = page.context.new_page()

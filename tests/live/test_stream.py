@@ -101,6 +101,16 @@ class Stream:
         self.open.append(watching)
         return watching
 
+    def watch_all(self, count: int) -> list[Watching]:
+        """Open `count` streams of users with equal rights, MAX_STREAMS_PER_OWNER of each."""
+        streams = []
+        for number in range(count):
+            user = number // stream_module.MAX_STREAMS_PER_OWNER
+            self.member = Member(f"erin{user}@example.com", "agent")
+            streams.append(self.watch())
+        self.member = ERIN
+        return streams
+
     def watch(self, **options: str) -> Watching:
         """Open a stream, which sends every later change."""
         before = self.hub.subscriber_count
@@ -228,7 +238,7 @@ def test_a_revoked_session_gets_reload_and_ends_the_stream(
 
 
 def test_a_stream_above_the_limit_gets_retry_after_until_one_closes(stream: Stream) -> None:
-    streams = [stream.watch() for _ in range(MAX_STREAMS)]
+    streams = stream.watch_all(MAX_STREAMS)
     refused = stream.request()
     assert refused.response.status == 503
     assert int(refused.response.headers["Retry-After"]) > 0
@@ -243,6 +253,45 @@ def test_a_stream_above_the_limit_gets_retry_after_until_one_closes(stream: Stre
     assert stream.watch().response.status == 200
 
 
+def test_the_oldest_of_nine_streams_of_a_user_is_closed(stream: Stream) -> None:
+    other = stream.watch()
+    stream.member = ALICE
+    streams = [stream.watch() for _ in range(8)]
+    ninth = stream.request()
+    assert ninth.response.status == 200
+    last = streams[0].next()
+    assert last is not None
+    assert last.name == "replaced"
+    assert streams[0].next() is None
+    until(lambda: stream.hub.subscriber_count == 9)
+    stream.announce("7")
+    for watching in (other, *streams[1:], ninth):
+        event = watching.next()
+        assert event is not None
+        assert event.name == "call"
+
+
+def test_an_ended_stream_does_not_count(stream: Stream) -> None:
+    streams = [stream.watch() for _ in range(8)]
+    streams[7].response.close()
+    streams[7].connection.close()
+
+    def has_ended() -> bool:
+        stream.announce("1")
+        return stream.hub.subscriber_count == 7
+
+    until(has_ended)
+    stream.watch()
+    stream.announce("2")
+    for _ in range(20):
+        event = streams[0].next()
+        assert event is not None
+        assert event.name == "call"
+        if event.data["id"] == "2":
+            return
+    pytest.fail("the oldest stream got no event")
+
+
 def test_a_head_request_opens_no_stream(stream: Stream) -> None:
     for _ in range(MAX_STREAMS + 1):
         watching = stream.request("HEAD")
@@ -252,7 +301,7 @@ def test_a_head_request_opens_no_stream(stream: Stream) -> None:
 
 
 def test_closing_the_hub_ends_every_stream_at_once(stream: Stream) -> None:
-    streams = [stream.watch() for _ in range(20)]
+    streams = stream.watch_all(20)
     begun = time.monotonic()
     stream.hub.close()
     assert [watching.next() for watching in streams] == [None] * 20
@@ -261,7 +310,7 @@ def test_closing_the_hub_ends_every_stream_at_once(stream: Stream) -> None:
 
 
 def test_a_hundred_streams_share_one_rendering_per_change(stream: Stream) -> None:
-    streams = [stream.watch() for _ in range(100)]
+    streams = stream.watch_all(100)
     delays: list[float] = []
     sent_at = [0.0]
 

@@ -13,9 +13,9 @@ SetAddresses = Callable[..., list[str]]
 
 @pytest.fixture
 def set_addresses(monkeypatch: pytest.MonkeyPatch) -> SetAddresses:
-    """Function that sets the addresses of a host: one list for each lookup, the last for all later ones.
+    """Function that sets the addresses of a host.
 
-    It returns the lookups, one entry each.
+    It takes one list for each lookup; the last is used for all later ones. It returns the lookups, one entry each.
     """
     lookup = socket.getaddrinfo
 
