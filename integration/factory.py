@@ -65,6 +65,8 @@ from integration.sync.files import download, scrub
 from integration.sync.jobs import SyncJobs
 from integration.sync.reading import verify_coverage
 from integration.sync.writing import deletion_poller
+from integration.web import health_routes
+from integration.web.metrics_listener import MetricsListener
 from integration.web_app import make_dispatcher, make_site
 from integration.workspace import promotion_requests
 from integration.workspace.callback_following import update_and_announce
@@ -175,6 +177,11 @@ class Product:
         self.content_check_job = ContentCheckJob(self.context)
         self._stop_lock = threading.Lock()
         self._stopped = False
+        self.metrics_listener = (
+            MetricsListener(health_routes.make_metrics(self.context), settings.server.metrics_listen)
+            if settings.server.metrics_listen
+            else None
+        )
         database_checks.register(self.context)
         self.health.probe("schedules of exports", self.schedule_runner.describe_failures)
 
@@ -197,6 +204,8 @@ class Product:
         )
         if link is not None:
             print(f"Set up the first administrator: {link}", file=sys.stderr, flush=True)
+        if self.metrics_listener is not None:
+            self.metrics_listener.start()
         for consumer in self.consumers:
             consumer.start()
         self._schedule_jobs()
@@ -258,6 +267,8 @@ class Product:
                 return
             self._stopped = True
             self.context.live_hub.close()
+            if self.metrics_listener is not None:
+                self.metrics_listener.stop()
             self.context.applier.stop()
             self._backup_rotation.stop()
             self.retention_job.stop()

@@ -101,7 +101,7 @@ def make_blueprint(context: AppContext, fetch_file: FetchFile | None = None) -> 
     blueprint = Blueprint(NAME, __name__)
     facade = Facade(context, fetch_file)
     blueprint.record(partial(_add_routes, list_base_paths(context), facade))
-    reference = Reference(list_base_paths(context), context.settings.facade.max_limit)
+    reference = Reference(context, list_base_paths(context))
     blueprint.add_url_rule("/openapi.json", view_func=reference.openapi)
     blueprint.add_url_rule("/docs", view_func=reference.page)
     return blueprint

@@ -10,10 +10,14 @@ from functools import cached_property
 from typing import Any
 
 import orjson
-from flask import Response, render_template
+from flask import Response, redirect, render_template, request
+from werkzeug.wrappers import Response as ResponseBase
 
+from integration.access import browser, sessions
+from integration.access.authenticator import build_unauthorized_error
 from integration.catalogue.json_schemas import Json
-from integration.core.api_responses import build_response
+from integration.context import AppContext
+from integration.core.api_responses import ApiError, build_response
 from integration.facade.openapi import build_document
 
 
@@ -24,25 +28,53 @@ class Reference:
     installations never serve it.
     """
 
-    def __init__(self, base_paths: tuple[str, ...], max_limit: int) -> None:
+    def __init__(self, context: AppContext, base_paths: tuple[str, ...]) -> None:
+        self._context = context
         self._base_paths = base_paths
-        self._max_limit = max_limit
 
     @cached_property
     def _document(self) -> Json:
-        return build_document(self._base_paths, self._max_limit)
+        return build_document(self._base_paths, self._context.settings.facade.max_limit)
 
     @cached_property
     def _text(self) -> bytes:
         return orjson.dumps(self._document)
 
-    def openapi(self) -> Response:
-        return build_response(self._text)
+    def openapi(self) -> ResponseBase:
+        return self._find_refusal() or build_response(self._text)
 
-    def page(self) -> str:
-        return render_template(
-            "reference.html", api=self._document, groups=_group_operations(self._document), show=_format_value
+    def page(self) -> ResponseBase:
+        return self._find_refusal() or Response(
+            render_template(
+                "reference.html",
+                api=self._document,
+                groups=_group_operations(self._document),
+                show=_format_value,
+            )
         )
+
+    def _find_refusal(self) -> ResponseBase | None:
+        """Return the response to a client without access, None for others.
+
+        A session of the dashboard, a key or a platform credential gives access, or `facade.public_docs`.
+        """
+        settings = self._context.settings
+        if settings.facade.public_docs:
+            return None
+        if "Authorization" in request.headers or "X-Auth-Token" in request.headers:
+            try:
+                self._context.authenticator.identify(request)
+            except ApiError as error:
+                return error.to_response()
+            return None
+        token, roles = browser.browser_token(request), settings.dashboard.second_factor
+        if token and sessions.find(self._context.app_db, token, second_factor_roles=roles) is not None:
+            return None
+        if "text/html" in request.headers.get("Accept", ""):
+            return redirect(f"/login?next={request.path}", 302)
+        return build_unauthorized_error(
+            "The description of the API requires a key or a dashboard login."
+        ).to_response()
 
 
 def _group_operations(openapi: Json) -> list[tuple[str, list[tuple[str, str, Json]]]]:

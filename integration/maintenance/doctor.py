@@ -75,6 +75,7 @@ def check_installation(settings: Settings) -> Iterator[CheckResult]:
     yield from _check_databases(settings)
     yield from _check_platform(settings)
     yield from public_address.check_public_url(settings)
+    yield from public_address.check_public_metrics(settings)
     problem = forwarded_requests.find_problem(settings)
     if problem is not None:
         yield CheckResult("warn", "proxy", *problem)

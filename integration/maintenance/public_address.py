@@ -1,4 +1,4 @@
-"""Check of `doctor`: the webhook receiver responds at the public URL."""
+"""Checks of `doctor` at the public URL: webhook receiver and metrics."""
 
 from __future__ import annotations
 
@@ -50,6 +50,30 @@ def check_public_url(settings: Settings) -> Iterator[CheckResult]:
         )
     finally:
         exchange.close()
+
+
+def check_public_metrics(settings: Settings) -> Iterator[CheckResult]:
+    """Request `/metrics` at `server.public_url` without a key, as a stranger does."""
+    url = settings.server.public_url
+    if url is None:
+        return
+    exchange = Exchange(url, 1)
+    try:
+        with exchange.send("GET", "/metrics", {}, None, TIMEOUT_SECONDS) as response:
+            status = response.status
+            is_open = status == 200 and b"switchroom_" in b"".join(response.chunks(JSON_LIMIT))
+    except PlatformError as error:
+        yield CheckResult("warn", "public metrics", f"not checked: {url}: {describe_failure(error)}")
+        return
+    finally:
+        exchange.close()
+    if is_open:
+        advice = (
+            "restart `switchroom serve` with this configuration; let no proxy forward server.metrics_listen"
+        )
+        yield CheckResult("fail", "public metrics", f"{url}/metrics is readable without a key", advice)
+    else:
+        yield CheckResult("ok", "public metrics", f"{url}/metrics returns status {status} without a key")
 
 
 def _read_secret(settings: Settings) -> str | None:

@@ -23,6 +23,7 @@ from integration.settings.values import (
     Email,
     FilePath,
     Host,
+    ListenAddress,
     Networks,
     Number,
     Origin,
@@ -95,6 +96,12 @@ class Server(Section):
     )
     trusted_proxies: Networks = Field(
         default=(), description="Addresses or networks of proxies whose X-Forwarded-* headers are trusted."
+    )
+    metrics_listen: ListenAddress | None = Field(
+        default=None,
+        description="Address and port of /metrics without a key, for a monitoring system: plain HTTP, which"
+        " must not be reachable from outside. /metrics at port needs a key if public_url is set.",
+        examples=["127.0.0.1:9100"],
     )
 
 
@@ -272,7 +279,7 @@ class Audit(Section):
 
 
 class Outgoing(Section):
-    """Requests to the addresses that users enter on the dashboard: targets of exports and alerts."""
+    """Requests to addresses that users enter: targets of exports and alerts."""
 
     allow_hosts: tuple[Host, ...] = Field(
         default=(),
@@ -310,6 +317,9 @@ class Facade(Section):
     )
     session_idle: WholeNumber = Field(
         default=900, ge=1, description="Seconds without a request after which a token of POST /login expires."
+    )
+    public_docs: bool = Field(
+        default=False, description="Serve /docs and /openapi.json without a login and without a key."
     )
     cors_origins: tuple[Origin, ...] = Field(
         default=(), description="Origins of web pages that may call the facade; '*' allows all."

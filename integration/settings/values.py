@@ -225,6 +225,17 @@ def _check_host(value: str) -> str:
     return address
 
 
+def _check_listen_address(value: str) -> str:
+    host, separator, port = value.rpartition(":")
+    is_ipv6 = host.startswith("[") and host.endswith("]")
+    if not separator or not (is_ipv6 or ":" not in host) or not re.fullmatch(r"[0-9]{1,5}", port):
+        raise ValueError(f"{value!r} must be host:port, such as 127.0.0.1:9100 or [::1]:9100")
+    _check_host(host)
+    if int(port) > 65535:
+        raise ValueError(f"{value!r} has a port above 65535")
+    return value
+
+
 def _expand_path(value: Path) -> Path:
     return value.expanduser()
 
@@ -243,6 +254,7 @@ BasePath = Annotated[Text, AfterValidator(_check_base_path)]
 Origin = Annotated[Text, AfterValidator(_check_origin)]
 Host = Annotated[Text, AfterValidator(_check_host)]
 SyslogTarget = Annotated[Text, AfterValidator(_check_syslog_target)]
+ListenAddress = Annotated[Text, AfterValidator(_check_listen_address)]
 AlertUrl = Annotated[Text, AfterValidator(_check_alert_url)]
 Networks = tuple[Annotated[Network, BeforeValidator(_parse_network)], ...]
 WebhookSecretList = Annotated[

@@ -12,12 +12,8 @@ from integration.mirror.calls import backlog
 from integration.web.metrics import CONTENT_TYPE, Metrics
 
 
-def make_blueprint(context: AppContext) -> Blueprint:
-    """Return the blueprint with the three routes.
-
-    They need no login. `/metrics` requires a local request or a key.
-    """
-    blueprint = Blueprint("health", __name__)
+def make_metrics(context: AppContext) -> Metrics:
+    """Return the metrics of the product."""
     metrics = Metrics(context.health)
     metrics.add_gauge("live_streams", "Open live streams.", lambda: context.live_hub.subscriber_count)
     metrics.add_gauge(
@@ -31,6 +27,18 @@ def make_blueprint(context: AppContext) -> Blueprint:
         "outcome",
         lambda: context.inbox.count_acknowledgements(),
     )
+    return metrics
+
+
+def make_blueprint(context: AppContext) -> Blueprint:
+    """Return the blueprint with the three routes.
+
+    They need no login. `/metrics` requires a key, or a local request if there is no `server.public_url`: a
+    proxy on this machine that sends no forwarding headers makes all requests look local.
+    """
+    blueprint = Blueprint("health", __name__)
+    metrics = make_metrics(context)
+    is_public = context.settings.server.public_url is not None
 
     @blueprint.get("/healthz")
     def healthz() -> Response:
@@ -50,7 +58,7 @@ def make_blueprint(context: AppContext) -> Blueprint:
 
     @blueprint.get("/metrics")
     def show_metrics() -> Response:
-        if not is_local_request(request):
+        if is_public or not is_local_request(request):
             error_response = _check_credentials(context)
             if error_response is not None:
                 return error_response

@@ -16,7 +16,7 @@ from integration.facade import reference
 from integration.facade.blueprint import list_base_paths
 from integration.facade.exposure import UNDOCUMENTED_METHODS
 from integration.facade.openapi import build_document
-from tests.support.application import TestApp
+from tests.support.application import TestApp, running_app
 from tests.support.fake_exchange import FIXTURES
 
 EXAMPLES = {"id": "7", "ids": "7,8", "e164": "442079460001", "hash": "abc", "areacode": "20"}
@@ -90,7 +90,9 @@ def test_archived_files_are_documented_with_range_requests(api: dict[str, Any]) 
         assert "Range" in [parameter["name"] for parameter in operation["parameters"]]
 
 
-def test_the_document_is_built_once_at_its_first_request(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_document_is_built_once_at_its_first_request(
+    app: TestApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
     built: list[object] = []
 
     def count(*arguments: Any) -> dict[str, Any]:
@@ -98,10 +100,11 @@ def test_the_document_is_built_once_at_its_first_request(monkeypatch: pytest.Mon
         return build_document(*arguments)
 
     monkeypatch.setattr(reference, "build_document", count)
-    facade = reference.Reference(("/v1.2/voipstudio",), 5000)
+    client, headers = app.client, app.headers
     assert built == []
-    assert facade.openapi().data == facade.openapi().data
-    assert built == [(("/v1.2/voipstudio",), 5000)]
+    first, second = (client.get("/openapi.json", headers=headers).data for _ in range(2))
+    assert first == second
+    assert built == [(list_base_paths(app.context), 5000)]
 
 
 def test_every_reference_has_a_target(api: dict[str, Any]) -> None:
@@ -137,7 +140,7 @@ def test_examples_are_recorded_payloads(api: dict[str, Any]) -> None:
 
 
 def test_served_document_lists_the_base_paths(app: TestApp) -> None:
-    response = app.client.get("/openapi.json")
+    response = app.client.get("/openapi.json", headers=app.headers)
     assert response.status_code == 200
     assert response.content_type == "application/json"
     assert [server["url"] for server in response.json["servers"]] == list(list_base_paths(app.context))
@@ -146,7 +149,7 @@ def test_served_document_lists_the_base_paths(app: TestApp) -> None:
 def test_page_shows_every_operation_and_loads_no_external_resource(
     app: TestApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    page = app.client.get("/docs").text
+    page = app.client.get("/docs", headers=app.headers).text
     for operation in (*OPERATIONS, *UNDOCUMENTED_OPERATIONS):
         assert f'id="{operation.name.replace(" ", "-")}"' in page
     loaded = re.findall(r'(?:src|href)="([^"#]+)"', page)
@@ -154,3 +157,24 @@ def test_page_shows_every_operation_and_loads_no_external_resource(
     assert all(target.startswith(("/", "data:")) for target in loaded)
     assert "<script" not in page
     assert "style=" not in page
+
+
+def test_the_description_needs_a_login_or_a_key(app: TestApp) -> None:
+    client = app.product.site.test_client()
+    for path in ("/openapi.json", "/docs"):
+        refused = client.get(path)
+        assert refused.status_code == 401
+        assert "WWW-Authenticate" in refused.headers
+        assert client.get(path, headers={"X-Auth-Token": "0" * 40}).status_code == 401
+        assert client.get(path, headers=app.headers).status_code == 200
+        page = client.get(path, headers={"Accept": "text/html"})
+        assert (page.status_code, page.headers["Location"]) == (302, f"/login?next={path}")
+    client.set_cookie("session", app.make_token())
+    for path in ("/openapi.json", "/docs"):
+        assert client.get(path, headers={"Accept": "text/html"}).status_code == 200
+
+
+def test_the_description_is_public_if_configured(tmp_path: Path) -> None:
+    with running_app(tmp_path, facade__public_docs="true") as app:
+        for path in ("/openapi.json", "/docs"):
+            assert app.client.get(path).status_code == 200

@@ -144,6 +144,7 @@ def test_a_healthy_installation_passes_all_checks(doctor, home):
             "clock",
             "credentials",
             "public address",
+            "public metrics",
         ],
         "ok",
     )
@@ -332,3 +333,22 @@ class TestPublicAddress:
         level, text = self.line(doctor, server__public_url=platform.url)
         assert level == "warn"
         assert "not HTTPS" in text
+
+
+class TestPublicMetrics:
+    def test_metrics_without_a_key_fail(self, doctor, public):
+        public.responses["/metrics"] = lambda _: (200, b"switchroom_ready 1.0\n")
+        lines, status = doctor()
+        assert (lines["public metrics"][0], status) == ("fail", 1)
+        assert "readable without a key" in lines["public metrics"][1]
+
+    @pytest.mark.parametrize(
+        ("status", "body"), [(401, b"key"), (404, b"{}"), (200, b"<html>Welcome</html>")]
+    )
+    def test_another_response_passes(self, doctor, public, status, body):
+        public.responses["/metrics"] = lambda _: (status, body)
+        assert doctor()[0]["public metrics"][0] == "ok"
+
+    def test_an_unreachable_address_causes_a_warning(self, doctor):
+        lines, _ = doctor(server__public_url="https://127.0.0.1:9")
+        assert lines["public metrics"][0] == "warn"

@@ -168,6 +168,14 @@ def test_networks_may_be_addresses_and_other_text_is_rejected() -> None:
     assert line.startswith("webhooks.allow_from (SWITCHROOM_WEBHOOKS__ALLOW_FROM): 'everyone'")
 
 
+@pytest.mark.parametrize(
+    "address", ["9100", "127.0.0.1", "::1:9100", "[::1:9100", "127.0.0.1:99999", ":9100"]
+)
+def test_an_invalid_address_of_metrics_is_rejected(address: str) -> None:
+    (line,) = mistakes(SWITCHROOM_SERVER__METRICS_LISTEN=address)
+    assert line.startswith("server.metrics_listen (SWITCHROOM_SERVER__METRICS_LISTEN): ")
+
+
 def test_a_missing_file_is_one_mistake() -> None:
     assert mistakes(Path("absent.toml")) == ["absent.toml: cannot be read: No such file or directory"]
 

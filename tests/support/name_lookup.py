@@ -15,7 +15,8 @@ SetAddresses = Callable[..., list[str]]
 def set_addresses(monkeypatch: pytest.MonkeyPatch) -> SetAddresses:
     """Function that sets the addresses of a host.
 
-    It takes one list for each lookup; the last is used for all later ones. It returns the lookups, one entry each.
+    It takes one list for each lookup; the last is used for all later ones. It returns the names that were
+    looked up.
     """
     lookup = socket.getaddrinfo
 

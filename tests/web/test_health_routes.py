@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+import requests
 from werkzeug.test import Client
 
 from integration.access import keys
+from integration.core.errors import SwitchroomError
 from integration.mirror.calls import backlog
+from integration.web.metrics import Metrics
+from integration.web.metrics_listener import MetricsListener
 from tests.support.application import TestApp, running_app
 from tests.support.applications.data_dir import webhook
 
@@ -107,3 +112,30 @@ def test_failed_keys_for_metrics_are_throttled(client: Client) -> None:
     ]
     assert answers[0] == 401
     assert answers[-1] == 429
+
+
+def test_metrics_always_need_a_key_with_a_public_url(tmp_path: Path) -> None:
+    with running_app(tmp_path, server__public_url="https://calls.example.com") as app:
+        # A proxy on this machine may send neither forwarding headers nor the name that the browser used.
+        assert app.client.get("/metrics", headers={"Host": "127.0.0.1:8000"}).status_code == 401
+        headers = app.add_key("prometheus")
+        assert app.client.get("/metrics", headers=headers).status_code == 200
+
+
+def test_metrics_have_an_address_of_their_own(tmp_path: Path) -> None:
+    settings = {"server__public_url": "https://calls.example.com", "server__metrics_listen": "127.0.0.1:0"}
+    with running_app(tmp_path, **settings) as app:
+        listener = app.product.metrics_listener
+        assert listener is not None
+        listener.start()
+        url = f"http://127.0.0.1:{listener.port}"
+        assert "switchroom_ready 1.0" in requests.get(f"{url}/metrics", timeout=20).text
+        assert "switchroom_live_streams 0.0" in requests.get(f"{url}/metrics", timeout=20).text
+        second = MetricsListener(Metrics(app.context.health), f"127.0.0.1:{listener.port}")
+        with pytest.raises(
+            SwitchroomError, match=r"server\.metrics_listen: 127\.0\.0\.1:[0-9]+ cannot be opened"
+        ):
+            second.start()
+        app.product.stop()
+        with pytest.raises(requests.ConnectionError):
+            requests.get(f"{url}/metrics", timeout=20)

@@ -65,7 +65,7 @@ class Contract(Trial):
 
     def disturb(self) -> None:
         begun, only = time.monotonic(), self.options.only
-        schema = schemathesis.openapi.from_url(f"{self.product.url}/openapi.json")
+        schema = schemathesis.openapi.from_url(f"{self.product.url}/openapi.json", headers=self.headers)
         operations = [result.ok() for result in schema.get_all_operations()]
         operations = [row for row in operations if only in (None, row.definition.raw["operationId"])]
         self.cases = max(1, -(-self.options.size // len(operations)))
