@@ -76,6 +76,7 @@ MIGRATIONS: dict[str, Step] = {
     "confirmation of sessions": sessions.add_confirmation_columns,
     "reset links": setup_links.add_reset_column,
     "hashes of the audit log": audit.add_hash_columns,
+    "limits of keys": keys.add_limit_columns,
 }
 """Migration steps by name, in order. Every existing house.db records the first one."""
 

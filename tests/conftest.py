@@ -178,7 +178,9 @@ def _is_filled(mirror: Path) -> bool:
 @pytest.fixture(scope="module")
 def reader_key(installation):
     """A read key of the facade, as header `X-Auth-Token`."""
-    added = installation.product.command("key", "add", "tests", "--scope", "read")
+    added = installation.product.command(
+        "key", "add", "tests", "--scope", "read", "--grant", "export,recordings"
+    )
     assert added.returncode == 0, added.stderr
     user_id, _, secret = added.stdout.strip().partition(":")
     assert re.fullmatch(r"[0-9]{6,7}", user_id)

@@ -15,6 +15,7 @@ from flask import Request
 
 from integration.access import credential_cache, keys, login_throttle, visibility
 from integration.access.credential_cache import CachedCredential
+from integration.access.key_limits import KeyRates, KeyRefused
 from integration.access.keys import Key
 from integration.access.login_throttle import TooManyAttempts
 from integration.access.tenant_check import TenantCheck
@@ -113,6 +114,7 @@ class Authenticator:
         self._app_db = app_db
         self._platform = platform
         self._tenant_check = TenantCheck(settings, mirror, platform)
+        self._key_rates = KeyRates()
         self._lock = threading.Lock()
         self._checks_running: set[bytes] = set()
         self._use_interval_seconds = min(USE_WRITE_SECONDS, settings.facade.session_idle / 4)
@@ -130,7 +132,7 @@ class Authenticator:
         presented = read_credentials(request)
         address = request.remote_addr or ""
         try:
-            key = keys.authenticate(self._app_db, presented.user, presented.secret)
+            key = self.find_key(presented.user, presented.secret, address)
             if key is not None:
                 return Caller(f"key {key.name}", key=key)
             cached = credential_cache.find(self._app_db, presented.secret)
@@ -142,12 +144,24 @@ class Authenticator:
                 cached = self._verify_new(presented, address)
         except TooManyAttempts as error:
             raise ApiError(429, str(error), headers={"Retry-After": str(error.retry_after)}) from error
+        except KeyRefused as error:
+            raise _to_api_error(error) from error
         self._record_use(presented.secret)
         return Caller(
             f"platform user {cached.user_id or cached.user_part or '?'}",
             credentials=presented.as_tuple,
             is_administrator=bool(cached.administrator),
         )
+
+    def find_key(self, user_part: str | None, secret: str, address: str) -> Key | None:
+        """Return the local key with these credentials, and count its request.
+
+        Raises KeyRefused if one of its limits refuses the request.
+        """
+        key = keys.authenticate(self._app_db, user_part, secret, address)
+        if key is not None and key.limits.requests_per_minute is not None:
+            self._key_rates.count(key.user_id, key.limits.requests_per_minute)
+        return key
 
     def record_login(self, secret: str, user_id: object, email: str | None) -> None:
         """Cache the token of a successful login through the facade."""
@@ -351,6 +365,23 @@ def read_credentials(request: Request) -> PresentedCredentials:
     raise build_unauthorized_error(
         "Credentials are missing. Send HTTP Basic user_id:secret, or the header X-Auth-Token."
     )
+
+
+def check_right(key: Key, right: str) -> None:
+    """Raise ApiError 403 if a key lacks a right of `access/rights`."""
+    if right not in key.limits.rights:
+        raise ApiError(
+            403,
+            f"The key {key.name!r} does not have the right {right!r}. Create a key with `switchroom key add`"
+            f" and --grant {right}.",
+        )
+
+
+def _to_api_error(refusal: KeyRefused) -> ApiError:
+    if refusal.status == 401:
+        return build_unauthorized_error(str(refusal))
+    headers = {} if refusal.retry_after is None else {"Retry-After": str(refusal.retry_after)}
+    return ApiError(refusal.status, str(refusal), headers=headers)
 
 
 def build_unauthorized_error(message: str = "Unauthorized: unknown or expired credentials.") -> ApiError:

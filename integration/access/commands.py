@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from integration import catalogue
-from integration.access import audit, keys, people, setup_links
+from integration.access import audit, key_limits, keys, people, setup_links
 from integration.access.rights import RIGHTS
 from integration.core.commands import Arguments, Progress, Result, command
 from integration.core.errors import DomainError
@@ -96,10 +96,23 @@ def add_key(context: AccessContext, arguments: Arguments, _: Progress) -> Result
         arguments["scope"],
         None if collections is None else [_check_collection(name) for name in collections],
         arguments.get("platform_user_id"),
+        limits=key_limits.parse_limits(
+            arguments.get("expires") or "",
+            arguments.get("networks") or (),
+            arguments.get("rate") or "",
+            arguments.get("rights") or (),
+        ),
         reserved_ids=keys.list_platform_user_ids(context.settings.storage.data_dir / "mirror.db"),
     )
     about = f"{arguments['name']}, {arguments['scope']}, {user_id}"
     audit.record(context.app_db, ACTOR, "key added", about)
+    return {"user_id": user_id, "secret": secret}
+
+
+@command("key.rotate")
+def rotate_key(context: AccessContext, arguments: Arguments, _: Progress) -> Result:
+    user_id, secret = keys.rotate(context.app_db, arguments["name"], arguments["overlap_hours"])
+    audit.record(context.app_db, ACTOR, "key rotated", arguments["name"])
     return {"user_id": user_id, "secret": secret}
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from flask import request
 
 from integration.access import browser, sessions, visibility
+from integration.access.authenticator import check_right
 from integration.access.people import Person
 from integration.access.visibility import Visibility
 from integration.catalogue.shapes import Resource
@@ -59,6 +60,9 @@ class ExportAuthenticator:
                 raise ApiError(403, f"The key {caller.key.name!r} has no right to {resource.collection}.")
             if not caller.visibility.can_open(resource):
                 raise ApiError(403, "This key sees only its own user's records.")
+            if caller.key is not None:
+                for required in ("export", *((right,) if right else ())):
+                    check_right(caller.key, required)
             owner = f"key {caller.key.user_id}" if caller.key else caller.name
             return ExportCaller(caller.name, owner, caller.visibility, None)
         token = browser.browser_token(request)

@@ -180,7 +180,8 @@ def of(viewer: Person | Key | None, agents_see: AgentsSee = "all") -> Visibility
         return UNLIMITED
     if isinstance(viewer, Key):
         allowed = None if viewer.collections is None else frozenset(viewer.collections)
-        return replace(UNLIMITED.limited_to(viewer.platform_user_id), allowed_collections=allowed)
+        limited = UNLIMITED.limited_to(viewer.platform_user_id)
+        return replace(limited, allowed_collections=allowed, rights=viewer.limits.rights)
     if agents_see == "all" or has(viewer, "supervisor"):
         return Visibility(viewer.role, viewer.rights)
     user_id = NO_USER_ID if viewer.platform_user_id is None else viewer.platform_user_id

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from integration.access import keys
+from integration.access.rights import RIGHTS
 from integration.cli import print_table, settings_option
 from integration.core import clock
 from integration.server.run_command import run_command
@@ -28,8 +29,24 @@ def command() -> None:
 @click.option(
     "--user", "user_id", type=int, metavar="ID", help="Limit the key to the records of this platform user."
 )
+@click.option("--expires", metavar="TIME", help="End of the key (UTC): 2030-02-28 or '2030-02-28 14:30:00'.")
+@click.option("--networks", metavar="A,B", help="Accept the key only from these addresses or networks.")
+@click.option("--rate", metavar="N", help="Requests per minute. Default: no limit.")
+@click.option(
+    "--grant", metavar="A,B", help=f"Grant these rights: {', '.join(RIGHTS)}. Default: none of them."
+)
 @settings_option
-def add(name: str, scope: str, collections: str | None, user_id: int | None, settings: Settings) -> None:
+def add(
+    name: str,
+    scope: str,
+    collections: str | None,
+    user_id: int | None,
+    expires: str | None,
+    networks: str | None,
+    rate: str | None,
+    grant: str | None,
+    settings: Settings,
+) -> None:
     result = run_command(
         settings,
         "key.add",
@@ -38,6 +55,10 @@ def add(name: str, scope: str, collections: str | None, user_id: int | None, set
             "scope": scope,
             "collections": None if collections is None else collections.split(","),
             "platform_user_id": user_id,
+            "expires": expires,
+            "networks": _split(networks),
+            "rate": rate,
+            "rights": _split(grant),
         },
         on_notice=lambda notice: click.echo(notice, err=True),
     )
@@ -48,20 +69,52 @@ def add(name: str, scope: str, collections: str | None, user_id: int | None, set
 @settings_option
 def list_(settings: Settings) -> None:
     app_db = ReadOnlyDatabase(settings.storage.data_dir / "house.db")
-    rows = [("NAME", "USER ID", "SCOPE", "COLLECTIONS", "PLATFORM USER", "CREATED", "LAST USED")]
+    rows = [
+        (
+            *("NAME", "USER ID", "SCOPE", "RIGHTS", "COLLECTIONS", "PLATFORM USER", "NETWORKS", "PER MINUTE"),
+            *("CREATED", "EXPIRES", "LAST USED", "FROM"),
+        )
+    ]
     for key in keys.list_all(app_db) if app_db.exists else ():
         rows.append(
             (
                 key.name,
                 str(key.user_id),
                 key.scope,
+                ",".join(sorted(key.limits.rights)) or "-",
                 "all" if key.collections is None else ",".join(key.collections),
                 str(key.platform_user_id or "-"),
+                ",".join(key.limits.networks) or "all",
+                str(key.limits.requests_per_minute or "-"),
                 key.created_at,
+                key.limits.expires_at or "never",
                 "never" if key.used_at is None else clock.utc_text(key.used_at),
+                key.used_from or "-",
             )
         )
     print_table(rows)
+
+
+@command.command(help="Replace the secret of a key. Prints user_id:secret once.")
+@click.argument("name")
+@click.option(
+    "--overlap",
+    "overlap_hours",
+    type=float,
+    metavar="HOURS",
+    default=keys.DEFAULT_OVERLAP_HOURS,
+    show_default=True,
+    help="Hours for which the old secret stays valid; 0 ends it at once.",
+)
+@settings_option
+def rotate(name: str, overlap_hours: float, settings: Settings) -> None:
+    result = run_command(
+        settings,
+        "key.rotate",
+        {"name": name, "overlap_hours": overlap_hours},
+        on_notice=lambda notice: click.echo(notice, err=True),
+    )
+    click.echo(f"{result['user_id']}:{result['secret']}")
 
 
 @command.command(help="Revoke a key. It stops working immediately.")
@@ -75,3 +128,7 @@ def revoke(name: str, settings: Settings) -> None:
         on_notice=lambda notice: click.echo(notice, err=True),
     )
     click.echo(f"key {name} revoked", err=True)
+
+
+def _split(text: str | None) -> list[str]:
+    return [part for part in (text or "").replace(",", " ").split() if part]

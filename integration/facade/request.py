@@ -11,7 +11,7 @@ import orjson
 from flask import Request
 from werkzeug.datastructures import MultiDict
 
-from integration.access.authenticator import Caller
+from integration.access.authenticator import Caller, check_right
 from integration.catalogue import COLLECTIONS, get_resource
 from integration.catalogue.field_meanings import is_secret
 from integration.catalogue.shapes import Operation
@@ -24,6 +24,9 @@ from integration.mirror.query.page_cache import PageCache
 from integration.mirror.sync_state.media_files import MediaKind
 from integration.platform_api.paging import encode_path
 from integration.platform_api.shared_download import SharedDownload
+
+_CONTENT_SUFFIXES = ("mp3", "wav", "ogg", "trace", "pcap")
+"""Suffixes of paths that require the right `recordings`."""
 
 FetchFile = Callable[[MediaKind, int], Path | SharedDownload]
 """Fetches a file by kind and record id. Returns its path in the archive, or the running download.
@@ -133,9 +136,20 @@ def check_rights(request: FacadeRequest) -> None:
     for collection in (*collections, *_list_includes(request)):
         if not key.can_access(collection):
             raise ApiError(403, f"The key {key.name!r} has no access to the collection {collection}.")
+    if _returns_content(request.path):
+        check_right(key, "recordings")
     _check_properties(request)
     if key.platform_user_id is not None:
         _check_user_scope(request, collections)
+
+
+def _returns_content(path: str) -> bool:
+    """Return whether a path has audio, a SIP trace or a packet capture.
+
+    Case is ignored, because the platform may accept other spellings.
+    """
+    name = path.casefold().rstrip("/").rpartition("/")[2]
+    return name == "trace" or name.rpartition(".")[2] in _CONTENT_SUFFIXES
 
 
 def _list_includes(request: FacadeRequest) -> list[str]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from flask import Blueprint, Response, jsonify, request
 
-from integration.access import keys, login_throttle
+from integration.access import login_throttle
 from integration.access.browser import is_local_request
+from integration.access.key_limits import KeyRefused
 from integration.access.login_throttle import TooManyAttempts
 from integration.context import AppContext
 from integration.mirror.calls import backlog
@@ -82,12 +83,15 @@ def _check_credentials(context: AppContext) -> Response | None:
     address = request.remote_addr or ""
     try:
         login_throttle.check_limit(context.app_db, "key", user_part, address)
-        if secret and keys.authenticate(context.app_db, user_part, secret) is not None:
+        if secret and context.authenticator.find_key(user_part, secret, address) is not None:
             return None
         if secret:
             login_throttle.record_failure(context.app_db, "key", user_part, address)
     except TooManyAttempts as error:
         return _text_response(f"{error}\n", 429, {"Retry-After": str(error.retry_after)})
+    except KeyRefused as error:
+        headers = {} if error.retry_after is None else {"Retry-After": str(error.retry_after)}
+        return _text_response(f"{error}\n", error.status, headers)
     return _text_response(
         "This page requires a local key. Create one with `switchroom key add`.\n",
         401,

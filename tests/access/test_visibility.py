@@ -12,8 +12,9 @@ from types import SimpleNamespace
 import pytest
 
 from integration.access import visibility
+from integration.access.key_limits import KeyLimits
 from integration.access.keys import Key
-from integration.access.rights import ROLES, compute_rights
+from integration.access.rights import RIGHTS, ROLES, compute_rights
 from integration.access.visibility import UNLIMITED, NotAllowed
 from integration.catalogue import RESOURCES, get_resource
 from integration.mirror.calls.schema import CALLS
@@ -24,7 +25,7 @@ CAROL = 100
 """Platform user of each person and of the key with user scope."""
 KEY = Key(
     name="reports", user_id=9000001, scope="read", collections=None, platform_user_id=None, created_at="",
-    used_at=None, revoked_at=None,
+    used_at=None, revoked_at=None, limits=KeyLimits(rights=frozenset(RIGHTS)),
 )  # fmt: skip
 
 SHARED = {

@@ -22,6 +22,8 @@ from flask import Flask
 
 from integration.access import keys
 from integration.access.authenticator import Authenticator
+from integration.access.key_limits import KeyLimits
+from integration.access.rights import RIGHTS
 from integration.app_schema import open_app_db
 from integration.context import EXTENSION, AppContext
 from integration.facade.blueprint import make_blueprint
@@ -150,7 +152,7 @@ def open_facade(data_dir: Path) -> tuple[Flask, dict[str, str], Callable[[], Non
     app = Flask(__name__)
     app.extensions[EXTENSION] = context
     app.register_blueprint(make_blueprint(cast(AppContext, context)))
-    _, secret = keys.add(app_db, "benchmark", "read", None, None)
+    _, secret = keys.add(app_db, "benchmark", "read", limits=KeyLimits(rights=frozenset(RIGHTS)))
 
     def close() -> None:
         platform.close()

@@ -18,6 +18,8 @@ from werkzeug.serving import BaseWSGIServer, WSGIRequestHandler, make_server
 
 from integration import factory
 from integration.access import keys, people, sessions
+from integration.access.key_limits import KeyLimits
+from integration.access.rights import RIGHTS
 from integration.settings.model import load
 from integration.sqlite.database import Database
 from tests.support.clock import Clock
@@ -149,8 +151,11 @@ class TestApp(Records):
         return Browser(self.url, self.make_token(member))
 
     def add_key(self, name: str = "tests", scope: str = "read", **options: Any) -> dict[str, str]:
-        """Create a local key. Returns the request header that contains it."""
-        _, secret = keys.add(self.app_db, name, scope, options.get("collections"), options.get("user"))
+        """Create a local key with all rights. Returns the request header that contains it."""
+        limits = options.get("limits", KeyLimits(rights=frozenset(RIGHTS)))
+        _, secret = keys.add(
+            self.app_db, name, scope, options.get("collections"), options.get("user"), limits=limits
+        )
         return {"X-Auth-Token": secret}
 
 

@@ -15,9 +15,10 @@ from typing import Any
 from flask import Blueprint, Response, redirect, request
 
 from integration import catalogue
-from integration.access import audit, keys, people, setup_links
-from integration.access.rights import ROLES
+from integration.access import audit, key_limits, keys, people, setup_links
+from integration.access.rights import RIGHTS, ROLES
 from integration.context import app_context
+from integration.core import clock
 from integration.core.errors import DomainError, SwitchroomError
 from integration.core.ids import parse_id
 from integration.dashboard.site import layout
@@ -57,6 +58,8 @@ def render_page(**values: Any) -> str:
         boards=wallboards.list_all(context.app_db),
         hook=_webhook_info(),
         roles=ROLES,
+        key_rights=RIGHTS.values(),
+        now_utc=clock.utc_text(),
         message=RESULT_MESSAGES.get(request.args.get("said", ""), ""),
         **values,
     )
@@ -134,6 +137,12 @@ def add_key() -> str:
         scope,
         collections or None,
         parse_platform_user_id(),
+        limits=key_limits.parse_limits(
+            request.form.get("expires", ""),
+            request.form.get("networks", "").replace(",", " ").split(),
+            request.form.get("rate", ""),
+            request.form.getlist("right"),
+        ),
         reserved_ids=keys.list_platform_user_ids(context.mirror_db.path),
     )
     audit_action("key added", f"{name}, {scope}, {key_id}")
@@ -144,13 +153,31 @@ def add_key() -> str:
 @requires_admin
 @requires_confirmation()
 def revoke_key(number: int) -> Response:
-    app_db = app_context().app_db
-    name = next((key.name for key in keys.list_all(app_db) if key.user_id == number), None)
-    if name is None:
-        raise DomainError("this key was revoked already")
+    app_db, name = app_context().app_db, _require_key_name(number)
     keys.revoke(app_db, name)
     audit_action("key revoked", name)
     return redirect_home("revoked", "keys")
+
+
+@blueprint.post("/keys/<int:number>/rotate")
+@requires_admin
+@requires_confirmation()
+def rotate_key(number: int) -> str:
+    """Replace the secret of a key.
+
+    The old secret stays valid for a day.
+    """
+    name = _require_key_name(number)
+    key_id, secret = keys.rotate(app_context().app_db, name)
+    audit_action("key rotated", name)
+    return render_page(secret=f"{key_id}:{secret}", secret_for=name)
+
+
+def _require_key_name(number: int) -> str:
+    name = next((key.name for key in keys.list_all(app_context().app_db) if key.user_id == number), None)
+    if name is None:
+        raise DomainError("This key was already revoked.")
+    return name
 
 
 @blueprint.post("/wallboards")

@@ -30,7 +30,9 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, 
     settings = {"recordings__download": "false"}
     with run_installation(folder, *options, base=BASE_PATH, **settings) as (_, product):
         read, write = (
-            product.command("key", "add", scope, "--scope", scope).stdout.strip()
+            product.command(
+                "key", "add", scope, "--scope", scope, "--grant", "export,recordings"
+            ).stdout.strip()
             for scope in ("read", "write")
         )
         token = {"X-Auth-Token": read.partition(":")[2]}

@@ -57,7 +57,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     folder = tmp_path_factory.mktemp("data")
     options = ("--seed", "5", "--no-traffic", "--cdrs", "6000")
     with run_installation(folder, *options, base="/v1.2/voipstudio", **settings) as (simulator, product):
-        command = product.command("key", "add", "clients", "--scope", "write")
+        command = product.command("key", "add", "clients", "--scope", "write", "--grant", "export,recordings")
         client_site = Site(simulator, product, command.stdout.strip())
         token = client_site.key.partition(":")[2]
 

@@ -53,7 +53,9 @@ class Contract(Trial):
         self.product = self.start_product(
             self.data_dir, simulator, recordings__download="false", voicemail__download="false"
         )
-        created = self.product.command("key", "add", "fuzz", "--scope", "write").stdout
+        created = self.product.command(
+            "key", "add", "fuzz", "--scope", "write", "--grant", "export,recordings"
+        ).stdout
         self.headers = {"X-Auth-Token": created.strip().rpartition(":")[2]}
         self.base = self.product.url + simulator.base
 

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from integration.access import keys, people, sessions
+from integration.access.key_limits import KeyLimits
+from integration.access.rights import RIGHTS
 from integration.app_schema import open_app_db
 
 EMAIL = "alice@example.com"
@@ -71,7 +73,7 @@ def create_access(data_dir: Path, password_hash: str | None = None) -> Access:
     try:
         user = people.create(app_db, EMAIL, "admin", password_hash=password_hash)
         token = sessions.create(app_db, user.id)
-        _, secret = keys.add(app_db, "trial", "read")
+        _, secret = keys.add(app_db, "trial", "read", limits=KeyLimits(rights=frozenset(RIGHTS)))
     finally:
         app_db.close()
     dashboard = {"Cookie": f"session={token}", "Accept": "text/html"}
