@@ -12,42 +12,29 @@ from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field
-from pydantic.config import JsonDict
+from pydantic import Field
 
+from integration.settings.section import SECRET, Section
 from integration.settings.sources import build_settings, read_sources
+from integration.settings.user_sections import Alerts, Dashboard, Exports, Facade, Outgoing
 from integration.settings.values import (
-    AlertUrl,
-    BasePath,
-    Country,
     Email,
     FilePath,
     Host,
     ListenAddress,
     Networks,
     Number,
-    Origin,
     PlatformUserId,
     Port,
     SiteUrl,
     SyslogTarget,
     Text,
     ThresholdPair,
-    TimeZone,
     Url,
     WebhookSecretList,
     WholeNumber,
     is_loopback,
 )
-
-SECRET: JsonDict = {"secret": True}
-"""Mark of keys whose values never appear in messages, logs or a `repr`."""
-
-
-class Section(BaseModel):
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", validate_default=True, populate_by_name=True, hide_input_in_errors=True
-    )
 
 
 class Platform(Section):
@@ -249,25 +236,6 @@ class Backup(Section):
     )
 
 
-class Exports(Section):
-    """Files written in the background: schedules and large exports."""
-
-    folder: FilePath | None = Field(
-        default=None,
-        description="The only folder below which schedules may write. If unset, exports/ in data_dir.",
-        examples=["/srv/exports"],
-    )
-    keep_days: Number = Field(
-        default=7, gt=0, description="Days that a large export is kept for its owner to download."
-    )
-    max_gb: Number = Field(
-        default=10,
-        gt=0,
-        description="Disk budget of large exports in GB; the oldest are removed first."
-        " 2 GB of disk always stay free.",
-    )
-
-
 class Audit(Section):
     """Audit log: actions of users and clients."""
 
@@ -275,73 +243,6 @@ class Audit(Section):
         default=None,
         description="Copy each entry to syslog: path of a local socket, udp://HOST:PORT or tcp://HOST:PORT.",
         examples=["udp://logs.example.com:514"],
-    )
-
-
-class Outgoing(Section):
-    """Requests to addresses that users enter: targets of exports and alerts."""
-
-    allow_hosts: tuple[Host, ...] = Field(
-        default=(),
-        description="Hosts of this machine or of an internal network that targets of exports and alerts may"
-        " name: names, or IP addresses. All other loopback, private, link-local and metadata addresses are"
-        " refused.",
-    )
-
-
-class Facade(Section):
-    """REST API for clients, in the form of the platform's API."""
-
-    base_paths: tuple[BasePath, ...] = Field(
-        default=("/v1.1", "/v1.2"),
-        description="Paths of the facade. The path of platform.base_url is always one of them.",
-    )
-    writes: bool = Field(default=True, description="Pass writes through to the platform.")
-    destructive: bool = Field(
-        default=False, description="Allow deletes of entire collections and of the account."
-    )
-    platform_credentials: bool = Field(
-        default=True, description="Accept the platform's own credentials too, verified with the platform."
-    )
-    offline_grace: WholeNumber = Field(
-        default=86400,
-        ge=0,
-        description="Seconds that a verified platform credential stays valid for reads"
-        " while the platform is unreachable.",
-    )
-    max_limit: WholeNumber = Field(
-        default=5000,
-        ge=1,
-        le=1_000_000,
-        description="Maximum limit of a page; raise it for clients that never request a second page.",
-    )
-    session_idle: WholeNumber = Field(
-        default=900, ge=1, description="Seconds without a request after which a token of POST /login expires."
-    )
-    public_docs: bool = Field(
-        default=False, description="Serve /docs and /openapi.json without a login and without a key."
-    )
-    cors_origins: tuple[Origin, ...] = Field(
-        default=(), description="Origins of web pages that may call the facade; '*' allows all."
-    )
-
-
-class Dashboard(Section):
-    """Web pages of the product."""
-
-    timezone: TimeZone = Field(default="UTC", description="Display time zone, such as 'Europe/London'.")
-    country: Country | None = Field(
-        default=None,
-        description="Country of numbers without an international prefix, two letters.",
-        examples=["GB"],
-    )
-    agents_see: Literal["all", "own"] = Field(
-        default="all", description="Calls that agents and viewers see: 'all' or only their 'own'."
-    )
-    second_factor: tuple[Literal["viewer", "agent", "supervisor", "admin"], ...] = Field(
-        default=(),
-        description="Roles that must have a second factor: any of 'viewer', 'agent', 'supervisor', 'admin'."
-        " A user of such a role sets it up after the next login. Other users may have one.",
     )
 
 
@@ -358,18 +259,6 @@ class Retention(Section):
     inbox_days: WholeNumber = Field(default=0, ge=0, description="Webhooks as received.")
     audit_days: WholeNumber = Field(default=0, ge=0, description="The audit log.")
     logs_days: WholeNumber = Field(default=0, ge=0, description="Notification, export and write logs.")
-
-
-class Alerts(Section):
-    """Targets of notifications, and the events that cause them."""
-
-    urls: tuple[AlertUrl, ...] = Field(
-        default=(), repr=False, json_schema_extra=SECRET, description="Apprise URLs to notify."
-    )
-    events: tuple[Literal["missed_call", "voicemail", "sms", "sync_failing"], ...] = Field(
-        default=(),
-        description="Events to notify about: any of 'missed_call', 'voicemail', 'sms', 'sync_failing'.",
-    )
 
 
 class Settings(Section):
