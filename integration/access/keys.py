@@ -217,8 +217,8 @@ def revoke(app_db: Database, name: str) -> None:
 def rotate(app_db: Database, name: str, overlap_hours: float = DEFAULT_OVERLAP_HOURS) -> tuple[int, str]:
     """Replace the secret of a key.
 
-    Returns the key's user id and the new secret. The old secret stays valid for `overlap_hours`, 0 to end it at once. Raises DomainError if no valid key
-    has this name, or for an invalid number of hours.
+    Returns the key's user id and the new secret. The old secret stays valid for `overlap_hours`, 0 to end it
+    at once. Raises DomainError if no valid key has this name, or for an invalid number of hours.
     """
     if not 0 <= overlap_hours <= MAX_OVERLAP_HOURS:
         raise DomainError(f"Invalid overlap. Enter hours, from 0 to {MAX_OVERLAP_HOURS:,.0f}.")

@@ -144,7 +144,7 @@ def check_rights(request: FacadeRequest) -> None:
 
 
 def _returns_content(path: str) -> bool:
-    """Return whether a path has audio, a SIP trace or a packet capture.
+    """Return whether a path has audio, traces or packet captures.
 
     Case is ignored, because the platform may accept other spellings.
     """

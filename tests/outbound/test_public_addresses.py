@@ -19,8 +19,8 @@ from integration.core import clock
 from integration.exports import schedules
 from integration.outbound.public_addresses import PublicHosts, is_public
 from integration.outbound.upload import UploadFailed, upload_file
+from tests.outbound.conftest import SetAddresses
 from tests.support.applications.shared_app import SharedApp, running_shared_app
-from tests.support.name_lookup import SetAddresses
 from tests.support.scripted_server import Server
 
 FOUND = Finding(1, "a", "Ann Example has been waiting", "/calls/7", "2026-03-04 11:00:00")
