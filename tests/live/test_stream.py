@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 import pytest
 from flask import current_app, has_request_context
 
-from integration import factory
+from integration import web_app
 from integration.access import sessions
 from integration.access.people import Person
 from integration.live import stream as stream_module
@@ -145,7 +145,7 @@ def stream(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stream]:
         ]
         return [("count", {"missed": 1}), *events] if change.topic == "two" else events
 
-    monkeypatch.setattr(factory, "render_change", render)
+    monkeypatch.setattr(web_app, "render_change", render)
     with running_app(tmp_path) as app:
         stream = Stream(app, app.context.live_hub, rendered)
         yield stream
