@@ -1,4 +1,5 @@
 // Opens a call beside the list. Without JavaScript the row is a plain link.
+import { parse } from "./html.js";
 import { tick } from "./timers.js";
 
 const drawer = document.getElementById("drawer");
@@ -30,7 +31,7 @@ export async function open(id, update) {
   const html = await answer.text();
   if (update && busy()) return;
   const back = keep(drawer);
-  drawer.innerHTML = html;
+  drawer.replaceChildren(...parse(html).body.childNodes);
   drawer.hidden = false;
   mark(id);
   tick();

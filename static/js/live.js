@@ -2,6 +2,7 @@
 // proxy, too many streams), pages poll.
 import { keep, reopen } from "./drawer.js";
 import { seen } from "./act.js";
+import { parse } from "./html.js";
 import { ring } from "./bell.js";
 import { lost, sync, tick } from "./timers.js";
 
@@ -15,8 +16,6 @@ const channel = new BroadcastChannel("switchroom");
 let last = document.body.dataset.change;
 let spoken = 0, polling = null, newer = 0, refreshing = null, reading = false, wide = false, replaced = false;
 let turn = Promise.resolve();
-
-const fragment = (html) => { const t = document.createElement("template"); t.innerHTML = html; return t.content; };
 
 function counts(values) {
   if (!values) return;
@@ -84,7 +83,7 @@ async function update(all) {
   if (answer.redirected && new URL(answer.url).pathname === "/login") return location.reload();
   lost(answer.status > 501);
   if (!answer.ok) return answer.status > 499 && soon(POLL);
-  const fresh = new DOMParser().parseFromString(html, "text/html");
+  const fresh = parse(html);
   sync(Number(fresh.body.dataset.now));
   const areas = wide ? "[data-region], #live, #age" : "[data-region]";
   const end = byId("talk") && innerHeight + scrollY > document.body.scrollHeight - 9;
@@ -131,7 +130,7 @@ function take(name, data, id) {
   counts(data.counts);
   if (name === "call") {
     speak(data.say);
-    if (list) { place(fragment(data.html).firstElementChild); tidy(); soon(); }
+    if (list) { place(parse(`<table>${data.html}`).querySelector("tr")); tidy(); soon(); }
     else if (page === "calls" && byId(`call-${data.id}`)) soon();
     else if (page === "calls" && data.ended) more();
     else if (page === "missed" && data.ended) soon();
@@ -142,7 +141,7 @@ function take(name, data, id) {
 
 function old({ age, title }) {
   const box = byId("age");
-  box.innerHTML = age;
+  box.replaceChildren(...parse(age).body.childNodes);
   box.title = title;
   tick();
 }

@@ -361,3 +361,17 @@ def test_pages_are_readable_without_javascript(app, records, browser):
 def test_scripts_and_styles_together_are_below_60_kib():
     files = [*(ROOT / "static").glob("*.css"), *(ROOT / "static" / "js").glob("*.js")]
     assert sum(file.stat().st_size for file in files) < 60 * 1024
+
+
+def test_only_our_policy_turns_text_into_nodes(browse, page, problems):
+    browse("/contacts")
+    attempt = """(attempt) => { try { attempt(); return "allowed"; } catch (error) { return error.name; } }"""
+    for code in (
+        "document.body.innerHTML = '<b>x</b>'",
+        "new DOMParser().parseFromString('<b>x</b>', 'text/html')",
+        "trustedTypes.createPolicy('another', { createHTML: String })",
+        "trustedTypes.createPolicy('switchroom', { createHTML: String })",
+    ):
+        assert page.evaluate(f"({attempt})(() => {{ {code} }})") == "TypeError", code
+    assert len(problems) == 4
+    problems.clear()
