@@ -30,6 +30,10 @@ ERROR: Json = {
         "errors": {"type": "array", "items": {"type": ["string", "object"]}},
     },
 }
+_CODE_MEANINGS = ("code", "open_code", "choice")
+"""Meanings of fields that are integers in the specification, but letters or words in real data."""
+_LOCALE_NAMES = ("culture", "language")
+"""Names of fields of the same kind without a meaning."""
 LINKS: Json = {"type": ["object", "array"]}
 
 
@@ -55,6 +59,8 @@ def build_fields_schema(fields: Sequence[Field], *, required: bool = False) -> J
 def _build_property_schema(field: Field) -> Json:
     types = {"timestamp": "string"}
     type_names = [types.get(name, name) for name in dict.fromkeys((field.actual_type, field.type))]
+    if "integer" in type_names and (field.meaning in _CODE_MEANINGS or field.name in _LOCALE_NAMES):
+        type_names.append("string")
     schema: Json = {} if "any" in type_names else {"type": [*dict.fromkeys(type_names), "null"]}
     notes = [field.about] if field.about else []
     if field.type == "timestamp":

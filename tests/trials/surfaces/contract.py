@@ -15,10 +15,18 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import seed as seeded
 from hypothesis import strategies as st
 from schemathesis import GenerationMode
+from schemathesis.checks import (
+    content_type_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+from schemathesis.core.failures import Failure, FailureGroup
 
 from tests.support.harness import wait_for
 from tests.trials.long_form import LongForm
 from tests.trials.trial import Trial
+
+SCHEMA_CHECKS = [content_type_conformance, response_schema_conformance, status_code_conformance]
 
 
 class Contract(Trial):
@@ -26,8 +34,8 @@ class Contract(Trial):
 
     Disturbed: Schemathesis generates valid and invalid requests from the OpenAPI document, many of them for
     records that exist.
-    Checked: no response is a 5xx, every error has the form `{message, errors}`, no connection breaks, and the
-    log has no traceback.
+    Checked: no response is a 5xx, every response follows the document (status, content type, schema), every
+    error has the form `{message, errors}`, no connection breaks, and the log has no traceback.
     Detects: a parameter that is converted without a check.
     """
 
@@ -164,4 +172,8 @@ def find_problem(case: Any, response: requests.Response) -> str | None:
             return None if response.status_code == 400 else f"not JSON: {response.text[:200]}"
         if not isinstance(body, dict) or set(body) != {"message", "errors"}:
             return f"another form: {response.text[:200]}"
+    try:
+        case.validate_response(response, checks=SCHEMA_CHECKS)
+    except (Failure, FailureGroup) as failure:
+        return f"differs from the document: {str(failure)[:600]}"
     return None
