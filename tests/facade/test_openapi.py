@@ -107,6 +107,15 @@ def test_the_document_is_built_once_at_its_first_request(
     assert built == [(list_base_paths(app.context), 5000)]
 
 
+def test_codes_are_integers_or_letters(api: dict[str, Any]) -> None:
+    """The specification calls them integers, the platform sends letters or words."""
+    schemas = api["components"]["schemas"]
+    for name, field in (("contact", "type"), ("ddi", "target_type"), ("ring_group", "strategy"),
+                        ("monitor", "sentiment"), ("queue", "language")):  # fmt: skip
+        assert schemas[name]["properties"][field]["type"] == ["integer", "string", "null"], (name, field)
+    assert schemas["contact"]["properties"]["user_id"]["type"] == ["integer", "null"]
+
+
 def test_every_reference_has_a_target(api: dict[str, Any]) -> None:
     text = json.dumps(api)
     for target in set(re.findall(r'"\$ref": "#/([^"]+)"', text)):

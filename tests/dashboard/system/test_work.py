@@ -14,14 +14,14 @@ from tests.support.page_text import text
 from tests.support.people import BOB, ERIN
 
 
-def store(app, body: bytes, status: str = "failed", error: str = "boom") -> int:
+def store(app, body: bytes, status: str = "failed", error: str = "boom", name: str = "call.ringing") -> int:
     """Store a webhook with this status in the inbox. Returns its `seq`."""
     return app.context.inbox.database.write(
         lambda tx: (
             tx.execute(
                 "INSERT INTO inbox (event_id, received_at, event_name, body, status, error, body_hash)"
-                " VALUES (?, '2026-11-20 09:00:00', 'call.ringing', ?, ?, ?, ?)",
-                (body.decode("utf-8", "replace"), body, status, error, body),
+                " VALUES (?, '2026-11-20 09:00:00', ?, ?, ?, ?, ?)",
+                (body.decode("utf-8", "replace"), name, body, status, error, body),
             ).lastrowid
         )
     )
@@ -42,6 +42,14 @@ def test_work_is_started_only_by_administrators_with_the_csrf_token(shared_app, 
 @pytest.mark.parametrize("path", ["/system/doctor", "/system/journal"])
 def test_only_administrators_see_doctor_and_write_log(shared_app, path):
     assert shared_app.log_in(BOB).get(path).status_code == 403
+
+
+def test_a_long_event_name_is_shown_in_part(shared_app):
+    seq = store(shared_app, b"{}", "unknown", name="call." + "a" * 200_000)
+    for path in ("/system", f"/system/events/{seq}"):
+        page = shared_app.log_in().get(path).text
+        assert "call." + "a" * 92 + "..." in page, path
+        assert "a" * 101 not in page, path
 
 
 def test_failed_webhooks_are_reapplied_by_one_job_and_audited(app, client, monkeypatch):
