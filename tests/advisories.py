@@ -1,6 +1,7 @@
 """Compare requirements.lock with published advisories: `python -m tests.advisories`.
 
-pip-audit reads the advisories from PyPI. Its exit status is 0 as well if it found no package there, so the report counts.
+pip-audit reads the advisories from PyPI. Its exit status is 0 as well if it found no package there, so the
+report counts.
 """
 
 from __future__ import annotations
