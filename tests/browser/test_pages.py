@@ -9,11 +9,10 @@ import pytest
 from playwright.sync_api import expect
 
 from integration.core import clock
-from integration.factory import ROOT
 from integration.mirror.page_queries import messages
 from integration.workspace.callback_following import update_from_mirror
 from tests.browser.conftest import go_by_keys, log_in, watch
-from tests.support.harness import wait_for
+from tests.support.harness import ROOT, wait_for
 from tests.support.people import CALLER
 from tests.support.records import ACCOUNT_NUMBER
 
