@@ -11,6 +11,7 @@ from pathlib import Path
 
 from integration.sqlite.database_files import find_faults
 from tests.support.harness import keep_port, wait_for
+from tests.trials.long_form import LongForm
 from tests.trials.tools.databases import DATABASES, query_rows
 from tests.trials.tools.traffic import Senders
 from tests.trials.trial import Trial
@@ -38,6 +39,11 @@ class Damaged(Trial):
     size_option, size = "--rounds", 50
     bugs, symptoms = ("drop_damaged_inbox",), ("webhooks of other pages are saved",)
     short = ("--rounds 1", "--rounds 1 --seed-bug")
+    long = LongForm(
+        rounds=("--rounds 5",) * 4,
+        minutes=6,
+        expectation="by hand: the senders' own list and the named losses",
+    )
 
     def boot(self) -> None:
         self.random = random.Random(self.options.seed)

@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Callable
 
 from tests.support.harness import keep_port, wait_for
+from tests.trials.long_form import LongForm
 from tests.trials.tools.databases import query_rows
 from tests.trials.tools.traffic import Senders
 from tests.trials.trial import Trial
@@ -27,6 +28,11 @@ class Replaced(Trial):
     size_option, size = "--rounds", 30
     bugs, symptoms = ("restart_numbers",), ("every event has an effect",)
     short = ("--rounds 3", "--rounds 1 --seed-bug")
+    long = LongForm(
+        rounds=("--rounds 10",) * 3,
+        minutes=5,
+        expectation="by hand: the senders' own list",
+    )
 
     def boot(self) -> None:
         kept = self.cleanup.enter_context(keep_port())
