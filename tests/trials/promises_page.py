@@ -54,7 +54,7 @@ def _make_row(promise: str, trial: type[Trial], results: Path) -> str:
 
 
 def _describe_rounds(result: dict[str, Any]) -> str:
-    options = ", ".join(f"`{one}`" for one in result["options"] if one.strip())
+    options = ", ".join(f"`{one}`" for one in result["options"] if one.startswith("-"))
     lines = [
         f"{result['rounds_passed']} of {result['rounds']} rounds passed in {result['minutes']:g} min",
         f"{result['date']}, {result['version']}, {result['commit']}",

@@ -59,8 +59,9 @@ Release = Callable[[], object]
 class Files(Trial):
     """Archived files are absent or right; failures are repaired automatically.
 
-    Four parts: wrong responses and full disks (FileResponses), damage and limits (Archive), kills
-    (InterruptedDownloads), the order of system calls (DownloadOrder).
+    Disturbed: files are sent wrongly in fifteen ways, records have wrong sizes, disks are full (FileResponses);
+    archived files are damaged (Archive); the product is killed during downloads (InterruptedDownloads);
+    system calls are recorded (DownloadOrder).
     """
 
     name = "files"
