@@ -59,9 +59,9 @@ Release = Callable[[], object]
 class Files(Trial):
     """Archived files are absent or right; failures are repaired automatically.
 
-    Disturbed: files are sent wrongly in fifteen ways, records have wrong sizes, disks are full (FileResponses);
-    archived files are damaged (Archive); the product is killed during downloads (InterruptedDownloads);
-    system calls are recorded (DownloadOrder).
+    Disturbed: files are sent wrongly in fifteen ways, records have wrong sizes, disks are full
+    (FileResponses); archived files are damaged (Archive); the product is killed during downloads
+    (InterruptedDownloads); system calls are recorded (DownloadOrder).
     """
 
     name = "files"
