@@ -187,9 +187,7 @@ def test_a_page_damaged_in_operation_costs_no_webhook(tmp_path: Path) -> None:
         (name,) = find_put_aside(tmp_path, "mirror.db")
         assert read_facts(product)["damaged databases"] == [name]
         assert product.worker != worker
-        wait_for(
-            lambda: any("The worker is back" in line for line in product.lines), "a new worker"
-        )
+        wait_for(lambda: any("The worker is back" in line for line in product.lines), "a new worker")
         assert sum("The worker is back" in line for line in product.lines) == 1
         assert any("mirror.db was damaged" in line and name in line for line in product.lines)
         found = product.command("doctor").stdout
@@ -310,9 +308,7 @@ def test_webhooks_around_a_damaged_page_of_the_inbox_are_saved(tmp_path: Path) -
         assert f"so webhooks {first} to {last} are no longer stored" in facts["lost webhooks"]
         assert any("inbox.db was damaged" in line and name in line for line in product.lines)
         assert any(f"so webhooks {first} to {last} are" in line for line in product.lines)
-        wait_for(
-            lambda: any("The worker is back" in line for line in product.lines), "a new worker"
-        )
+        wait_for(lambda: any("The worker is back" in line for line in product.lines), "a new worker")
         assert sum("The worker is back" in line for line in product.lines) == 1
         found = product.command("doctor").stdout
         assert re.search(rf"^warn +inbox\.db: .*{name}", found, re.M), found
