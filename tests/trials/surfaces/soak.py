@@ -106,6 +106,13 @@ class Soak(Trial):
     name = "soak"
     bugs, symptoms = ("leak_handles", "leak_webhooks"), ("handles", "threads", "memory")
     short = ("--short", "--short --seed-bug")
+    long = LongForm(
+        promises=("P28",),
+        rounds=("--hours 2",),
+        minutes=125,
+        remains="eight hours: `python -m tests.trials soak`, not run",
+        expectation="by hand: limits; simulator: keys",
+    )
     kills = 0
     long = LongForm(
         promises=("P28",),
