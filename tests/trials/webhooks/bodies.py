@@ -107,8 +107,11 @@ class Bodies(Trial):
         self.verify(self.grown <= MAX_GROWTH, growth)
         failed = sum(count for status, count in self.statuses.items() if status >= 500)
         self.verify(not failed, f"no request gets a 5xx, not {failed}: {dict(self.statuses)}")
-        self.sums = {"requests": self.statuses.total(), "with 5xx": failed, "kinds of bodies": len(UNUSUAL)}
-        self.highest = {"growth of memory in MB": round(self.grown, 1)}
+        self.sums = {"requests": self.statuses.total(), "with 5xx": failed}
+        self.highest = {
+            "kinds of unusual bodies": len(UNUSUAL),
+            "growth of memory in MB": round(self.grown, 1),
+        }
         self.figures.append(f"{dict(self.statuses)}, memory +{self.grown:.1f} MB")
 
     def _post(self, name: str, body: bytes, expected: int) -> None:

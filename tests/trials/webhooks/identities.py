@@ -85,9 +85,9 @@ class Identities(Trial):
         self.sums = {
             "bodies, each sent twice": len(self.bodies),
             "pairs of one id": self.pairs,
-            "kinds of unusual ids": len(UNUSUAL),
             "refused": refused,
         }
+        self.highest = {"kinds of unusual ids": len(UNUSUAL)}
         self.figures.append(f"{len(self.bodies)} bodies, {self.pairs} pairs, {dict(self.statuses)}")
 
 
