@@ -119,6 +119,8 @@ class Server(ScriptedPlatform):
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            # The body would otherwise wait 40 ms for the acknowledgement of the headers.
+            disable_nagle_algorithm = True
 
             def respond(self) -> None:
                 url = urlsplit(self.path)
