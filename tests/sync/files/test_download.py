@@ -26,17 +26,6 @@ def digest(simulated, path):
     return hashlib.sha256(simulated.context.platform.get(path).body).hexdigest()
 
 
-@pytest.fixture
-def recording(simulated):
-    """Id of the only recording on the platform and in the mirror."""
-    played = simulated.play("plain_answered")
-    for number in list(simulated.records("monitors")):
-        if number != played["monitor_ids"][0]:
-            del simulated.records("monitors")[number]
-    run_full_sync(simulated.context, MONITORS)
-    return played["monitor_ids"][0]
-
-
 def test_every_recording_and_voicemail_is_stored_unchanged(simulated):
     for policy in (MONITORS, VOICEMAIL):
         run_full_sync(simulated.context, policy)

@@ -15,17 +15,6 @@ def rows(simulated, columns="state"):
     return simulated.rows(f"SELECT {columns} FROM media ORDER BY kind, record_id")
 
 
-@pytest.fixture
-def recording(simulated):
-    """Id of the only recording on the platform and in the mirror."""
-    played = simulated.play("plain_answered")
-    for number in list(simulated.records("monitors")):
-        if number != played["monitor_ids"][0]:
-            del simulated.records("monitors")[number]
-    run_full_sync(simulated.context, MONITORS)
-    return played["monitor_ids"][0]
-
-
 def rebuild_rows(simulated):
     """Delete the states of all files, like a new mirror.db."""
     simulated.mirror_db.write(lambda tx: tx.execute("DELETE FROM media"))

@@ -114,13 +114,6 @@ class Soak(Trial):
         expectation="by hand: limits; simulator: keys",
     )
     kills = 0
-    long = LongForm(
-        promises=("P28",),
-        rounds=("--hours 2",),
-        minutes=125,
-        remains="eight hours: `python -m tests.trials soak`, not run",
-        expectation="by hand: limits; simulator: keys",
-    )
 
     @classmethod
     def add_options(cls, parser: argparse.ArgumentParser) -> None:
