@@ -38,7 +38,7 @@ It holds only pages that are not mapped: those of the write-ahead log, and of fu
 MAX_IDLE_SECONDS = 60.0
 """Seconds after which an idle connection is closed.
 
-After a rush of requests a hundred connections would keep their caches and statements for ever.
+After a rush of requests a hundred connections would keep their caches and statements until the process ends.
 """
 
 STATEMENTS = 64
