@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import orjson
@@ -44,11 +44,13 @@ class RawJson(str):
 class JsonRecord:
     """Record of the platform.
 
-    `text`: compact JSON with the content as received. `values`: values by field name.
+    `text`: compact JSON with the content as received. `values`: values by field name. `links`: compact JSON
+    of the links that the platform sent beside the record; None without any.
     """
 
     text: str
     values: dict[str, Any]
+    links: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,12 +95,16 @@ def read_item(body: bytes) -> JsonRecord:
     if not _needs_exact_parser(body):
         parsed = _loads(body)
         if parsed is not None:
-            record = parsed["data"] if isinstance(parsed.get("data"), dict) else parsed
-            return JsonRecord(orjson.dumps(record).decode(), record)
+            if not isinstance(parsed.get("data"), dict):
+                return JsonRecord(orjson.dumps(parsed).decode(), parsed)
+            record, links = parsed["data"], parsed.get("links")
+            links_text = orjson.dumps(links).decode() if isinstance(links, dict) and links else None
+            return JsonRecord(orjson.dumps(record).decode(), record, links_text)
     outer = _scan_object(_tokenize(body))
-    inner = outer.get("data")
+    inner, raw_links = outer.get("data"), outer.get("links")
     if isinstance(inner, RawJson) and inner.startswith("{"):
-        return _scan_record(inner)
+        has_links = isinstance(raw_links, RawJson) and raw_links.startswith("{") and raw_links != "{}"
+        return replace(_scan_record(inner), links=str(raw_links) if has_links else None)
     return JsonRecord("".join(_tokenize(body)), outer)
 
 

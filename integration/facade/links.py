@@ -1,4 +1,8 @@
-"""`links` of item responses from the mirror: `self` and the related records."""
+"""`links` of item responses: those of the platform, otherwise `self` and the related records.
+
+A key with a user scope or with selected collections gets only the latter, which lead to nothing outside its
+rights.
+"""
 
 from __future__ import annotations
 
@@ -37,24 +41,42 @@ def build_links(
     return links
 
 
-def wrap_record(request: FacadeRequest, resource: Resource, text: bytes) -> bytes:
-    """Return the body `{data, links}` of a record with the JSON `text`."""
+def wrap_record(
+    request: FacadeRequest, resource: Resource, text: bytes, sent_links: str | None = None
+) -> bytes:
+    """Return the body `{data, links}` of a record with the JSON `text`.
+
+    `sent_links`: links that the platform sent with the record, a JSON object.
+    """
+    if sent_links is not None and not _is_limited(request):
+        return b'{"data":%b,"links":%b}' % (text, sent_links.encode())
     values = read_record(text.decode()).values
     with request.context.mirror_db.read() as connection:
         record_links = build_links(request, resource, values, connection)
     return b'{"data":%b,"links":%b}' % (text, orjson.dumps(record_links))
 
 
-def add_missing_links(request: FacadeRequest, resource: Resource, response: Response) -> Response:
-    """Add links to a response of the platform without links."""
+def complete_links(request: FacadeRequest, resource: Resource, response: Response) -> Response:
+    """Add links to a response of the platform without links.
+
+    Links for a limited key replace those of the platform.
+    """
     body = response.get_data()
     item = find_item(body) if response.status_code == 200 else None
     if item is None:
         return response
     envelope = orjson.loads(body)
-    if not envelope.get("links") and envelope.keys() <= {"data", "links"}:
+    if (not item.links or _is_limited(request)) and envelope.keys() <= {"data", "links"}:
         response.set_data(wrap_record(request, resource, item.text.encode()))
     return response
+
+
+def _is_limited(request: FacadeRequest) -> bool:
+    """Return whether the client may read only some records or collections."""
+    key = request.caller.key
+    return request.caller.visibility.user_scope is not None or (
+        key is not None and key.collections is not None
+    )
 
 
 def _can_follow(request: FacadeRequest, relation: Relation) -> bool:

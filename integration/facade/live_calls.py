@@ -32,7 +32,7 @@ def read_live_call(request: FacadeRequest, resource: Resource) -> Response:
     through. Until the first poll the list is read through, so its calls are too.
     """
     if request.requires_fresh:
-        return pass_through.read_through(request, resource)
+        return links.complete_links(request, resource, pass_through.read_through(request, resource))
     key = int(request.path_parameters["id"])
     not_found_error = ApiError(404, f"There is no {resource.title} {key}.")
     if key > MAX_ID:
@@ -48,7 +48,9 @@ def read_live_call(request: FacadeRequest, resource: Resource) -> Response:
     if not state.can_serve_reads:
         with contextlib.suppress(ApiError):
             response = pass_through.read_through(request, resource)
-            return links.add_missing_links(request, resource, response)
+            return links.complete_links(request, resource, response)
     text = stored_record.doc.encode()
-    body = links.wrap_record(request, resource, mask_json(text) if request.caller.is_local else text)
+    if request.caller.is_local:
+        text = mask_json(text)
+    body = links.wrap_record(request, resource, text, stored_record.links)
     return build_response(body, headers=build_mirror_headers(state))

@@ -87,7 +87,7 @@ def read_record(request: FacadeRequest, resource: Resource) -> Response:
         return read_me(request, resource)
     key_field, key = _parse_key(request, resource)
     if request.requires_fresh:
-        return pass_through.read_through(request, resource)
+        return links.complete_links(request, resource, pass_through.read_through(request, resource))
     if request.caller.visibility.user_scope is not None and not is_own_record(request, resource, key):
         return _read_unknown_to_user(request, resource, key)
     with request.context.mirror_db.read(seconds=QUERY_TIMEOUT_SECONDS) as connection:
@@ -113,7 +113,7 @@ def read_record(request: FacadeRequest, resource: Resource) -> Response:
             raise
         return _build_partial_response(request, resource, stored_record, state, key)
     check_user_scope(request, resource, key)
-    return links.add_missing_links(request, resource, response)
+    return links.complete_links(request, resource, response)
 
 
 def _read_unknown_to_user(request: FacadeRequest, resource: Resource, key: int | str) -> Response:
@@ -136,7 +136,7 @@ def _read_unknown_to_user(request: FacadeRequest, resource: Resource, key: int |
         if not request.not_found_cache.is_missing(cache_key):
             response = pass_through.read_through(request, resource)
             if response.status_code == 200 and is_own_record(request, resource, key):
-                return links.add_missing_links(request, resource, response)
+                return links.complete_links(request, resource, response)
             request.not_found_cache.add(cache_key)
     raise not_found_error
 
@@ -166,7 +166,7 @@ def read_new_record(
             cache.add(cache_key)
             return response
     check_user_scope(request, resource, key)
-    return links.add_missing_links(request, resource, response)
+    return links.complete_links(request, resource, response)
 
 
 def read_me(request: FacadeRequest, resource: Resource) -> Response:
@@ -280,7 +280,9 @@ def _build_record_response(
         with request.context.mirror_db.read(seconds=QUERY_TIMEOUT_SECONDS) as connection:
             text = includes.include_in_record(connection, include_query, text or b"", allow_partial=False)
             state = _merge_related_states(connection, include_query, state)
-    return None if text is None else _build_item_response(request, resource, text, state)
+    if text is None:
+        return None
+    return _build_item_response(request, resource, text, state, stored_record.links)
 
 
 def _build_partial_response(
@@ -294,17 +296,24 @@ def _build_partial_response(
         with request.context.mirror_db.read(seconds=QUERY_TIMEOUT_SECONDS) as connection:
             text = includes.include_in_record(connection, include_query, text, allow_partial=True) or text
             state = _merge_related_states(connection, include_query, state)
-    return _build_item_response(request, resource, text, state, is_partial=True)
+    return _build_item_response(request, resource, text, state, stored_record.links, is_partial=True)
 
 
 def _build_item_response(
-    request: FacadeRequest, resource: Resource, text: bytes, state: State, *, is_partial: bool = False
+    request: FacadeRequest,
+    resource: Resource,
+    text: bytes,
+    state: State,
+    sent_links: str | None,
+    *,
+    is_partial: bool = False,
 ) -> Response:
     """Respond with the text of a record, masked for local keys."""
     if request.caller.is_local:
         text = mask_json(text)
     return build_response(
-        links.wrap_record(request, resource, text), headers=build_mirror_headers(state, is_partial=is_partial)
+        links.wrap_record(request, resource, text, sent_links),
+        headers=build_mirror_headers(state, is_partial=is_partial),
     )
 
 

@@ -92,6 +92,7 @@ MIGRATIONS: Mapping[str, Step] = {
     "triggers of calls without conflict clauses": call_schema.drop_triggers,
     "item forms that add fields": item_forms.remove_outdated_items,
     "notes in the search index": search_index.index_stored_notes,
+    "links of item forms": item_forms.add_links,
 }
 """Migration steps by name, in order.
 

@@ -17,6 +17,7 @@ from integration.core.json_records import JsonRecord
 from integration.mirror.calls.facts import CallEvent
 from integration.mirror.calls.legs import ENDED, STATE_RANK
 from integration.mirror.calls.store import CallStore
+from integration.mirror.records import item_forms
 from integration.mirror.records.rows import Key, Source
 from integration.mirror.records.upsert import delete_rows, get_usable_key, upsert
 from integration.sqlite.transaction import Transaction
@@ -52,9 +53,15 @@ def store_read(
 
     `requested_at`: start of the request (Unix seconds).
     """
-    records = list(records)
-    call_store.add_sightings(tx, records, clock.utc_text(requested_at))
+    calls, records, read_at = get_resource(COLLECTION), list(records), clock.utc_text(requested_at)
+    call_store.add_sightings(tx, records, read_at)
     store_records(tx, records, source=source, requested_at=requested_at)
+    for record in records:
+        key = get_usable_key(calls, record)
+        if record.links is not None and key is not None and _find_row(tx, key) is not None:
+            item_forms.store(
+                tx, calls, key, record.text, adds_fields=None, read_at=read_at, links=record.links
+            )
 
 
 def store_written(tx: Transaction, record: JsonRecord, requested_at: float) -> None:

@@ -1,8 +1,8 @@
 """Item forms: records as their own paths return them, in column `_item`.
 
 `_item` is kept only if it has fields that the list form (`_doc`) lacks, and only until the list form changes.
-Table `_item_forms` stores when the own path of a record was last read, and whether it added fields. A record
-whose own path adds nothing is therefore not read by it repeatedly.
+Table `_item_forms` stores when the own path of a record was last read, whether it added fields, and the links
+that the platform sent with it. A record whose own path adds nothing is therefore not read by it repeatedly.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from integration.sqlite.transaction import Transaction
 TABLES = """
 CREATE TABLE IF NOT EXISTS _item_forms (
     table_name TEXT NOT NULL, key ANY NOT NULL, adds_fields INTEGER, read_at TEXT NOT NULL,
-    PRIMARY KEY (table_name, key)
+    links TEXT, PRIMARY KEY (table_name, key)
 ) STRICT, WITHOUT ROWID;
 -- serves is_unread and find_oldest_read
 CREATE INDEX IF NOT EXISTS _item_forms_adding ON _item_forms (table_name) WHERE adds_fields = 1;
@@ -31,7 +31,8 @@ CREATE INDEX IF NOT EXISTS _item_forms_adding ON _item_forms (table_name) WHERE 
 """SQL script of the table.
 
 `adds_fields`: 1 if the own path returned fields that the list lacks, 0 if not, NULL if the list form was not
-read yet. `read_at`: start of the last request of the own path (UTC text).
+read yet. `read_at`: start of the last request of the own path (UTC text). `links`: JSON object; NULL if the
+platform sent none, or the list form has changed since.
 """
 
 
@@ -81,11 +82,18 @@ def find_read_time(tx: Transaction, resource: Resource, key: Key) -> str | None:
 
 
 def store(
-    tx: Transaction, resource: Resource, key: Key, text: str, *, adds_fields: bool | None, read_at: str
+    tx: Transaction,
+    resource: Resource,
+    key: Key,
+    text: str,
+    *,
+    adds_fields: bool | None,
+    read_at: str,
+    links: str | None,
 ) -> None:
     """Store the response of a record's own path.
 
-    `_item` becomes `text` if it adds fields, otherwise null.
+    `_item` becomes `text` if it adds fields, otherwise null. `links`: JSON object that the platform sent.
     """
     tx.execute(
         f"UPDATE {quote_identifier(resource.table)} SET _item = ?"
@@ -93,10 +101,19 @@ def store(
         (text if adds_fields else None, key),
     )
     tx.execute(
-        "INSERT INTO _item_forms VALUES (?, ?, ?, ?) ON CONFLICT (table_name, key) DO UPDATE SET"
-        " adds_fields = excluded.adds_fields, read_at = excluded.read_at",
-        (resource.table, key, adds_fields, read_at),
+        "INSERT INTO _item_forms (table_name, key, adds_fields, read_at, links) VALUES (?, ?, ?, ?, ?)"
+        " ON CONFLICT (table_name, key) DO UPDATE SET"
+        " adds_fields = excluded.adds_fields, read_at = excluded.read_at, links = excluded.links",
+        (resource.table, key, adds_fields, read_at, links),
     )
+
+
+def find_links(connection: sqlite3.Connection, resource: Resource, key: Key) -> str | None:
+    """Return the links that the platform sent with a record (JSON object), or None."""
+    row = connection.execute(
+        "SELECT links FROM _item_forms WHERE table_name = ? AND key = ?", (resource.table, key)
+    ).fetchone()
+    return None if row is None else row[0]
 
 
 def clear(tx: Transaction, resource: Resource, keys: Collection[Key]) -> None:
@@ -117,7 +134,7 @@ def delete(tx: Transaction, resource: Resource, keys: Collection[Key]) -> None:
 
 
 def compare_with_list(tx: Transaction, resource: Resource, list_forms: Mapping[Key, JsonRecord]) -> None:
-    """Record whether own paths add fields to new list forms.
+    """Record whether own paths add fields to new list forms. Clear links: they can lead to other records now.
 
     Call this function before the rows change: the item form of a record without `_item` is its `_doc`, if the
     list form was not read yet.
@@ -136,6 +153,11 @@ def compare_with_list(tx: Transaction, resource: Resource, list_forms: Mapping[K
             (_adds_fields(read_record(row["item"]), list_forms[row["key"]]), resource.table, row["key"])
             for row in rows
         ],
+    )
+    tx.execute(
+        "UPDATE _item_forms SET links = NULL WHERE links IS NOT NULL AND table_name = ?"
+        " AND key IN (SELECT value FROM json_each(?))",
+        (resource.table, id_list(list_forms)),
     )
 
 
@@ -210,6 +232,12 @@ def _remove_outdated_items(schema: Schema, resource: Resource, key_name: str) ->
         # A row that a sync did not write can have the item form in `_doc`.
         is_verdict_known = adds_fields or source == "sync"
         schema.execute(
-            "INSERT OR REPLACE INTO _item_forms VALUES (?, ?, ?, ?)",
+            "INSERT OR REPLACE INTO _item_forms (table_name, key, adds_fields, read_at) VALUES (?, ?, ?, ?)",
             (resource.table, key, adds_fields if is_verdict_known else None, first_seen),
         )
+
+
+def add_links(schema: Schema) -> None:
+    """Migration step: add column `links`. It is filled with the next read of a record's own path."""
+    if "links" not in read_columns(schema)["_item_forms"]:
+        schema.execute("ALTER TABLE _item_forms ADD COLUMN links TEXT")

@@ -21,7 +21,7 @@ class StoredRecord:
     `doc`: as its collection lists it. `item`: as its own path returns it, if that adds fields (None until
     read). `last_seen`: UTC text. `is_missing`: the record is no longer on the platform. `item_read_at`: last
     read of its own path (UTC text; None if never read). `item_adds_fields`: whether that read added fields;
-    None if not known.
+    None if not known. `links`: what the platform sent with it (JSON object; None without any).
     """
 
     doc: str
@@ -30,6 +30,7 @@ class StoredRecord:
     is_missing: bool
     item_read_at: str | None
     item_adds_fields: bool | None
+    links: str | None
 
 
 def find_record(
@@ -45,7 +46,8 @@ def find_record(
         raise ValueError(f"{resource.name} has no field {field_name!r}")
     table, key_column = f'"{resource.table}"', f'"{resource.key or field_name}"'
     row = connection.execute(
-        f"SELECT _doc, _item, _last_seen, _missing_since, forms.read_at AS item_read_at, forms.adds_fields"
+        f"SELECT _doc, _item, _last_seen, _missing_since, forms.read_at AS item_read_at, forms.adds_fields,"
+        f" forms.links"
         f" FROM {table} LEFT JOIN _item_forms AS forms"
         # The plus removes the column's affinity, without which the primary key of `forms` cannot be used.
         f" ON forms.table_name = ? AND forms.key = +{table}.{key_column}"
@@ -62,6 +64,7 @@ def find_record(
         row["_missing_since"] is not None,
         row["item_read_at"],
         None if row["adds_fields"] is None else bool(row["adds_fields"]),
+        row["links"],
     )
 
 

@@ -100,6 +100,7 @@ def store_item(
     Without additional fields it is the list form and is stored as such; otherwise it is stored in `_item`.
     The newer read wins. A record without a row is inserted in both forms.
     """
+    received = record
     record = remove_sip_credentials(resource, record)
     gate = tx.gates.get(resource.table)
     if gate is not None and (record := gate(record)) is None:
@@ -133,7 +134,14 @@ def store_item(
     if row is None or row["_missing_since"] is not None or not adds_fields:
         upsert(tx, resource, [list_form], source=source, requested_at=requested_at)
     item_forms.store(
-        tx, resource, key, _to_storable_text(record.text), adds_fields=adds_fields, read_at=requested_at
+        tx,
+        resource,
+        key,
+        _to_storable_text(record.text),
+        adds_fields=adds_fields,
+        read_at=requested_at,
+        # Links of a changed record may contain what was removed from it.
+        links=received.links if record.text == received.text else None,
     )
 
 

@@ -148,6 +148,38 @@ def test_links_that_the_platform_sends_are_relayed(app: TestApp) -> None:
     assert app.get("/users/1000001").json["links"] == links
 
 
+def test_links_that_the_platform_sent_are_kept_until_the_record_changes(app: TestApp) -> None:
+    links = {"self": "https://platform.example/users/1000001", "calls": "/users/1000001/calls"}
+    app.put("users", ANN)
+    app.platform.respond("/users/1000001", {"data": {**ANN, "language": "en"}, "links": links})
+    assert app.get("/users/1000001", {**app.headers, "Cache-Control": "no-cache"}).json["links"] == links
+    app.platform.fail()
+    assert app.get("/users/1000001").json == {"data": {**ANN, "language": "en"}, "links": links}
+    limited = app.add_key("users only", collections=["users"])
+    own_links = {"self": f"{app.base}/users/1000001"}
+    assert app.get("/users/1000001", limited).json["links"] == own_links
+    app.put("users", {**ANN, "first_name": "Anne"})
+    assert app.get("/users/1000001").json["links"] == own_links
+
+
+def test_links_of_a_live_call_are_kept_from_its_own_path(app: TestApp) -> None:
+    call = {"id": 4278000778, "state": "CONNECTED", "parent_id": None}
+    links = {"user": "/users/1000001"}
+    app.platform.respond("/calls", {"data": [], "total": 0})
+    app.context.sync_jobs.poll()
+    app.platform.respond("/calls/4278000778", {"data": call, "links": links})
+    for _ in range(2):
+        assert app.get("/calls/4278000778").json == {"data": call, "links": links}
+    assert app.platform.count("/calls/4278000778") == 1
+
+
+def test_limited_key_gets_no_links_of_the_platform(app: TestApp) -> None:
+    app.platform.respond("/users/1000001", {"data": ANN, "links": {"queue": "/queues/80001"}})
+    limited = app.add_key("users only", collections=["users"])
+    response = app.get("/users/1000001", {**limited, "Cache-Control": "no-cache"})
+    assert response.json["links"] == {"self": f"{app.base}/users/1000001"}
+
+
 def test_links_of_a_record_are_the_same_read_through_and_from_the_mirror(app: TestApp) -> None:
     call = {"id": 4278000777, "state": "CONNECTED", "parent_id": None}
     app.platform.respond("/calls/4278000777", {"data": call, "links": {}})
