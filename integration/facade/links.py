@@ -1,7 +1,7 @@
-"""`links` of item responses: those of the platform, otherwise `self` and the related records.
+"""`links` of item responses.
 
-A key with a user scope or with selected collections gets only the latter, which lead to nothing outside its
-rights.
+They are those that the platform sent, otherwise `self` and the related records. A key with a user scope or
+with selected collections gets only the latter, which lead to nothing outside its rights.
 """
 
 from __future__ import annotations

@@ -108,14 +108,6 @@ def store(
     )
 
 
-def find_links(connection: sqlite3.Connection, resource: Resource, key: Key) -> str | None:
-    """Return the links that the platform sent with a record (JSON object), or None."""
-    row = connection.execute(
-        "SELECT links FROM _item_forms WHERE table_name = ? AND key = ?", (resource.table, key)
-    ).fetchone()
-    return None if row is None else row[0]
-
-
 def clear(tx: Transaction, resource: Resource, keys: Collection[Key]) -> None:
     """Clear `_item` of records that a write changed."""
     tx.execute(
@@ -134,8 +126,9 @@ def delete(tx: Transaction, resource: Resource, keys: Collection[Key]) -> None:
 
 
 def compare_with_list(tx: Transaction, resource: Resource, list_forms: Mapping[Key, JsonRecord]) -> None:
-    """Record whether own paths add fields to new list forms. Clear links: they can lead to other records now.
+    """Record whether own paths add fields to new list forms.
 
+    Stored links are cleared, because they can lead to other records now.
     Call this function before the rows change: the item form of a record without `_item` is its `_doc`, if the
     list form was not read yet.
     """
@@ -238,6 +231,6 @@ def _remove_outdated_items(schema: Schema, resource: Resource, key_name: str) ->
 
 
 def add_links(schema: Schema) -> None:
-    """Migration step: add column `links`. It is filled with the next read of a record's own path."""
+    """Migration step: add column `links`, which reads of single records fill."""
     if "links" not in read_columns(schema)["_item_forms"]:
         schema.execute("ALTER TABLE _item_forms ADD COLUMN links TEXT")
