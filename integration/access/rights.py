@@ -34,7 +34,7 @@ RIGHTS: dict[str, Right] = {
     right.name: right
     for right in (
         Right("export", from_role="supervisor", label="Export"),
-        Right("recordings", from_role="agent", label="Hear recordings"),
+        Right("recordings", from_role="agent", label="Play recordings"),
     )
 }
 

@@ -6,7 +6,7 @@
 | supervisor, admin | everything: routing, tracking, widgets, roles, reports, records, `/me` |
 
 Raw records and the settings of a platform user (voicemail, forwarding, private numbers: fields that only the
-user's own path returns) are shown to supervisors and administrators only. With `dashboard.agents_see: own`
+user's own path returns) are visible to supervisors and administrators only. With `dashboard.agents_see: own`
 history is limited to the viewer's own records, and a collection that cannot be limited is closed. PINs,
 passwords and keys are hidden from every role.
 """
@@ -156,11 +156,11 @@ class Visibility:
         for required in ("export", *((right,) if right else ())):
             if not has(self, required):
                 raise NotAllowed(
-                    f"This export requires the right “{required}”. An administrator can grant it."
+                    f"You don’t have permission for this export (right “{required}”). Ask an administrator."
                 )
         resource = required_resource(target)
         if not self._is_in_audience(resource):
-            raise NotAllowed(f"{get_title(resource)} are shown to supervisors and administrators only.")
+            raise NotAllowed(f"{get_title(resource)} are visible to supervisors and administrators only.")
         if not self.can_open(resource):
             raise NotAllowed("You can see only your own calls. This export contains records of other users.")
 

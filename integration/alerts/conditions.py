@@ -119,7 +119,7 @@ def _not_called_back(evaluation: Evaluation) -> list[Match]:
     return [
         Match(
             str(item.id),
-            f"{_format_party(evaluation.context, item)} waits for a call back",
+            f"{_format_party(evaluation.context, item)} is waiting for a call back",
             f"/missed#item-{item.id}",
             item.opened_at,
         )
@@ -217,7 +217,7 @@ def _silent_webhooks(evaluation: Evaluation) -> list[Match]:
     )
     if since > evaluation.utc_text_before(minutes=evaluation.rule.threshold):
         return []
-    return [Match("webhooks", "No webhook has come from the platform", "/system", since)]
+    return [Match("webhooks", "The phone system has sent no webhook", "/system", since)]
 
 
 def _failed_downloads(evaluation: Evaluation) -> list[Match]:
@@ -236,7 +236,7 @@ def _late_records(evaluation: Evaluation) -> list[Match]:
     if not since or since > evaluation.utc_text_before(minutes=evaluation.rule.threshold):
         return []
     reason = f": {freshness.last_error}" if freshness.last_error else ""
-    return [Match("mirror", f"Call records are not read from the platform{reason}", "/system", since)]
+    return [Match("mirror", f"Call records are not syncing{reason}", "/system", since)]
 
 
 def _missing_records(evaluation: Evaluation) -> list[Match]:
@@ -247,8 +247,7 @@ def _missing_records(evaluation: Evaluation) -> list[Match]:
     return [
         Match(
             row["collection"],
-            f"{_format_count(row['n'], 'record')} of /{row['collection']} missing here, "
-            f"the first of {row['day']}",
+            f"{_format_count(row['n'], 'record')} of /{row['collection']} missing, the first of {row['day']}",
             "/system#coverage",
             row["since"],
         )
@@ -264,7 +263,7 @@ def _low_disk(evaluation: Evaluation) -> list[Match]:
     since = next(
         (finding.began_at for finding in evaluation.previous_findings), clock.utc_text(evaluation.now)
     )
-    return [Match("disk", f"{free_gb:.1f} GB are free on the disk of the data", "/system", since)]
+    return [Match("disk", f"{free_gb:.1f} GB free on the data disk", "/system", since)]
 
 
 def _failing_components(evaluation: Evaluation) -> list[Match]:
@@ -284,23 +283,17 @@ def _failing_components(evaluation: Evaluation) -> list[Match]:
 
 CONDITIONS: Mapping[str, Condition] = {
     "not_called_back": Condition(
-        "A missed caller was not called back for", "minutes", 30, 1, 10_080, _not_called_back
+        "Missed caller not called back within", "minutes", 30, 1, 10_080, _not_called_back
     ),
-    "waiting": Condition("A caller has been waiting for", "seconds", 60, 5, 3600, _waiting),
-    "queue_length": Condition("Callers waiting in one queue, at least", "callers", 5, 1, 1000, _queue_length),
-    "missed_call": Condition("A call was missed", "", 0, 0, 0, _not_answered, reports_recovery=False),
-    "voicemail": Condition(
-        "A caller left a voice message", "", 0, 0, 0, _not_answered, reports_recovery=False
-    ),
-    "sms": Condition("A message (SMS) came in", "", 0, 0, 0, _sms, reports_recovery=False),
-    "silent_webhooks": Condition("No webhook has come for", "minutes", 60, 1, 10_080, _silent_webhooks),
-    "behind": Condition("Call records were not read for", "minutes", 15, 1, 10_080, _late_records),
-    "gap": Condition("Records missing here, at least", "records", 1, 1, 1_000_000, _missing_records),
-    "files": Condition(
-        "Recordings that could not be downloaded, at least", "files", 1, 1, 1_000_000, _failed_downloads
-    ),
-    "disk": Condition("Free disk space is under", "GB", 5, 1, 100_000, _low_disk),
-    "trouble": Condition(
-        "A part of Switchroom has been failing for", "minutes", 10, 1, 10_080, _failing_components
-    ),
+    "waiting": Condition("Caller waiting longer than", "seconds", 60, 5, 3600, _waiting),
+    "queue_length": Condition("Callers waiting in one queue: at least", "callers", 5, 1, 1000, _queue_length),
+    "missed_call": Condition("Missed call", "", 0, 0, 0, _not_answered, reports_recovery=False),
+    "voicemail": Condition("New voice message", "", 0, 0, 0, _not_answered, reports_recovery=False),
+    "sms": Condition("New SMS", "", 0, 0, 0, _sms, reports_recovery=False),
+    "silent_webhooks": Condition("No webhook for", "minutes", 60, 1, 10_080, _silent_webhooks),
+    "behind": Condition("Sync delayed by", "minutes", 15, 1, 10_080, _late_records),
+    "gap": Condition("Missing records: at least", "records", 1, 1, 1_000_000, _missing_records),
+    "files": Condition("Failed recording downloads: at least", "files", 1, 1, 1_000_000, _failed_downloads),
+    "disk": Condition("Free disk space below", "GB", 5, 1, 100_000, _low_disk),
+    "trouble": Condition("Switchroom component failing for", "minutes", 10, 1, 10_080, _failing_components),
 }

@@ -23,7 +23,7 @@ def make_test_finding(rule: Rule) -> Finding:
     return Finding(
         rule.id,
         "test",
-        f"This is a test. The rule watches: {label.lower()}…",
+        f"This is a test of the rule: {label.lower()}…",
         "/system/alerts",
         clock.utc_text(),
     )
@@ -76,14 +76,14 @@ def list_targets(settings: Settings, rule: Rule) -> Iterator[tuple[Channel, str,
 
 
 def _format_subject(rule: Rule, kind: NotificationKind, findings: Sequence[Finding]) -> str:
-    summary = findings[0].text if len(findings) == 1 else f"{len(findings)} at once"
+    summary = findings[0].text if len(findings) == 1 else f"{len(findings)} alerts"
     prefix = {"alert": "", "recovered": "over: ", "test": "test: "}[kind]
     text = summary if summary.startswith(rule.name) else f"{rule.name}: {summary}"
     return "".join(character if character.isprintable() else " " for character in prefix + text)[:200]
 
 
 def _format_text(kind: NotificationKind, findings: Sequence[Finding], zone: ZoneInfo, base_url: str) -> str:
-    lines = ["No longer so:", ""] if kind == "recovered" else []
+    lines = ["Resolved:", ""] if kind == "recovered" else []
     for finding in findings[:MAX_LISTED]:
         moment = clock.parse_utc(finding.began_at)
         since = f", since {moment.astimezone(zone):%d %b %H:%M}" if moment and kind != "test" else ""
@@ -92,7 +92,7 @@ def _format_text(kind: NotificationKind, findings: Sequence[Finding], zone: Zone
             lines.append(f"  {base_url}{finding.href}")
     if len(findings) > MAX_LISTED:
         lines.append(f"- and {len(findings) - MAX_LISTED} more")
-    lines += ["", f"Times are of {zone.key.replace('_', ' ')}."]
+    lines += ["", f"Times are in {zone.key.replace('_', ' ')}."]
     return "\n".join(lines)
 
 

@@ -37,12 +37,12 @@ OUTCOMES = {
     "not_talked": "Missed or voicemail",
     "missed": "Missed",
     "voicemail": "Voicemail",
-    "abandoned": "Hung up early",
+    "abandoned": "Abandoned",
     "not_answered": "No answer (outbound)",
     "internal": "Internal",
-    "open": "Going on",
+    "open": "In progress",
 }
-DIRECTION_LABELS = {"in": "Inbound", "out": "Outbound", "external": "In and out", "internal": "Internal"}
+DIRECTION_LABELS = {"in": "Inbound", "out": "Outbound", "external": "External", "internal": "Internal"}
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 DEFAULT_HOURS_SPAN = timedelta(days=731)
 """Period before today for which weekday and hour filters apply if the view has no first day."""

@@ -118,7 +118,7 @@ PRESETS: dict[str, Preset] = {
         Preset(
             "call-history",
             "Calls",
-            "Calls, one row each",
+            "Calls",
             CALLS,
             _CALL_COLUMNS,
             _CALL_DERIVED_COLUMNS,
@@ -128,7 +128,7 @@ PRESETS: dict[str, Preset] = {
         Preset(
             "missed",
             "Missed",
-            "Missed calls and voicemail, one row for each caller's call",
+            "Missed calls and voicemail",
             CALLS,
             _MISSED_COLUMNS,
             _CALL_DERIVED_COLUMNS,

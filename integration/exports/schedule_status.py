@@ -43,7 +43,7 @@ def compute_status(connection: sqlite3.Connection, schedule: Schedule, now: date
     due_states = [entry.delivery_state for entry in due_periods.list_due(connection, schedule, now)]
     error = next((entry.error for entry in due_states if entry.error), None)
     waiting_text = next(
-        (f"{entry.period} waits: {entry.waits_for}" for entry in due_states if entry.waits_for), None
+        (f"{entry.period} is waiting: {entry.waits_for}" for entry in due_states if entry.waits_for), None
     )
     state: Literal["paused", "failing", "waiting", "ok"] = "ok"
     if schedule.paused_at is not None:

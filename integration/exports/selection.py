@@ -27,13 +27,13 @@ UTC_ZONE = ZoneInfo("UTC")
 
 
 FILTER_LABELS = {
-    "since": "begun since (UTC)", "until": "begun before (UTC)", "time_spans": "at the hours asked for",
-    "search_terms": "search", "user_id": "person", "user_scope": "only of person",
-    "account_number": "number of ours", "party": "number", "direction": "direction", "outcome": "outcome",
+    "since": "started since (UTC)", "until": "started before (UTC)", "time_spans": "at the chosen hours",
+    "search_terms": "search", "user_id": "person", "user_scope": "person",
+    "account_number": "our number", "party": "number", "direction": "direction", "outcome": "outcome",
     "group": "ring group or queue", "country": "country", "min_talk_seconds": "seconds talked, at least",
     "max_talk_seconds": "seconds talked, at most", "max_wait_seconds": "seconds waited, at most",
     "has_recording": "recorded", "has_voicemail": "with voicemail", "has_charge": "with a cost",
-    "min_charge": "cost, at least", "labelled_leg_ids": "with the label asked for",
+    "min_charge": "cost, at least", "labelled_leg_ids": "label",
 }  # fmt: skip
 """Labels of call filters for the description in a file. Filters by ids that a search found are omitted."""
 FILTERS_WITHOUT_VALUE = frozenset({"time_spans", "labelled_leg_ids"})

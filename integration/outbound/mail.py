@@ -31,16 +31,16 @@ def parse_addresses(smtp: Smtp, text: str) -> list[str]:
     Raises ValueError for an invalid address, for none or more than MAX_ADDRESSES, and without a mail server.
     """
     if smtp.host is None:
-        raise ValueError("There is no mail server yet: set smtp.host and smtp.from in the configuration.")
+        raise ValueError("E-mail isn’t set up. Set smtp.host and smtp.from in the configuration.")
     addresses = text.replace(",", " ").replace(";", " ").split()
     if not 1 <= len(addresses) <= MAX_ADDRESSES:
-        raise ValueError(f"Name one e-mail address or more, {MAX_ADDRESSES} at most.")
+        raise ValueError(f"Enter 1 to {MAX_ADDRESSES} e-mail addresses.")
     for address in addresses:
         name, separator, host = address.rpartition("@")
         if not (name and separator and host and address.isascii() and address.isprintable()) or set(
             address
         ) & set("<>\"'\\"):
-            raise ValueError(f"{address!r} is no e-mail address.")
+            raise ValueError(f"{address!r} is not an e-mail address.")
     return addresses
 
 
@@ -52,7 +52,7 @@ def make_message(
     Without `message_id`, generate one. Raises MailFailed without smtp.host or smtp.from.
     """
     if smtp.host is None or smtp.from_ is None:
-        raise MailFailed("there is no mail server: set smtp.host and smtp.from")
+        raise MailFailed("no mail server: set smtp.host and smtp.from")
     message = EmailMessage()
     message["From"] = smtp.from_
     message["To"] = ", ".join(recipients)

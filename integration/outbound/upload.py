@@ -34,18 +34,18 @@ def check_url(url: str) -> str:
     loopback host), and no credentials and no fragment.
     """
     if any(ord(character) <= 32 or ord(character) == 127 for character in url):
-        raise ValueError("The address has a blank or a control character in it.")
+        raise ValueError("The URL contains a blank or a control character.")
     try:
         split_url = urlsplit(url)
         port = split_url.port
     except ValueError as error:
-        raise ValueError(f"The address is invalid ({error}).") from None
+        raise ValueError(f"The URL is invalid ({error}).") from None
     if split_url.scheme not in ("http", "https") or not split_url.hostname or port == 0:
-        raise ValueError("The address has to begin with https:// and name a host.")
+        raise ValueError("The URL must begin with https:// and name a host.")
     if split_url.scheme == "http" and not is_loopback(split_url.hostname):
-        raise ValueError("The address has to begin with https://; http:// is only for this machine itself.")
+        raise ValueError("The URL must begin with https://. http:// is allowed for this computer only.")
     if split_url.username is not None or split_url.password is not None or split_url.fragment:
-        raise ValueError("The address must not have credentials or # in it; the header field takes them.")
+        raise ValueError("The URL must not contain credentials or #. Use the header field for credentials.")
     return url
 
 

@@ -31,9 +31,9 @@ class CallLabel:
     def origin(self) -> str:
         """Origins in words."""
         if self.is_on_platform:
-            return "platform and here" if self.is_local else "platform"
+            return "phone system and here" if self.is_local else "phone system"
         if self.write_result == SENT:
-            return "here, sent to the platform"
+            return "here, sent to the phone system"
         return f"only here ({self.write_result})" if self.write_result else "only here"
 
 

@@ -208,7 +208,9 @@ def _read_record(section: Section, key: str | None) -> tuple[dict[str, Any], str
         return dict(context.platform.item(path, priority=INTERACTIVE, tries=1).values), None
     except PlatformError as error:
         stored_values = read_record(row["_item"] or row["_doc"]).values
-        return dict(stored_values), f"The platform could not be asked ({error}); this is what was read last."
+        return dict(
+            stored_values
+        ), f"Phone system unreachable ({error}). The values shown are from the last sync."
 
 
 def _build_fields(section: Section, rule: EditRule, values: Mapping[str, Any]) -> list[FormField]:
@@ -291,7 +293,7 @@ def _parse_input(form_field: FormField, mistakes: dict[str, str]) -> Any:
         return text == "1"
     if form_field.kind == "number":
         if not text.isdecimal():
-            mistakes[form_field.name] = f"{form_field.label} is a whole number."
+            mistakes[form_field.name] = f"{form_field.label} must be a whole number."
             return None
         return int(text)
     return text

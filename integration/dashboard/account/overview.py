@@ -16,7 +16,7 @@ from werkzeug.wrappers import Response
 
 from integration.context import app_context
 from integration.dashboard.account import collection, edit, record
-from integration.dashboard.account.sections import GROUP_DESCRIPTIONS, SECTIONS, Section, sections_by_group
+from integration.dashboard.account.sections import SECTIONS, Section, sections_by_group
 from integration.dashboard.site import layout
 from integration.dashboard.site.guard import requires
 
@@ -41,7 +41,6 @@ def index() -> str:
         "account",
         "account.html",
         shelves=sections,
-        GROUPS=GROUP_DESCRIPTIONS,
         states=states,
         mirrored=sum(state.is_mirrored for state in states.values()),
         away=unreachable_since,
@@ -57,7 +56,7 @@ def show_path(path: str) -> Response:
     section, key = _resolve_path(path.rstrip("/"))
     visibility = layout.get_visibility()
     if not visibility.can_open(section.resource):
-        abort(403, f"{section.title} are shown to supervisors and administrators.")
+        abort(403, f"Only supervisors and administrators can see {section.title}.")
     if request.args.get("edit"):
         return edit.show_form(visibility, section, key)
     if key is not None or section.collection == SINGLE_RECORD_COLLECTION:

@@ -191,10 +191,10 @@ def _describe_own_path(connection: sqlite3.Connection, resource: Resource, key: 
     if record is None:
         return None
     if record.item is not None:
-        return "read from the record's own path"
+        return "requested individually"
     if record.item_adds_fields is False:
-        return "from the list; the record's own path has no other fields"
-    return "from the list; its own path was not read"
+        return "from the list; there are no other fields"
+    return "from the list; not requested individually"
 
 
 def _call_url(resource: Resource, values: Mapping[str, Any]) -> str | None:
@@ -210,9 +210,9 @@ def _raw_texts(row: sqlite3.Row, include_item_fields: bool) -> list[tuple[str, s
 
     JSON is indented unless that would change its values.
     """
-    texts = [("As the collection lists it", row["_doc"])]
+    texts = [("List response", row["_doc"])]
     if row["_item"] and include_item_fields:
-        texts.append(("As its own path answers", row["_item"]))
+        texts.append(("Detail response", row["_item"]))
     return [
         (title, _indent_json(mask_json(text.encode("utf-8", "surrogatepass")).decode()))
         for title, text in texts

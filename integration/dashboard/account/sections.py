@@ -10,17 +10,17 @@ from integration.catalogue import RESOURCES
 from integration.catalogue.collection_titles import get_title
 from integration.catalogue.shapes import Resource
 
-GROUP_DESCRIPTIONS: Mapping[str, str] = {
-    "People": "Who works here, and whom they know",
-    "Numbers": "What people dial to reach you",
-    "Queues and groups": "Where callers wait, and whose phones ring",
-    "Routing": "What happens to a call before somebody answers",
-    "History": "Every call, recording and message, as the platform recorded it",
-    "Call tracking and widgets": "Calls that your websites and campaigns bring",
-    "Dictionaries": "What the codes in records mean, as far as the platform tells",
-    "Settings": "The account itself, and what is chosen from elsewhere",
-}
-"""By group, in the order of the overview."""
+GROUPS = (
+    "People",
+    "Numbers",
+    "Queues and groups",
+    "Routing",
+    "History",
+    "Call tracking and widgets",
+    "Dictionaries",
+    "Settings",
+)
+"""In the order of the overview."""
 
 _COLLECTIONS: Mapping[str, tuple[str, ...]] = {
     "People": ("users", "contacts", "usergroups", "pickupgroups", "aclroles", "usergrouppolicies"),
@@ -82,7 +82,7 @@ def sections_by_group(visibility: Visibility) -> dict[str, list[Section]]:
 
     Empty groups are omitted.
     """
-    groups: dict[str, list[Section]] = {group: [] for group in GROUP_DESCRIPTIONS}
+    groups: dict[str, list[Section]] = {group: [] for group in GROUPS}
     for section in SECTIONS.values():
         if visibility.can_open(section.resource):
             groups[section.group].append(section)

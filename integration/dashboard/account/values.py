@@ -163,7 +163,7 @@ class ValueFormatter:
         if candidates[0][0] == "ddis":
             return self._format_phone(keys[0])
         return (
-            DisplayValue("text", keys[0], title="not among the mirrored records") if is_documented else None
+            DisplayValue("text", keys[0], title="no such record in the local copy") if is_documented else None
         )
 
     def _format_code(self, name: str, value: Any) -> DisplayValue | None:

@@ -26,9 +26,9 @@ from integration.workspace import preferred_phones
 blueprint = Blueprint("actions", __name__)
 
 RECORDING_MESSAGES = {
-    "start": "Recording begins.",
-    "pause": "Recording is paused.",
-    "resume": "Recording goes on.",
+    "start": "Recording started.",
+    "pause": "Recording paused.",
+    "resume": "Recording resumed.",
 }
 CONNECTED_STATES = ("CONNECTED", "ON_HOLD")
 
@@ -130,7 +130,7 @@ def _require_controllable_call(number: int) -> tuple[sqlite3.Row, list[LiveLeg]]
         call = require_call(connection, number)
         legs = phones.list_live_legs(connection, call["id"])
     if not can_control_call(current_person(), phone, call, legs):
-        abort(403, "Agents steer the calls at their own phone; a supervisor may steer every call.")
+        abort(403, "Agents can control calls at their own phone only. Supervisors can control every call.")
     return call, legs
 
 
@@ -153,7 +153,7 @@ def hang_up(number: int) -> Response:
         result = leg_result
         if not leg_result.is_done:
             break
-    return _respond(call, result, "The platform was told to hang up.")
+    return _respond(call, result, "Call ended.")
 
 
 @blueprint.post("/calls/<int:number>/answer")
@@ -165,7 +165,7 @@ def answer(number: int) -> Response:
     result = (
         _send_patch(ringing, {"state": "CONNECTED"})
         if ringing
-        else _call_ended_result("It no longer rings at your phone.")
+        else _call_ended_result("The call no longer rings at your phone.")
     )
     return _respond(call, result, "Answered.")
 
@@ -177,14 +177,12 @@ def transfer(number: int) -> Response:
     call, legs = _require_controllable_call(number)
     target = to_dialable(request.form.get("number") or request.form.get("to") or "")
     if not target:
-        return form_responses.respond_refused(
-            WriteResult(400, "Choose a person or write a number to pass the call on to.")
-        )
+        return form_responses.respond_refused(WriteResult(400, "Choose a person or enter a number."))
     talking = [leg for leg in legs if leg.state in CONNECTED_STATES]
     result = (
         _send_patch(talking, {"dst": target}, once=True)
         if talking
-        else _call_ended_result("Only a call that talks can be passed on.")
+        else _call_ended_result("Only an answered call can be transferred.")
     )
     return _respond(call, result, f"Passed on to {formats.national(target)}.")
 
@@ -246,13 +244,11 @@ def dial() -> Response | tuple[str, int]:
         return form_responses.respond_refused(
             WriteResult(
                 403,
-                "No phone of yours is known. An administrator can say which user of the platform you are.",
+                "Your account isn’t linked to a phone. Ask an administrator.",
             )
         )
     if not to:
-        return _respond_failed(
-            WriteResult(400, "Write the number to call.", {"to": "Write the number to call."})
-        )
+        return _respond_failed(WriteResult(400, "Enter a number.", {"to": "Enter a number."}))
     body = {"to": to, "from": str(phone.id)}
     if request.form.get("caller_id"):
         body["caller_id"] = to_dialable(request.form["caller_id"]) or "anonymous"
@@ -260,7 +256,7 @@ def dial() -> Response | tuple[str, int]:
     if not result.is_done:
         return _respond_failed(result)
     return form_responses.respond_done(
-        f"{phone.name}’s phone rings, then {formats.national(to)} is called.", "/"
+        f"Calling {phone.name}’s phone first, then {formats.national(to)}.", "/"
     )
 
 

@@ -18,7 +18,7 @@ from integration.workspace import reads
 
 blueprint = Blueprint("audio", __name__)
 
-STATES = {"have": "On disk", "wanted": "Waiting", "failed": "Failed", "gone": "Gone"}
+STATES = {"have": "Saved", "wanted": "Queued", "failed": "Failed", "gone": "Deleted"}
 READ_SECONDS = 5.0
 """Seconds after which a search is cancelled."""
 EXCERPT_CONTEXT = 60
@@ -56,7 +56,7 @@ def mark_played(number: int) -> Response:
     if folder is not None:
         body = [{"id": number, "folder": folder}]
         result = form_responses.send_write("PATCH", "/voicemessages", body)
-    message = "Heard." if result.is_done else f"Heard, as far as Switchroom goes. {result.message}".strip()
+    message = "Marked as heard." if result.is_done else f"Marked as heard here only. {result.message}".strip()
     return form_responses.respond_done(message, f"/voicemail#voicemail-{number}")
 
 

@@ -23,7 +23,7 @@ from integration.workspace import call_labels, notes, visible_callbacks
 blueprint = Blueprint("call", __name__)
 
 DONE_MESSAGES = {
-    "note": "Note kept.",
+    "note": "Note added.",
     "note removed": "Note removed.",
 }
 
@@ -75,7 +75,7 @@ def index(number: int) -> str | Response:
         known_labels=known_labels,
         offered_labels=offered_labels,
         waiting=open_callback,
-        unlearnt=is_cdr_missing,
+        is_cdr_missing=is_cdr_missing,
         currency=currency,
         acts=call_actions,
         me=current_person().email,

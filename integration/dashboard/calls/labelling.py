@@ -21,9 +21,9 @@ from integration.workspace import call_labels, notes
 
 log = logging.getLogger(__name__)
 
-REFUSED = "refused by the platform"
-UNREACHABLE = "the platform is unreachable"
-NO_CDR = "the platform has no CDR yet"
+REFUSED = "refused by the phone system"
+UNREACHABLE = "phone system unreachable"
+NO_CDR = "the phone system has no record of the call yet"
 
 
 def add_label(call_id: int, label: str) -> str:
@@ -44,8 +44,8 @@ def add_label(call_id: int, label: str) -> str:
     result, write_result = _send(context, call_id, leg_ids, label, is_added=True)
     context.app_db.write(lambda tx: notes.set_write_result(tx, leg_ids, label, write_result))
     if result is not None and not result.is_done:
-        return f"Label kept here. {result.message}"
-    return f"Label kept here: {write_result}." if result is None and write_result else "Label kept."
+        return f"Label added here only. {result.message}"
+    return f"Label added here only: {write_result}." if result is None and write_result else "Label added."
 
 
 def remove_label(call_id: int, label: str) -> str:
@@ -63,8 +63,8 @@ def remove_label(call_id: int, label: str) -> str:
     context.app_db.write(store)
     result, _ = _send(context, call_id, leg_ids, label, is_added=False)
     if result is not None and not result.is_done:
-        return f"Label taken off here, not on the platform. {result.message}"
-    return "Label taken off."
+        return f"Label removed here, not on the phone system. {result.message}"
+    return "Label removed."
 
 
 def _list_leg_ids(context: AppContext, call_id: int) -> list[int]:

@@ -32,7 +32,7 @@ RANGES: Mapping[str, tuple[str, int, int]] = {
     "week": ("7 days", 6, 7),
     "month": ("30 days", 29, 30),
     "quarter": ("90 days", 89, 90),
-    "year": ("A year", 364, 365),
+    "year": ("365 days", 364, 365),
 }
 """Label, days from its first day to today, length in days."""
 MAX_RANGE = timedelta(days=3660)
@@ -43,10 +43,10 @@ WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 HEAT_SHADES = 5
 """Shades of the heat map, without that of an hour without calls."""
 BREAKDOWNS: Mapping[str, tuple[str, str]] = {
-    "person": ("By person", "answered, or placed and answered"),
-    "line": ("By number", "calls that came in"),
-    "group": ("By ring group and queue", "calls that came in"),
-    "country": ("By country", "of the number outside"),
+    "person": ("By person", "answered calls in both directions"),
+    "line": ("By number", "inbound calls"),
+    "group": ("By ring group and queue", "inbound calls"),
+    "country": ("By country", "of the other party"),
 }
 READ_SECONDS = 10.0
 """Seconds after which the queries of a report are cancelled."""

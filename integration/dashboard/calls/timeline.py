@@ -20,13 +20,13 @@ TICK_SECONDS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 1
 """Possible distances between two marks of the time scale, in seconds."""
 
 EVENT_LABELS = {
-    "call.initial": "Begun",
-    "call.ringing": "Rings",
+    "call.initial": "Started",
+    "call.ringing": "Ringing",
     "call.connected": "Connected",
-    "call.hold": "Put on hold",
-    "call.unhold": "Taken off hold",
+    "call.hold": "On hold",
+    "call.unhold": "Resumed",
     "call.hangup": "Hung up",
-    "call.missed": "Not answered here",
+    "call.missed": "Not answered",
     "call.dtmf": "Key pressed",
 }
 
@@ -125,7 +125,7 @@ def build_chart(details: CallDetail) -> Chart | None:
             segments += _split_talk_and_hold(details.events, leg["leg_id"], connected, finish)
         for kind, start, stop in segments:
             if stop > start:
-                label = {"ring": "Rings", "talk": "Talks", "held": "On hold"}.get(kind)
+                label = {"ring": "Ringing", "talk": "Talks", "held": "On hold"}.get(kind)
                 title = f"{label or kind} {formats.duration(stop - start)}"
                 lane.bars.append(
                     Bar(
@@ -219,11 +219,11 @@ def build_steps(call: sqlite3.Row, details: CallDetail) -> list[TimelineStep]:
     for leg in details.legs:
         leg_id = leg["leg_id"]
         if not any(key[0] == leg_id for key in reported):
-            add(leg["started_at"], "Begun", "", leg_id, leg["sources"])
+            add(leg["started_at"], "Started", "", leg_id, leg["sources"])
         if leg["connected"] and (leg_id, "call.connected") not in reported:
             add(leg["connected_at"], machine_by_leg[leg_id] or "Connected", "", leg_id, leg["sources"])
         if leg["ended_at"] and not reported & {(leg_id, "call.hangup"), (leg_id, "call.missed")}:
-            label = "Ended (concluded: no longer listed)" if leg["inferred"] else "Ended"
+            label = "Ended (no longer listed)" if leg["inferred"] else "Ended"
             add(leg["ended_at"], label, "", leg_id, leg["sources"])
     # The sort is stable: events of the same second keep their order.
     return sorted(timeline_steps, key=lambda step: step.occurred_at)

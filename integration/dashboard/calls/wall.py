@@ -77,13 +77,13 @@ def index(token: str) -> str:
         WallFigure(
             "Waiting",
             str(len(waiting)),
-            f"{free_count} {'is' if free_count == 1 else 'are'} free" if people else "",
+            f"{free_count} available" if people else "",
             len(waiting) <= free_count if waiting and people else None,
         ),
         WallFigure(
             "Longest wait",
             formats.duration(longest_wait_seconds) if longest_since else formats.NOTHING,
-            f"at most {formats.duration(board.wait_target)}",
+            f"target {formats.duration(board.wait_target)}",
             longest_wait_seconds <= board.wait_target if longest_since else None,
             longest_since,
         ),
@@ -95,19 +95,19 @@ def index(token: str) -> str:
         WallFigure(
             "To call back",
             str(open_callbacks),
-            f"at most {board.missed_target}",
+            f"target {board.missed_target}",
             open_callbacks <= board.missed_target,
         ),
         WallFigure(
             f"Answered within {service_level_seconds} s today",
             formats.NOTHING if service_level is None else f"{service_level:.0f}\u202f%",
-            f"at least {board.level_target}\u202f%",
+            f"target {board.level_target}\u202f%",
             None if service_level is None else service_level >= board.level_target,
         ),
         WallFigure(
             "Calls today",
             str(today.calls) if today.calls else formats.NOTHING,
-            f"{last_week.calls} by now last {now:%A}" if last_week.calls else "",
+            f"{last_week.calls} last {now:%A}, same time" if last_week.calls else "",
         ),
     ]
     return render_template(

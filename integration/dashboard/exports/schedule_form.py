@@ -109,7 +109,7 @@ def _parse_choice(name: str, fields: Mapping[str, str], choices: tuple[T, ...]) 
 
 def _parse_time(text: str) -> str:
     if not re.fullmatch(r"([01][0-9]|2[0-3]):[0-5][0-9]", text):
-        raise DomainError("The time is hours and minutes, such as 06:00.")
+        raise DomainError("Enter the time as hours and minutes, such as 06:00.")
     return text
 
 
@@ -117,12 +117,12 @@ def _parse_zone(text: str) -> str:
     try:
         return ZoneInfo(text).key
     except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise DomainError(f"{text!r} is no time zone; one is called Europe/London") from None
+        raise DomainError(f"{text!r} is not a time zone. Use a name such as Europe/London.") from None
 
 
 def _parse_wait_hours(text: str) -> int:
     if not text.isdecimal() or len(text) > 4 or int(text) > MAX_WAIT_HOURS:
-        raise DomainError(f"It waits some whole hours for its records, {MAX_WAIT_HOURS} at most.")
+        raise DomainError(f"Enter the wait as whole hours, at most {MAX_WAIT_HOURS}.")
     return int(text)
 
 
@@ -136,10 +136,10 @@ def _choose_secret(fields: Mapping[str, str], target: str, place: str, old_sched
         return ""
     if entered:
         if not (entered.isascii() and entered.isprintable()) or len(entered) > 4000:
-            raise DomainError("The header is one line of plain letters, such as “Bearer …”.")
+            raise DomainError("Enter the header as one line of ASCII characters, such as “Bearer …”.")
         return entered
     if old_schedule.secret and _url_origin(place) != _url_origin(old_schedule.place):
-        raise DomainError("Enter the header again: the address is another one now.")
+        raise DomainError("The URL has changed. Enter the header again.")
     return old_schedule.secret
 
 
@@ -155,7 +155,7 @@ def _unmask_place(place: str, old_schedule: Schedule) -> str:
     if not place.endswith(SECRET_MASK):
         return place
     if place != mask_place(old_schedule):
-        raise DomainError("Enter the part behind “?” again: the address is another one now.")
+        raise DomainError("The URL has changed. Enter the part after “?” again.")
     return old_schedule.place
 
 

@@ -48,7 +48,7 @@ blueprint = Blueprint("schedules", __name__, url_prefix="/exports")
 
 AUDIT_VERBS = {"pause": "paused", "resume": "resumed", "run": "run by hand", "remove": "removed"}
 REFRESH_SECONDS = 2
-TARGET_LABELS = {"folder": "a folder on this machine", "email": "e-mail", "put": "an HTTPS address (PUT)"}
+TARGET_LABELS = {"folder": "a folder on this computer", "email": "e-mail", "put": "an HTTPS URL (PUT)"}
 
 
 def requires_export_supervisor(view: Callable[..., Any]) -> Callable[..., Any]:

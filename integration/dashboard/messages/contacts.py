@@ -115,7 +115,7 @@ def create() -> Response | tuple[str, int]:
         return _respond_refused(result, None)
     new_id = result.record.values.get("id") if result.record else None
     return form_responses.respond_done(
-        "Contact made.", f"/contacts/{new_id}" if isinstance(new_id, int) else "/contacts"
+        "Contact added.", f"/contacts/{new_id}" if isinstance(new_id, int) else "/contacts"
     )
 
 
@@ -145,7 +145,7 @@ def delete(number: int) -> Response:
     result = form_responses.send_write("DELETE", f"/contacts/{number}")
     if not result.is_done:
         return form_responses.respond_refused(result)
-    return form_responses.respond_done(f"{contact['name']} is deleted.", "/contacts")
+    return form_responses.respond_done(f"{contact['name']} deleted.", "/contacts")
 
 
 def _form_values() -> dict[str, str]:

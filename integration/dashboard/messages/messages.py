@@ -76,7 +76,7 @@ def fax(number: int) -> Response:
 def _require_full_scope() -> None:
     if layout.get_visibility().user_scope is not None:
         # A number does not identify the platform user of a thread, so messages require full visibility.
-        abort(403, "With “agents see their own calls” messages are shown to supervisors only.")
+        abort(403, "Agents see only their own calls here. Messages are visible to supervisors.")
 
 
 def _render_page(contact: str, result: WriteResult | None = None) -> str:
@@ -168,9 +168,9 @@ def send() -> Response | tuple[str, int]:
     text = text or canned_texts.get(request.form.get("canned", ""), "")
     mistakes = {}
     if not to:
-        mistakes["to"] = "Write the number to send to."
+        mistakes["to"] = "Enter a number."
     if not text:
-        mistakes["message"] = "Write a message, or choose a prepared one."
+        mistakes["message"] = "Enter a message or choose a template."
     elif len(text) > MAX_SMS_LENGTH:
         mistakes["message"] = f"A message has at most {MAX_SMS_LENGTH} characters; this one has {len(text)}."
     if mistakes:

@@ -35,7 +35,7 @@ AUDIT_PAGE = 100
 RESULT_MESSAGES = {
     "changed": "Changed.",
     "removed": "Removed.",
-    "revoked": "It works no longer.",
+    "revoked": "Revoked.",
     "ended": "Logged out.",
 }
 
@@ -105,7 +105,7 @@ def parse_platform_user_id() -> int | None:
         return None
     user_id = parse_id(text)
     if user_id is None or len(text) > 12:
-        raise DomainError("the platform user is a number")
+        raise DomainError("the linked phone user must be a number")
     return user_id
 
 
@@ -212,7 +212,7 @@ def _parse_whole_number(name: str, default: int) -> int:
     if not text:
         return default
     if not text.isdecimal() or len(text) > 6:
-        raise DomainError("a target is a whole number")
+        raise DomainError("a target must be a whole number")
     return int(text)
 
 

@@ -14,16 +14,16 @@ from integration.dashboard.site import guard, layout
 log = logging.getLogger(__name__)
 
 ERROR_TEXTS = {
-    400: ("That can't be read", "Something in this request is malformed. Go back and try it again."),
-    403: ("Not allowed", "Your role does not reach this. An administrator can change that."),
-    404: ("Nothing here", "There is nothing at this address, or not for you. The link may be old."),
-    405: ("Not this way", "This address does not take that kind of request."),
-    413: ("Too much at once", "What was sent is larger than this takes."),
+    400: ("Bad request", "Something in this request is malformed. Go back and try again."),
+    403: ("Not allowed", "You don’t have access to this page. Ask an administrator."),
+    404: ("Page not found", "It may have moved, or you may not have access."),
+    405: ("Page not found", "It may have moved, or you may not have access."),
+    413: ("Upload too large", "Send a smaller file or text."),
     500: (
-        "A fault of ours",
-        "This page could not be made. The log of Switchroom says why; calls and messages go on being stored.",
+        "Something went wrong",
+        "The error is logged. Calls are still being recorded.",
     ),
-    503: ("One moment", "The database is busy with something else. Load the page again in a few seconds."),
+    503: ("Busy", "The database is busy. Reload the page in a few seconds."),
 }
 
 

@@ -65,7 +65,7 @@ def respond_refused(result: WriteResult) -> Response:
         # Status 200: the page shows the message, and browsers log every error status on the console.
         return jsonify({**error_body(result.message), "done": False, "fields": result.fields})
     status = result.status if result.status and 400 <= result.status < 500 else 502
-    return error_pages.render_error(status, result.message, "Not done" if result.status else "No answer")
+    return error_pages.render_error(status, result.message, "Not saved" if result.status else "No response")
 
 
 def redirect_elsewhere(url: str) -> Response:

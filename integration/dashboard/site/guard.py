@@ -10,7 +10,7 @@ A login that lacks the second factor opens only the pages of SECOND_FACTOR_BLUEP
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from functools import wraps
 from typing import ParamSpec, TypeVar
 from urllib.parse import urlencode
@@ -41,6 +41,13 @@ MAX_FORM_BYTES = 1024 * 1024
 """Bytes of a request body; the forms of the dashboard are smaller."""
 MAX_LOGIN_FORM_BYTES = 16 * 1024
 """Bytes of a request body. The limit is lower because these forms need no login."""
+
+NO_ACCESS = "You don’t have access to this page. Ask an administrator."
+REFUSALS: Mapping[str, str] = {
+    "export": "You don’t have permission to export. Ask an administrator.",
+    "recordings": "You don’t have permission to play recordings. Ask an administrator.",
+}
+"""Text of a refusal by the missing right; a missing role has NO_ACCESS."""
 
 _LOCAL_PATH = re.compile(r"/(?![/\\])[^\\\x00-\x20\x7f]*")
 
@@ -140,9 +147,7 @@ class Guard:
         sent_token = request.headers.get("X-CSRF-Token") or request.form.get("csrf_token", "")
         expected_token = sessions.derive_csrf_token(token) if token else ""
         if not expected_token or not tokens.matches(sent_token, tokens.digest(expected_token)):
-            return refuse(
-                403, "This form is out of date. Go back, load the page again and repeat what you did."
-            )
+            return refuse(403, "This form is out of date. Go back, reload the page and try again.")
         return None
 
 
@@ -224,11 +229,7 @@ def requires(role_or_right: str) -> Callable[[Callable[P, R]], Callable[P, R | R
         @wraps(view)
         def guarded(*args: P.args, **kwargs: P.kwargs) -> R | Response:
             if not has(current_person(), role_or_right):
-                requirement = "right" if role_or_right in RIGHTS else "role"
-                return refuse(
-                    403,
-                    f"This needs the {requirement} “{role_or_right}”. An administrator can give it to you.",
-                )
+                return refuse(403, REFUSALS.get(role_or_right, NO_ACCESS))
             return view(*args, **kwargs)
 
         return guarded

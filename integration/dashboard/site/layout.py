@@ -83,23 +83,23 @@ def read_data_age(connection: sqlite3.Connection, context: AppContext) -> DataAg
     last_success_at = state.last_success_at
     if last_success_at is None:
         if state.last_error:
-            return DataAge("no data yet", None, "bad", f"The platform could not be read: {state.last_error}")
-        return DataAge("first walk", None, "wary", "The first walk of the platform has not finished yet.")
+            return DataAge("Not synced yet", None, "bad", f"Sync failed: {state.last_error}")
+        return DataAge("First sync", None, "wary", "The first sync has not finished yet.")
     seconds = formats.seconds_since(last_success_at) or 0.0
     stale_after = max(STALE_SECONDS, 2 * context.settings.sync.recent_interval)
     last_read_text = formats.at_full(last_success_at)
     if state.last_error:
         return DataAge(
-            "unreachable, data from",
+            "Phone system unreachable, updated",
             last_success_at,
             "bad",
-            f"Last read {last_read_text}. Since then: {state.last_error}",
+            f"Last synced {last_read_text}. Since then: {state.last_error}",
         )
     return DataAge(
-        "data from",
+        "Updated",
         last_success_at,
         "wary" if seconds > stale_after else "",
-        f"Call records were last read {last_read_text}.",
+        f"Call records last synced {last_read_text}.",
     )
 
 

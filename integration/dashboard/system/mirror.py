@@ -47,10 +47,10 @@ def verify_completeness() -> Response:
         incomplete = [result.collection for result in results if not result.is_complete]
         day_count = sum(result.days for result in results)
         summary = (
-            f"{len(results) - len(incomplete)} of {len(results)} collections proved, "
-            f"{day_count:,} days counted"
+            f"{len(results) - len(incomplete)} of {len(results)} collections complete, "
+            f"{day_count:,} days compared"
         )
-        return f"{summary}; not proved: {', '.join(incomplete)}" if incomplete else summary
+        return f"{summary}; incomplete: {', '.join(incomplete)}" if incomplete else summary
 
     start_job("prove", "completeness proved", work)
     return redirect_to_section("coverage")

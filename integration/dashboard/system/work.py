@@ -68,7 +68,7 @@ def back_up() -> Response:
     def work(report_progress: ProgressCallback) -> str:
         finished_backup = backup.create(data_dir, destination, report_progress)
         notes = (
-            f"; {len(finished_backup.notes)} files need a look: {finished_backup.notes[0]}"
+            f"; {len(finished_backup.notes)} files with problems: {finished_backup.notes[0]}"
             if finished_backup.notes
             else ""
         )

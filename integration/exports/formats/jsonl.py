@@ -91,7 +91,7 @@ FORMAT = Format(
     suffix="jsonl",
     mime="application/x-ndjson",
     label="JSON Lines",
-    hint="One object a line, for programs",
+    hint="One object per line, for programs",
     stream=lambda read, selection, _options: stream(read, selection),
     order=30,
 )

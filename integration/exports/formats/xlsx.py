@@ -81,7 +81,7 @@ def write(
     `sheet_rows` is the maximum per sheet, header included.
     """
     workbook = xlsxwriter.Workbook(file, {"constant_memory": True, "in_memory": False})
-    workbook.set_properties({"title": export_query.name, "comments": "Made by Switchroom"})
+    workbook.set_properties({"title": export_query.name, "comments": "Created by Switchroom"})
     bold = workbook.add_format({"bold": True})
     formats = _CellFormats(
         workbook.add_format({"num_format": "yyyy-mm-dd hh:mm:ss"}),
@@ -247,7 +247,7 @@ FORMAT = Format(
     suffix="xlsx",
     mime="application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
     label="Excel",
-    hint="A workbook: phone numbers stay text, times and durations are real ones",
+    hint="A workbook: phone numbers as text, times and durations as Excel values",
     stream=lambda read, selection, _options: stream(read, selection),
     order=10,
     background_above=50_000,

@@ -13,7 +13,7 @@ STATE_LABELS: Mapping[str, tuple[str, str]] = {
     "answered": ("Answered", "check"),
     "voicemail": ("Voicemail", "voicemail"),
     "missed": ("Missed", "missed"),
-    "abandoned": ("Hung up early", "missed"),
+    "abandoned": ("Abandoned", "missed"),
     "not_answered": ("No answer", "stop"),
     "internal": ("Internal", "internal"),
     "ended": ("Ended", "check"),

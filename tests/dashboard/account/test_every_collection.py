@@ -9,7 +9,7 @@ from functools import cache
 
 import pytest
 
-from integration.dashboard.account.sections import GROUP_DESCRIPTIONS, SECTIONS
+from integration.dashboard.account.sections import GROUPS, SECTIONS
 from integration.mirror.records.masking import is_secret
 from tests.support.application import running_app
 from tests.support.page_text import text
@@ -62,7 +62,7 @@ def secretive(of):
 
 
 def test_every_collection_belongs_to_a_group():
-    assert [shelf.collection for shelf in SECTIONS.values() if shelf.group not in GROUP_DESCRIPTIONS] == []
+    assert [shelf.collection for shelf in SECTIONS.values() if shelf.group not in GROUPS] == []
     assert {of.collection for of in LISTED} == set(SECTIONS)
 
 
