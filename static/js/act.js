@@ -17,7 +17,7 @@ async function send(event) {
   event.preventDefault();
   if (form.ariaBusy) return;
   form.ariaBusy = "true";
-  toast("Asking the platform …");
+  toast("Sending …");
   try {
     const answer = await fetch(form.action, { method: "POST", body: new FormData(form, event.submitter), headers: { Accept: "application/json" } });
     const data = await answer.json();
@@ -29,7 +29,7 @@ async function send(event) {
       form.closest("details")?.removeAttribute("open");
       if (shown()) open(shown());
     }
-  } catch { toast("Switchroom gave no answer. Look whether it was done before you repeat it.", true); }
+  } catch { toast("No response. Check whether it worked before you try again.", true); }
   form.ariaBusy = null;
 }
 

@@ -27,7 +27,7 @@ function build(box) {
 
   const on = { play: shows("hold", "Pause (space)"), pause: shows("play", "Play (space)"), timeupdate: paint };
   on.loadedmetadata = () => { if (queued !== null) { audio.currentTime = queued; queued = null; } paint(); };
-  on.error = () => { clock.textContent = "This recording can't be played"; clock.className = "bad"; };
+  on.error = () => { clock.textContent = "Cannot play this recording"; clock.className = "bad"; };
   for (const [name, does] of Object.entries(on)) audio.addEventListener(name, does);
   seek.addEventListener("input", () => { held = true; paint(); });
   seek.addEventListener("change", () => { held = false; to(Number(seek.value)); });
