@@ -140,9 +140,10 @@ function take(name, data, id) {
 }
 
 function old({ age, title }) {
-  const box = byId("age");
+  const box = byId("age"), dot = () => box.querySelector(".dot")?.className, before = dot();
   box.replaceChildren(...parse(age).body.childNodes);
   box.title = title;
+  if (dot() !== before) soon();
   tick();
 }
 

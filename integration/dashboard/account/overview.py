@@ -36,14 +36,12 @@ def index() -> str:
             for group in sections.values()
             for section in group
         }
-        unreachable_since = layout.unreachable_since(connection)
     return layout.render_page(
         "account",
         "account.html",
         shelves=sections,
         states=states,
         mirrored=sum(state.is_mirrored for state in states.values()),
-        away=unreachable_since,
     )
 
 

@@ -63,8 +63,7 @@ def index() -> str:
             "figures": build_figures(connection, context, viewer),
             "people": live.list_user_status(connection, recent_since),
             "queues": live.list_queue_status(connection),
-            "unreachable": layout.unreachable_since(connection),
-            "heard": bool(ended_calls or open_calls),
+            "has_calls": bool(ended_calls or open_calls),
             "own": user_scope is not None,
         }
     return layout.render_page("live", "live.html", **values)

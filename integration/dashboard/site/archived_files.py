@@ -24,9 +24,9 @@ def send_archived(
     try:
         path = context.fetch_file(kind, record_id)
     except PlatformRefused as error:
-        abort(404, f"The platform has none: {error}")
+        abort(404, f"The phone system has none: {error}")
     except PlatformError as error:
-        abort(503, f"The file could not be fetched from the platform: {error}")
+        abort(503, f"The file could not be downloaded from the phone system: {error}")
     except OSError as error:
         abort(503, f"The file could not be stored in the archive: {error.strerror}")
     name = f"{kind}-{record_id}{path.suffix}"
