@@ -56,7 +56,7 @@ def test_overdue_call_back_is_an_alert_until_it_is_closed(app, watch):
     app.mirror_db.write(lambda tx: tx.execute("UPDATE _calls SET change_no = 2 WHERE id = 2"))
     update_from_mirror(app.app_db, app.mirror_db, 15)
     watch.run()
-    assert now(app) == ["07700 900102 waits for a call back"]
+    assert now(app) == ["07700 900102 is waiting for a call back"]
     with app.app_db.read() as connection:
         (item,) = [one for one in callbacks.list_items(connection) if one.party.endswith("102")]
     callbacks.record_action(app.app_db, item.id, "ann@example.com", "close")
@@ -103,7 +103,7 @@ def test_missed_call_is_notified_once_and_old_calls_never(app, watch):
 def test_silence_of_webhooks_is_measured_from_the_start_of_the_hours(app, watch):
     add(app, "silent_webhooks", 30)
     watch.run()
-    assert now(app) == ["No webhook has come from the platform"]
+    assert now(app) == ["The phone system has sent no webhook"]
     app.context.inbox.receive(b'{"event": "call.hangup"}').result()
     watch.run()
     assert now(app) == []
@@ -129,8 +129,8 @@ def test_failed_download_gap_and_failed_sync_are_alerts(app, watch, monkeypatch)
     watch.run()
     assert sorted(now(app)) == [
         "1 download of recordings or voicemail failed (404 from the platform)",
-        f"3 records of /cdrs missing here, the first of {ago(2 * 86400)[:10]}",
-        "Call records are not read from the platform: timed out",
+        f"3 records of /cdrs missing, the first of {ago(2 * 86400)[:10]}",
+        "Call records are not syncing: timed out",
     ]
 
 
@@ -145,7 +145,7 @@ def test_failed_component_and_full_disk_are_alerts(app, watch, monkeypatch):
     monkeypatch.setattr(clock, "unix", lambda: later)
     watch.run()
     assert [text for text in now(app) if "GB" not in text] == ["search index: no such table"]
-    assert any("GB are free" in text for text in now(app))
+    assert any("GB free on the data disk" in text for text in now(app))
 
 
 def test_received_sms_is_an_alert(app, watch):

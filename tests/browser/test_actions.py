@@ -54,13 +54,13 @@ def test_a_refused_transfer_shows_the_error_and_keeps_the_form(installation, log
     page = logged_in
     open_drawer(page, talking)
     page.locator("#drawer summary", has_text="Transfer").click()
-    page.get_by_role("button", name="Pass the call on").click()
+    page.get_by_role("button", name="Transfer").click()
     toast = page.locator("#toast")
-    expect(toast).to_have_text("Choose a person or write a number to pass the call on to.")
+    expect(toast).to_have_text("Choose a person or enter a number.")
     expect(toast).to_have_class(re.compile("bad"))
     page.get_by_label("or a number").fill("07700 900199")
-    page.get_by_role("button", name="Pass the call on").click()
-    expect(toast).to_have_text("Passed on to 07700 900199.")
+    page.get_by_role("button", name="Transfer").click()
+    expect(toast).to_have_text("Transferred to 07700 900199.")
 
 
 def test_a_note_and_a_label_are_added_in_the_drawer(installation, logged_in, talking):
@@ -70,8 +70,8 @@ def test_a_note_and_a_label_are_added_in_the_drawer(installation, logged_in, tal
     page.get_by_role("button", name="Add note").click()
     expect(page.locator("#drawer .notes")).to_contain_text("Asks for the invoice")
     page.get_by_label("New label").fill("Order")
-    page.get_by_role("button", name="Label", exact=True).click()
-    expect(page.locator("#drawer .tag")).to_have_text("Order here, sent to the platform")
+    page.get_by_role("button", name="Add label", exact=True).click()
+    expect(page.locator("#drawer .tag")).to_have_text("Order here, sent to the phone system")
 
 
 def test_click_to_call_rings_the_phone_that_was_chosen(installation, logged_in):
@@ -79,7 +79,7 @@ def test_click_to_call_rings_the_phone_that_was_chosen(installation, logged_in):
     page.goto(installation.product.url + "/dial?to=07700900177")
     people = installation.simulator.control("GET", "account")["people"]
     phone_user = next(person for person in people if person["online"])
-    page.get_by_label("Phone that rings first").select_option(str(phone_user["id"]))
+    page.get_by_label("Call from").select_option(str(phone_user["id"]))
     page.get_by_role("button", name="Call", exact=True).click()
     page.wait_for_url(lambda url: url.rstrip("/") == installation.product.url)
     row = page.locator("tr.row", has_text="07700 900177")
@@ -89,7 +89,7 @@ def test_click_to_call_rings_the_phone_that_was_chosen(installation, logged_in):
 def test_a_message_is_sent_from_its_thread_without_leaving_it(installation, logged_in):
     page = logged_in
     page.goto(installation.product.url + "/messages?with=447700900178")
-    page.get_by_label("Canned response").select_option(index=1)
+    page.get_by_label("Template").select_option(index=1)
     expect(page.get_by_label("Message", exact=True)).not_to_have_value("")
     page.get_by_label("Message", exact=True).fill("Your keys are here.")
     page.get_by_role("button", name="Send").click()
@@ -114,7 +114,7 @@ def test_a_closed_call_back_disappears_from_every_open_page(browse, app, page, p
     other.goto(app.url + "/calls")
     expect(other.locator("[data-count=missed]")).to_have_text("1")
     app.log_in(ERIN).post("/missed/1/close")
-    expect(page.locator("main")).to_contain_text("Nobody waits for a call back")
+    expect(page.locator("main")).to_contain_text("No one to call back")
     expect(other.locator("[data-count=missed]")).to_have_text("")
 
 
@@ -124,9 +124,9 @@ def test_forms_work_without_javascript(app, browser):
     log_in(app, context)
     page = context.new_page()
     page.goto(app.url + "/calls")
-    page.get_by_text("Views and columns").click()
-    page.get_by_label("Keep this view as").fill("All of them")
-    page.get_by_role("button", name="Keep").click()
+    page.locator("summary", has_text="View").click()
+    page.get_by_label("Save this view as").fill("All of them")
+    page.get_by_role("button", name="Save", exact=True).click()
     expect(page.locator("nav.chips").first).to_contain_text("All of them")
     page.goto(app.url + "/calls/1")
     page.get_by_label("New label").fill("Order")
@@ -153,8 +153,8 @@ def test_sound_and_desktop_notice_are_given_if_enabled_and_once_per_call(browse,
     expect(page.locator("#call-41")).to_contain_text("Ringing")
     assert page.evaluate("signals") == []
     page.keyboard.press("?")
-    page.get_by_label("Notice on the desktop").check()
-    page.get_by_label("Sound when").check()
+    page.get_by_label("Show a desktop notification").check()
+    page.get_by_label("Play a sound when").check()
     page.keyboard.press("Escape")
     page.evaluate("signals.length = 0")
     ring(42)

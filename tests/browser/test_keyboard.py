@@ -44,12 +44,12 @@ def tab_to(page, text: str) -> None:
 def test_a_call_back_is_assigned_noted_and_closed_by_keyboard(browse, full, page):
     browse("/")
     page.keyboard.press("Tab")
-    expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
+    expect(page.get_by_role("link", name="Skip to content")).to_be_focused()
     go_by_keys(page, "m", "/missed")
     rows = page.locator("tr.row")
     before = rows.count()
     choose_first(page)
-    tab_to(page, "Take")
+    tab_to(page, "Claim")
     page.keyboard.press("Enter")
     expect(rows.first).to_contain_text("You")
     choose_first(page)
@@ -62,7 +62,7 @@ def test_a_call_back_is_assigned_noted_and_closed_by_keyboard(browse, full, page
     choose_first(page)
     tab_to(page, "Done")
     page.keyboard.press("Enter")
-    expect(page.get_by_role("status").filter(has_text="is off the list")).to_be_visible()
+    expect(page.get_by_role("status").filter(has_text="marked as done")).to_be_visible()
     expect(rows).to_have_count(before - 1)
 
 
@@ -84,17 +84,17 @@ def test_an_update_of_the_drawer_keeps_the_focus(browse, full, app, page):
     browse("/")
     page.locator("#call-42 a.name").press("Enter")
     expect(page.locator("#drawer h2")).to_be_visible()
-    tab_to(page, "Open the call")
+    tab_to(page, "Open full details")
     page.evaluate("document.querySelector('#drawer h2').before_change = true")
     app.mirror_db.write(lambda tx: tx.announce("call", 42))
     wait_for(lambda: not page.evaluate("document.querySelector('#drawer h2').before_change"), "fresh content")
-    assert page.evaluate("document.activeElement.innerText.trim()") == "Open the call"
+    assert page.evaluate("document.activeElement.innerText.trim()") == "Open full details"
 
 
 def test_a_refresh_keeps_the_focus_and_the_selected_row(browse, full, app, page):
     browse("/missed")
     choose_first(page)
-    tab_to(page, "Take")
+    tab_to(page, "Claim")
     page.evaluate("document.querySelector('tr.row').before_refresh = true")
     app.mirror_db.write(lambda tx: tx.announce("callback", 0))
     wait_for(lambda: not page.evaluate("document.querySelector('tr.row').before_refresh"), "fresh rows")

@@ -289,7 +289,7 @@ def test_keys_reach_search_rows_drawer_filters_help_and_pages(browse, records, p
 def test_single_keys_can_be_switched_off(browse, records, page):
     browse("/calls")
     page.keyboard.press("?")
-    page.get_by_label("Single keys do this").uncheck()
+    page.get_by_label("Use single-key shortcuts").uncheck()
     page.keyboard.press("Escape")
     page.keyboard.press("j")
     expect(page.locator("tr[aria-selected]")).to_have_count(0)
@@ -337,7 +337,9 @@ def test_a_user_without_the_right_sees_the_call_without_console_errors(app, reco
     watch(page, problems)
     log_in(app, page.context, "viewer")
     page.goto(app.url + "/calls/1")
-    expect(page.locator("main")).to_contain_text("Listening needs the right")
+    expect(page.locator("main")).to_contain_text(
+        "You don’t have permission to play recordings. Ask an administrator."
+    )
     expect(page.locator(".num .copy").first).to_be_attached()
     assert problems == []
 

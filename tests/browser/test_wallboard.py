@@ -34,14 +34,14 @@ def test_a_wallboard_refreshes_and_recovers_from_a_server_failure(app, page, pro
 
     page.route("**/wall/**", lambda route: route.abort())
     page.clock.run_for(6000)
-    expect(page.get_by_text("No connection for")).to_be_visible()
+    expect(page.get_by_text("Connection lost")).to_be_visible()
     expect(page.locator("#wall")).to_contain_text("Talking")  # the last figures stay
 
     page.unroute("**/wall/**")
     app.call(2, clock.utc_text(), state="talking", outcome=None)
     page.clock.run_for(6000)
     expect(page.locator("dt:has-text('Talking') + dd")).to_have_text("2")
-    expect(page.get_by_text("No connection for")).to_be_hidden()
+    expect(page.get_by_text("Connection lost")).to_be_hidden()
 
 
 def test_reports_settings_and_system_pages_fit_a_phone(browse, app, page):

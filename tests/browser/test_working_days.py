@@ -72,14 +72,14 @@ def test_an_agents_day(installation, open_page_as):
     expect(row.locator(".timer")).to_have_text(re.compile(r"^\d:\d\d$"))
     expect(page.locator("#beside")).to_contain_text("Queues")
 
-    # Another caller is missed twice: one row of the call-back list, two tries.
+    # Another caller is missed twice: one row of the call-back list, two attempts.
     for _ in range(2):
         installation.script("plain_missed", caller=missed, instant=True)
     page.get_by_role("link", name="Missed").first.click()
     waiting = page.locator("tr.row", has_text="020 7946 0042")
     expect(waiting).to_have_count(1, timeout=PATIENCE)
     expect(waiting.locator(".tries")).to_have_text("2", timeout=PATIENCE)
-    waiting.get_by_role("button", name="Take").click()
+    waiting.get_by_role("button", name="Claim").click()
     expect(waiting).to_contain_text("You")
     waiting.locator("summary").click()
     waiting.get_by_role("textbox").fill("wants a date")
@@ -90,7 +90,7 @@ def test_an_agents_day(installation, open_page_as):
     installation.script("outbound", caller=missed, ring_seconds=1, talk_seconds=16)
     expect(waiting).to_have_count(0, timeout=PATIENCE)
     page.get_by_role("link", name="Done").click()
-    expect(page.locator("tr.row", has_text="020 7946 0042")).to_contain_text("by a call")
+    expect(page.locator("tr.row", has_text="020 7946 0042")).to_contain_text("Reached by phone")
 
     # A message is received, read and answered with a canned response.
     installation.simulator.control("POST", "sms", {"from": "447700900643", "message": "Is my bike ready?"})
@@ -100,7 +100,7 @@ def test_an_agents_day(installation, open_page_as):
     thread.click()
     expect(page.locator("#talk")).to_contain_text("Is my bike ready?")
     page.wait_for_load_state("load")
-    page.get_by_label("Canned response").select_option(index=1)
+    page.get_by_label("Template").select_option(index=1)
     prepared = page.get_by_label("Message", exact=True).input_value()
     assert prepared
     page.get_by_role("button", name="Send").click()
@@ -110,7 +110,7 @@ def test_an_agents_day(installation, open_page_as):
     page.goto(f"{url}/contacts/of/447700900643")
     expect(page.locator("main")).to_contain_text("Is my bike ready?")
     page.get_by_label("First name").fill("Nora")
-    page.get_by_role("button", name="Make contact").click()
+    page.get_by_role("button", name="Save contact").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Nora")
     page.goto(f"{url}/messages?with=447700900643")
     expect(page.get_by_role("heading", name="Nora")).to_be_visible()
@@ -151,9 +151,9 @@ def test_an_owners_five_minutes(installation, open_page_as):
     expect(page.locator(f"#call-{made['root_call_id']}")).to_contain_text("Training")
     page.goto(f"{url}/calls?q=good+example")
     expect(page.locator(f"#call-{made['root_call_id']}")).to_be_visible()
-    page.get_by_text("Views and columns").click()
-    page.get_by_label("Keep this view as").fill("Examples")
-    page.get_by_role("button", name="Keep", exact=True).click()
+    page.locator("summary", has_text="View").click()
+    page.get_by_label("Save this view as").fill("Examples")
+    page.get_by_role("button", name="Save", exact=True).click()
     expect(page.get_by_role("link", name="Examples").first).to_be_visible()
 
     # Members of a ring group are changed.

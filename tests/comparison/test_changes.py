@@ -177,7 +177,7 @@ def test_account_page_shows_the_record_of_the_platform(changed: Any, collection:
     # The page leaves out the own form where it is equal.
     assert received in (expected, expected[:1] if expected[0] == expected[1] else expected)
     if key != ADDED:
-        assert html.escape(CHANGED, quote=False) in page.text.partition("As received")[0]
+        assert html.escape(CHANGED, quote=False) in page.text.partition("Raw record")[0]
 
 
 @EVERY_COLLECTION

@@ -229,7 +229,7 @@ def test_slow_server_is_abandoned_at_the_deadline(server: Server) -> None:
     ],
 )  # fmt: skip
 def test_unsafe_upload_url_is_rejected(url: str, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="address"):
+    with pytest.raises(ValueError, match="URL"):
         normalize_place(load_settings(tmp_path), "put", url)
 
 

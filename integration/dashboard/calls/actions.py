@@ -184,7 +184,7 @@ def transfer(number: int) -> Response:
         if talking
         else _call_ended_result("Only an answered call can be transferred.")
     )
-    return _respond(call, result, f"Passed on to {formats.national(target)}.")
+    return _respond(call, result, f"Transferred to {formats.national(target)}.")
 
 
 @blueprint.post("/calls/<int:number>/record")

@@ -234,8 +234,8 @@ def test_undocumented_fields_can_be_sorted_and_filtered(client, fill):
 def test_an_invalid_query_gets_400_with_a_link_to_all_records(client, people, query):
     page = client.get(f"/account/users?{query}")
     assert page.status_code == 400
-    assert "This can't be asked" in text(page)
-    assert 'href="/account/users">Show everything' in page.text
+    assert "Cannot filter" in text(page)
+    assert 'href="/account/users">Show all' in page.text
     assert len(names(client.get("/account/users"))) == 3
 
 
@@ -248,13 +248,13 @@ def test_search_does_not_match_secrets(client, fill):
 
 
 def test_an_empty_list_states_its_cause(client, fill, people):
-    assert "Not mirrored yet" in text(client.get("/account/ivrs"))
+    assert "Not synced yet" in text(client.get("/account/ivrs"))
     fill("ivrs")
-    assert "There are none The platform lists no IVRs" in text(client.get("/account/ivrs"))
+    assert "None The phone system has no IVRs" in text(client.get("/account/ivrs"))
     assert "The search hides 3 records." in text(client.get("/account/users?q=nobody"))
     assert "The filters hide 3 records." in text(client.get(f"/account/users?{by(('ext', 'eq', '9'))}"))
     fill.record_failure("cdrs", "connection refused")
-    assert "The platform can't be reached" in text(client.get("/account/queues"))
+    assert "Phone system unreachable" in text(client.get("/account/queues"))
 
 
 def test_missing_history_is_marked_and_missing_settings_are_hidden(client, fill, people):

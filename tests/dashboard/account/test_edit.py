@@ -89,7 +89,7 @@ def test_a_canned_response_is_created_changed_offered_and_deleted(acting):
     assert "We are running late." in client.get("/messages?new=1").text
     client.post(path, name="Late", text="Ten minutes late.")
     assert "Ten minutes late." in client.get("/messages?new=1").text
-    assert "for everybody?" in text(client.get(f"{path}?edit=1"))
+    assert "for everyone?" in text(client.get(f"{path}?edit=1"))
     client.post(path, drop="1")
     assert "Ten minutes late." not in client.get("/messages?new=1").text
 
@@ -105,7 +105,7 @@ def test_text_in_a_number_field_gets_400_and_sends_no_request(acting, simulator,
     sent = len(logged_requests(simulator, "PATCH", f"/ringgroups/{group}"))
     answer = acting.log_in(BOB).post(f"/account/ringgroups/{group}", name="x", ring_time="soon")
     assert answer.status_code == 400
-    assert "is a whole number" in answer.text
+    assert "must be a whole number" in answer.text
     assert len(logged_requests(simulator, "PATCH", f"/ringgroups/{group}")) == sent
 
 

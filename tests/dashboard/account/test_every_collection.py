@@ -77,16 +77,16 @@ def test_the_overview_links_every_collection_with_its_age_and_count(client, fill
     assert texts["/account/users"].startswith("Users")
     assert texts["/account/users"].endswith("ago 2")
     assert texts["/account/faxes"].endswith("ago 0")
-    assert texts["/account/ivrs"] == "IVRs not mirrored yet —"
-    assert texts["/account/chats"] == "Chats could not be read —"
-    assert f"2 of {len(LISTED)} collections are mirrored" in text(page)
+    assert texts["/account/ivrs"] == "IVRs not synced yet —"
+    assert texts["/account/chats"] == "Chats sync failed —"
+    assert f"2 of {len(LISTED)} collections synced" in text(page)
 
 
 @every
 def test_an_unmirrored_collection_opens(sites, of):
     page = sites(None).get(f"/account/{of.collection}")
     assert page.status_code == 200
-    assert "Not mirrored yet" in text(page)
+    assert "Not synced yet" in text(page)
 
 
 @every

@@ -65,7 +65,7 @@ def test_agents_see_no_personal_settings_or_raw_records_of_colleagues(app, colle
     assert "homeward" in supervisor.get("/account/users/1").text
     page = agent.get("/account/users/1")
     assert "Ada Marlow" in text(page)
-    for hidden in ("900123", "900124", "homeward", "As received"):
+    for hidden in ("900123", "900124", "homeward", "Raw record"):
         assert hidden not in page.text, hidden
         assert hidden not in agent.get("/account/users?columns=mobile,fm_targets").text
 

@@ -130,7 +130,7 @@ def test_a_transfer_without_destination_gets_400_and_sends_no_request(acting, si
     leg = talk(simulator, acting, phone_user)
     answer = acting.log_in(BOB).post(f"/calls/{leg}/transfer", to="", number="")
     assert answer.status_code == 400
-    assert "Choose a person or write a number" in text(answer)
+    assert "Choose a person or enter a number." in text(answer)
     assert not logged_requests(simulator, "PATCH", f"/calls/{leg}")
 
 
@@ -223,7 +223,9 @@ def test_a_refused_call_shows_the_platforms_message_and_can_be_repeated(acting, 
 
 def test_a_user_without_phone_gets_a_message_or_chooses_one(acting, phone_user):
     agent = acting.log_in(ERIN)
-    assert "No phone of yours is known" in text(agent.post("/dial", to="07700 900126"))
+    assert "Your account isn’t linked to a phone. Ask an administrator." in text(
+        agent.post("/dial", to="07700 900126")
+    )
     boss = acting.log_in(BOB)
     redirect = boss.post("/dial", to="07700 900126", follow=False)
     assert redirect.headers["Location"] == "/dial?to=447700900126"
@@ -271,7 +273,7 @@ def test_a_message_that_cannot_be_sent_stays_in_the_form(acting):
     client = acting.log_in(ERIN)
     empty = client.post("/messages", to="447700900123", message=" ")
     assert empty.status_code == 400
-    assert "Write a message" in text(empty)
+    assert "Enter a message or choose a template." in text(empty)
     foreign = client.post("/messages", to="447700900123", message="Keep me", **{"from": "447700900999"})
     assert foreign.status_code == 400
     assert "The platform says" in text(foreign)
@@ -322,7 +324,7 @@ def test_a_contact_is_deleted_after_a_confirmation(acting):
     client = acting.log_in(ERIN)
     with acting.mirror_db.read() as connection:
         number = connection.execute("SELECT max(id) FROM contacts").fetchone()[0]
-    assert "on the platform, for everybody?" in text(client.get(f"/contacts/{number}"))
+    assert "on the phone system, for everyone?" in text(client.get(f"/contacts/{number}"))
     assert client.post(f"/contacts/{number}/delete").url.endswith("/contacts")
     assert acting.context.platform.get(f"/contacts/{number}", check=False).status == 404
     assert client.get(f"/contacts/{number}").status_code == 404

@@ -151,11 +151,11 @@ def test_an_empty_history_states_its_cause(app, client):
     assert "No calls yet" in text(client.get("/calls"))
     app.call(1, ago(days=20))
     page = client.get("/calls")
-    assert "The range hides 1 call." in text(page)
-    assert "Search everywhere" in text(page)
+    assert "Nothing in this range. 1 call matches in other periods." in text(page)
+    assert "Search all time" in text(page)
     unmatched = text(client.get("/calls?q=nobody&range=all"))
-    assert "No call matches the search" in unmatched
-    assert "It hides 1 call of this one." in unmatched
+    assert "No calls match “nobody” in any period." in unmatched
+    assert "Without the search this range has 1 call." in unmatched
 
 
 def test_days_follow_the_display_zone_and_add_up_to_the_total(app, client):
@@ -262,10 +262,10 @@ def test_labels_are_shown_filtered_searched_renamed_and_removed(app, client):
 def test_a_call_without_cdr_after_a_day_is_marked(app, client):
     app.call(7, ago(days=2), cdrs=0, sources="webhook")
     app.leg(7)
-    assert "no record of it" not in client.get("/calls/7").text
+    assert "no record of this call" not in client.get("/calls/7").text
     app.insert("_lookups", kind="leg", id=7, wanted_at=clock.unix() - 2 * 86400, tries=9, state="unlearnt")
-    assert "no record of it" in client.get("/calls/7").text
+    assert "no record of this call" in client.get("/calls/7").text
     assert 'href="/calls/7"' in client.get("/system").text
     app.mirror_db.write(lambda tx: tx.execute("UPDATE _calls SET cdrs = 1"))
-    assert "no record of it" not in client.get("/calls/7").text
+    assert "no record of this call" not in client.get("/calls/7").text
     assert "no record of" not in client.get("/system").text

@@ -58,13 +58,13 @@ def labelled(app: TestApp) -> TestApp:
 
 def test_labels_of_both_sources_are_shown_once_with_their_origins(labelled: TestApp, client: Browser) -> None:
     assert read_tags(client.get("/calls").text) == [
-        "Order platform",
+        "Order phone system",
         "VIP only here",
-        "Complaint platform",
-        "Order platform and here",
+        "Complaint phone system",
+        "Order phone system and here",
     ]
     for path in ("/calls/3", "/calls/3/beside"):
-        assert read_tags(client.get(path).text) == ["Complaint platform", "Order platform and here"]
+        assert read_tags(client.get(path).text) == ["Complaint phone system", "Order phone system and here"]
 
 
 def test_filter_and_search_find_labels_of_both_sources(labelled: TestApp, client: Browser) -> None:
@@ -75,8 +75,8 @@ def test_filter_and_search_find_labels_of_both_sources(labelled: TestApp, client
     page = client.get("/calls").text
     offered = re.findall(r'<option value="([^"]+)">([^<]+)</option>', page.partition("labels-known")[2])
     assert offered[:3] == [
-        ("Complaint", "platform"),
-        ("Order", "platform and here"),
+        ("Complaint", "phone system"),
+        ("Order", "phone system and here"),
         ("VIP", "only here"),
     ]
 
@@ -84,8 +84,8 @@ def test_filter_and_search_find_labels_of_both_sources(labelled: TestApp, client
 @pytest.mark.parametrize(
     ("labels", "shown"),
     [
-        ([{"id": 6001, "name": "Sales"}], ["Sales platform"]),
-        ([6001], ["Urgent platform"]),
+        ([{"id": 6001, "name": "Sales"}], ["Sales phone system"]),
+        ([6001], ["Urgent phone system"]),
         ("Order", []),
         (["", "  ", None, 9999], []),
         (None, []),
@@ -146,40 +146,45 @@ def test_label_of_an_ended_call_is_written_to_its_cdr(app: TestApp, client: Brow
     assert app.log_in(ERIN).post("/calls/1/labels", label=" VIP  customer ").status_code == 200
     assert platform.bodies == [[{"id": 701, "labels": ["Order", "New", "VIP customer"]}]]
     assert read_tags(client.get("/calls/1").text) == [
-        "New platform",
-        "Order platform",
-        "VIP customer platform and here",
+        "New phone system",
+        "Order phone system",
+        "VIP customer phone system and here",
     ]
     client.post("/calls/1/labels", label="Order")
     assert len(platform.bodies) == 1, "the CDR has the label"
     client.post("/calls/1/labels", remove="Order")
     assert platform.bodies[1] == [{"id": 701, "labels": ["New", "VIP customer"]}]
-    assert read_tags(client.get("/calls/1").text) == ["New platform", "VIP customer platform and here"]
+    assert read_tags(client.get("/calls/1").text) == [
+        "New phone system",
+        "VIP customer phone system and here",
+    ]
 
 
 def test_label_that_the_platform_refuses_stays_here_with_the_reason(app: TestApp, client: Browser) -> None:
     put_call(app, 1, ["Order"])
     Cdrs(app, make_cdr(1, labels=["Order"]), refusal=400)
     message = send_by_script(app, "/calls/1/labels", label="VIP")
-    assert message == "Label kept here. The platform says: Validation error: labels: unknown."
+    assert message == "Label added here only. The platform says: Validation error: labels: unknown."
     assert read_tags(client.get("/calls/1").text) == [
-        "Order platform",
-        "VIP only here (refused by the platform)",
+        "Order phone system",
+        "VIP only here (refused by the phone system)",
     ]
     assert call_ids(client.get("/calls?label=VIP")) == [1]
     app.platform.fail()
     client.post("/calls/1/labels", label="VIP")
-    assert "VIP only here (the platform is unreachable)" in read_tags(client.get("/calls/1").text)
+    assert "VIP only here (phone system unreachable)" in read_tags(client.get("/calls/1").text)
     message = send_by_script(app, "/calls/1/labels", remove="Order")
-    assert message.startswith("Label taken off here, not on the platform. ")
-    assert "Order platform" in read_tags(client.get("/calls/1").text)
+    assert message.startswith("Label removed here, not on the phone system. ")
+    assert "Order phone system" in read_tags(client.get("/calls/1").text)
 
 
 def test_label_of_a_call_without_a_cdr_stays_here(app: TestApp, client: Browser) -> None:
     app.call(5, ago(minutes=3))
     app.leg(5)
     client.post("/calls/5/labels", label="VIP")
-    assert read_tags(client.get("/calls/5").text) == ["VIP only here (the platform has no CDR yet)"]
+    assert read_tags(client.get("/calls/5").text) == [
+        "VIP only here (the phone system has no record of the call yet)"
+    ]
     assert app.platform.count("/cdrs") == 0
 
 
@@ -208,7 +213,7 @@ def test_call_labels_of_the_account_are_offered_with_their_colours(app: TestApp,
         assert '<option value="Order">' in page
         assert 'fill="#0a0"' in page, "the label of the call has its colour"
     client.post("/calls/1/labels", label="Urgent")
-    assert read_tags(client.get("/calls/1").text) == ["Order platform", "Urgent platform and here"]
+    assert read_tags(client.get("/calls/1").text) == ["Order phone system", "Urgent phone system and here"]
     viewer = app.log_in(DAVE)
     assert 'name="label"' not in viewer.get("/calls/1").text
     assert 'name="label"' not in viewer.get("/calls/1/beside").text
@@ -223,4 +228,4 @@ def test_label_of_a_live_call_keeps_those_that_the_platform_has(app: TestApp, cl
     client.post("/calls/4278000101/labels", label="VIP")
     (body,) = [json.loads(request.body) for request in app.platform.requests if request.method == "PATCH"]
     assert body == {"labels": ["Order", "VIP"]}
-    assert read_tags(client.get("/calls/4278000101").text) == ["VIP here, sent to the platform"]
+    assert read_tags(client.get("/calls/4278000101").text) == ["VIP here, sent to the phone system"]

@@ -60,7 +60,7 @@ def test_agents_limited_to_own_calls_read_no_other_call_backs(own_calls_only, ot
     for client in (agent, viewer):
         assert "Secret" not in client.get(f"/missed?done={number}").text
         assert "Secret" not in client.get("/missed?state=closed").text
-    assert "Secret Caller is off the list" in text(app.log_in(BOB).get(f"/missed?done={number}"))
+    assert "Secret Caller marked as done" in text(app.log_in(BOB).get(f"/missed?done={number}"))
 
 
 def test_call_backs_of_groups_belong_to_all_agents(own_calls_only):

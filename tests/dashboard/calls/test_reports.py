@@ -136,7 +136,7 @@ def test_an_empty_report_states_what_will_appear(client):
 
 def test_days_without_calls_are_stated(app, client):
     app.call(1, ago(86400 * 30))
-    assert "No calls in these days" in text(client.get("/reports?range=today"))
+    assert "No calls in this period" in text(client.get("/reports?range=today"))
 
 
 @pytest.mark.parametrize("query", ["from=x&to=y", "range=nonsense", "from=0001-01-01", "from=2026-02-30"])

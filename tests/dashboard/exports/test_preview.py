@@ -52,7 +52,7 @@ def test_a_selection_is_described_by_its_filters_without_results_of_the_search(a
     app.app_db.write(lambda tx: notes.add_note(tx, 5, "ann@example.com", "Wants a quote"))
     search = {"range": "all", "q": "quote", "hour": "10", "recorded": "1"}
     selection = export_request.build_selection(app.context, "call-history", {"view": urlencode(search)})
-    descriptions = ["at the hours asked for", "search: quote", "recorded"]
+    descriptions = ["at the chosen hours", "search: quote", "recorded"]
     assert selection.describe() == [("Filter", one) for one in descriptions]
     assert export_request.build_selection(app.context, "call-history", {}).describe() == [("Filter", "none")]
 

@@ -81,9 +81,9 @@ def test_a_schedule_is_created_changed_paused_run_and_removed(
         ("form", "exe", "form: choose one of"),
         ("every", "hour", "every: choose one of"),
         ("at", "25:00", "hours and minutes"),
-        ("zone", "Mars/Olympus", "no time zone"),
+        ("zone", "Mars/Olympus", "is not a time zone. Use a name such as Europe/London."),
         ("place", "../../etc", "Invalid folder"),
-        ("target", "email", "no mail server"),
+        ("target", "email", "E-mail isn’t set up. Set smtp.host"),
         ("columns", "nope", "nope"),
         ("filter", "{", "filter"),
         ("set", "unknown", "no column set"),
@@ -123,7 +123,7 @@ def test_a_new_schedule_has_the_view_and_columns_of_the_preview(app: TestApp, cl
     assert 'formaction="/exports/schedules/new"' in client.get(preview).text
     page = unescape(client.get(preview.replace("/export/call-history?", f"{NEW}?export=call-history&")).text)
     assert 'name="columns" maxlength="4000" autocomplete="off" value="id,party_name"' in page
-    assert '<option value="direction=in&range=all" selected>as chosen before</option>' in page
+    assert '<option value="direction=in&range=all" selected>Current filter</option>' in page
 
 
 def test_a_header_and_a_url_query_are_not_shown_and_not_sent_to_another_url(

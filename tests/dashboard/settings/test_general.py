@@ -217,8 +217,8 @@ def test_a_wallboard_needs_only_its_url_and_shows_no_party(app, client):
     shown = text(board)
     assert "Waiting 1" in shown
     assert "Talking 1" in shown
-    assert "at least 90 %" in shown
-    assert re.search(r"Longest wait 1:[3-5]\d ! at most 1:00", shown)
+    assert "target 90 %" in shown
+    assert re.search(r"Longest wait 1:[3-5]\d ! target 1:00", shown)
     for secret in ("Greta", "447700900101", "07700"):
         assert secret not in board.text
     assert board.headers["Cache-Control"] == "no-store"
@@ -234,7 +234,7 @@ def test_every_figure_of_a_wallboard_has_a_target_or_comparison(app, client):
     app.call(3, clock.utc_text(clock.now().astimezone(ZoneInfo("Europe/London")) - timedelta(days=7)))
     text = client.get(f"/wall/{wallboards.add(app.app_db, 'Front desk')}").text
     assert len(re.findall(r'class="aim">[^<]', text)) == 6
-    assert "1 is free" in text
+    assert "1 available" in text
     assert "of 2 people" in text
 
 

@@ -50,7 +50,7 @@ def test_a_rule_is_created_changed_paused_and_removed(app, client):
         "09:00",
         15,
     )
-    assert "A caller has been waiting for 45 seconds" in text(client.get("/system/alerts"))
+    assert "Caller waiting longer than 45 seconds" in text(client.get("/system/alerts"))
     assert 'value="Long waits"' in client.get(f"/system/alerts?edit={rule.id}").text
     client.post("/system/alerts", **{**FORM, **WEEK, "id": str(rule.id), "threshold": "", "name": "Waits"})
     (rule,) = rules(app)
@@ -74,18 +74,18 @@ def test_a_rule_is_created_changed_paused_and_removed(app, client):
     ("changed", "why"),
     [
         ({"name": " "}, "Enter a name"),
-        ({"condition": "earthquake"}, "no such condition"),
-        ({"threshold": "4"}, "seconds are a number from 5 to 3,600"),
-        ({"threshold": "many"}, "seconds are a number from 5 to 3,600"),
-        ({"cooldown": "-1"}, "number of minutes"),
+        ({"condition": "earthquake"}, "this condition does not exist"),
+        ({"threshold": "4"}, "seconds must be a number from 5 to 3,600"),
+        ({"threshold": "many"}, "seconds must be a number from 5 to 3,600"),
+        ({"cooldown": "-1"}, "the minutes between messages must be a number"),
         ({"day": ""}, "at least one day"),
         ({"begins": "09:00"}, "a start and an end"),
         ({"quiet_from": "9", "quiet_to": "10"}, "a start and an end"),
         ({"notice": ""}, "Choose at least one target"),
-        ({"url": "http://hooks.example.net/"}, "has to begin with https://"),
-        ({"url": "https://ann:secret@example.net/"}, "must not have credentials"),
-        ({"emails": "ann@example.com"}, "no mail server yet"),
-        ({"url": URL, "secret": "Bearer ü"}, "signs in it that no header takes"),
+        ({"url": "http://hooks.example.net/"}, "The URL must begin with https://"),
+        ({"url": "https://ann:secret@example.net/"}, "The URL must not contain credentials"),
+        ({"emails": "ann@example.com"}, "E-mail isn’t set up"),
+        ({"url": URL, "secret": "Bearer ü"}, "contains characters that are not allowed"),
     ],
 )
 def test_an_invalid_rule_gets_400_and_stays_in_the_form(shared_app, shared_client, changed, why):
@@ -108,7 +108,7 @@ def test_a_secret_is_not_shown_and_not_sent_to_another_url(app, client):
     other = "https://elsewhere.example.net/"
     answer = client.post("/system/alerts", **{**FORM, **WEEK, "id": str(rule.id), "url": other})
     assert (answer.status_code, rules(app)[0].url) == (400, URL)
-    assert "enter its Authorization header" in text(answer)
+    assert "enter its Authorization header again" in text(answer)
     assert not any("canary" in line for line in audited(app))
 
 
@@ -142,7 +142,7 @@ def test_a_notice_is_shown_on_every_page_until_the_alert_ends(app, client):
         alert_rules.save(app.app_db, alert_rules.Rule(0, f"Rule {number}", "waiting", 60, notice=True))
     RuleEvaluator(app.context, lambda: None).run()
     assert client.get("/").text.count("has been waiting") == 3
-    assert "More rules find something" in client.get("/").text
+    assert "More active alerts" in client.get("/").text
     app.mirror_db.write(lambda tx: tx.execute("UPDATE _calls SET state = 'ended'"))
     RuleEvaluator(app.context, lambda: None).run()
     assert "has been waiting" not in client.get("/").text
@@ -169,7 +169,7 @@ def test_supervisors_read_rules_and_administrators_change_them(app):
     assert agent.get("/system/alerts").status_code == 403
     page = supervisor.get("/system/alerts")
     assert page.status_code == 200
-    assert "A new rule" not in page.text
+    assert "New rule" not in page.text
     assert supervisor.post("/system/alerts", **FORM, **WEEK).status_code == 403
     assert app.log_in().post("/system/alerts", csrf=False, **FORM, **WEEK).status_code in (400, 403)
     assert rules(app) == []

@@ -29,14 +29,14 @@ def test_system_shows_each_gap_with_its_cause_and_new_fields_of_the_platform(app
     shown = text(page)
     assert "2026-11-17: 3 of 5" in shown
     assert "the platform counts 2 more than it lists" in shown
-    assert "a new field (string)" in shown
+    assert "new field (string)" in shown
     assert "<b>mood</b>" not in page.text
 
 
 def test_system_omits_completeness_and_drift_without_data(client):
     shown = text(client.get("/system"))
     assert "Completeness" not in shown
-    assert "Changes of the platform" not in shown
+    assert "Undocumented API changes" not in shown
 
 
 def test_each_counted_day_has_a_row(app, client):
@@ -51,12 +51,12 @@ def test_each_counted_day_has_a_row(app, client):
     for words in ("2026-11-18", "2026-11-17", "never", "counts differ", "read again"):
         assert words in shown
     assert client.get("/system/coverage/nothing").status_code == 404
-    assert "No day was counted yet" in text(client.get("/system/coverage/sms"))
+    assert "No day has been compared yet" in text(client.get("/system/coverage/sms"))
 
 
 def test_live_calls_are_not_shown_as_incomplete(app, client):
     app.mirror_db.write(lambda tx: collection_state.record_poll(tx, "calls", 3, clock.utc_text()))
-    assert "all of it with each poll" in text(client.get("/system"))
+    assert "Every poll" in text(client.get("/system"))
     account = text(client.get("/account"))
     assert "live" in account
     with app.mirror_db.read() as connection:
@@ -69,10 +69,10 @@ def test_a_full_sync_shows_its_progress_and_remaining_time(app, client):
     facts = {"done": 400_000, "total": 1_000_000, "per_second": 5_000.0, "seconds_left": 120.0}
     app.context.health.set_fact("reading cdrs", facts)
     page = client.get("/system")
-    assert "400 000 of 1 000 000 read, 5 000 a second, 2 min left" in text(page)
+    assert "400 000 of 1 000 000 synced, 5 000 a second, 2 min left" in text(page)
     assert page.headers["Refresh"]
     app.context.health.set_fact("reading cdrs", None)
-    assert "walking, 0 read" in text(client.get("/system"))
+    assert "Syncing, 0 so far" in text(client.get("/system"))
 
 
 def test_system_shows_the_request_rate_and_the_circuit_breaker(app, client):
@@ -80,8 +80,8 @@ def test_system_shows_the_request_rate_and_the_circuit_breaker(app, client):
     for facts, words in (
         ({}, "600 requests a minute"),
         ({"per_minute": 9.4}, "9 of 600 requests a minute"),
-        ({"rest": 30.0}, "rests for 30 s"),
-        ({"open_since": 1.0, "again": 40.0}, "asked again in 40 s"),
+        ({"rest": 30.0}, "Rate limited, resuming in 30 s"),
+        ({"open_since": 1.0, "again": 40.0}, "Retrying in 40 s"),
     ):
         app.context.health.set_fact("platform_requests", {**normal, **facts})
         assert words in text(client.get("/system"))
@@ -97,20 +97,20 @@ def test_an_undocumented_field_is_promoted_and_demoted(app, client):
             and None
         )
     )
-    assert "Make a column" in client.get("/system").text
-    assert "Make a column" not in app.log_in(DAVE).get("/system").text
+    assert "Add column" in client.get("/system").text
+    assert "Add column" not in app.log_in(DAVE).get("/system").text
     form = {"collection": "cdrs", "field": "mood"}
     assert app.log_in(BOB).post("/system/promote", **form).status_code == 403
     client.post("/system/promote", **form)
     wait_for(lambda: "mood is a column of cdrs" in text(client.get("/system")), "the column")
-    assert "Take back" in client.get("/system").text
+    assert "Remove column" in client.get("/system").text
     with app.app_db.read() as connection:
         assert promotion_requests.list_requested(connection) == {"cdrs": {"mood"}}
     client.post("/system/promote", **form)
     wait_for(lambda: "has a column" in text(client.get("/system")), "the refusal")
     client.post("/system/demote", **form)
     wait_for(lambda: "no longer a column" in text(client.get("/system")), "its end")
-    assert "Make a column" in client.get("/system").text
+    assert "Add column" in client.get("/system").text
     assert client.post("/system/promote", collection="nothing", field="mood").status_code == 404
 
 
@@ -130,7 +130,7 @@ def test_a_verification_is_started_by_an_administrator_and_shows_its_result(app,
     app.mirror_db.write(lambda tx: collection_state.finish_full_sync(tx, "cdrs", 9, 9, "2026-11-20 09:00:00"))
     assert app.log_in(BOB).post("/system/prove").status_code == 403
     client.post("/system/prove")
-    result = f"{len(PLAN) - 1} of {len(PLAN)} collections proved, 9 days counted; not proved: sms"
+    result = f"{len(PLAN) - 1} of {len(PLAN)} collections complete, 9 days compared; incomplete: sms"
     wait_for(lambda: result in text(client.get("/system")), "the result")
     assert verified == list(PLAN)
 
@@ -140,10 +140,10 @@ def test_pages_that_count_calls_show_the_backlog_of_legs(app, client):
     app.mirror_db.write(lambda tx: backlog.add(tx, [4278000006, 4278000007]))
     facts = {"done": 5, "total": 7, "per_second": 1250.0, "seconds_left": 120.0}
     app.context.health.set_fact(JOB_NAME, facts)
-    notice = "are still being put together from their records, the newest first: 2 left"
+    notice = "are still being imported, newest first: 2 left"
     shown = text(client.get("/system"))
     assert notice in shown
-    assert "a second, 2 min to go" in shown
+    assert "a second, about 2 min left" in shown
     for path, is_shown in {"/calls": True, "/calls?range=today": False, "/reports?range=month": True}.items():
         assert (notice in text(client.get(path))) == is_shown, path
     app.mirror_db.write(lambda tx: backlog.remove(tx, [4278000006, 4278000007]))

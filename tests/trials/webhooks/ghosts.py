@@ -112,7 +112,9 @@ class Ghosts(Trial):
             unconfirmed == len(silent), f"{len(silent)} without a record are unconfirmed, not {unconfirmed}"
         )
         page = self.product.get_page(f"/calls/{silent[0].running.plan.legs[0].root_id}")
-        self.verify("not yet confirmed by a record" in page, "the page of the call shows it as unconfirmed")
+        self.verify(
+            "Not confirmed by the phone system yet" in page, "the page of the call shows it as unconfirmed"
+        )
         self.product.advance(LATE)
         self._list_records(ghosts[1::3])
         self.product.advance(120)

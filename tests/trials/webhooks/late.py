@@ -178,7 +178,8 @@ class Late(Trial):
         )
         for path in (f"/calls/{self.silent_leg}", "/system"):
             self.verify(
-                "no record of it" in self.product.get_page(path), f"{path} shows the call without a CDR"
+                "phone system has no record of" in self.product.get_page(path),
+                f"{path} shows the call without a CDR",
             )
 
     def _count_lookups(self) -> Counter[int]:
