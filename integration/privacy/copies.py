@@ -123,11 +123,8 @@ def iterate_files(folder: Path) -> Iterator[Path]:
 
 
 def is_in_file(search: WideSearch, path: Path) -> bool:
-    """Return whether a file possibly contains the number.
-
-    Only the edges of audio files are searched: their samples contain no text. Raises OSError.
-    """
-    return search.is_in_file(path, only_edges=path.suffix == _AUDIO_SUFFIX)
+    """Return whether a file possibly contains the number; of an audio file, its tags. Raises OSError."""
+    return search.is_in_audio_file(path) if path.suffix == _AUDIO_SUFFIX else search.is_in_file(path)
 
 
 def _find_folders(folder: Path, depth: int) -> Iterator[DataCopy]:

@@ -21,7 +21,11 @@ CHUNK_BYTES = 1 << 22
 OVERLAP_BYTES = 1024
 """Bytes of a chunk that are searched together with the next chunk."""
 EDGE_BYTES = 1 << 16
-"""Bytes at the start and the end of an audio file, which can contain text."""
+"""Bytes at the start and the end of an audio file that are searched for plain digits."""
+TEXT_BYTES = 1024
+"""Bytes at the start and the end of an audio file, beside its ID3 tag, that are searched in every encoding.
+
+Folding 64 KiB of audio takes 0.16 s: with all EDGE_BYTES an archive of 400 recordings took two minutes."""
 
 _MIN_HIDDEN_DIGITS = 9
 """Minimum digits of a number that is also found within a longer sequence of digits.
@@ -50,18 +54,10 @@ class WideSearch:
         """Return whether `body` possibly contains the number."""
         return any(self._find_in_form(form) for form in _iterate_forms(body))
 
-    def is_in_file(self, path: Path, *, only_edges: bool = False) -> bool:
-        """Return whether a file possibly contains the number; False without a file.
-
-        `only_edges`: search only the first and the last bytes. Raises OSError.
-        """
+    def is_in_file(self, path: Path) -> bool:
+        """Return whether a file possibly contains the number; False without a file. Raises OSError."""
         try:
             with open(path, "rb") as file:
-                if only_edges:
-                    size = path.stat().st_size
-                    head = file.read(EDGE_BYTES)
-                    file.seek(max(0, size - EDGE_BYTES))
-                    return self.contains(head) or self.contains(file.read(EDGE_BYTES))
                 overlap = b""
                 while chunk := file.read(CHUNK_BYTES):
                     # A number that spans two chunks is found with the end of the first one.
@@ -72,9 +68,36 @@ class WideSearch:
             return False
         return False
 
+    def is_in_audio_file(self, path: Path) -> bool:
+        """Return whether the tags of an MP3 file possibly contain the number; False without a file.
+
+        The samples between them contain no text. Raises OSError.
+        """
+        try:
+            with open(path, "rb") as file:
+                head = file.read(EDGE_BYTES)
+                file.seek(max(0, path.stat().st_size - EDGE_BYTES))
+                tail = file.read(EDGE_BYTES)
+        except FileNotFoundError:
+            return False
+        return (
+            self._find_in_form(head)
+            or self._find_in_form(tail)
+            or self.contains(head[: max(TEXT_BYTES, _read_tag_size(head))])
+            or self.contains(tail[-TEXT_BYTES:])
+        )
+
     def _find_in_form(self, form: bytes) -> bool:
         compact = form.translate(None, _NO_DIGITS)
         return any(needle in compact for needle in self._needles) and self._pattern.search(form) is not None
+
+
+def _read_tag_size(head: bytes) -> int:
+    """Return the size in bytes that the ID3v2 tag at the start of a file states; 0 without a tag."""
+    if not head.startswith(b"ID3") or len(head) < 10:
+        return 0
+    # Seven bits a byte: https://id3.org/id3v2.4.0-structure, section 6.2.
+    return 10 + sum((byte & 0x7F) << shift for byte, shift in zip(head[6:10], (21, 14, 7, 0), strict=True))
 
 
 def _build_pattern(needle: str) -> str:
