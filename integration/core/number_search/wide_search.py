@@ -55,7 +55,10 @@ class WideSearch:
         return any(self._find_in_form(form) for form in _iterate_forms(body))
 
     def is_in_file(self, path: Path) -> bool:
-        """Return whether a file possibly contains the number; False without a file. Raises OSError."""
+        """Return whether a file possibly contains the number.
+
+        False without a file. Raises OSError.
+        """
         try:
             with open(path, "rb") as file:
                 overlap = b""
@@ -69,9 +72,9 @@ class WideSearch:
         return False
 
     def is_in_audio_file(self, path: Path) -> bool:
-        """Return whether the tags of an MP3 file possibly contain the number; False without a file.
+        """Return whether the tags of an MP3 file possibly contain the number.
 
-        The samples between them contain no text. Raises OSError.
+        The samples between them contain no text. False without a file. Raises OSError.
         """
         try:
             with open(path, "rb") as file:
@@ -93,7 +96,7 @@ class WideSearch:
 
 
 def _read_tag_size(head: bytes) -> int:
-    """Return the size in bytes that the ID3v2 tag at the start of a file states; 0 without a tag."""
+    """Return the size in bytes of an ID3v2 tag; 0 without one."""
     if not head.startswith(b"ID3") or len(head) < 10:
         return 0
     # Seven bits a byte: https://id3.org/id3v2.4.0-structure, section 6.2.
