@@ -123,7 +123,10 @@ def iterate_files(folder: Path) -> Iterator[Path]:
 
 
 def is_in_file(search: WideSearch, path: Path) -> bool:
-    """Return whether a file possibly contains the number; of an audio file, its tags. Raises OSError."""
+    """Return whether a file possibly contains the number.
+
+    Of an audio file the tags are searched. Raises OSError.
+    """
     return search.is_in_audio_file(path) if path.suffix == _AUDIO_SUFFIX else search.is_in_file(path)
 
 
