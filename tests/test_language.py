@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from functools import cache
+from operator import itemgetter
 from pathlib import Path
 
 import pytest
@@ -87,9 +89,17 @@ def list_test_modules() -> list[Path]:
     return sorted(path for path in (ROOT / "tests").rglob("*.py") if path != Path(__file__))
 
 
-def list_names(tree: ast.Module) -> Iterator[tuple[str, int]]:
-    """Names that the module defines, with their lines."""
-    for node in ast.walk(tree):
+def group_by_folder(modules: Iterable[Path]) -> dict[str, list[Path]]:
+    """Modules by their folder: a test for each module would cost more than reading it."""
+    folders: dict[str, list[Path]] = {}
+    for module in modules:
+        folders.setdefault(str(module.parent.relative_to(ROOT)), []).append(module)
+    return folders
+
+
+def list_names(nodes: Iterable[ast.AST]) -> Iterator[tuple[str, int]]:
+    """Names that the nodes define, with their lines."""
+    for node in nodes:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             yield node.name, node.lineno
         elif isinstance(node, ast.arg):
@@ -100,13 +110,14 @@ def list_names(tree: ast.Module) -> Iterator[tuple[str, int]]:
             yield node.attr, node.lineno
 
 
+@cache
 def has_banned_part(name: str) -> bool:
     parts = re.sub(r"([a-z])([A-Z])", r"\1_\2", name).lower().split("_")
     return name not in NAME_EXCEPTIONS and any(map(_BANNED_NAME_PART.fullmatch, parts))
 
 
-def list_first_docstring_lines(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    for node in ast.walk(tree):
+def list_first_docstring_lines(nodes: Iterable[ast.AST]) -> Iterator[tuple[int, str]]:
+    for node in nodes:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Module):
             text = ast.get_docstring(node)
             if text:
@@ -135,10 +146,11 @@ def _list_constants(node: ast.AST) -> Iterator[tuple[int, str]]:
             yield inner.lineno, inner.value
 
 
-@pytest.mark.parametrize("module", list_modules(), ids=lambda path: str(path.relative_to(ROOT)))
-def test_texts_avoid_banned_words(module: Path) -> None:
+@pytest.mark.parametrize("folder", group_by_folder(list_modules()).items(), ids=itemgetter(0))
+def test_texts_avoid_banned_words(folder: tuple[str, list[Path]]) -> None:
     found = [
         f"{module.relative_to(ROOT)}:{line}: {', '.join(words)}: {text[:80]}"
+        for module in folder[1]
         for line, text in list_texts(ast.parse(module.read_text("utf-8")))
         if (words := find_banned(text))
     ]
@@ -146,26 +158,30 @@ def test_texts_avoid_banned_words(module: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "module", [*list_modules(), *list_test_modules()], ids=lambda path: str(path.relative_to(ROOT))
+    "folder", group_by_folder([*list_modules(), *list_test_modules()]).items(), ids=itemgetter(0)
 )
-def test_names_and_first_docstring_lines_are_plain(module: Path) -> None:
-    tree = ast.parse(module.read_text("utf-8"))
-    names = [f"{line}: name {name}" for name, line in list_names(tree) if has_banned_part(name)]
-    long_lines = [
-        f"{line}: {len(text.split())} words: {text}"
-        for line, text in list_first_docstring_lines(tree)
-        if len(text.split()) > MAX_FIRST_LINE_WORDS[module.relative_to(ROOT).parts[0]]
-    ]
-    assert not names + long_lines, "\n".join([str(module.relative_to(ROOT)), *names, *long_lines])
+def test_names_and_first_docstring_lines_are_plain(folder: tuple[str, list[Path]]) -> None:
+    found = []
+    for module in folder[1]:
+        path = module.relative_to(ROOT)
+        nodes = list(ast.walk(ast.parse(module.read_text("utf-8"))))
+        found += [f"{path}:{line}: name {name}" for name, line in list_names(nodes) if has_banned_part(name)]
+        found += [
+            f"{path}:{line}: {len(text.split())} words: {text}"
+            for line, text in list_first_docstring_lines(nodes)
+            if len(text.split()) > MAX_FIRST_LINE_WORDS[path.parts[0]]
+        ]
+    assert not found, "\n".join(found)
 
 
 def test_banned_names_and_long_docstrings_are_found() -> None:
-    tree = ast.parse(
+    module = (
         '"""A module."""\ndef test_nobody_knows(said, *told): whole, x.again = 1, 2\nclass AskTwice: pass\n'
     )
-    names = [name for name, _ in list_names(tree) if has_banned_part(name)]
+    nodes = list(ast.walk(ast.parse(module)))
+    names = [name for name, _ in list_names(nodes) if has_banned_part(name)]
     assert sorted(names) == ["AskTwice", "said", "test_nobody_knows", "told", "whole"]
-    assert list(list_first_docstring_lines(tree)) == [(1, "A module.")]
+    assert list(list_first_docstring_lines(nodes)) == [(1, "A module.")]
 
 
 def test_the_words_are_found() -> None:
