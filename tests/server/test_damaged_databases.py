@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import sqlite3
 import threading
 from collections import Counter
@@ -163,32 +164,45 @@ def read_facts(product: Product) -> dict:
     return product.client.json("GET", "/readyz")["facts"]
 
 
-def test_a_page_damaged_in_operation_costs_no_webhook(tmp_path: Path) -> None:
-    product = Product(tmp_path)
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Data directory of a stopped product with 250 legs, to be copied."""
+    data_dir = tmp_path_factory.mktemp("filled")
+    product = Product(data_dir)
+    send_legs(product, 0, 250)
+    wait_until_applied(data_dir, 500)
+    assert product.stop() == 0
+    return data_dir
+
+
+@pytest.fixture
+def data_dir(tmp_path: Path, filled: Path) -> Path:
+    """Copy of `filled`. Sending its 500 webhooks for each test would take a second."""
+    return shutil.copytree(filled, tmp_path / "data")
+
+
+def test_a_page_damaged_in_operation_costs_no_webhook(data_dir: Path) -> None:
+    product = Product(data_dir)
     try:
-        send_legs(product, 0, 250)
-        wait_until_applied(tmp_path, 500)
-        assert product.stop() == 0
-        product = Product(tmp_path)
         with sending(product, 1000) as sender:
             wait_for(lambda: sender.legs > 5, "webhooks before the damage")
             worker = product.worker
-            damage_middle_page(tmp_path / "mirror.db", "_leg_events")
+            damage_middle_page(data_dir / "mirror.db", "_leg_events")
             # Later events of all legs: the facts of some are on the damaged page.
             for leg in range(250):
                 body = json.loads(make_body(leg, 1)) | {"id": f"{leg}-late", "event_name": "call.missed"}
                 assert deliver(product.client, product.webhook_path, json.dumps(body).encode()) == 200
-            wait_for(lambda: find_put_aside(tmp_path, "mirror.db"), "the damaged file put aside")
+            wait_for(lambda: find_put_aside(data_dir, "mirror.db"), "the damaged file put aside")
             legs_then = sender.legs
             wait_for(lambda: sender.legs > legs_then + 20, "webhooks after the damage")
         assert set(sender.statuses) == {200}
         count = 750 + 2 * sender.legs
-        wait_until_applied(tmp_path, count)
-        mirror = tmp_path / "mirror.db"
+        wait_until_applied(data_dir, count)
+        mirror = data_dir / "mirror.db"
         assert query(mirror, "SELECT count(*), count(DISTINCT event_id) FROM _leg_events") == [(count, count)]
         assert query(mirror, "SELECT count(*) FROM _legs") == [(250 + sender.legs,)]
         assert query(mirror, "PRAGMA integrity_check") == [("ok",)]
-        (name,) = find_put_aside(tmp_path, "mirror.db")
+        (name,) = find_put_aside(data_dir, "mirror.db")
         assert read_facts(product)["damaged databases"] == [name]
         assert product.worker != worker
         wait_for(lambda: any("The worker is back" in line for line in product.lines), "a new worker")
@@ -202,21 +216,17 @@ def test_a_page_damaged_in_operation_costs_no_webhook(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("damage_page", [damage_middle_page, damage_root_page])
 def test_a_page_damaged_while_stopped_is_found_and_the_mirror_is_rebuilt(
-    tmp_path: Path, damage_page: Callable[[Path, str], None]
+    data_dir: Path, damage_page: Callable[[Path, str], None]
 ) -> None:
-    product = Product(tmp_path)
-    send_legs(product, 0, 250)
-    wait_until_applied(tmp_path, 500)
-    assert product.stop() == 0
-    damage_page(tmp_path / "mirror.db", "_applied")
-    product = Product(tmp_path)
+    damage_page(data_dir / "mirror.db", "_applied")
+    product = Product(data_dir)
     try:
         with sending(product, 1000) as sender:
-            wait_for(lambda: find_put_aside(tmp_path, "mirror.db"), "the damaged file put aside")
+            wait_for(lambda: find_put_aside(data_dir, "mirror.db"), "the damaged file put aside")
             wait_for(lambda: sender.legs > 20, "webhooks")
         assert set(sender.statuses) == {200}
-        assert_each_applied_once(tmp_path, 250 + sender.legs)
-        assert len(find_put_aside(tmp_path, "mirror.db")) == 1
+        assert_each_applied_once(data_dir, 250 + sender.legs)
+        assert len(find_put_aside(data_dir, "mirror.db")) == 1
     finally:
         product.stop()
 
@@ -231,16 +241,12 @@ def truncate_to_half(path: Path) -> None:
 
 
 @pytest.mark.parametrize("spoil", [overwrite_header, truncate_to_half])
-def test_an_unusable_mirror_is_replaced_at_the_start(tmp_path: Path, spoil: Callable[[Path], None]) -> None:
-    product = Product(tmp_path)
-    send_legs(product, 0, 250)
-    wait_until_applied(tmp_path, 500)
-    assert product.stop() == 0
-    spoil(tmp_path / "mirror.db")
-    product = Product(tmp_path)
+def test_an_unusable_mirror_is_replaced_at_the_start(data_dir: Path, spoil: Callable[[Path], None]) -> None:
+    spoil(data_dir / "mirror.db")
+    product = Product(data_dir)
     try:
-        wait_for(lambda: find_put_aside(tmp_path, "mirror.db"), "the damaged file put aside")
-        assert_each_applied_once(tmp_path, 250)
+        wait_for(lambda: find_put_aside(data_dir, "mirror.db"), "the damaged file put aside")
+        assert_each_applied_once(data_dir, 250)
     finally:
         product.stop()
 
@@ -283,30 +289,26 @@ def count_rows_of_middle_leaf(path: Path) -> int:
         return int.from_bytes(file.read(PAGE_BYTES)[3:5], "big")
 
 
-def test_webhooks_around_a_damaged_page_of_the_inbox_are_saved(tmp_path: Path) -> None:
-    product = Product(tmp_path)
+def test_webhooks_around_a_damaged_page_of_the_inbox_are_saved(data_dir: Path) -> None:
+    lost_count = count_rows_of_middle_leaf(data_dir / "inbox.db")
+    damage_middle_page(data_dir / "inbox.db", "inbox")
+    product = Product(data_dir)  # Its check of all pages finds the damage.
     try:
-        send_legs(product, 0, 250)
-        wait_until_applied(tmp_path, 500)
-        assert product.stop() == 0
-        lost_count = count_rows_of_middle_leaf(tmp_path / "inbox.db")
-        damage_middle_page(tmp_path / "inbox.db", "inbox")
-        product = Product(tmp_path)  # Its check of all pages finds the damage.
         with sending(product, 1000) as sender:
-            wait_for(lambda: find_put_aside(tmp_path, "inbox.db"), "the damaged file put aside")
+            wait_for(lambda: find_put_aside(data_dir, "inbox.db"), "the damaged file put aside")
             legs_then = sender.legs
             wait_for(lambda: sender.legs > legs_then + 20, "webhooks after the damage")
         assert set(sender.statuses) == {200}
-        wait_until_applied(tmp_path, 500 + 2 * sender.legs)
-        inbox = tmp_path / "inbox.db"
+        wait_until_applied(data_dir, 500 + 2 * sender.legs)
+        inbox = data_dir / "inbox.db"
         assert query(inbox, "SELECT count(*), count(DISTINCT event_id) FROM inbox") == [
             (500 + 2 * sender.legs - lost_count,) * 2
         ]
         assert query(inbox, "PRAGMA integrity_check") == [("ok",)]
-        assert query(tmp_path / "mirror.db", "SELECT count(*) FROM _legs") == [(250 + sender.legs,)]
+        assert query(data_dir / "mirror.db", "SELECT count(*) FROM _legs") == [(250 + sender.legs,)]
         ((first, last),) = query(inbox, "SELECT first_seq, last_seq FROM losses")
         assert last - first + 1 == lost_count > 5
-        (name,) = find_put_aside(tmp_path, "inbox.db")
+        (name,) = find_put_aside(data_dir, "inbox.db")
         facts = read_facts(product)
         assert facts["damaged databases"] == [name]
         assert f"so webhooks {first} to {last} are no longer stored" in facts["lost webhooks"]
@@ -317,7 +319,7 @@ def test_webhooks_around_a_damaged_page_of_the_inbox_are_saved(tmp_path: Path) -
         found = product.command("doctor").stdout
         assert re.search(rf"^warn +inbox\.db: .*{name}", found, re.M), found
         assert re.search(rf"^warn +inbox\.db: .*webhooks {first} to {last} are no longer", found, re.M), found
-        (tmp_path / name).unlink()
+        (data_dir / name).unlink()
         assert "damaged databases" not in read_facts(product)
     finally:
         product.stop()
@@ -325,26 +327,20 @@ def test_webhooks_around_a_damaged_page_of_the_inbox_are_saved(tmp_path: Path) -
 
 @pytest.mark.parametrize("spoil", [overwrite_header, partial(damage_root_page, table="sqlite_sequence")])
 def test_an_inbox_that_cannot_be_opened_is_replaced_at_the_start(
-    tmp_path: Path, spoil: Callable[[Path], None]
+    data_dir: Path, spoil: Callable[[Path], None]
 ) -> None:
-    product = Product(tmp_path)
-    send_legs(product, 0, 50)
-    wait_until_applied(tmp_path, 100)
-    assert product.stop() == 0
-    spoil(tmp_path / "inbox.db")
-    product = Product(tmp_path)
+    spoil(data_dir / "inbox.db")
+    product = Product(data_dir)
     try:
-        assert len(find_put_aside(tmp_path, "inbox.db")) == 1
-        send_legs(product, 50, 5)
-        assert_each_applied_once(tmp_path, 55)
+        assert len(find_put_aside(data_dir, "inbox.db")) == 1
+        send_legs(product, 250, 5)
+        assert_each_applied_once(data_dir, 255)
         assert "lost webhooks" not in read_facts(product)
     finally:
         product.stop()
 
 
-def test_a_damaged_application_database_is_refused_with_what_to_do(tmp_path: Path) -> None:
-    product = Product(tmp_path)
-    assert product.stop() == 0
-    overwrite_header(tmp_path / "house.db")
+def test_a_damaged_application_database_is_refused_with_what_to_do(data_dir: Path) -> None:
+    overwrite_header(data_dir / "house.db")
     with pytest.raises(RuntimeError, match=r"house\.db is damaged .*copy house\.db from the newest backup"):
-        Product(tmp_path)
+        Product(data_dir)

@@ -74,6 +74,15 @@ class SimulatedApp(TestApp):
     def records(self, collection: str) -> dict[Any, dict[str, Any]]:
         return self.simulator.world.collections[collection].records
 
+    def keep_recordings(self, count: int) -> None:
+        """Remove all but the last `count` recordings from the platform.
+
+        Downloading all takes longer than most tests.
+        """
+        monitors = self.records("monitors")
+        for number in list(monitors)[:-count]:
+            del monitors[number]
+
     def list_records(self, collection: str) -> list[dict[str, Any]]:
         """Records that the platform returns at the collection's path."""
         return json.loads(self.context.platform.get(f"/{collection}", {"limit": 5000}).body)["data"]

@@ -27,6 +27,7 @@ class RecordedProgress:
 @pytest.fixture
 def sync(simulated):
     """Run the command `sync` as the writer does."""
+    simulated.keep_recordings(14)
     return lambda progress=None, **arguments: commands.sync(
         simulated.context, arguments, progress or RecordedProgress()
     )

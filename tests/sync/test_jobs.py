@@ -42,6 +42,7 @@ def run(make_simulated):
     def run(**settings):
         short = {"sync__recent_interval": "1", "sync__live_interval": "1", "sync__full_interval": "86400"}
         simulated = make_simulated(**{**short, **settings})
+        simulated.keep_recordings(14)
         simulated.start_sync()
         return simulated
 
@@ -142,6 +143,7 @@ def test_a_scheduled_poll_ends_a_ghost_call(run, monkeypatch):
 
 def test_a_forbidden_collection_is_shown_and_stops_no_other(make_simulated, monkeypatch):
     simulated = make_simulated(sync__recent_interval="1")
+    simulated.keep_recordings(14)
     simulated.faults("status=403@/sms")
     simulated.start_sync()
     try:

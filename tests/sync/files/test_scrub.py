@@ -21,6 +21,7 @@ DAY = 86400 + 60
 @pytest.fixture
 def archive(simulated):
     """Rows of `media`, by record id; each has a file."""
+    simulated.keep_recordings(scrub.MAX_MISSING_IN_SAMPLE + 1)
     run_full_sync(simulated.context, PLAN["monitors"])
     download.download_due_files(simulated.context)
     return files(simulated)
