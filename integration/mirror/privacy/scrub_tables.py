@@ -56,10 +56,12 @@ class MatchingRow:
 
 def iterate_rows(connection: sqlite3.Connection, table: str) -> Iterator[TableRow]:
     """Yield all rows of a table."""
-    described = open_schema(connection).table(table)
+    # Each reading of the columns also lists all tables, so they are read once.
+    described = open_schema(connection).table(table).columns
+    columns = [column.name for column in described]
     # Unquoted, because in a table without rowid SQLite would treat "rowid" as a text.
-    keys = ["rowid"] if described.use_rowid else [quote_identifier(name) for name in described.pks]
-    columns = list(described.columns_dict)
+    key_columns = sorted((column for column in described if column.is_pk), key=lambda column: column.is_pk)
+    keys = [quote_identifier(column.name) for column in key_columns] or ["rowid"]
     for row in connection.execute(
         f"SELECT {', '.join((*keys, *map(quote_identifier, columns)))} FROM {quote_identifier(table)}"
     ):
