@@ -127,14 +127,24 @@ def certificates(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def installation(tmp_path_factory, certificates):
+def history_cdrs():
+    """CDRs of the platform of `installation`.
+
+    The product downloads a recording for each third of them.
+    """
+    return 60
+
+
+@pytest.fixture(scope="module")
+def installation(tmp_path_factory, certificates, history_cdrs):
     """Product and simulator, shared by the tests of a file.
 
     Each test uses calls of its own. Kept for the session, the processes would use 3 % of a core, because they
     poll every second.
     """
     simulator = Simulator(
-        "--seed", "7", "--cdrs", "400", "--no-traffic", "--webhook-ca", str(certificates / "ca.pem")
+        *("--seed", "7", "--cdrs", str(history_cdrs), "--no-traffic"),
+        *("--webhook-ca", str(certificates / "ca.pem")),
     )
     product = None
     try:

@@ -90,7 +90,10 @@ def list_test_modules() -> list[Path]:
 
 
 def group_by_folder(modules: Iterable[Path]) -> dict[str, list[Path]]:
-    """Modules by their folder: a test for each module would cost more than reading it."""
+    """Return the modules by folder.
+
+    A test for each module would cost more than reading it.
+    """
     folders: dict[str, list[Path]] = {}
     for module in modules:
         folders.setdefault(str(module.parent.relative_to(ROOT)), []).append(module)

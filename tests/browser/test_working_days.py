@@ -19,6 +19,13 @@ from tests.support.harness import wait_for
 
 pytestmark = pytest.mark.exhaustive
 
+
+@pytest.fixture(scope="module")
+def history_cdrs():
+    """Enough calls for reports with figures of several days."""
+    return 400
+
+
 PASSWORD = "a long enough password"  # of a short-lived installation
 PATIENCE = 60_000
 """Milliseconds to wait for an incremental sync."""

@@ -177,7 +177,10 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def data_dir(tmp_path: Path, filled: Path) -> Path:
-    """Copy of `filled`. Sending its 500 webhooks for each test would take a second."""
+    """Copy of `filled`.
+
+    Sending its 500 webhooks for each test would take a second.
+    """
     return shutil.copytree(filled, tmp_path / "data")
 
 
