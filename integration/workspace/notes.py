@@ -43,13 +43,19 @@ MAX_NOTE_LENGTH = 2000
 def add_note(tx: Transaction, leg_id: int, person: str, text: str) -> int:
     """Add a note. Returns its id.
 
-    Raises ValueError for an empty or too long text.
+    A note with the text of this person's last note of the leg is not added, because a page sends a note
+    twice if it received no response. Raises ValueError for an empty or too long text.
     """
     text = text.strip()
     if not text:
         raise ValueError("The note is empty. Enter a text.")
     if len(text) > MAX_NOTE_LENGTH:
         raise ValueError(f"The note has {len(text):,} characters. At most {MAX_NOTE_LENGTH:,} are possible.")
+    last_note = tx.execute(
+        "SELECT id, text FROM notes WHERE leg_id = ? AND person = ? ORDER BY id DESC", (leg_id, person)
+    ).fetchone()
+    if last_note is not None and last_note[1] == text:
+        return int(last_note[0])
     cursor = tx.execute(
         "INSERT INTO notes (leg_id, at, person, text) VALUES (?, ?, ?, ?)",
         (leg_id, clock.utc_text(), person, text),

@@ -2,6 +2,7 @@ import { start as timers } from "./timers.js";
 import { start as keys } from "./keys.js";
 import { start as drawer } from "./drawer.js";
 import { start as players } from "./player.js";
+import { start as connection } from "./connection.js";
 import { start as live } from "./live.js";
 import { start as act } from "./act.js";
 import { start as bell } from "./bell.js";
@@ -21,6 +22,7 @@ timers();
 keys();
 drawer();
 act();
+connection();
 bell();
 players(document);
 for (const here of document.querySelectorAll(":is(#threads, .rail) [aria-current]")) {

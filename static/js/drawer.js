@@ -1,9 +1,12 @@
 // Opens a call beside the list. Without JavaScript the row is a plain link.
+import { check, later, typed } from "./connection.js";
 import { parse } from "./html.js";
 import { tick } from "./timers.js";
+import { toast } from "./toast.js";
 
 const drawer = document.getElementById("drawer");
-let current = null, came = null;
+// The open call, and the one requested last.
+let current = null, latest = null, came = null;
 
 export const shown = () => current;
 
@@ -23,13 +26,25 @@ export function keep(region) {
 export async function open(id, update) {
   if (!id) return;
   if (!current) came = document.activeElement;
-  current = String(id);
-  let answer;
-  try { answer = await fetch(`/calls/${encodeURIComponent(id)}/beside`); } catch { return location.assign(`/calls/${id}`); }
-  if (current !== String(id)) return;
+  latest = String(id);
+  later("open");
+  let answer, html;
+  try {
+    answer = await fetch(`/calls/${encodeURIComponent(id)}/beside`);
+    if (answer.status > 501) throw answer.status;
+    html = await answer.text();
+  } catch {
+    if (latest !== String(id)) return;
+    latest = current;
+    check();
+    if (update) return;
+    toast("No connection. The call opens when the server responds.", true);
+    return later("open", () => open(id));
+  }
+  if (latest !== String(id)) return;
   if (!answer.ok || answer.redirected) return location.assign(`/calls/${id}`);
-  const html = await answer.text();
   if (update && busy()) return;
+  current = latest;
   const back = keep(drawer);
   drawer.replaceChildren(...parse(html).body.childNodes);
   drawer.hidden = false;
@@ -39,14 +54,15 @@ export async function open(id, update) {
 }
 
 export function close() {
-  current = null;
+  current = latest = null;
+  later("open");
   drawer.hidden = true;
   drawer.replaceChildren();
   (document.querySelector("tr[aria-selected] [data-open]") || came)?.focus({ preventScroll: true });
 }
 
 // True while a user types or confirms an action.
-const busy = () => drawer.querySelector("details[open]") || (drawer.contains(document.activeElement) && document.activeElement.matches("input, select"));
+const busy = () => drawer.querySelector("details[open]") || typed(drawer) || (drawer.contains(document.activeElement) && document.activeElement.matches("input, select"));
 export const reopen = (id) => { if (current === String(id) && !busy()) open(id, true); };
 
 function mark(id) {
@@ -55,6 +71,7 @@ function mark(id) {
 }
 
 export function start() {
+  document.addEventListener("connected", () => current && reopen(current));
   document.addEventListener("click", (event) => {
     if (event.target.closest("[data-action='shut']")) return close();
     if (event.button || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;

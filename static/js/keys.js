@@ -1,3 +1,4 @@
+import { go } from "./connection.js";
 import { close, open, shown } from "./drawer.js";
 
 const NAME = "keys-off";
@@ -54,7 +55,7 @@ function press(event) {
     Enter: () => {
       const row = selected();
       if (!row || event.target.closest("button, summary") || (event.target.closest("a") && !event.target.matches("[data-open]"))) return false;
-      if (shown() === row.dataset.call) location.assign(`/calls/${row.dataset.call}`); else open(row.dataset.call);
+      if (shown() === row.dataset.call) go(`/calls/${row.dataset.call}`); else open(row.dataset.call);
     },
   }[event.key];
   if (act && act() !== false) event.preventDefault();

@@ -4,6 +4,7 @@ import { keep, reopen } from "./drawer.js";
 import { seen } from "./act.js";
 import { parse } from "./html.js";
 import { ring } from "./bell.js";
+import { check } from "./connection.js";
 import { lost, sync, tick } from "./timers.js";
 
 const EVENTS = ["call", "call_gone", "sms", "callback", "alert", "reload", "beat"];
@@ -14,7 +15,7 @@ const page = document.body.dataset.page;
 const title = document.title.replace(/^\(\d+\) /, "");
 const channel = new BroadcastChannel("switchroom");
 let last = document.body.dataset.change;
-let spoken = 0, polling = null, newer = 0, refreshing = null, reading = false, wide = false, replaced = false;
+let spoken = 0, polling = null, refreshing = null, reading = false, wide = false, replaced = false;
 let turn = Promise.resolve();
 
 function counts(values) {
@@ -79,7 +80,7 @@ async function update(all) {
   try {
     answer = await fetch(location.href, { signal: AbortSignal.timeout(2 * POLL) });
     html = await answer.text();
-  } catch { soon(POLL); return lost(true); }
+  } catch { soon(POLL); check(); return lost(true); }
   if (answer.redirected && new URL(answer.url).pathname === "/login") return location.reload();
   lost(answer.status > 501);
   if (!answer.ok) return answer.status > 499 && soon(POLL);
@@ -105,6 +106,7 @@ async function update(all) {
     row.replaceWith(twin);
     back();
   }
+  more(fresh);
   for (const badge of document.querySelectorAll("[data-count]")) {
     const other = fresh.querySelector(`[data-count="${badge.dataset.count}"]`);
     if (other) badge.textContent = other.textContent;
@@ -117,7 +119,7 @@ async function update(all) {
 }
 
 // In sequence, or an old response could replace a new one.
-const refresh = (all) => { turn = turn.finally(() => update(all)); };
+export const refresh = (all) => { turn = turn.finally(() => update(all)); };
 const soon = (ms = 800) => {
   refreshing ||= setTimeout(() => { turn = turn.finally(() => { refreshing = null; return update(); }); }, ms);
 };
@@ -131,11 +133,10 @@ function take(name, data, id) {
   if (name === "call") {
     speak(data.say);
     if (list) { place(parse(`<table>${data.html}`).querySelector("tr")); tidy(); soon(); }
-    else if (page === "calls" && byId(`call-${data.id}`)) soon();
-    else if (page === "calls" && data.ended) more();
-    else if (page === "missed" && data.ended) soon();
+    else if (page === "calls" ? byId(`call-${data.id}`) || (data.ended && growing()) : page === "missed" && (data.ended || called(data.party))) soon();
     reopen(data.id);
   } else if (name === "call_gone" && list) { byId(`call-${data.id}`)?.remove(); tidy(); }
+  else if (name === "call_gone" && document.querySelector(".calling")) soon();
   else if ((name === "callback" && page === "missed") || name === "sms" || name === "alert") soon();
 }
 
@@ -147,13 +148,22 @@ function old({ age, title }) {
   tick();
 }
 
-function more() {
+// Missed: true if the list has this caller.
+const called = (party) => party && document.querySelector(`tr[data-party="${CSS.escape(party)}"]`);
+
+// Calls: true if new calls can belong to this view. The server checks its filter.
+function growing() {
   const chip = byId("newer");
-  if (!chip || new URLSearchParams(location.search).has("before")) return;
-  newer += 1;
-  chip.textContent = newer === 1 ? "1 new call" : `${newer} new calls`;
-  chip.hidden = false;
-  chip.onclick = () => location.reload();
+  return chip && !(chip.dataset.until * 1000 < Date.now());
+}
+
+function more(fresh) {
+  if (!growing()) return;
+  const rows = [...fresh.querySelectorAll("#calls tr.row")], isNew = (row) => !byId(row.id);
+  const n = rows.slice(0, rows.findLastIndex((row) => !isNew(row)) + 1 || rows.length).filter(isNew).length;
+  byId("newer").hidden = !n;
+  byId("newer").textContent = n === 1 ? "1 new call" : `${n} new calls`;
+  byId("newer").onclick = () => location.reload();
 }
 
 const load = () => { if (!document.hidden) refresh(true); };
@@ -163,15 +173,18 @@ function poll(on) {
   if (!on && !replaced) { clearInterval(polling); polling = null; lost(false); }
 }
 
+// The bar says "Live" while changes arrive, and the age of the data otherwise.
+const flowing = (yes) => document.body.toggleAttribute("data-flowing", yes);
+
 // Reads the stream while this tab is open. Reconnects with jitter, unlike EventSource, to spread the load
 // after a restart, and from the last id that any tab received.
 function read() {
   reading = true;
-  let failed = 0, alive = Date.now(), source;
+  let failed = 0, alive = Date.now(), source, retry;
   const connect = () => {
     alive = Date.now();
     source = new EventSource(`/live/stream?after=${encodeURIComponent(last)}`);
-    source.onopen = () => { failed = 0; post({ name: "open" }); poll(false); };
+    source.onopen = () => { failed = 0; flowing(true); post({ name: "open" }); poll(false); };
     for (const name of EVENTS) source.addEventListener(name, (event) => {
       alive = Date.now();
       const message = { name, data: JSON.parse(event.data), id: event.lastEventId };
@@ -182,18 +195,27 @@ function read() {
     // The oldest of too many streams: poll, without a reconnect.
     source.addEventListener("replaced", () => {
       replaced = true; alive = Infinity;
-      source.close(); poll(true);
+      source.close(); flowing(false); poll(true);
       if (navigator.locks) post({ name: "poll" });
     });
     source.onerror = () => {
       source.close();
       failed += 1;
+      flowing(false);
+      post({ name: "down" });
+      check();
       if (failed > 2) { poll(true); post({ name: "poll" }); }
-      setTimeout(connect, Math.min(30_000, 500 * 2 ** failed) * (0.5 + Math.random()));
+      clearTimeout(retry);
+      retry = setTimeout(connect, Math.min(30_000, 500 * 2 ** failed) * (0.5 + Math.random()));
     };
   };
   connect();
-  addEventListener("pagehide", () => source.close());
+  addEventListener("pagehide", () => { source.close(); post({ name: "down" }); });
+  document.addEventListener("connected", () => {
+    if (replaced || source.readyState !== EventSource.CLOSED) return;
+    clearTimeout(retry);
+    connect();
+  });
   // Connections can fail without an error (sleep): reconnect without heartbeat.
   setInterval(() => { if (Date.now() - alive > SILENT) { alive = Date.now(); source.onerror(); } }, 5000);
 }
@@ -202,10 +224,11 @@ const post = (message) => channel.postMessage(message);
 
 export function start() {
   channel.onmessage = ({ data: { name, data, id } }) => {
-    if (name === "open") poll(false);
-    else if (name === "poll") poll(true);
-    else if (name === "hello") { if (reading) post({ name: "at", id: last }); }
-    else if (name === "at") { if (id !== last) refresh(true); }
+    if (name === "open") { flowing(true); poll(false); }
+    else if (name === "down") { if (!reading) { flowing(false); check(); } }
+    else if (name === "poll") { flowing(false); poll(true); }
+    else if (name === "hello") { if (reading) post({ name: "at", id: last, data: "flowing" in document.body.dataset }); }
+    else if (name === "at") { flowing(data); if (id !== last) refresh(true); }
     else take(name, data, id);
   };
   // Changes since the server rendered this page were not received.

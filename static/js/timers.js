@@ -34,13 +34,15 @@ export function tick() {
   }
 }
 
-// Shows for how long the server has not responded: data may be out of date.
+// Shows for how long the server has not responded: data may be out of date. Each reason ends separately.
+const reasons = new Set();
 let silent = null;
-export function lost(yes) {
+export function lost(yes, reason = "page") {
   const box = document.getElementById("lost");
-  silent = yes ? silent ?? serverSeconds() : null;
-  box.hidden = !yes;
-  if (yes) box.firstElementChild.dataset.since = silent;
+  if (yes) reasons.add(reason); else reasons.delete(reason);
+  silent = reasons.size ? silent ?? serverSeconds() : null;
+  box.hidden = !reasons.size;
+  if (reasons.size) box.firstElementChild.dataset.since = silent;
   tick();
 }
 

@@ -92,7 +92,7 @@ def test_an_open_page_keeps_showing_the_age_of_the_data(browse, app, page, monke
     expect(age).to_contain_text("2 h ago")
     sql = "UPDATE _walks SET last_success_at = ?"
     app.mirror_db.write(lambda tx: tx.execute(sql, (clock.utc_text(),)))
-    expect(age).to_contain_text(re.compile(r"Updated \d+ s ago"))
+    expect(age).to_have_text("Live", use_inner_text=True)
 
 
 def test_a_page_shows_a_warning_until_the_server_responds(browse, app, page, problems, cut_streams):

@@ -16,6 +16,7 @@ from integration.access.people import Person
 from integration.access.rights import has
 from integration.context import AppContext, app_context
 from integration.core import tokens
+from integration.dashboard.calls import missed
 from integration.dashboard.site import form_responses, formats, layout
 from integration.dashboard.site.guard import current_person, requires
 from integration.mirror.page_queries import history, live, phones
@@ -227,7 +228,8 @@ def show_dial_form() -> str | Response:
 def dial() -> Response | tuple[str, int]:
     """Place a call (click-to-call).
 
-    The user's own phone rings first, then `to` is dialled. See docs/platform.md#8-call-flow.
+    The user's own phone rings first, then `to` is dialled. See docs/platform.md#8-call-flow. If `to` was
+    missed, the user claims it on the page Missed; `item` is the row whose form sent this.
     """
     context, person = app_context(), current_person()
     to = to_dialable(request.form.get("to", ""))
@@ -255,8 +257,11 @@ def dial() -> Response | tuple[str, int]:
     result = form_responses.send_write("POST", "/calls", body, once=True)
     if not result.is_done:
         return _respond_failed(result)
+    missed.claim_called(context, to)
+    item_id = request.form.get("item", type=int)
     return form_responses.respond_done(
-        f"Calling {phone.name}’s phone first, then {formats.national(to)}.", "/"
+        f"Calling {phone.name}’s phone first, then {formats.national(to)}.",
+        "/" if item_id is None else f"/missed#item-{item_id}",
     )
 
 

@@ -239,6 +239,7 @@ def _render_call_change(
         "id": call["id"],
         "state": state,
         "ended": has_ended,
+        "party": call["party_e164"] or call["party"],
         "html": str(render_row(call, earlier_calls)),
         "say": f"Call ringing from {str(render_party_name(call)).strip()}"
         if state == "ringing" and call["direction"] == "in"

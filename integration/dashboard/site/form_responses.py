@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import orjson
@@ -49,13 +50,14 @@ def is_script_request() -> bool:
     return request.accept_mimetypes.best == "application/json"
 
 
-def respond_done(message: str, url: str) -> Response:
+def respond_done(message: str, url: str, *, undo: Mapping[str, str] | None = None) -> Response:
     """Respond to a successful form.
 
-    Scripts get `message`, browsers a redirect to `url`.
+    Scripts get `message`, and the `action` and `label` of a form that undoes it. Browsers get a redirect to
+    `url`.
     """
     if is_script_request():
-        return jsonify({"done": True, "message": message})
+        return jsonify({"done": True, "message": message, **({"undo": undo} if undo else {})})
     return redirect(url, 303)
 
 

@@ -7,7 +7,8 @@ import pytest
 from integration.catalogue import get_resource
 from integration.core import clock
 from integration.mirror.records.upsert import upsert
-from integration.workspace import notes
+from integration.workspace import callbacks, notes
+from integration.workspace.callback_following import update_from_mirror
 from tests.support.application import Browser, running_app
 from tests.support.harness import Simulator
 from tests.support.page_text import text
@@ -203,6 +204,19 @@ def test_a_call_is_placed_from_the_users_own_phone_and_once_per_form(acting, sim
     with acting.app_db.read() as connection:
         body = connection.execute("SELECT body FROM journal ORDER BY id DESC").fetchone()["body"]
     assert body == f'{{"to":"447700900123","from":"{phone_user["id"]}"}}'
+
+
+def test_a_user_who_calls_back_claims_the_missed_caller(acting, phone_user):
+    missed_at = clock.utc_text(clock.unix() - 600)
+    acting.call(7, missed_at, outcome="missed", party="447700900128", party_e164="+447700900128", change_no=1)
+    acting.mirror_db.write(lambda tx: tx.announce("call", 7, {}))
+    update_from_mirror(acting.app_db, acting.mirror_db)
+    caller = CAROL.as_user(phone_user["id"])
+    form = {"to": "+447700900128", "item": "1"}
+    answer = acting.log_in(caller).post("/dial", follow=False, **form)
+    assert answer.headers["Location"] == "/missed#item-1"
+    with acting.app_db.read() as connection:
+        assert callbacks.find_item(connection, 1).owner == caller.email
 
 
 def test_a_dashboard_user_has_the_phone_of_the_platform_user_with_their_email(acting, simulator, phone_user):

@@ -1,0 +1,129 @@
+"""A page whose server process is killed and started on the same port."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+from integration.core import clock
+from tests.support.harness import Product
+
+pytestmark = pytest.mark.exhaustive
+
+PASSWORD = "a long enough password"  # of an installation of minutes
+PATIENCE = 40_000
+"""Milliseconds until a page has noticed that the server responds."""
+
+
+class Installation:
+    """Product as a process that can be killed and started on the same port and data."""
+
+    def __init__(self, data_dir) -> None:
+        self.data_dir = data_dir
+        self.product = Product(data_dir)
+        added = self.product.command(
+            "user", "add", "a@example.com", "--role", "agent", "--password-stdin", stdin=PASSWORD
+        )
+        assert added.returncode == 0, added.stderr
+
+    def kill(self) -> None:
+        self.product.kill()
+
+    def start(self) -> None:
+        self.product = Product(self.data_dir, port=self.product.port)
+
+    def ring(self, number: int) -> str:
+        """Send the webhook of a ringing call; return its row's selector."""
+        now = clock.utc_text()
+        event = {"id": f"t.{number}", "event_time": now, "event_name": "call.ringing", "state": "RINGING"}
+        call = {"call_id": number, "start_time": now, "connected_at": None, "destination": "in"}
+        ends = {"src": f"4477009001{number % 100:02}", "src_id": "0", "dst": "442079460002", "dst_id": "10002"}
+        body = json.dumps({**event, **call, **ends, "context": "LOCAL_USER"}).encode()
+        assert self.product.client.send("POST", self.product.webhook_path, body)[0] == 200
+        return f"#call-{number}"
+
+
+@pytest.fixture(scope="module")
+def installation(tmp_path_factory):
+    installation = Installation(tmp_path_factory.mktemp("data"))
+    yield installation
+    installation.product.stop()
+
+
+@pytest.fixture
+def agent(installation, page):
+    """A page of an agent, with the mark `stillHere` that a navigation removes."""
+    page.goto(installation.product.url + "/login")
+    page.get_by_label("E-mail").fill("a@example.com")
+    page.get_by_label("Password").fill(PASSWORD)
+    page.get_by_role("button", name="Log in").click()
+    expect(page.locator("#age .dot")).to_be_visible()
+    page.evaluate("window.stillHere = true")
+    return page
+
+
+def test_drawer_and_note_survive_a_killed_server_and_the_note_is_sent_afterwards(installation, agent):
+    page, first, second = agent, installation.ring(901), installation.ring(902)
+    page.locator(first).get_by_role("link").first.click()
+    note = page.get_by_label("New note")
+    note.fill("Asks for the invo")
+    installation.kill()
+    expect(page.locator("#lost")).to_contain_text(re.compile(r"Connection lost \d+:\d\d ago"), timeout=PATIENCE)
+
+    # Another call is requested: the page, the drawer and the note stay.
+    page.locator(second).get_by_role("link").first.click()
+    toast = page.locator("#toast")
+    expect(toast).to_have_text("No connection. The call opens when the server responds.")
+    expect(note).to_have_value("Asks for the invo")
+    note.fill("Asks for the invoice")
+    page.get_by_role("button", name="Add note").click()
+    expect(toast).to_have_text("No connection. This is sent when the server responds.")
+    expect(note).to_have_value("Asks for the invoice")
+
+    installation.start()
+    expect(toast).to_have_text("Note added.", timeout=PATIENCE)
+    expect(page.locator("#drawer .notes")).to_contain_text("Asks for the invoice")
+    expect(page.locator("#lost")).to_be_hidden()
+    expect(page.locator(installation.ring(903))).to_be_visible(timeout=PATIENCE)
+    assert page.evaluate("window.stillHere")
+
+
+def test_a_call_requested_while_the_server_is_down_opens_when_it_responds(installation, agent):
+    page, row = agent, installation.ring(911)
+    expect(page.locator(row)).to_be_visible()
+    installation.kill()
+    page.locator(row).get_by_role("link").first.click()
+    expect(page.locator("#toast")).to_have_text("No connection. The call opens when the server responds.")
+    installation.start()
+    expect(page.locator("#drawer h2")).to_contain_text("7700 900111", timeout=PATIENCE)
+    assert page.evaluate("window.stillHere")
+
+
+def test_a_link_waits_for_the_server_and_a_search_too(installation, agent):
+    page = agent
+    for action, title in (
+        (lambda: page.get_by_role("link", name="Missed").first.click(), "Missed"),
+        (lambda: page.get_by_role("searchbox").press("Enter"), "Calls"),
+    ):
+        expect(page.locator("body[data-flowing]")).to_be_attached(timeout=PATIENCE)
+        installation.kill()
+        expect(page.locator("#lost")).to_be_visible(timeout=PATIENCE)
+        action()
+        expect(page.locator("#toast")).to_have_text("No connection. The page opens when the server responds.")
+        installation.start()
+        expect(page.get_by_role("heading", level=1)).to_have_text(title, timeout=PATIENCE)
+
+
+def test_the_bar_shows_live_only_while_the_stream_is_open(installation, agent):
+    page, age = agent, agent.locator("#age")
+    installation.ring(921)
+    expect(page.locator("body[data-flowing]")).to_be_attached()
+    installation.kill()
+    expect(page.locator("#lost")).to_be_visible(timeout=PATIENCE)
+    expect(page.locator("body[data-flowing]")).to_have_count(0)
+    expect(age).not_to_contain_text("Live", use_inner_text=True)
+    installation.start()
+    expect(page.locator("body[data-flowing]")).to_be_attached(timeout=PATIENCE)

@@ -1,0 +1,126 @@
+"""Call-backs of several agents: claims, calls in progress, and responses in place."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from integration.core import clock
+from integration.workspace import callbacks
+from integration.workspace.callback_following import update_from_mirror
+from tests.support.page_text import text
+from tests.support.people import BOB, ERIN
+
+AS_SCRIPT = {"Accept": "application/json"}
+GRETA = "447700900101"
+
+
+def ago(seconds: float) -> str:
+    return clock.utc_text(clock.unix() - seconds)
+
+
+def update_list(app) -> None:
+    app.mirror_db.write(lambda tx: tx.announce("call", 0, {}))
+    update_from_mirror(app.app_db, app.mirror_db)
+
+
+@pytest.fixture
+def item(app) -> int:
+    """Open item of Greta Lindqvist, missed ten minutes ago."""
+    app.call(7, ago(600), outcome="missed", party_name="Greta Lindqvist", talk_seconds=None, change_no=1)
+    update_list(app)
+    with app.app_db.read() as connection:
+        return callbacks.list_items(connection)[0].id
+
+
+def find(app, item_id: int) -> callbacks.CallbackItem:
+    with app.app_db.read() as connection:
+        return callbacks.find_item(connection, item_id)
+
+
+def row_text(client, path: str = "/missed") -> str:
+    page = text(client.get(path))
+    return page[page.index("Actions Greta") : page.index("Keyboard shortcuts")]
+
+
+def call_out(app, number: int, **values) -> None:
+    app.call(number, ago(12), direction="out", user_name="Finn Gallagher", change_no=number, **values)
+
+
+def test_a_call_in_progress_to_a_missed_caller_is_shown_with_name_and_timer(app, item):
+    call_out(app, 8, state="dialling", outcome=None, talk_seconds=None)
+    shown = row_text(app.log_in(ERIN))
+    assert re.search(r"Calling now Finn Gallagher, 0:[12]\d ", shown)
+    assert "Missed" not in shown
+
+
+def test_a_call_back_without_answer_stays_on_the_list_with_its_outcome(app, item):
+    call_out(app, 8, outcome="not_answered", talk_seconds=None)
+    update_list(app)
+    shown = row_text(app.log_in(ERIN))
+    assert "No answer Finn Gallagher" in shown
+    assert "Calling now" not in shown
+
+
+def test_a_call_before_the_missed_call_is_no_attempt(app, item):
+    app.call(6, ago(900), direction="out", user_name="Finn Gallagher", outcome="not_answered")
+    assert "Finn Gallagher" not in row_text(app.log_in(ERIN))
+
+
+def test_a_call_back_that_reached_the_caller_is_shown_as_reached(app, item):
+    call_out(app, 8, outcome="answered", talk_seconds=40)
+    update_list(app)
+    assert find(app, item).state == "closed"
+    assert "Reached" in row_text(app.log_in(ERIN), "/missed?state=closed")
+
+
+def test_scripts_get_results_in_place_and_an_action_to_undo(app, item):
+    client = app.log_in(ERIN)
+    for action, fields, message in (
+        ("assign", {"owner": "me"}, "Greta Lindqvist claimed."),
+        ("assign", {}, "Greta Lindqvist released."),
+        ("note", {"note": "Asks for a date"}, "Note saved."),
+        ("close", {}, "Greta Lindqvist marked as done."),
+        ("reopen", {}, "Greta Lindqvist is back on the list."),
+    ):
+        response = client.post(f"/missed/{item}/{action}", headers=AS_SCRIPT, **fields)
+        result = response.json()
+        assert (response.status_code, result["done"], result["message"]) == (200, True, message)
+        expected = {"action": f"/missed/{item}/reopen", "label": "Undo"} if action == "close" else None
+        assert result.get("undo") == expected
+    assert (find(app, item).state, find(app, item).note) == ("open", "Asks for a date")
+
+
+def test_without_scripts_every_action_returns_to_the_row(app, item):
+    client = app.log_in(ERIN)
+
+    def location(action: str, **fields: str) -> str:
+        return client.post(f"/missed/{item}/{action}", follow=False, **fields).headers["Location"]
+
+    assert location("assign", owner="me") == f"/missed#item-{item}"
+    assert location("note", note="x", mine="1") == f"/missed?mine=1#item-{item}"
+    assert location("close") == f"/missed?done={item}"
+    assert location("reopen", state="closed") == f"/missed?state=closed#item-{item}"
+    assert f'id="item-{item}"' in client.get("/missed").text
+
+
+def test_a_claim_that_another_agent_made_since_is_refused(app, item):
+    first, second = app.log_in(ERIN), app.log_in(BOB)
+    first.post(f"/missed/{item}/assign", owner="me", previous="")
+    refused = second.post(f"/missed/{item}/assign", owner="me", previous="", headers=AS_SCRIPT)
+    assert refused.json()["message"] == "erin@example.com claimed this caller first."
+    assert find(app, item).owner == ERIN.email
+    second.post(f"/missed/{item}/assign", owner="me", previous=ERIN.email)
+    assert find(app, item).owner == BOB.email
+
+
+def test_a_note_that_a_page_sends_twice_is_stored_once(app, item):
+    client = app.log_in(ERIN)
+    for words in ("Asks for a date", "Asks for a date", "Wednesday"):
+        client.post("/calls/7/notes", text=words)
+    with app.app_db.read() as connection:
+        assert [row[0] for row in connection.execute("SELECT text FROM notes")] == [
+            "Asks for a date",
+            "Wednesday",
+        ]
