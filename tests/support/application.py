@@ -162,7 +162,8 @@ class TestApp(Records):
 class Browser:
     """HTTP client of a logged-in dashboard user.
 
-    Sends the session cookie and, in `post`, the CSRF token.
+    Sends the session cookie and, in `post`, the CSRF token. `post` fails if a successful form responds with a
+    page instead of a redirect.
     """
 
     def __init__(self, url: str, token: str) -> None:
@@ -179,9 +180,24 @@ class Browser:
     def head(self, path: str, **options: Any) -> requests.Response:
         return self._session.head(self.url + path, timeout=20, **options)
 
-    def post(self, path: str, *, csrf: bool = True, follow: bool = True, **fields: str) -> requests.Response:
+    def post(
+        self,
+        path: str,
+        *,
+        csrf: bool = True,
+        follow: bool = True,
+        headers: dict[str, str] | None = None,
+        **fields: str,
+    ) -> requests.Response:
         data = {**fields, **({"csrf_token": self.csrf} if csrf else {})}
-        return self._session.post(self.url + path, data=data, timeout=20, allow_redirects=follow)
+        response = self._session.post(
+            self.url + path, data=data, headers=headers, timeout=20, allow_redirects=follow
+        )
+        is_page = response.headers.get("Content-Type", "").startswith("text/html")
+        assert not (is_page and response.ok and response.request.method == "POST" and not response.is_redirect), (
+            f"POST {path} responds with a page instead of a redirect, so a reload sends the form again"
+        )
+        return response
 
 
 def make_app(

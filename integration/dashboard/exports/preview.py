@@ -109,6 +109,13 @@ def show(name: str) -> Response:
     return make_response(html, 400 if error_text else 200)
 
 
+@blueprint.get("/export/<path:name>/sets")
+@requires("export")
+def show_after_refusal(name: str) -> Response:
+    """Redirect to the export page if a user reloads a refused form."""
+    return redirect(_export_page_url(name, parse_args(request.args)), 303)
+
+
 @blueprint.post("/export/<path:name>/sets")
 @requires("export")
 def save(name: str) -> Response:

@@ -10,13 +10,15 @@ from integration.access import passwords, people, sessions
 from integration.access.login import devices, second_factor
 from integration.context import app_context
 from integration.core.errors import DomainError
-from integration.dashboard.site import layout
+from integration.dashboard.site import after_redirect, layout
 from integration.dashboard.site.confirmation import check_password, requires_confirmation
 from integration.dashboard.site.guard import audit_action, current_person, current_session
 from integration.dashboard.site.login_start import list_user_texts, send_mails, start_session
 
 blueprint = Blueprint("profile", __name__, url_prefix="/profile")
 
+CODES_PATH = "/profile/second-factor/codes"
+"""Path of the page that shows new recovery codes once."""
 RESULT_MESSAGES = {
     "password": "Password changed. All other browsers are logged out.",
     "ended": "Logged out.",
@@ -66,14 +68,22 @@ def remove_second_factor() -> Response | tuple[str, int]:
 
 @blueprint.post("/second-factor/codes")
 @requires_confirmation()
-def replace_recovery_codes() -> str | tuple[str, int]:
+def replace_recovery_codes() -> Response | tuple[str, int]:
     person = current_person()
     try:
         codes = second_factor.replace_recovery_codes(app_context().app_db, person.id)
     except DomainError as refusal:
         return _render_page(refused=str(refusal)), 400
     audit_action("recovery codes replaced", person.email)
-    return render_template("recovery_codes.html", codes=codes, target="/profile")
+    after_redirect.put(CODES_PATH, codes=codes, target="/profile")
+    return make_response(redirect(CODES_PATH, 303))
+
+
+@blueprint.get("/second-factor/codes")
+def show_recovery_codes() -> str | Response:
+    """Show new recovery codes once."""
+    values = after_redirect.take()
+    return render_template("recovery_codes.html", **values) if values else make_response(redirect("/profile"))
 
 
 @blueprint.post("/sessions/<int:number>/end")

@@ -13,7 +13,8 @@ from integration.access.login_throttle import TooManyAttempts
 from integration.access.people import Person
 from integration.context import app_context
 from integration.core.errors import DomainError
-from integration.dashboard.site import guard
+from integration.dashboard.profile.own_login import CODES_PATH
+from integration.dashboard.site import after_redirect, guard
 from integration.dashboard.site.confirmation import requires_confirmation
 from integration.dashboard.site.login_start import (
     describe_client,
@@ -85,7 +86,7 @@ def start_setup() -> Response:
 
 @blueprint.post("/second-factor")
 def finish_setup() -> Response:
-    """Enable the second factor and show the recovery codes once."""
+    """Enable the second factor; the next page shows the recovery codes once."""
     session, person = guard.current_session()
     app_db = app_context().app_db
     if session.state == "code":
@@ -101,10 +102,9 @@ def finish_setup() -> Response:
     app_db.write(lambda tx: mail_queue.add_notice(tx, person.id, "second factor added", client_text))
     # Other browsers have not entered a code.
     sessions.revoke_all(app_db, person.id)
-    response = make_response(
-        render_template("recovery_codes.html", codes=recovery_codes, target=_get_target("/profile"))
-    )
-    put_session(response, person, "second factor added", has_factor=True, notifies=False)
+    response = _redirect(CODES_PATH)
+    token = put_session(response, person, "second factor added", has_factor=True, notifies=False)
+    after_redirect.put(CODES_PATH, token=token, codes=recovery_codes, target=_get_target("/profile"))
     return response
 
 

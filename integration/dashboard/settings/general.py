@@ -2,8 +2,8 @@
 
 Settings of dashboard users are in people.py.
 
-Setup links, secrets of keys and wallboard URLs are shown once, in the response to the form that created them.
-They are never in a redirect, a log line or the audit log.
+Setup links, secrets of keys and wallboard URLs are shown once, on the page after the form that created them
+(site/after_redirect.py). They are never in a redirect, a log line or the audit log.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from integration.context import app_context
 from integration.core import clock
 from integration.core.errors import DomainError, SwitchroomError
 from integration.core.ids import parse_id
-from integration.dashboard.site import layout
+from integration.dashboard.site import after_redirect, layout
 from integration.dashboard.site.confirmation import requires_confirmation
 from integration.dashboard.site.guard import audit_action, requires
 from integration.maintenance import public_address
@@ -40,7 +40,10 @@ RESULT_MESSAGES = {
 }
 
 
-def redirect_home(message_key: str = "", anchor: str = "") -> Response:
+def redirect_home(message_key: str = "", anchor: str = "", **shown_once: Any) -> Response:
+    """Redirect to the settings, which show the values of `shown_once` once."""
+    if shown_once:
+        after_redirect.put(blueprint.url_prefix or "", **shown_once)
     query = f"?said={message_key}" if message_key else ""
     return redirect(f"/settings{query}{'#' + anchor if anchor else ''}", 303)  # type: ignore[return-value]
 
@@ -112,7 +115,7 @@ def parse_platform_user_id() -> int | None:
 @blueprint.get("")
 @requires_admin
 def index() -> str:
-    return render_page()
+    return render_page(**after_redirect.take())
 
 
 # --- keys and wallboards ---------------------------------------------------------------------------------
@@ -121,7 +124,7 @@ def index() -> str:
 @blueprint.post("/keys")
 @requires_admin
 @requires_confirmation()
-def add_key() -> str:
+def add_key() -> Response:
     context = app_context()
     collection_names = [
         name for name in request.form.get("collections", "").replace(",", " ").split() if name
@@ -146,7 +149,7 @@ def add_key() -> str:
         reserved_ids=keys.list_platform_user_ids(context.mirror_db.path),
     )
     audit_action("key added", f"{name}, {scope}, {key_id}")
-    return render_page(secret=f"{key_id}:{secret}", secret_for=name)
+    return redirect_home(secret=f"{key_id}:{secret}", secret_for=name)
 
 
 @blueprint.post("/keys/<int:number>/revoke")
@@ -162,7 +165,7 @@ def revoke_key(number: int) -> Response:
 @blueprint.post("/keys/<int:number>/rotate")
 @requires_admin
 @requires_confirmation()
-def rotate_key(number: int) -> str:
+def rotate_key(number: int) -> Response:
     """Replace the secret of a key.
 
     The old secret stays valid for a day.
@@ -170,7 +173,7 @@ def rotate_key(number: int) -> str:
     name = _require_key_name(number)
     key_id, secret = keys.rotate(app_context().app_db, name)
     audit_action("key rotated", name)
-    return render_page(secret=f"{key_id}:{secret}", secret_for=name)
+    return redirect_home(secret=f"{key_id}:{secret}", secret_for=name)
 
 
 def _require_key_name(number: int) -> str:
@@ -183,7 +186,7 @@ def _require_key_name(number: int) -> str:
 @blueprint.post("/wallboards")
 @requires_admin
 @requires_confirmation()
-def add_wallboard() -> str:
+def add_wallboard() -> Response:
     context = app_context()
     name = request.form.get("name", "")
     token = wallboards.add(
@@ -194,7 +197,7 @@ def add_wallboard() -> str:
         missed_target=_parse_whole_number("missed", 0),
     )
     audit_action("wallboard added", name)
-    return render_page(
+    return redirect_home(
         wall=f"{setup_links.find_base_url(context.settings).rstrip('/')}/wall/{token}", wall_for=name
     )
 
@@ -221,9 +224,10 @@ def _parse_whole_number(name: str, default: int) -> int:
 
 @blueprint.post("/webhook/check")
 @requires_admin
-def check_webhook() -> str:
+def check_webhook() -> Response:
     """Show whether the webhook receiver responds at `server.public_url`."""
-    return render_page(checked=list(public_address.check_public_url(app_context().settings)))
+    checked = list(public_address.check_public_url(app_context().settings))
+    return redirect_home(anchor="webhook", checked=checked)
 
 
 @blueprint.post("/webhook/rotate")

@@ -16,7 +16,6 @@ from integration.dashboard.settings.general import (
     RESULT_MESSAGES,
     parse_platform_user_id,
     redirect_home,
-    render_page,
     requires_admin,
 )
 from integration.dashboard.site import layout
@@ -31,7 +30,7 @@ blueprint = Blueprint("settings_people", __name__, url_prefix="/settings/people"
 @blueprint.post("")
 @requires_admin
 @requires_confirmation()
-def add_person() -> str:
+def add_person() -> Response:
     app_db = app_context().app_db
     person = people.create(
         app_db,
@@ -40,7 +39,7 @@ def add_person() -> str:
         platform_user_id=parse_platform_user_id(),
     )
     audit_action("user added", f"{person.email}, {person.role}")
-    return render_page(link=_make_setup_link(person), link_for=person.email)
+    return redirect_home(link=_make_setup_link(person), link_for=person.email)
 
 
 @blueprint.get("/<int:number>")
@@ -70,11 +69,11 @@ def change_person(number: int) -> Response | tuple[str, int]:
 @blueprint.post("/<int:number>/reset")
 @requires_admin
 @requires_confirmation()
-def reset_person(number: int) -> str:
+def reset_person(number: int) -> Response:
     person = _require_person(number)
     link = _make_setup_link(person)
     audit_action("set-up link made", person.email)
-    return render_page(link=link, link_for=person.email)
+    return redirect_home(link=link, link_for=person.email)
 
 
 @blueprint.post("/<int:number>/second-factor/remove")

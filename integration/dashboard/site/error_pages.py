@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 import sqlite3
 
-from flask import Flask, Response, g, make_response, request
-from werkzeug.exceptions import HTTPException
+from flask import Flask, Response, current_app, g, make_response, redirect, request
+from werkzeug.exceptions import HTTPException, MethodNotAllowed
 
 from integration.core.errors import StorageBusy, StorageError
 from integration.dashboard.site import guard, layout
@@ -37,11 +37,31 @@ def register(app: Flask) -> None:
 
 def _handle_http_error(error: HTTPException) -> Response:
     status = error.code or 500
+    if isinstance(error, MethodNotAllowed) and (path := _find_form_page()) is not None:
+        return make_response(redirect(path, 303))
     if error.response is not None or status < 400:
         return make_response(error.get_response())
     description = error.description if status in (400, 403, 503) and error.description else ""
     standard_description = type(error).description or ""
     return render_error(status, "" if description == standard_description else description)
+
+
+def _find_form_page() -> str | None:
+    """Return the page of the form that is sent to the requested address, or None.
+
+    An address that only receives forms is requested by GET if a user reloads a page that refused a form. The
+    page of the form is the nearest address above it that has one.
+    """
+    if request.method not in guard.SAFE_METHODS or g.get("person") is None:
+        return None
+    if not request.accept_mimetypes.accept_html or request.routing_exception is None:
+        return None
+    adapter, path = current_app.create_url_adapter(request), request.path
+    while adapter is not None and path.strip("/"):
+        path = path.rstrip("/").rpartition("/")[0] or "/"
+        if adapter.test(path, "GET"):
+            return path
+    return None
 
 
 def _handle_storage_error(error: StorageError) -> Response:

@@ -55,7 +55,7 @@ def make_blueprint(app_db: Database) -> Blueprint:
 
     @blueprint.get("/login/reset")
     def show_reset() -> Response:
-        return _reset_page()
+        return _reset_page(is_sent=request.args.get("sent") == "1")
 
     @blueprint.post("/login/reset")
     def request_reset() -> Response:
@@ -70,7 +70,7 @@ def make_blueprint(app_db: Database) -> Blueprint:
         # The account is looked up later, by the job that sends: this response takes the same time for all.
         mail_queue.request_reset(app_db, email)
         send_mails()
-        return _reset_page(is_sent=True)
+        return make_response(redirect("/login/reset?sent=1", 303))
 
     @blueprint.post("/logout")
     def log_out() -> Response:

@@ -53,8 +53,8 @@ def start_session(
 
 def put_session(
     response: Response, person: Person, action: str, *, has_factor: bool, notifies: bool = True
-) -> None:
-    """Start a session as `start_session` does, with another response."""
+) -> str:
+    """Start a session as `start_session` does, with another response. Returns its token."""
     context = app_context()
     address, agent = request.remote_addr or "", request.headers.get("User-Agent", "")
     token, device_token = tokens.new(), tokens.new()
@@ -81,6 +81,7 @@ def put_session(
     send_mails()
     browser.put_cookie(response, token, logged_in=True)
     browser.put_device_cookie(response, device_token)
+    return token
 
 
 def describe_client() -> str:

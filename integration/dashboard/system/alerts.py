@@ -23,7 +23,7 @@ from integration.context import app_context
 from integration.core import clock
 from integration.core.errors import DomainError
 from integration.core.ids import parse_id
-from integration.dashboard.site import layout
+from integration.dashboard.site import after_redirect, layout
 from integration.dashboard.site.confirmation import has_new_secret, requires_confirmation
 from integration.dashboard.site.guard import audit_action, current_person, requires
 from integration.outbound import mail
@@ -47,7 +47,7 @@ RESULT_MESSAGES = {
 @blueprint.get("")
 @requires("supervisor")
 def index() -> str:
-    return _render_page(_rule_to_edit())
+    return _render_page(_rule_to_edit(), **after_redirect.take())
 
 
 @blueprint.post("")
@@ -93,7 +93,7 @@ def pause(number: int) -> Response | tuple[str, int]:
 
 @blueprint.post("/<int:number>/test")
 @requires("admin")
-def test(number: int) -> str:
+def test(number: int) -> Response:
     """Send a test notification to every target of a rule.
 
     The days and hours of the rule do not apply.
@@ -106,7 +106,8 @@ def test(number: int) -> str:
     test_results = [_send_test(notification, rule) for notification in notifications]
     context.app_db.write(lambda tx: notification_log.add(tx, test_results))
     audit_action("alert rule tested", rule.name)
-    return _render_page(_rule_to_edit(), tested=test_results)
+    after_redirect.put("/system/alerts", tested=test_results)
+    return _redirect_home()
 
 
 def _send_test(notification: Notification, rule: Rule) -> Notification:
@@ -241,5 +242,6 @@ def _parse_whole_number(name: str, default: int) -> int:
     return int(text) if text.isdecimal() and len(text) <= 9 else -1 if text else default
 
 
-def _redirect_home(message_key: str) -> Response:
-    return redirect(f"/system/alerts?said={message_key}", 303)  # type: ignore[return-value]
+def _redirect_home(message_key: str = "") -> Response:
+    query = f"?said={message_key}" if message_key else ""
+    return redirect(f"/system/alerts{query}", 303)  # type: ignore[return-value]

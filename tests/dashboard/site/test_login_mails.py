@@ -55,6 +55,8 @@ def request_reset(app: TestApp, email: str, visitor: Visitor | None = None) -> t
     visitor = visitor or Visitor(app.url)
     token = read_csrf(visitor.get("/login/reset").text)
     answer = visitor.post("/login/reset", {"csrf_token": token, "email": email})
+    if answer.status_code == 303:
+        answer = visitor.get(answer.headers["Location"])
     return answer.status_code, answer.text
 
 

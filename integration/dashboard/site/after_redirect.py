@@ -1,0 +1,62 @@
+"""Values that the page after a form shows once, such as the secret of a new key.
+
+A form responds with a redirect, so that a reload of the next page sends no form again. The values are in memory
+only: a secret is in no URL, cookie or database. They belong to one session and one page, and the first GET of
+that page removes them.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from typing import Any
+
+from flask import current_app, g, request
+
+from integration.core import clock, tokens
+
+EXTENSION = "switchroom values after redirects"
+KEEP_SECONDS = 120
+"""Seconds after which values that no page has shown are dropped."""
+
+
+@dataclass(slots=True)
+class OnceValues:
+    """Values by session token (hashed) and path of the page, with the time of their storage."""
+
+    _values: dict[tuple[str, str], tuple[float, dict[str, Any]]] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def put(self, token: str, path: str, values: dict[str, Any]) -> None:
+        """Store `values` in place of earlier ones of this session and page."""
+        now = clock.monotonic()
+        with self._lock:
+            self._values = {
+                key: entry for key, entry in self._values.items() if now - entry[0] < KEEP_SECONDS
+            }
+            self._values[tokens.digest(token), path] = (now, values)
+
+    def take(self, token: str, path: str) -> dict[str, Any]:
+        """Return the values of this session and page, and remove them."""
+        with self._lock:
+            stored_at, values = self._values.pop((tokens.digest(token), path), (0.0, {}))
+        return values if clock.monotonic() - stored_at < KEEP_SECONDS else {}
+
+
+def put(path: str, *, token: str | None = None, **values: Any) -> None:
+    """Store values for the next GET of the page `path`.
+
+    `token`: the token of a session that this response starts. The default is the current session.
+    """
+    _current_values().put(token or g.session_token, path, values)
+
+
+def take() -> dict[str, Any]:
+    """Return the values for the requested page. A HEAD request leaves them."""
+    return {} if request.method == "HEAD" else _current_values().take(g.session_token, request.path)
+
+
+def _current_values() -> OnceValues:
+    values = current_app.extensions.setdefault(EXTENSION, OnceValues())
+    assert isinstance(values, OnceValues)
+    return values
