@@ -193,7 +193,7 @@ def test_a_viewer_cannot_change_the_call_back_list(app, missed):
 
 def test_a_call_back_is_not_closed_without_the_csrf_token(app, client, missed):
     assert client.post(f"/missed/{missed.id}/close", csrf=False).status_code == 403
-    assert client.get(f"/missed/{missed.id}/close").status_code == 405
+    assert client.get(f"/missed/{missed.id}/close").url.endswith("/missed")
     assert state_of(app, missed.id) == "open"
 
 
