@@ -69,7 +69,7 @@ function tidy() {
   }
   byId("nobody").hidden = open > 0;
   const figure = document.querySelector("[data-figure='waiting']");
-  if (figure && !waiting) { figure.textContent = "—"; figure.classList.add("zero"); }
+  if (figure && !waiting) { figure.textContent = "0:00"; figure.classList.add("zero"); }
   tick();
 }
 

@@ -153,7 +153,11 @@ def build_figures(
     user_scope = viewer.user_scope
     counts = live.count_live_calls(connection, user_scope)
     today_start = clock.midnight(formats.today(), formats.display_zone())
-    calls_today = history.count(connection, history.CallFilter(since=today_start, user_scope=user_scope))
+    # Without internal calls, as on the page Reports.
+    calls_today = history.count(
+        connection,
+        history.CallFilter(since=today_start, direction="external", user_scope=user_scope),
+    )
     waiting_since = next(
         (call["started_at"] for call in live.list_live_calls(connection, user_scope) if _is_waiting(call)),
         None,
@@ -170,7 +174,7 @@ def build_figures(
             "since": waiting_since,
         },
         {"key": "missed", "word": "To call back", "value": open_callbacks, "link": "/missed"},
-        {"key": "today", "word": "Calls today", "value": calls_today, "link": "/calls?range=today"},
+        {"key": "today", "word": "Calls today", "value": calls_today, "link": "/calls?range=today&direction=external"},
     ]
 
 

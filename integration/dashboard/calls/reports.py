@@ -5,6 +5,7 @@ Every count links to its rows in the history.
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
@@ -21,7 +22,7 @@ from integration.dashboard.site.guard import requires
 from integration.exports.call_filter import PARAMETERS, parse_day
 from integration.mirror.calls import backlog
 from integration.mirror.page_queries import report_rollups, reports
-from integration.mirror.page_queries.reports import Figures, ReportSums, Span
+from integration.mirror.page_queries.reports import Figures, ReportSums, Share, Span
 
 blueprint = Blueprint("reports", __name__)
 
@@ -42,12 +43,13 @@ MAX_DAILY_DAYS, MAX_WEEKLY_DAYS = 62, 400
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 HEAT_SHADES = 5
 """Shades of the heat map, without that of an hour without calls."""
-BREAKDOWNS: Mapping[str, tuple[str, str]] = {
-    "person": ("By person", "answered calls in both directions"),
-    "line": ("By number", "inbound calls"),
-    "group": ("By ring group and queue", "inbound calls"),
-    "country": ("By country", "of the other party"),
+BREAKDOWNS: Mapping[str, tuple[str, str, str]] = {
+    "person": ("By person", "answered calls in both directions", "Person unknown"),
+    "line": ("By number", "inbound calls", "Number unknown"),
+    "group": ("By ring group and queue", "inbound calls", "No ring group or queue"),
+    "country": ("By country", "of the other party", "Withheld or unknown"),
 }
+"""Heading, its explanation, and the name of the row of calls without a share."""
 READ_SECONDS = 10.0
 """Seconds after which the queries of a report are cancelled."""
 
@@ -156,7 +158,7 @@ def index() -> str | Response:
         )
         totals = sums.total
         shares = [
-            (breakdown, *labels, reports.rank_shares(connection, sums, breakdown))
+            (breakdown, *labels, *_divide(connection, sums, totals, breakdown))
             for breakdown, labels in BREAKDOWNS.items()
         ]
         today_so_far, last_week = comparison_spans(now, service_level_seconds, zone)
@@ -190,6 +192,15 @@ def index() -> str | Response:
         today=today,
         **values,
     )
+
+
+def _divide(
+    connection: sqlite3.Connection, sums: ReportSums, totals: Figures, breakdown: str
+) -> tuple[list[Share], Figures, Figures]:
+    """Return the shares of a breakdown, the figures of calls without a share, and the total."""
+    shares = reports.rank_shares(connection, sums, breakdown)
+    total = reports.compute_share_total(totals, breakdown)
+    return shares, reports.compute_rest(total, shares), total
 
 
 def comparison_spans(

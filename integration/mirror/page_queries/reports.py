@@ -11,7 +11,7 @@ from __future__ import annotations
 import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, date, datetime, timedelta
 from functools import cache
 from zoneinfo import ZoneInfo
@@ -67,6 +67,11 @@ class Figures:
         """Add all numbers of `other`."""
         for name in FIGURES:
             setattr(self, name, getattr(self, name) + getattr(other, name))
+
+    def subtract(self, other: Figures) -> None:
+        """Subtract all numbers of `other`."""
+        for name in FIGURES:
+            setattr(self, name, getattr(self, name) - getattr(other, name))
 
     @property
     def unanswered(self) -> int:
@@ -189,6 +194,31 @@ class ReportSums:
         for figures in self.days.values():
             total.add(figures)
         return total
+
+
+def compute_share_total(totals: Figures, kind: str) -> Figures:
+    """Return the part of `totals` that the shares of `kind` divide.
+
+    Users share answered calls, numbers and groups inbound calls, countries all calls. Of inbound calls alone
+    talk and charge are not known, so these are 0.
+    """
+    if kind == "person":
+        return replace(
+            totals, calls=totals.talks, inbound=totals.answered, outbound=totals.talks - totals.answered
+        )
+    if kind == "country":
+        return replace(totals)
+    return replace(
+        totals, calls=totals.inbound, outbound=0, talks=0, talked=0, talk=0, charged=0, charge=0.0
+    )
+
+
+def compute_rest(total: Figures, shares: Iterable[Share]) -> Figures:
+    """Return the figures of the calls that belong to no share."""
+    rest = replace(total)
+    for share in shares:
+        rest.subtract(share.figures)
+    return rest
 
 
 def compute_totals(connection: sqlite3.Connection, span: Span) -> Figures:

@@ -127,7 +127,7 @@ def test_an_average_without_values_is_a_dash(app, client):
     shown = text(client.get("/reports?range=week"))
     assert "Average wait —" in shown
     assert "Average talk —" in shown
-    assert "Cost —" in shown
+    assert "Cost 0.00" in shown
 
 
 def test_an_empty_report_states_what_will_appear(client):

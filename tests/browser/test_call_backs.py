@@ -1,0 +1,103 @@
+"""Call-backs of two agents in browsers: in place, and seen by the other."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+from integration.core import clock
+from integration.workspace.callback_following import update_from_mirror
+from tests.browser.conftest import watch
+from tests.support.people import BOB
+
+CALLERS = 40
+CALLER = "#item-8"
+"""Row below the first screen."""
+
+
+@pytest.fixture
+def missed(app):
+    """Forty missed callers; the first of them is in the last row."""
+    for number in range(1, CALLERS + 1):
+        app.call(
+            number,
+            clock.utc_text(clock.unix() - 6000 + 60 * number),
+            outcome="missed",
+            party=f"4477009002{number:02}",
+            party_e164=f"+4477009002{number:02}",
+            party_name=f"Caller {number}",
+            change_no=number,
+        )
+    app.mirror_db.write(lambda tx: tx.announce("call", 1, {}))
+    update_from_mirror(app.app_db, app.mirror_db)
+
+
+def position(page) -> int:
+    return page.evaluate("Math.round(document.querySelector('#item-12').getBoundingClientRect().top)")
+
+
+def test_every_action_keeps_the_position_of_the_page(browse, page, missed):
+    browse("/missed")
+    page.evaluate("window.stillHere = true")
+    row, toast = page.locator(CALLER), page.locator("#toast")
+    row.get_by_role("button", name="Claim").scroll_into_view_if_needed()
+    before = position(page)
+    assert page.evaluate("scrollY") > 400
+
+    row.get_by_role("button", name="Claim").click()
+    expect(row).to_contain_text("You")
+    expect(toast).to_have_text("Caller 8 claimed.")
+    assert position(page) == before
+    row.locator("summary").click()
+    row.get_by_role("textbox").fill("wants a date")
+    row.get_by_role("textbox").press("Enter")
+    expect(row.locator(".sub", has_text="wants a date")).to_be_visible()
+    row.get_by_role("button", name="Done").click()
+    expect(row).to_have_count(0)
+    assert page.evaluate("scrollY") > 400
+    expect(toast).to_contain_text("Caller 8 marked as done.")
+    toast.get_by_role("button", name="Undo").click()
+    expect(row).to_contain_text("wants a date")
+    assert position(page) == before
+    assert page.evaluate("window.stillHere")
+    assert page.url.endswith("/missed")
+
+
+def test_another_agent_sees_claims_and_calls_in_progress(browse, app, page, missed, problems):
+    browse("/missed")
+    other = page.context.browser.new_context()
+    other.add_cookies([{"name": "session", "value": app.make_token(BOB), "url": app.url}])
+    second = other.new_page()
+    watch(second, problems)
+    second.goto(app.url + "/missed")
+    page.locator(CALLER).get_by_role("button", name="Claim").click()
+    row = second.locator(CALLER)
+    expect(row).to_contain_text("ann@example.com")
+
+    ends = {"destination": "out", "dst": "447700900208", "src_id": "12", "src_name": "Finn Gallagher"}
+    app.put("users", {"id": 12, "first_name": "Finn", "last_name": "Gallagher", "ext": "1006"})
+    app.event("call.ringing", 901, clock.utc_text(), state="RINGING", dst_id="0", src="1006", **ends)
+    expect(row).to_contain_text(re.compile(r"Calling now\s*Finn Gallagher, 0:\d\d"))
+    app.event("call.hangup", 901, clock.utc_text(), state="HANGUP", dst_id="0", src="1006", **ends)
+    expect(row).to_contain_text("No answer")
+    expect(row).not_to_contain_text("Calling now")
+    other.close()
+
+
+def test_a_new_call_is_announced_only_in_a_view_to_which_it_belongs(browse, app, page, missed, problems):
+    def open_page(path: str):
+        other = page.context.new_page()
+        watch(other, problems)
+        other.goto(app.url + path)
+        return other.locator("#newer")
+
+    browse("/missed")
+    matching, today = open_page("/calls?outcome=missed&q=Caller"), open_page("/calls")
+    past, filtered = open_page("/calls?from=2026-01-01&to=2026-01-31"), open_page("/calls?direction=out")
+    app.event("call.ringing", 902, clock.utc_text(), state="RINGING")
+    app.event("call.missed", 902, clock.utc_text(), state="HANGUP", final=True)
+    expect(today).to_have_text("1 new call")
+    for chip in (matching, past, filtered):
+        expect(chip).to_be_hidden()

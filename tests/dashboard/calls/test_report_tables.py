@@ -1,0 +1,91 @@
+"""Tables of the page Reports: rows of calls without a share, and totals that equal the headline."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from html import unescape
+
+import pytest
+
+from integration.core import clock
+from tests.support.page_text import text
+from tests.support.people import ERIN
+
+
+@pytest.fixture(autouse=True)
+def afternoon(monkeypatch):
+    now = datetime(2026, 11, 20, 14, 3, 30, tzinfo=UTC)
+    monkeypatch.setattr(clock, "unix", now.timestamp)
+
+
+@pytest.fixture
+def report(app):
+    """Report of today: three inbound calls, one of them withheld, two outbound and one internal call."""
+    at = "2026-11-20 09:00:00"
+    ann = {"user_id": 1, "user_name": "Ann Example"}
+    app.put("users", {"id": 1, "first_name": "Ann", "last_name": "Example"})
+    support = {"group_kind": "queue", "group_id": 5, "group_name": "Support"}
+    app.call(1, at, talk_seconds=60, **ann, **support)
+    app.call(2, at, talk_seconds=30, user_id=None, party="", party_e164=None)
+    app.call(3, at, outcome="missed", talk_seconds=None, wait_seconds=None)
+    app.call(4, at, direction="out", talk_seconds=20, charge=0.25, **ann)
+    app.call(5, at, direction="out", outcome="not_answered", talk_seconds=None, charge=0.1)
+    app.call(6, at, direction="internal", outcome="internal")
+    return app.log_in().get("/reports?range=today").text
+
+
+def table(page: str, name: str) -> list[list[str]]:
+    """Texts of the cells of a breakdown, row by row, without the head and the column of shares."""
+    section = page[page.index(f'aria-labelledby="by-{name}"') :]
+    section = section[section.index("<tbody>") : section.index("</table>")]
+    rows = []
+    for row in section.split("<tr>")[1:]:
+        cells = re.findall(r"<t[dh][^>]*>(.*?)</t[dh]>", row, re.DOTALL)
+        rows.append([" ".join(unescape(re.sub(r"<[^>]*>", "", cell)).split()) for cell in cells[:-1]])
+    return rows
+
+
+def test_persons_add_up_to_the_answered_calls_and_the_cost(report):
+    assert table(report, "person") == [
+        ["Ann Example", "1", "1", "1:20", "0:40", "0.25"],
+        ["Person unknown", "1", "0", "0:30", "0:30", "0.10"],
+        ["Total", "2", "1", "1:50", "0:36", "0.35"],
+    ]
+
+
+def test_countries_add_up_to_all_external_calls(report):
+    assert table(report, "country") == [
+        ["GB +44", "4", "2", "2", "1:20", "0.35"],
+        ["Withheld or unknown", "1", "1", "0", "0:30", "0.00"],
+        ["Total", "5", "3", "2", "1:50", "0.35"],
+    ]
+
+
+def test_groups_add_up_to_the_inbound_calls(report):
+    assert table(report, "group") == [
+        ["Support", "1", "1", "0", "0", "100 %", "0:07"],
+        ["No ring group or queue", "2", "1", "1", "0", "50 %", "0:07"],
+        ["Total", "3", "2", "1", "0", "67 %", "0:07"],
+    ]
+
+
+def test_numbers_add_up_and_need_no_row_of_unknown_numbers(report):
+    assert table(report, "line") == [
+        ["020 7946 0002", "3", "2", "1", "0", "67 %", "0:07"],
+        ["Total", "3", "2", "1", "0", "67 %", "0:07"],
+    ]
+
+
+def test_calls_today_on_live_are_the_calls_of_the_report(app, report):
+    shown = re.search(r'data-figure="today"><a href="([^"]+)">(\d+)', app.log_in(ERIN).get("/").text)
+    assert shown[2] == "5"
+    assert "5 calls" in text(app.log_in(ERIN).get(unescape(shown[1])))
+
+
+def test_a_missed_call_has_no_talk_time_and_an_answered_one_may_have_an_unknown_one(app):
+    app.call(1, "2026-11-20 09:00:00", outcome="missed", talk_seconds=None)
+    app.call(2, "2026-11-20 09:00:00", outcome="answered", talk_seconds=None)
+    page = app.log_in(ERIN).get("/calls").text
+    times = dict(re.findall(r'id="call-(\d)".*?<td class="time right">([^<]*)</td>', page, re.DOTALL))
+    assert {number: shown.strip() for number, shown in times.items()} == {"1": "0:00", "2": "—"}
