@@ -1,4 +1,4 @@
-"""Call-backs of two agents in browsers: in place, and seen by the other."""
+"""Call-backs of two agents in browsers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A page whose server process is killed and started on the same port."""
+"""Pages while the server process is killed and started again."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PATIENCE = 40_000
 
 
 class Installation:
-    """Product as a process that can be killed and started on the same port and data."""
+    """Product process that can be killed and started on the same port."""
 
     def __init__(self, data_dir) -> None:
         self.data_dir = data_dir
@@ -40,7 +40,12 @@ class Installation:
         now = clock.utc_text()
         event = {"id": f"t.{number}", "event_time": now, "event_name": "call.ringing", "state": "RINGING"}
         call = {"call_id": number, "start_time": now, "connected_at": None, "destination": "in"}
-        ends = {"src": f"4477009001{number % 100:02}", "src_id": "0", "dst": "442079460002", "dst_id": "10002"}
+        ends = {
+            "src": f"4477009001{number % 100:02}",
+            "src_id": "0",
+            "dst": "442079460002",
+            "dst_id": "10002",
+        }
         body = json.dumps({**event, **call, **ends, "context": "LOCAL_USER"}).encode()
         assert self.product.client.send("POST", self.product.webhook_path, body)[0] == 200
         return f"#call-{number}"
@@ -55,7 +60,7 @@ def installation(tmp_path_factory):
 
 @pytest.fixture
 def agent(installation, page):
-    """A page of an agent, with the mark `stillHere` that a navigation removes."""
+    """Page of an agent; a navigation removes its mark `stillHere`."""
     page.goto(installation.product.url + "/login")
     page.get_by_label("E-mail").fill("a@example.com")
     page.get_by_label("Password").fill(PASSWORD)
@@ -71,7 +76,8 @@ def test_drawer_and_note_survive_a_killed_server_and_the_note_is_sent_afterwards
     note = page.get_by_label("New note")
     note.fill("Asks for the invo")
     installation.kill()
-    expect(page.locator("#lost")).to_contain_text(re.compile(r"Connection lost \d+:\d\d ago"), timeout=PATIENCE)
+    warning = re.compile(r"Connection lost \d+:\d\d ago")
+    expect(page.locator("#lost")).to_contain_text(warning, timeout=PATIENCE)
 
     # Another call is requested: the page, the drawer and the note stay.
     page.locator(second).get_by_role("link").first.click()

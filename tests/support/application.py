@@ -151,7 +151,10 @@ class TestApp(Records):
         return Browser(self.url, self.make_token(member))
 
     def add_key(self, name: str = "tests", scope: str = "read", **options: Any) -> dict[str, str]:
-        """Create a local key with all rights. Returns the request header that contains it."""
+        """Create a local key with all rights.
+
+        Returns the request header that contains it.
+        """
         limits = options.get("limits", KeyLimits(rights=frozenset(RIGHTS)))
         _, secret = keys.add(
             self.app_db, name, scope, options.get("collections"), options.get("user"), limits=limits
@@ -194,9 +197,9 @@ class Browser:
             self.url + path, data=data, headers=headers, timeout=20, allow_redirects=follow
         )
         is_page = response.headers.get("Content-Type", "").startswith("text/html")
-        assert not (is_page and response.ok and response.request.method == "POST" and not response.is_redirect), (
-            f"POST {path} responds with a page instead of a redirect, so a reload sends the form again"
-        )
+        assert not (
+            is_page and response.ok and response.request.method == "POST" and not response.is_redirect
+        ), f"POST {path} responds with a page instead of a redirect, so a reload sends the form again"
         return response
 
 

@@ -174,7 +174,12 @@ def build_figures(
             "since": waiting_since,
         },
         {"key": "missed", "word": "To call back", "value": open_callbacks, "link": "/missed"},
-        {"key": "today", "word": "Calls today", "value": calls_today, "link": "/calls?range=today&direction=external"},
+        {
+            "key": "today",
+            "word": "Calls today",
+            "value": calls_today,
+            "link": "/calls?range=today&direction=external",
+        },
     ]
 
 

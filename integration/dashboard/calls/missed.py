@@ -102,7 +102,7 @@ def note(number: int) -> Response:
 
 
 def claim_called(context: AppContext, number: str) -> None:
-    """Assign the open item of the telephone number to the current user, who calls it back."""
+    """Assign the open item of a called number to the current user."""
     email, party = current_person().email, formats.tel(number) or number
     with context.app_db.read() as connection, context.mirror_db.read() as mirror:
         item = visible_callbacks.find_visible_open(connection, mirror, layout.get_visibility(), party)
@@ -141,7 +141,7 @@ def _name(item: CallbackItem) -> str:
 
 
 def _list_url(number: int | None = None, **parameters: Any) -> str:
-    """Return the URL of the view that the form was in, at the row of item `number`."""
+    """Return the URL of the form's view, at the row of `number`."""
     if request.form.get("state") == "closed":
         parameters = {"state": "closed", **parameters}
     if request.form.get("mine") == "1":

@@ -197,7 +197,7 @@ def index() -> str | Response:
 def _divide(
     connection: sqlite3.Connection, sums: ReportSums, totals: Figures, breakdown: str
 ) -> tuple[list[Share], Figures, Figures]:
-    """Return the shares of a breakdown, the figures of calls without a share, and the total."""
+    """Return shares, figures of calls without a share, and total."""
     shares = reports.rank_shares(connection, sums, breakdown)
     total = reports.compute_share_total(totals, breakdown)
     return shares, reports.compute_rest(total, shares), total

@@ -1,8 +1,8 @@
-"""Values that the page after a form shows once, such as the secret of a new key.
+"""Values that the page after a form shows once.
 
-A form responds with a redirect, so that a reload of the next page sends no form again. The values are in memory
-only: a secret is in no URL, cookie or database. They belong to one session and one page, and the first GET of
-that page removes them.
+An example is the secret of a new key. A form responds with a redirect, so that a reload of the next page
+sends no form again. The values are in memory only: a secret is in no URL, cookie or database. They belong to
+one session and one page, and the first GET of that page removes them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ KEEP_SECONDS = 120
 
 @dataclass(slots=True)
 class OnceValues:
-    """Values by session token (hashed) and path of the page, with the time of their storage."""
+    """Values by hashed session token and path, with their time."""
 
     _values: dict[tuple[str, str], tuple[float, dict[str, Any]]] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)

@@ -47,7 +47,7 @@ def _handle_http_error(error: HTTPException) -> Response:
 
 
 def _find_form_page() -> str | None:
-    """Return the page of the form that is sent to the requested address, or None.
+    """Return the page of the form of this address, or None.
 
     An address that only receives forms is requested by GET if a user reloads a page that refused a form. The
     page of the form is the nearest address above it that has one.

@@ -10,7 +10,9 @@ from collections.abc import Mapping
 def find_last_attempts(
     connection: sqlite3.Connection, missed_at: Mapping[str, str]
 ) -> dict[str, sqlite3.Row]:
-    """Return the latest outbound call to each caller, live or ended, since they were missed.
+    """Return the latest outbound call to each missed caller.
+
+    The call is live or ended, and began after the caller was missed.
 
     `missed_at`: UTC text by telephone number, in E.164 or as received. Callers without such a call are
     omitted.

@@ -208,9 +208,7 @@ def compute_share_total(totals: Figures, kind: str) -> Figures:
         )
     if kind == "country":
         return replace(totals)
-    return replace(
-        totals, calls=totals.inbound, outbound=0, talks=0, talked=0, talk=0, charged=0, charge=0.0
-    )
+    return replace(totals, calls=totals.inbound, outbound=0, talks=0, talked=0, talk=0, charged=0, charge=0.0)
 
 
 def compute_rest(total: Figures, shares: Iterable[Share]) -> Figures:

@@ -1,4 +1,4 @@
-"""Tables of the page Reports: rows of calls without a share, and totals that equal the headline."""
+"""Tables of the page Reports add up to its headline."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ def afternoon(monkeypatch):
 
 @pytest.fixture
 def report(app):
-    """Report of today: three inbound calls, one of them withheld, two outbound and one internal call."""
+    """Report of today with three inbound, two outbound and one internal call.
+
+    One inbound call is withheld.
+    """
     at = "2026-11-20 09:00:00"
     ann = {"user_id": 1, "user_name": "Ann Example"}
     app.put("users", {"id": 1, "first_name": "Ann", "last_name": "Example"})
@@ -36,7 +39,7 @@ def report(app):
 
 
 def table(page: str, name: str) -> list[list[str]]:
-    """Texts of the cells of a breakdown, row by row, without the head and the column of shares."""
+    """Texts of the rows of a breakdown, without head and share."""
     section = page[page.index(f'aria-labelledby="by-{name}"') :]
     section = section[section.index("<tbody>") : section.index("</table>")]
     rows = []
