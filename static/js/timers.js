@@ -42,6 +42,7 @@ export function lost(yes, reason = "page") {
   if (yes) reasons.add(reason); else reasons.delete(reason);
   silent = reasons.size ? silent ?? serverSeconds() : null;
   box.hidden = !reasons.size;
+  document.body.toggleAttribute("data-lost", reasons.size > 0);
   if (reasons.size) box.firstElementChild.dataset.since = silent;
   tick();
 }

@@ -24,7 +24,7 @@ KEEP_SECONDS = 120
 class OnceValues:
     """Values by hashed session token and path, with their time."""
 
-    _values: dict[tuple[str, str], tuple[float, dict[str, Any]]] = field(default_factory=dict)
+    _values: dict[tuple[bytes, str], tuple[float, dict[str, Any]]] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def put(self, token: str, path: str, values: dict[str, Any]) -> None:
