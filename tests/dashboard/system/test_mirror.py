@@ -149,3 +149,17 @@ def test_pages_that_count_calls_show_the_backlog_of_legs(app, client):
     app.mirror_db.write(lambda tx: backlog.remove(tx, [4278000006, 4278000007]))
     for path in ("/system", "/calls", "/reports"):
         assert "put together" not in text(client.get(path))
+
+
+def test_a_full_sync_has_a_tick_only_if_both_numbers_are_equal(app, client):
+    def row() -> str:
+        page = client.get("/system").text
+        start = page.index('<tr><th scope="row">/contacts<')
+        return page[start : page.index("</tr>", start)]
+
+    set_total = "UPDATE _walks SET total = 1 WHERE collection = 'contacts'"
+    app.put("contacts", {"id": 1, "first_name": "Nora"})
+    app.mirror_db.write(lambda tx: tx.execute(set_total))
+    assert "Equal" in row()
+    app.put("contacts", {"id": 2, "first_name": "Omar"}, complete=False)
+    assert "Equal" not in row()
