@@ -76,9 +76,152 @@ NAME_EXCEPTIONS = frozenset(
 """Names of interfaces, and a standard term."""
 
 
+BANNED_ON_PAGES = {
+    "report, notify, send": r"tell|tells|told|telling",
+    "play, receive": r"hear|hears|heard",
+    "save, stay, delete": r"kept|keeps|keeping|forget|forgotten",
+    "is, is shown": r"stands|stood",
+    "sync": r"walk|walks|walked|walking|look-back|re-read|mirror|mirrored|mirrors",
+    "check, compare": r"prove|proves|proved|proof|proofs",
+    "attempts": r"tries|tried",
+    "default": r"as usual|usually",
+    "transfer": r"pass on|passed on|passes on|pass the call",
+    "missed calls": r"misses",
+    "phone system": r"platform|platform's|platform’s",
+    "everyone, no one, unassigned": r"nobody|somebody|everybody|anybody|whoever|whomever",
+    "automatically": r"by itself|by themselves",
+    "remove": r"take off|taken off|take it off",
+    "import, assemble": r"put together|puts together",
+    "request, query, prompt": r"ask for|asked|asks",
+    "an actor and a verb": r"says|said|saying|wants|wanted|knows|knew|believe|believed",
+    "inbound, outbound, abandoned, in progress": r"came in|went out|hung up early|going on",
+    "template": r"canned",
+    "claim, release": r"give back|given back",
+    "deleted, unreachable, ended": r"gone",
+    "instead, until then": r"meanwhile|for good|by then|anew",
+    "scheduler": r"clockwork",
+    "this computer": r"machine",
+    "the message without it": r"please|shall|not done:",
+}
+"""Like BANNED, for the words that users read: pages, their scripts, toasts, alerts and e-mails.
+
+Pages allow contractions and call the platform "phone system".
+"""
+_PAGE_PATTERN = re.compile(
+    rf"(?<![\w-])(?:{'|'.join(BANNED_ON_PAGES.values())})(?![\w-])|^(?:What|Whether|Which)\b(?!.*\?)",
+    re.IGNORECASE,
+)
+PAGE_EXCEPTIONS = {
+    "Mark as heard": "the action on a voice message",
+    "Marked as heard.": "its result",
+    "Marked as heard here only. ": "its result without the phone system",
+    "kept no longer by retention": "a stored state, which the page translates",
+    "The platform does not document its fields.": "the API reference for programmers says platform",
+    ", or forgotten": "the usual word for a lost password",
+}
+"""Whole text on a page: reason why it may have a banned word."""
+_PAGE_CODE = re.compile(r"<(script|style)\b.*?</\1>|<!--.*?-->|<code\b.*?</code>", re.DOTALL)
+_PAGE_ATTRIBUTE = re.compile(
+    r"""\b(?:title|aria-label|placeholder|alt|label|data-confirm)="((?:{{.*?}}|{%.*?%}|[^"])*)\""""
+)
+_JINJA = re.compile(r"{#.*?#}|{{.*?}}|{%.*?%}", re.DOTALL)
+_TEXT_LITERAL = re.compile(r'"([^"\n]*)"|`([^`]*)`')
+
+
 def find_banned(text: str) -> list[str]:
     """Return the banned words in `text`."""
     return _PATTERN.findall(EXCEPTIONS.sub("", text))
+
+
+def find_banned_on_pages(text: str) -> list[str]:
+    """Return the words in `text` that pages avoid."""
+    return [] if text in PAGE_EXCEPTIONS else [match[0] for match in _PAGE_PATTERN.finditer(text.strip())]
+
+
+def list_template_texts(source: str) -> Iterator[tuple[int, str]]:
+    """Return the texts that users read, with their lines: between tags, in attributes and in expressions."""
+    source = re.sub(r"{#.*?#}", lambda comment: "\n" * comment[0].count("\n"), source, flags=re.DOTALL)
+
+    def line_of(position: int) -> int:
+        return source.count("\n", 0, position) + 1
+
+    for match in _PAGE_ATTRIBUTE.finditer(source):
+        yield line_of(match.start()), " ".join(_JINJA.sub(" ", match[1]).split())
+    for expression in _JINJA.finditer(source):
+        for match in _TEXT_LITERAL.finditer(expression[0]):
+            if is_text(match[1] or ""):
+                yield line_of(expression.start() + match.start()), match[1]
+    blank = lambda part: re.sub(r"[^\n]", " ", part[0])  # noqa: E731 -- keeps the line numbers
+    visible = _PAGE_CODE.sub(blank, source)
+    visible = _JINJA.sub(lambda part: "\x00" + blank(part)[1:], visible)
+    visible = re.sub(r"<[^>]*>", lambda part: "\x00" + blank(part)[1:], visible)
+    for match in re.finditer(r"[^\x00]+", visible):
+        if match[0].strip():
+            yield line_of(match.start() + len(match[0]) - len(match[0].lstrip())), " ".join(match[0].split())
+
+
+def list_script_texts(source: str) -> Iterator[tuple[int, str]]:
+    """Return the string literals of a script that read like words, with their lines."""
+    for number, line in enumerate(source.splitlines(), 1):
+        for match in _TEXT_LITERAL.finditer(line):
+            text = match[1] or match[2] or ""
+            if is_text(text):
+                yield number, text
+
+
+def list_module_texts(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Return the string constants of a module that read like words, without docstrings, SQL and log lines."""
+    ignored = {
+        id(inner)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Expr)
+        or (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr in _TEXT_CALLS
+        )
+        for inner in ast.walk(node.value if isinstance(node, ast.Expr) else node)
+        if isinstance(node, ast.Call) or inner is node.value
+    }
+    sql = re.compile(r"\b(SELECT|INSERT|UPDATE|DELETE|WHERE|JOIN)\b")
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Constant) or not isinstance(node.value, str) or id(node) in ignored:
+            continue
+        if is_text(node.value) and not sql.search(node.value):
+            yield node.lineno, node.value
+
+
+def is_text(literal: str) -> bool:
+    """Return whether a literal is shown to users: a capital letter first, or several words."""
+    return bool(re.match(r"\s*[A-Z][a-z]|.*[A-Za-z’,.:]\s+[A-Za-z]", literal))
+
+
+def list_page_modules() -> list[Path]:
+    """Modules whose texts users read on pages and in e-mails."""
+    package = ROOT / "integration"
+    return [
+        *sorted((package / "dashboard").rglob("*.py")),
+        *(package / "alerts" / name for name in ("conditions.py", "messages.py")),
+        package / "access" / "login" / "mailer.py",
+        package / "exports" / "call_filter.py",
+        package / "exports" / "schedule_status.py",
+        package / "workspace" / "call_labels.py",
+    ]
+
+
+def list_page_sources() -> list[Path]:
+    return [
+        *sorted((ROOT / "templates").rglob("*.html")),
+        *sorted((ROOT / "static").rglob("*.js")),
+        *list_page_modules(),
+    ]
+
+
+def list_page_texts(path: Path) -> Iterator[tuple[int, str]]:
+    source = path.read_text("utf-8")
+    if path.suffix == ".html":
+        return list_template_texts(source)
+    return list_script_texts(source) if path.suffix == ".js" else list_module_texts(ast.parse(source))
 
 
 def list_modules() -> list[Path]:
@@ -191,6 +334,35 @@ def test_the_words_are_found() -> None:
     tree = ast.parse('"""Tell nobody."""\nraise ValueError("nobody knows")\nlog.info("asked again")\n')
     words = [word for _, text in list_texts(tree) for word in find_banned(text)]
     assert words == ["Tell", "nobody", "nobody", "knows", "asked"]
+
+
+@pytest.mark.parametrize("source", list_page_sources(), ids=lambda path: str(path.relative_to(ROOT)))
+def test_texts_on_pages_avoid_banned_words(source: Path) -> None:
+    found = [
+        f"{source.relative_to(ROOT)}:{line}: {', '.join(words)}: {text[:100]}"
+        for line, text in list_page_texts(source)
+        if (words := find_banned_on_pages(text))
+    ]
+    assert not found, "\n".join(found)
+
+
+def test_banned_words_on_pages_are_found() -> None:
+    template = """{# nobody #}<h2 title="Told by {{ name }}">{{ "kept here" if x else "Saved" }}</h2>
+<p class="gone">What is watched</p><p>The {{ n }} tries</p><code>kept</code>
+<p>Which
+number?</p>"""
+    assert [(line, find_banned_on_pages(text)) for line, text in list_template_texts(template)] == [
+        (1, ["Told"]), (1, ["kept"]), (1, []), (2, ["What"]), (2, []), (2, ["tries"]), (3, []),
+    ]  # fmt: skip
+    script = 'toast("The platform was told", `kept`); x.className = "kept";'
+    assert [words for _, text in list_script_texts(script) for words in find_banned_on_pages(text)] == [
+        "platform",
+        "told",
+    ]
+    module = (
+        'DONE = "Note kept."\nlog.info("kept %s rows", 1)\ndef f():\n    """Walk on."""\n    return "walk"'
+    )
+    assert [find_banned_on_pages(text) for _, text in list_module_texts(ast.parse(module))] == [["kept"]]
 
 
 def test_names_of_interfaces_are_exceptions() -> None:

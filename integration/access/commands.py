@@ -52,7 +52,7 @@ def set_password(context: AccessContext, arguments: Arguments, _: Progress) -> R
         person = _require_person(context, arguments["email"])
     else:
         person = people.set_password(context.app_db, arguments["email"], password_hash)
-    action = "password set" if password_hash else "set-up link made"
+    action = "password set" if password_hash else "password link created"
     audit.record(context.app_db, ACTOR, action, person.email)
     return _make_user_result(context, person, arguments)
 

@@ -156,7 +156,8 @@ class Visibility:
         for required in ("export", *((right,) if right else ())):
             if not has(self, required):
                 raise NotAllowed(
-                    f"You don’t have permission for this export (right “{required}”). Ask an administrator."
+                    f"You don’t have permission for this export (right “{required}”)."
+                    " An administrator can give it to you."
                 )
         resource = required_resource(target)
         if not self._is_in_audience(resource):

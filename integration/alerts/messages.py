@@ -77,7 +77,7 @@ def list_targets(settings: Settings, rule: Rule) -> Iterator[tuple[Channel, str,
 
 def _format_subject(rule: Rule, kind: NotificationKind, findings: Sequence[Finding]) -> str:
     summary = findings[0].text if len(findings) == 1 else f"{len(findings)} alerts"
-    prefix = {"alert": "", "recovered": "over: ", "test": "test: "}[kind]
+    prefix = {"alert": "", "recovered": "resolved: ", "test": "test: "}[kind]
     text = summary if summary.startswith(rule.name) else f"{rule.name}: {summary}"
     return "".join(character if character.isprintable() else " " for character in prefix + text)[:200]
 

@@ -100,8 +100,8 @@ def _print_error(message: str) -> None:
     cls=_LazyGroup,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
     help=(
-        "Switchroom mirrors your hosted phone system: it receives every call as it happens, stores records"
-        " and recordings locally, and serves a dashboard, exports and the same REST API."
+        "Switchroom keeps a local copy of your hosted phone system: it captures every call as it happens,"
+        " stores records and recordings, and serves a dashboard, exports and the same REST API."
     ),
 )
 @click.version_option(package_name="switchroom", prog_name="switchroom")

@@ -15,8 +15,8 @@ from integration.settings.sources import DEFAULT_FILE
 
 @click.command(
     "init",
-    help="Write a first settings file. On a terminal, prompts for values without an option. Never overwrites"
-    " a file.",
+    help="Write a first settings file. On a terminal, prompts for anything not given as an option."
+    " Never overwrites a file.",
 )
 @click.option("--base-url", metavar="URL", help="Service root of the platform with its version segment.")
 @click.option("--user-id", metavar="ID", help="User id of the API key.")

@@ -28,7 +28,7 @@ RANGES = {
     "yesterday": "Yesterday",
     "week": "7 days",
     "month": "30 days",
-    "all": "Everything",
+    "all": "All time",
 }
 RANGE_DAYS = {"today": (0, 1), "yesterday": (1, 1), "week": (6, 7), "month": (29, 30)}
 """By range: days between today and its first day, and its length in days."""

@@ -79,7 +79,7 @@ def start_job(
     audit.record(
         context.app_db,
         caller.name,
-        "export asked for",
+        "export requested",
         file_name,
         f"{rows} rows",
         address=request.remote_addr or "",

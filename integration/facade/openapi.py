@@ -77,7 +77,7 @@ def build_document(base_paths: Sequence[str], max_limit: int) -> Json:
         )
     return {
         "openapi": "3.1.0",
-        "info": {"title": "Switchroom facade", "version": __version__, "description": _DESCRIPTION},
+        "info": {"title": "Switchroom API", "version": __version__, "description": _DESCRIPTION},
         "servers": [{"url": path} for path in base_paths],
         "security": [{"basic": []}, {"token": []}],
         "tags": [{"name": title} for title in _MODULE_TITLES.values()],

@@ -38,7 +38,7 @@ def translate_error(error: sqlite3.Error, path: Path) -> StorageError:
             f"{path.name}: {error}. Run `switchroom verify`, and restore a backup if it reports findings."
         )
     if is_damage(error):
-        return StorageDamaged(f"{path.name}: {error}. Run `switchroom doctor`, which says what to do.")
+        return StorageDamaged(f"{path.name}: {error}. Run `switchroom doctor` for advice.")
     return StorageError(f"{path.name}: {error}")
 
 

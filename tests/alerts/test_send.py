@@ -171,7 +171,7 @@ def test_url_receives_json_with_a_text_for_chats(app, receiver):
     ((path, authorization, body),) = receiver.requests
     assert (path, authorization) == ("/hook?token=secret", "Bearer abc")
     assert (body["event"], body["rule"], body["condition"]) == ("recovered", "Long waits", "waiting")
-    assert body["text"].startswith("over: Long waits: Ann Example")
+    assert body["text"].startswith("resolved: Long waits: Ann Example")
     assert body["findings"][0]["url"] == "https://calls.example.com/calls/7"
     (line,) = log(app)
     assert "token" not in line.target

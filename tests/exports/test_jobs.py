@@ -114,7 +114,7 @@ def test_large_export_is_requested_polled_and_downloaded(exports: ExportClient) 
     number = state_url.rpartition("/")[2]
     assert trail == [
         ("export", f"cdrs.xlsx, prepared export {number}", "12 rows"),
-        ("export asked for", "cdrs.xlsx", "12 rows"),
+        ("export requested", "cdrs.xlsx", "12 rows"),
     ]
 
 
@@ -124,11 +124,11 @@ def test_any_part_of_a_prepared_export_is_recorded(exports: ExportClient, range_
     state_url = exports.request(ann, URL)
     found = exports.wait_for_state("done", state_url, ann)
     exports.client.head(found["file"], headers=ann)
-    assert audit.list_newest(exports.app.app_db)[0].what == "export asked for"
+    assert audit.list_newest(exports.app.app_db)[0].what == "export requested"
     for _ in range(2):
         assert exports.client.get(found["file"], headers={**ann, "Range": range_header}).status_code < 300
     entries = [entry.what for entry in audit.list_newest(exports.app.app_db)]
-    assert entries[:2] == ["export", "export asked for"]
+    assert entries[:2] == ["export", "export requested"]
 
 
 def test_small_exports_csv_and_head_are_returned_at_once(exports: ExportClient) -> None:

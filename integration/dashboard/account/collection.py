@@ -115,7 +115,6 @@ def show_list(visibility: Visibility, section: Section) -> Response:
         columns=[_build_column(list_view, resource, name) for name in column_names],
         by_key=_build_column(list_view, resource, resource.key) if resource.key else None,
         by_time=_build_column(list_view, resource, date_field) if date_field else None,
-        about=field_labels.describe(resource) if len(resource.fields) < 2 else "",
         fields=fields,
         chosen=column_names,
         filters=[

@@ -17,7 +17,7 @@ GROUPS = (
     "Routing",
     "History",
     "Call tracking and widgets",
-    "Dictionaries",
+    "Code lists",
     "Settings",
 )
 """In the order of the overview."""
@@ -37,7 +37,7 @@ _COLLECTIONS: Mapping[str, tuple[str, ...]] = {
     ),
     "Settings": ("me", "calllabels", "sms/cannedresponses", "reportschedules"),
 }  # fmt: skip
-"""By group, in order. Collections that are not listed are under Dictionaries or Settings."""
+"""By group, in order. Collections that are not listed are under Code lists or Settings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ def _build_sections() -> dict[str, Section]:
     groups = {collection: group for group, names in _COLLECTIONS.items() for collection in names}
     for collection in resources:
         is_dictionary = collection.endswith("/dictionaries")
-        groups.setdefault(collection, "Dictionaries" if is_dictionary else "Settings")
+        groups.setdefault(collection, "Code lists" if is_dictionary else "Settings")
     return {
         collection: Section(resources[collection], group)
         for collection, group in groups.items()

@@ -35,7 +35,7 @@ blueprint = Blueprint("calls", __name__)
 
 COLUMNS = {
     "line": "Line",
-    "with": "With",
+    "with": "Person",
     "waited": "Waited",
     "talked": "Talked",
     "marks": "Recorded, voicemail",

@@ -88,6 +88,7 @@ def show_drawer(number: int) -> str:
             else []
         )
         call_actions = actions.find_call_actions(connection, call)
+        unreachable_at = layout.unreachable_since(connection)
         contact = contacts.find_by_number(connection, call["party_e164"])
         if contact is not None and user_scope is not None:
             contact = contacts.find(connection, contact["id"], user_scope)
@@ -103,6 +104,7 @@ def show_drawer(number: int) -> str:
             offered_labels = call_labels.list_offered(mirror, labels)
     return render_template(
         "_beside.html",
+        away=unreachable_at,
         call=call,
         earlier=earlier_calls,
         texts=sms_rows,

@@ -125,7 +125,7 @@ def build_chart(details: CallDetail) -> Chart | None:
             segments += _split_talk_and_hold(details.events, leg["leg_id"], connected, finish)
         for kind, start, stop in segments:
             if stop > start:
-                label = {"ring": "Ringing", "talk": "Talks", "held": "On hold"}.get(kind)
+                label = {"ring": "Ringing", "talk": "Talking", "held": "On hold"}.get(kind)
                 title = f"{label or kind} {formats.duration(stop - start)}"
                 lane.bars.append(
                     Bar(

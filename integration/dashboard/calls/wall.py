@@ -40,6 +40,11 @@ class WallFigure:
     """UTC text from which the page counts up the seconds."""
 
 
+def _judge(is_met: bool, unreachable_at: str | None) -> bool | None:
+    """Return `is_met`, but None while unknown calls could change it."""
+    return None if is_met and unreachable_at else is_met
+
+
 @blueprint.get("/wall/<token>")
 def index(token: str) -> str:
     context = app_context()
@@ -68,6 +73,7 @@ def index(token: str) -> str:
         )
         people = live.list_user_status(connection, FAR_FUTURE)
         data_age = layout.read_data_age(connection, context)
+        unreachable_at = layout.unreachable_since(connection)
     open_callbacks = layout.count_open_callbacks(context, visibility.UNLIMITED)
     longest_since = min(waiting, default=None)
     longest_wait_seconds = (formats.seconds_since(longest_since) or 0) if longest_since else 0
@@ -96,13 +102,13 @@ def index(token: str) -> str:
             "To call back",
             str(open_callbacks),
             f"target {board.missed_target}",
-            open_callbacks <= board.missed_target,
+            _judge(open_callbacks <= board.missed_target, unreachable_at),
         ),
         WallFigure(
             f"Answered within {service_level_seconds} s today",
             formats.NOTHING if service_level is None else f"{service_level:.0f}\u202f%",
             f"target {board.level_target}\u202f%",
-            None if service_level is None else service_level >= board.level_target,
+            None if service_level is None else _judge(service_level >= board.level_target, unreachable_at),
         ),
         WallFigure(
             "Calls today",
@@ -115,6 +121,7 @@ def index(token: str) -> str:
         board=board,
         figures=figures,
         age=data_age,
+        away=unreachable_at,
         now=int(clock.unix() * 1000),
         clock=f"{now:%H:%M}",
     )

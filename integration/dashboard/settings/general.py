@@ -108,7 +108,7 @@ def parse_platform_user_id() -> int | None:
         return None
     user_id = parse_id(text)
     if user_id is None or len(text) > 12:
-        raise DomainError("the linked phone user must be a number")
+        raise DomainError("The linked phone user must be a number.")
     return user_id
 
 
@@ -215,7 +215,7 @@ def _parse_whole_number(name: str, default: int) -> int:
     if not text:
         return default
     if not text.isdecimal() or len(text) > 6:
-        raise DomainError("a target must be a whole number")
+        raise DomainError("Each target must be a whole number.")
     return int(text)
 
 
@@ -242,7 +242,7 @@ def rotate_webhook() -> Response:
 @requires_admin
 @requires_confirmation()
 def drop_old_webhook_secret() -> Response:
-    _change_secret(drop_old_secret, "old webhook secret forgotten")
+    _change_secret(drop_old_secret, "old webhook secret deleted")
     return redirect_home("changed", "webhook")
 
 

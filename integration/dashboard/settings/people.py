@@ -72,7 +72,7 @@ def change_person(number: int) -> Response | tuple[str, int]:
 def reset_person(number: int) -> Response:
     person = _require_person(number)
     link = _make_setup_link(person)
-    audit_action("set-up link made", person.email)
+    audit_action("password link created", person.email)
     return redirect_home(link=link, link_for=person.email)
 
 
@@ -106,7 +106,7 @@ def end_session(number: int) -> Response:
     if session_text:
         session_id = parse_id(session_text)
         if session_id not in {session.id for session in sessions.list_of_person(app_db, person.id)}:
-            raise DomainError("this session has ended already")
+            raise DomainError("This session has already ended.")
         sessions.revoke(app_db, session_id)
     else:
         sessions.revoke_all(app_db, person.id)

@@ -80,7 +80,7 @@ class BackgroundJobs:
         except Exception as error:
             # No caller waits for this thread: without this the page would show the job as running for ever.
             log.exception("background job %s failed", job.name)
-            job.result, job.state = f"{type(error).__name__}; the log says more", "failed"
+            job.result, job.state = f"{type(error).__name__}; see the log", "failed"
         job.ended_at = clock.utc_text()
         on_end(job)
 

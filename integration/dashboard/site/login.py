@@ -103,7 +103,7 @@ def make_blueprint(app_db: Database) -> Blueprint:
             return _setup_page(link, str(overloaded), 503)
         except DomainError as refusal:
             return _setup_page(link, str(refusal), 400)
-        return _invalid_link_page() if person is None else start_login(person, "/", "set-up link used")
+        return _invalid_link_page() if person is None else start_login(person, "/", "password link used")
 
     return blueprint
 
@@ -145,6 +145,6 @@ def _setup_page(link: setup_links.SetupLink, error: str = "", status: int = 200)
 def _invalid_link_page() -> Response:
     return guard.refuse(
         404,
-        "This link was used already or is too old. Ask an administrator for a new one, "
+        "This link has expired or was already used. Ask an administrator for a new one, "
         "or request a new password on the login page.",
     )

@@ -206,18 +206,19 @@ def _validate_rule(new_rule: Rule, old_rule: Rule) -> None:
     """Check what `alert_rules.save` does not check. Raises DomainError."""
     condition_type = CONDITIONS.get(new_rule.condition)
     if condition_type is None:
-        raise DomainError("this condition does not exist")
+        raise DomainError("This condition does not exist. Choose one from the list.")
     if not condition_type.least <= new_rule.threshold <= condition_type.most:
         raise DomainError(
-            f"{condition_type.unit} must be a number from {condition_type.least:,} to {condition_type.most:,}"
+            f"The threshold in {condition_type.unit} must be from {condition_type.least:,}"
+            f" to {condition_type.most:,}."
         )
     if not 0 <= new_rule.cooldown <= MAX_COOLDOWN_MINUTES:
-        raise DomainError("the minutes between messages must be a number, at most a week")
+        raise DomainError("The minutes between messages must be a number, at most a week.")
     if new_rule.url != old_rule.url and old_rule.secret and new_rule.secret == old_rule.secret:
         # A secret for one receiver must not be sent to another.
-        raise DomainError("the URL has changed: enter its Authorization header again")
+        raise DomainError("The URL has changed. Enter its Authorization header again.")
     if len(new_rule.secret) > 1000 or not new_rule.secret.isascii() or not new_rule.secret.isprintable():
-        raise DomainError("the Authorization header contains characters that are not allowed")
+        raise DomainError("The Authorization header contains characters that are not allowed.")
     try:
         if new_rule.emails:
             mail.parse_addresses(app_context().settings.smtp, new_rule.emails)

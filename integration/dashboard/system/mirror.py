@@ -52,7 +52,7 @@ def verify_completeness() -> Response:
         )
         return f"{summary}; incomplete: {', '.join(incomplete)}" if incomplete else summary
 
-    start_job("prove", "completeness proved", work)
+    start_job("prove", "completeness checked", work)
     return redirect_to_section("coverage")
 
 

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, date, datetime, timedelta
 from functools import cache
+from importlib import resources
 from zoneinfo import ZoneInfo
 
 import phonenumbers
@@ -126,6 +127,9 @@ class Span:
         """Return the named values of `_SUMS` and `_FROM`."""
         return {"since": self.since, "until": self.until, "level": self.level}
 
+
+_COUNTRY_NAMES = {"US": "North America", "GB": "United Kingdom"}
+"""Names that differ from the time zone database. +1 is more than the United States."""
 
 SHARE_KINDS = ("person", "line", "group", "country")
 """Kinds of shares: 'person' is a platform user, 'line' a DDI."""
@@ -354,13 +358,20 @@ def find_calling_code(digits: str | None) -> str | None:
 
 @cache
 def format_country_name(code: str | None) -> str:
-    """Return the label of a calling code, such as 'GB +44'.
+    """Return the label of a calling code: 'United Kingdom (+44)'.
 
     Rejected: country names of `phonenumbers`, because its geocoder loads 40 MB of place names.
     """
     regions = phonenumbers.COUNTRY_CODE_TO_REGION_CODE.get(int(code or 0), ("001",))
-    name = {"US": "North America", "001": ""}.get(regions[0], regions[0])
-    return f"{name} +{code}".strip()
+    name = _COUNTRY_NAMES.get(regions[0]) or _load_country_names().get(regions[0])
+    return f"{name} (+{code})" if name else f"+{code}"
+
+
+@cache
+def _load_country_names() -> dict[str, str]:
+    """Read country names by ISO code from the time zone database."""
+    table = resources.files("tzdata").joinpath("zoneinfo/iso3166.tab").read_text("utf-8")
+    return dict(line.split("\t", 1) for line in table.splitlines() if line and not line.startswith("#"))
 
 
 def _make_figures(row: Iterable[float | None]) -> Figures:

@@ -273,7 +273,7 @@ def parse_errors(body: bytes, status: int) -> tuple[str, dict[str, str]]:
     message = str(parsed.get("message") or "").strip() or f"status {status}"
     if messages and messages[0] != message:
         message = f"{message.rstrip('.')}: {'; '.join(messages)}"
-    return f"The platform says: {message.rstrip('.')}.", fields
+    return f"Phone system: {message.rstrip('.')}.", fields
 
 
 # --- the mirror ----------------------------------------------------------------------------------------

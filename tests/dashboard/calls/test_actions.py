@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from integration.catalogue import get_resource
@@ -268,7 +270,7 @@ def test_a_message_is_sent_and_shown_in_its_thread(acting, simulator):
     assert f'value="{line}"' in form
     answer = client.post("/messages", to="447700900123", message="Ready at six.", **{"from": str(line)})
     assert "Ready at six." in text(answer)
-    assert "· OK" in text(answer)
+    assert re.search(r"Ready at six\. Sent \d\d:\d\d · 020 7946 ", text(answer))
     assert any(
         row.values["message"] == "Ready at six." for row in acting.context.platform.page("sms").records
     )
@@ -290,7 +292,7 @@ def test_a_message_that_cannot_be_sent_stays_in_the_form(acting):
     assert "Enter a message or choose a template." in text(empty)
     foreign = client.post("/messages", to="447700900123", message="Keep me", **{"from": "447700900999"})
     assert foreign.status_code == 400
-    assert "The platform says" in text(foreign)
+    assert "Phone system: " in text(foreign)
     assert ">Keep me</textarea>" in foreign.text
     assert acting.log_in(DAVE).post("/messages", to="1", message="x").status_code == 403
 

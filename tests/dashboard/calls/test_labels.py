@@ -164,7 +164,7 @@ def test_label_that_the_platform_refuses_stays_here_with_the_reason(app: TestApp
     put_call(app, 1, ["Order"])
     Cdrs(app, make_cdr(1, labels=["Order"]), refusal=400)
     message = send_by_script(app, "/calls/1/labels", label="VIP")
-    assert message == "Label added here only. The platform says: Validation error: labels: unknown."
+    assert message == "Label added here only. Phone system: Validation error: labels: unknown."
     assert read_tags(client.get("/calls/1").text) == [
         "Order phone system",
         "VIP only here (refused by the phone system)",

@@ -74,10 +74,10 @@ def test_a_rule_is_created_changed_paused_and_removed(app, client):
     ("changed", "why"),
     [
         ({"name": " "}, "Enter a name"),
-        ({"condition": "earthquake"}, "this condition does not exist"),
-        ({"threshold": "4"}, "seconds must be a number from 5 to 3,600"),
-        ({"threshold": "many"}, "seconds must be a number from 5 to 3,600"),
-        ({"cooldown": "-1"}, "the minutes between messages must be a number"),
+        ({"condition": "earthquake"}, "This condition does not exist"),
+        ({"threshold": "4"}, "The threshold in seconds must be from 5 to 3,600"),
+        ({"threshold": "many"}, "The threshold in seconds must be from 5 to 3,600"),
+        ({"cooldown": "-1"}, "The minutes between messages must be a number"),
         ({"day": ""}, "at least one day"),
         ({"begins": "09:00"}, "a start and an end"),
         ({"quiet_from": "9", "quiet_to": "10"}, "a start and an end"),
@@ -85,7 +85,10 @@ def test_a_rule_is_created_changed_paused_and_removed(app, client):
         ({"url": "http://hooks.example.net/"}, "The URL must begin with https://"),
         ({"url": "https://ann:secret@example.net/"}, "The URL must not contain credentials"),
         ({"emails": "ann@example.com"}, "E-mail isn’t set up"),
-        ({"url": URL, "secret": "Bearer ü"}, "contains characters that are not allowed"),
+        (
+            {"url": URL, "secret": "Bearer ü"},
+            "The Authorization header contains characters that are not allowed",
+        ),
     ],
 )
 def test_an_invalid_rule_gets_400_and_stays_in_the_form(shared_app, shared_client, changed, why):
@@ -108,7 +111,7 @@ def test_a_secret_is_not_shown_and_not_sent_to_another_url(app, client):
     other = "https://elsewhere.example.net/"
     answer = client.post("/system/alerts", **{**FORM, **WEEK, "id": str(rule.id), "url": other})
     assert (answer.status_code, rules(app)[0].url) == (400, URL)
-    assert "enter its Authorization header again" in text(answer)
+    assert "The URL has changed. Enter its Authorization header again." in text(answer)
     assert not any("canary" in line for line in audited(app))
 
 

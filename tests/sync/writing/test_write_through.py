@@ -71,7 +71,7 @@ def test_refused_write_can_be_repeated_only_if_the_request_allows_it(
     respond(app, "/contacts", refusal, 400)
     results = [send(app, may_repeat_refused=may_repeat_refused) for _ in range(2)]
     assert [result.status for result in results] == [400, 400]
-    assert [result.message for result in results] == ["The platform says: Wrong: tel: too long."] * 2
+    assert [result.message for result in results] == ["Phone system: Wrong: tel: too long."] * 2
     assert [result.fields for result in results] == [{"tel": "too long"}] * 2
     assert app.platform.count("/contacts") == requests
 

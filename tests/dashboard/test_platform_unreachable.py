@@ -1,0 +1,140 @@
+"""While the platform is unreachable, no page claims that there is nothing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+import requests
+
+from integration.core import clock
+from integration.workspace import wallboards
+from tests.support.application import Browser
+from tests.support.applications.shared_app import SharedApp, running_shared_app
+from tests.support.page_text import text
+from tests.support.payloads.account_records import Filling
+
+SINCE = "2026-07-01 10:00:00"
+BANNER = "Phone system unreachable since 1 Jul"
+DOUBT = "phone system has been unreachable since 1 Jul"
+
+PAGES = {
+    "/": "No calls known right now",
+    "/missed": "No missed calls known",
+    "/calls": "No calls known",
+    "/messages": "No messages known",
+    "/messages/faxes": "No faxes known",
+    "/voicemail": "No voice messages known",
+    "/recordings": "No recordings known",
+    "/contacts": "No contacts known",
+    "/reports": "No calls known",
+    "/account/queues": "None known",
+}
+"""Pages without a record, and their headings while the platform is unreachable."""
+SEARCHES = {
+    "/calls?q=nobody": "No calls match “nobody”",
+    "/calls?range=today": "Nothing in this range",
+    "/messages?find=nobody": "No message or contact contains “nobody”",
+    "/messages?with=447700900177": "No messages with this number known",
+    "/messages/faxes?find=nobody": "No fax number or contact name contains “nobody”",
+    "/voicemail?find=nobody": "No transcript, name or number contains “nobody”",
+    "/recordings?find=nobody": "No transcript, name or number contains “nobody”",
+    "/contacts?find=nobody": "contains “nobody”",
+    "/contacts/of/447700900177": "will appear here",
+    "/reports?range=today": "No calls in this period known",
+}
+"""Searches without a result in a mirror with records, and their texts."""
+ALL_CLEAR = re.compile(
+    r"No one to call back|no one waiting|No calls right now|Nothing to report yet|The phone system has no \w"
+    r"|No (?:calls|messages|faxes|voice messages|recordings|contacts) yet"
+)
+
+
+@pytest.fixture(scope="module")
+def module_app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedApp]:
+    with running_shared_app(tmp_path_factory.mktemp("shared")) as app:
+        yield app
+
+
+@pytest.fixture
+def empty_app(module_app: SharedApp) -> SharedApp:
+    module_app.clear()
+    return module_app
+
+
+@pytest.fixture
+def client(empty_app: SharedApp) -> Browser:
+    """A logged-in administrator."""
+    return empty_app.log_in()
+
+
+@pytest.fixture
+def away(empty_app: SharedApp) -> SharedApp:
+    """Application whose platform has been unreachable since 1 July."""
+    empty_app.insert(
+        "_walks",
+        collection="cdrs",
+        last_success_at=SINCE,
+        complete_at=SINCE,
+        last_error="no route",
+        last_error_at=clock.utc_text(),
+    )
+    Filling(empty_app)("queues")
+    return empty_app
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_an_empty_page_states_that_its_content_is_not_known(
+    away: SharedApp, client: Browser, path: str
+) -> None:
+    shown = text(client.get(path))
+    assert BANNER in shown
+    assert PAGES[path] in shown
+    assert DOUBT in shown
+    assert not ALL_CLEAR.search(shown)
+
+
+@pytest.mark.parametrize("path", SEARCHES)
+def test_a_search_without_result_states_its_doubt(away: SharedApp, client: Browser, path: str) -> None:
+    away.call(1, "2026-06-01 10:00:00")
+    away.put("contacts", {"id": 1, "first_name": "Ann", "tel": "447700900101"})
+    message = {"from": "447700900101", "to": "442079460002", "message": "Hello", "type": "I"}
+    away.put("sms", {"id": 1, "created_at": "2026-06-01 10:00:00", **message})
+    shown = text(client.get(path))
+    assert BANNER in shown
+    assert SEARCHES[path] in shown
+    assert DOUBT in shown
+    assert not ALL_CLEAR.search(shown)
+
+
+def test_queues_and_the_drawer_claim_nothing(away: SharedApp, client: Browser) -> None:
+    away.put("queues", {"id": 5, "name": "Support"})
+    away.call(1, clock.utc_text(), state="talking", outcome=None)
+    assert "Support none known" in text(client.get("/"))
+    assert "No earlier calls known: phone system unreachable since 1 Jul" in text(
+        client.get("/calls/1/beside")
+    )
+
+
+def test_the_wallboard_shows_no_target_as_met(away: SharedApp) -> None:
+    path = f"/wall/{wallboards.add(away.app_db, 'Front desk')}"
+    shown = text(requests.get(away.url + path, timeout=30))
+    assert "Phone system unreachable since 1 Jul" in shown
+    assert "To call back 0 target 0" in shown
+    away.mirror_db.write(lambda tx: tx.execute("UPDATE _walks SET last_error = NULL") and None)
+    shown = text(requests.get(away.url + path, timeout=30))
+    assert "Phone system unreachable" not in shown
+    assert "To call back 0 ✓ target 0" in shown
+
+
+def test_an_unfinished_first_sync_is_stated_and_a_reachable_platform_needs_no_doubt(
+    empty_app: SharedApp, client: Browser
+) -> None:
+    shown = text(client.get("/missed"))
+    assert "No missed calls known The first sync has not finished" in shown
+    empty_app.insert("_walks", collection="cdrs", last_success_at=clock.utc_text())
+    shown = text(client.get("/missed"))
+    assert "No one to call back" in shown
+    assert "has not finished" not in shown
+    assert "unreachable" not in shown
