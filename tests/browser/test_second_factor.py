@@ -45,7 +45,7 @@ def test_a_required_second_factor_is_set_up_and_used(app, browser, script):
     picture = page.get_by_alt_text("QR code for the authenticator app")
     expect(picture).to_be_visible()
     assert picture.evaluate("image => image.complete && image.naturalWidth > 100"), "the policy blocks it"
-    page.get_by_text("Can't scan it?").click()
+    page.get_by_text("Can’t scan it?").click()
     secret = page.locator("p.mono").inner_text().replace(" ", "")
     authenticator = pyotp.TOTP(secret)
     page.get_by_label("Enter the code that the app shows").fill(authenticator.at(int(app.clock.unix())))

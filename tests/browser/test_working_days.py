@@ -166,12 +166,12 @@ def test_an_owners_five_minutes(installation, open_page_as):
     # Members of a ring group are changed.
     page.goto(f"{url}/account/ringgroups")
     page.locator("tbody a.name").first.click()
-    page.get_by_role("link", name="Change").click()
+    page.get_by_role("link", name="Edit").click()
     page.locator("input[name=users]:checked").first.uncheck()
     left = page.locator("input[name=users]:checked").count()
     page.get_by_role("button", name="Save").click()
-    expect(page.get_by_role("link", name="Change")).to_be_visible()
-    page.get_by_role("link", name="Change").click()
+    expect(page.get_by_role("link", name="Edit")).to_be_visible()
+    page.get_by_role("link", name="Edit").click()
     expect(page.locator("input[name=users]:checked")).to_have_count(left)
 
 
