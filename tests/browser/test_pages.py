@@ -141,6 +141,7 @@ def test_a_timer_turns_amber_and_red_at_the_thresholds(browse, app, page):
 
 
 def test_a_live_call_appears_changes_its_group_and_ends_on_an_open_page(browse, app, page):
+    app.insert("_walks", collection="cdrs", last_success_at=clock.utc_text())
     browse("/")
     expect(page.get_by_text("No calls right now")).to_be_visible()
     ring(app, 41)
