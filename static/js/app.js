@@ -33,3 +33,9 @@ for (const here of document.querySelectorAll(":is(#threads, .rail) [aria-current
 }
 if (document.getElementById("talk")) scrollTo(0, document.body.scrollHeight);
 if (document.body.dataset.change) live();
+// Sections of System stay open while the page reloads.
+for (const fold of document.querySelectorAll("[data-fold]")) fold.open ||= Boolean(kept.get(`open-${fold.dataset.fold}`));
+document.addEventListener("click", ({ target }) => {
+  const fold = target.closest("[data-fold] > summary")?.parentElement;
+  if (fold) kept.set(`open-${fold.dataset.fold}`, !fold.open && "1");
+});

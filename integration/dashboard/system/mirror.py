@@ -1,4 +1,4 @@
-"""System pages about the mirror: day counts, verification, promoted fields."""
+"""System pages about the mirror: day counts, verification, deletions, promoted fields."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ from integration.catalogue import UnknownResource, get_resource
 from integration.catalogue.shapes import Resource
 from integration.context import app_context
 from integration.core.commands import Progress
+from integration.core.errors import SwitchroomError
 from integration.dashboard.site import layout
 from integration.dashboard.site.background_jobs import ProgressCallback
 from integration.dashboard.site.guard import current_person, requires
 from integration.dashboard.system.work import redirect_to_section, start_job
 from integration.mirror.sync_state import completeness
+from integration.sync import commands
 from integration.sync.plan import PLAN
-from integration.sync.reading import verify_coverage
+from integration.sync.reading import deletions, verify_coverage
 from integration.workspace import promotion_requests
 
 blueprint = Blueprint("system_mirror", __name__, url_prefix="/system")
@@ -54,6 +56,46 @@ def verify_completeness() -> Response:
 
     start_job("prove", "completeness checked", work)
     return redirect_to_section("coverage")
+
+
+@blueprint.post("/deletions/accept")
+@requires("admin")
+def accept_deletions() -> Response:
+    """Accept the held deletions of a collection, like `switchroom sync --accept-deletions`."""
+    context = app_context()
+    target = _require_mirrored(request.form.get("collection", ""))
+    arguments = {"resources": [target.collection], "full": True, "files": False, "accept": True}
+
+    def work(report_progress: ProgressCallback) -> str:
+        progress = Progress(
+            lambda facts: report_progress(f"/{facts['collection']}", facts["done"] or 0, facts["total"] or 0),
+            lambda: True,
+        )
+        result = commands.sync(context, arguments, progress)["rows"][0]
+        if result["error"]:
+            raise SwitchroomError(f"Cannot sync /{target.collection}: {result['error']}")
+        return f"{result['gone']:,} of /{target.collection} marked as deleted."
+
+    start_job("deletions", f"deletions in {target.collection} accepted", work)
+    return redirect_to_section("deletions")
+
+
+@blueprint.post("/deletions/undo")
+@requires("admin")
+def undo_deletions() -> Response:
+    """Restore the records of a collection and keep held ones, like `switchroom sync undo-deletions`."""
+    context = app_context()
+    target = _require_mirrored(request.form.get("collection", ""))
+    if target.key is None:
+        abort(404)
+
+    def work(_report_progress: ProgressCallback) -> str:
+        restored = deletions.restore_deleted(context, PLAN[target.collection])
+        kept = f"The missing records of /{target.collection} stay here."
+        return f"{restored:,} of /{target.collection} restored." if restored else kept
+
+    start_job("deletions", f"deletions in {target.collection} undone", work)
+    return redirect_to_section("deletions")
 
 
 @blueprint.post("/promote")

@@ -6,22 +6,25 @@ import shutil
 import sqlite3
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from flask import Blueprint, Response, make_response
 
+from integration.access import setup_links
 from integration.catalogue import get_resource
 from integration.context import app_context
 from integration.core import clock
 from integration.dashboard.site import formats, layout
 from integration.dashboard.site.background_jobs import current_jobs
-from integration.dashboard.system import work
+from integration.dashboard.system import components, work
 from integration.inbox import losses
 from integration.maintenance import backup, database_checks, forwarded_requests
 from integration.mirror.calls import backlog
 from integration.mirror.page_queries import live
-from integration.mirror.records import promoted_fields, schema_drift
+from integration.mirror.records import missing_records, promoted_fields, schema_drift
 from integration.mirror.sync_state import collection_state, completeness, lookup_queue, media_files, scrub_log
 from integration.privacy import erasures, holds
+from integration.settings.data_dir_secrets import load_webhook_secrets
 from integration.sync.plan import PLAN
 from integration.sync.progress import list_active_reads
 from integration.sync.reading.call_assembly import JOB_NAME as CALL_ASSEMBLY_JOB
@@ -69,6 +72,17 @@ def _count_archive_files(connection: sqlite3.Connection) -> dict[str, int]:
     return {**count_by_state, "bytes": media_files.count_stored_bytes(connection)}
 
 
+def _list_addresses() -> list[tuple[str, str]]:
+    """Return (label, URL) of the addresses that administrators enter elsewhere."""
+    settings = app_context().settings
+    base_url = setup_links.find_base_url(settings).rstrip("/")
+    return [
+        ("Webhook URL", f"{base_url}/webhooks/{load_webhook_secrets(settings)[0]}"),
+        # Clients of the platform need only another host: the facade responds at the platform's path.
+        ("API base URL", base_url + urlsplit(settings.platform.base_url).path.rstrip("/")),
+    ]
+
+
 @blueprint.get("/system")
 def index() -> Response:
     context = app_context()
@@ -102,20 +116,58 @@ def index() -> Response:
             for name in {drift_row.collection for drift_row in drift_rows}
             if name in PLAN
         }
+        accepted_deletions = missing_records.list_accepted(connection)
     with context.app_db.read() as connection:
         holds_and_erasures = holds.list_all(connection), erasures.list_all(connection)
     report = context.health.report()
+    requests = report["facts"].get("platform_requests")
+    held_deletions = [state for state in collection_states if state.held is not None]
+    failing_collections = [
+        state
+        for state in collection_states
+        if state.last_error and state.off_since is None and not freshness.last_error
+    ]
     stale_after = max(layout.STALE_SECONDS, 2 * context.settings.sync.recent_interval)
+    is_late = (
+        not freshness.last_error and (formats.seconds_since(freshness.last_success_at) or 0) > stale_after
+    )
     is_silent = inbox_overview.last_received_at is None or inbox_overview.last_received_at < hour_ago
+    silent_calls = calls_without_webhook if is_silent else 0
+    gaps = sum(len(completeness_row.gaps) for completeness_row in completeness_rows)
+    failing_components = components.list_problems(report, [state.collection for state in held_deletions])
+    disk = read_disk_usage(Path(context.settings.storage.data_dir))
+    damaged_databases = database_checks.list_damaged_names(context.settings.storage.data_dir)
+    proxy_problem = forwarded_requests.find_problem(context.settings)
+    backups = work.list_backups(context)
+    problem_lists = (
+        failing_components, failing_collections, held_deletions, recent_losses, damaged_databases
+    )  # fmt: skip
+    problem_signs = (
+        silent_calls, gaps, proxy_problem, disk.is_low, freshness.last_error, is_late, archive_counts["failed"],
+        scrub_result.damaged_files, backups[1], inbox_overview.by_status.get("failed"),
+        holds_and_erasures[1] and not holds_and_erasures[1][0].done_at,
+        requests and requests["open_since"] and not freshness.last_error,
+    )  # fmt: skip
     page = layout.render_page(
         "system",
         "system.html",
+        problems=sum(map(len, problem_lists)) + sum(map(bool, problem_signs)),
+        gaps=gaps,
         received=inbox_overview,
         losses=recent_losses,
-        silent=calls_without_webhook if is_silent else 0,
+        silent=silent_calls,
         fresh=freshness,
-        late=(formats.seconds_since(freshness.last_success_at) or 0) > stale_after,
+        late=is_late,
         collections=collection_states,
+        collection_count=len(PLAN) - sum(state.off_since is not None for state in collection_states),
+        synced_count=sum(state.can_serve_reads for state in collection_states if state.off_since is None),
+        failing_collections=failing_collections,
+        held=[(state, get_resource(state.collection).key is not None) for state in held_deletions],
+        accepted=accepted_deletions,
+        components=components.list_components(report),
+        failing_components=failing_components,
+        MAX_COMPONENTS=components.MAX_LISTED,
+        addresses=_list_addresses(),
         row_counts=row_counts,
         archive=archive_counts,
         ledger=completeness_rows,
@@ -128,13 +180,13 @@ def index() -> Response:
         reading=list_active_reads(report["facts"]),
         waiting=backlog_state,
         putting=report["facts"].get(CALL_ASSEMBLY_JOB),
-        requests=report["facts"].get("platform_requests"),
-        disk=read_disk_usage(Path(context.settings.storage.data_dir)),
+        requests=requests,
+        disk=disk,
         report=report,
-        damaged_databases=database_checks.list_damaged_names(context.settings.storage.data_dir),
+        damaged_databases=damaged_databases,
         public_url=context.settings.server.public_url,
-        proxy_problem=forwarded_requests.find_problem(context.settings),
-        backups=work.list_backups(context),
+        proxy_problem=proxy_problem,
+        backups=backups,
         holds=holds_and_erasures[0],
         erasures=holds_and_erasures[1],
         schedule=context.settings.backup,

@@ -56,7 +56,7 @@ def replay() -> Response:
         return f"{result['applied']} applied, {result['failed']} failed again"
 
     start_job("replay", "failed webhooks replayed", work)
-    return redirect_to_section("troubled")
+    return redirect_to_section("webhooks")
 
 
 @blueprint.post("/backup")

@@ -184,3 +184,33 @@ def restore(tx: Transaction, resource: Resource) -> list[Key]:
     )
     tx.execute("DELETE FROM _deletions WHERE collection = ? AND state = 'suspected'", (resource.collection,))
     return restored_keys
+
+
+def keep_unseen(tx: Transaction, resource: Resource, sync_started_at: str) -> int:
+    """Keep the rows that the full sync begun at `sync_started_at` did not see.
+
+    Later full syncs do not mark them as missing. Returns their number.
+    """
+    return tx.execute(
+        f"INSERT OR REPLACE INTO _deletions SELECT ?, \"{resource.key}\", 'kept', 'walk', ?"
+        f' FROM "{resource.table}" WHERE _missing_since IS NULL AND _last_seen < ?',
+        (resource.collection, clock.utc_text(), sync_started_at),
+    ).rowcount
+
+
+@dataclass(frozen=True, slots=True)
+class AcceptedDeletions:
+    """Deletions of a collection that a user accepted: their number and the time (UTC text) of the last."""
+
+    collection: str
+    count: int
+    at: str
+
+
+def list_accepted(connection: sqlite3.Connection) -> list[AcceptedDeletions]:
+    """Return the collections with accepted deletions. `restore` undoes these."""
+    rows = connection.execute(
+        "SELECT collection, count(*), max(since) FROM _deletions WHERE state = 'confirmed' AND how = 'accepted'"
+        " GROUP BY collection"
+    )
+    return [AcceptedDeletions(*row) for row in rows]

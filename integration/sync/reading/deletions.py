@@ -116,11 +116,15 @@ def release_deletions(context: SyncContext, policy: Policy, state: collection_st
 def restore_deleted(context: SyncContext, policy: Policy) -> int:
     """Restore the missing records of a collection and return their number.
 
-    Later full syncs do not mark them as missing.
+    Later full syncs do not mark them as missing. The same applies to held records, which are not counted.
     """
 
     def job(tx: Transaction) -> int:
+        state = collection_state.get_state(tx, policy.collection)
         restored_keys = missing_records.restore(tx, policy.resource)
+        if state.held is not None and state.walked_from is not None and policy.resource.key:
+            # Without this the next full sync would hold the same records.
+            missing_records.keep_unseen(tx, policy.resource, state.walked_from)
         _update_contact_names(context, tx, policy, restored_keys)
         collection_state.hold_deletions(tx, policy.collection, None)
         return len(restored_keys)

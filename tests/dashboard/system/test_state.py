@@ -1,0 +1,151 @@
+"""System page: the sentence at its top, problems, folded sections, held deletions, addresses."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+
+import pytest
+import requests
+
+from integration.access import audit
+from integration.core import clock
+from integration.mirror.sync_state import collection_state
+from integration.sync.plan import PLAN
+from integration.sync.reading import deletions
+from tests.support.harness import wait_for
+from tests.support.page_text import text
+from tests.support.people import BOB, ERIN
+
+
+def finish_syncs(app) -> None:
+    """Mark all collections as synced now."""
+
+    def job(tx) -> None:
+        for name in PLAN:
+            collection_state.finish_full_sync(tx, name, 0, 0, clock.utc_text())
+        collection_state.record_poll(tx, "calls", 0, clock.utc_text())
+
+    app.mirror_db.write(job)
+
+
+def receive(app) -> None:
+    """Send one webhook to the receiver."""
+    url = re.search(r"/webhooks/[\w-]+", app.log_in().get("/system").text)[0]
+    response = requests.post(app.url + url, json={"event": "call.ringing", "call_id": 7}, timeout=20)
+    assert response.json() == {"status": "stored"}
+
+
+def top(client) -> str:
+    """Text of the page above the folded sections."""
+    page = client.get("/system").text
+    markup = page[page.index('id="state"') : page.index('id="system"')]
+    return " ".join(unescape(re.sub(r"<[^>]*>", " ", markup)).split()).replace(" .", ".")
+
+
+def hold(app, count: int = 30) -> None:
+    """Store contacts that a full sync did not find, above the deletion limit."""
+    for number in range(1, count + 1):
+        app.put("contacts", {"id": number, "first_name": f"Caller {number}", "tel": f"4477009001{number:02}"})
+
+    def job(tx) -> None:
+        tx.execute("UPDATE contacts SET _last_seen = '2026-11-20 08:00:00'")
+        collection_state.finish_full_sync(tx, "contacts", 0, 0, "2026-11-20 09:00:00")
+        collection_state.hold_deletions(tx, "contacts", count)
+
+    app.mirror_db.write(job)
+    app.context.health.fail(deletions.health_check_name("contacts"), "30 contacts are missing")
+
+
+def test_a_healthy_system_is_one_sentence_and_closed_sections(app, client):
+    finish_syncs(app)
+    receive(app)
+    page = client.get("/system").text
+    assert re.search(r"All well\. Last sync \d+ s ago\.", top(client))
+    assert "notice" not in page[page.index('id="state"') : page.index('id="system"')]
+    assert "<details" in page
+    assert not re.search(r"<details[^>]* open", page)
+    assert re.search(r"\d+ components, all well", text(client.get("/system")))
+
+
+def test_the_first_sync_is_not_reported_as_all_well(app, client):
+    app.mirror_db.write(lambda tx: collection_state.finish_full_sync(tx, "cdrs", 9, 9, clock.utc_text()))
+    assert f"First sync: 1 of {len(PLAN)} collections." in top(client)
+    assert "All well" not in top(client)
+
+
+def test_each_problem_is_listed_at_the_top_and_counted(app, client):
+    finish_syncs(app)
+    receive(app)
+    app.context.health.fail("clockwork", "no run since 09:00")
+    app.context.health.fail("look-back sms", "HTTP 500")
+    app.mirror_db.write(lambda tx: collection_state.record_failure(tx, "sms", "HTTP 500"))
+    shown = top(client)
+    assert "3 problems." in shown
+    assert "Scheduler: no run since 09:00" in shown
+    assert "sms sync: HTTP 500" in shown
+    assert "/sms: HTTP 500" in shown
+    assert "All well" not in shown
+
+
+def test_more_than_five_failing_components_are_one_line(app, client):
+    finish_syncs(app)
+    for name in ("downloads", "lists", "live calls", "retention", "search index", "walks", "proofs"):
+        app.context.health.fail(name, "disk I/O error")
+    shown = top(client)
+    assert "7 problems." in shown
+    assert shown.count("disk I/O error") == 5
+    assert "2 more components have problems" in shown
+
+
+def test_webhooks_are_not_set_up_until_the_first_event(app, client):
+    finish_syncs(app)
+    assert "Webhooks: not set up yet. Set up webhooks" in top(client)
+    assert "Set up webhooks" not in top(app.log_in(ERIN))
+    receive(app)
+    assert "not set up" not in text(client.get("/system"))
+
+
+def test_administrators_copy_the_webhook_url_and_the_base_url_of_the_api(app, client):
+    page = client.get("/system").text
+    (webhook_url,) = re.findall(r'data-copy="(http://127\.0\.0\.1:8000/webhooks/[\w-]{20,})"', page)
+    assert f"{webhook_url}</code>" in page
+    api_url = "http://127.0.0.1:8000/v1.2/voipstudio"
+    assert f'data-copy="{api_url}"' in page
+    assert f"{api_url}</code>" in page
+    assert webhook_url not in app.log_in(BOB).get("/system").text
+
+
+def test_held_deletions_are_kept_by_undo(app, client):
+    finish_syncs(app)
+    hold(app)
+    shown = top(client)
+    assert "30 of 30 /contacts are missing on the phone system. They stay here until you decide." in shown
+    assert "1 problem." in shown
+    assert "Accept deletions" not in top(app.log_in(BOB))
+    assert app.log_in(BOB).post("/system/deletions/undo", collection="contacts").status_code == 403
+    client.post("/system/deletions/undo", collection="contacts")
+    wait_for(lambda: "missing records of /contacts stay here" in top(client), "the end of the job")
+    assert "until you decide" not in top(client)
+    with app.mirror_db.read() as connection:
+        states = connection.execute("SELECT state, count(*) FROM _deletions GROUP BY state").fetchall()
+    assert [tuple(row) for row in states] == [("kept", 30)]
+    wait_for(lambda: len(audit.list_newest(app.app_db)) == 2, "the audit of the end")
+    assert audit.list_newest(app.app_db)[0].what == "deletions in contacts undone"
+
+
+@pytest.mark.parametrize("path", ["/system/deletions/accept", "/system/deletions/undo"])
+def test_deletions_of_an_unknown_collection_are_404(shared_client, path):
+    assert shared_client.post(path, collection="nothing").status_code == 404
+
+
+def test_held_deletions_are_accepted_and_then_undone(app, client):
+    finish_syncs(app)
+    hold(app)
+    app.platform.respond("/contacts", {"data": [], "total": 0})
+    client.post("/system/deletions/accept", collection="contacts")
+    wait_for(lambda: "30 of /contacts marked as deleted." in top(client), "the end of the sync")
+    assert "until you decide" not in top(client)
+    assert "30 of /contacts marked as deleted, last" in text(client.get("/system"))
+    client.post("/system/deletions/undo", collection="contacts")
+    wait_for(lambda: "30 of /contacts restored." in top(client), "the records")
