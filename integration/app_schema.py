@@ -31,6 +31,7 @@ from integration.sqlite.schema import Schema, execute_script
 from integration.sync.writing import write_log
 from integration.workspace import (
     callbacks,
+    dismissals,
     notes,
     preferred_phones,
     promotion_requests,
@@ -64,6 +65,7 @@ TABLE_MODULES: tuple[ModuleType, ...] = (
     notification_log,
     preferred_phones,
     reads,
+    dismissals,
     promotion_requests,
     holds,
     erasures,

@@ -199,11 +199,13 @@ class Product:
 
     def start(self) -> None:
         """Start the consumers and the scheduler."""
-        link = setup_links.create_first_run_link(
-            self.context.app_db, setup_links.find_base_url(self.context.settings)
-        )
-        if link is not None:
-            print(f"Set up the first administrator: {link}", file=sys.stderr, flush=True)
+        settings = self.context.settings
+        # The public address often does not respond yet at the first start.
+        base_urls = dict.fromkeys((setup_links.find_base_url(settings), setup_links.find_local_url(settings)))
+        labels = ("Set up the first administrator", "Or on this computer")
+        links = setup_links.create_first_run_link(self.context.app_db, list(base_urls))
+        for label, link in zip(labels, links, strict=False):
+            print(f"{label}: {link}", file=sys.stderr, flush=True)
         if self.metrics_listener is not None:
             self.metrics_listener.start()
         for consumer in self.consumers:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from integration import factory
 from integration.exports import delivery_states, jobs
 from integration.settings.model import Settings
+from tests.support.application import running_app
 from tests.support.harness import wait_for
 
 
@@ -42,3 +44,17 @@ def test_export_jobs_run_and_a_failed_schedule_is_in_the_health_report(tmp_path:
         assert not check["essential"]
     finally:
         product.stop()
+
+
+def test_the_setup_link_is_printed_with_the_public_and_the_local_address(tmp_path: Path, capsys) -> None:
+    for public_url, expected in (
+        ("https://phones.example.com", ["https://phones.example.com", "http://127.0.0.1:8000"]),
+        (None, ["http://127.0.0.1:8000"]),
+    ):
+        with running_app(tmp_path / str(public_url)[:5], server__public_url=public_url or "") as app:
+            app.product.start()
+            printed = re.findall(r"^(.+): (http\S+)/setup/(\S+)$", capsys.readouterr().err, re.MULTILINE)
+        assert [line[1] for line in printed] == expected
+        labels = ["Set up the first administrator", "Or on this computer"]
+        assert [line[0] for line in printed] == labels[: len(expected)]
+        assert len({line[2] for line in printed}) == 1

@@ -149,6 +149,11 @@ def authenticate(app_db: Database, email: str, password: str) -> Person | None:
     return app_db.write(record_login)
 
 
+def record_login(tx: Transaction, person_id: int) -> None:
+    """Set the time of the last login to now."""
+    tx.execute("UPDATE people SET login_at = ? WHERE id = ?", (clock.utc_text(), person_id))
+
+
 def has_password(app_db: Database, person: Person, password: str) -> bool:
     """Return whether this is the current password of the user. Raises TooManyLogins."""
     with app_db.read() as connection:

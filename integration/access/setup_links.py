@@ -8,6 +8,7 @@ which a user requests by e-mail, is valid for 30 minutes.
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -79,10 +80,10 @@ def create_reset_link(app_db: Database, person_id: int, base_url: str) -> str:
     return _make_url(base_url, token)
 
 
-def create_first_run_link(app_db: Database, base_url: str) -> str | None:
-    """Return the URL of a setup link for the first administrator.
+def create_first_run_link(app_db: Database, base_urls: Sequence[str]) -> list[str]:
+    """Return the URLs of a setup link for the first administrator, one for each base URL.
 
-    It replaces the link of an earlier start. None if there are dashboard users.
+    It replaces the link of an earlier start. The list is empty if there are dashboard users.
     """
     token = tokens.new()
 
@@ -93,14 +94,17 @@ def create_first_run_link(app_db: Database, base_url: str) -> str | None:
         _insert(tx, token, None)
         return True
 
-    return _make_url(base_url, token) if app_db.write(work) else None
+    return [_make_url(base_url, token) for base_url in base_urls] if app_db.write(work) else []
 
 
 def find_base_url(settings: Settings) -> str:
     """Return the URL of the dashboard: `server.public_url`, else the listening address."""
+    return settings.server.public_url or find_local_url(settings)
+
+
+def find_local_url(settings: Settings) -> str:
+    """Return the listening address as a URL."""
     server = settings.server
-    if server.public_url:
-        return server.public_url
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(server.host, server.host)
     scheme = "https" if server.tls_cert else "http"
     return f"{scheme}://{f'[{host}]' if ':' in host else host}:{server.port}"
@@ -118,7 +122,7 @@ def find(app_db: Database, token: str) -> SetupLink | None:
 def redeem(
     app_db: Database, token: str, password_hash: str, email: str | None = None
 ) -> people.Person | None:
-    """Redeem a link: set the user's password and return the user.
+    """Redeem a link: set the user's password, record the login and return the user.
 
     Returns None if the link is unknown, used or expired. `email` is required for the link of the first
     administrator only. After a DomainError the link is still valid.
@@ -131,10 +135,13 @@ def redeem(
         tx.execute("DELETE FROM setup_links WHERE token_hash = ?", (tokens.digest(token),))
         if link.person is not None:
             people.store_password(tx, link.person.id, password_hash)
+            people.record_login(tx, link.person.id)
             return people.require_person(tx.connection, link.person.email)
         if not email:
             raise DomainError("The e-mail address is missing. Enter the address of the first administrator.")
-        return people.insert(tx, email, "admin", password_hash)
+        first = people.insert(tx, email, "admin", password_hash)
+        people.record_login(tx, first.id)
+        return people.require_person(tx.connection, first.email)
 
     return app_db.write(work)
 

@@ -11,12 +11,13 @@ from integration.dashboard.exports import preview, schedules
 from integration.dashboard.messages import contacts, messages
 from integration.dashboard.profile import own_login, second_factor
 from integration.dashboard.settings import general, people
-from integration.dashboard.site import error_pages, formats, layout
+from integration.dashboard.site import error_pages, first_steps, formats, layout
 from integration.dashboard.system import alerts, mirror, work
 from integration.dashboard.system import overview as system_overview
 
 BLUEPRINTS = (
     live.blueprint,
+    first_steps.blueprint,
     missed.blueprint,
     history.blueprint,
     preview.blueprint,

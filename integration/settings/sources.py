@@ -197,7 +197,7 @@ def _format_error(
         location = (
             f"{sources.file} or "
             if sources.file
-            else f"{DEFAULT_FILE} (no such file in the working directory) or "
+            else f"{DEFAULT_FILE} (no such file in the working directory; run `switchroom init`) or "
         )
         return f"{key}: is required; set it in {location}with {variable_name(section, key_path[0])}"
     origin = sources.origins.get(key, "")

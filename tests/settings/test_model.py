@@ -107,6 +107,7 @@ def test_without_settings_the_error_names_the_required_keys() -> None:
     with pytest.raises(ConfigurationError) as caught:
         load(None, {})
     assert [line.split(":")[0] for line in caught.value.mistakes] == ["platform.base_url", "platform.api_key"]
+    assert "run `switchroom init`" in caught.value.mistakes[0]
 
 
 def test_all_mistakes_are_reported_at_once_with_one_line_and_key_each() -> None:

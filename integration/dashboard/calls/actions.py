@@ -185,7 +185,7 @@ def transfer(number: int) -> Response:
         if talking
         else _call_ended_result("Only an answered call can be transferred.")
     )
-    return _respond(call, result, f"Transferred to {formats.national(target)}.")
+    return _respond(call, result, f"Transferred to {_describe_target(target)}.")
 
 
 @blueprint.post("/calls/<int:number>/record")
@@ -198,6 +198,15 @@ def record(number: int) -> Response:
     talking = [leg for leg in legs if leg.state in CONNECTED_STATES]
     result = _send_patch(talking, {"monitor_state": action}) if talking else _call_ended_result()
     return _respond(call, result, RECORDING_MESSAGES[action])
+
+
+def _describe_target(target: str) -> str:
+    """Return the name of an extension with its number, else the number."""
+    with app_context().mirror_db.read() as connection:
+        people = {user["ext"]: user["name"] for user in history.list_users(connection)}
+        groups = {extension: name for _, name, extension in phones.list_transfer_targets(connection)}
+    name = people.get(target) or groups.get(target)
+    return f"{name} ({target})" if name else formats.national(target)
 
 
 def _send_patch(legs: list[LiveLeg], changes: dict[str, Any], *, once: bool = False) -> WriteResult:

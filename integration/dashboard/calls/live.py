@@ -15,7 +15,8 @@ from integration.access.visibility import Visibility
 from integration.context import AppContext, app_context
 from integration.core import clock
 from integration.dashboard.calls import actions
-from integration.dashboard.site import formats, layout
+from integration.dashboard.site import first_steps, formats, layout
+from integration.dashboard.site.guard import current_person
 from integration.mirror.page_queries import call_detail, contacts, history, live, messages
 from integration.sqlite.transaction import Change
 from integration.workspace import call_labels, notes, visible_callbacks
@@ -66,7 +67,8 @@ def index() -> str:
             "has_calls": bool(ended_calls or open_calls),
             "own": user_scope is not None,
         }
-    return layout.render_page("live", "live.html", **values)
+    steps = first_steps.list_steps(context, current_person())
+    return layout.render_page("live", "live.html", steps=steps, **values)
 
 
 @blueprint.get("/calls/<int:number>/beside")

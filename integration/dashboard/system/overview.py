@@ -143,8 +143,9 @@ def index() -> Response:
         failing_components, failing_collections, held_deletions, recent_losses, damaged_databases
     )  # fmt: skip
     problem_signs = (
-        silent_calls, gaps, proxy_problem, disk.is_low, freshness.last_error, is_late, archive_counts["failed"],
-        scrub_result.damaged_files, backups[1], inbox_overview.by_status.get("failed"),
+        silent_calls, gaps, proxy_problem, disk.is_low, freshness.last_error, is_late,
+        archive_counts["failed"], scrub_result.damaged_files, backups[1],
+        inbox_overview.by_status.get("failed"),
         holds_and_erasures[1] and not holds_and_erasures[1][0].done_at,
         requests and requests["open_since"] and not freshness.last_error,
     )  # fmt: skip

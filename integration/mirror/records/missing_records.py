@@ -210,7 +210,7 @@ class AcceptedDeletions:
 def list_accepted(connection: sqlite3.Connection) -> list[AcceptedDeletions]:
     """Return the collections with accepted deletions. `restore` undoes these."""
     rows = connection.execute(
-        "SELECT collection, count(*), max(since) FROM _deletions WHERE state = 'confirmed' AND how = 'accepted'"
-        " GROUP BY collection"
+        "SELECT collection, count(*), max(since) FROM _deletions"
+        " WHERE state = 'confirmed' AND how = 'accepted' GROUP BY collection"
     )
     return [AcceptedDeletions(*row) for row in rows]

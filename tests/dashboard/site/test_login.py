@@ -7,6 +7,7 @@ import logging
 import pytest
 
 from integration.access import audit, passwords, people, sessions, setup_links
+from integration.core import clock
 from tests.support.application import TestApp
 from tests.support.applications.login_site import PASSWORD, HiddenFields, Visitor, add_with_password
 from tests.support.busy_hashing import busy_hashing
@@ -214,8 +215,7 @@ def test_a_setup_link_sets_the_password_once_and_logs_in(site: TestApp) -> None:
 
 def test_the_first_run_link_creates_an_administrator(site: TestApp) -> None:
     site.app_db.write(lambda tx: tx.execute("DELETE FROM people"))
-    url = setup_links.create_first_run_link(site.app_db, site.url)
-    assert url is not None
+    (url,) = setup_links.create_first_run_link(site.app_db, [site.url])
     path = url.removeprefix(site.url)
     browser = Visitor(site.url)
     form = HiddenFields(browser.get(path).text).values
@@ -224,7 +224,13 @@ def test_the_first_run_link_creates_an_administrator(site: TestApp) -> None:
     assert "<script>" not in refused.text
     done = browser.post(path, {**form, "email": ERIN.email, "password": PASSWORD, "repeat": PASSWORD})
     assert done.status_code == 303
-    assert browser.get("/settings").status_code == 200
+    page = browser.get("/settings")
+    assert page.status_code == 200
+    # The set-up counts as a login.
+    with site.app_db.read() as connection:
+        login_at = connection.execute("SELECT login_at FROM people").fetchone()[0]
+    assert clock.utc_text(clock.unix() - 60) < login_at <= clock.utc_text()
+    assert ">never<" not in page.text
 
 
 def test_an_invalid_setup_link_gets_404(visitor: Visitor) -> None:

@@ -1,0 +1,69 @@
+"""Checklist of a new installation on Live, for administrators.
+
+It ends when all steps are done, or for the user who dismisses it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from flask import Blueprint, Response, redirect
+
+from integration.access import people
+from integration.access.people import Person
+from integration.access.rights import has
+from integration.context import AppContext, app_context
+from integration.dashboard.site.guard import current_person, requires
+from integration.maintenance import backup
+from integration.mirror.sync_state import collection_state
+from integration.workspace import dismissals
+
+blueprint = Blueprint("first_steps", __name__)
+
+PART = "first steps"
+"""Name of the checklist among the dismissals of a user."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Step of the checklist. `path` is the page on which it is done."""
+
+    label: str
+    path: str
+    is_done: bool
+
+
+def list_steps(context: AppContext, person: Person) -> list[Step]:
+    """Return the steps for a user.
+
+    The list is empty for other users than administrators, after the dismissal, and if all steps are done.
+    """
+    if not has(person, "admin"):
+        return []
+    with context.app_db.read() as connection:
+        if dismissals.is_dismissed(connection, person.id, PART):
+            return []
+    with context.mirror_db.read() as connection:
+        synced_at = collection_state.get_state(connection, "cdrs").last_success_at
+    steps = [
+        Step("Connect the phone system", "/system", synced_at is not None),
+        Step("Set up webhooks", "/system#webhooks", context.inbox.load_overview().total > 0),
+        Step("Make a first backup", "/system#backups", _has_backup(context)),
+        Step("Invite a colleague", "/settings#people", len(people.list_all(context.app_db)) > 1),
+    ]
+    return [] if all(step.is_done for step in steps) else steps
+
+
+@blueprint.post("/live/first-steps/dismiss")
+@requires("admin")
+def dismiss() -> Response:
+    dismissals.dismiss(app_context().app_db, current_person().id, PART)
+    return redirect("/live", 303)  # type: ignore[return-value]
+
+
+def _has_backup(context: AppContext) -> bool:
+    try:
+        return any(backup.get_destination(context.settings).glob(backup.BACKUP_NAME_PATTERN))
+    except OSError:
+        # System reports a folder that cannot be read.
+        return False
