@@ -51,7 +51,7 @@ OPERATIONS = (
         "GET",
         "/ping",
         "message",
-        "Keeps the token alive. Observed response: {data: {response: 'Pong', …}}.",
+        "Keeps the token alive. The response is {data: {response: 'Pong', …}}.",
         errors=(),
     ),
     _AUTHENTICATION.public(

@@ -150,8 +150,8 @@ def parse_codes(field: Field | None, name: str) -> dict[str, str]:
     return {code: first or second.strip() for code, first, second in matches}
 
 
-def describe(field: Field | Resource | None) -> str:
-    """Return the description of a field or a collection without backquotes."""
+def describe(field: Field | None) -> str:
+    """Return the description of a field without backquotes."""
     if field is None or field.about == "object id":
         return ""
     return field.about.replace("`", "")

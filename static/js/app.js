@@ -25,9 +25,9 @@ act();
 connection();
 bell();
 players(document);
-for (const here of document.querySelectorAll(":is(#threads, .rail) [aria-current]")) {
+for (const here of document.querySelectorAll("#threads [aria-current]")) {
   // scrollIntoView would also move the start of the Tab order (Chromium 150).
-  const list = here.closest(".threads, .rail"), a = here.getBoundingClientRect(), b = list.getBoundingClientRect();
+  const list = here.closest(".threads"), a = here.getBoundingClientRect(), b = list.getBoundingClientRect();
   if (a.left < b.left || a.right > b.right) list.scrollLeft += a.left - b.left;
   if (a.top < b.top || a.bottom > b.bottom) list.scrollTop += a.top - b.top;
 }

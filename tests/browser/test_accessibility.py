@@ -181,3 +181,17 @@ def test_axe_finds_no_violations_on_wallboard_and_login(app, full, page):
     for path in (f"/wall/{token}", "/login"):
         page.goto(app.url + path)
         assert find_violations(page) == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_no_violations_during_the_flash_of_a_new_row(browse, app, full, page, scheme):
+    page.emulate_media(color_scheme=scheme)
+    browse("/")
+    app.event("call.ringing", 71, clock.utc_text(), state="RINGING")
+    page.locator("#call-71.fresh").wait_for()
+    page.evaluate("for (const flash of document.getAnimations()) { flash.pause(); flash.currentTime = 1; }")
+    background = page.locator("#call-71 > td").first.evaluate(
+        "(cell) => getComputedStyle(cell).backgroundColor"
+    )
+    assert background != "rgba(0, 0, 0, 0)", "the row flashes"
+    assert find_violations(page) == []

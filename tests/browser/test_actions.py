@@ -63,6 +63,21 @@ def test_a_refused_transfer_shows_the_error_and_keeps_the_form(installation, log
     expect(toast).to_have_text("Transferred to 07700 900199.")
 
 
+def test_a_transfer_opens_below_its_buttons_and_names_the_person(installation, logged_in, talking):
+    page = logged_in
+    open_drawer(page, talking)
+    hang_up = page.locator("#drawer summary", has_text="Hang up")
+    place = hang_up.bounding_box()
+    page.locator("#drawer summary", has_text="Transfer").click()
+    assert hang_up.bounding_box() == place, "the buttons keep their places"
+    people = page.get_by_label("To", exact=True)
+    assert people.bounding_box()["y"] > place["y"] + place["height"]
+    name, extension, _ = people.locator("optgroup[label=People] option").first.inner_text().split(" · ")
+    people.select_option(extension)
+    page.get_by_role("button", name="Transfer").click()
+    expect(page.locator("#toast")).to_have_text(f"Transferred to {name} ({extension}).")
+
+
 def test_a_note_and_a_label_are_added_in_the_drawer(installation, logged_in, talking):
     page = logged_in
     open_drawer(page, talking)

@@ -87,7 +87,6 @@ def show_record(visibility: Visibility, section: Section, key_text: str | None) 
             numbered=field_labels.fallback_title(resource, key),
             at=list_values.get(resource.date) if resource.date and section.collection in HISTORY else None,
             sections=field_groups,
-            about=field_labels.describe(resource),
             call=_call_url(resource, values),
             related=related_groups,
             messages=chat_messages,

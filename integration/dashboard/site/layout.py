@@ -36,6 +36,9 @@ UNREAD_PERIOD = timedelta(days=30)
 """Age limit of unread messages. After a long absence the badge would be useless without it."""
 
 
+PHONE_TABS = 5
+"""Entries of the rail that a phone shows. The others are behind "More"."""
+
 MAX_NOTICES = 3
 """Alert rules shown on every page if they have alerts. A link replaces further rules."""
 
@@ -236,5 +239,6 @@ def register(app: Flask) -> None:
     Call this after the installation of the guard.
     """
     app.before_request(_store_change_number)
+    app.jinja_env.globals["PHONE_TABS"] = PHONE_TABS
     app.jinja_env.globals["may"] = _has_right
     app.jinja_env.globals["NOTHING"] = formats.NOTHING

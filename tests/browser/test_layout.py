@@ -1,0 +1,84 @@
+"""Layout in a browser: tabs on a phone, empty columns, scroll bars and landmarks."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import expect
+
+from integration.core import clock
+
+PAGES = (
+    "/",
+    "/missed",
+    "/calls",
+    "/messages",
+    "/messages/faxes",
+    "/voicemail",
+    "/contacts",
+    "/account",
+    "/account/users",
+    "/exports",
+    "/system",
+    "/system/journal",
+    "/system/alerts",
+    "/settings",
+    "/profile",
+)
+
+ONE_PIXEL_BARS = """() => [...document.querySelectorAll("*")].filter((box) => {
+  const { overflowX, overflowY } = getComputedStyle(box), page = box === document.documentElement;
+  const isBar = (overflow, pixels) => (page || /auto|scroll/.test(overflow)) && pixels > 0 && pixels < 4;
+  const across = box.scrollWidth - box.clientWidth, down = box.scrollHeight - box.clientHeight;
+  return isBar(overflowX, across) || isBar(overflowY, down);
+}).map((box) => box.outerHTML.slice(0, 120))"""
+
+LANDMARKS = """() => [...document.querySelectorAll("nav, aside, section, form[role=search]")]
+  .filter((box) => box.getClientRects().length)
+  .map((box) => [box, document.getElementById(box.getAttribute("aria-labelledby"))])
+  .map(([box, heading]) => [box.tagName, box.ariaLabel || heading?.textContent])
+  .filter(([, name]) => name).map(String)"""
+
+
+@pytest.fixture
+def records(app):
+    """Calls without a person who answered, and a user."""
+    for number in range(1, 61):
+        app.call(number, clock.utc_text(clock.unix() - 60 * number), party_name=f"Caller {number}")
+    app.put("users", {"id": 1, "first_name": "Ann", "last_name": "Example", "ext": "1001"})
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("width", [1440, 390])
+def test_no_page_has_a_one_pixel_scroll_bar_or_two_landmarks_of_one_name(browse, records, page, width):
+    page.set_viewport_size({"width": width, "height": 900})
+    for path in PAGES:
+        browse(path)
+        assert page.evaluate(ONE_PIXEL_BARS) == [], path
+        landmarks = page.evaluate(LANDMARKS)
+        assert sorted(set(landmarks)) == sorted(landmarks), path
+
+
+def test_a_phone_shows_five_tabs_and_the_others_behind_more(browse, page):
+    page.set_viewport_size({"width": 390, "height": 844})
+    browse("/")
+    tabs = page.locator(".rail a.tab:visible")
+    assert tabs.all_inner_texts() == ["Live", "Missed", "Calls", "Messages", "Voicemail"]
+    page.get_by_role("button", name="More", exact=True).click()
+    expect(page.locator("#more a.tab:visible")).to_have_text(["Contacts", "Account", "Reports", "System"])
+    page.keyboard.press("Escape")
+    expect(tabs).to_have_count(5)
+    page.get_by_role("button", name="More", exact=True).click()
+    page.get_by_role("link", name="Contacts").click()
+    expect(page).to_have_title("Contacts · Switchroom")
+    page.set_viewport_size({"width": 1280, "height": 844})
+    expect(tabs).to_have_count(9)
+    expect(page.get_by_role("button", name="More", exact=True)).to_be_hidden()
+
+
+def test_a_column_without_values_is_hidden_on_a_narrow_screen(browse, records, page):
+    column = page.get_by_role("columnheader", name="Answered by")
+    browse("/calls?range=all")
+    expect(column).to_be_visible()
+    page.set_viewport_size({"width": 820, "height": 900})
+    expect(column).to_be_hidden()
+    expect(page.get_by_role("columnheader", name="Talked")).to_be_visible()
