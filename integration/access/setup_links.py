@@ -81,9 +81,9 @@ def create_reset_link(app_db: Database, person_id: int, base_url: str) -> str:
 
 
 def create_first_run_link(app_db: Database, base_urls: Sequence[str]) -> list[str]:
-    """Return the URLs of a setup link for the first administrator, one for each base URL.
+    """Return the URLs of a setup link for the first administrator.
 
-    It replaces the link of an earlier start. The list is empty if there are dashboard users.
+    There is one for each base URL. The link replaces the link of an earlier start. The list is empty if there are dashboard users.
     """
     token = tokens.new()
 
@@ -122,9 +122,9 @@ def find(app_db: Database, token: str) -> SetupLink | None:
 def redeem(
     app_db: Database, token: str, password_hash: str, email: str | None = None
 ) -> people.Person | None:
-    """Redeem a link: set the user's password, record the login and return the user.
+    """Redeem a link: set the user's password and return the user.
 
-    Returns None if the link is unknown, used or expired. `email` is required for the link of the first
+    The login is recorded. Returns None if the link is unknown, used or expired. `email` is required for the link of the first
     administrator only. After a DomainError the link is still valid.
     """
 

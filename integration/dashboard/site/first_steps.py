@@ -26,7 +26,10 @@ PART = "first steps"
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Step of the checklist. `path` is the page on which it is done."""
+    """Step of the checklist.
+
+    `path` is the page on which a user completes it.
+    """
 
     label: str
     path: str

@@ -83,7 +83,10 @@ def accept_deletions() -> Response:
 @blueprint.post("/deletions/undo")
 @requires("admin")
 def undo_deletions() -> Response:
-    """Restore the records of a collection and keep held ones, like `switchroom sync undo-deletions`."""
+    """Restore the deleted records of a collection and keep held ones.
+
+    Does the same as `switchroom sync undo-deletions`.
+    """
     context = app_context()
     target = _require_mirrored(request.form.get("collection", ""))
     if target.key is None:

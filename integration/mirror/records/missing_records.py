@@ -187,9 +187,9 @@ def restore(tx: Transaction, resource: Resource) -> list[Key]:
 
 
 def keep_unseen(tx: Transaction, resource: Resource, sync_started_at: str) -> int:
-    """Keep the rows that the full sync begun at `sync_started_at` did not see.
+    """Keep the rows that a full sync did not see.
 
-    Later full syncs do not mark them as missing. Returns their number.
+    `sync_started_at`: start of that full sync. Later full syncs do not mark them as missing. Returns their number.
     """
     return tx.execute(
         f"INSERT OR REPLACE INTO _deletions SELECT ?, \"{resource.key}\", 'kept', 'walk', ?"
@@ -200,7 +200,10 @@ def keep_unseen(tx: Transaction, resource: Resource, sync_started_at: str) -> in
 
 @dataclass(frozen=True, slots=True)
 class AcceptedDeletions:
-    """Deletions of a collection that a user accepted: their number and the time (UTC text) of the last."""
+    """Deletions of a collection that a user accepted.
+
+    `at`: UTC text, time of the last one.
+    """
 
     collection: str
     count: int
