@@ -83,7 +83,8 @@ def create_reset_link(app_db: Database, person_id: int, base_url: str) -> str:
 def create_first_run_link(app_db: Database, base_urls: Sequence[str]) -> list[str]:
     """Return the URLs of a setup link for the first administrator.
 
-    There is one for each base URL. The link replaces the link of an earlier start. The list is empty if there are dashboard users.
+    There is one for each base URL. The link replaces that of an earlier start. The list is empty if there are
+    dashboard users.
     """
     token = tokens.new()
 
@@ -124,8 +125,8 @@ def redeem(
 ) -> people.Person | None:
     """Redeem a link: set the user's password and return the user.
 
-    The login is recorded. Returns None if the link is unknown, used or expired. `email` is required for the link of the first
-    administrator only. After a DomainError the link is still valid.
+    The login is recorded. Returns None if the link is unknown, used or expired. `email` is
+    required for the link of the first administrator only. After a DomainError the link is still valid.
     """
 
     def work(tx: Transaction) -> people.Person | None:

@@ -9,28 +9,25 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from integration.sync.reading.call_assembly import JOB_NAME as CALL_ASSEMBLY
 from integration.sync.reading.deletions import health_check_name
 
 MAX_LISTED = 5
 """Failing components that the top of the page lists. The table of components has all of them."""
 
 _SYNC_PREFIX = "look-back "
+_PLATFORM, _LISTENERS = "platform", "listeners of "
 _TITLES = {
+    CALL_ASSEMBLY: "Call assembly",
     "accepted deletions": "Pending deletions",
     "archive checks": "File verification",
     "call-back list": "Call-back list",
-    "calls put together": "Call assembly",
     "call timers": "Timers",
     "clockwork": "Scheduler",
     "content of databases": "Database verification",
     "exports under way": "Running exports",
-    "keep-alive": "Platform session",
-    "listeners of house.db": "Database events (house.db)",
-    "listeners of inbox.db": "Database events (inbox.db)",
-    "listeners of mirror.db": "Database events (mirror.db)",
+    "keep-alive": "Phone system session",
     "look-ups": "Call record lookups",
-    "platform": "Phone system",
-    "platform credentials": "Phone system login",
     "proofs": "Completeness checks",
     "re-reads": "Refreshes",
     "release of memory": "Memory",
@@ -76,4 +73,8 @@ def make_title(name: str) -> str:
     """Return the title of a health check."""
     if name.startswith(_SYNC_PREFIX):
         return f"{name.removeprefix(_SYNC_PREFIX)} sync"
+    if name.startswith(_LISTENERS):
+        return f"Database events ({name.removeprefix(_LISTENERS)})"
+    if name.startswith(_PLATFORM):
+        return f"Phone system{name.removeprefix(_PLATFORM)}"
     return _TITLES.get(name, name if name.endswith(".db") else name[:1].upper() + name[1:])

@@ -189,7 +189,8 @@ def restore(tx: Transaction, resource: Resource) -> list[Key]:
 def keep_unseen(tx: Transaction, resource: Resource, sync_started_at: str) -> int:
     """Keep the rows that a full sync did not see.
 
-    `sync_started_at`: start of that full sync. Later full syncs do not mark them as missing. Returns their number.
+    `sync_started_at`: start of that full sync. Later full syncs do not mark them as missing. Returns their
+    number.
     """
     return tx.execute(
         f"INSERT OR REPLACE INTO _deletions SELECT ?, \"{resource.key}\", 'kept', 'walk', ?"
