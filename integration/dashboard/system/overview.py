@@ -152,7 +152,7 @@ def index() -> Response:
     page = layout.render_page(
         "system",
         "system.html",
-        problems=sum(map(len, problem_lists)) + sum(map(bool, problem_signs)),
+        problems=sum(len(found) for found in problem_lists) + sum(bool(sign) for sign in problem_signs),
         gaps=gaps,
         received=inbox_overview,
         losses=recent_losses,
