@@ -44,6 +44,7 @@ def ring(app, leg: int) -> None:
 def test_a_stalled_connection_is_reopened_and_catches_up(browse, app, page):
     page.clock.install()
     page.route("**/live/stream**", lambda route: None, times=1)  # no response, as after a sleep
+    app.insert("_walks", collection="cdrs", last_success_at=clock.utc_text())
     browse("/")
     ring(app, 41)
     expect(page.get_by_text("No calls right now")).to_be_visible()
