@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 import click
 
-from integration.core import process_lock, tokens
+from integration.core import clock, process_lock, tokens
 from integration.core.errors import SwitchroomError
 from integration.server import port
 from integration.server.subprocesses import ChildProcess
@@ -41,7 +41,8 @@ _TICK_SECONDS = 0.1
 @click.command(
     "demo",
     help="Start a simulated platform with months of history and live calls, and Switchroom connected to it."
-    " Prints the URL and a login. Needs no configuration. Every start deletes the data of the previous demo.",
+    " Its office is in a time zone where it is morning now. Prints the URL and a login."
+    " Needs no configuration. Every start deletes the data of the previous demo.",
 )
 @click.option(
     "--port",
@@ -61,31 +62,42 @@ _TICK_SECONDS = 0.1
 @click.option(
     "--seed", default=1, show_default=True, help="Seed of the account; equal seeds, equal accounts."
 )
-@click.option("--cdrs", default=20_000, show_default=True, help="Approximate number of CDRs of the history.")
+@click.option("--cdrs", default=40_000, show_default=True, help="Approximate number of CDRs of the history.")
 def command(requested_port: int, data: Path, speed: float, seed: int, cdrs: int) -> None:
     if speed <= 0:
         raise click.UsageError(f"--speed: must be above 0, not {speed:g}")
     if not 0 <= requested_port <= 65535:
         raise click.UsageError(f"--port: must be from 0 to 65535, not {requested_port}")
     free_port = _find_port(requested_port)
+    # Imported here because `--help` does not need it.
+    from integration.simulator.calls.office_hours import choose_morning_zone
+
     password = prepare_data_dir(data)
+    now = clock.now().astimezone(choose_morning_zone(clock.unix()))
+    open_days = "from Monday to Friday" if now.weekday() < 5 else "every day"
+    _print_message(
+        f"Times of the demo are those of {now.tzinfo}, where it is {now:%H:%M} on {now:%A}."
+        f" Its office is busy {open_days}."
+    )
     with _StopOnSignal() as stop:
-        run_demo(data, free_port, _SimulatedAccount(seed, cdrs, speed), password, stop)
+        run_demo(data, free_port, _SimulatedAccount(seed, cdrs, speed, str(now.tzinfo)), password, stop)
 
 
 @dataclass(frozen=True)
 class _SimulatedAccount:
     """Options of the simulated platform.
 
-    `cdrs`: approximate number of CDRs. `speed`: speed factor of calls.
+    `cdrs`: approximate number of CDRs. `speed`: speed factor of calls. `time_zone`: zone of its office hours.
     """
 
     seed: int
     cdrs: int
     speed: float
+    time_zone: str
 
     def options(self) -> tuple[str, ...]:
-        return ("--seed", str(self.seed), "--cdrs", str(self.cdrs), "--speed", str(self.speed))
+        figures = ("--seed", str(self.seed), "--cdrs", str(self.cdrs), "--speed", str(self.speed))
+        return (*figures, "--time-zone", self.time_zone, "--office-day")
 
 
 def run_demo(
@@ -110,6 +122,7 @@ def run_demo(
             data,
             dashboard_port,
             base_url,
+            account.time_zone,
             user_id=simulator.wait_for_line("User id: ", _START_SECONDS, stop),
             api_key=simulator.wait_for_line("API key: ", _START_SECONDS, stop),
         )
@@ -203,7 +216,7 @@ def _find_port(requested_port: int) -> int:
 
 
 def _build_environment(
-    data: Path, dashboard_port: int, base_url: str, *, user_id: str, api_key: str
+    data: Path, dashboard_port: int, base_url: str, time_zone: str, *, user_id: str, api_key: str
 ) -> dict[str, str]:
     return {
         # Ignore a config.toml in the working directory: it belongs to a real account.
@@ -214,7 +227,7 @@ def _build_environment(
         "SWITCHROOM_SERVER__PORT": str(dashboard_port),
         "SWITCHROOM_STORAGE__DATA_DIR": str(data.absolute()),
         "SWITCHROOM_DASHBOARD__COUNTRY": "GB",
-        "SWITCHROOM_DASHBOARD__TIMEZONE": "Europe/London",
+        "SWITCHROOM_DASHBOARD__TIMEZONE": time_zone,
         # The simulated platform is local and costs nothing, so poll often.
         "SWITCHROOM_SYNC__RECENT_INTERVAL": "10",
         "SWITCHROOM_SYNC__LIVE_INTERVAL": "5",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import click
 
@@ -21,6 +22,15 @@ _FAULTS_HELP = (fault_specs.__doc__ or "").partition("\n\n")[2]
 @click.option("--seed", default=1, show_default=True, help="Seed of the account and its history.")
 @click.option("--start", "start_at", type=float, help="Unix time of the end of the history. [default: now]")
 @click.option("--cdrs", default=20_000, show_default=True, help="Approximate number of CDRs of the history.")
+@click.option(
+    "--time-zone", default="UTC", show_default=True, help="Time zone of the account's office hours."
+)
+@click.option(
+    "--office-day",
+    is_flag=True,
+    help="Simulate a busy office on a working day: calls are as frequent as in the history at the same hour,"
+    " and a story of calls repeats.",
+)
 @click.option("--webhook", metavar="URL", help="Webhook URL; credentials in the URL are sent as Basic.")
 @click.option(
     "--webhook-ca",
@@ -45,6 +55,8 @@ def command(
     seed: int,
     start_at: float | None,
     cdrs: int,
+    time_zone: str,
+    office_day: bool,
     webhook: str | None,
     webhook_ca: str | None,
     faults: str,
@@ -67,12 +79,20 @@ def command(
     if (tls_cert is None) != (tls_key is None):
         raise ConfigurationError(["--tls-cert and --tls-key: set both or neither"])
     try:
+        ZoneInfo(time_zone)
+    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+        raise ConfigurationError(
+            [f"--time-zone: no time zone is named {time_zone!r}. Use a name like Europe/London."]
+        ) from error
+    try:
         serve.run(
             host=host,
             port=port,
             seed=seed,
             start_at=start_at,
             cdrs=cdrs,
+            time_zone=time_zone,
+            office_day=office_day,
             webhook=webhook,
             webhook_ca=Path(webhook_ca) if webhook_ca else None,
             faults=faults,

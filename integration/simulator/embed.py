@@ -7,8 +7,11 @@ import random
 import ssl
 from dataclasses import dataclass
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
+from integration.core import clock
 from integration.simulator.calls.history import seed_history
+from integration.simulator.calls.office_hours import OfficeHours, make_busy_hours
 from integration.simulator.calls.player import Player
 from integration.simulator.calls.traffic import Traffic
 from integration.simulator.calls.traffic_generator import TrafficGenerator
@@ -80,7 +83,9 @@ def start(
     port: int = 0,
     cdrs: int = 200,
     start_at: float | None = None,
+    time_zone: str = "UTC",
     live: bool = False,
+    office_day: bool = False,
     speed: float = 1.0,
     webhook: str | None = None,
     webhook_ca: str | Path | None = None,
@@ -93,11 +98,16 @@ def start(
     """Start a simulator and return it as soon as it accepts requests.
 
     `start_at`: Unix time at which the seeded history ends, default now.
+    `time_zone`: time zone of the account's office hours.
     `live`: generate calls, SMS and other events automatically.
+    `office_day`: the account is a busy office, today is a working day, live calls have the rate of the
+    history, and a story of calls repeats.
     Raises faults.InvalidFaultSpec, OSError (port in use), ssl.SSLError.
     """
     active_faults = ActiveFaults(seed, faults)
-    world = World(seed, start_at)
+    start_at = clock.unix() if start_at is None else start_at
+    zone = ZoneInfo(time_zone)
+    world = World(seed, start_at, make_busy_hours(zone, start_at) if office_day else OfficeHours(zone))
     _seed_without_gc(world, cdrs)
     sender = WebhookSender(
         active_faults,
@@ -115,7 +125,7 @@ def start(
         webhook_sender=sender,
         player=player,
         traffic=traffic,
-        traffic_generator=TrafficGenerator(traffic),
+        traffic_generator=TrafficGenerator(traffic, is_office_day=office_day),
         registrations=Registrations(world.account, random.Random(f"registrations {seed}")),
     )
     tls = None

@@ -13,6 +13,8 @@ import pytest
 import requests
 
 from integration.cli.demo import prepare_data_dir
+from integration.core import clock
+from integration.simulator.calls.office_hours import choose_morning_zone
 from tests.support.child_processes import ROOT, Running, wait_for
 from tests.support.harness import alive, children
 
@@ -95,6 +97,19 @@ def test_the_demo_prints_a_valid_login_shows_live_calls_and_ends_all_its_process
     assert demo.ended() == 0
     assert not any(alive(pid) for pid in processes)
     assert os.listdir(tmp_path) == ["demo-data"]
+
+
+def test_the_demo_shows_times_of_a_zone_where_it_is_morning(demo: Running) -> None:
+    started = clock.unix()
+    url, email, password = read_login(demo)
+    zone = re.search(
+        r"Times of the demo are those of (\S+), where it is (\d\d):(\d\d) on \w+day", "\n".join(demo.err)
+    )
+    assert zone, demo.err
+    assert zone[1] in {choose_morning_zone(moment).key for moment in (started - 60, started)}
+    assert 570 <= int(zone[2]) * 60 + int(zone[3]) <= 660
+    page = log_in(url, email, password).get(f"{url}reports", timeout=30)
+    assert f"days of {zone[1]}" in page.text
 
 
 def test_a_second_start_deletes_the_data_and_keeps_the_password(tmp_path: Path) -> None:

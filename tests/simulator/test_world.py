@@ -14,7 +14,7 @@ from integration.catalogue import OPERATIONS
 from integration.simulator import embed
 from integration.simulator.calls.history import seed_history
 from integration.simulator.calls.world import World
-from tests.support.simulator_client import START, sample
+from tests.support.simulator_client import START, find_double_calls, sample
 
 COLLECTIONS = (
     "cdrs", "monitors", "sms", "voicemessages", "contacts", "users", "ddis", "queues", "ringgroups",
@@ -72,6 +72,10 @@ def test_history_is_busy_in_office_hours_and_quiet_at_weekends(full):
     hours = Counter(moment.hour for moment in moments)
     assert weekdays[6] < weekdays[5] < min(weekdays[day] for day in range(5))
     assert sum(hours[hour] for hour in range(8, 18)) > 0.85 * len(moments)
+
+
+def test_in_the_history_no_user_is_on_two_calls(full):
+    assert find_double_calls(full.collections["cdrs"].records.values()) == []
 
 
 def test_recordings_and_voice_messages_belong_to_calls(full):

@@ -5,8 +5,10 @@ from __future__ import annotations
 import http.server
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,31 @@ START = 1795168800.0
 
 def sample(name: str) -> dict[str, Any]:
     return json.loads((FIXTURES / f"{name}.json").read_text())
+
+
+def to_unix(text: str) -> float:
+    return datetime.strptime(text, "%Y-%m-%d %H:%M:%S").replace(tzinfo=UTC).timestamp()
+
+
+def find_double_calls(cdrs: Iterable[dict[str, Any]]) -> list[tuple[int, str]]:
+    """Return user and start of each call that begins during another."""
+    talks: dict[int, list[tuple[float, float, int, str]]] = defaultdict(list)
+    for cdr in cdrs:
+        if not cdr["billsec"] or cdr["disposition"] == "VM":
+            continue
+        end = to_unix(cdr["calldate"]) + cdr["duration"]
+        users = {cdr["user_id"]} | ({int(cdr["dst_id"])} if cdr["context"] == "USER_LOCAL" else set())
+        for user in users - {None}:
+            talks[user].append((end - cdr["billsec"], end, cdr["root_live_id"], cdr["calldate"]))
+    double = []
+    for user, spans in talks.items():
+        latest_end, latest_root = 0.0, 0
+        for begin, end, root, started in sorted(spans):
+            if begin < latest_end and root != latest_root:
+                double.append((user, started))
+            if end > latest_end:
+                latest_end, latest_root = end, root
+    return double
 
 
 @dataclass

@@ -1,7 +1,8 @@
 """Seeded history: months of calls, recordings, voicemail and SMS before the start.
 
 Weekdays are busy, evenings and weekends quiet. Most missed parties are called back or reach a user later, so
-that the call-back list of this history has only a few open items.
+that the call-back list of this history has only a few open items. A call starts later if one of its users
+would be on two calls at once.
 """
 
 from __future__ import annotations
@@ -9,9 +10,10 @@ from __future__ import annotations
 import heapq
 import math
 import random
-from datetime import UTC, datetime
+from datetime import timedelta
 
 from integration.simulator.calls.legs import CallOptions, CallPlan
+from integration.simulator.calls.occupancy import Occupancy
 from integration.simulator.calls.player import Player, is_leg_recorded
 from integration.simulator.calls.webcalls import add_webcall
 from integration.simulator.calls.world import World
@@ -19,16 +21,18 @@ from integration.simulator.records import chats, faxes, notes, numbers, widgets,
 
 DAY = 86400
 DEFAULT_CDRS = 20_000
-# CDRs of an average day with the weights below. Determines how many days a history of n CDRs covers.
-_CDRS_PER_DAY = 80.0
-_CALLS_PER_WEEK = 392
+# Determines how many days a history of n CDRs covers.
+_CDRS_PER_CALL = 80 / 56
 _RECORDING_DAYS = 45
+_BUSY_RECORDING_DAYS = 6
+"""Days of a busy account with recordings. More would need gigabytes in the archive of a demo."""
 _RECENT_DAYS = 6
+"""Days before the start whose missed calls have fewer follow-ups."""
+_BUSY_RECENT_DAYS = 0.2
+_BUSY_FOLLOW_UP_RANGE = 0.65
+"""Highest draw of a follow-up in a busy account, so that nearly every older missed call is called back."""
 
-_WEEKDAY_WEIGHTS = (1.18, 1.1, 1.08, 1.1, 0.98, 0.28, 0.08)
-_HOUR_WEIGHTS = (0, 0, 0, 0, 0, 0, 0.1, 0.6, 3, 6, 7.5, 6.5, 4, 5, 7, 6.5, 5, 3, 1.2, 0.6, 0.3, 0.1, 0, 0)
-
-_SCRIPT_WEIGHTS = {
+SCRIPT_WEIGHTS = {
     "plain_answered": 24,
     "plain_missed": 4,
     "ring_group_answered": 9,
@@ -53,14 +57,17 @@ def seed_history(world: World, cdrs: int = DEFAULT_CDRS) -> None:
     days = _count_days(world, cdrs)
     rng = random.Random(f"history {world.seed}")
     player = Player(world, is_history=True)
+    occupancy = Occupancy()
     ended_calls: list[tuple[float, int, CallPlan]] = []
     planned_calls = _plan_call_starts(world, rng, days)
     planned_calls += _plan_web_call_starts(world, days, len(planned_calls), cdrs)
     heapq.heapify(planned_calls)
     number = len(planned_calls)
     while planned_calls:
-        start, _, script, options = heapq.heappop(planned_calls)
+        planned_start, _, script, options = heapq.heappop(planned_calls)
         plan = world.scripts.by_name[script](options)
+        start = occupancy.find_start(plan, planned_start)
+        occupancy.book(plan, start, planned_start)
         if script == "web_call" and start + plan.duration < world.start:
             add_webcall(world, plan, start)
         for step in plan.steps:
@@ -70,7 +77,7 @@ def seed_history(world: World, cdrs: int = DEFAULT_CDRS) -> None:
             continue
         ended_calls.append((end, plan.legs[0].id, plan))
         if plan.script in MISSED_SCRIPTS and plan.outside_party:
-            follow_up = _plan_follow_up(rng, plan, end, is_recent=end > world.start - _RECENT_DAYS * DAY)
+            follow_up = _plan_follow_up(world, rng, plan, end)
             if follow_up is not None and follow_up[0] < world.start - 60:
                 number += 1
                 heapq.heappush(planned_calls, (follow_up[0], number, *follow_up[1:]))
@@ -87,11 +94,12 @@ def _count_days(world: World, cdrs: int) -> int:
 
     Weekend days yield fewer.
     """
+    hours, today = world.office_hours, world.office_hours.find_day(world.start)
+    mean_cdrs = _CDRS_PER_CALL * hours.calls_per_week / 7
     days, expected_cdrs = 0, 0.0
-    while days < max(2, math.ceil(cdrs / _CDRS_PER_DAY)) or expected_cdrs < cdrs:
+    while days < max(2, math.ceil(cdrs / mean_cdrs)) or expected_cdrs < cdrs:
         days += 1
-        weekday = datetime.fromtimestamp(world.start - days * DAY, UTC).weekday()
-        expected_cdrs += _CDRS_PER_DAY * 7 / sum(_WEEKDAY_WEIGHTS) * _WEEKDAY_WEIGHTS[weekday]
+        expected_cdrs += _CDRS_PER_CALL * hours.expect_calls(today - timedelta(days))
     return days
 
 
@@ -99,16 +107,15 @@ def _plan_call_starts(
     world: World, rng: random.Random, days: int
 ) -> list[tuple[float, int, str, CallOptions]]:
     """Plan calls that are not follow-ups, as (Unix time, number, script, options)."""
-    scripts, weights = list(_SCRIPT_WEIGHTS), list(_SCRIPT_WEIGHTS.values())
-    midnight = world.start - world.start % DAY
+    scripts, weights = list(SCRIPT_WEIGHTS), list(SCRIPT_WEIGHTS.values())
+    today = world.office_hours.find_day(world.start)
     starts: list[tuple[float, int, str, CallOptions]] = []
-    for day in range(days, -1, -1):
-        day_start = midnight - day * DAY
-        weekday = datetime.fromtimestamp(day_start, UTC).weekday()
-        expected_calls = _CALLS_PER_WEEK / sum(_WEEKDAY_WEIGHTS) * _WEEKDAY_WEIGHTS[weekday]
+    for days_before in range(days, -1, -1):
+        day = today - timedelta(days_before)
+        expected_calls = world.office_hours.expect_calls(day)
         for _ in range(max(1, round(rng.gauss(expected_calls, math.sqrt(expected_calls) * 0.8)))):
-            start = day_start + rng.choices(range(24), weights=_HOUR_WEIGHTS)[0] * 3600 + rng.random() * 3600
-            if day_start + DAY > world.start and start > world.start - 120:
+            start = world.office_hours.choose_time(rng, day)
+            if start > world.start - 120:
                 continue
             script = rng.choices(scripts, weights=weights)[0]
             uses_own_leg = script == "voicemail" and rng.random() < 0.25
@@ -135,9 +142,8 @@ def _choose_office_time(world: World, rng: random.Random, days: int) -> float:
 
     The time is at least 90 min before the start.
     """
-    midnight = world.start - world.start % DAY
-    unix_time = midnight - rng.randrange(days) * DAY + rng.choices(range(24), weights=_HOUR_WEIGHTS)[0] * 3600
-    unix_time += rng.random() * 3600
+    day = world.office_hours.find_day(world.start) - timedelta(rng.randrange(days))
+    unix_time = world.office_hours.choose_time(rng, day)
     return unix_time - DAY if unix_time > world.start - 5400 else unix_time
 
 
@@ -151,14 +157,18 @@ def _add_faxes_and_chats(world: World, days: int) -> None:
 
 
 def _plan_follow_up(
-    rng: random.Random, plan: CallPlan, end: float, *, is_recent: bool
+    world: World, rng: random.Random, plan: CallPlan, end: float
 ) -> tuple[float, str, CallOptions] | None:
     """Plan the follow-up of a missed call, if any.
 
     A follow-up is a call-back or another call of the party. Recent missed calls have fewer follow-ups, so
-    that the call-back list has open items.
+    that the call-back list has open items. In a busy account older ones are called back, or the list would be
+    long.
     """
-    draw = rng.random() + (0.4 if is_recent else 0.0)
+    is_busy = world.office_hours.is_busy
+    draw = rng.random() * (_BUSY_FOLLOW_UP_RANGE if is_busy else 1.0)
+    if end > world.start - (_BUSY_RECENT_DAYS if is_busy else _RECENT_DAYS) * DAY:
+        draw += 0.4
     wait = 120 + rng.expovariate(1 / 3600.0)
     if draw < 0.62:
         return (
@@ -178,7 +188,8 @@ def _plan_follow_up(
 
 
 def _store_records(world: World, player: Player, ended_calls: list[tuple[float, int, CallPlan]]) -> None:
-    kept_from = world.start - _RECORDING_DAYS * DAY
+    recording_days = _BUSY_RECORDING_DAYS if world.office_hours.is_busy else _RECORDING_DAYS
+    kept_from = world.start - recording_days * DAY
     legs = sorted(
         (
             (leg.ended_at, leg.id, plan, leg)
@@ -210,9 +221,7 @@ def _add_sms(world: World, player: Player, rng: random.Random, days: int, count:
     planned_messages = []
     for _ in range(count // 2):
         unix_time = world.start - rng.random() * days * DAY
-        unix_time += (
-            rng.choices(range(24), weights=_HOUR_WEIGHTS)[0] - unix_time % DAY / 3600
-        ) * 3600 + rng.random() * 3599
+        unix_time = world.office_hours.choose_time(rng, world.office_hours.find_day(unix_time))
         if unix_time > world.start - 900:
             unix_time -= DAY
         partner, ddi, person = rng.choice(partners), rng.choice(ddis), rng.choice(people)

@@ -120,6 +120,7 @@ class CallOptions:
     group: Group | None = None
     talk_seconds: float | None = None
     ring_seconds: float | None = None
+    hold_seconds: float | None = None
     has_hold: bool | None = None
     voicemail: bool | None = None
     variant: str | None = None

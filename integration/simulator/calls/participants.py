@@ -21,12 +21,20 @@ class Participants:
     """Random choice of the parties of a call.
 
     Parties that the options name are not drawn. `new_id` returns the next id of a live call.
+    `withheld_share`: share of callers without a number.
     """
 
-    def __init__(self, account: Account, rng: random.Random, new_id: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        account: Account,
+        rng: random.Random,
+        new_id: Callable[[], int],
+        withheld_share: float = 0.03,
+    ) -> None:
         self.account = account
         self.rng = rng
         self.new_id = new_id
+        self.withheld_share = withheld_share
         self._names: dict[str, str] = {
             number: f"{c['first_name']} {c['last_name']}"
             for c in account.contacts
@@ -40,7 +48,7 @@ class Participants:
     def choose_caller(self) -> str:
         """Choose an outside number: usually of a contact, sometimes withheld ('')."""
         draw = self.rng.random()
-        if draw < 0.03:
+        if draw < self.withheld_share:
             return ""
         if draw < 0.65 and self.contact_numbers:
             return self.contact_numbers[int(len(self.contact_numbers) * self.rng.random() ** 1.8)]

@@ -205,11 +205,13 @@ class CallScripts:
         second = self.participants.make_inbound_leg(caller, ddi, second_user, root=first, parent=first)
         second.dst = second_user.ext
         plan.legs.append(second)
-        plan.add_step(offset + 1.0, second, "initial")
-        plan.add_step(offset + 1.3, second, "ringing")
-        plan.add_step(offset + 5.0, second, "connected")
-        plan.add_step(offset + 5.2, first, "hangup", cause=NORMAL_CLEARING, by="callee")
-        plan.add_step(offset + 5.2 + talk_seconds * 0.7, second, "hangup", cause=NORMAL_CLEARING, by="caller")
+        transfer_at = offset + (options.hold_seconds or 5.0)
+        plan.add_step(transfer_at - 4.0, second, "initial")
+        plan.add_step(transfer_at - 3.7, second, "ringing")
+        plan.add_step(transfer_at, second, "connected")
+        plan.add_step(transfer_at + 0.2, first, "hangup", cause=NORMAL_CLEARING, by="callee")
+        end_offset = transfer_at + 0.2 + talk_seconds * 0.7
+        plan.add_step(end_offset, second, "hangup", cause=NORMAL_CLEARING, by="caller")
         return plan.sort_steps()
 
     def outbound(self, options: CallOptions) -> CallPlan:

@@ -1,6 +1,7 @@
 """Scheduler that plays calls in real time.
 
-`speed` shortens calls; all reported times are real. A CDR appears 2 to 8 s and a recording 6 to 20 s after
+`speed` shortens calls; all reported times are real. Users of played calls are booked, so that no other
+generated call connects them at the same time. A CDR appears 2 to 8 s and a recording 6 to 20 s after
 the end of the leg, divided by `speed`.
 """
 
@@ -16,6 +17,7 @@ from dataclasses import dataclass, field
 
 from integration.core import clock
 from integration.simulator.calls.legs import CallPlan, Leg, Step
+from integration.simulator.calls.occupancy import Occupancy, is_on_other_call, plan_unanswered_end
 from integration.simulator.calls.player import CallResult, Player, is_leg_recorded
 from integration.simulator.calls.world import World
 
@@ -31,11 +33,13 @@ class RunningCall:
     `result`: ids and events so far.
     `plan_version`: increases when `replace_steps` replaces the plan; steps of older versions are skipped.
     `record_delays`: seconds from the end of a leg to its CDR and its recording; None is random.
+    `is_generated`: the call was not requested; it ends unanswered if a requested call occupies its user.
     """
 
     plan: CallPlan
     result: CallResult
     plan_version: int = 0
+    is_generated: bool = False
     record_delays: tuple[float, float] | None = None
     is_silent: bool = False
     remaining_legs: list[Leg] = field(default_factory=list)
@@ -52,6 +56,7 @@ class Traffic:
         self.player = player
         self.quiet_player = quiet_player
         self.speed = speed
+        self.occupancy = Occupancy(speed)
         self.error: str | None = None
         self._rng = random.Random(f"traffic {world.seed}")
         self._queue: list[tuple[float, int, Callable[[float], None]]] = []
@@ -97,13 +102,34 @@ class Traffic:
         )
         now = clock.unix()
         with self.world.lock:
+            self.occupancy.book(plan, now, now)
+            self._start_call(running, now)
+        return running
+
+    def play_generated(self, plan: CallPlan, latest_start: float) -> bool:
+        """Play `plan` as soon as its users are free.
+
+        Returns False, without a call, if they are not free by the Unix time `latest_start`.
+        """
+        now = clock.unix()
+        with self.world.lock:
+            start = self.occupancy.find_start(plan, now)
+            if start > max(now, latest_start):
+                return False
+            self.occupancy.book(plan, start, now)
+        running = RunningCall(plan, CallResult([leg.id for leg in plan.legs]), is_generated=True)
+        self.schedule(start, lambda unix_time: self._start_call(running, unix_time))
+        return True
+
+    def _start_call(self, running: RunningCall, now: float) -> None:
+        plan = running.plan
+        with self.world.lock:
             # Steps at offset 0 run before the return, so that the caller can request the live call.
             for leg in plan.legs:
                 self._running[leg.id] = running
             for step in [step for step in plan.steps if step.offset <= 0]:
                 self._run_step(running, step, now)
         self._schedule_steps(running, [step for step in plan.steps if step.offset > 0], now)
-        return running
 
     def play_instantly(
         self,
@@ -153,6 +179,8 @@ class Traffic:
                 running.result.leg_ids.append(step.leg.id)
         now = clock.unix()
         with self.world.lock:
+            self.occupancy.release(running.plan)
+            self.occupancy.book(running.plan, now, now)
             for step in [step for step in steps if step.offset <= 0]:
                 self._run_step(running, step, now)
         self._schedule_steps(running, [step for step in steps if step.offset > 0], now)
@@ -172,8 +200,15 @@ class Traffic:
     def _run_current_step(
         self, running: RunningCall, plan_version: int, step: Step, unix_time: float
     ) -> None:
-        if running.plan_version == plan_version:
-            self._run_step(running, step, unix_time)
+        if running.plan_version != plan_version:
+            return
+        if running.is_generated and step.event == "connected":
+            with self.world.lock:
+                is_occupied = is_on_other_call(step.leg, self.world.live_legs.values())
+            if is_occupied:
+                self.replace_steps(running, plan_unanswered_end(running.plan))
+                return
+        self._run_step(running, step, unix_time)
 
     def _run_step(self, running: RunningCall, step: Step, unix_time: float) -> None:
         leg, plan = step.leg, running.plan
@@ -218,6 +253,22 @@ class Traffic:
         if event is not None:
             running.result.events.append(event)
 
+    @property
+    def next_action_time(self) -> float | None:
+        """Unix time of the next scheduled action; None without one."""
+        with self._changed:
+            return self._queue[0][0] if self._queue else None
+
+    def run_next_action(self) -> None:
+        """Run the next scheduled action, whatever its time."""
+        with self._changed:
+            unix_time, _, action = heapq.heappop(self._queue)
+        try:
+            action(unix_time)
+        except Exception as error:  # noqa: BLE001  one broken call must not end all traffic; it is shown
+            self.error = f"{type(error).__name__}: {error}"
+            traceback.print_exc(file=sys.stderr)
+
     def _run(self) -> None:
         while True:
             with self._changed:
@@ -227,9 +278,4 @@ class Traffic:
                 if wait_seconds is None or wait_seconds > 0:
                     self._changed.wait(None if wait_seconds is None else min(wait_seconds, 1.0))
                     continue
-                unix_time, _, action = heapq.heappop(self._queue)
-            try:
-                action(unix_time)
-            except Exception as error:  # noqa: BLE001  one broken call must not end all traffic; it is shown
-                self.error = f"{type(error).__name__}: {error}"
-                traceback.print_exc(file=sys.stderr)
+            self.run_next_action()

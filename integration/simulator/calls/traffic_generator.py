@@ -1,21 +1,27 @@
-"""Generator of live traffic: calls, SMS, faxes, chats and web calls."""
+"""Generator of live traffic: calls, SMS, faxes, chats and web calls.
+
+Normally calls are frequent, at any time of day. On an office day their rate is that of the history at the
+same hour, and a story supplies a part of them.
+"""
 
 from __future__ import annotations
 
+import math
 import random
 import sys
 from collections.abc import Callable
 
 from integration.core import clock
-from integration.simulator.calls.history import MISSED_SCRIPTS
+from integration.simulator.calls.history import MISSED_SCRIPTS, SCRIPT_WEIGHTS
 from integration.simulator.calls.legs import CallOptions, CallPlan
 from integration.simulator.calls.participants import NoParticipant
+from integration.simulator.calls.story import Story
 from integration.simulator.calls.traffic import Traffic
 from integration.simulator.calls.webcalls import add_webcall
 from integration.simulator.records import chats, faxes, words
 from integration.simulator.records.people import Person
 
-_SCRIPT_WEIGHTS = {
+_FREQUENT_SCRIPT_WEIGHTS = {
     "plain_answered": 22,
     "plain_missed": 6,
     "ring_group_answered": 14,
@@ -34,23 +40,45 @@ _SECONDS_BETWEEN_CALLS = 10.0
 _SECONDS_BETWEEN_SMS = 45.0
 _SECONDS_BETWEEN_OTHER_EVENTS = 150.0
 
+_STORY_SHARE = 0.4
+"""Share of the calls of an office day that belong to the story."""
+_CALLS_PER_SMS = 35
+_CALLS_PER_OTHER_EVENT = 100
+"""Calls of an office day for each SMS and for each other event, as in the history."""
+_LONGEST_WAIT = 600.0
+"""Seconds after which the rate of an office day is read again."""
+_STORY_DELAY = 60.0
+"""Seconds from the start to the story if no webhook URL is set."""
+_MOST_DELAY = 60.0
+"""Seconds that a call may start later so that its users are free; otherwise it is omitted."""
+_PLANS_PER_CALL = 4
+
 
 class TrafficGenerator:
     """Generator of random events, scheduled on `traffic`.
 
-    A higher `traffic.speed` gives more events.
+    A higher `traffic.speed` gives more events. `is_office_day`: use the rates of the account's office hours,
+    and play a story.
     """
 
-    def __init__(self, traffic: Traffic) -> None:
+    def __init__(self, traffic: Traffic, *, is_office_day: bool = False) -> None:
         self.traffic = traffic
         self.world = traffic.world
         self._rng = random.Random(f"bustle {traffic.world.seed}")
         self._is_active = False
+        self._story = (
+            Story(traffic, self._start_call, lambda at: self._expect_calls_per_hour(at) * _STORY_SHARE)
+            if is_office_day
+            else None
+        )
 
     def start(self) -> None:
         self._is_active = True
         now, speed = clock.unix(), self.traffic.speed
-        self.schedule_first_calls()
+        if self._story is not None:
+            self._story.begin(_STORY_DELAY / speed)
+        else:
+            self.schedule_first_calls()
         self.traffic.schedule(now + 5.0 / speed, self._start_next_call)
         self.traffic.schedule(now + 8.0 / speed, self._receive_next_sms)
         self.traffic.schedule(now + 30.0 / speed, self._start_next_other)
@@ -58,18 +86,53 @@ class TrafficGenerator:
     def stop(self) -> None:
         """Start no new events. Calls in progress continue."""
         self._is_active = False
+        if self._story is not None:
+            self._story.stop()
 
     def schedule_first_calls(self) -> None:
-        """Start three calls within 3 s, if active.
+        """Start three calls within 3 s, or the story, if active.
 
         A new webhook receiver thus gets events soon.
         """
-        if self._is_active:
+        if not self._is_active:
+            return
+        if self._story is not None:
+            self._story.begin(0.0)
+        else:
             for delay in (0.3, 1.5, 3.0):
                 self.traffic.schedule(clock.unix() + delay, self._start_random_call)
 
-    def _schedule_next(self, action: Callable[[float], None], unix_time: float, mean_seconds: float) -> None:
-        self.traffic.schedule(unix_time + self._rng.expovariate(self.traffic.speed / mean_seconds), action)
+    def _schedule_next(
+        self,
+        action: Callable[[float], None],
+        unix_time: float,
+        mean_seconds: float,
+        calls_per_event: float = 1,
+    ) -> None:
+        """Schedule `action` after a random time.
+
+        `mean_seconds`: mean of that time. On an office day it is the mean time of `calls_per_event` calls.
+        """
+        speed = self.traffic.speed
+        if self._story is None:
+            self.traffic.schedule(unix_time + self._rng.expovariate(speed / mean_seconds), action)
+            return
+        # The time to a random event does not depend on the time since the last one. So the wait can be
+        # drawn again whenever the rate has changed.
+        events_per_second = (
+            self._expect_calls_per_hour(unix_time) * (1 - _STORY_SHARE) / calls_per_event / 3600 * speed
+        )
+        wait = self._rng.expovariate(events_per_second) if events_per_second else math.inf
+        if wait <= _LONGEST_WAIT / speed:
+            self.traffic.schedule(unix_time + wait, action)
+        else:
+            self.traffic.schedule(
+                unix_time + _LONGEST_WAIT / speed,
+                lambda moment: self._schedule_next(action, moment, mean_seconds, calls_per_event),
+            )
+
+    def _expect_calls_per_hour(self, unix_time: float) -> float:
+        return self.world.office_hours.expect_calls_per_hour(unix_time)
 
     def _plan(self, script: str, options: CallOptions) -> CallPlan | None:
         """Plan a call; return None if the account lacks a participant."""
@@ -83,16 +146,16 @@ class TrafficGenerator:
     def _start_random_call(self, _: float) -> None:
         if not self._is_active:
             return
-        script = self._rng.choices(list(_SCRIPT_WEIGHTS), weights=list(_SCRIPT_WEIGHTS.values()))[0]
+        weights = _FREQUENT_SCRIPT_WEIGHTS if self._story is None else SCRIPT_WEIGHTS
+        script = self._rng.choices(list(weights), weights=list(weights.values()))[0]
         options = (
             CallOptions(variant="leg")
             if script == "voicemail" and self._rng.random() < 0.25
             else CallOptions()
         )
-        plan = self._plan(script, options)
+        plan = self._start_call(script, options)
         if plan is None:
             return
-        self.traffic.play(plan)
         if plan.script in MISSED_SCRIPTS and plan.outside_party and self._rng.random() < 0.6:
             call_back_time = (
                 clock.unix() + (plan.duration + 30 + self._rng.random() * 120) / self.traffic.speed
@@ -100,9 +163,21 @@ class TrafficGenerator:
             self.traffic.schedule(call_back_time, lambda _: self._call_back(plan.outside_party))
 
     def _call_back(self, number: str) -> None:
-        plan = self._plan("outbound", CallOptions(caller=number, talk_seconds=20 + self._rng.random() * 90))
-        if plan is not None:
-            self.traffic.play(plan)
+        self._start_call("outbound", CallOptions(caller=number, talk_seconds=20 + self._rng.random() * 90))
+
+    def _start_call(self, script: str, options: CallOptions) -> CallPlan | None:
+        """Plan a call and play it when its users are free.
+
+        Returns None if the account lacks a participant, or if no plan has users that are free soon.
+        """
+        for n in range(_PLANS_PER_CALL):
+            plan = self._plan(script, options)
+            if plan is None:
+                return None
+            delay = _MOST_DELAY / self.traffic.speed if n == _PLANS_PER_CALL - 1 else 0.0
+            if self.traffic.play_generated(plan, clock.unix() + delay):
+                return plan
+        return None
 
     def _start_next_call(self, unix_time: float) -> None:
         if self._is_active:
@@ -124,7 +199,7 @@ class TrafficGenerator:
             self.traffic.schedule(
                 reply_at, lambda moment: self._answer_sms(person, ddi.e164, sender, answer, moment)
             )
-        self._schedule_next(self._receive_next_sms, unix_time, _SECONDS_BETWEEN_SMS)
+        self._schedule_next(self._receive_next_sms, unix_time, _SECONDS_BETWEEN_SMS, _CALLS_PER_SMS)
 
     def _answer_sms(self, person: Person, sender: str, receiver: str, text: str, unix_time: float) -> None:
         self.traffic.player.send_sms(person, sender, receiver, text, unix_time)
@@ -139,12 +214,13 @@ class TrafficGenerator:
                 faxes.add_fax(self.world, self._rng, unix_time)
             elif event_kind == "chat":
                 chats.add_chat(self.world, self._rng, self._choose_online_person(), unix_time - 180)
-        plan = self._plan(event_kind, CallOptions()) if event_kind in self.world.scripts.by_name else None
-        if plan is not None:
-            if event_kind == "web_call":
+        if event_kind in self.world.scripts.by_name:
+            plan = self._start_call(event_kind, CallOptions())
+            if plan is not None and event_kind == "web_call":
                 add_webcall(self.world, plan, unix_time)
-            self.traffic.play(plan)
-        self._schedule_next(self._start_next_other, unix_time, _SECONDS_BETWEEN_OTHER_EVENTS)
+        self._schedule_next(
+            self._start_next_other, unix_time, _SECONDS_BETWEEN_OTHER_EVENTS, _CALLS_PER_OTHER_EVENT
+        )
 
     def _choose_online_person(self) -> Person:
         return self._rng.choice([person for person in self.world.account.people if person.is_online])

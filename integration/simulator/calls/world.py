@@ -8,6 +8,7 @@ from integration.core import clock
 from integration.simulator.calls import media_sessions
 from integration.simulator.calls.events import EventIdGenerator
 from integration.simulator.calls.legs import Leg
+from integration.simulator.calls.office_hours import OfficeHours
 from integration.simulator.calls.participants import Participants
 from integration.simulator.calls.records import live_record
 from integration.simulator.calls.scripts import CallScripts
@@ -30,8 +31,11 @@ from integration.simulator.records.record_fields import Record
 class World(AccountState):
     """State of one simulated platform."""
 
-    def __init__(self, seed: int, start: float | None = None) -> None:
+    def __init__(
+        self, seed: int, start: float | None = None, office_hours: OfficeHours | None = None
+    ) -> None:
         super().__init__(seed, start)
+        self.office_hours = office_hours or OfficeHours()
         self.event_ids = EventIdGenerator(random.Random(f"events {seed}"))
         self.live_legs: dict[int, Leg] = {}
         self.participants = self._make_participants("switchroom")
@@ -54,7 +58,9 @@ class World(AccountState):
 
     def _make_participants(self, purpose: str) -> Participants:
         rng = random.Random(f"{purpose} {self.seed}")
-        return Participants(self.account, rng, lambda: self.new_id("calls"))
+        # Missed calls of withheld numbers cannot be called back. In a busy account they would fill the list.
+        share = 0.004 if self.office_hours.is_busy else 0.03
+        return Participants(self.account, rng, lambda: self.new_id("calls"), share)
 
     def _list_live_records(self) -> list[Record]:
         now = clock.unix()

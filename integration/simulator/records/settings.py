@@ -157,7 +157,7 @@ def _add_texts(state: AccountState) -> None:
         ("Dev: quote", "#16a085", people[3].id),
     )
     replies = (
-        ("Opening hours", "We are open Monday to Friday from 8 to 6, Saturdays 9 to 1.", None),
+        ("Opening hours", "We open at 8 and close at 6.", None),
         ("On our way", "We are on our way and will be with you within the hour.", None),
         ("Ready", "Your order is ready to collect from the front desk.", people[1].id),
         ("Sizes", "It comes in three sizes, see https://example.com/sizes", people[3].id),

@@ -28,7 +28,7 @@ _TOPICS: tuple[tuple[str, str, str, str], ...] = (
     (
         "opening hours and prices",
         "Are you open on Saturday, and what does the small one cost?",
-        "We open nine to one on Saturdays. The small one is 24.50 including delivery.",
+        "Yes, from nine. The small one is 24.50 including delivery.",
         "Perfect, I will drop by.",
     ),
     (

@@ -1,0 +1,152 @@
+"""Occupancy of the account's users: each takes one call at a time.
+
+A user may have several ringing calls, but only one that is dialled, connected or on hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from integration.simulator.calls.legs import CallPlan, Leg, Step
+
+_PAUSE_SECONDS = 3.0
+"""Seconds between two calls of a user."""
+_BEGINNING_EVENTS = frozenset({"pickup", "connected"})
+
+
+class Span(NamedTuple):
+    begin: float
+    end: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Booking:
+    """Unix times during which a user is on the call `plan`."""
+
+    begin: float
+    end: float
+    plan: CallPlan
+
+
+class Occupancy:
+    """Times at which users are on planned calls.
+
+    `speed`: divides the offsets of planned steps.
+    """
+
+    def __init__(self, speed: float = 1.0) -> None:
+        self.speed = speed
+        self._bookings_by_user: dict[int, list[_Booking]] = {}
+
+    def find_start(self, plan: CallPlan, earliest: float) -> float:
+        """Return the first time from `earliest` at which all users are free."""
+        spans = list_busy_spans(plan.steps)
+        start = earliest
+        while True:
+            delay = max(
+                (self._measure_overlap(user_id, span, start) for user_id, span in spans.items()), default=0
+            )
+            if delay <= 0:
+                return start
+            # Without the margin a rounding error could repeat the loop for ever.
+            start += delay + 0.01
+
+    def is_free(self, user_id: int, begin: float, end: float) -> bool:
+        return all(
+            end <= booking.begin or booking.end <= begin
+            for booking in self._bookings_by_user.get(user_id, ())
+        )
+
+    def book(self, plan: CallPlan, start: float, now: float) -> None:
+        """Book the users of `plan`, which starts at Unix time `start`.
+
+        Bookings that ended before `now` are deleted.
+        """
+        for user_id, span in list_busy_spans(plan.steps).items():
+            current = [booking for booking in self._bookings_by_user.get(user_id, ()) if booking.end > now]
+            begin, end = start + span.begin / self.speed, start + (span.end + _PAUSE_SECONDS) / self.speed
+            self._bookings_by_user[user_id] = [*current, _Booking(begin, end, plan)]
+
+    def release(self, plan: CallPlan) -> None:
+        for user_id, bookings in self._bookings_by_user.items():
+            self._bookings_by_user[user_id] = [booking for booking in bookings if booking.plan is not plan]
+
+    def _measure_overlap(self, user_id: int, span: Span, start: float) -> float:
+        """Return the seconds until the last conflicting booking ends.
+
+        Returns 0 without a conflict.
+        """
+        begin, end = start + span.begin / self.speed, start + (span.end + _PAUSE_SECONDS) / self.speed
+        return max(
+            (
+                booking.end - begin
+                for booking in self._bookings_by_user.get(user_id, ())
+                if booking.begin < end and begin < booking.end
+            ),
+            default=0.0,
+        )
+
+
+def list_user_ids(leg: Leg) -> list[int]:
+    """List the ids of a leg's user and of a called user."""
+    user_ids = [leg.user.id] if leg.user is not None else []
+    if leg.context == "USER_LOCAL" and leg.dst_id.isdigit():
+        user_ids.append(int(leg.dst_id))
+    return user_ids
+
+
+def is_on_other_call(leg: Leg, live_legs: Iterable[Leg]) -> bool:
+    """Check whether a user of `leg` is on another call of `live_legs`."""
+    user_ids = set(list_user_ids(leg))
+    return any(
+        other.root_id != leg.root_id
+        and other.state in ("CONNECTED", "ON_HOLD")
+        and not user_ids.isdisjoint(list_user_ids(other))
+        for other in live_legs
+    )
+
+
+def plan_unanswered_end(plan: CallPlan) -> list[Step]:
+    """Plan the immediate end of a call whose user cannot answer."""
+    open_legs = [leg for leg in plan.legs if leg.started_at and leg.ended_at is None]
+    steps = []
+    for leg in open_legs:
+        is_inbound_without_answer = not leg.is_outbound and leg.user is not None and leg.connected_at is None
+        steps.append(
+            Step(
+                0.0,
+                leg,
+                "missed" if is_inbound_without_answer else "hangup",
+                cause="No Answer",
+                by="caller",
+                final=is_inbound_without_answer and leg is open_legs[-1],
+            )
+        )
+    return steps
+
+
+def list_busy_spans(steps: Iterable[Step]) -> dict[int, Span]:
+    """Return the offsets between which each user is on the call.
+
+    A user who places a call is on it from its first step.
+    """
+    begins: dict[Leg, float] = {}
+    spans: dict[int, Span] = {}
+    for step in steps:
+        leg = step.leg
+        if step.event in _BEGINNING_EVENTS or (step.event == "initial" and leg.is_outbound):
+            begins.setdefault(leg, step.offset)
+        elif step.event in ("hangup", "missed"):
+            is_connected = leg.ended_at is None and leg.connected_at is not None
+            begin = begins.get(leg, 0.0 if is_connected else None)
+            if begin is None:
+                continue
+            for user_id in list_user_ids(leg):
+                earlier = spans.get(user_id)
+                spans[user_id] = Span(
+                    min(begin, earlier.begin) if earlier else begin,
+                    max(step.offset, earlier.end) if earlier else step.offset,
+                )
+    return spans
