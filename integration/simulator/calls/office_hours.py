@@ -63,7 +63,7 @@ class OfficeHours:
 
 
 def make_busy_hours(zone: ZoneInfo, start: float) -> OfficeHours:
-    """Create the hours of a busy office that is open on the day of `start`."""
+    """Create the hours of a busy office, open on the start day."""
     if datetime.fromtimestamp(start, zone).weekday() < 5:
         return OfficeHours(zone, calls_per_week=BUSY_CALLS_PER_WEEK)
     # A working day has the same number of calls in either case.

@@ -77,7 +77,7 @@ class Story:
         self.traffic.schedule(start + offset / self.traffic.speed, run)
 
     def _play_next_scene(self, unix_time: float) -> None:
-        """Play a scene and schedule the next according to the rate of calls."""
+        """Play a scene and schedule the next by the rate of calls."""
         wait = 0.0
         rate = self._calls_per_hour(unix_time)
         if rate * _LONGEST_WAIT / 3600 > 1:
