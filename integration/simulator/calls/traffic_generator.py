@@ -49,6 +49,8 @@ _LONGEST_WAIT = 600.0
 """Seconds after which the rate of an office day is read again."""
 _STORY_DELAY = 60.0
 """Seconds from the start to the story if no webhook URL is set."""
+_STORY_DELAY_WITH_WEBHOOK = 8.0
+"""Seconds from a new webhook URL to the story, so that names of users and queues can be read before."""
 _MOST_DELAY = 60.0
 """Seconds that a call may start later so that its users are free; otherwise it is omitted."""
 _PLANS_PER_CALL = 4
@@ -97,7 +99,7 @@ class TrafficGenerator:
         if not self._is_active:
             return
         if self._story is not None:
-            self._story.begin(0.0)
+            self._story.begin(_STORY_DELAY_WITH_WEBHOOK / self.traffic.speed)
         else:
             for delay in (0.3, 1.5, 3.0):
                 self.traffic.schedule(clock.unix() + delay, self._start_random_call)
