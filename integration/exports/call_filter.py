@@ -122,12 +122,14 @@ def parse_view(
     today: date,
     calling_code: str | None,
     databases: LabelDatabases | None = None,
+    default_days: tuple[date | None, date | None] = (None, None),
 ) -> CallView:
     """Parse URL parameters into a view.
 
     Invalid values are dropped, so that old links keep working.
 
-    Labels and notes are read from `databases`; without them they are not filtered.
+    Labels and notes are read from `databases`; without them they are not filtered. `default_days` (first,
+    last) limit the hours of a view without days.
     """
     parameters = {name: args[name].strip()[:200] for name in PARAMETERS if args.get(name, "").strip()}
     first, last = parse_day(parameters.get("from")), parse_day(parameters.get("to"))
@@ -142,10 +144,8 @@ def parse_view(
     elif range_name not in RANGES:
         range_name = DEFAULT_RANGE
         parameters.pop("range", None)
-    elif range_name in RANGE_DAYS:
-        days_back, length = RANGE_DAYS[range_name]
-        first = today - timedelta(days=days_back)
-        last = first + timedelta(days=length - 1)
+    else:
+        first, last = find_range_days(range_name, today) or (None, None)
     for name, allowed in (("direction", DIRECTION_LABELS), ("outcome", OUTCOMES)):
         if parameters.get(name) not in allowed:
             parameters.pop(name, None)
@@ -159,7 +159,8 @@ def parse_view(
         begin, end = time(hour), time((hour + 1) % 24)
     hour_spans = None
     if weekday is not None or begin or end:
-        days = (first or today - DEFAULT_HOURS_SPAN, last or today)
+        first_hours, last_hours = (first, last) if first or last else default_days
+        days = (first_hours or (last_hours or today) - DEFAULT_HOURS_SPAN, last_hours or today)
         hour_spans = json.dumps(daily_spans(*days, zone, weekday, begin or time(), end or time()))
     if _parse_amount(parameters.get("cost")) is None:
         parameters.pop("cost", None)
@@ -189,6 +190,27 @@ def parse_view(
     if databases is not None:
         call_filter = _add_notes_filter(call_filter, parameters, databases)
     return CallView(parameters, range_name, call_filter)
+
+
+def freeze_days(parameters: Mapping[str, str], today: date) -> dict[str, str]:
+    """Return the parameters of a view with the dates of its range."""
+    frozen = {name: text for name, text in parameters.items() if name != "range"}
+    if parse_day(parameters.get("from")) or parse_day(parameters.get("to")):
+        return frozen
+    range_name = parameters.get("range", DEFAULT_RANGE)
+    days = find_range_days(range_name if range_name in RANGES else DEFAULT_RANGE, today)
+    if days is None:
+        return {**frozen, "range": "all"}
+    return {**frozen, "from": days[0].isoformat(), "to": days[1].isoformat()}
+
+
+def find_range_days(range_name: str, today: date) -> tuple[date, date] | None:
+    """Return first and last day of a named range. None if it is unlimited."""
+    if range_name not in RANGE_DAYS:
+        return None
+    days_back, length = RANGE_DAYS[range_name]
+    first = today - timedelta(days=days_back)
+    return first, first + timedelta(days=length - 1)
 
 
 def _add_notes_filter(

@@ -8,7 +8,7 @@ has `type_label`. A documented field of the same name takes precedence.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -17,6 +17,15 @@ from integration.catalogue.field_meanings import is_secret
 from integration.catalogue.shapes import Field, Relation, Resource
 from integration.mirror.query.filter_sql import get_value_kind
 from integration.mirror.records.dictionaries import Labels
+
+ColumnKind = Literal[
+    "text", "json", "time", "utc", "local", "number", "decimal", "boolean", "any", "duration", "secret"
+]
+"""Type of a column's cells.
+
+`time` is UTC text, converted to the zone of the export if it has one. `utc` is written as stored. `local` is
+written with the offset of its zone. `duration` is seconds, written as h:mm:ss. `json` is a list or an object
+as JSON text. Because of schema drift any of them may contain other text."""
 
 DerivedKind = Literal["text", "local", "duration", "number"]
 
@@ -47,6 +56,24 @@ def is_utc_time(resource: Resource, resource_field: Field) -> bool:
     return kind == "time" or (resource_field.name.endswith("_at") and kind == "text")
 
 
+def use_one_zone(resource: Resource, columns: Sequence[str], zone: str) -> tuple[str, ...]:
+    """Return `columns` with each time once: as local time, or as UTC if `zone` is UTC."""
+    local_names = {
+        resource_field.name: local_name
+        for resource_field in resource.fields
+        if is_utc_time(resource, resource_field) and not is_secret(resource_field.name)
+        if resource.field(local_name := _name_local_time(resource_field.name)) is None
+    }
+    if zone == "UTC":
+        duplicates = {local_names[name] for name in columns if name in local_names}
+        return tuple(name for name in columns if name not in duplicates)
+    return tuple(dict.fromkeys(local_names.get(name, name) for name in columns))
+
+
+def _name_local_time(name: str) -> str:
+    return f"{name.removesuffix('_at')}_local"
+
+
 def derive_columns(resource: Resource, labels: Labels) -> dict[str, DerivedColumn]:
     """Return derived columns by name, in the order of source fields.
 
@@ -67,7 +94,7 @@ def _derive_from_field(
 ) -> Iterator[DerivedColumn]:
     name, cell = resource_field.name, f'"{resource.table}"."{resource_field.name}"'
     if is_utc_time(resource, resource_field):
-        yield DerivedColumn(f"{name.removesuffix('_at')}_local", "local", cell)
+        yield DerivedColumn(_name_local_time(name), "local", cell)
     if resource_field.meaning == "duration":
         yield DerivedColumn(f"{name}_hms", "duration", cell)
     code_labels = {**field_labels.parse_codes(resource_field, name), **labels.get(name, {})}

@@ -5,15 +5,15 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import datetime, time, timedelta
 from itertools import islice
-from typing import Literal, get_args
 from zoneinfo import ZoneInfo
 
 from integration.access import visibility
 from integration.catalogue.shapes import Resource
 from integration.core import clock
 from integration.exports import delivery_states, export_request
+from integration.exports.calendar_periods import Period, find_period, iter_ended
 from integration.exports.delivery_states import DeliveryAttempt, PeriodState
 from integration.exports.export_request import UnknownExport
 from integration.exports.schedules import Schedule
@@ -165,77 +165,3 @@ def _max_periods(schedule: Schedule) -> int:
 
 def _iter_ended(schedule: Schedule, now: datetime) -> Iterator[Period]:
     return iter_ended(schedule.every, time.fromisoformat(schedule.at), ZoneInfo(schedule.zone), now)
-
-
-Frequency = Literal["day", "week", "month"]
-FREQUENCIES: tuple[Frequency, ...] = get_args(Frequency)
-
-_DAY = timedelta(days=1)
-
-
-@dataclass(frozen=True, slots=True)
-class Period:
-    """The days from `first_day` to the day before `end_day`.
-
-    `key` is the permanent name: '2026-11-19', '2026-W47' (an ISO week, Monday to Sunday) or '2026-11'.
-    """
-
-    frequency: Frequency
-    key: str
-    first_day: date
-    end_day: date
-
-    def bounds(self, zone: ZoneInfo) -> tuple[datetime, datetime]:
-        """Return the start and the exclusive end, in UTC."""
-        return _to_utc(self.first_day, time(), zone), _to_utc(self.end_day, time(), zone)
-
-    def due_at(self, time_of_day: time, zone: ZoneInfo) -> datetime:
-        """Return the delivery time in UTC.
-
-        It is `time_of_day` in `zone` on the day after the period.
-        """
-        return _to_utc(self.end_day, time_of_day, zone)
-
-    @property
-    def previous(self) -> Period:
-        return find_period(self.frequency, self.first_day - _DAY)
-
-    @property
-    def label(self) -> str:
-        """Name of the period in words.
-
-        '19 November 2026', '16 November to 22 November 2026' or 'November 2026'.
-        """
-        last_day = self.end_day - _DAY
-        if self.frequency == "month":
-            return f"{self.first_day:%B %Y}"
-        if self.frequency == "day":
-            return f"{last_day.day} {last_day:%B %Y}"
-        return f"{self.first_day.day} {self.first_day:%B} to {last_day.day} {last_day:%B %Y}"
-
-
-def find_period(frequency: Frequency, day: date) -> Period:
-    """Return the period that contains `day`."""
-    if frequency == "day":
-        return Period(frequency, day.isoformat(), day, day + _DAY)
-    if frequency == "week":
-        year, week, weekday = day.isocalendar()
-        first_day = day - timedelta(days=weekday - 1)
-        return Period(frequency, f"{year}-W{week:02d}", first_day, first_day + 7 * _DAY)
-    first_day = day.replace(day=1)
-    return Period(frequency, f"{first_day:%Y-%m}", first_day, (first_day + 31 * _DAY).replace(day=1))
-
-
-def iter_ended(frequency: Frequency, time_of_day: time, zone: ZoneInfo, now: datetime) -> Iterator[Period]:
-    """Yield the periods whose delivery was due by `now`, newest first, endlessly."""
-    period = find_period(frequency, now.astimezone(zone).date())
-    while True:
-        if period.due_at(time_of_day, zone) <= now:
-            yield period
-        period = period.previous
-
-
-def _to_utc(day: date, time_of_day: time, zone: ZoneInfo) -> datetime:
-    # fold=0: of an hour that occurs twice, the first one. A skipped hour uses the offset before the change:
-    # 2:30 is the moment at which clocks show 3:30.
-    return datetime.combine(day, time_of_day, zone).astimezone(UTC)

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import date
 from typing import Protocol
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, urlencode
 from zoneinfo import ZoneInfo
 
 from integration.access import setup_links
@@ -136,6 +137,31 @@ def apply_column_set(
     return {**args, "set": "", "columns": ",".join(column_set.columns)}
 
 
+def make_file_name(
+    context: ExportContext, name: str, args: Mapping[str, str], viewer: Visibility, person: Person | None
+) -> str:
+    """Return the file name of an export without suffix.
+
+    If the parameters are no longer valid, return the name of the export.
+    """
+    try:
+        return build_selection(context, name, args, viewer, person).file_name
+    except QueryError:
+        return canonical_name(name)
+
+
+def freeze_days(settings: Settings, args: Mapping[str, str]) -> dict[str, str]:
+    """Return `args` with the dates of a range such as “7 days” in `view`.
+
+    A file that is prepared later, or named later, then has the same days.
+    """
+    if args.get("view") is None:
+        return dict(args)
+    zone = ZoneInfo(settings.dashboard.timezone)
+    view = call_filter.freeze_days(dict(parse_qsl(args["view"])), clock.now().astimezone(zone).date())
+    return {**args, "view": urlencode(view)}
+
+
 def open_chunks(
     context: ExportContext, selected: Selection, form: str, args: Mapping[str, str]
 ) -> ChunkedFile:
@@ -159,7 +185,12 @@ def _parse_page_filter(context: ExportContext, args: Mapping[str, str]) -> CallF
         today=clock.now().astimezone(zone).date(),
         calling_code=call_filter.find_calling_code(context.settings.dashboard.country),
         databases=context,
+        default_days=(_parse_day(args.get("from")), _parse_day(args.get("to"))),
     ).call_filter
     if page_filter.search_terms is not None and isinstance(context.mirror_db, Database):
         search_index.index_all_due(context.mirror_db)
     return page_filter
+
+
+def _parse_day(text: str | None) -> date | None:
+    return call_filter.parse_day((text or "")[:10])

@@ -135,11 +135,14 @@ class _Routes:
         if not path.is_file():
             raise ApiError(410, "The file of this export was removed. Request the export again.")
         name = f"{export_request.canonical_name(job.export)}.{job.form}"
+        file_name = export_request.make_file_name(
+            self._context, job.export, job.args, caller.visibility, caller.person
+        )
         response = send_file(
             path,
             mimetype=FORMATS[job.form].mime,
             as_attachment=True,
-            download_name=name,
+            download_name=f"{file_name}.{job.form}",
             conditional=True,
             max_age=0,
         )

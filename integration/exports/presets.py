@@ -27,6 +27,7 @@ class Preset:
     Without `columns` the export has the columns of the table, then the fields found in the records.
     `call_filter` limits the calls. `has_own_table`: the table is the derived table of calls with alias `c`.
     It has no `_doc`, and `derived_columns` replace the columns derived from a collection's fields.
+    `file_name` is the name of files with headings in words.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Preset:
     call_filter: CallFilter | None = None
     has_own_table: bool = False
     newest_first: bool = False
+    file_name: str = ""
 
 
 def _build_case_sql(column: str, labels: Mapping[str, tuple[str, str]], default: str) -> str:
@@ -124,6 +126,7 @@ PRESETS: dict[str, Preset] = {
             _CALL_DERIVED_COLUMNS,
             has_own_table=True,
             newest_first=True,
+            file_name="calls",
         ),
         Preset(
             "missed",
@@ -135,6 +138,7 @@ PRESETS: dict[str, Preset] = {
             call_filter=CallFilter(outcome="not_talked"),
             has_own_table=True,
             newest_first=True,
+            file_name="missed calls",
         ),
         Preset(
             "cdr-details",
@@ -147,6 +151,7 @@ PRESETS: dict[str, Preset] = {
                 "disposition", "destination", "context", "t_cause", "rate", "charge", "currency", "live_id",
                 "call_link", "recording_files", "recording_links",
             ),
+            file_name="call records",
         ),
         Preset(
             "recordings",
@@ -158,6 +163,7 @@ PRESETS: dict[str, Preset] = {
                 "user_id", "user_name", "dst_name", "duration", "duration_hms", "size", "file_state", "file",
                 "link",
             ),
+            file_name="recordings",
         ),
         Preset(
             "voicemail",
@@ -169,6 +175,7 @@ PRESETS: dict[str, Preset] = {
                 "extension_id", "folder", "is_new", "duration", "duration_hms", "transcript", "file_state",
                 "file", "link",
             ),
+            file_name="voicemail",
         ),
         Preset(
             "messages",
@@ -179,9 +186,15 @@ PRESETS: dict[str, Preset] = {
                 "id", "created_at", "created_local", "type", "from", "from_name", "to", "to_name", "message",
                 "result", "user_id", "user_name",
             ),
+            file_name="messages",
         ),
-        Preset("notes", "Notes", "Notes of calls on the platform", subresources.NOTE_ROWS, ()),
-        Preset("chat-messages", "Chat messages", "Chat messages of users", subresources.MESSAGE_ROWS, ()),
+        Preset(
+            "notes", "Notes", "Notes of calls on the platform", subresources.NOTE_ROWS, (), file_name="notes"
+        ),
+        Preset(
+            "chat-messages", "Chat messages", "Chat messages of users", subresources.MESSAGE_ROWS, (),
+            file_name="chat messages",
+        ),
     )
 }  # fmt: skip
 """Presets by the name in `/exports/<name>.csv` and `switchroom export <name>`."""

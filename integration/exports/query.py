@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import Any, Literal
+from typing import Any
 from weakref import WeakSet
 from zoneinfo import ZoneInfo
 
@@ -20,7 +20,8 @@ from integration.catalogue.field_meanings import is_secret
 from integration.catalogue.shapes import Resource
 from integration.core import clock
 from integration.core.errors import SwitchroomError
-from integration.exports.columns import DerivedColumn, derive_columns, is_utc_time
+from integration.exports.columns import ColumnKind, DerivedColumn, derive_columns, is_utc_time
+from integration.exports.headings import make_word_headings
 from integration.exports.presets import Preset
 from integration.exports.selection import BOOKKEEPING_COLUMNS, MAX_COLUMNS, OpenReader, Selection
 from integration.exports.sql_functions import register, register_local_labels
@@ -30,15 +31,6 @@ from integration.mirror.query.filter_sql import SqlBuilder, get_value_kind
 from integration.mirror.records import dictionaries
 
 log = logging.getLogger(__name__)
-
-ColumnKind = Literal[
-    "text", "json", "time", "utc", "local", "number", "decimal", "boolean", "any", "duration", "secret"
-]
-"""Type of a column's cells.
-
-`time` is UTC text, converted to the zone of the export if it has one. `utc` is written as stored. `local` is
-written with the offset of its zone. `duration` is seconds, written as h:mm:ss. `json` is a list or an object
-as JSON text. Because of schema drift any of them may contain other text."""
 
 BATCH_ROWS = 2000
 """Rows per read, unless the format requires another number."""
@@ -54,7 +46,7 @@ class Column:
     """A column of an export.
 
     `sql` is the stored value, with `values` bound in it. `strip_nul` is set if the value may contain a NUL
-    that `ExportQuery.nul_condition` does not detect.
+    that `ExportQuery.nul_condition` does not detect. `words` is its heading in words, '' without one.
     """
 
     name: str
@@ -62,6 +54,12 @@ class Column:
     kind: ColumnKind
     strip_nul: bool = False
     values: Mapping[str, Any] = field(default_factory=dict)
+    words: str = ""
+
+    @property
+    def heading(self) -> str:
+        """Heading in the file: words if the export has them, else the name."""
+        return self.words or self.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +187,7 @@ class ExportStream(ChunkedFile):
             self.export_query = build_export_query(connection, selection)
             self.row_count, first_rowid = self.export_query.count_rows(connection)
             self.export_query = replace(self.export_query, first_rowid=first_rowid)
-            self.name = selection.name
+            self.name = selection.file_name
             self._chunks = write_chunks(connection, self.export_query)
         except BaseException:
             self._open_resources.close()
@@ -244,7 +242,7 @@ def build_export_query(connection: sqlite3.Connection, selection: Selection) -> 
     """Build the SQL of an export. Raises QueryError for unknown fields."""
     register(connection)
     register_local_labels(connection, selection.local_labels)
-    parsed_query, resource, preset = selection.query, selection.resource, selection.preset
+    parsed_query, resource, preset = selection.dated_query, selection.resource, selection.preset
     has_own_table = preset is not None and preset.has_own_table
     binder = parsed_query.make_builder(connection)
     where = parsed_query.build_where(binder)
@@ -253,6 +251,8 @@ def build_export_query(connection: sqlite3.Connection, selection: Selection) -> 
         _build_column(binder, selection, derived_columns, name)
         for name in selection.columns or _list_found_columns(connection, resource)
     )
+    if selection.has_word_headings:
+        columns = _add_words(columns, selection, derived_columns)
     order = None
     if parsed_query.sort is not None:
         direction = "DESC" if parsed_query.descending else "ASC"
@@ -291,6 +291,19 @@ def build_export_query(connection: sqlite3.Connection, selection: Selection) -> 
         record_sql="_doc" if selection.is_raw else None,
         values=values,
     )
+
+
+def _add_words(
+    columns: tuple[Column, ...], selection: Selection, derived_columns: Mapping[str, DerivedColumn]
+) -> tuple[Column, ...]:
+    headings = make_word_headings(
+        [(column.name, column.kind) for column in columns],
+        selection.resource,
+        derived_columns.keys(),
+        selection.zone.key if selection.zone else "UTC",
+        selection.local_zone.key,
+    )
+    return tuple(replace(column, words=words) for column, words in zip(columns, headings, strict=True))
 
 
 def _build_nul_condition(preset: Preset) -> str:

@@ -51,7 +51,13 @@ class ExportRoutes:
             if export_jobs is not None and chunks.row_count > background_above:
                 chunks.close()
                 return job_routes.start_job(
-                    self._context, export_jobs, caller, name, form, args, chunks.row_count
+                    self._context,
+                    export_jobs,
+                    caller,
+                    name,
+                    form,
+                    export_request.freeze_days(self._context.settings, args),
+                    chunks.row_count,
                 )
             chunks.prefetch()
         if request.method != "HEAD":

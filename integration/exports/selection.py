@@ -13,6 +13,8 @@ from integration.catalogue import HISTORY
 from integration.catalogue.shapes import Resource
 from integration.core import clock
 from integration.core.errors import QueryError
+from integration.exports.calendar_periods import ExportPeriod, find_export_period
+from integration.exports.columns import use_one_zone
 from integration.exports.presets import Preset
 from integration.mirror.page_queries.history import CallFilter
 from integration.mirror.page_queries.search_index import PADDING, SearchTerms
@@ -27,7 +29,7 @@ UTC_ZONE = ZoneInfo("UTC")
 
 
 FILTER_LABELS = {
-    "since": "started since (UTC)", "until": "started before (UTC)", "time_spans": "at the chosen hours",
+    "time_spans": "at the chosen hours",
     "search_terms": "search", "user_id": "person", "user_scope": "person",
     "account_number": "our number", "party": "number", "direction": "direction", "outcome": "outcome",
     "group": "ring group or queue", "country": "country", "min_talk_seconds": "seconds talked, at least",
@@ -35,7 +37,9 @@ FILTER_LABELS = {
     "has_recording": "recorded", "has_voicemail": "with voicemail", "has_charge": "with a cost",
     "min_charge": "cost, at least", "labelled_leg_ids": "label",
 }  # fmt: skip
-"""Labels of call filters for the description in a file. Filters by ids that a search found are omitted."""
+"""Labels of call filters for the description in a file.
+
+The period and filters by ids that a search found are omitted."""
 FILTERS_WITHOUT_VALUE = frozenset({"time_spans", "labelled_leg_ids"})
 """Filters described without a value, because the value is a list of ids or spans."""
 
@@ -52,8 +56,10 @@ class Selection:
 
     `columns` are in the order of the file; () means the fields found in the records. `zone` None means UTC as
     stored; `local_zone` is the zone of derived local times. `is_raw`: formats that can contain the records as
-    received do so. `call_filters` limit the records further; `bound_values` are bound in the SQL of columns.
-    `local_labels`: labels of calls in the application database, by leg id.
+    received do so. `since` and `until` (exclusive, UTC text) limit the date property, `call_filters`
+    the calls. `bound_values` are bound in the SQL of columns. With `has_word_headings` headings and file name
+    are in words, not names of the REST API. `local_labels`: labels of calls in the application database, by
+    leg id.
     """
 
     query: Query
@@ -61,6 +67,9 @@ class Selection:
     zone: ZoneInfo | None = None
     local_zone: ZoneInfo = UTC_ZONE
     is_raw: bool = False
+    has_word_headings: bool = False
+    since: str | None = None
+    until: str | None = None
     preset: Preset | None = None
     call_filters: tuple[CallFilter, ...] = ()
     bound_values: Mapping[str, str] = field(default_factory=dict)
@@ -72,15 +81,50 @@ class Selection:
 
     @property
     def name(self) -> str:
-        """File name without suffix."""
+        """Name of the preset or table."""
         return self.preset.name if self.preset else self.resource.table
 
+    @property
+    def file_name(self) -> str:
+        """File name without suffix: 'calls 2026-10', or 'cdrs' for all times.
+
+        With headings in words a file of all times is called 'calls all'.
+        """
+        name = self.preset.file_name if self.preset and self.has_word_headings else self.name
+        period = self.period
+        has_history = self.resource.history or self.preset is not None
+        if period is None or (period.name == "all" and not (self.has_word_headings and has_history)):
+            return name
+        return f"{name} {period.name}"
+
+    @property
+    def dated_query(self) -> Query:
+        """`query`, limited to `since` and `until`."""
+        date, conditions = self.resource.date or "", []
+        if self.since is not None:
+            conditions.append(Condition(date, "gte", self.since))
+        if self.until is not None:
+            conditions.append(Condition(date, "lt", self.until))
+        return self.query.with_conditions(*conditions) if conditions else self.query
+
+    @property
+    def period(self) -> ExportPeriod | None:
+        """The period of the records in the zone of the export. None for records without a date."""
+        if self.resource.date is None:
+            return None
+        filters = self.call_filters
+        since = max((text for text in (self.since, *(item.since for item in filters)) if text), default=None)
+        until = min((text for text in (self.until, *(item.until for item in filters)) if text), default=None)
+        return find_export_period(since, until, self.zone or UTC_ZONE)
+
     def describe(self) -> list[tuple[str, str]]:
-        """Return the filters and the order as (label, value) lines.
+        """Return the period, the filters and the order as (label, value) lines.
 
         The lines are for users who read the file.
         """
         lines = []
+        if self.period is not None and (self.period.since or self.period.until):
+            lines.append(("Period", f"{self.period.label} ({self.zone.key if self.zone else 'UTC'})"))
         for entry in self.query.conditions:
             for condition in entry.conditions if isinstance(entry, AnyOf) else (entry,):
                 lines.append(("Filter", f"{condition.property} {condition.operator} {condition.value}"))
@@ -122,8 +166,9 @@ def select(
     """Parse the parameters of an export of a collection.
 
     `filter`, `sort` and `dir` are those of the facade. `from` (inclusive) and `to` (exclusive) apply to the
-    collection's date property, in the zone `tz` if given. `columns` is separated by commas. Without `tz`,
-    `timezone` is the zone of derived local times. Links begin with `base_url`. Raises QueryError.
+    collection's date property, in the zone `tz` if given. `columns` is separated by commas. `headings` is
+    'names' or 'words'; with words the default columns have each time once. Without `tz`, `timezone` is the
+    zone of derived local times. Links begin with `base_url`. Raises QueryError.
     """
     if args.get("group_by"):
         raise QueryError("group_by: not supported in exports. Omit the parameter.")
@@ -133,13 +178,23 @@ def select(
     )
     zone = _parse_zone(args.get("tz"))
     requested_columns = _parse_columns(args)
-    documented_columns = (field.name for field in resource.fields if field.documented and not field.item_only)
+    documented_columns = tuple(
+        field.name for field in resource.fields if field.documented and not field.item_only
+    )
+    has_word_headings = _parse_headings(args)
+    local_zone = zone or ZoneInfo(timezone)
+    if has_word_headings:
+        documented_columns = use_one_zone(resource, documented_columns, local_zone.key)
+    since, until = (_parse_limit(resource, name, args, zone) for name in ("from", "to"))
     return Selection(
-        _add_date_range(parsed_query, args, zone),
-        requested_columns or tuple(documented_columns),
+        parsed_query,
+        requested_columns or documented_columns,
         zone,
-        zone or ZoneInfo(timezone),
-        is_raw=not requested_columns,
+        local_zone,
+        is_raw=not requested_columns and not has_word_headings,
+        has_word_headings=has_word_headings,
+        since=since,
+        until=until,
         bound_values={"base": base_url.rstrip("/")},
     )
 
@@ -161,7 +216,7 @@ def select_preset(
     selection = replace(
         selection,
         query=replace(selection.query, include_missing=True),
-        columns=_parse_columns(args) or preset.columns,
+        columns=_parse_columns(args) or _default_columns(preset, selection),
         is_raw=False,
         preset=preset,
         call_filters=() if preset.call_filter is None else (preset.call_filter,),
@@ -169,6 +224,12 @@ def select_preset(
     if preset.has_own_table:
         _check_properties_exist(preset, selection.query, selection.columns)
     return selection
+
+
+def _default_columns(preset: Preset, selection: Selection) -> tuple[str, ...]:
+    if not selection.has_word_headings:
+        return preset.columns
+    return use_one_zone(preset.resource, preset.columns, selection.local_zone.key)
 
 
 def _check_properties_exist(preset: Preset, parsed_query: Query, columns: tuple[str, ...]) -> None:
@@ -190,17 +251,22 @@ def _check_properties_exist(preset: Preset, parsed_query: Query, columns: tuple[
             raise QueryError(f"{where}: {preset.name} has no property {name[:64]!r}")
 
 
-def _add_date_range(parsed_query: Query, args: Mapping[str, str], zone: ZoneInfo | None) -> Query:
-    resource = parsed_query.resource
-    for name, operator in (("from", "gte"), ("to", "lt")):
-        text = args.get(name)
-        if text:
-            if resource.date is None:
-                raise QueryError(f"{name}: /{resource.collection} has no date property")
-            parsed_query = parsed_query.with_conditions(
-                Condition(resource.date, "gte" if operator == "gte" else "lt", _parse_utc(name, text, zone))
-            )
-    return parsed_query
+def _parse_limit(resource: Resource, name: str, args: Mapping[str, str], zone: ZoneInfo | None) -> str | None:
+    """Return the parameter `from` or `to` as UTC text."""
+    text = args.get(name)
+    if not text:
+        return None
+    if resource.date is None:
+        raise QueryError(f"{name}: /{resource.collection} has no date property")
+    return _parse_utc(name, text, zone)
+
+
+def _parse_headings(args: Mapping[str, str]) -> bool:
+    """Return whether headings are in words. Raises QueryError."""
+    headings = args.get("headings") or "names"
+    if headings not in ("names", "words"):
+        raise QueryError(f"headings: {headings[:64]!r} is not possible. Use 'names' or 'words'.")
+    return headings == "words"
 
 
 def _parse_columns(args: Mapping[str, str]) -> tuple[str, ...]:
@@ -229,5 +295,8 @@ def _parse_utc(name: str, text: str, zone: ZoneInfo | None) -> str:
     if moment is None:
         raise QueryError(f"{name}: {text!r} is not a date. Use 'YYYY-MM-DD' or 'YYYY-MM-DD HH:MM:SS'.")
     if zone is not None and not text.endswith("Z"):
-        moment = datetime.combine(moment.date(), moment.time(), zone).astimezone(UTC)
+        try:
+            moment = datetime.combine(moment.date(), moment.time(), zone).astimezone(UTC)
+        except OverflowError:
+            raise QueryError(f"{name}: {text!r} is too early or too late.") from None
     return clock.utc_text(moment)

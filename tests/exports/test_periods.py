@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 from hypothesis import given
 from hypothesis import strategies as st
 
-from integration.exports.due_periods import FREQUENCIES, find_period, iter_ended
+from integration.exports.calendar_periods import FREQUENCIES, find_period, iter_ended
 from tests.support.examples import example_count
 
 BERLIN = ZoneInfo("Europe/Berlin")

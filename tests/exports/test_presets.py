@@ -156,7 +156,7 @@ def test_export_button_of_the_page_exports_the_rows_shown(app):
     response = app.log_in().get("/calls?" + urlencode(args))
     link = unescape(re.search(r'href="(/exports/call-history\.csv[^"]*)"', response.text)[1])
     exported = exporting(app).get(link)
-    assert [row["id"] for row in rows(exported.data)] == ["5"]
+    assert [row["ID"] for row in rows(exported.data)] == ["5"]
     assert shown(app, args) == [5]
     assert exported.headers["X-Export-Rows"] == "1"
 

@@ -200,6 +200,7 @@ def _export_url(list_view: ListView, resource: Resource, column_names: list[str]
         return None
     has_columns = "columns" in list_view.args or len(resource.fields) < 2
     columns = [name for name in (resource.key, resource.date, *column_names) if name]
-    zone = app_context().settings.dashboard.timezone
-    parameters = list_view.export_parameters(",".join(dict.fromkeys(columns)) if has_columns else None, zone)
+    parameters = list_view.export_parameters(
+        ",".join(dict.fromkeys(columns)) if has_columns else None, formats.export_style()
+    )
     return f"/exports/{resource.table}.csv" + (f"?{urlencode(parameters)}" if parameters else "")

@@ -183,8 +183,9 @@ _CLEARED_DAYS: dict[str, str | None] = {"from": None, "to": None}
 
 
 def _export_url(view: CallView) -> str:
-    """Return the URL of the export of all pages of this view.
+    """Return the URL of the export of all pages of this view, with the times of the page.
 
     The export accepts the same parameters.
     """
-    return "/exports/call-history.csv?" + urlencode({"view": view.url().partition("?")[2]})
+    parameters = {"view": view.url().partition("?")[2], **formats.export_style()}
+    return f"/exports/call-history.csv?{urlencode(parameters)}"

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from functools import lru_cache
-from urllib.parse import quote_plus
+from urllib.parse import quote_plus, urlencode
 from zoneinfo import ZoneInfo
 
 from flask import Blueprint, Response, request
@@ -92,7 +92,8 @@ class Period:
     def export_url(self, file_format: str) -> str:
         """Return the export URL of the calls counted in these days."""
         view = self.calls_url(direction="external").partition("?")[2]
-        return f"/exports/call-history.{file_format}?view={_quote_cached(view)}"
+        style = urlencode(formats.export_style())
+        return f"/exports/call-history.{file_format}?view={_quote_cached(view)}&{style}"
 
 
 @dataclass(frozen=True, slots=True)

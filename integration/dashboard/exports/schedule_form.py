@@ -15,8 +15,8 @@ from integration.access.visibility import NotAllowed
 from integration.context import AppContext
 from integration.core.errors import DomainError, QueryError
 from integration.exports import export_request, formats
+from integration.exports.calendar_periods import FREQUENCIES
 from integration.exports.delivery import normalize_place
-from integration.exports.due_periods import FREQUENCIES
 from integration.exports.query import build_export_query
 from integration.exports.schedules import TARGETS, Schedule, make_file_name
 

@@ -28,6 +28,11 @@ def display_zone() -> ZoneInfo:
     return ZoneInfo(app_context().settings.dashboard.timezone)
 
 
+def export_style() -> dict[str, str]:
+    """Return the parameters of an export that is opened from a page: display zone, headings in words."""
+    return {"tz": display_zone().key, "headings": "words"}
+
+
 def to_display_zone(timestamp: str | None) -> datetime | None:
     """Convert UTC text to the display zone. None for an invalid time."""
     moment = clock.parse_utc(timestamp)

@@ -46,7 +46,7 @@ def chunks(
 ) -> Iterator[bytes]:
     """Yield the file of `export_query` from the snapshot of `connection`."""
     # Names of undocumented fields come from the platform, so they are quoted and guarded like cells.
-    header = ",".join(quote_cell(column.name) for column in export_query.columns) + "\r\n"
+    header = ",".join(quote_cell(column.heading) for column in export_query.columns) + "\r\n"
     yield ("\ufeff" if bom else "").encode() + header.encode()
     values = {
         **export_query.values,

@@ -47,7 +47,7 @@ def chunks(
 def _write_objects(
     connection: sqlite3.Connection, export_query: ExportQuery, chunk_rows: int
 ) -> Iterator[bytes]:
-    names = [column.name for column in export_query.columns]
+    names = [column.heading for column in export_query.columns]
     converters = {
         index: convert
         for index, column in enumerate(export_query.columns)

@@ -60,7 +60,7 @@ def write(connection: sqlite3.Connection, export_query: ExportQuery, file: IO[by
 
     converters = [_make_converter(column, export_query) for column in export_query.columns]
     schema = arrow.schema(
-        [(column.name, _arrow_type(arrow, column)) for column in export_query.columns]
+        [(column.heading, _arrow_type(arrow, column, export_query)) for column in export_query.columns]
         + [(UNFIT_COLUMN, arrow.string())]
     )
     row_count = 0
@@ -124,9 +124,11 @@ def _import_pyarrow() -> Any:
     return pyarrow
 
 
-def _arrow_type(arrow: Any, column: Column) -> Any:
+def _arrow_type(arrow: Any, column: Column, export_query: ExportQuery) -> Any:
     if column.kind in ("time", "utc"):
-        return arrow.timestamp("s", tz="UTC")
+        # The zone changes how a program shows the instant, not the instant.
+        zone = export_query.zone if column.kind == "time" else None
+        return arrow.timestamp("s", tz=zone.key if zone else "UTC")
     if column.kind == "number":
         return arrow.int64()
     return {"decimal": arrow.float64(), "boolean": arrow.bool_()}.get(column.kind, arrow.string())
@@ -149,8 +151,8 @@ def _convert_batch(
                 converted.append(None if value is None else convert(value))
             except ValueError:
                 converted.append(None)
-                unfit.setdefault(row_index, {})[column.name] = value
-        cells[column.name] = converted
+                unfit.setdefault(row_index, {})[column.heading] = value
+        cells[column.heading] = converted
     cells[UNFIT_COLUMN] = [
         orjson.dumps(unfit[row_index]).decode() if row_index in unfit else None
         for row_index in range(len(batch))

@@ -22,8 +22,9 @@ from xlsxwriter.format import Format as CellFormat
 from xlsxwriter.worksheet import Worksheet
 
 from integration.core import clock
+from integration.exports.columns import ColumnKind
 from integration.exports.formats.format import Format
-from integration.exports.query import Column, ColumnKind, ExportQuery, ExportStream
+from integration.exports.query import Column, ExportQuery, ExportStream
 from integration.exports.selection import OpenReader, Selection
 from integration.exports.sql_functions import parse_utc, without_nul
 
@@ -36,7 +37,7 @@ MAX_EXACT_INTEGER = 2**53
 CHUNK_BYTES = 1 << 16
 """Bytes of one chunk of a stream."""
 
-_WIDTHS: dict[ColumnKind, int] = {"time": 19, "utc": 19, "local": 19, "text": 18}
+_WIDTHS: dict[ColumnKind, int] = {"time": 23, "utc": 23, "local": 19, "text": 18}
 _DAY_SECONDS = 86_400
 _EPOCH = datetime(1899, 12, 30)
 """Day 0 of Excel's date numbers."""
@@ -85,6 +86,7 @@ def write(
     bold = workbook.add_format({"bold": True})
     formats = _CellFormats(
         workbook.add_format({"num_format": "yyyy-mm-dd hh:mm:ss"}),
+        workbook.add_format({"num_format": 'yyyy-mm-dd hh:mm:ss "UTC"'}),
         workbook.add_format({"num_format": "[h]:mm:ss"}),
     )
     sheet_count = row_count = 0
@@ -113,7 +115,7 @@ def write(
     lines: list[tuple[str, str | int]] = [
         ("Export", export_query.name),
         *selection.describe(),
-        ("Time zone", export_query.zone.key if export_query.zone else "UTC"),
+        *_describe_zones(export_query),
         ("Made", f"{clock.utc_text()} UTC"),
         ("Rows", row_count),
     ]
@@ -138,6 +140,17 @@ def write(
     workbook.close()
 
 
+def _describe_zones(export_query: ExportQuery) -> list[tuple[str, str]]:
+    zone = export_query.zone.key if export_query.zone else "UTC"
+    lines = [("Time zone", zone)]
+    in_utc = [column.heading for column in export_query.columns if column.kind == "utc"]
+    if in_utc and zone != "UTC":
+        lines.append(("Columns in UTC", ", ".join(in_utc)))
+    if export_query.zone is None and any(column.kind == "local" for column in export_query.columns):
+        lines.append(("Zone of local times", export_query.local_zone.key))
+    return lines
+
+
 class _TextWorksheet(Worksheet):
     """A worksheet that escapes all text.
 
@@ -159,10 +172,10 @@ def _add_worksheet(
     worksheet.freeze_panes(1, 0)
     for column_index, column in enumerate(export_query.columns):
         worksheet.set_column(
-            column_index, column_index, max(_WIDTHS.get(column.kind, 10), min(len(column.name) + 2, 30))
+            column_index, column_index, max(_WIDTHS.get(column.kind, 10), min(len(column.heading) + 2, 34))
         )
     for column_index, column in enumerate(export_query.columns):
-        worksheet.write_string(0, column_index, column.name, bold)
+        worksheet.write_string(0, column_index, column.heading, bold)
     return worksheet
 
 
@@ -172,10 +185,14 @@ def _finish_worksheet(worksheet: _TextWorksheet | None, row_count: int, export_q
 
 
 class _CellFormats:
-    """Formats of time and duration cells, and the number of truncated cells."""
+    """Formats of time and duration cells, and the number of truncated cells.
 
-    def __init__(self, time_format: CellFormat, duration_format: CellFormat) -> None:
+    `utc_format` shows “UTC” after the time, for columns whose heading has no zone.
+    """
+
+    def __init__(self, time_format: CellFormat, utc_format: CellFormat, duration_format: CellFormat) -> None:
         self.time_format = time_format
+        self.utc_format = utc_format
         self.duration_format = duration_format
         self.truncated_count = 0
 
@@ -195,7 +212,9 @@ def _make_cell_writer(
     """
     zone = {"time": export_query.zone, "local": export_query.local_zone}.get(column.kind)
     write_string, write_number = worksheet._write_string, worksheet._write_number
-    time_format, duration_format = formats.time_format, formats.duration_format
+    is_unlabelled_utc = column.kind in ("time", "utc") and zone is None and not column.words
+    time_format = formats.utc_format if is_unlabelled_utc else formats.time_format
+    duration_format = formats.duration_format
 
     def write_text_cell(row: int, column_index: int, value: Any) -> None:
         if type(value) is not str:

@@ -47,7 +47,7 @@ class ZipExport(ChunkedFile):
             raise QueryError(
                 f"{selection.name} cannot be exported as zip: only recordings and voicemail have audio files"
             )
-        self.name = selection.name
+        self.name = selection.file_name
         self._data_dir = data_dir
         with ExitStack() as stack:
             self._manifest, self._file_list, self._missing_list = (

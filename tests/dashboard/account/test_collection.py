@@ -281,6 +281,7 @@ def test_the_export_link_has_the_filter_order_and_columns_of_the_list(client, fi
         "dir": "DESC",
         "columns": "id,calldate,src,dst",
         "tz": "Europe/London",
+        "headings": "words",
     }
 
 

@@ -67,7 +67,7 @@ def test_last_sheet_describes_the_export() -> None:
     book = workbook(records, {"filter": condition, "tz": "Europe/London", "from": "2026-07-01"})
     about = cells(book["About"])
     assert ("Filter", "src eq 7") in about
-    assert ("Filter", "calldate gte 2026-06-30 23:00:00") in about
+    assert ("Period", "from 1 July 2026 (Europe/London)") in about
     assert ("Time zone", "Europe/London") in about
     assert ("Rows", 3) in about
     assert dict(about)["Made"].endswith("UTC")

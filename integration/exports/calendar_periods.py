@@ -1,0 +1,147 @@
+"""Calendar periods (day, week, month), and names of the period of an export."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from typing import Literal, get_args
+from zoneinfo import ZoneInfo
+
+from integration.core import clock
+
+Frequency = Literal["day", "week", "month"]
+FREQUENCIES: tuple[Frequency, ...] = get_args(Frequency)
+
+_DAY = timedelta(days=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """The days from `first_day` to the day before `end_day`.
+
+    `key` is the permanent name: '2026-11-19', '2026-W47' (an ISO week, Monday to Sunday) or '2026-11'.
+    """
+
+    frequency: Frequency
+    key: str
+    first_day: date
+    end_day: date
+
+    def bounds(self, zone: ZoneInfo) -> tuple[datetime, datetime]:
+        """Return the start and the exclusive end, in UTC."""
+        return _to_utc(self.first_day, time(), zone), _to_utc(self.end_day, time(), zone)
+
+    def due_at(self, time_of_day: time, zone: ZoneInfo) -> datetime:
+        """Return the delivery time in UTC.
+
+        It is `time_of_day` in `zone` on the day after the period.
+        """
+        return _to_utc(self.end_day, time_of_day, zone)
+
+    @property
+    def previous(self) -> Period:
+        return find_period(self.frequency, self.first_day - _DAY)
+
+    @property
+    def label(self) -> str:
+        """Name of the period in words.
+
+        '19 November 2026', '16 November to 22 November 2026' or 'November 2026'.
+        """
+        last_day = self.end_day - _DAY
+        if self.frequency == "month":
+            return f"{self.first_day:%B %Y}"
+        if self.frequency == "day":
+            return f"{last_day.day} {last_day:%B %Y}"
+        return f"{self.first_day.day} {self.first_day:%B} to {last_day.day} {last_day:%B %Y}"
+
+
+def find_period(frequency: Frequency, day: date) -> Period:
+    """Return the period that contains `day`."""
+    if frequency == "day":
+        return Period(frequency, day.isoformat(), day, day + _DAY)
+    if frequency == "week":
+        year, week, weekday = day.isocalendar()
+        first_day = day - timedelta(days=weekday - 1)
+        return Period(frequency, f"{year}-W{week:02d}", first_day, first_day + 7 * _DAY)
+    first_day = day.replace(day=1)
+    return Period(frequency, f"{first_day:%Y-%m}", first_day, (first_day + 31 * _DAY).replace(day=1))
+
+
+def iter_ended(frequency: Frequency, time_of_day: time, zone: ZoneInfo, now: datetime) -> Iterator[Period]:
+    """Yield the periods whose delivery was due by `now`, newest first, endlessly."""
+    period = find_period(frequency, now.astimezone(zone).date())
+    while True:
+        if period.due_at(time_of_day, zone) <= now:
+            yield period
+        period = period.previous
+
+
+def _to_utc(day: date, time_of_day: time, zone: ZoneInfo) -> datetime:
+    # fold=0: of an hour that occurs twice, the first one. A skipped hour uses the offset before the change:
+    # 2:30 is the moment at which clocks show 3:30.
+    return datetime.combine(day, time_of_day, zone).astimezone(UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class ExportPeriod:
+    """The period of an export as local times: from `since` to before `until`. None is unlimited."""
+
+    since: datetime | None
+    until: datetime | None
+
+    @property
+    def name(self) -> str:
+        """Name for a file: '2026-10', '2026-W43', '2026-10-05', '2026-10-05 to 2026-10-09' or 'all'."""
+        first_day, last_day = self._days
+        if first_day is None or last_day is None:
+            limits = (("from", first_day), ("until", last_day))
+            return " ".join(f"{word} {day}" for word, day in limits if day) or "all"
+        if self._has_complete_days:
+            for frequency in FREQUENCIES:
+                period = find_period(frequency, first_day)
+                if (period.first_day, period.end_day) == (first_day, last_day + _DAY):
+                    return period.key
+        return f"{first_day} to {last_day}" if first_day != last_day else str(first_day)
+
+    @property
+    def label(self) -> str:
+        """Name for users: '1 to 31 October 2026', '5 October 2026', 'from 5 October 2026' or 'all time'."""
+        first_day, last_day = self._days
+        if not self._has_complete_days:
+            limits = (("from", self.since), ("until", self.until))
+            return " ".join(f"{word} {at:%H:%M} on {_format_day(at.date())}" for word, at in limits if at)
+        if first_day is None or last_day is None:
+            limits_of_days = (("from", first_day), ("until", last_day))
+            return " ".join(f"{word} {_format_day(day)}" for word, day in limits_of_days if day) or "all time"
+        if first_day >= last_day:
+            return _format_day(first_day)
+        if (first_day.year, first_day.month) == (last_day.year, last_day.month):
+            return f"{first_day.day}–{_format_day(last_day)}"
+        if first_day.year == last_day.year:
+            return f"{first_day.day} {first_day:%B} – {_format_day(last_day)}"
+        return f"{_format_day(first_day)} – {_format_day(last_day)}"
+
+    @property
+    def _days(self) -> tuple[date | None, date | None]:
+        """First and last day."""
+        last_moment = None if self.until is None else self.until - timedelta(microseconds=1)
+        return self.since and self.since.date(), last_moment and last_moment.date()
+
+    @property
+    def _has_complete_days(self) -> bool:
+        return all(limit is None or limit.time() == time() for limit in (self.since, self.until))
+
+
+def find_export_period(since: str | None, until: str | None, zone: ZoneInfo) -> ExportPeriod:
+    """Return the period between two UTC times (text), in `zone`."""
+    since_at, until_at = clock.parse_utc(since), clock.parse_utc(until)
+    return ExportPeriod(
+        since_at and since_at.astimezone(zone),
+        until_at and until_at.astimezone(zone),
+    )
+
+
+def _format_day(day: date) -> str:
+    return f"{day.day} {day:%B %Y}"
