@@ -1,4 +1,4 @@
-"""Calendar periods (day, week, month), and names of the period of an export."""
+"""Calendar periods (day, week, month), and the period of an export."""
 
 from __future__ import annotations
 
@@ -86,14 +86,17 @@ def _to_utc(day: date, time_of_day: time, zone: ZoneInfo) -> datetime:
 
 @dataclass(frozen=True, slots=True)
 class ExportPeriod:
-    """The period of an export as local times: from `since` to before `until`. None is unlimited."""
+    """Period of an export as local times, `until` exclusive. None is unlimited."""
 
     since: datetime | None
     until: datetime | None
 
     @property
     def name(self) -> str:
-        """Name for a file: '2026-10', '2026-W43', '2026-10-05', '2026-10-05 to 2026-10-09' or 'all'."""
+        """Name for a file.
+
+        '2026-10', '2026-W43', '2026-10-05', '2026-10-05 to 2026-10-09' or 'all'.
+        """
         first_day, last_day = self._days
         if first_day is None or last_day is None:
             limits = (("from", first_day), ("until", last_day))
@@ -107,7 +110,10 @@ class ExportPeriod:
 
     @property
     def label(self) -> str:
-        """Name for users: '1 to 31 October 2026', '5 October 2026', 'from 5 October 2026' or 'all time'."""
+        """Name for users.
+
+        '1–31 October 2026', '5 October 2026', 'from 5 October 2026' or 'all time'.
+        """
         first_day, last_day = self._days
         if not self._has_complete_days:
             limits = (("from", self.since), ("until", self.until))

@@ -205,7 +205,10 @@ def freeze_days(parameters: Mapping[str, str], today: date) -> dict[str, str]:
 
 
 def find_range_days(range_name: str, today: date) -> tuple[date, date] | None:
-    """Return first and last day of a named range. None if it is unlimited."""
+    """Return first and last day of a named range.
+
+    None if it is unlimited.
+    """
     if range_name not in RANGE_DAYS:
         return None
     days_back, length = RANGE_DAYS[range_name]

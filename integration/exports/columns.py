@@ -57,7 +57,10 @@ def is_utc_time(resource: Resource, resource_field: Field) -> bool:
 
 
 def use_one_zone(resource: Resource, columns: Sequence[str], zone: str) -> tuple[str, ...]:
-    """Return `columns` with each time once: as local time, or as UTC if `zone` is UTC."""
+    """Return `columns` with each time once.
+
+    It is local, or UTC if `zone` is UTC.
+    """
     local_names = {
         resource_field.name: local_name
         for resource_field in resource.fields

@@ -151,7 +151,7 @@ def make_file_name(
 
 
 def freeze_days(settings: Settings, args: Mapping[str, str]) -> dict[str, str]:
-    """Return `args` with the dates of a range such as “7 days” in `view`.
+    """Replace a range such as “7 days” in `view` by its dates.
 
     A file that is prepared later, or named later, then has the same days.
     """

@@ -1,4 +1,4 @@
-"""Column headings of exports in words, with the time zone of every time."""
+"""Column headings in words, with the zone of every time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LABELS = {
     "group_name": "Ring group or queue", "user_id": "Person (id)", "user_name": "Person",
     "wait": "Waited", "talk": "Talked", "hold": "On hold", "ivr": "In the menu", "charge": "Cost",
     "live_id": "Leg (id)", "call_id": "Call (id)", "id": "ID", "timestamp": "Time",
-    "extension_id": "Extension (id)", "_source": "Source",
+    "extension_id": "Extension (id)", "_source": "Source", "cdrs": "CDRs",
 }  # fmt: skip
 """Labels of columns where `label_field` has none, or has the same label for another column of the export."""
 _UTC_BOOKKEEPING = ("_first_seen", "_last_seen", "_missing_since")
@@ -28,9 +28,9 @@ def make_word_headings(
     zone: str,
     local_zone: str,
 ) -> list[str]:
-    """Return one heading for each of `columns` (name, kind). No two are equal.
+    """Return one heading for each of `columns` (name, kind).
 
-    `zone` is the zone of columns of the kind `time`, `local_zone` that of the kind `local`.
+    No two are equal. `zone` is the zone of columns of the kind `time`, `local_zone` that of the kind `local`.
     """
     zones = {"time": zone, "utc": "UTC", "local": local_zone}
     headings = []

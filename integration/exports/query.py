@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import sqlite3
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -58,7 +58,7 @@ class Column:
 
     @property
     def heading(self) -> str:
-        """Heading in the file: words if the export has them, else the name."""
+        """Heading in the file: words, or else the name."""
         return self.words or self.name
 
 
@@ -338,6 +338,16 @@ def list_available_columns(
             [*names, *undocumented, *derived_columns, *(() if has_own_table else BOOKKEEPING_COLUMNS)]
         )
     )
+
+
+def list_headings(connection: sqlite3.Connection, selection: Selection, names: Sequence[str]) -> list[str]:
+    """Return the headings of an export with all columns of `names`."""
+    binder = selection.query.make_builder(connection)
+    derived_columns = list_derived_columns(connection, selection.resource, selection.preset)
+    columns = tuple(_build_column(binder, selection, derived_columns, name) for name in names)
+    if selection.has_word_headings:
+        columns = _add_words(columns, selection, derived_columns)
+    return [column.heading for column in columns]
 
 
 def _list_found_columns(connection: sqlite3.Connection, resource: Resource) -> tuple[str, ...]:

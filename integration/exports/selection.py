@@ -109,7 +109,10 @@ class Selection:
 
     @property
     def period(self) -> ExportPeriod | None:
-        """The period of the records in the zone of the export. None for records without a date."""
+        """The period of the records in the zone of the export.
+
+        None for records without a date.
+        """
         if self.resource.date is None:
             return None
         filters = self.call_filters
@@ -128,21 +131,23 @@ class Selection:
         for entry in self.query.conditions:
             for condition in entry.conditions if isinstance(entry, AnyOf) else (entry,):
                 lines.append(("Filter", f"{condition.property} {condition.operator} {condition.value}"))
+        lines += self.describe_calls()
+        if self.query.sort is not None:
+            lines.append(("Sorted by", f"{self.query.sort}{' descending' * self.query.descending}"))
+        return lines or [("Filter", "none")]
+
+    def describe_calls(self) -> list[tuple[str, str]]:
+        """Return the filters of calls as lines of `describe`."""
+        lines = []
         for call_filter in self.call_filters:
             for name, label in FILTER_LABELS.items():
                 value = getattr(call_filter, name)
                 if isinstance(value, SearchTerms):
                     value = " ".join("/".join(group) for group in value.groups).replace(PADDING, "")
                 if value is not None and value is not False:
-                    lines.append(
-                        (
-                            "Filter",
-                            label if value is True or name in FILTERS_WITHOUT_VALUE else f"{label}: {value}",
-                        )
-                    )
-        if self.query.sort is not None:
-            lines.append(("Sorted by", f"{self.query.sort}{' descending' * self.query.descending}"))
-        return lines or [("Filter", "none")]
+                    has_value = value is not True and name not in FILTERS_WITHOUT_VALUE
+                    lines.append(("Filter", f"{label}: {value}" if has_value else label))
+        return lines
 
     def with_conditions(self, *conditions: Condition | AnyOf) -> Selection:
         return replace(self, query=self.query.with_conditions(*conditions))

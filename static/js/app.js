@@ -6,6 +6,7 @@ import { start as connection } from "./connection.js";
 import { start as live } from "./live.js";
 import { start as act } from "./act.js";
 import { start as bell } from "./bell.js";
+import { start as order } from "./order.js";
 
 document.addEventListener("click", async (event) => {
   for (const box of document.querySelectorAll(".filters[open]")) if (!box.contains(event.target)) box.open = false;
@@ -24,6 +25,7 @@ drawer();
 act();
 connection();
 bell();
+order();
 players(document);
 for (const here of document.querySelectorAll("#threads [aria-current]")) {
   // scrollIntoView would also move the start of the Tab order (Chromium 150).

@@ -1,4 +1,4 @@
-"""Headings, zone and file names of exports that are opened from a page, and of exports with a key."""
+"""Headings, zone and file names of exports of pages and keys."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ The URL holds the entire view, so that it can be saved and shared.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import groupby
 from typing import Any
@@ -149,6 +149,20 @@ def _build_chips(view: CallView) -> list[tuple[str, str, bool]]:
 
 def _active_filters(view: CallView, users: list[Any], rows: list[Any]) -> list[tuple[str, str]]:
     """Return active filters as (description, URL without it). Quick filters are omitted."""
+    return [
+        (description, view.url(**{name: None}))
+        for name, description in describe_filters(view, users, rows)
+        if name not in ("recorded", "voicemail") and (name, view.args[name]) != ("outcome", "not_talked")
+    ]
+
+
+def describe_filters(view: CallView, users: list[Any], rows: Sequence[Any] = ()) -> list[tuple[str, str]]:
+    """Return the set filters of a view as (parameter, description).
+
+    Range and search are omitted.
+
+    `rows` are calls of the view; the first has the name of a group.
+    """
     describers: dict[str, Callable[[str], str | None]] = {
         "direction": DIRECTION_LABELS.get,
         "outcome": OUTCOMES.get,
@@ -168,22 +182,19 @@ def _active_filters(view: CallView, users: list[Any], rows: list[Any]) -> list[t
         # All rows belong to this group, so the first has its name.
         "group": lambda name: (rows and rows[0]["group_name"]) or name.partition(":")[0],
         "charged": lambda _: "with a cost",
+        "recorded": lambda _: "recorded",
+        "voicemail": lambda _: "with voicemail",
     }
-    active = []
-    for name in view.filter_names:
-        value = view.args[name]
-        if name in ("recorded", "voicemail") or (name, value) == ("outcome", "not_talked"):
-            continue
-        description = describers[name](value) or value
-        active.append((description, view.url(**{name: None})))
-    return active
+    return [(name, describers[name](view.args[name]) or view.args[name]) for name in view.filter_names]
 
 
 _CLEARED_DAYS: dict[str, str | None] = {"from": None, "to": None}
 
 
 def _export_url(view: CallView) -> str:
-    """Return the URL of the export of all pages of this view, with the times of the page.
+    """Return the URL of the export of all pages of this view.
+
+    Its times are those of the page.
 
     The export accepts the same parameters.
     """

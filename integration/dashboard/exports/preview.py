@@ -24,13 +24,16 @@ from integration.catalogue import field_labels
 from integration.catalogue.shapes import Resource
 from integration.context import app_context
 from integration.core.errors import DomainError, QueryError
+from integration.dashboard.exports import export_filter
+from integration.dashboard.site import formats as formats_of_site
 from integration.dashboard.site import layout
 from integration.dashboard.site.guard import current_person, requires
 from integration.exports import export_request, formats
+from integration.exports.call_filter import DIRECTION_LABELS, OUTCOMES, WEEKDAYS
 from integration.exports.export_request import UnknownExport
 from integration.exports.formats import csv
 from integration.exports.presets import PRESETS, Preset
-from integration.exports.query import list_available_columns
+from integration.exports.query import list_available_columns, list_headings
 from integration.exports.routes import parse_args
 from integration.exports.selection import Selection
 from integration.workspace import saved
@@ -41,16 +44,19 @@ PREVIEW_ROWS = 5
 """Records of the file shown on the page."""
 READ_SECONDS = 10.0
 """Seconds for the preview. Counting and sorting a large selection reads all its records."""
-SELECTION_PARAMETERS = ("view", "filter", "from", "to", "sort", "dir", "tz")
-"""Parameters that select and sort the records of an export, without the columns."""
+SELECTION_PARAMETERS = ("view", "filter", "from", "to", "sort", "dir", "tz", "headings")
+"""Parameters of an export except its columns."""
+CONTROLS = ("tz", "headings")
+"""Parameters that have a control in the form of the columns."""
 
 
 @dataclass(frozen=True, slots=True)
 class FilePreview:
-    """Row count, columns and first rows of the file in CSV form."""
+    """Row count, columns, headings and first rows of the CSV file."""
 
     row_count: int
     columns: list[str]
+    headings: list[str]
     sample_rows: list[list[str]]
 
 
@@ -60,9 +66,12 @@ def show(name: str) -> Response:
     person, context = current_person(), app_context()
     resource, preset = _require_export(name)
     viewer = layout.get_visibility()
-    args = parse_args(request.args)
+    if "apply" in request.args:
+        form = export_filter.read_form(request.args)
+        return redirect(_export_page_url(name, form, **_columns_of(form)), 303)
+    args = export_filter.read_args(request.args, resource)
     selection, preview, error_text = None, None, None
-    columns: list[tuple[str, str, bool]] = []
+    columns: list[tuple[str, str, str, bool]] = []
     hidden_columns = viewer.hidden_fields(resource)
     try:
         selection = export_request.build_selection(context, name, args, viewer, person)
@@ -73,11 +82,22 @@ def show(name: str) -> Response:
                 for column in list_available_columns(connection, resource, preset)
                 if column not in hidden_columns
             ]
-        columns = [
-            (column, field_labels.describe(resource.field(column)), column in preview.columns)
-            for column in dict.fromkeys(
-                [*(item for item in preview.columns if item not in hidden_columns), *offered_columns]
+            all_columns = list(
+                dict.fromkeys(
+                    [*(item for item in preview.columns if item not in hidden_columns), *offered_columns]
+                )
             )
+            headings = dict(zip(all_columns, list_headings(connection, selection, all_columns), strict=True))
+        # A file has its own headings: without the other columns they can be shorter.
+        headings |= zip(preview.columns, preview.headings, strict=True)
+        columns = [
+            (
+                column,
+                headings[column],
+                field_labels.describe(resource.field(column)),
+                column in preview.columns,
+            )
+            for column in all_columns
         ]
     except QueryError as error:
         error_text = str(error)
@@ -91,7 +111,18 @@ def show(name: str) -> Response:
         title=preset.title if preset else resource.title,
         path=f"/exports/{export_name}",
         kept=[(key, args[key]) for key in SELECTION_PARAMETERS if args.get(key)],
-        descriptions=[] if selection is None else selection.describe(),
+        descriptions=[]
+        if selection is None
+        else [line for line in selection.describe() if line not in selection.describe_calls()],
+        ranges=_list_ranges(name, args) if resource.date else [],
+        days=export_filter.read_days(args),
+        calls=export_filter.build_filter_form(args)
+        if export_filter.accepts_calls(resource, preset)
+        else None,
+        without_filter=_export_page_url(name, {**args, "view": ""}),
+        url_of=partial(_export_page_url, name),
+        args=args,
+        zones=list(dict.fromkeys([formats_of_site.display_zone().key, "UTC", args["tz"]])),
         zone=(selection.zone or "UTC") if selection else "",
         columns=columns,
         chosen=bool(args.get("columns") or args.get("set")),
@@ -105,6 +136,10 @@ def show(name: str) -> Response:
         else None,
         others=_list_presets(name, args),
         usual=_export_page_url(name, args),
+        controls=CONTROLS,
+        WAYS=DIRECTION_LABELS,
+        OUTCOMES=OUTCOMES,
+        WEEKDAYS=WEEKDAYS,
     )
     return make_response(html, 400 if error_text else 200)
 
@@ -183,8 +218,12 @@ def _read_preview(selection: Selection) -> FilePreview:
     with closing(csv.stream(read_mirror, selection, chunk_rows=PREVIEW_ROWS)) as stream:
         text = (next(stream) + next(stream, b"")).decode()
         _, *sample_rows = reader.reader(io.StringIO(text, newline=""))
+        columns = stream.export_query.columns
         return FilePreview(
-            stream.row_count, [column.name for column in stream.export_query.columns], sample_rows
+            stream.row_count,
+            [column.name for column in columns],
+            [column.heading for column in columns],
+            sample_rows,
         )
 
 
@@ -198,10 +237,30 @@ def _build_url(path: str, args: Mapping[str, str], **extra: str) -> str:
     return f"/{path}" + (f"?{urlencode(parameters)}" if parameters else "")
 
 
+def _list_ranges(name: str, args: Mapping[str, str]) -> list[tuple[str, str, bool]]:
+    """Return (label, URL, is current) of each range.
+
+    The URLs keep columns and filter.
+    """
+    shown = {key: args[key] for key in ("from", "to") if args.get(key)}
+    return [
+        (
+            label,
+            _export_page_url(name, {**args, "from": "", "to": "", **limits}, **_columns_of(args)),
+            limits == shown,
+        )
+        for label, limits in export_filter.list_ranges().items()
+    ]
+
+
+def _columns_of(args: Mapping[str, str]) -> dict[str, str]:
+    return {key: args[key] for key in ("columns", "set") if args.get(key)}
+
+
 def _list_presets(name: str, args: Mapping[str, str]) -> list[tuple[str, str, bool]]:
     """Return (title, URL, is current) of each ready-made export allowed.
 
-    URLs of exports of calls keep the current view of calls.
+    The URLs keep the days and the style. URLs of exports of calls keep the filter of calls.
     """
     viewer = layout.get_visibility()
     presets = []
@@ -210,8 +269,11 @@ def _list_presets(name: str, args: Mapping[str, str]) -> list[tuple[str, str, bo
             viewer.check_export(preset.resource)
         except NotAllowed:
             continue
-        view = args.get("view") if preset.has_own_table or preset.resource.field("live_id") else None
-        presets.append(
-            (preset.short, _export_page_url(preset.name, {"view": view or ""}), preset.name == name)
-        )
+        names = ["tz", "headings"]
+        if preset.resource.date is not None:
+            names += ["from", "to"]
+        if export_filter.accepts_calls(preset.resource, preset):
+            names.append("view")
+        kept = {key: args.get(key, "") for key in names}
+        presets.append((preset.short, _export_page_url(preset.name, kept), preset.name == name))
     return presets

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import wraps
 from typing import Any
+from urllib.parse import urlencode
 
 from flask import Blueprint, abort, current_app, make_response, redirect, request
 from werkzeug.wrappers import Response
@@ -21,7 +22,7 @@ from integration.access.visibility import NotAllowed
 from integration.context import app_context
 from integration.core import clock
 from integration.core.errors import DomainError
-from integration.dashboard.exports import schedule_form
+from integration.dashboard.exports import export_filter, schedule_form
 from integration.dashboard.site import layout
 from integration.dashboard.site.confirmation import has_new_secret, requires_confirmation
 from integration.dashboard.site.guard import audit_action, current_person, requires
@@ -86,6 +87,7 @@ def index() -> Response:
         ],
         lines=schedule_lines,
         presets=PRESETS.values(),
+        ranges={label: urlencode(limits) for label, limits in export_filter.list_ranges().items() if limits},
         every=schedule_status.FREQUENCY_LABELS,
         targets=TARGET_LABELS,
         forms={entry.suffix: entry.label for entry in formats.FORMATS.values()},

@@ -29,7 +29,10 @@ def display_zone() -> ZoneInfo:
 
 
 def export_style() -> dict[str, str]:
-    """Return the parameters of an export that is opened from a page: display zone, headings in words."""
+    """Return the parameters of exports that are opened from a page.
+
+    They have times in the display zone and headings in words.
+    """
     return {"tz": display_zone().key, "headings": "words"}
 
 

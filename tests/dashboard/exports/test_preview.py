@@ -6,29 +6,29 @@ import csv
 import html
 import io
 import re
-from collections.abc import Iterator
 from dataclasses import fields
-from pathlib import Path
+from datetime import UTC, datetime
 from urllib.parse import urlencode
 
 import pytest
 
 from integration.access import people
+from integration.core import clock
 from integration.exports import export_request
 from integration.exports.selection import FILTER_LABELS
 from integration.mirror.page_queries.history import CallFilter
 from integration.workspace import notes, saved
 from tests.exports.test_presets import exporting
-from tests.support.application import TestApp, running_app
+from tests.support.application import TestApp
+from tests.support.applications.shared_app import SharedApp, module_app, shared_app  # noqa: F401
 from tests.support.people import BOB, ERIN, Member
 
 
 @pytest.fixture
-def app(tmp_path: Path) -> Iterator[TestApp]:
-    with running_app(tmp_path / "data") as app:
-        for number in range(1, 8):
-            app.call(number, f"2026-07-0{number} 09:15:00", outcome="missed" if number > 3 else "answered")
-        yield app
+def app(shared_app: SharedApp) -> TestApp:  # noqa: F811
+    for number in range(1, 8):
+        shared_app.call(number, f"2026-07-0{number} 09:15:00", outcome="missed" if number > 3 else "answered")
+    return shared_app
 
 
 def ticked(text: str) -> list[str]:
@@ -39,7 +39,7 @@ def test_the_preview_counts_the_rows_of_the_view_and_shows_the_first(app: TestAp
     view = urlencode({"range": "all", "outcome": "missed"})
     text = app.log_in().get("/export/call-history?" + urlencode({"view": view})).text
     assert "4 rows" in text
-    assert "outcome: missed" in text
+    assert 'title="Remove filter">Missed <' in text
     assert "2026-07-07 10:15:00+01:00" in text
     assert text.count("<tr><td") == 4
     page = app.log_in().get("/calls?" + view).text
@@ -79,7 +79,7 @@ def test_the_preview_links_the_other_exports_of_the_same_calls(app: TestApp) -> 
 
 def test_ticked_columns_are_exported_in_their_order(app: TestApp) -> None:
     usual = app.log_in().get("/export/call-history").text
-    assert ticked(usual)[:3] == ["id", "started_at", "started_local"]
+    assert ticked(usual)[:3] == ["id", "started_local", "direction"]
     query = urlencode([("columns", "talk"), ("columns", "id"), ("bom", "1")])
     assert ticked(app.log_in().get(f"/export/call-history?{query}").text) == ["talk", "id"]
     answer = exporting(app).get(f"/exports/call-history.csv?{query}")
@@ -123,3 +123,104 @@ def test_the_preview_needs_the_right_and_shows_fields_of_the_role(app: TestApp) 
     assert agent.get("/export/cdrs").status_code == 200
     assert agent.get("/export/ivrs").status_code == 403
     assert "vm_transcribe" not in agent.get("/export/users").text
+
+
+# --- period, filter and style ----------------------------------------------------------------------------
+
+
+def open_link(app: TestApp, text: str, label: str) -> str:
+    """Open the link with this label and return its page."""
+    found = re.search(rf'<a class="(?:chip|link)[^"]*" href="([^"]+)"[^>]*>{label}<', text)
+    assert found, label
+    return app.log_in().get(html.unescape(found[1])).text
+
+
+@pytest.fixture
+def october(app: TestApp, monkeypatch: pytest.MonkeyPatch) -> TestApp:
+    """CDRs at both ends of October and of last week in London.
+
+    It is Monday, 9 November 2026.
+    """
+    monkeypatch.setattr(clock, "now", lambda: datetime(2026, 11, 9, 12, tzinfo=UTC))
+    times = ("2026-09-30 22:59:59", "2026-09-30 23:00:00", "2026-10-31 23:59:59", "2026-11-01 00:00:00",
+             "2026-11-02 00:00:00", "2026-11-08 23:59:59", "2026-11-09 00:00:00")  # fmt: skip
+    for number, time in enumerate(times, 1):
+        app.insert("cdrs", id=number, calldate=time)
+    return app
+
+
+@pytest.mark.parametrize(
+    ("label", "rows", "period"),
+    [
+        ("This week", 1, "9–15 November 2026 (Europe/London)"),
+        ("Last week", 2, "2–8 November 2026 (Europe/London)"),
+        ("This month", 4, "1–30 November 2026 (Europe/London)"),
+        ("Last month", 2, "1–31 October 2026 (Europe/London)"),
+    ],
+)
+def test_a_range_of_cdrs_is_exported_from_the_exports_page(
+    october: TestApp, label: str, rows: int, period: str
+) -> None:
+    page = october.log_in().get("/exports").text
+    text = open_link(october, open_link(october, page, "CDRs"), label)
+    assert f"{rows} row" in text
+    assert period in text
+    parameters = re.findall(r'<input type="hidden" name="(from|to)" value="([^"]+)"', text)
+    answer = october.log_in().get("/exports/cdr-details.csv", params=dict(parameters))
+    assert answer.headers["X-Export-Rows"] == str(rows)
+
+
+def test_days_of_the_form_include_the_last_day(october: TestApp) -> None:
+    form = {"apply": "1", "first_day": "2026-10-31", "last_day": "2026-10-31", "columns": "id"}
+    answer = october.log_in().get("/export/cdr-details", params=form)
+    assert "1 row" in answer.text
+    assert "31 October 2026 (Europe/London)" in answer.text
+    assert (ticked(answer.text), "to=2026-11-01" in answer.url) == (["id"], True)
+    assert 'name="first_day" value="2026-10-31"' in answer.text
+    assert 'name="last_day" value="2026-10-31"' in answer.text
+
+
+def test_the_filter_of_calls_is_on_the_export_page_and_can_be_removed(app: TestApp) -> None:
+    form = {
+        "apply": "1",
+        "first_day": "2026-07-02",
+        "last_day": "2026-07-05",
+        "outcome": "missed",
+        "line": "",
+    }
+    text = app.log_in().get("/export/call-history", params=form).text
+    assert "2 rows" in text
+    assert '<option value="missed" selected>Missed</option>' in text
+    assert "4 rows" in open_link(app, text, "Missed ")
+
+
+def test_a_view_with_hours_older_than_two_years_keeps_its_calls(app: TestApp) -> None:
+    app.call(20, "2019-07-01 09:15:00")
+    view = urlencode({"from": "2019-07-01", "to": "2019-07-01", "hour": "10"})
+    assert "1 row" in app.log_in().get("/export/call-history", params={"view": view}).text
+
+
+def test_page_preview_and_file_have_the_same_columns_order_zone_and_headings(app: TestApp) -> None:
+    query = "columns=talk&columns=ended_local&columns=id&from=2026-07-03&to=2026-07-04"
+    for style, headings, time in (
+        ("", ["Talked", "Ended (Europe/London)", "ID"], "2026-07-03 10:16:00+01:00"),
+        ("&headings=names", ["talk", "ended_local", "id"], "2026-07-03 10:16:00+01:00"),
+        ("&tz=UTC", ["Talked", "Ended (UTC)", "ID"], "2026-07-03 09:16:00+00:00"),
+    ):
+        app.mirror_db.write(lambda tx: tx.execute("UPDATE _calls SET ended_at = '2026-07-03 09:16:00'"))
+        text = app.log_in().get(f"/export/call-history?{query}{style}").text
+        preview = text[text.index('id="preview"') :]
+        assert re.findall(r'<th scope="col" class="nowrap">([^<]+)<', preview) == headings
+        assert re.findall(r'name="columns" value="[^"]+" checked> <span>([^<]+)<', text) == headings
+        assert time in preview
+        form = text[text.index('id="export"') : text.index('id="order"')]
+        fields = dict(re.findall(r'type="hidden" name="([^"]+)" value="([^"]+)"', form))
+        for name in ("tz", "headings"):
+            select = re.search(rf'<select name="{name}">(.*?)</select>', form)
+            assert select
+            chosen = re.search(r'<option(?: value="([^"]+)")? selected>([^<]+)', select[1])
+            assert chosen
+            fields[name] = chosen[1] or chosen[2]
+        file = app.log_in().get("/exports/call-history.csv", params={**fields, "columns": ticked(text)})
+        header, row = csv.reader(io.StringIO(file.text))
+        assert (header, row[1]) == (headings, time)
