@@ -10,7 +10,7 @@ from integration.dashboard.calls import actions, audio, detail, history, live, m
 from integration.dashboard.exports import preview, schedules
 from integration.dashboard.messages import contacts, messages
 from integration.dashboard.profile import own_login, second_factor
-from integration.dashboard.settings import general, people
+from integration.dashboard.settings import general, mail_server, people
 from integration.dashboard.site import error_pages, first_steps, formats, layout
 from integration.dashboard.system import alerts, mirror, work
 from integration.dashboard.system import overview as system_overview
@@ -35,6 +35,7 @@ BLUEPRINTS = (
     mirror.blueprint,
     general.blueprint,
     people.blueprint,
+    mail_server.blueprint,
     alerts.blueprint,
     wall.blueprint,
     own_login.blueprint,

@@ -16,6 +16,7 @@ TIMEOUT_SECONDS = 60.0
 """Seconds for each step of the SMTP exchange."""
 MAX_ADDRESSES = 20
 """Maximum number of recipients of one message."""
+DEFAULT_PORT = 587
 
 
 class MailFailed(SwitchroomError):
@@ -23,6 +24,17 @@ class MailFailed(SwitchroomError):
 
     The error text has the reason, without credentials.
     """
+
+
+def describe_server(smtp: Smtp) -> str:
+    """Return host, port and encryption of the mail server, or '' without one."""
+    if smtp.host is None:
+        return ""
+    port = smtp.port or DEFAULT_PORT
+    encryption = "STARTTLS" if smtp.starttls is not False else "no encryption"
+    if port == 465 and smtp.starttls is not True:
+        encryption = "TLS"
+    return f"{smtp.host}, port {port}, {encryption}"
 
 
 def parse_addresses(smtp: Smtp, text: str) -> list[str]:
@@ -103,7 +115,7 @@ def _connect(smtp: Smtp, timeout_seconds: float) -> smtplib.SMTP:
     Port 465 uses implicit TLS unless smtp.starttls is true. Any other port uses STARTTLS unless smtp.starttls
     is false. Raises OSError, SMTPException, and MailFailed instead of sending a password unencrypted.
     """
-    host, port = smtp.host or "", smtp.port or 587
+    host, port = smtp.host or "", smtp.port or DEFAULT_PORT
     context = ssl.create_default_context()
     if port == 465 and smtp.starttls is not True:
         return smtplib.SMTP_SSL(host, port, timeout=timeout_seconds, context=context)

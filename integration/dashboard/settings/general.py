@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-from flask import Blueprint, Response, redirect, request
+from flask import Blueprint, Response, make_response, redirect, request
 
 from integration import catalogue
 from integration.access import audit, key_limits, keys, people, setup_links
@@ -22,16 +22,20 @@ from integration.core import clock
 from integration.core.errors import DomainError, SwitchroomError
 from integration.core.ids import parse_id
 from integration.dashboard.site import after_redirect, layout
+from integration.dashboard.site.background_jobs import current_jobs
 from integration.dashboard.site.confirmation import requires_confirmation
 from integration.dashboard.site.guard import audit_action, requires
 from integration.maintenance import public_address
 from integration.mirror.page_queries import history
+from integration.outbound import mail
 from integration.settings.data_dir_secrets import drop_old_secret, load_webhook_secrets, rotate_secret
 from integration.workspace import wallboards
 
 blueprint = Blueprint("settings", __name__, url_prefix="/settings")
 
 AUDIT_PAGE = 100
+REFRESH_SECONDS = 2
+MAIL_TEST_JOB = "test e-mail"
 RESULT_MESSAGES = {
     "changed": "Changed.",
     "removed": "Removed.",
@@ -60,6 +64,9 @@ def render_page(**values: Any) -> str:
         keys=keys.list_all(context.app_db),
         boards=wallboards.list_all(context.app_db),
         hook=_webhook_info(),
+        smtp=context.settings.smtp,
+        smtp_server=mail.describe_server(context.settings.smtp),
+        mail_test=current_jobs().last_by_name.get(MAIL_TEST_JOB),
         roles=ROLES,
         key_rights=RIGHTS.values(),
         now_utc=clock.utc_text(),
@@ -114,8 +121,13 @@ def parse_platform_user_id() -> int | None:
 
 @blueprint.get("")
 @requires_admin
-def index() -> str:
-    return render_page(**after_redirect.take())
+def index() -> Response:
+    response = make_response(render_page(**after_redirect.take()))
+    mail_test = current_jobs().last_by_name.get(MAIL_TEST_JOB)
+    if mail_test is not None and mail_test.state == "running":
+        # Shows the result of the test e-mail without JavaScript.
+        response.headers["Refresh"] = str(REFRESH_SECONDS)
+    return response
 
 
 # --- keys and wallboards ---------------------------------------------------------------------------------

@@ -41,6 +41,7 @@ POSTS = (
     "/settings/keys/9000000/revoke",
     "/settings/wallboards",
     "/settings/wallboards/1/revoke",
+    "/settings/mail/test",
     "/settings/webhook/check",
     "/settings/webhook/rotate",
     "/settings/webhook/forget",
