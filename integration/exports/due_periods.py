@@ -138,13 +138,13 @@ def find_last_ended(schedule: Schedule, now: datetime) -> Period:
     return find_period(schedule.every, now.astimezone(zone).date()).previous
 
 
-def find_next_due(schedule: Schedule, now: datetime) -> datetime:
-    """Return the time (UTC) of the first delivery due after `now`."""
+def find_next_due(schedule: Schedule, now: datetime) -> DuePeriod:
+    """Return the period of the first delivery due after `now`."""
     zone, time_of_day = ZoneInfo(schedule.zone), time.fromisoformat(schedule.at)
     period = find_last_ended(schedule, now)
-    while (due_at := period.due_at(time_of_day, zone)) <= now:
+    while period.due_at(time_of_day, zone) <= now:
         period = find_period(schedule.every, period.end_day)
-    return due_at
+    return DuePeriod(schedule, period, PeriodState(period.key))
 
 
 def has_period_records(target: Resource) -> bool:

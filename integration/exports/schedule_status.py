@@ -54,7 +54,7 @@ def compute_status(connection: sqlite3.Connection, schedule: Schedule, now: date
         state = "waiting"
     attempts = delivery_states.list_attempts(connection, schedule.id, LOG_LINES)
     last = next((entry for entry in attempts if entry.state in ("delivered", "incomplete")), None)
-    next_at = clock.utc_text(due_periods.find_next_due(schedule, now))
+    next_at = clock.utc_text(due_periods.find_next_due(schedule, now).due_at)
     return ScheduleStatus(
         schedule, export_title(schedule.export), state, error or waiting_text or "", next_at, last
     )

@@ -27,7 +27,7 @@ class MailFailed(SwitchroomError):
 
 
 def describe_server(smtp: Smtp) -> str:
-    """Return host, port and encryption of the mail server, or '' without one."""
+    """Return host, port and encryption of the mail server, or ''."""
     if smtp.host is None:
         return ""
     port = smtp.port or DEFAULT_PORT

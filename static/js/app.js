@@ -7,6 +7,7 @@ import { start as live } from "./live.js";
 import { start as act } from "./act.js";
 import { start as bell } from "./bell.js";
 import { start as order } from "./order.js";
+import { start as schedule } from "./schedule.js";
 
 document.addEventListener("click", async (event) => {
   for (const box of document.querySelectorAll(".filters[open]")) if (!box.contains(event.target)) box.open = false;
@@ -26,6 +27,7 @@ act();
 connection();
 bell();
 order();
+schedule();
 players(document);
 for (const here of document.querySelectorAll("#threads [aria-current]")) {
   // scrollIntoView would also move the start of the Tab order (Chromium 150).

@@ -55,6 +55,19 @@ def test_local_day_is_delivered_once_in_the_zone_of_the_schedule(
     assert (attempt.rows, attempt.bytes) == (2, 67)
 
 
+def test_a_schedule_with_headings_in_words_names_its_zone(
+    exporting: ScheduledExports, movable_clock: Clock
+) -> None:
+    exporting.schedule(args={"columns": "id,calldate_local", "headings": "words"})
+    exporting.put_cdrs("2026-11-18 09:00:00")
+    movable_clock.set("2026-11-19 03:00:00")
+    make_complete(exporting, "2026-11-17", "2026-11-18")
+    exporting.deliver()
+    assert exporting.exported_files() == {
+        "every-day-2026-11-18.csv": '"ID","Time (Europe/Berlin)"\r\n1,"2026-11-18 10:00:00+01:00"\r\n'
+    }
+
+
 def test_each_local_day_is_delivered_once_over_both_changes_of_clocks(
     exporting: ScheduledExports, movable_clock: Clock
 ) -> None:

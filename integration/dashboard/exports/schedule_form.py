@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import TypeVar
 from urllib.parse import parse_qsl, urlencode, urlsplit
@@ -22,7 +23,7 @@ from integration.exports.schedules import TARGETS, Schedule, make_file_name
 
 T = TypeVar("T", bound=str)
 
-EXPORT_PARAMETERS = ("view", "filter", "columns", "set", "sort", "dir")
+EXPORT_PARAMETERS = ("view", "filter", "columns", "set", "sort", "dir", "headings")
 """Export parameters that a schedule stores. Its days come from the period instead."""
 SECRET_MASK = "?…"
 """Replaces the query string of a URL in the form."""
@@ -84,7 +85,28 @@ def parse_form(
 def make_empty(context: AppContext, export: str, args: Mapping[str, str]) -> Schedule:
     """Return the initial values of the form of a new schedule."""
     zone = context.settings.dashboard.timezone
-    return Schedule(export=export, args=_select_export_parameters(args), zone=zone)
+    with suppress(DomainError):
+        zone = _parse_zone(args.get("tz") or zone)
+    return Schedule(export=export, every="month", args=_select_export_parameters(args), zone=zone)
+
+
+def make_draft(schedule: Schedule, form: Mapping[str, str]) -> Schedule:
+    """Return `schedule` with those values of an unfinished form that are valid."""
+    parsers: Mapping[str, Callable[[], object]] = {
+        "form": lambda: _parse_choice("form", form, tuple(formats.FORMATS)),
+        "every": lambda: _parse_choice("every", form, FREQUENCIES),
+        "target": lambda: _parse_choice("target", form, TARGETS),
+        "at": lambda: _parse_time(form["at"]),
+        "zone": lambda: _parse_zone(form["zone"]),
+        "name": lambda: form["name"],
+        "file": lambda: make_file_name(form["name"]),
+    }
+    values = {}
+    for name, parse in parsers.items():
+        if name in form or (name == "file" and "name" in form):
+            with suppress(DomainError):
+                values[name] = parse()
+    return replace(schedule, **values)  # type: ignore[arg-type]
 
 
 def _select_export_parameters(parameters: Mapping[str, str]) -> dict[str, str]:

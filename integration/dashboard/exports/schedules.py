@@ -9,9 +9,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
 from functools import wraps
 from typing import Any
 from urllib.parse import urlencode
+from zoneinfo import ZoneInfo
 
 from flask import Blueprint, abort, current_app, make_response, redirect, request
 from werkzeug.wrappers import Response
@@ -37,19 +40,21 @@ from integration.exports import (
     schedule_status,
     schedules,
 )
+from integration.exports.calendar_periods import FREQUENCIES
 from integration.exports.export_request import UnknownExport
 from integration.exports.jobs import find_export_jobs
 from integration.exports.prepared_exports import ExportJob
 from integration.exports.presets import PRESETS
 from integration.exports.routes import parse_args
 from integration.exports.schedules import Schedule
+from integration.outbound import mail
 from integration.workspace import saved
 
 blueprint = Blueprint("schedules", __name__, url_prefix="/exports")
 
 AUDIT_VERBS = {"pause": "paused", "resume": "resumed", "run": "run by hand", "remove": "removed"}
 REFRESH_SECONDS = 2
-TARGET_LABELS = {"folder": "a folder on this computer", "email": "e-mail", "put": "an HTTPS URL (PUT)"}
+TARGET_LABELS = {"folder": "a folder", "email": "e-mail addresses", "put": "an HTTPS URL"}
 
 
 def requires_export_supervisor(view: Callable[..., Any]) -> Callable[..., Any]:
@@ -126,7 +131,11 @@ def remove_file(number: int) -> Response:
 @requires_export_supervisor
 def new() -> str:
     export = _require_export(request.args.get("export"))
-    return _render_form(schedule_form.make_empty(app_context(), export, parse_args(request.args)))
+    args = {"headings": "words", **parse_args(request.args)}
+    empty = schedule_form.make_empty(app_context(), export, args)
+    title = _list_exports(export)[export]
+    empty = replace(empty, name=title, file=schedules.make_file_name(title))
+    return _render_form(empty, draft=schedule_form.make_draft(empty, request.args))
 
 
 @blueprint.post("/schedules/new")
@@ -157,7 +166,13 @@ def show(number: int) -> Response:
             if delivery_state.state == "open"
         ]
         schedule_line = schedule_status.compute_status(connection, schedule, clock.now())
-    page = _render_form(schedule, attempts=attempts, open_deliveries=open_deliveries, line=schedule_line)
+    page = _render_form(
+        schedule,
+        draft=schedule_form.make_draft(schedule, request.args),
+        attempts=attempts,
+        open_deliveries=open_deliveries,
+        line=schedule_line,
+    )
     response = make_response(page)
     if any(delivery_state.at_once and not delivery_state.error for delivery_state in open_deliveries):
         response.headers["Refresh"] = str(REFRESH_SECONDS)
@@ -203,26 +218,32 @@ def act(number: int, action: str) -> Response:
 # --- helpers ---------------------------------------------------------------------------------------------
 
 
-def _render_form(schedule: Schedule, **values: Any) -> str:
+def _render_form(schedule: Schedule, *, draft: Schedule | None = None, **values: Any) -> str:
+    """Render the form of a schedule. `draft` has its unsaved values."""
     person, context = current_person(), app_context()
+    draft = draft or schedule_form.make_draft(schedule, values.get("given") or {})
     with context.app_db.read() as connection:
         saved_sets = saved.all_of(
             connection, saved.COLUMN_SETS, export_request.canonical_name(schedule.export), person.id
         )
         visible_views = saved.all_of(connection, saved.VIEWS, "calls", person.id)
     resource, preset = export_request.find_export(schedule.export)
+    next_delivery = due_periods.find_next_due(draft, clock.now())
+    next_at = next_delivery.due_at.astimezone(ZoneInfo(draft.zone))
     is_call_export = preset is not None and (preset.has_own_table or resource.field("live_id") is not None)
     return layout.render_page(
         "system",
         "export_schedule.html",
         **{"given": None, "attempts": [], "open_deliveries": [], "line": None, "refused": None, **values},
-        one=schedule,
+        one=draft,
+        next=next_delivery,
+        next_at=f"{next_at:%A} {next_at.day} {next_at:%B %Y, %H:%M}",
+        exports=_list_exports(schedule.export),
         place=schedule_form.mask_place(schedule),
         title=schedule_status.export_title(schedule.export),
-        presets=PRESETS.values(),
         grows=due_periods.has_period_records(resource),
         forms={entry.suffix: entry.label for entry in formats.list_available(resource, person)},
-        every=schedule_status.FREQUENCY_LABELS,
+        every={frequency: frequency for frequency in FREQUENCIES},
         targets=TARGET_LABELS,
         sets=saved_sets,
         views=[
@@ -232,8 +253,21 @@ def _render_form(schedule: Schedule, **values: Any) -> str:
         else [],
         of_calls=is_call_export,
         base=delivery.base_folder(context.settings),
-        mail=context.settings.smtp.host is not None,
+        mail=mail.describe_server(context.settings.smtp),
     )
+
+
+def _list_exports(export: str) -> dict[str, str]:
+    """Return the names for users of the exports that the current user may schedule, by name.
+
+    `export` is always included.
+    """
+    viewer, titles = layout.get_visibility(), {export: schedule_status.export_title(export)}
+    for preset in PRESETS.values():
+        with suppress(NotAllowed):
+            viewer.check_export(preset.resource)
+            titles[preset.name] = preset.short
+    return titles
 
 
 def _require_export(export: str | None) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import re
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from html import unescape
 from typing import Any, cast
 from zoneinfo import ZoneInfo
@@ -72,6 +72,56 @@ def test_a_schedule_is_created_changed_paused_run_and_removed(
         "schedule removed", "schedule run by hand", "schedule resumed", "schedule paused",
         "schedule changed", "schedule added",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("values", "shown"),
+    [
+        ({}, "Tuesday 1 December 2026, 06:00 (Europe/London), November 2026, calls-2026-11.xlsx"),
+        (
+            {"every": "week", "at": "07:30", "name": "Front desk", "form": "csv"},
+            "Monday 16 November 2026, 07:30 (Europe/London), 9 November to 15 November 2026,"
+            " front-desk-2026-W46.csv",
+        ),
+        (
+            {"every": "day", "zone": "Asia/Tokyo", "export": "cdr-details"},
+            "Tuesday 10 November 2026, 06:00 (Asia/Tokyo), 9 November 2026, cdrs-2026-11-09.xlsx",
+        ),
+        (
+            {"every": "hour", "at": "6", "zone": "Mars", "name": "…", "form": "exe", "export": "users"},
+            "Tuesday 1 December 2026, 06:00 (Europe/London), current records, user-2026-11.xlsx",
+        ),
+    ],
+)
+def test_the_form_shows_the_next_delivery_of_its_values(
+    shared_client: Browser, monkeypatch: pytest.MonkeyPatch, values: dict[str, str], shown: str
+) -> None:
+    monkeypatch.setattr(clock, "now", lambda: datetime(2026, 11, 9, 12, tzinfo=UTC))
+    assert f"Next delivery: {shown} " in text(shared_client.get(NEW, params=values).text)
+
+
+def test_the_page_of_a_schedule_shows_the_next_delivery_of_unsaved_values(
+    app: TestApp, client: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client.post(NEW, **FORM)
+    (one,) = schedules(app)
+    monkeypatch.setattr(clock, "now", lambda: datetime(2026, 11, 9, 12, tzinfo=UTC))
+    url = f"/exports/schedules/{one.id}"
+    assert "Next delivery: Tuesday 10 November 2026, 06:00" in text(client.get(url).text)
+    unsaved = text(client.get(url, params={**FORM, "every": "month"}).text)
+    assert "Next delivery: Tuesday 1 December 2026, 06:00" in unsaved
+    assert "front-desk-2026-11.csv" in unsaved
+    assert schedules(app) == [one]
+
+
+def test_a_schedule_keeps_zone_columns_and_headings_of_the_export_page(app: TestApp, client: Browser) -> None:
+    page = unescape(client.get(f"{NEW}?export=cdrs&tz=Asia/Tokyo&headings=names&columns=calldate_local").text)
+    assert 'name="zone" required maxlength="60" value="Asia/Tokyo"' in page
+    assert '<option value="names" selected>API names</option>' in page
+    assert 'value="calldate_local"' in page
+    assert '<option value="words" selected>Words</option>' in client.get(NEW).text
+    client.post(NEW, **FORM, headings="words")
+    assert schedules(app)[0].args == {"headings": "words"}
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ def smtp(port: int, **more: str) -> dict[str, Any]:
 
 
 def result(client: Browser) -> str:
-    """Result of the last test on the page, or '' while it runs."""
+    """Result of the last test, or '' while it runs."""
     page = client.get("/settings").text
     found = re.search(r'<p class="notice (good|bad)" role="status"><span>[0-9:]+: (.*?)</span>', page)
     return f"{found[1]}: {found[2]}" if found else ""
