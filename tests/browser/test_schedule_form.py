@@ -1,4 +1,4 @@
-"""Form of a schedule in a browser: one destination field, and the next delivery."""
+"""Destination field and next delivery in the form of a schedule."""
 
 from __future__ import annotations
 

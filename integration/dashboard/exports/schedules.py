@@ -258,7 +258,7 @@ def _render_form(schedule: Schedule, *, draft: Schedule | None = None, **values:
 
 
 def _list_exports(export: str) -> dict[str, str]:
-    """Return the names for users of the exports that the current user may schedule, by name.
+    """Return titles of the exports that the current user may schedule.
 
     `export` is always included.
     """
