@@ -6,6 +6,7 @@ import io
 import os
 import threading
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from sqlite3 import Connection
 from types import SimpleNamespace
@@ -15,7 +16,7 @@ import openpyxl
 import pytest
 
 from integration.access import audit, people, sessions
-from integration.core import scheduler
+from integration.core import clock, scheduler
 from integration.exports import export_request, jobs, prepared_exports, query
 from integration.exports.formats import FORMATS
 from integration.exports.jobs import EXTENSION, ExportJobs
@@ -116,6 +117,20 @@ def test_large_export_is_requested_polled_and_downloaded(exports: ExportClient) 
         ("export", f"cdrs.xlsx, prepared export {number}", "12 rows"),
         ("export requested", "cdrs.xlsx", "12 rows"),
     ]
+
+
+def test_a_prepared_file_has_the_days_and_the_name_of_its_request(
+    exports: ExportClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(1, ROWS + 1):
+        exports.app.call(number, "2026-11-09 09:15:00")
+    ann, url = exports.person("ann"), "/exports/call-history.xlsx?view=range%3Dtoday&headings=words"
+    monkeypatch.setattr(clock, "now", lambda: datetime(2026, 11, 9, 12, tzinfo=UTC))
+    found = exports.wait_for_state("done", exports.request(ann, url), ann)
+    monkeypatch.setattr(clock, "now", lambda: datetime(2026, 11, 10, 12, tzinfo=UTC))
+    file = exports.client.get(found["file"], headers=ann)
+    assert file.headers["Content-Disposition"] == 'attachment; filename="calls 2026-11-09.xlsx"'
+    assert file.headers["X-Export-Rows"] == str(ROWS)
 
 
 @pytest.mark.parametrize("range_header", ["bytes=1-", "bytes=-20", "bytes=00-"])
