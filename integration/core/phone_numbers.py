@@ -8,7 +8,8 @@ matching and the national form for display.
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+from functools import cache, lru_cache
+from importlib import resources
 
 import phonenumbers
 from phonenumbers import PhoneNumberFormat
@@ -22,6 +23,9 @@ WITHHELD = frozenset(
 
 MAX_EXTENSION_DIGITS = 6
 """Maximum digits of an extension or service number."""
+
+_COUNTRY_NAMES = {"US": "North America", "GB": "United Kingdom"}
+"""Names that differ from the time zone database. +1 is more than the United States."""
 
 _SEPARATORS = re.compile(r"[\s().\-/]")
 _DIGITS = re.compile(r"^\+?\d+$")
@@ -162,3 +166,33 @@ class PhoneNumbers:
             return phonenumbers.parse(text, country)
         except phonenumbers.NumberParseException:
             return None
+
+
+@cache
+def find_calling_code(digits: str | None) -> str | None:
+    """Return the calling code at the start of an international number's digits.
+
+    '44' for '442'; None for no known code.
+    """
+    for length in (1, 2, 3):
+        if digits and int(digits[:length] or 0) in phonenumbers.COUNTRY_CODE_TO_REGION_CODE:
+            return digits[:length]
+    return None
+
+
+@cache
+def format_country_name(code: str | None) -> str:
+    """Return the label of a calling code: 'United Kingdom (+44)'.
+
+    Rejected: country names of `phonenumbers`, because its geocoder loads 40 MB of place names.
+    """
+    regions = phonenumbers.COUNTRY_CODE_TO_REGION_CODE.get(int(code or 0), ("001",))
+    name = _COUNTRY_NAMES.get(regions[0]) or _load_country_names().get(regions[0])
+    return f"{name} (+{code})" if name else f"+{code}"
+
+
+@cache
+def _load_country_names() -> dict[str, str]:
+    """Read country names by ISO code from the time zone database."""
+    table = resources.files("tzdata").joinpath("zoneinfo/iso3166.tab").read_text("utf-8")
+    return dict(line.split("\t", 1) for line in table.splitlines() if line and not line.startswith("#"))

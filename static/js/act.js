@@ -44,8 +44,8 @@ async function send(form, submitter) {
       later(form.action, () => send(form, submitter));
       return check();
     }
-    toast(away() ? "No connection. Nothing was sent and your input is kept. Send it when the connection is back."
-      : "No response. Your input is kept. Check whether it worked before you send it again.", true);
+    toast(away() ? "No connection. Nothing was sent, and your input is still here. Send it when the connection is back."
+      : "No response. Your input is still here. Check whether it worked before you send it again.", true);
     check();
   }
   form.ariaBusy = null;

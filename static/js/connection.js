@@ -72,7 +72,7 @@ export function start() {
     if (!down || event.defaultPrevented) return;
     event.preventDefault();
     if (form.method === "get") return leave(() => form.submit());
-    toast("No connection. Nothing was sent and your input is kept. Send it when the connection is back.", true);
+    toast("No connection. Nothing was sent, and your input is still here. Send it when the connection is back.", true);
   });
   addEventListener("offline", check);
 }

@@ -76,7 +76,7 @@ def test_a_phone_shows_five_tabs_and_the_others_behind_more(browse, page):
 
 
 def test_a_column_without_values_is_hidden_on_a_narrow_screen(browse, records, page):
-    column = page.get_by_role("columnheader", name="Answered by")
+    column = page.get_by_role("columnheader", name="Person")
     browse("/calls?range=all")
     expect(column).to_be_visible()
     page.set_viewport_size({"width": 820, "height": 900})

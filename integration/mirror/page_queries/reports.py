@@ -13,13 +13,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, date, datetime, timedelta
-from functools import cache
-from importlib import resources
 from zoneinfo import ZoneInfo
 
-import phonenumbers
-
 from integration.core import clock
+from integration.core.phone_numbers import find_calling_code, format_country_name
 
 _SUMS = """count(*), sum(direction = 'in'), sum(direction = 'out'),
  coalesce(sum(direction = 'in' AND outcome = 'answered'), 0), coalesce(sum(outcome = 'missed'), 0),
@@ -127,9 +124,6 @@ class Span:
         """Return the named values of `_SUMS` and `_FROM`."""
         return {"since": self.since, "until": self.until, "level": self.level}
 
-
-_COUNTRY_NAMES = {"US": "North America", "GB": "United Kingdom"}
-"""Names that differ from the time zone database. +1 is more than the United States."""
 
 SHARE_KINDS = ("person", "line", "group", "country")
 """Kinds of shares: 'person' is a platform user, 'line' a DDI."""
@@ -342,36 +336,6 @@ def get_currency(connection: sqlite3.Connection) -> str:
     """Return the ISO code of the account's currency; '' if unknown."""
     row = connection.execute("SELECT currency_iso FROM me LIMIT 1").fetchone()
     return str(row[0] or "") if row else ""
-
-
-@cache
-def find_calling_code(digits: str | None) -> str | None:
-    """Return the calling code at the start of an international number's digits.
-
-    '44' for '442'; None for no known code.
-    """
-    for length in (1, 2, 3):
-        if digits and int(digits[:length] or 0) in phonenumbers.COUNTRY_CODE_TO_REGION_CODE:
-            return digits[:length]
-    return None
-
-
-@cache
-def format_country_name(code: str | None) -> str:
-    """Return the label of a calling code: 'United Kingdom (+44)'.
-
-    Rejected: country names of `phonenumbers`, because its geocoder loads 40 MB of place names.
-    """
-    regions = phonenumbers.COUNTRY_CODE_TO_REGION_CODE.get(int(code or 0), ("001",))
-    name = _COUNTRY_NAMES.get(regions[0]) or _load_country_names().get(regions[0])
-    return f"{name} (+{code})" if name else f"+{code}"
-
-
-@cache
-def _load_country_names() -> dict[str, str]:
-    """Read country names by ISO code from the time zone database."""
-    table = resources.files("tzdata").joinpath("zoneinfo/iso3166.tab").read_text("utf-8")
-    return dict(line.split("\t", 1) for line in table.splitlines() if line and not line.startswith("#"))
 
 
 def _make_figures(row: Iterable[float | None]) -> Figures:

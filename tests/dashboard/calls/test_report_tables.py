@@ -59,7 +59,7 @@ def test_persons_add_up_to_the_answered_calls_and_the_cost(report):
 
 def test_countries_add_up_to_all_external_calls(report):
     assert table(report, "country") == [
-        ["GB +44", "4", "2", "2", "1:20", "0.35"],
+        ["United Kingdom (+44)", "4", "2", "2", "1:20", "0.35"],
         ["Withheld or unknown", "1", "1", "0", "0:30", "0.00"],
         ["Total", "5", "3", "2", "1:50", "0.35"],
     ]
