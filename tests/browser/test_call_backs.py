@@ -12,6 +12,8 @@ from integration.workspace.callback_following import update_from_mirror
 from tests.browser.conftest import watch
 from tests.support.people import BOB
 
+pytestmark = pytest.mark.exhaustive
+
 CALLERS = 40
 CALLER = "#item-8"
 """Row below the first screen."""

@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import pytest
 from playwright.sync_api import expect
+
+pytestmark = pytest.mark.exhaustive
 
 PATH = "/export/call-history?columns=id&columns=party_name&columns=talk"
 

@@ -7,6 +7,8 @@ from playwright.sync_api import expect
 
 from integration.core import clock
 
+pytestmark = pytest.mark.exhaustive
+
 PAGES = (
     "/",
     "/missed",
@@ -47,7 +49,6 @@ def records(app):
     app.put("users", {"id": 1, "first_name": "Ann", "last_name": "Example", "ext": "1001"})
 
 
-@pytest.mark.exhaustive
 @pytest.mark.parametrize("width", [1440, 390])
 def test_no_page_has_a_one_pixel_scroll_bar_or_two_landmarks_of_one_name(browse, records, page, width):
     page.set_viewport_size({"width": width, "height": 900})

@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import pytest
 from playwright.sync_api import expect
+
+pytestmark = pytest.mark.exhaustive
 
 
 def test_the_destination_field_and_the_next_delivery_follow_the_choice(browse: Any) -> None:

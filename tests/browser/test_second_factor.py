@@ -15,6 +15,8 @@ from tests.support.applications.app_database import quick_hashes
 from tests.support.applications.login_site import PASSWORD, add_with_password
 from tests.support.people import ERIN
 
+pytestmark = pytest.mark.exhaustive
+
 __all__ = ["quick_hashes"]
 
 

@@ -16,6 +16,8 @@ from tests.support.harness import Product, wait_for
 from tests.support.people import CALLER
 from tests.support.records import ACCOUNT_NUMBER
 
+pytestmark = pytest.mark.exhaustive
+
 PASSWORD = "a long enough password"  # of an installation of minutes
 
 
@@ -137,7 +139,6 @@ def test_a_page_repeats_a_failed_refresh(browse, app, page, problems):
     assert "503" in problems.pop()
 
 
-@pytest.mark.exhaustive
 def test_after_a_network_failure_the_page_shows_calls_received_during_it(
     browse, app, page, problems, cut_streams
 ):
@@ -154,7 +155,6 @@ def test_after_a_network_failure_the_page_shows_calls_received_during_it(
     problems.clear()
 
 
-@pytest.mark.exhaustive
 def test_a_page_survives_a_restart_of_the_server_without_reload(tmp_path, page):
     product = Product(tmp_path / "data")
 

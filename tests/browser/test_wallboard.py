@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from playwright.sync_api import expect
 
 from integration.alerts import rules as alert_rules
@@ -10,6 +11,8 @@ from integration.alerts.rules import Rule
 from integration.core import clock
 from integration.workspace import wallboards
 from tests.browser.conftest import watch
+
+pytestmark = pytest.mark.exhaustive
 
 OWN_PAGES = (
     "/reports?range=week",

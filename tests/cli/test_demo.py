@@ -99,6 +99,7 @@ def test_the_demo_prints_a_valid_login_shows_live_calls_and_ends_all_its_process
     assert os.listdir(tmp_path) == ["demo-data"]
 
 
+@pytest.mark.exhaustive
 def test_the_demo_shows_times_of_a_zone_where_it_is_morning(demo: Running) -> None:
     started = clock.unix()
     url, email, password = read_login(demo)
@@ -112,6 +113,7 @@ def test_the_demo_shows_times_of_a_zone_where_it_is_morning(demo: Running) -> No
     assert zone[1] in re.sub("<[^>]+>", "", page)
 
 
+@pytest.mark.exhaustive
 def test_a_second_start_deletes_the_data_and_keeps_the_password(tmp_path: Path) -> None:
     password = prepare_data_dir(tmp_path)
     for name in ("inbox.db", "webhook-secret", "other-file"):
@@ -132,6 +134,7 @@ def test_the_demo_stops_with_an_error_when_the_simulator_ends(demo: Running) -> 
     assert not any(alive(pid) for pid in others)
 
 
+@pytest.mark.exhaustive
 def test_all_processes_end_when_the_demo_is_killed(demo: Running) -> None:
     read_login(demo)
     processes = list_processes(demo)

@@ -5,10 +5,13 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
+import pytest
+
 from tests.support.applications.data_dir import query_database, webhook
 from tests.support.harness import Product, wait_for
 
 
+@pytest.mark.exhaustive
 def test_a_backup_beside_a_busy_serve_starts_with_all_webhooks_acknowledged_before(
     installation, tmp_path, monkeypatch
 ):

@@ -254,6 +254,7 @@ def test_an_unusable_mirror_is_replaced_at_the_start(data_dir: Path, spoil: Call
         product.stop()
 
 
+@pytest.mark.exhaustive
 def test_records_on_a_damaged_page_are_requested_from_the_platform(tmp_path: Path) -> None:
     with run_installation(tmp_path, "--seed", "7", "--cdrs", "120", "--no-traffic") as (_, product):
         mirror = tmp_path / "mirror.db"
@@ -292,6 +293,7 @@ def count_rows_of_middle_leaf(path: Path) -> int:
         return int.from_bytes(file.read(PAGE_BYTES)[3:5], "big")
 
 
+@pytest.mark.exhaustive
 def test_webhooks_around_a_damaged_page_of_the_inbox_are_saved(data_dir: Path) -> None:
     lost_count = count_rows_of_middle_leaf(data_dir / "inbox.db")
     damage_middle_page(data_dir / "inbox.db", "inbox")
@@ -328,6 +330,7 @@ def test_webhooks_around_a_damaged_page_of_the_inbox_are_saved(data_dir: Path) -
         product.stop()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("spoil", [overwrite_header, partial(damage_root_page, table="sqlite_sequence")])
 def test_an_inbox_that_cannot_be_opened_is_replaced_at_the_start(
     data_dir: Path, spoil: Callable[[Path], None]

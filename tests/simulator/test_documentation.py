@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from integration.simulator.control import CALL_KEYS
 from tests.support.simulator_client import START, Client
 
@@ -17,6 +19,7 @@ TEXT = PAGE.read_text("utf-8")
 EXAMPLES = re.findall(r"^```sh\n(.*?)^```\n\n```(?:json|text)\n(.*?)^```$", TEXT, re.M | re.S)
 
 
+@pytest.mark.exhaustive
 def test_every_shell_example_prints_the_documented_output(begin, tmp_path):
     client = begin(seed=1, cdrs=200, start_at=START)
     simulator = client.simulator
@@ -40,6 +43,7 @@ def test_every_shell_example_has_its_output():
     assert len(EXAMPLES) == len(re.findall(r"^```sh$", TEXT, re.M)) >= 9
 
 
+@pytest.mark.exhaustive
 def test_the_python_example_runs():
     (code,) = re.findall(r"^```python\n(.*?)^```$", TEXT, re.M | re.S)
     completed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)

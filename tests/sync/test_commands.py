@@ -107,7 +107,9 @@ def test_a_failed_download_is_retried_in_the_same_sync(simulated, sync):
     assert sync(resources=["voicemessages"])["complete"] is True
 
 
-@pytest.mark.parametrize("ends_after", [1, 4, 9, 14, 25])
+@pytest.mark.parametrize(
+    "ends_after", [1, 9, *(pytest.param(requests, marks=pytest.mark.exhaustive) for requests in (4, 14, 25))]
+)
 def test_an_interrupted_sync_resumes_with_its_remaining_arguments(simulated, sync, monkeypatch, ends_after):
     """A command is interrupted like this when `serve` starts and finishes it."""
     monkeypatch.setattr(full_sync, "page_limit", lambda failures: 20)

@@ -23,6 +23,7 @@ def list_form_paths(app) -> list[str]:
     ]
 
 
+@pytest.mark.exhaustive
 def test_every_form_redirects_or_is_refused_and_its_address_can_be_requested(app):
     app.call(7, "2026-03-02 10:00:00")
     paths = list_form_paths(app)

@@ -28,6 +28,7 @@ SAMPLES = {
 }
 
 
+@pytest.mark.exhaustive
 def test_every_event_has_the_keys_and_types_of_its_sample(begin):
     client = begin(seed=3)
     for _ in range(30):

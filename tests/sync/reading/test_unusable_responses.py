@@ -102,6 +102,7 @@ def test_an_error_names_the_record_before_the_unreadable_one(simulated, spoil):
     assert f"/cdrs: the record after {newest} of its page is unreadable" in row["error"]
 
 
+@pytest.mark.exhaustive
 def test_an_unreadable_record_is_not_called_missing(simulated, spoil):
     sync_full(simulated)
     ids = sorted(simulated.records("cdrs"))
