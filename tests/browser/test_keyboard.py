@@ -98,5 +98,5 @@ def test_a_refresh_keeps_the_focus_and_the_selected_row(browse, full, app, page)
     page.evaluate("document.querySelector('tr.row').before_refresh = true")
     app.mirror_db.write(lambda tx: tx.announce("callback", 0))
     wait_for(lambda: not page.evaluate("document.querySelector('tr.row').before_refresh"), "fresh rows")
-    assert page.evaluate("document.activeElement.innerText.trim()") == "Take"
+    assert page.evaluate("document.activeElement.innerText.trim()") == "Claim"
     expect(page.locator("tr.row").first).to_have_attribute("aria-selected", "true")
