@@ -189,7 +189,7 @@ PRESETS: dict[str, Preset] = {
             file_name="messages",
         ),
         Preset(
-            "notes", "Notes", "Notes of calls on the platform", subresources.NOTE_ROWS, (), file_name="notes"
+            "notes", "Notes", "Notes of calls", subresources.NOTE_ROWS, (), file_name="notes"
         ),
         Preset(
             "chat-messages", "Chat messages", "Chat messages of users", subresources.MESSAGE_ROWS, (),
