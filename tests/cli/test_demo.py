@@ -125,6 +125,7 @@ def test_a_second_start_deletes_the_data_and_keeps_the_password(tmp_path: Path) 
     ]  # fmt: skip
 
 
+@pytest.mark.exhaustive
 def test_the_demo_stops_with_an_error_when_the_simulator_ends(demo: Running) -> None:
     read_login(demo)
     simulator, *others = list_processes(demo)

@@ -21,6 +21,8 @@ from tests.comparison.record_fields import make_values
 from tests.support.applications.shared_app import running_shared_app
 from tests.support.fake_exchange import ADMINISTRATOR, FakeExchange
 
+pytestmark = pytest.mark.exhaustive
+
 READ, UNREAD, DELETED, ADDED = 1, 2, 3, 4
 """Keys: records changed after and without a read of their own path, a deleted one, an added one."""
 HISTORY = {"webcalls", "mediasessions", "sms", "faxes", "chats", "cdrs", "monitors", "msdrs", "voicemessages"}

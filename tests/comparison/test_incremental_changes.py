@@ -21,6 +21,8 @@ from tests.comparison.test_changes import (
 )
 from tests.support.applications.shared_app import SharedApp, running_shared_app
 
+pytestmark = pytest.mark.exhaustive
+
 
 @pytest.fixture(scope="module")
 def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedApp]:

@@ -17,6 +17,8 @@ from tests.comparison.request_bodies import REQUEST_BODIES
 from tests.support.applications.shared_app import SharedApp, running_shared_app
 from tests.support.fake_exchange import ADMINISTRATOR, read_fixture
 
+pytestmark = pytest.mark.exhaustive
+
 BY_NAME = {operation.name: operation for operation in DOCUMENTED_OPERATIONS}
 RESPONDS_ITSELF = {"GET /ping", "GET /users/{id}/cdrs.csv"}
 """Operations that need no response of the platform."""

@@ -243,6 +243,7 @@ def truncate_to_half(path: Path) -> None:
     os.truncate(path, path.stat().st_size // 2 // PAGE_BYTES * PAGE_BYTES)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("spoil", [overwrite_header, truncate_to_half])
 def test_an_unusable_mirror_is_replaced_at_the_start(data_dir: Path, spoil: Callable[[Path], None]) -> None:
     spoil(data_dir / "mirror.db")

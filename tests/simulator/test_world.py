@@ -51,6 +51,7 @@ def full(timed_account: tuple[World, float]) -> World:
     return timed_account[0]
 
 
+@pytest.mark.exhaustive
 def test_a_default_account_has_months_of_records(full):
     count = {name: len(collection.records) for name, collection in full.collections.items()}
     assert count["cdrs"] >= 20_000
@@ -63,6 +64,7 @@ def test_a_default_account_has_months_of_records(full):
     assert 220 <= len(days) <= 270
 
 
+@pytest.mark.exhaustive
 def test_history_is_busy_in_office_hours_and_quiet_at_weekends(full):
     moments = [
         datetime.strptime(record["calldate"], "%Y-%m-%d %H:%M:%S")
@@ -74,10 +76,12 @@ def test_history_is_busy_in_office_hours_and_quiet_at_weekends(full):
     assert sum(hours[hour] for hour in range(8, 18)) > 0.85 * len(moments)
 
 
+@pytest.mark.exhaustive
 def test_in_the_history_no_user_is_on_two_calls(full):
     assert find_double_calls(full.collections["cdrs"].records.values()) == []
 
 
+@pytest.mark.exhaustive
 def test_recordings_and_voice_messages_belong_to_calls(full):
     cdrs = {record["live_id"]: record for record in full.collections["cdrs"].records.values()}
     for monitor in full.collections["monitors"].records.values():
@@ -96,6 +100,7 @@ def test_recordings_and_voice_messages_belong_to_calls(full):
             assert cdr["type"] == "O"
 
 
+@pytest.mark.exhaustive
 def test_call_backs_computed_from_history_have_open_items(full):
     calls: dict[int, list[dict]] = {}
     for record in full.collections["cdrs"].records.values():
@@ -115,6 +120,7 @@ def test_call_backs_computed_from_history_have_open_items(full):
     assert 8 <= len(waiting) <= 25
 
 
+@pytest.mark.exhaustive
 def test_every_outside_number_is_from_a_range_reserved_for_fiction(full):
     extensions = {person.ext for person in full.account.people}
     for cdr in full.collections["cdrs"].records.values():
@@ -125,6 +131,7 @@ def test_every_outside_number_is_from_a_range_reserved_for_fiction(full):
             assert number is None or FICTION.fullmatch(number), number
 
 
+@pytest.mark.exhaustive
 def test_addresses_and_numbers_of_faxes_visitors_and_web_calls_are_reserved(full):
     rows = {name: list(collection.iterate_records()) for name, collection in full.collections.items()}
     phones = [fax[end] for fax in rows["faxes"] for end in ("from", "to")]
