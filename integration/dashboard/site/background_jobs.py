@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from flask import current_app
 
 from integration.core import clock
-from integration.core.errors import SwitchroomError
+from integration.core.errors import StorageError, SwitchroomError
 
 log = logging.getLogger(__name__)
 
@@ -82,7 +82,11 @@ class BackgroundJobs:
             log.exception("background job %s failed", job.name)
             job.result, job.state = f"{type(error).__name__}; see the log", "failed"
         job.ended_at = clock.utc_text()
-        on_end(job)
+        try:
+            on_end(job)
+        except StorageError as error:
+            # At a stop the databases can be closed before the job ends.
+            log.warning("the end of background job %s is not recorded: %s", job.name, error)
 
 
 def current_jobs() -> BackgroundJobs:
