@@ -304,7 +304,15 @@ def test_texts_avoid_banned_words(folder: tuple[str, list[Path]]) -> None:
 
 
 @pytest.mark.parametrize(
-    "folder", group_by_folder([*list_modules(), *list_test_modules()]).items(), ids=itemgetter(0)
+    "folder",
+    [
+        *group_by_folder(list_modules()).items(),
+        *(
+            pytest.param(folder, marks=pytest.mark.exhaustive)
+            for folder in group_by_folder(list_test_modules()).items()
+        ),
+    ],
+    ids=itemgetter(0),
 )
 def test_names_and_first_docstring_lines_are_plain(folder: tuple[str, list[Path]]) -> None:
     found = []

@@ -10,9 +10,12 @@ import json
 import sqlite3
 from urllib.parse import quote
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.support.harness import wait_for
+
+pytestmark = pytest.mark.exhaustive
 
 
 def rows(path, sql, *parameters):

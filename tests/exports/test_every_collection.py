@@ -43,6 +43,7 @@ def table(data: bytes) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(data.decode(), newline="")))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("resource", EVERY, ids=lambda row: row.collection)
 def test_every_collection_is_exported_in_every_format(shared: TestApp, resource: Any) -> None:
     client = exporting(shared)
@@ -59,6 +60,7 @@ def test_every_collection_is_exported_in_every_format(shared: TestApp, resource:
     assert pyarrow.parquet.read_table(io.BytesIO(parquet)).num_rows == 1
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "resource", [row for row in EVERY if derive_columns(row, {})], ids=lambda row: row.collection
 )

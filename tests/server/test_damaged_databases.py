@@ -184,6 +184,7 @@ def data_dir(tmp_path: Path, filled: Path) -> Path:
     return shutil.copytree(filled, tmp_path / "data")
 
 
+@pytest.mark.exhaustive
 def test_a_page_damaged_in_operation_costs_no_webhook(data_dir: Path) -> None:
     product = Product(data_dir)
     try:

@@ -43,6 +43,7 @@ def test_a_column_of_type_any_keeps_numbers_in_text_as_text() -> None:
     assert table.strict
 
 
+@pytest.mark.exhaustive
 def test_a_started_worker_does_not_import_pandas_or_numpy(
     tmp_path: Path, start: Callable[..., Running]
 ) -> None:

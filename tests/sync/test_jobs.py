@@ -59,6 +59,7 @@ def has_all_files(simulated):
     return set(counts) == {"have"}
 
 
+@pytest.mark.exhaustive
 def test_every_collection_and_its_files_are_synced_and_later_records_are_stored_once(run):
     simulated = run()
     until(lambda: is_synced(simulated) and has_all_files(simulated))

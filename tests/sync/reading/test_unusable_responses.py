@@ -95,6 +95,7 @@ def test_all_records_but_the_unreadable_ones_are_stored_and_these_are_named(simu
     assert (row["complete"], result["complete"]) == (False, False)
 
 
+@pytest.mark.exhaustive
 def test_an_error_names_the_record_before_the_unreadable_one(simulated, spoil):
     newest, unreadable = sorted(simulated.records("cdrs"))[:-3:-1]
     spoil(unreadable)
@@ -111,6 +112,7 @@ def test_an_unreadable_record_is_not_called_missing(simulated, spoil):
     assert simulated.rows("SELECT id FROM cdrs WHERE _missing_since IS NOT NULL") == []
 
 
+@pytest.mark.exhaustive
 def test_a_platform_that_returns_only_web_pages_ends_the_sync_of_a_collection(simulated):
     simulated.faults("html@/cdrs")
     result = sync_full(simulated)

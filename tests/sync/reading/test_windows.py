@@ -120,6 +120,7 @@ def test_a_second_with_more_records_than_a_page_is_read_by_page_numbers(simulate
     assert simulated.ids("cdrs") == sorted(simulated.records("cdrs"))
 
 
+@pytest.mark.exhaustive
 def test_an_incremental_sync_needs_no_order(unsorted):
     run_full_sync(unsorted.context, CDRS)
     played = unsorted.play("plain_answered")
@@ -129,6 +130,7 @@ def test_an_incremental_sync_needs_no_order(unsorted):
     assert unsorted.state("cdrs").mark == max(unsorted.records("cdrs"))
 
 
+@pytest.mark.exhaustive
 def test_a_refresh_needs_no_order(unsorted):
     run_full_sync(unsorted.context, CDRS)
     newest = unsorted.records("cdrs")[max(unsorted.records("cdrs"))]
