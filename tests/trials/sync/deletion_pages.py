@@ -72,7 +72,7 @@ def _check_pages(trial: Trial, product: Product, headers: Any, monitor: int) -> 
     status = get(f"/recordings/{monitor}.mp3").status_code
     trial.verify(status == 200, f"a deleted recording can be played, not {status}")
     page = get("/recordings").text.lower()
-    trial.verify("no longer on the platform" in page, "the list shows the recording as deleted")
+    trial.verify("deleted on the phone system" in page, "the list shows the recording as deleted")
 
 
 def _check_facade(
