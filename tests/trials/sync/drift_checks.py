@@ -165,7 +165,9 @@ def check_drift_shown(
         nested = [one for one in typed if (name, one, "type", "object") in recorded]
         trial.verify(bool(nested), f"/{name}: nested values are recorded")
     page = browser.get(f"{product.origin}/system").text
-    trial.verify(NEW_FIELD in page and "object instead of the documented type" in page, "System shows schema drift")
+    trial.verify(
+        NEW_FIELD in page and "object instead of the documented type" in page, "System shows schema drift"
+    )
 
 
 def has_records(product: LocalProduct, of: Resource) -> bool:

@@ -343,7 +343,9 @@ def store_digits_as_numbers(patch: Patch) -> None:
     patch(
         json_records,
         "JsonRecord",
-        lambda text, values: record(text, {name: convert(value) for name, value in values.items()}),
+        lambda text, values, *links: record(
+            text, {name: convert(value) for name, value in values.items()}, *links
+        ),
     )
 
 
