@@ -321,7 +321,7 @@ def _parse_number(text: str | None) -> int | None:
     return int(text) if text else None
 
 
-def find_calling_code(country: str | None) -> str | None:
+def get_calling_code(country: str | None) -> str | None:
     """Return the calling code of a country ('44' for 'GB'), or None."""
     code = phonenumbers.country_code_for_region(country.upper()) if country else 0
     return str(code) if code else None

@@ -183,7 +183,7 @@ def _parse_page_filter(context: ExportContext, args: Mapping[str, str]) -> CallF
         dict(parse_qsl(view)),
         zone=zone,
         today=clock.now().astimezone(zone).date(),
-        calling_code=call_filter.find_calling_code(context.settings.dashboard.country),
+        calling_code=call_filter.get_calling_code(context.settings.dashboard.country),
         databases=context,
         default_days=(_parse_day(args.get("from")), _parse_day(args.get("to"))),
     ).call_filter

@@ -21,7 +21,7 @@ from integration.dashboard.account.list_query import ListView
 from integration.dashboard.account.sections import Section
 from integration.dashboard.account.values import ReferenceNames, ValueFormatter
 from integration.dashboard.site import formats, layout
-from integration.exports.call_filter import find_calling_code
+from integration.exports.call_filter import get_calling_code
 from integration.mirror.query import browse, text_search
 from integration.mirror.query.filters import Condition
 from integration.mirror.query.query import Query
@@ -61,7 +61,7 @@ def show_list(visibility: Visibility, section: Section) -> Response:
     if canonical_url is not None and list_view.mistake is None:
         return redirect(canonical_url, 302)
     search_words = text_search.parse_search_groups(
-        list_view.q, find_calling_code(context.settings.dashboard.country)
+        list_view.q, get_calling_code(context.settings.dashboard.country)
     )
     include_item_fields = visibility.can_see_item_fields(resource)
     rows: list[sqlite3.Row] = []

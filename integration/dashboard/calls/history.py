@@ -23,7 +23,7 @@ from integration.exports.call_filter import (
     RANGES,
     WEEKDAYS,
     CallView,
-    find_calling_code,
+    get_calling_code,
     parse_view,
 )
 from integration.mirror.calls import backlog
@@ -54,7 +54,7 @@ def index() -> str:
         request.args,
         zone=zone,
         today=formats.today(),
-        calling_code=find_calling_code(context.settings.dashboard.country),
+        calling_code=get_calling_code(context.settings.dashboard.country),
         databases=context,
     )
     call_filter = replace(view.call_filter, user_scope=layout.get_visibility().user_scope)
@@ -159,9 +159,7 @@ def _active_filters(view: CallView, users: list[Any], rows: list[Any]) -> list[t
 def describe_filters(view: CallView, users: list[Any], rows: Sequence[Any] = ()) -> list[tuple[str, str]]:
     """Return the set filters of a view as (parameter, description).
 
-    Range and search are omitted.
-
-    `rows` are calls of the view; the first has the name of a group.
+    Range and search are omitted. `rows` are calls of the view; the first has the name of a group.
     """
     describers: dict[str, Callable[[str], str | None]] = {
         "direction": DIRECTION_LABELS.get,
@@ -194,9 +192,7 @@ _CLEARED_DAYS: dict[str, str | None] = {"from": None, "to": None}
 def _export_url(view: CallView) -> str:
     """Return the URL of the export of all pages of this view.
 
-    Its times are those of the page.
-
-    The export accepts the same parameters.
+    Its times are those of the page. The export accepts the same parameters.
     """
     parameters = {"view": view.url().partition("?")[2], **formats.export_style()}
     return f"/exports/call-history.csv?{urlencode(parameters)}"

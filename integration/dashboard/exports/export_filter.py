@@ -18,7 +18,7 @@ from integration.exports.calendar_periods import Period, find_period
 from integration.exports.call_filter import (
     PARAMETERS,
     CallView,
-    find_calling_code,
+    get_calling_code,
     parse_day,
     parse_view,
 )
@@ -94,7 +94,7 @@ def build_filter_form(args: Mapping[str, str]) -> dict[str, Any]:
         dict(parse_qsl(args.get("view") or "range=all")),
         zone=formats.display_zone(),
         today=formats.today(),
-        calling_code=find_calling_code(context.settings.dashboard.country),
+        calling_code=get_calling_code(context.settings.dashboard.country),
     )
     with context.mirror_db.read() as mirror, context.app_db.read() as app_db:
         users = history.list_users(mirror)
