@@ -19,7 +19,7 @@ from integration.access.audit_trail import chain
 from integration.access.audit_trail.chain import AuditChain
 from integration.access.login import devices, mail_queue, second_factor
 from integration.alerts import notification_log, rules
-from integration.core.errors import StorageError
+from integration.core.errors import RepairNeeded, StorageError
 from integration.exports import delivery_states, prepared_exports, schedules
 from integration.privacy import erasures, holds
 from integration.settings.data_dir_secrets import load_audit_key
@@ -30,9 +30,12 @@ from integration.sqlite.migrations import Step
 from integration.sqlite.schema import Schema, execute_script
 from integration.sync.writing import write_log
 from integration.workspace import (
+    announcement_files,
+    callback_reminders,
     callbacks,
     dismissals,
     notes,
+    person_settings,
     preferred_phones,
     promotion_requests,
     reads,
@@ -54,6 +57,7 @@ TABLE_MODULES: tuple[ModuleType, ...] = (
     chain,
     notes,
     callbacks,
+    callback_reminders,
     saved,
     schedules,
     delivery_states,
@@ -64,11 +68,13 @@ TABLE_MODULES: tuple[ModuleType, ...] = (
     rules,
     notification_log,
     preferred_phones,
+    person_settings,
     reads,
     dismissals,
     promotion_requests,
     holds,
     erasures,
+    announcement_files,
 )
 
 MIGRATIONS: dict[str, Step] = {
@@ -79,6 +85,7 @@ MIGRATIONS: dict[str, Step] = {
     "reset links": setup_links.add_reset_column,
     "hashes of the audit log": audit.add_hash_columns,
     "limits of keys": keys.add_limit_columns,
+    "reports of erasures": erasures.add_report_column,
 }
 """Migration steps by name, in order. Every existing house.db records the first one."""
 
@@ -86,14 +93,14 @@ MIGRATIONS: dict[str, Step] = {
 def open_app_db(path: Path, **options: Any) -> Database:
     """Open house.db, and create or migrate it.
 
-    `options` are passed to `Database` (`on_broken`, `group_size` …). Raises NewerDatabase, and StorageError
-    if the file cannot be created, its mode cannot be set, or the file was created before and is lost.
+    `options` are passed to `Database` (`on_broken`, `group_size` …). Raises NewerDatabase, RepairNeeded if
+    the file was created before and is lost, and StorageError if it cannot be created or its mode be set.
     """
     lost_databases = find_lost_databases(path.parent, [path.name])
     if lost_databases:
         # A new file would have no erasures and no legal holds: erased data would be read again, and protected
         # data deleted.
-        raise StorageError(
+        raise RepairNeeded(
             f"{path.name} {lost_databases[path.name]} in {path.parent.absolute()}, which is in use. It holds"
             f" users, keys, notes, legal holds and erasures. Delete {path.name}-wal, and copy {path.name}"
             " from the newest backup into this folder. To start without this data, delete"

@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 
 from flask import Flask
 
-from integration import __version__
+from integration import __version__, app_schema
 from integration.access import commands as access_commands
 from integration.access import sessions, setup_links
 from integration.access.audit_trail.syslog_copy import SyslogCopy
@@ -25,23 +25,27 @@ from integration.context import AppContext
 from integration.core import clock
 from integration.core.consumer import Consumer
 from integration.core.health import Health
+from integration.core.installation import build_info
 from integration.core.phone_numbers import PhoneNumbers
 from integration.core.scheduler import Scheduler
 from integration.dashboard.site.background_jobs import EXTENSION as BACKGROUND_JOBS
 from integration.dashboard.site.background_jobs import BackgroundJobs
+from integration.exports.call_filter import make_counting_rules
 from integration.exports.jobs import CHECK_SECONDS as EXPORT_CHECK_SECONDS
 from integration.exports.jobs import EXTENSION as EXPORT_JOBS
 from integration.exports.jobs import ExportJobs
 from integration.exports.query import close_stalled_streams
 from integration.exports.schedule_runner import ScheduleRunner
 from integration.inbox import losses, replay
+from integration.inbox import store as inbox_store
 from integration.inbox.apply import Applier
 from integration.live.hub import Hub
-from integration.maintenance import content_check_job, content_repair, database_checks, rotation
+from integration.maintenance import content_check_job, content_repair, database_checks, rotation, upgrade
 from integration.maintenance.content_check_job import ContentCheckJob
 from integration.maintenance.rotation import BackupRotation
 from integration.mirror import hooks
-from integration.mirror.calls import live_table
+from integration.mirror import schema as mirror_schema
+from integration.mirror.calls import backlog, live_table
 from integration.mirror.calls.rules import make_call_rules
 from integration.mirror.calls.store import CallStore
 from integration.mirror.page_queries import report_rollups, search_index
@@ -50,12 +54,14 @@ from integration.mirror.privacy.erasure_gate import ErasureGate
 from integration.mirror.privacy.held_records import HeldRecords
 from integration.mirror.records import change_log
 from integration.mirror.schema import get_epoch, open_mirror
+from integration.mirror.sql_views import zone_offsets
 from integration.mirror.sync_state.media_files import MediaKind
 from integration.outbound.exchange import HttpExchange
 from integration.platform_api.client import Platform
 from integration.privacy import erase, erasures, hold_commands, retention
 from integration.privacy.erase import refresh_held
 from integration.privacy.retention import RetentionJob
+from integration.settings.base_url import find_base_url, find_local_url
 from integration.settings.data_dir_secrets import load_erasure_key
 from integration.settings.model import Settings
 from integration.sqlite.transaction import Change
@@ -65,8 +71,9 @@ from integration.sync.files import download, scrub
 from integration.sync.jobs import SyncJobs
 from integration.sync.reading import verify_coverage
 from integration.sync.writing import deletion_poller
-from integration.web import health_routes
-from integration.web.metrics_listener import MetricsListener
+from integration.web.metrics import service_groups, storage_groups, sync_groups
+from integration.web.metrics.listener import MetricsListener
+from integration.web.metrics.registry import Metrics
 from integration.web_app import make_dispatcher, make_site
 from integration.workspace import promotion_requests
 from integration.workspace.callback_following import update_and_announce
@@ -92,6 +99,14 @@ COMMAND_MODULES = (
 """Modules with handlers of commands. Their import fills the registry of `core/commands.py`."""
 
 
+DATABASE_SCHEMAS = (
+    upgrade.DatabaseSchema("house.db", app_schema.MIGRATIONS, app_schema.migrate),
+    upgrade.DatabaseSchema("mirror.db", mirror_schema.MIGRATIONS, mirror_schema.prepare),
+    upgrade.DatabaseSchema("inbox.db", inbox_store.MIGRATIONS, inbox_store.prepare),
+)
+"""Schemas of the three databases, for the upgrade of data_dir."""
+
+
 class Product:
     """Running product: services, jobs and WSGI application. Implements `server.worker.Product`."""
 
@@ -104,8 +119,10 @@ class Product:
     ) -> None:
         data_dir = settings.storage.data_dir
         data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+        upgrade.prepare_data_dir(data_dir, DATABASE_SCHEMAS, _print_line)
         self.health = Health()
         self.health.set_fact("version", __version__)
+        self.health.set_fact("commit", build_info.find_commit())
         phone_numbers = PhoneNumbers(settings.dashboard.country)
         call_store = CallStore(
             make_call_rules(settings), phone_numbers, on_ended=live_table.remove_ended_legs
@@ -118,6 +135,7 @@ class Product:
             on_broken=on_broken,
             on_damaged=on_damaged,
         )
+        zone_offsets.update(mirror_db, ZoneInfo(settings.dashboard.timezone))
         inbox = losses.open_inbox(
             data_dir, mirror_db, self.health, self._handle_stored_webhook, on_broken, on_damaged
         )
@@ -170,15 +188,20 @@ class Product:
         self._clock_watch = sessions.ClockWatch(app_db)
         self.schedule_runner = ScheduleRunner(self.context)
         self._export_jobs = ExportJobs(self.context)
-        self._backup_rotation = BackupRotation(settings, self.health)
+        self.backup_rotation = BackupRotation(settings, self.health)
         self.retention_job = RetentionJob(
             settings, mirror_db, app_db, inbox, call_store, self.health, held_records
         )
         self.content_check_job = ContentCheckJob(self.context)
         self._stop_lock = threading.Lock()
         self._stopped = False
+        self.metrics = Metrics()
+        service_groups.add_groups(self.metrics, self.context)
+        storage_groups.add_groups(self.metrics, self.context, self.backup_rotation)
+        sync_groups.add_groups(self.metrics, self.context)
+        self.metrics.finish()
         self.metrics_listener = (
-            MetricsListener(health_routes.make_metrics(self.context), settings.server.metrics_listen)
+            MetricsListener(self.metrics, settings.server.metrics_listen)
             if settings.server.metrics_listen
             else None
         )
@@ -188,24 +211,24 @@ class Product:
     @cached_property
     def site(self) -> Flask:
         """Flask application, built on first use: commands need no routes."""
-        site = make_site(self.context)
+        site = make_site(self.context, self.metrics)
         site.extensions[BACKGROUND_JOBS] = BackgroundJobs()
         site.extensions[EXPORT_JOBS] = self._export_jobs
         return site
 
     @cached_property
     def application(self) -> WSGIApplication:
-        return make_dispatcher(self.context, self.site)
+        return make_dispatcher(self.context, self.site, self.metrics)
 
     def start(self) -> None:
         """Start the consumers and the scheduler."""
         settings = self.context.settings
         # The public address often does not respond yet at the first start.
-        base_urls = dict.fromkeys((setup_links.find_base_url(settings), setup_links.find_local_url(settings)))
+        base_urls = dict.fromkeys((find_base_url(settings), find_local_url(settings)))
         labels = ("Set up the first administrator", "Or on this computer")
         links = setup_links.create_first_run_link(self.context.app_db, list(base_urls))
         for label, link in zip(labels, links, strict=False):
-            print(f"{label}: {link}", file=sys.stderr, flush=True)
+            _print_line(f"{label}: {link}")
         if self.metrics_listener is not None:
             self.metrics_listener.start()
         for consumer in self.consumers:
@@ -221,7 +244,7 @@ class Product:
         every = partial(self.scheduler.every, is_watched=True, retries=True)
         every("call timers", 1, self._update_call_timers, executor="timers")
         every("exports under way", EXPORT_CHECK_SECONDS, close_stalled_streams, executor="timers")
-        every("report sums", 60, self._update_rollups, executor="calls")
+        every("report sums", 60, self._update_rollups, executor="reports")
         every(
             "accepted deletions",
             deletion_poller.POLL_SECONDS,
@@ -247,7 +270,7 @@ class Product:
             self.scheduler.every(
                 rotation.HEALTH_NAME,
                 rotation.CHECK_SECONDS,
-                self._backup_rotation.run_if_due,
+                self.backup_rotation.run_if_due,
                 executor="maintenance",
                 is_watched=True,
             )
@@ -272,7 +295,7 @@ class Product:
             if self.metrics_listener is not None:
                 self.metrics_listener.stop()
             self.context.applier.stop()
-            self._backup_rotation.stop()
+            self.backup_rotation.stop()
             self.retention_job.stop()
             self.scheduler.stopping.set()
             self.context.platform.close()
@@ -318,10 +341,14 @@ class Product:
         Returns the time of the next run if it is before the interval ends.
         """
         mirror_db, settings = self.context.mirror_db, self.context.settings
-        zone, service_level = ZoneInfo(settings.dashboard.timezone), settings.calls.service_level_seconds
-        if report_rollups.update_due(mirror_db, zone, service_level):
+        with mirror_db.read() as connection:
+            if not backlog.is_empty(connection):
+                # Its transactions change days, so their totals would be recomputed many times.
+                return None
+        rules = make_counting_rules(settings)
+        if report_rollups.update_due(mirror_db, rules):
             return clock.unix()
-        if (day := report_rollups.verify_random_day(mirror_db, zone, service_level)) is not None:
+        if (day := report_rollups.verify_random_day(mirror_db, rules)) is not None:
             log.error("report totals of %s do not match its calls; recomputing", day)
             return clock.unix()
         return None
@@ -330,6 +357,10 @@ class Product:
         now = clock.unix()
         self._clock_watch.check()
         self.context.mirror_db.write(lambda tx: self.context.call_store.evaluate_due_calls(tx, now))
+
+
+def _print_line(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
 
 
 def build(

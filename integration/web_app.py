@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flask import Flask
 
 from integration.context import EXTENSION, AppContext
+from integration.core.installation.assets import find_assets, find_help_site
 from integration.dashboard import pages
 from integration.dashboard.calls.live import render_change, render_heartbeat
 from integration.dashboard.site import guard, headers, login
 from integration.exports import routes as export_routes
+from integration.facade.blueprint import list_base_paths
 from integration.facade.blueprint import make_blueprint as make_facade
 from integration.inbox.receive import PATH_PREFIX, Receiver
 from integration.live.stream import make_stream
@@ -21,18 +22,19 @@ from integration.maintenance.forwarded_requests import EXTENSION as FORWARDED_RE
 from integration.maintenance.forwarded_requests import ForwardedRequests
 from integration.settings.data_dir_secrets import WebhookSecrets
 from integration.sync.files import download
-from integration.web import BLOCKING_THREADS, health_routes, trusted_proxies
+from integration.web import BLOCKING_THREADS, health_routes, help_site, page_files, trusted_proxies
+from integration.web.metrics.http_requests import RequestMetrics
+from integration.web.metrics.registry import Metrics
 from integration.web.request_limits import RequestLimits
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
 
-ROOT = Path(__file__).parents[1]
-UNGUARDED_ENDPOINTS = ("static", "wall", "health", "facade", "exports")
+UNGUARDED_ENDPOINTS = ("static", "wall", "health", "help", "facade", "exports")
 """Endpoints and blueprints that authenticate requests themselves or need no authentication (promise S4)."""
 
 
-def make_dispatcher(context: AppContext, site: Flask) -> WSGIApplication:
+def make_dispatcher(context: AppContext, site: Flask, metrics: Metrics) -> WSGIApplication:
     """Return the WSGI application: receiver for webhooks, `site` for other requests.
 
     The receiver needs no request limits, because it reads no body before the secret is verified.
@@ -49,13 +51,14 @@ def make_dispatcher(context: AppContext, site: Flask) -> WSGIApplication:
         target = receiver if environ["PATH_INFO"].startswith(PATH_PREFIX) else limited_site
         return target(environ, start_response)
 
-    return application
+    return RequestMetrics(application, metrics.registry, list_base_paths(context))
 
 
-def make_site(context: AppContext) -> Flask:
+def make_site(context: AppContext, metrics: Metrics) -> Flask:
     """Return the Flask application with all routes except the receiver."""
     settings = context.settings
-    app = Flask("switchroom", template_folder=str(ROOT / "templates"), static_folder=str(ROOT / "static"))
+    assets = find_assets()
+    app = Flask("switchroom", template_folder=str(assets / "templates"), static_folder=str(assets / "static"))
     app.extensions[EXTENSION] = context
     app.extensions[FORWARDED_REQUESTS] = forwarded_requests = ForwardedRequests(settings)
     trusted_proxies.install(app, settings.server.trusted_proxies, forwarded_requests.record)
@@ -68,7 +71,8 @@ def make_site(context: AppContext) -> Flask:
         second_factor_roles=settings.dashboard.second_factor,
         open_to_all=UNGUARDED_ENDPOINTS,
     )
-    app.register_blueprint(health_routes.make_blueprint(context))
+    app.register_blueprint(health_routes.make_blueprint(context, metrics))
+    app.register_blueprint(help_site.make_blueprint(find_help_site(), assets))
     app.register_blueprint(login.make_blueprint(context.app_db))
     app.register_blueprint(
         make_stream(
@@ -82,4 +86,5 @@ def make_site(context: AppContext) -> Flask:
     app.register_blueprint(export_routes.make_blueprint(context))
     pages.register(app)
     app.register_blueprint(make_facade(context, partial(download.open_file, context)))
+    page_files.check(app, context.health)
     return app

@@ -6,11 +6,17 @@ browser.
 
 from __future__ import annotations
 
+import importlib.util
+import inspect
+import io
+import logging
 import re
 import shutil
 import signal
 import sqlite3
 import ssl
+import sys
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,17 +25,20 @@ import hypothesis
 import pytest
 import trustme
 from hypothesis import HealthCheck
-from playwright.sync_api import expect
 
 # Before the first import of `tests.support`: failing asserts of helpers show their values.
 pytest.register_assert_rewrite("tests.support")
 
+from integration.core.logs import log_format
 from integration.sync.plan import list_full_sync_policies
 from tests.support import speedups
 from tests.support.application import app, platform, settings, wired_platform  # noqa: F401
 from tests.support.clock import frozen_clock, movable_clock, stopped_clock  # noqa: F401
 from tests.support.examples import EXHAUSTIVE
 from tests.support.harness import Product, Simulator, wait_for
+
+EXTRAS = {"playwright": "browser", "duckdb": "examples", "build": "release", "cyclonedx_py": "release"}
+"""Modules of the tests `exhaustive` that the extra `test` does not install, and their extras."""
 
 CHROMIUM = shutil.which("chromium-headless-shell") or shutil.which("chromium")
 """Debian's Chromium. The headless shell needs a third of the time for the same pages."""
@@ -59,24 +68,49 @@ for profile in ("suite", EXHAUSTIVE):
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if config.option.markexpr == "exhaustive":
+        missing = {extra for module, extra in EXTRAS.items() if importlib.util.find_spec(module) is None}
+        if missing:
+            extras = ",".join(sorted(missing))
+            raise pytest.UsageError(
+                f"The tests `exhaustive` need more packages: .venv/bin/pip install -e '.[{extras}]'"
+            )
     # Under nohup, started processes would inherit that SIGHUP is ignored, and the product respects this.
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     hypothesis.settings.load_profile(EXHAUSTIVE if config.option.markexpr == "exhaustive" else "suite")
     speedups.install()
     if not hasattr(config, "workerinput"):
-        speedups.compile_tests(len(config.getoption("tx", None) or ()))
+        speedups.prepare_workers(len(config.getoption("tx", None) or ()))
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Ignore files in which all tests are `exhaustive`, unless these are selected.
 
-    The suite would import them only to deselect all of their tests.
+    The suite would import them only to deselect all of their tests. It runs without Playwright, so the folder
+    of its tests is ignored completely.
     """
+    if collection_path.name == "browser" and importlib.util.find_spec("playwright") is None:
+        if any("tests/browser" in argument for argument in config.args):
+            raise pytest.UsageError("The tests in a browser need .venv/bin/pip install -e '.[browser]'")
+        return True
     if collection_path.suffix != ".py" or config.option.markexpr != "not exhaustive":
         return None
     if any(Path(argument.partition("::")[0]).resolve() == collection_path for argument in config.args):
         return None
     return True if "\npytestmark = pytest.mark.exhaustive\n" in collection_path.read_text() else None
+
+
+def pytest_pycollect_makeitem(collector: pytest.Collector, obj: object) -> list[pytest.Item] | None:
+    """Create no items for functions that are `exhaustive`, unless these are selected or named.
+
+    The suite would deselect them, which takes each worker longer: many have hundreds of parameters.
+    """
+    config = collector.config
+    if config.option.markexpr != "not exhaustive" or any("::" in argument for argument in config.args):
+        return None
+    if not inspect.isfunction(obj):
+        return None
+    return [] if any(mark.name == "exhaustive" for mark in getattr(obj, "pytestmark", ())) else None
 
 
 LONG = (
@@ -237,6 +271,9 @@ def browser_type_launch_args(browser_type_launch_args):
             "the browser tests need Debian's Chromium: sudo apt install chromium-headless-shell",
             pytrace=False,
         )
+    # Imported here: the suite runs without Playwright.
+    from playwright.sync_api import expect
+
     # Only a safety net: pages are slow while other tests use the processor.
     expect.set_options(timeout=30_000)
     return {
@@ -244,3 +281,24 @@ def browser_type_launch_args(browser_type_launch_args):
         "executable_path": CHROMIUM,
         "args": CHROMIUM_ARGUMENTS,
     }
+
+
+@pytest.fixture
+def logged(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], list[str]]]:
+    """Lines on standard error since the last call, without their times."""
+    written = io.StringIO()
+    root = logging.getLogger()
+    earlier_handlers, earlier_level = root.handlers[:], root.level
+    root.handlers.clear()
+    monkeypatch.setattr(sys, "stderr", written)
+    log_format.configure_logging()
+
+    def read_lines() -> list[str]:
+        lines = written.getvalue().splitlines()
+        written.seek(0)
+        written.truncate()
+        return [line.split(" ", 2)[2] for line in lines]
+
+    yield read_lines
+    root.handlers[:] = earlier_handlers
+    root.setLevel(earlier_level)

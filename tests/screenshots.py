@@ -1,6 +1,6 @@
 """Screenshots of every page, for review and README: `python -m tests.screenshots`.
 
---readme   only docs/live.png, as the README shows it
+--readme   only the pictures of README and docs/getting-started.md, in docs/pictures
 --to DIR   every page of the demo and of an empty installation, light and dark, wide and narrow
            (default: build/screenshots)
 --only A,B pages whose name contains one of these
@@ -18,13 +18,15 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-
-from playwright.sync_api import Browser, Page, sync_playwright
+from typing import TYPE_CHECKING
 
 from integration.workspace import wallboards
 from tests.conftest import CHROMIUM, CHROMIUM_ARGUMENTS
 from tests.support.application import running_app
 from tests.support.harness import ROOT, Process, wait_for
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
 
 PAGES = {
     "live": "/live",
@@ -42,19 +44,29 @@ PAGES = {
     "contact-new": "/contacts/new",
     "dial": "/dial",
     "reports": "/reports",
+    "reports-missed": "/reports/missed?range=month",
+    "reports-summary": "/reports/summary",
     "account": "/account",
     "account-users": "/account/users",
     "account-faxes": "/account/faxes",
     "canned": "/account/sms/cannedresponses",
     "canned-new": "/account/sms/cannedresponses?edit=1",
+    "account-queue-new": "/account/queues?edit=1",
+    "account-ivr-new": "/account/ivrs?edit=1",
+    "account-announcement-new": "/account/vmannouncements?edit=1",
     "system": "/system",
     "journal": "/system/journal",
     "exports": "/exports",
     "schedule-new": "/exports/schedules/new",
     "settings": "/settings",
     "alerts": "/system/alerts",
-    "audit": "/settings/audit",
+    "privacy": "/privacy",
+    "privacy-holds": "/privacy/holds",
+    "privacy-erasures": "/privacy/erasures",
+    "privacy-retention": "/privacy/retention?kind=cdrs&days=1",
+    "audit": "/privacy/audit",
     "own-login": "/profile",
+    "notifications": "/notifications",
     "second-factor": "/login/second-factor",
 }
 FOUND = {
@@ -64,9 +76,13 @@ FOUND = {
     "user": ("/account/users", "tbody a.name", ""),
     "ring-group": ("/account/ringgroups", "tbody a.name", ""),
     "ring-group-edit": ("/account/ringgroups", "tbody a.name", "?edit=1"),
+    "account-schedule-edit": ("/account/reportschedules", "tbody a.name", "?edit=1"),
+    "account-rule-edit": ("/account/routingrules", "tbody a", "?edit=1"),
     "queue-edit": ("/account/queues", "tbody a.name", "?edit=1"),
 }
 """Pages of one record: listing, selector of its link, and text to append to the URL."""
+PICTURES = {"live": "/live", "missed": "/missed", "calls": "/calls", "reports": "/reports?range=7"}
+"""Pages of README and docs/getting-started.md."""
 SIZES = {"wide": (1440, 900), "narrow": (390, 844)}
 BETWEEN = (1200, 960, 820)
 """Widths that are checked without a screenshot, in pixels."""
@@ -211,6 +227,9 @@ def main() -> int:
     options = parser.parse_args()
     all_problems = []
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    # A test of the documents reads PICTURES without a browser.
+    from playwright.sync_api import sync_playwright
+
     with tempfile.TemporaryDirectory(prefix="switchroom-shots-") as folder, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=CHROMIUM_ARGUMENTS)
         if options.readme:
@@ -218,7 +237,11 @@ def main() -> int:
                 page = browser.new_page(viewport={"width": 1280, "height": 800})
                 log_in(page, *address)
                 wait_until_busy(page, address[0])
-                page.screenshot(path=ROOT / "docs" / "live.png")
+                for name, path in PICTURES.items():
+                    # The live page is open already, and may not be busy after a reload.
+                    if name != "live":
+                        page.goto(address[0] + path)
+                    page.screenshot(path=ROOT / "docs" / "pictures" / f"{name}.png", animations="disabled")
         else:
             only = [part for part in options.only.split(",") if part]
             all_problems = take_all(browser, Path(folder), options.to, only)

@@ -6,8 +6,6 @@ import configparser
 import re
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "integration"
 PAGE = (ROOT / "docs" / "architecture.md").read_text("utf-8")
@@ -23,10 +21,14 @@ def first_cells(text: str) -> list[str]:
     return [line.split("|")[1].strip() for line in text.splitlines() if line.startswith("| `")]
 
 
-@pytest.mark.parametrize("name", sorted(set(MODULE.findall(PAGE))))
-def test_every_named_module_exists(name: str) -> None:
-    path = PACKAGE / name
-    assert path.with_suffix(".py").exists() or path.is_dir(), name
+def test_every_named_module_exists() -> None:
+    names = set(MODULE.findall(PAGE))
+    paths = {name: PACKAGE / name for name in names}
+    missing = [
+        name for name, path in paths.items() if not path.with_suffix(".py").exists() and not path.is_dir()
+    ]
+    assert len(names) > 100
+    assert not missing
 
 
 def test_the_layers_are_those_of_the_contract() -> None:

@@ -12,7 +12,6 @@ from typing import NamedTuple
 import pytest
 
 from tests.support.payloads.markdown import read_anchors
-from tests.trials.__main__ import TRIALS
 
 ROOT = Path(__file__).parents[1]
 SUFFIXES = frozenset({".py", ".md", ".html", ".js", ".css", ".toml", ".sql", ""})
@@ -101,6 +100,9 @@ def test_every_citation_of_a_reference_page_is_resolved(name: str) -> None:
 
 
 def test_the_tests_and_trials_of_every_promise_exist() -> None:
+    # Takes 0.4 s, which each worker of the suite would need at the top of this module.
+    from tests.trials.__main__ import TRIALS
+
     text = (ROOT / "docs" / "promises.md").read_text("utf-8")
     paths = TEST_PATH.findall(text)
     assert len(paths) > 40

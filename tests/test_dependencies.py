@@ -18,11 +18,11 @@ from packaging.utils import canonicalize_name
 from tests.support.harness import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-LOCAL = {"integration", "tests", "app"}
+LOCAL = {"integration", "tests", "app", "docs_site"}
 IMPORT_LINE = re.compile(r"^[ \t]*(?:from[ \t]+([\w.]+)|import[ \t]+([\w., \t]+))", re.MULTILINE)
 STUBS = {"_typeshed"}
 """Modules that exist for type checkers only."""
-SEPARATE = {"tests/benchmarks/full_sync_dlt.py": {"dlt"}}
+SEPARATE = {"tests/benchmarks/peers/dlt_sync.py": {"dlt"}}
 """Modules of a benchmark's peer, which the benchmark installs in an environment of its own."""
 
 
@@ -130,8 +130,20 @@ def test_modules_that_the_product_imports_later_are_dependencies_or_extras() -> 
     assert find_missing(list_product_files(), RUNTIME | EXTRAS["alerts"] | EXTRAS["parquet"]) == {}
 
 
-def test_modules_that_tests_import_are_dependencies_or_in_the_extra_test() -> None:
-    assert find_missing(list_files("tests"), RUNTIME | EXTRAS["test"] | EXTRAS["parquet"]) == {}
+def test_modules_that_tests_import_are_dependencies_or_in_an_extra_of_tests() -> None:
+    extras = ("test", "parquet", "browser", "bench", "examples")
+    assert find_missing(list_files("tests"), RUNTIME.union(*map(EXTRAS.__getitem__, extras))) == {}
+
+
+def test_the_suite_needs_only_the_extra_test() -> None:
+    suite = [
+        path
+        for path in list_files("tests")
+        if path.name.startswith("test_") and "\npytestmark = pytest.mark.exhaustive\n" not in path.read_text()
+    ]
+    suite += [ROOT / "tests" / "conftest.py", *list_files("tests/support")]
+    declared = RUNTIME | EXTRAS["test"] | EXTRAS["parquet"]
+    assert find_missing(suite, declared, only_at_import=True) == {}
 
 
 @pytest.mark.parametrize(

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+import threading
 from pathlib import Path
 
 from integration import factory
 from integration.exports import delivery_states, jobs
+from integration.mirror.calls.store import CallStore
 from integration.settings.model import Settings
 from tests.support.application import running_app
 from tests.support.harness import wait_for
@@ -58,3 +60,24 @@ def test_the_setup_link_is_printed_with_the_public_and_the_local_address(tmp_pat
         labels = ["Set up the first administrator", "Or on this computer"]
         assert [line[0] for line in printed] == labels[: len(expected)]
         assert len({line[2] for line in printed}) == 1
+
+
+def test_a_long_computation_of_calls_does_not_stall_the_report_totals(tmp_path, monkeypatch) -> None:
+    release, is_started = threading.Event(), threading.Event()
+
+    def wait_for_release(*_, **__) -> int:
+        is_started.set()
+        release.wait(30)
+        return 0
+
+    monkeypatch.setattr(CallStore, "assemble_backlog", wait_for_release)
+    with running_app(tmp_path) as app:
+        app.mirror_db.write(lambda tx: tx.execute("INSERT INTO _legs_due VALUES (1)"))
+        app.product.start()
+        try:
+            wait_for(is_started.is_set, "the computation of calls")
+            report = app.context.health.report
+            wait_for(lambda: report()["checks"]["report sums"]["state"] == "ok", "the report totals", 10)
+        finally:
+            app.product.scheduler.stopping.set()
+            release.set()

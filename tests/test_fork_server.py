@@ -17,7 +17,13 @@ APP = [sys.executable, str(fork_server.ROOT / "app.py")]
 NEW_INTERPRETER = [sys.executable, "-I", str(fork_server.ROOT / "app.py")]
 
 
-@pytest.mark.parametrize("arguments", [["hold", "--help"], ["serve", "--config", "absent.toml"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        pytest.param(["hold", "--help"], marks=pytest.mark.exhaustive),
+        ["serve", "--config", "absent.toml"],
+    ],
+)
 def test_status_and_output_are_those_of_a_new_interpreter(tmp_path: Path, arguments: list[str]) -> None:
     forked, new = (
         fork_server.run_process([*program, *arguments], cwd=tmp_path, env=os.environ)

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
-from operator import itemgetter
 from pathlib import Path
 
 import pytest
@@ -232,26 +231,20 @@ def list_test_modules() -> list[Path]:
     return sorted(path for path in (ROOT / "tests").rglob("*.py") if path != Path(__file__))
 
 
-def group_by_folder(modules: Iterable[Path]) -> dict[str, list[Path]]:
-    """Return the modules by folder.
-
-    A test for each module would cost more than reading it.
-    """
-    folders: dict[str, list[Path]] = {}
-    for module in modules:
-        folders.setdefault(str(module.parent.relative_to(ROOT)), []).append(module)
-    return folders
+DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+DOCUMENTED = (*DEFINITIONS, ast.Module)
 
 
 def list_names(nodes: Iterable[ast.AST]) -> Iterator[tuple[str, int]]:
     """Names that the nodes define, with their lines."""
     for node in nodes:
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        if isinstance(node, ast.Name):
+            if isinstance(node.ctx, ast.Store):
+                yield node.id, node.lineno
+        elif isinstance(node, DEFINITIONS):
             yield node.name, node.lineno
         elif isinstance(node, ast.arg):
             yield node.arg, node.lineno
-        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            yield node.id, node.lineno
         elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
             yield node.attr, node.lineno
 
@@ -264,7 +257,7 @@ def has_banned_part(name: str) -> bool:
 
 def list_first_docstring_lines(nodes: Iterable[ast.AST]) -> Iterator[tuple[int, str]]:
     for node in nodes:
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Module):
+        if isinstance(node, DOCUMENTED):
             text = ast.get_docstring(node)
             if text:
                 yield getattr(node, "lineno", 1), text.strip().partition("\n")[0]
@@ -292,11 +285,10 @@ def _list_constants(node: ast.AST) -> Iterator[tuple[int, str]]:
             yield inner.lineno, inner.value
 
 
-@pytest.mark.parametrize("folder", group_by_folder(list_modules()).items(), ids=itemgetter(0))
-def test_texts_avoid_banned_words(folder: tuple[str, list[Path]]) -> None:
+def test_texts_avoid_banned_words() -> None:
     found = [
         f"{module.relative_to(ROOT)}:{line}: {', '.join(words)}: {text[:80]}"
-        for module in folder[1]
+        for module in list_modules()
         for line, text in list_texts(ast.parse(module.read_text("utf-8")))
         if (words := find_banned(text))
     ]
@@ -304,19 +296,11 @@ def test_texts_avoid_banned_words(folder: tuple[str, list[Path]]) -> None:
 
 
 @pytest.mark.parametrize(
-    "folder",
-    [
-        *group_by_folder(list_modules()).items(),
-        *(
-            pytest.param(folder, marks=pytest.mark.exhaustive)
-            for folder in group_by_folder(list_test_modules()).items()
-        ),
-    ],
-    ids=itemgetter(0),
+    "list_sources", [list_modules, pytest.param(list_test_modules, marks=pytest.mark.exhaustive)]
 )
-def test_names_and_first_docstring_lines_are_plain(folder: tuple[str, list[Path]]) -> None:
+def test_names_and_first_docstring_lines_are_plain(list_sources: Callable[[], list[Path]]) -> None:
     found = []
-    for module in folder[1]:
+    for module in list_sources():
         path = module.relative_to(ROOT)
         nodes = list(ast.walk(ast.parse(module.read_text("utf-8"))))
         found += [f"{path}:{line}: name {name}" for name, line in list_names(nodes) if has_banned_part(name)]
@@ -344,10 +328,10 @@ def test_the_words_are_found() -> None:
     assert words == ["Tell", "nobody", "nobody", "knows", "asked"]
 
 
-@pytest.mark.parametrize("source", list_page_sources(), ids=lambda path: str(path.relative_to(ROOT)))
-def test_texts_on_pages_avoid_banned_words(source: Path) -> None:
+def test_texts_on_pages_avoid_banned_words() -> None:
     found = [
         f"{source.relative_to(ROOT)}:{line}: {', '.join(words)}: {text[:100]}"
+        for source in list_page_sources()
         for line, text in list_page_texts(source)
         if (words := find_banned_on_pages(text))
     ]

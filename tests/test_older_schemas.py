@@ -1,22 +1,17 @@
-"""Migrated databases have the schema of new ones and keep their rows."""
+"""Databases of each release are migrated to the schema of new ones and keep their rows."""
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from integration.app_schema import open_app_db
-from integration.inbox.store import Inbox
-from integration.mirror.schema import open_mirror
-from tests.support.harness import ROOT
+from tests.release.schemas import FOLDER, OPENERS
 
-SCHEMAS = ROOT / "tests" / "fixtures" / "older_schemas"
-OPENERS: dict[str, Callable[[Path], Any]] = {"mirror": open_mirror, "house": open_app_db, "inbox": Inbox}
+VERSIONS = sorted(path.name for path in FOLDER.iterdir())
 OLD_ROWS = {
     "mirror": "INSERT INTO _walks (collection, mark, walk_rows, failures) VALUES ('cdrs', 7, 3, 1)",
     "house": "INSERT INTO attempts (address, at) VALUES (x'00', 1.5)",
@@ -58,9 +53,9 @@ def describe(path: Path) -> dict[str, Any]:
         }
 
 
-def make_older(path: Path) -> None:
+def make_older(path: Path, version: str) -> None:
     with closing(sqlite3.connect(path)) as connection:
-        connection.executescript((SCHEMAS / f"{path.stem}.sql").read_text())
+        connection.executescript((FOLDER / version / f"{path.stem}.sql").read_text())
         connection.execute(OLD_ROWS[path.stem])
         connection.commit()
 
@@ -70,13 +65,14 @@ def read_migrations(path: Path) -> set[tuple[str, str]]:
         return set(connection.execute("SELECT migration_set, name FROM _sqlite_migrations"))
 
 
+@pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("name", OPENERS)
-def test_a_migrated_file_is_like_a_fresh_one(name: str, tmp_path: Path) -> None:
+def test_a_migrated_file_is_like_a_fresh_one(name: str, version: str, tmp_path: Path) -> None:
     fresh, older = tmp_path / "fresh" / f"{name}.db", tmp_path / "older" / f"{name}.db"
     for path in (fresh, older):
         path.parent.mkdir()
-    make_older(older)
-    assert describe(older)["tables"].keys() < describe_fresh(name, fresh)["tables"].keys() | {"_migrations"}
+    make_older(older, version)
+    assert describe(older)["tables"].keys() <= describe_fresh(name, fresh)["tables"].keys() | {"_migrations"}
     OPENERS[name](older).close()
     assert describe(older) == describe(fresh)
     assert read_migrations(older) == read_migrations(fresh)
@@ -87,10 +83,11 @@ def describe_fresh(name: str, path: Path) -> dict[str, Any]:
     return describe(path)
 
 
-def test_a_migrated_file_keeps_its_rows(tmp_path: Path) -> None:
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_migrated_file_keeps_its_rows(version: str, tmp_path: Path) -> None:
     for name, opener in OPENERS.items():
         path = tmp_path / f"{name}.db"
-        make_older(path)
+        make_older(path, version)
         opener(path).close()
     with closing(sqlite3.connect(tmp_path / "mirror.db")) as connection:
         row = connection.execute("SELECT collection, mark, walk_rows, failures, accepted, held FROM _walks")

@@ -21,7 +21,7 @@ def test_run_and_test_are_one_shell_line_each_with_the_installation():
 
 def test_every_link_and_picture_has_a_target():
     targets = re.findall(r"\]\(([^)#]+)\)", TEXT)
-    assert "docs/live.png" in targets
+    assert "docs/pictures/live.png" in targets
     for target in targets:
         assert target.startswith("https://") or (ROOT / target).exists(), target
 
@@ -44,7 +44,7 @@ def test_ci_runs_the_test_line_of_the_readme_the_checks_and_the_trials():
     for needed in (
         "tests/readme.py Test",
         "-m exhaustive",
-        "'.[examples]'",
+        "'.[browser,examples,release]'",
         "tests.checks",
         "tests.trials --short",
         "chromium",

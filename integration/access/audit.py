@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
+from typing import Literal
 
 from integration.access.audit_trail import chain
 from integration.core import clock
 from integration.sqlite.database import Database
+from integration.sqlite.listing import escape_like
 from integration.sqlite.schema import Schema
 from integration.sqlite.transaction import Transaction
 
@@ -83,18 +85,54 @@ def record(
         work(target)
 
 
-def list_newest(app_db: Database, limit: int = 100, before: int | None = None) -> list[AuditEntry]:
+@dataclass(frozen=True, slots=True)
+class AuditFilter:
+    """Filter of entries; empty fields match all.
+
+    `text` is a fragment of any column. `since` and `until` (exclusive) are UTC text.
+    """
+
+    who: str = ""
+    action: str = ""
+    text: str = ""
+    since: str = ""
+    until: str = ""
+
+
+def list_newest(
+    app_db: Database,
+    limit: int = 100,
+    before: int | None = None,
+    audit_filter: AuditFilter | None = None,
+) -> list[AuditEntry]:
     """Return up to `limit` entries, newest first.
 
     `before`: id of the last entry of the previous page; None for the first page.
     """
+    shown = audit_filter or AuditFilter()
     with app_db.read() as connection:
         rows = connection.execute(
-            "SELECT id, at, who, what, about, result, address FROM audit "
-            "WHERE id < ? ORDER BY id DESC LIMIT ?",
-            (2**62 if before is None else before, limit),
+            "SELECT id, at, who, what, about, result, address FROM audit"
+            " WHERE id < :before AND (:who = '' OR who = :who) AND (:action = '' OR what = :action)"
+            " AND (:since = '' OR at >= :since) AND (:until = '' OR at < :until)"
+            " AND (:text = '' OR who || char(10) || what || char(10) || about || char(10) || result"
+            " || char(10) || address LIKE :like ESCAPE '\\')"
+            " ORDER BY id DESC LIMIT :limit",
+            {
+                **asdict(shown),
+                "like": f"%{escape_like(shown.text)}%",
+                "before": 2**62 if before is None else before,
+                "limit": limit,
+            },
         ).fetchall()
     return [AuditEntry(*row) for row in rows]
+
+
+def list_values(app_db: Database, column: Literal["who", "what"]) -> list[str]:
+    """Return all actors or actions that have entries, sorted."""
+    with app_db.read() as connection:
+        rows = connection.execute(f"SELECT DISTINCT {column} FROM audit WHERE {column} <> '' ORDER BY 1")
+        return [row[0] for row in rows]
 
 
 def has_entry_since(connection: sqlite3.Connection, since: str, who: str, action: str, subject: str) -> bool:
@@ -107,6 +145,11 @@ def has_entry_since(connection: sqlite3.Connection, since: str, who: str, action
         (since, who, action, subject),
     ).fetchone()
     return row is not None
+
+
+def count_before(connection: sqlite3.Connection, before: str) -> int:
+    """Count the entries older than `before` (UTC text)."""
+    return int(connection.execute("SELECT count(*) FROM audit WHERE at < ?", (before,)).fetchone()[0])
 
 
 def delete_before(tx: Transaction, before: str) -> int:

@@ -6,18 +6,17 @@ carry it.
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from integration import catalogue
 from integration.access import audit, key_limits, keys, people, setup_links
 from integration.access.rights import RIGHTS
-from integration.core.commands import Arguments, Progress, Result, command
+from integration.core.commands import COMMAND_LINE, Arguments, Progress, Result, command
 from integration.core.errors import DomainError
-from integration.settings.model import Settings
 from integration.sqlite.database import Database
 
-ACTOR = "command line"
-"""Name of the actor in the audit log."""
+if TYPE_CHECKING:
+    from integration.settings.model import Settings
 
 
 class AccessContext(Protocol):
@@ -41,7 +40,7 @@ def add_user(context: AccessContext, arguments: Arguments, _: Progress) -> Resul
         password_hash=arguments.get("password_hash"),
         platform_user_id=arguments.get("platform_user_id"),
     )
-    audit.record(context.app_db, ACTOR, "user added", f"{person.email}, {person.role}")
+    audit.record(context.app_db, COMMAND_LINE, "user added", f"{person.email}, {person.role}")
     return _make_user_result(context, person, arguments)
 
 
@@ -53,7 +52,7 @@ def set_password(context: AccessContext, arguments: Arguments, _: Progress) -> R
     else:
         person = people.set_password(context.app_db, arguments["email"], password_hash)
     action = "password set" if password_hash else "password link created"
-    audit.record(context.app_db, ACTOR, action, person.email)
+    audit.record(context.app_db, COMMAND_LINE, action, person.email)
     return _make_user_result(context, person, arguments)
 
 
@@ -69,21 +68,21 @@ def change_user(context: AccessContext, arguments: Arguments, _: Progress) -> Re
         if right in arguments.get("rights", {}):
             person = people.set_right(app_db, person.email, right, arguments["rights"][right])
     about = f"{person.email}, {person.role}, may {', '.join(sorted(person.rights)) or 'nothing more'}"
-    audit.record(app_db, ACTOR, "user changed", about)
+    audit.record(app_db, COMMAND_LINE, "user changed", about)
     return {"about": about}
 
 
 @command("factor.remove")
 def remove_second_factor(context: AccessContext, arguments: Arguments, _: Progress) -> Result:
     person = people.remove_second_factor(context.app_db, arguments["email"])
-    audit.record(context.app_db, ACTOR, "second factor removed", person.email)
+    audit.record(context.app_db, COMMAND_LINE, "second factor removed", person.email)
     return {"email": person.email}
 
 
 @command("user.remove")
 def remove_user(context: AccessContext, arguments: Arguments, _: Progress) -> Result:
     people.remove(context.app_db, arguments["email"])
-    audit.record(context.app_db, ACTOR, "user removed", people.normalize_email(arguments["email"]))
+    audit.record(context.app_db, COMMAND_LINE, "user removed", people.normalize_email(arguments["email"]))
     return {}
 
 
@@ -105,21 +104,21 @@ def add_key(context: AccessContext, arguments: Arguments, _: Progress) -> Result
         reserved_ids=keys.list_platform_user_ids(context.settings.storage.data_dir / "mirror.db"),
     )
     about = f"{arguments['name']}, {arguments['scope']}, {user_id}"
-    audit.record(context.app_db, ACTOR, "key added", about)
+    audit.record(context.app_db, COMMAND_LINE, "key added", about)
     return {"user_id": user_id, "secret": secret}
 
 
 @command("key.rotate")
 def rotate_key(context: AccessContext, arguments: Arguments, _: Progress) -> Result:
     user_id, secret = keys.rotate(context.app_db, arguments["name"], arguments["overlap_hours"])
-    audit.record(context.app_db, ACTOR, "key rotated", arguments["name"])
+    audit.record(context.app_db, COMMAND_LINE, "key rotated", arguments["name"])
     return {"user_id": user_id, "secret": secret}
 
 
 @command("key.revoke")
 def revoke_key(context: AccessContext, arguments: Arguments, _: Progress) -> Result:
     keys.revoke(context.app_db, arguments["name"])
-    audit.record(context.app_db, ACTOR, "key revoked", arguments["name"])
+    audit.record(context.app_db, COMMAND_LINE, "key revoked", arguments["name"])
     return {}
 
 

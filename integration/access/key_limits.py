@@ -49,7 +49,7 @@ class KeyLimits:
         """
         if self.expires_at is not None and clock.utc_text() >= self.expires_at:
             raise KeyRefused(f"The key {name!r} expired at {self.expires_at} (UTC).", 401)
-        if self.networks and not is_in_networks(map(ip_network, self.networks), address):
+        if self.networks and not is_in_networks([*map(ip_network, self.networks)], address):
             raise KeyRefused(f"The key {name!r} is not accepted from the address {address}.", 403)
 
 

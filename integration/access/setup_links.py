@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 from integration.access import people
 from integration.core import clock, tokens
 from integration.core.errors import DomainError
-from integration.settings.model import Settings
 from integration.sqlite.database import Database
 from integration.sqlite.transaction import Transaction
 
@@ -96,19 +95,6 @@ def create_first_run_link(app_db: Database, base_urls: Sequence[str]) -> list[st
         return True
 
     return [_make_url(base_url, token) for base_url in base_urls] if app_db.write(work) else []
-
-
-def find_base_url(settings: Settings) -> str:
-    """Return the URL of the dashboard: `server.public_url`, else the listening address."""
-    return settings.server.public_url or find_local_url(settings)
-
-
-def find_local_url(settings: Settings) -> str:
-    """Return the listening address as a URL."""
-    server = settings.server
-    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(server.host, server.host)
-    scheme = "https" if server.tls_cert else "http"
-    return f"{scheme}://{f'[{host}]' if ':' in host else host}:{server.port}"
 
 
 def find(app_db: Database, token: str) -> SetupLink | None:

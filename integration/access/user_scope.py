@@ -9,7 +9,6 @@ import sqlite3
 
 from integration.catalogue import get_resource
 from integration.catalogue.shapes import Resource
-from integration.core.api_responses import ApiError
 from integration.mirror.query.filters import AnyOf, Condition
 from integration.mirror.records import single_record
 from integration.mirror.sync_state.collection_state import get_state
@@ -41,6 +40,9 @@ def check_mirrored(connection: sqlite3.Connection, target: Resource) -> None:
     for required_resource in required_resources:
         is_complete = get_state(connection, required_resource.collection).is_complete
         if not is_complete and single_record.is_empty(connection, required_resource):
+            # Imported here, because it imports Flask, which commands do not need.
+            from integration.core.api_responses import ApiError
+
             raise ApiError(
                 503, f"/{required_resource.collection} has not been read yet.", headers={"Retry-After": "30"}
             )

@@ -15,11 +15,10 @@ from __future__ import annotations
 
 import sqlite3
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from integration.access import user_scope as user_scopes
 from integration.access.keys import Key
-from integration.access.people import Person
 from integration.access.rights import RIGHTS, Role, has
 from integration.catalogue import RESOURCES, get_resource
 from integration.catalogue.collection_titles import get_title
@@ -30,6 +29,9 @@ from integration.mirror.query import browse
 from integration.mirror.query.query import Query
 from integration.mirror.records import subresources
 from integration.mirror.records.masking import list_hidden_fields
+
+if TYPE_CHECKING:
+    from integration.access.people import Person
 
 AgentsSee = Literal["all", "own"]
 
@@ -157,13 +159,16 @@ class Visibility:
             if not has(self, required):
                 raise NotAllowed(
                     f"You don’t have permission for this export (right “{required}”)."
-                    " An administrator can give it to you."
+                    " An administrator can grant it."
                 )
         resource = required_resource(target)
         if not self._is_in_audience(resource):
             raise NotAllowed(f"{get_title(resource)} are visible to supervisors and administrators only.")
         if not self.can_open(resource):
-            raise NotAllowed("You can see only your own calls. This export contains records of other users.")
+            raise NotAllowed(
+                "You can see only your own calls. This export contains records of other users."
+                " A supervisor can export it."
+            )
 
 
 UNLIMITED = Visibility("admin", frozenset(RIGHTS))

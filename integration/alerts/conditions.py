@@ -225,7 +225,8 @@ def _failed_downloads(evaluation: Evaluation) -> list[Match]:
         row = alert_queries.summarize_failed_downloads(connection)
     if row["n"] < evaluation.rule.threshold:
         return []
-    text = f"{_format_count(row['n'], 'download')} of recordings or voicemail failed ({row['why']})"
+    reason = row["why"] if row["n"] == 1 else f"the last: {row['why']}"
+    text = f"{_format_count(row['n'], 'download')} of recordings or voicemail failed ({reason})"
     return [Match("files", text, "/recordings?state=failed", row["since"] or clock.utc_text(evaluation.now))]
 
 
@@ -247,7 +248,8 @@ def _missing_records(evaluation: Evaluation) -> list[Match]:
     return [
         Match(
             row["collection"],
-            f"{_format_count(row['n'], 'record')} of /{row['collection']} missing, the first of {row['day']}",
+            f"{_format_count(int(row['n']), 'record')} of /{row['collection']} missing"
+            + (f", the first of {row['day']}" if row["day"] else ""),
             "/system#coverage",
             row["since"],
         )

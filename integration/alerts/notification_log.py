@@ -160,6 +160,14 @@ def describe_failures(connection: sqlite3.Connection, channel: Channel, since: s
     return "; ".join(f"{row['target']}: {row['error']}" for row in rows if row["error"]) or None
 
 
+def count_waiting(connection: sqlite3.Connection) -> dict[str, int]:
+    """Return the number of waiting notifications by channel."""
+    rows = connection.execute(
+        "SELECT channel, count(*) FROM alert_log WHERE state = 'waiting' GROUP BY channel"
+    )
+    return dict(tuple(row) for row in rows)
+
+
 def find_last_alert_times(connection: sqlite3.Connection) -> dict[int, str]:
     """Return the time of each rule's last alert notification.
 
@@ -179,6 +187,12 @@ def list_newest(connection: sqlite3.Connection, limit: int, before: int | None =
         (2**62 if before is None else before, limit),
     )
     return [Notification(*row) for row in rows]
+
+
+def count_before(connection: sqlite3.Connection, before: str) -> int:
+    """Count the rows that `delete_before` deletes."""
+    sql = "SELECT count(*) FROM alert_log WHERE at < ? AND state <> 'waiting'"
+    return int(connection.execute(sql, (before,)).fetchone()[0])
 
 
 def delete_before(tx: Transaction, before: str) -> int:

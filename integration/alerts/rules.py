@@ -261,6 +261,11 @@ def list_findings(connection: sqlite3.Connection) -> dict[int, list[Finding]]:
     return findings_by_rule
 
 
+def count_findings(connection: sqlite3.Connection) -> int:
+    """Return the number of current alerts."""
+    return int(connection.execute("SELECT count(*) FROM alert_findings").fetchone()[0])
+
+
 def list_dashboard_findings(connection: sqlite3.Connection, limit: int) -> list[tuple[str, Finding, int]]:
     """Return the alerts of rules with target dashboard, newest first.
 

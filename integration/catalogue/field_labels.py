@@ -87,6 +87,10 @@ _DIALLING_FIELDS = _split_names("cli esc_cli cc area_code transfer_cli mobile mo
 _CODE_PATTERN = re.compile(r"\b([A-Z]) (?:\(([^()]+)\)|is ([a-z ]+\b))")
 
 
+UNDOCUMENTED_HEADING = "Not in the specification"
+"""Heading of fields that only records have."""
+
+
 def label_field(name: str, *, heading_prefix: str = "") -> str:
     """Return the label of a field: 'Follow Me ring time' for `fm_ring_time`.
 
@@ -129,7 +133,7 @@ def group_fields(resource: Resource, names: Iterable[str]) -> list[tuple[str, st
     field_groups = [("", "", ungrouped)] if ungrouped else []
     field_groups += [(heading, prefix, field_names) for heading, (prefix, field_names) in by_heading.items()]
     if undocumented:
-        field_groups.append(("Not in the specification", "", undocumented))
+        field_groups.append((UNDOCUMENTED_HEADING, "", undocumented))
     return field_groups
 
 

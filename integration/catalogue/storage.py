@@ -32,7 +32,7 @@ RESOURCES = (
     Resource(
         name="sms_canned_response",
         collection="sms/cannedresponses",
-        title="SMS canned response",
+        title="SMS template",
         fields=make_fields("integer", "id"),
         about="The examples in the specification show another resource; id is known from the record's path. "
         "Stored as received.",

@@ -9,19 +9,26 @@ from __future__ import annotations
 import functools
 import importlib
 import io
+import json
+import logging
 import os
 import sys
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import click
 
-from integration.core import log_format
+from integration.cli.console.messages import quiet_option
 from integration.core.errors import ConfigurationError, SwitchroomError
+from integration.core.installation import build_info
+from integration.core.logs import log_format
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
     from rich.table import Table
+
+    from integration.settings.model import Settings
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -38,12 +45,14 @@ COMMANDS = {
     "replay": "Apply stored webhooks again.",
     "backup": "Back up databases, recordings and voicemail while serve runs.",
     "restore": "Restore a backup.",
+    "upgrade": "Show what a start of this version would change in the data.",
     "verify": "Check databases, recordings, voicemail and webhooks.",
     "erase": "Show the stored data of a telephone number, or erase it permanently.",
     "hold": "Manage legal holds, which protect calls and numbers from deletion.",
     "catalogue": "Print the platform's operations and how Switchroom handles each.",
     "user": "Manage the users of the dashboard.",
     "key": "Manage the keys of the REST facade.",
+    "completion": "Print the script that completes commands and names in a shell.",
 }
 """Command names and their texts in the list of commands. Each module has a click command `command`."""
 
@@ -60,11 +69,30 @@ class _LazyGroup(click.Group):
         module = importlib.import_module(f"integration.cli.{cmd_name}")
         command = module.command
         assert isinstance(command, click.Command)
+        _add_quiet_option(command)
         return command
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Complete the names of commands, without an import of each module."""
+        from click.shell_completion import CompletionItem
+
+        commands = [
+            CompletionItem(name, help=text) for name, text in COMMANDS.items() if name.startswith(incomplete)
+        ]
+        return commands + click.Command.shell_complete(self, ctx, incomplete)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
+
+
+def _add_quiet_option(command: click.Command) -> None:
+    """Add `--quiet` to a command, or to each command of a group."""
+    if isinstance(command, click.Group):
+        for subcommand in command.commands.values():
+            _add_quiet_option(subcommand)
+    elif quiet_option not in command.params:
+        command.params.append(quiet_option)
 
 
 def exit_on_error(function: Callable[P, T]) -> Callable[P, T]:
@@ -93,7 +121,14 @@ def exit_on_error(function: Callable[P, T]) -> Callable[P, T]:
 
 
 def _print_error(message: str) -> None:
-    print(f"switchroom: {log_format.escape_line(message)}", file=sys.stderr)
+    log_format.print_line(message if log_format.is_json() else f"switchroom: {message}", logging.ERROR)
+
+
+def _print_version(context: click.Context, _option: click.Parameter, is_requested: bool) -> None:
+    # Not click.version_option, which needs the text for each command: in a checkout the commit needs git.
+    if is_requested and not context.resilient_parsing:
+        click.echo(f"switchroom {build_info.describe_build()}")
+        context.exit()
 
 
 @click.group(
@@ -104,7 +139,14 @@ def _print_error(message: str) -> None:
         " stores records and recordings, and serves a dashboard, exports and the same REST API."
     ),
 )
-@click.version_option(package_name="switchroom", prog_name="switchroom")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_version,
+    help="Show the version and the commit, and exit.",
+)
 def group() -> None:
     # Files that commands create are readable by their owner only.
     os.umask(0o077)
@@ -122,18 +164,45 @@ config_option = click.option(
 For commands that check their arguments before they load the settings."""
 
 
+def load_settings(config: Path | None, *, needs_credentials: bool = True) -> Settings:
+    """Load the settings and log as they require.
+
+    Commands for local data pass `needs_credentials=False` and run without platform credentials.
+    """
+    # Import here: `--help` needs no settings, and the import of pydantic takes 300 ms.
+    from integration.settings.model import load
+
+    settings = load(config, os.environ, needs_credentials=needs_credentials)
+    log_format.configure_logging(settings.log.level, settings.log.format)
+    return settings
+
+
 def settings_option(function: Callable[..., None]) -> Callable[..., None]:
     """Add `--config FILE` and pass the loaded settings as `settings`."""
+    return _pass_settings(function, needs_credentials=True)
 
+
+def local_settings_option(function: Callable[..., None]) -> Callable[..., None]:
+    """Add `--config FILE` and pass settings whose platform credentials may be missing."""
+    return _pass_settings(function, needs_credentials=False)
+
+
+def _pass_settings(function: Callable[..., None], *, needs_credentials: bool) -> Callable[..., None]:
     @config_option
     @functools.wraps(function)
     def wrapper(config: Path | None, **parameters: Any) -> None:
-        # Import here: `--help` needs no settings, and the import of pydantic takes 300 ms.
-        from integration.settings.model import load
-
-        function(settings=load(config, os.environ), **parameters)
+        function(settings=load_settings(config, needs_credentials=needs_credentials), **parameters)
 
     return wrapper
+
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+"""Option `--json`, passed as `as_json: bool`. docs/command-line.md has the fields of each result."""
+
+
+def print_json(document: Mapping[str, Any]) -> None:
+    """Print the result of a command as one JSON object."""
+    click.echo(json.dumps(document, ensure_ascii=False, indent=2))
 
 
 UNLIMITED_WIDTH = 100_000

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from integration.cli import _progress, settings_option
-from integration.settings.model import Settings
+from integration.cli import json_option, local_settings_option, print_json
+from integration.cli.console import messages
+
+if TYPE_CHECKING:
+    from integration.settings.model import Settings
 
 
 @click.command(
@@ -20,18 +24,30 @@ from integration.settings.model import Settings
 @click.option(
     "--copy", "copies_files", is_flag=True, help="Copy the files of the archive; never hard-link them."
 )
-@settings_option
-def command(dest: Path, copies_files: bool, settings: Settings) -> None:
+@json_option
+@local_settings_option
+def command(dest: Path, copies_files: bool, as_json: bool, settings: Settings) -> None:
     from integration.maintenance import backup
 
-    with _progress.show_progress() as report_progress:
+    with messages.show_progress() as report_progress:
         result = backup.create(settings.storage.data_dir, dest, report_progress, copies_files=copies_files)
+    if as_json:
+        print_json(
+            {
+                "path": str(result.path),
+                "files": result.files,
+                "bytes": result.bytes,
+                "hard_links": result.linked,
+                "notes": list(result.notes),
+            }
+        )
+        return
     for note in result.notes:
-        _progress.print_message(note)
+        messages.print_message(note)
     linked_text = (
         f", {result.linked:,} of them hard links that share their bytes with the archive (--copy copies them)"
         if result.linked
         else ""
     )
-    _progress.print_message(f"{result.files:,} files, {result.bytes / 1e6:,.1f} MB{linked_text}")
+    messages.print_message(f"{result.files:,} files, {result.bytes / 1e6:,.1f} MB{linked_text}")
     click.echo(result.path)

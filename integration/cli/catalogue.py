@@ -3,24 +3,35 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import astuple
+from dataclasses import asdict, astuple
 
 import click
 
-from integration.cli import print_table
+from integration.cli import json_option, print_json, print_table
 
 
 @click.command(
     "catalogue", help="Print every operation of the platform's specification and how Switchroom handles it."
 )
 @click.option(
-    "--format", "form", type=click.Choice(["table", "csv", "markdown"]), default="table", show_default=True
+    "--format",
+    "form",
+    type=click.Choice(["table", "csv", "markdown", "openapi", "postman"]),
+    default="table",
+    show_default=True,
+    help="openapi: the document of the REST API; postman: its requests as a collection for Postman or Bruno.",
 )
-def command(form: str) -> None:
-    from integration.cli import operations_table
+@json_option
+def command(form: str, as_json: bool) -> None:
+    from integration.cli.console import operations_table
 
+    if form in ("openapi", "postman"):
+        _print_document(form)
+        return
     rows = operations_table.list_rows()
-    if form == "csv":
+    if as_json:
+        print_json({"operations": [asdict(row) for row in rows]})
+    elif form == "csv":
         click.echo(operations_table.format_csv(rows))
     elif form == "markdown":
         click.echo(operations_table.format_markdown(rows))
@@ -28,3 +39,13 @@ def command(form: str) -> None:
         # Omit the long descriptions if the output is not a terminal.
         end = None if sys.stdout.isatty() else -1
         print_table([operations_table.HEADER[:end], *(astuple(row)[:end] for row in rows)])
+
+
+def _print_document(form: str) -> None:
+    from integration.facade.openapi.document import build_document
+    from integration.facade.openapi.postman import build_collection
+    from integration.settings.user_sections import Facade
+
+    defaults = Facade()
+    document = build_document(defaults.base_paths, defaults.max_limit)
+    print_json(document if form == "openapi" else build_collection(document))

@@ -19,6 +19,7 @@ import click
 
 from integration.core import clock, process_lock, tokens
 from integration.core.errors import SwitchroomError
+from integration.maintenance.version_record import RECORD_FILE
 from integration.server import port
 from integration.server.subprocesses import ChildProcess
 from integration.settings.data_dir_secrets import ACCOUNT_FILE, AUDIT_FILE, SECRET_FILE, load_webhook_secrets
@@ -195,7 +196,7 @@ def _remove_data(data: Path) -> None:
     for name in _DATABASES:
         for suffix in ("", "-wal", "-shm", "-journal"):
             (data / f"{name}{suffix}").unlink(missing_ok=True)
-    for name in (ACCOUNT_FILE, AUDIT_FILE, SECRET_FILE, CREATED_FILE):
+    for name in (ACCOUNT_FILE, AUDIT_FILE, SECRET_FILE, CREATED_FILE, RECORD_FILE):
         (data / name).unlink(missing_ok=True)
     for name in _FOLDERS:
         folder = data / name

@@ -2,41 +2,71 @@
 
 from __future__ import annotations
 
-import os
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import click
 
-from integration.cli import config_option
+from integration.cli import config_option, json_option, load_settings, print_json
+from integration.cli.console.messages import is_quiet
 from integration.core.errors import ConfigurationError
-from integration.settings.model import load
+from integration.maintenance.check_result import CheckResult
 
 _COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}
 
 
 @click.command(
     "doctor",
-    help="Check configuration, disk, clock, platform, credentials and public URL, and suggest fixes."
-    " The exit status is 1 if a check fails.",
+    help="Check configuration, conditions of a start, platform, credentials, clock and public URL, and"
+    " suggest fixes. Prints one line per check, which begins with ok, warn or fail; with --quiet only warn"
+    " and fail. Changes nothing. The exit status is 1 if a check fails and 2 if the configuration is wrong.",
 )
+@json_option
 @config_option
-def command(config: Path | None) -> None:
-    try:
-        settings = load(config, os.environ)
-    except ConfigurationError as error:
-        for mistake in error.mistakes:
-            _print_line("fail", f"fail  configuration: {mistake}")
-        sys.exit(2)
-    # Imported here because it is not needed if the settings are invalid.
-    from integration.maintenance import doctor
+def command(as_json: bool, config: Path | None) -> None:
+    status = run_checks(config, as_json=as_json)
+    if status:
+        sys.exit(status)
 
-    failed = False
-    for line in doctor.check_installation(settings):
-        _print_line(line.level, str(line))
-        failed |= line.level == "fail"
-    if failed:
-        sys.exit(1)
+
+def run_checks(config: Path | None, *, as_json: bool = False) -> int:
+    """Print the results of all checks. Returns the exit status."""
+    try:
+        settings = load_settings(config)
+    except ConfigurationError as error:
+        _print_results([CheckResult("fail", "configuration", mistake) for mistake in error.mistakes], as_json)
+        return 2
+    # Imported here because they are not needed if the settings are invalid.
+    from integration.maintenance import doctor
+    from integration.server import port
+
+    return _print_results(doctor.check_installation(settings, port.check_port(settings)), as_json)
+
+
+def _print_results(results: Iterable[CheckResult], as_json: bool) -> int:
+    """Print the results, with `as_json` as one object.
+
+    A line is printed as soon as its check ends. Returns 1 if a check failed, else 0.
+    """
+    printed = []
+    has_failed = False
+    for result in results:
+        has_failed |= result.level == "fail"
+        if as_json:
+            printed.append(
+                {
+                    "level": result.level,
+                    "subject": result.about,
+                    "finding": result.text,
+                    "advice": result.advice,
+                }
+            )
+        elif result.level != "ok" or not is_quiet():
+            _print_line(result.level, str(result))
+    if as_json:
+        print_json({"checks": printed})
+    return int(has_failed)
 
 
 def _print_line(level: str, line: str) -> None:

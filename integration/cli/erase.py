@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from integration.cli import exit_on_error, print_table, settings_option
-from integration.core.phone_numbers import PhoneNumbers
-from integration.privacy import erase
-from integration.privacy.copies import find_copies
+from integration.cli import exit_on_error, json_option, local_settings_option, print_json, print_table
+from integration.cli.console.messages import print_message
 from integration.server.run_command import run_command
-from integration.settings.model import Settings
+
+if TYPE_CHECKING:
+    from integration.settings.model import Settings
 
 
 @click.command(
@@ -22,20 +22,25 @@ from integration.settings.model import Settings
 )
 @click.argument("number")
 @click.option("--yes", is_flag=True, help="Erase the number. Without this option nothing is changed.")
+@json_option
 @exit_on_error
-@settings_option
-def command(number: str, yes: bool, settings: Settings) -> None:
+@local_settings_option
+def command(number: str, yes: bool, as_json: bool, settings: Settings) -> None:
     e164 = parse_number(settings, number)
     if not yes:
-        _print_traces(settings, e164)
+        _print_traces(settings, e164, as_json=as_json)
         return
     result = run_command(
         settings,
         "number.erase",
         {"number": e164},
-        lambda state: click.echo(state.get("doing", ""), err=True),
-        lambda notice: click.echo(notice, err=True),
+        lambda state: print_message(state.get("doing", "")),
+        print_message,
     )
+    is_incomplete = bool(result["left"] or result["possibly_left"] or result["held_copies"])
+    if as_json:
+        print_json({"number": e164, **{name: result[name] for name in RESULT_FIELDS}})
+        sys.exit(int(is_incomplete))
     _print_counts(result["removed"])
     click.echo(f"erasure {result['erasure']}: " + ("incomplete" if result["left"] else "done"))
     for label, number in result["left"].items():
@@ -52,11 +57,20 @@ def command(number: str, yes: bool, settings: Settings) -> None:
     for name in result["removed_copies"]:
         click.echo(f"deleted, because it contained the number: {name}", err=True)
     _print_not_erased(result["backups"], result["delivered"])
-    sys.exit(1 if result["left"] or result["possibly_left"] or result["held_copies"] else 0)
+    sys.exit(int(is_incomplete))
+
+
+RESULT_FIELDS = (
+    *("erasure", "removed", "left", "held", "held_copies", "possibly_left", "removed_copies"),
+    *("backups", "delivered"),
+)
+"""Fields of the result that `erase --yes --json` prints."""
 
 
 def parse_number(settings: Settings, text: str) -> str:
     """Return the number in E.164. Raise click.BadParameter for an invalid one."""
+    from integration.core.phone_numbers import PhoneNumbers
+
     e164 = PhoneNumbers(settings.dashboard.country).to_e164(text)
     if e164 is None:
         raise click.BadParameter(
@@ -65,11 +79,27 @@ def parse_number(settings: Settings, text: str) -> str:
     return e164
 
 
-def _print_traces(settings: Settings, e164: str) -> None:
+def _print_traces(settings: Settings, e164: str, *, as_json: bool) -> None:
+    # Imported here, because it imports most of the product.
+    from integration.privacy import erase
+    from integration.privacy.copies import find_copies
+
     data_dir = settings.storage.data_dir
     traces, refusal = erase.preview(data_dir, e164)
-    _print_counts(traces.counts)
     copies_with_number = [copy for copy in find_copies(data_dir) if copy.contains_number(e164)]
+    if as_json:
+        print_json(
+            {
+                "number": e164,
+                "stored": traces.counts,
+                "held": traces.held,
+                "copies": [str(copy.path.relative_to(data_dir)) for copy in copies_with_number],
+                "backups": erase.list_backups(settings, e164),
+                "refusal": None if refusal is None else str(refusal),
+            }
+        )
+        sys.exit(int(refusal is not None))
+    _print_counts(traces.counts)
     if not traces.counts and not copies_with_number:
         click.echo("no data of this number is stored")
     elif refusal is None:

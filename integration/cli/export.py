@@ -11,29 +11,26 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
-from integration.access import commands as access_commands
-from integration.app_schema import open_app_db
-from integration.cli import config_option, exit_on_error
-from integration.core import atomic_files
+from integration.cli import config_option, exit_on_error, json_option, load_settings, print_json
+from integration.cli.console.completion_names import complete_exports
+from integration.cli.console.messages import print_message
+from integration.core.commands import COMMAND_LINE
 from integration.core.errors import QueryError, StorageError
-from integration.exports import export_request
 from integration.exports.formats import FORMATS
-from integration.exports.presets import PRESETS
-from integration.exports.query import count
-from integration.mirror.query import query
-from integration.server.run_command import run_command_with
-from integration.settings import model as settings_module
-from integration.settings.model import Settings
-from integration.sqlite.database import Database
 from integration.sqlite.readers import ReadOnlyDatabase
+
+if TYPE_CHECKING:
+    from integration.access.commands import AccessContext
+    from integration.settings.model import Settings
+    from integration.sqlite.database import Database
 
 
 @click.command("export")
-@click.argument("name", metavar="RESOURCE")
+@click.argument("name", metavar="RESOURCE", shell_complete=complete_exports)
 @click.option(
     "--from", "since", metavar="DATE", help="Only records from this time on (the collection's date property)."
 )
@@ -57,10 +54,11 @@ from integration.sqlite.readers import ReadOnlyDatabase
     "--partition-by",
     "by_month",
     type=click.Choice(["month"]),
-    help="Parquet: write a folder with one file per month (UTC) instead of one file.",
+    help="Parquet: write a folder with one file per month (UTC). Unchanged months are skipped.",
 )
 @click.option("--out", metavar="FILE", default="-", help="Output file. Default: '-', standard output.")
 @click.option("--count", "only_count", is_flag=True, help="Print only the number of rows.")
+@json_option
 @config_option
 @exit_on_error
 def command(
@@ -76,6 +74,7 @@ def command(
     by_month: str | None,
     out: str,
     only_count: bool,
+    as_json: bool,
     config: Path | None,
 ) -> None:
     """Export a collection or a ready-made export.
@@ -83,12 +82,13 @@ def command(
     RESOURCE is the path of a collection with / or _, such as cdrs or sms_cannedresponses, or a ready-made
     export: call-history, missed, cdr-details, recordings, voicemail, messages, notes,
     chat-messages."""
-    write_months = FORMATS[form].write_months
-    if by_month and write_months is None:
-        suffixes = " or ".join(entry.suffix for entry in FORMATS.values() if entry.write_months)
+    if by_month and not FORMATS[form].has_month_sets:
+        suffixes = " or ".join(entry.suffix for entry in FORMATS.values() if entry.has_month_sets)
         raise click.UsageError(f"--partition-by requires --format {suffixes}")
     if by_month and out == "-":
         raise click.UsageError("--partition-by requires --out FOLDER")
+    if as_json and not only_count:
+        raise click.UsageError("--json requires --count; records as JSON lines are --format jsonl.")
     parameters = {
         "from": since,
         "to": until,
@@ -98,9 +98,14 @@ def command(
         "tz": tz,
         "bom": "1" if bom else None,
     }
+    # Imported here: `--help` needs none of these modules, and they take half a second on a small machine.
+    from integration.exports import export_request
+    from integration.exports.presets import PRESETS
+    from integration.exports.query import count
+
     name = name.strip("/")
     try:
-        context = _ReadOnlyContext(settings_module.load(config, os.environ))
+        context = _ReadOnlyContext(load_settings(config, needs_credentials=False))
         selection = export_request.build_selection(
             context, name, {key: text for key, text in parameters.items() if text}
         )
@@ -109,13 +114,18 @@ def command(
         )
         if only_count:
             with context.mirror_db.read() as connection:
-                print(count(connection, selection))
-        elif by_month and write_months is not None:
+                row_count = count(connection, selection)
+            if as_json:
+                print_json({"export": export_request.canonical_name(name), "rows": row_count})
+            else:
+                print(row_count)
+        elif by_month:
+            from integration.exports.formats import parquet_months
+
             with context.mirror_db.read() as connection:
                 audit_export(count(connection, selection))
-            months = write_months(context.mirror_db.read, selection, Path(out))
-            for month, rows in sorted(months.items()):
-                print(f"{month}  {rows} rows", file=sys.stderr)
+            for file in parquet_months.write_months(context.mirror_db.read, selection, Path(out)):
+                print_message(f"{file.month}  {file.rows} rows{'' if file.is_written else ', unchanged'}")
         else:
             chunks = export_request.open_chunks(context, selection, form, {"bom": parameters["bom"] or ""})
             audit_export(chunks.row_count)
@@ -135,6 +145,8 @@ class _MirrorReader(ReadOnlyDatabase):
             raise StorageError(
                 f"{self.path} does not exist yet. Run `switchroom sync` or `switchroom serve` first."
             )
+        from integration.mirror.query import query
+
         with super().read(seconds) as connection:
             query.register(connection)
             yield connection
@@ -160,8 +172,10 @@ def _audit_export(settings: Settings, export_name: str, rows: int) -> None:
 
     Called before the first byte of the export is written.
     """
+    from integration.server.run_command import run_command_with
+
     entry = {
-        "who": f"{access_commands.ACTOR} ({_operating_system_user()})",
+        "who": f"{COMMAND_LINE} ({_operating_system_user()})",
         "about": export_name,
         "result": f"{rows} rows",
     }
@@ -181,8 +195,14 @@ class _AuditContext:
 
 
 @contextmanager
-def _open_audit(settings: Settings) -> Iterator[access_commands.AccessContext]:
-    """Open only house.db, because the audit record needs no other service."""
+def _open_audit(settings: Settings) -> Iterator[AccessContext]:
+    """Open only house.db, because the audit record needs no other service.
+
+    If `serve` runs, it records the export, and this process imports neither the schema nor the handler.
+    """
+    import integration.access.commands  # noqa: F401 – registers `export.record`
+    from integration.app_schema import open_app_db
+
     app_db = open_app_db(settings.storage.data_dir / "house.db")
     try:
         yield _AuditContext(settings, app_db)
@@ -210,6 +230,8 @@ def _open_output(out: str) -> Iterator[BinaryIO]:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
         return
+    from integration.core import atomic_files
+
     try:
         with atomic_files.open_atomic(Path(out)) as file:
             yield file

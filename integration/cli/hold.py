@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from integration.cli import config_option, exit_on_error, print_table
+from integration.cli import config_option, exit_on_error, json_option, load_settings, print_json, print_table
+from integration.cli.console.messages import print_message
 from integration.cli.erase import parse_number
-from integration.privacy import holds
 from integration.server.run_command import run_command
-from integration.settings.model import Settings, load
 from integration.sqlite.readers import ReadOnlyDatabase
+
+if TYPE_CHECKING:
+    from integration.privacy.holds import HoldKind
+    from integration.settings.model import Settings
 
 
 @click.command(
@@ -24,26 +27,31 @@ from integration.sqlite.readers import ReadOnlyDatabase
 @click.option("--reason", help="Set a hold for this reason.")
 @click.option("--release", is_flag=True, help="Release the hold.")
 @click.option("--list", "listed", is_flag=True, help="List the holds in force.")
+@json_option
 @config_option
 @exit_on_error
-def command(what: str | None, reason: str | None, release: bool, listed: bool, config: Path | None) -> None:
+def command(
+    what: str | None, reason: str | None, release: bool, listed: bool, as_json: bool, config: Path | None
+) -> None:
     if (listed, release, reason is not None).count(True) != 1 or (what is None) != listed:
         raise click.UsageError("Use WHAT with --reason or --release, or --list without WHAT.")
-    settings = load(config, os.environ)
+    if as_json and not listed:
+        raise click.UsageError("--json requires --list.")
+    settings = load_settings(config, needs_credentials=False)
     if what is None:
-        _print_holds(settings)
+        _print_holds(settings, as_json=as_json)
         return
     kind, subject = _parse_subject(settings, what)
     run_command(
         settings,
         "hold.release" if release else "hold.set",
         {"kind": kind, "what": subject, "reason": reason},
-        on_notice=lambda notice: click.echo(notice, err=True),
+        on_notice=print_message,
     )
-    click.echo(f"{kind} {subject} is {'no longer' if release else 'now'} under legal hold", err=True)
+    print_message(f"{kind} {subject} is {'no longer' if release else 'now'} under legal hold")
 
 
-def _parse_subject(settings: Settings, text: str) -> tuple[holds.HoldKind, str]:
+def _parse_subject(settings: Settings, text: str) -> tuple[HoldKind, str]:
     """Parse WHAT. Digits without a leading 0 are a call id.
 
     Everything else is a telephone number.
@@ -53,13 +61,19 @@ def _parse_subject(settings: Settings, text: str) -> tuple[holds.HoldKind, str]:
     return "number", parse_number(settings, text)
 
 
-def _print_holds(settings: Settings) -> None:
+def _print_holds(settings: Settings, *, as_json: bool) -> None:
+    from integration.privacy import holds
+
     app_db = ReadOnlyDatabase(settings.storage.data_dir / "house.db")
-    rows = [("WHAT", "KIND", "SINCE", "BY", "REASON")]
+    rows: list[tuple[str, ...]] = []
     if app_db.exists:
         with app_db.read() as connection:
-            rows += [
+            rows = [
                 (legal_hold.what, legal_hold.kind, legal_hold.at, legal_hold.who, legal_hold.reason)
                 for legal_hold in holds.list_all(connection)
             ]
-    print_table(rows)
+    header = ("what", "kind", "since", "by", "reason")
+    if as_json:
+        print_json({"holds": [dict(zip(header, row, strict=True)) for row in rows]})
+    else:
+        print_table([tuple(name.upper() for name in header), *rows])

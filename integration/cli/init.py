@@ -1,22 +1,37 @@
-"""Command `switchroom init`."""
+"""Command `switchroom init`.
+
+On a terminal it prompts for values and checks each answer at once.
+"""
 
 from __future__ import annotations
 
 import os
-import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING, Any
 
 import click
 
-from integration.cli import _progress, config_option
-from integration.settings.sources import DEFAULT_FILE
+from integration.cli import config_option
+from integration.cli.console import messages
+from integration.cli.console.questions import Answers, is_terminal
+from integration.maintenance.check_result import CheckResult
+from integration.settings.sources import CONFIG_VARIABLE, DEFAULT_FILE
+
+if TYPE_CHECKING:
+    from integration.settings.model import Settings
+
+ACCESS_HELP = (
+    "Browsers and the platform reach Switchroom by HTTPS: through a reverse proxy (proxy), with a certificate"
+    " that Switchroom uses itself (tls), or not yet (later)."
+)
 
 
 @click.command(
     "init",
-    help="Write a first settings file. On a terminal, prompts for anything not given as an option."
-    " Never overwrites a file.",
+    help="Write a first settings file. On a terminal, prompts for anything not given as an option, checks"
+    " each"
+    " answer and tries to log in to the platform. Never overwrites a file.",
 )
 @click.option("--base-url", metavar="URL", help="Service root of the platform with its version segment.")
 @click.option("--user-id", metavar="ID", help="User id of the API key.")
@@ -26,6 +41,9 @@ from integration.settings.sources import DEFAULT_FILE
     "--password-file", type=click.File(), metavar="FILE", help="File with the login's password; - for stdin."
 )
 @click.option("--public-url", metavar="URL", help="HTTPS URL for the platform and browsers.")
+@click.option("--proxy", metavar="ADDRESS", help="Address of the reverse proxy, such as 127.0.0.1.")
+@click.option("--tls-cert", metavar="FILE", help="Certificates (PEM), to serve HTTPS without a proxy.")
+@click.option("--tls-key", metavar="FILE", help="Private key (PEM) of the certificate.")
 @click.option("--data-dir", metavar="FOLDER", help="Data folder. [default: data]")
 @click.option("--port", type=int, help="Port to listen on. [default: 8000]")
 @click.option("--timezone", metavar="ZONE", help="Time zone of the dashboard, such as Europe/London.")
@@ -38,70 +56,152 @@ def command(
     email: str | None,
     password_file: IO[str] | None,
     public_url: str | None,
+    proxy: str | None,
+    tls_cert: str | None,
+    tls_key: str | None,
     data_dir: str | None,
     port: int | None,
     timezone: str | None,
     country: str | None,
     config: Path | None,
 ) -> None:
-    from integration.maintenance import first_config
+    from integration.settings import first_config
 
-    path = config or Path(os.environ.get("SWITCHROOM_CONFIG") or DEFAULT_FILE)
-    first_config.require_absent(path)
-    api_key = api_key_file.read().strip() if api_key_file else None
-    password = password_file.read().strip() if password_file else None
-    if sys.stdin.isatty():
-        base_url = base_url or _prompt_user(
-            "Service root of the platform, such as https://api.example.com/v1.2"
-        )
-        if email is None and password is None:
-            user_id = user_id or _prompt_user(
-                "User id of the API key (empty to log in by e-mail)", optional=True
-            )
-            if user_id:
-                api_key = api_key or _prompt_user("API key", hidden=True)
-            else:
-                email = _prompt_user("E-mail address of the login")
-        if email is not None:
-            password = password or _prompt_user("Password", hidden=True)
-        public_url = public_url or _prompt_user(
-            "HTTPS URL of this Switchroom (empty for none yet)", optional=True
-        )
-        timezone = timezone or _prompt_user(
-            "Time zone of the dashboard, such as Europe/London (empty for UTC)", optional=True
-        )
-        country = country or _prompt_user(
-            "Country of your numbers, such as GB (empty for none)", optional=True
-        )
-    sections: dict[str, dict[str, str | int | None]] = {
+    path = config or Path(os.environ.get(CONFIG_VARIABLE) or DEFAULT_FILE)
+    first_config.require_creatable(path)
+    given: dict[str, dict[str, Any]] = {
         "platform": {
             "base_url": base_url,
             "user_id": user_id,
-            "api_key": api_key,
+            "api_key": api_key_file.read().strip() if api_key_file else None,
             "email": email,
-            "password": password,
+            "password": password_file.read().strip() if password_file else None,
         },
-        "server": {"public_url": public_url, "port": port},
+        "server": {
+            "public_url": public_url,
+            "trusted_proxies": [proxy] if proxy else None,
+            "tls_cert": tls_cert,
+            "tls_key": tls_key,
+            "port": port,
+        },
         "storage": {"data_dir": data_dir},
         "dashboard": {"timezone": timezone, "country": country},
     }
-    first_config.write(
-        path,
-        {
-            section: {key: value for key, value in keys.items() if value or value == 0}
-            for section, keys in sections.items()
-        },
-    )
-    _progress.print_message("Next: check it with `switchroom doctor`, then run `switchroom serve`.")
+    answers = Answers(given)
+    interactive = is_terminal()
+    if interactive:
+        answers.require_valid()
+        prompt_platform(answers)
+        prompt_access(answers)
+        prompt_rest(answers)
+    first_config.write(path, answers.values)
     click.echo(path)
+    if interactive and click.confirm("Check the installation with `switchroom doctor` now?", True, err=True):
+        from integration.cli.doctor import run_checks
+
+        run_checks(path)
+    messages.print_message("Next: check it with `switchroom doctor`, then run `switchroom serve`.")
 
 
-def _prompt_user(question: str, *, hidden: bool = False, optional: bool = False) -> str:
-    """Prompt for a value on standard error.
+def prompt_platform(answers: Answers) -> None:
+    """Prompt for address and credentials, and try them.
 
-    Standard output is for the result.
+    The user may keep answers that fail: the platform may be unreachable now.
     """
-    answer = click.prompt(
-        question, hide_input=hidden, err=True, default="" if optional else None, show_default=False
+    previous_url = None
+    while True:
+        answers.prompt(
+            "platform.base_url",
+            "Service root of the platform, such as https://api.example.com/v1.2",
+            default=previous_url,
+        )
+        if not answers.has("platform.email") and not answers.has("platform.password"):
+            answers.prompt(
+                "platform.user_id", "User id of the API key (empty to log in by e-mail)", optional=True
+            )
+        if answers.has("platform.user_id") or answers.has("platform.api_key"):
+            answers.prompt("platform.api_key", "API key", hidden=True)
+        else:
+            answers.prompt("platform.email", "E-mail address of the login")
+            answers.prompt("platform.password", "Password", hidden=True)
+        if _is_accepted_by_platform(answers):
+            return
+        if (
+            click.prompt(
+                "Enter other values (change), or keep these and continue (keep)",
+                type=click.Choice(["change", "keep"]),
+                default="change",
+                err=True,
+            )
+            == "keep"
+        ):
+            return
+        # Values given as options are part of what failed, so they are prompted for as well.
+        previous_url = answers.values["platform"]["base_url"]
+        answers.values["platform"].clear()
+
+
+def _is_accepted_by_platform(answers: Answers) -> bool:
+    """Try to log in; print the result.
+
+    Returns whether there is no problem.
+    """
+    from integration.maintenance.platform_checks import check_platform
+    from integration.settings.model import Settings
+
+    click.echo("Connecting to the platform …", err=True)
+    is_accepted = True
+    for result in check_platform(Settings.model_validate({"platform": answers.values["platform"]})):
+        click.echo(f"{result}", err=True)
+        is_accepted &= result.level == "ok" or result.about == "clock"
+    return is_accepted
+
+
+def prompt_access(answers: Answers) -> None:
+    """Prompt for the way in which browsers and the platform reach Switchroom."""
+    from integration.maintenance import start_conditions
+    from integration.server import port
+
+    if not any(answers.has(f"server.{key}") for key in ("trusted_proxies", "tls_cert", "tls_key")):
+        click.echo(ACCESS_HELP, err=True)
+        access = click.prompt(
+            "HTTPS", type=click.Choice(["proxy", "tls", "later"]), default="later", err=True
+        )
+    else:
+        access = "proxy" if answers.has("server.trusted_proxies") else "tls"
+    if access == "later":
+        answers.prompt("server.port", "Port to listen on", default="8000", check=port.check_port)
+        return
+    answers.prompt(
+        "server.public_url",
+        "HTTPS URL of this Switchroom, such as https://calls.example.com",
+        check=_require_https,
     )
-    return str(answer).strip()
+    if access == "proxy":
+        answers.prompt("server.trusted_proxies", "Address of the proxy", default="127.0.0.1", is_list=True)
+        if answers.values["server"]["trusted_proxies"] not in (["127.0.0.1"], ["::1"]):
+            answers.values["server"].setdefault("host", "0.0.0.0")
+        answers.prompt("server.port", "Port to listen on", default="8000", check=port.check_port)
+        return
+    answers.prompt("server.tls_cert", "File of the certificates (PEM)")
+    answers.prompt(
+        "server.tls_key", "File of the private key (PEM)", check=start_conditions.check_certificate_pair
+    )
+    answers.values["server"].setdefault("host", "0.0.0.0")
+    answers.prompt("server.port", "Port to listen on", default="443", check=port.check_port)
+
+
+def _require_https(settings: Settings) -> Iterator[CheckResult]:
+    if not (settings.server.public_url or "").startswith("https://"):
+        yield CheckResult(
+            "fail", "server.public_url", "must begin with https://, which the platform requires"
+        )
+
+
+def prompt_rest(answers: Answers) -> None:
+    """Prompt for the data folder, time zone and country."""
+    from integration.maintenance import start_conditions
+
+    answers.prompt("storage.data_dir", "Data folder", default="data", check=start_conditions.check_data_dir)
+    answers.prompt("dashboard.timezone", "Time zone of the dashboard, such as Europe/London", default="UTC")
+    answers.prompt("dashboard.country", "Country of your numbers, such as GB (empty for none)", optional=True)

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import click
 
 from integration.access import keys
 from integration.access.rights import RIGHTS
-from integration.cli import print_table, settings_option
+from integration.cli import json_option, local_settings_option, print_json, print_table
+from integration.cli.console.messages import print_message
 from integration.core import clock
 from integration.server.run_command import run_command
-from integration.settings.model import Settings
 from integration.sqlite.readers import ReadOnlyDatabase
+
+if TYPE_CHECKING:
+    from integration.settings.model import Settings
 
 
 @click.group("key", help="Manage the keys of the REST facade.")
@@ -35,7 +40,7 @@ def command() -> None:
 @click.option(
     "--grant", metavar="A,B", help=f"Grant these rights: {', '.join(RIGHTS)}. Default: none of them."
 )
-@settings_option
+@local_settings_option
 def add(
     name: str,
     scope: str,
@@ -60,22 +65,27 @@ def add(
             "rate": rate,
             "rights": _split(grant),
         },
-        on_notice=lambda notice: click.echo(notice, err=True),
+        on_notice=print_message,
     )
     click.echo(f"{result['user_id']}:{result['secret']}")
 
 
 @command.command("list", help="List the valid keys, without their secrets.")
-@settings_option
-def list_(settings: Settings) -> None:
+@json_option
+@local_settings_option
+def list_(as_json: bool, settings: Settings) -> None:
     app_db = ReadOnlyDatabase(settings.storage.data_dir / "house.db")
+    stored_keys = keys.list_all(app_db) if app_db.exists else ()
+    if as_json:
+        print_json({"keys": [_describe_key(key) for key in stored_keys]})
+        return
     rows = [
         (
             *("NAME", "USER ID", "SCOPE", "RIGHTS", "COLLECTIONS", "PLATFORM USER", "NETWORKS", "PER MINUTE"),
             *("CREATED", "EXPIRES", "LAST USED", "FROM"),
         )
     ]
-    for key in keys.list_all(app_db) if app_db.exists else ():
+    for key in stored_keys:
         rows.append(
             (
                 key.name,
@@ -106,28 +116,45 @@ def list_(settings: Settings) -> None:
     show_default=True,
     help="Hours for which the old secret stays valid; 0 ends it at once.",
 )
-@settings_option
+@local_settings_option
 def rotate(name: str, overlap_hours: float, settings: Settings) -> None:
     result = run_command(
         settings,
         "key.rotate",
         {"name": name, "overlap_hours": overlap_hours},
-        on_notice=lambda notice: click.echo(notice, err=True),
+        on_notice=print_message,
     )
     click.echo(f"{result['user_id']}:{result['secret']}")
 
 
 @command.command(help="Revoke a key. It stops working immediately.")
 @click.argument("name")
-@settings_option
+@local_settings_option
 def revoke(name: str, settings: Settings) -> None:
     run_command(
         settings,
         "key.revoke",
         {"name": name},
-        on_notice=lambda notice: click.echo(notice, err=True),
+        on_notice=print_message,
     )
-    click.echo(f"key {name} revoked", err=True)
+    print_message(f"key {name} revoked")
+
+
+def _describe_key(key: keys.Key) -> dict[str, Any]:
+    return {
+        "name": key.name,
+        "user_id": key.user_id,
+        "scope": key.scope,
+        "rights": sorted(key.limits.rights),
+        "collections": None if key.collections is None else list(key.collections),
+        "platform_user_id": key.platform_user_id,
+        "networks": [str(network) for network in key.limits.networks],
+        "requests_per_minute": key.limits.requests_per_minute,
+        "created_at": key.created_at,
+        "expires_at": key.limits.expires_at,
+        "last_used_at": None if key.used_at is None else clock.utc_text(key.used_at),
+        "last_used_from": key.used_from,
+    }
 
 
 def _split(text: str | None) -> list[str]:

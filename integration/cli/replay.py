@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
 import click
 
-from integration.cli import _progress, config_option
+from integration.cli import config_option, json_option, load_settings, print_json
+from integration.cli.console import messages
 from integration.core import clock
-from integration.settings.model import load
 
 
 def _parse_time(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
@@ -39,22 +38,26 @@ def _parse_time(_context: click.Context, _option: click.Parameter, value: str | 
 @click.option(
     "--since", callback=_parse_time, metavar="TIME", help="Only webhooks received since this time (UTC)."
 )
+@json_option
 @config_option
-def command(failed: bool, since: str | None, config: Path | None) -> None:
+def command(failed: bool, since: str | None, as_json: bool, config: Path | None) -> None:
     from integration.server.run_command import run_command
 
-    settings = load(config, os.environ)
-    with _progress.show_progress() as report_progress:
+    settings = load_settings(config, needs_credentials=False)
+    with messages.show_progress() as report_progress:
         result = run_command(
             settings,
             "webhooks.replay",
             {"failed": failed, "since": since},
             on_progress=lambda state: report_progress("webhooks", int(state["done"]), int(state["total"])),
-            on_notice=_progress.print_message,
+            on_notice=messages.print_message,
         )
-    click.echo(f"{result['applied']:,} webhooks applied, {result['failed']:,} failed")
+    if as_json:
+        print_json({"applied": result["applied"], "failed": result["failed"]})
+    else:
+        click.echo(f"{result['applied']:,} webhooks applied, {result['failed']:,} failed")
     if result["failed"]:
-        _progress.print_message(
+        messages.print_message(
             "The page System shows the errors. `switchroom replay --failed` retries these webhooks."
         )
         sys.exit(1)

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import logging
+from typing import TYPE_CHECKING
+
 import click
 
 from integration.cli import settings_option
-from integration.settings.model import Settings
+from integration.cli.console.messages import is_quiet
+from integration.core import process_memory
+from integration.core.logs import log_format
+
+if TYPE_CHECKING:
+    from integration.settings.model import Settings
+
+WARNING_PREFIX = "warning: "
 
 
 @click.command(
@@ -15,7 +25,20 @@ from integration.settings.model import Settings
 )
 @settings_option
 def command(settings: Settings) -> None:
+    process_memory.restart_with_limits()
     # Imported here because Granian is needed only with valid settings.
     from integration.server import supervisor
 
-    supervisor.serve(settings)
+    supervisor.serve(settings, write_line=_ignore if is_quiet() else _write_line)
+
+
+def _write_line(line: str) -> None:
+    """Write a line of the start in the form of the log."""
+    is_warning = line.startswith(WARNING_PREFIX)
+    if is_warning and log_format.is_json():
+        line = line.removeprefix(WARNING_PREFIX)
+    log_format.print_line(line, logging.WARNING if is_warning else logging.INFO)
+
+
+def _ignore(_line: str) -> None:
+    """Write no line of the start: the log has errors."""

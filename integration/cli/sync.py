@@ -6,14 +6,17 @@ Progress is shown on a terminal only.
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from integration.cli import _progress, print_table, settings_option
+from integration.cli import json_option, print_json, print_table, settings_option
+from integration.cli.console import messages
+from integration.cli.console.completion_names import complete_collections
 from integration.server.run_command import run_command
-from integration.settings.model import Settings
-from integration.sync.commands import resolve_collections
+
+if TYPE_CHECKING:
+    from integration.settings.model import Settings
 
 UNDO_DELETIONS = "undo-deletions"
 COLUMN_MESSAGES = {"promote": "is a column of", "demote": "is no longer a column of"}
@@ -27,7 +30,7 @@ for all existing and future records. `sync demote RESOURCE FIELD` removes the co
 
 
 @click.command("sync", help=HELP)
-@click.argument("resources", nargs=-1, metavar="[RESOURCE]...")
+@click.argument("resources", nargs=-1, metavar="[RESOURCE]...", shell_complete=complete_collections)
 @click.option("--full", is_flag=True, help="Read all records, not only new ones.")
 @click.option("--no-files", is_flag=True, help="Do not download recordings, voicemail and faxes.")
 @click.option(
@@ -35,19 +38,30 @@ for all existing and future records. `sync demote RESOURCE FIELD` removes the co
     is_flag=True,
     help="Run a full sync of the named collections and accept deletions above the deletion limit.",
 )
+@json_option
 @settings_option
 def command(
-    resources: tuple[str, ...], full: bool, no_files: bool, accept_deletions: bool, settings: Settings
+    resources: tuple[str, ...],
+    full: bool,
+    no_files: bool,
+    accept_deletions: bool,
+    as_json: bool,
+    settings: Settings,
 ) -> None:
+    # Imported here, because `--help` does not need the client of the platform.
+    from integration.sync.commands import resolve_collections
+
     if resources[:1] == (UNDO_DELETIONS,):
         if len(resources) == 1:
             raise click.UsageError(f"{UNDO_DELETIONS} requires the name of a collection.")
-        _undo_deletions(settings, resolve_collections(resources[1:]))
+        _undo_deletions(settings, resolve_collections(resources[1:]), as_json=as_json)
         return
     if resources[:1] and resources[0] in COLUMN_MESSAGES:
         if len(resources) != 3:
             raise click.UsageError(f"{resources[0]} requires the names of a collection and a field.")
-        _change_column(settings, *resources)
+        action, name, field = resources
+        (collection,) = resolve_collections([name])
+        _change_column(settings, action, collection, field, as_json=as_json)
         return
     if accept_deletions and not resources:
         raise click.UsageError("--accept-deletions requires the names of the collections.")
@@ -58,30 +72,70 @@ def command(
         "accept": accept_deletions,
     }
     result = _run_with_progress(settings, "collections.sync", arguments)
-    _print_summary(result)
+    if as_json:
+        _print_summary_json(result)
+    else:
+        _print_summary(result)
     sys.exit(0 if result["complete"] else 1)
 
 
-def _undo_deletions(settings: Settings, collections: list[str]) -> None:
+def _undo_deletions(settings: Settings, collections: list[str], *, as_json: bool) -> None:
     result = _run_with_progress(settings, "deletions.undo", {"resources": collections})
+    if as_json:
+        print_json({"restored": result["back"]})
+        return
     for name, count in result["back"].items():
         click.echo(f"{name}: {count:,} records restored")
 
 
-def _change_column(settings: Settings, action: str, collection: str, field: str) -> None:
-    (collection,) = resolve_collections([collection])
+def _change_column(settings: Settings, action: str, collection: str, field: str, *, as_json: bool) -> None:
     result = _run_with_progress(settings, f"fields.{action}", {"collection": collection, "field": field})
+    if as_json:
+        print_json({"field": field, "table": result["table"], "is_column": action == "promote"})
+        return
     click.echo(f"{field} {COLUMN_MESSAGES[action]} {result['table']}")
 
 
 def _run_with_progress(settings: Settings, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-    with _progress.show_progress(has_bar_per_step=True) as report_progress:
+    with messages.show_progress(has_bar_per_step=True) as report_progress:
 
         def report(state: dict[str, Any]) -> None:
             if isinstance(state.get("collection"), str):
                 report_progress(state["collection"], state.get("done") or 0, state.get("total") or 0)
 
-        return run_command(settings, name, arguments, report, _progress.print_message)
+        return run_command(settings, name, arguments, report, messages.print_message)
+
+
+def _print_summary_json(result: dict[str, Any]) -> None:
+    files = result["files"]
+    print_json(
+        {
+            "complete": result["complete"],
+            "collections": [
+                {
+                    "collection": row["collection"],
+                    "records": row["rows"],
+                    "read": row["read"],
+                    "new": row["new"],
+                    "changed": row["changed"],
+                    "missing": row["gone"],
+                    "held_deletions": row["held"],
+                    "seconds": row["seconds"],
+                    "complete": bool(row["complete"]),
+                    "error": row["error"],
+                }
+                for row in result["rows"]
+            ],
+            "files": None
+            if files is None
+            else {
+                "stored": files["have"],
+                "downloaded": files["fetched"],
+                "pending": files["waiting"],
+                "error": files["error"],
+            },
+        }
+    )
 
 
 def _print_summary(result: dict[str, Any]) -> None:

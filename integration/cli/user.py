@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from integration.access import passwords, people
 from integration.access.rights import RIGHTS, ROLES
-from integration.access.setup_links import find_base_url
-from integration.cli import config_option, print_table, settings_option
+from integration.cli import (
+    config_option,
+    json_option,
+    load_settings,
+    local_settings_option,
+    print_json,
+    print_table,
+)
+from integration.cli.console.messages import print_message
 from integration.core.errors import ConfigurationError, DomainError
 from integration.server.run_command import run_command
-from integration.settings.model import Settings, load
+from integration.settings.base_url import find_base_url
 from integration.sqlite.readers import ReadOnlyDatabase
+
+if TYPE_CHECKING:
+    from integration.settings.model import Settings
 
 password_option = click.option(
     "--password-stdin", is_flag=True, help="Read the password from standard input; print no setup link."
@@ -36,7 +45,7 @@ def command() -> None:
 @click.option("--role", type=click.Choice(ROLES), required=True, help="Role of the user.")
 @password_option
 @platform_user_option
-@settings_option
+@local_settings_option
 def add(email: str, role: str, password_stdin: bool, user_id: int | None, settings: Settings) -> None:
     result = _run_command(
         settings,
@@ -53,11 +62,16 @@ def add(email: str, role: str, password_stdin: bool, user_id: int | None, settin
 
 
 @command.command("list", help="List the users with their roles and rights.")
-@settings_option
-def list_(settings: Settings) -> None:
+@json_option
+@local_settings_option
+def list_(as_json: bool, settings: Settings) -> None:
     app_db = ReadOnlyDatabase(settings.storage.data_dir / "house.db")
+    users = people.list_all(app_db) if app_db.exists else ()
+    if as_json:
+        print_json({"users": [_describe_user(person) for person in users]})
+        return
     rows = [("E-MAIL", "ROLE", "RIGHTS", "PLATFORM USER", "LAST LOGIN")]
-    for person in people.list_all(app_db) if app_db.exists else ():
+    for person in users:
         rows.append(
             (
                 person.email,
@@ -70,10 +84,21 @@ def list_(settings: Settings) -> None:
     print_table(rows)
 
 
+def _describe_user(person: people.Person) -> dict[str, Any]:
+    return {
+        "email": person.email,
+        "role": person.role,
+        "rights": sorted(person.rights),
+        "platform_user_id": person.platform_user_id,
+        "last_login_at": person.login_at,
+        "has_password": person.has_password,
+    }
+
+
 @command.command(help="Set a new password. Without --password-stdin prints a one-time setup link.")
 @click.argument("email")
 @password_option
-@settings_option
+@local_settings_option
 def passwd(email: str, password_stdin: bool, settings: Settings) -> None:
     password_hash = _hash_from_stdin(email) if password_stdin else None
     result = _run_command(
@@ -103,36 +128,36 @@ def change(
         raise click.UsageError(
             f"--grant and --deny cannot have the same right: {', '.join(sorted(conflicting))}"
         )
-    settings = load(config, os.environ)
+    settings = load_settings(config, needs_credentials=False)
     rights = dict.fromkeys(grant, True) | dict.fromkeys(deny, False)
     result = _run_command(
         settings,
         "user.change",
         {"email": email, "role": role, "rights": rights, "platform_user_id": user_id},
     )
-    click.echo(result["about"], err=True)
+    print_message(result["about"])
 
 
 @command.command(
     "remove-second-factor", help="Remove a lost second factor. The user is notified and may set up another."
 )
 @click.argument("email")
-@settings_option
+@local_settings_option
 def remove_second_factor(email: str, settings: Settings) -> None:
     result = _run_command(settings, "factor.remove", {"email": email})
-    click.echo(f"{result['email']} has no second factor now", err=True)
+    print_message(f"{result['email']} has no second factor now")
 
 
 @command.command(help="Remove a user. The user's sessions end immediately.")
 @click.argument("email")
-@settings_option
+@local_settings_option
 def remove(email: str, settings: Settings) -> None:
     _run_command(settings, "user.remove", {"email": email})
-    click.echo(f"{people.normalize_email(email)} removed", err=True)
+    print_message(f"{people.normalize_email(email)} removed")
 
 
 def _run_command(settings: Settings, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-    return run_command(settings, name, arguments, on_notice=lambda notice: click.echo(notice, err=True))
+    return run_command(settings, name, arguments, on_notice=print_message)
 
 
 def _hash_from_stdin(email: str) -> str:
@@ -148,6 +173,6 @@ def _hash_from_stdin(email: str) -> str:
 def _print_link(result: dict[str, Any], message: str) -> None:
     if "link" in result:
         click.echo(result["link"])
-        click.echo("This link is valid for one use within 48 hours.", err=True)
+        print_message("This link is valid for one use within 48 hours.")
     else:
-        click.echo(message, err=True)
+        print_message(message)

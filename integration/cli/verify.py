@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from integration.cli import _progress, config_option, format_table
-from integration.settings.model import Settings, load
+from integration.cli import config_option, format_table, json_option, load_settings, print_json
+from integration.cli.console import messages
+from integration.cli.console.completion_names import complete_collections
 
 if TYPE_CHECKING:
     from integration.maintenance.content_checks import Finding
+    from integration.settings.model import Settings
 
 HELP = """Check the databases, their content, the files of the archive, and that all webhooks were applied.
 `serve` may run. Prints one line per finding. The exit status is 1 if there is a finding.
@@ -31,7 +32,7 @@ With `--media`, read every file of the archive and download damaged files again.
 
 
 @click.command("verify", help=HELP)
-@click.argument("resources", nargs=-1, metavar="[RESOURCE]...")
+@click.argument("resources", nargs=-1, metavar="[RESOURCE]...", shell_complete=complete_collections)
 @click.option(
     "--quick", is_flag=True, help="Compare only the sizes of files; read no content of files and databases."
 )
@@ -42,6 +43,7 @@ With `--media`, read every file of the archive and download damaged files again.
 )
 @click.option("--every-day", is_flag=True, help="With --coverage: print every day, not only gaps.")
 @click.option("--media", is_flag=True, help="Read the entire archive and download damaged files again.")
+@json_option
 @config_option
 def command(
     resources: tuple[str, ...],
@@ -51,6 +53,7 @@ def command(
     coverage: bool,
     every_day: bool,
     media: bool,
+    as_json: bool,
     config: Path | None,
 ) -> None:
     if (resources or every_day) and not coverage:
@@ -59,18 +62,34 @@ def command(
         raise click.UsageError("--quick, --deep and --repair cannot be combined with --coverage or --media.")
     if quick and deep:
         raise click.UsageError("--quick cannot be combined with --deep.")
-    settings = load(config, os.environ)
-    results = [verify_completeness(settings, resources, every_day)] if coverage else []
-    results += [scrub_archive(settings)] if media else []
-    if not all(results or [verify_local(settings, quick=quick, deep=deep, repair=repair)]):
+    settings = load_settings(config, needs_credentials=coverage or media or repair)
+    report = _Report(as_json)
+    results = [verify_completeness(settings, resources, every_day, report)] if coverage else []
+    results += [scrub_archive(settings, report)] if media else []
+    is_complete = all(results or [verify_local(settings, report, quick=quick, deep=deep, repair=repair)])
+    if as_json:
+        print_json({"complete": is_complete, **report.document})
+    if not is_complete:
         sys.exit(1)
+
+
+class _Report:
+    """Result of the command: lines, or one JSON document."""
+
+    def __init__(self, as_json: bool) -> None:
+        self.document: dict[str, Any] = {}
+        self._as_json = as_json
+
+    def print_line(self, line: str) -> None:
+        if not self._as_json:
+            click.echo(line)
 
 
 MAX_REPAIRS = 10_000
 """Findings that one run repairs, which bounds the memory and the size of the command."""
 
 
-def verify_local(settings: Settings, *, quick: bool, deep: bool, repair: bool) -> bool:
+def verify_local(settings: Settings, report: _Report, *, quick: bool, deep: bool, repair: bool) -> bool:
     """Check databases, content, files and webhooks. Returns whether no finding remains.
 
     Without `repair` nothing is written.
@@ -82,8 +101,10 @@ def verify_local(settings: Settings, *, quick: bool, deep: bool, repair: bool) -
     from integration.mirror.calls.store import CallStore
 
     finding_count = 0
+    descriptions: list[dict[str, Any]] = []
+    report.document["findings"] = descriptions
     repairable: list[Finding] = []
-    with _progress.show_progress() as report_progress:
+    with messages.show_progress() as report_progress:
         verification = Verification(
             settings.storage.data_dir,
             CallStore(make_call_rules(settings), PhoneNumbers(settings.dashboard.country)),
@@ -98,26 +119,28 @@ def verify_local(settings: Settings, *, quick: bool, deep: bool, repair: bool) -
                 repairable.append(finding)
                 if repair:
                     continue
-            click.echo(finding.text)
+            report.print_line(finding.text)
+            descriptions.append({"finding": finding.text, "repaired": None, "error": None})
     for note in verification.notes:
-        _progress.print_message(note)
+        messages.print_message(note)
     remaining_count = finding_count
     if repair and repairable:
-        remaining_count -= repair_findings(settings, repairable)
+        remaining_count -= repair_findings(settings, repairable, report)
     elif repairable:
-        _progress.print_message(
+        messages.print_message(
             "`switchroom verify --repair` replaces damaged content by an intact copy from the platform, the"
             " stored webhooks or a backup."
         )
     repaired_text = f", {remaining_count:,} not repaired" if repair else ""
-    _progress.print_message(
+    messages.print_message(
         f"{verification.files:,} files checked, "
         f"{finding_count:,} {'finding' if finding_count == 1 else 'findings'}{repaired_text}"
     )
+    report.document |= {"files": verification.files, "notes": list(verification.notes)}
     return not remaining_count
 
 
-def repair_findings(settings: Settings, findings: list[Finding]) -> int:
+def repair_findings(settings: Settings, findings: list[Finding], report: _Report) -> int:
     """Repair findings in the writer and print a line for each.
 
     Returns the number of repaired ones.
@@ -129,11 +152,20 @@ def repair_findings(settings: Settings, findings: list[Finding]) -> int:
         "errors"
     ]
     for finding, error in zip(findings, errors, strict=True):
-        click.echo(f"{finding.text}; {'repaired' if error is None else f'not repaired: {error}'}")
+        report.print_line(f"{finding.text}; {'repaired' if error is None else f'not repaired: {error}'}")
+        report.document["findings"].append(
+            {
+                "finding": finding.text,
+                "repaired": error is None,
+                "error": error,
+            }
+        )
     return sum(error is None for error in errors)
 
 
-def verify_completeness(settings: Settings, resources: tuple[str, ...], every_day: bool) -> bool:
+def verify_completeness(
+    settings: Settings, resources: tuple[str, ...], every_day: bool, report: _Report
+) -> bool:
     """Print completeness: a line per collection and per day with a gap.
 
     Returns whether all is complete.
@@ -148,11 +180,12 @@ def verify_completeness(settings: Settings, resources: tuple[str, ...], every_da
     header, *lines = format_table(
         [(*COMPLETENESS_COLUMNS, ""), *rows], right_aligned=range(1, len(COMPLETENESS_COLUMNS))
     )
-    click.echo(header)
+    report.print_line(header)
     for line, collection_result in zip(lines, collection_results, strict=True):
-        click.echo(line)
+        report.print_line(line)
         for day in collection_result["every" if every_day else "gaps"]:
-            click.echo(f"    {_format_day(day)}")
+            report.print_line(f"    {_format_day(day)}")
+    report.document["coverage"] = [_describe_coverage(each, every_day) for each in collection_results]
     incomplete = [
         collection_result["collection"]
         for collection_result in collection_results
@@ -163,7 +196,7 @@ def verify_completeness(settings: Settings, resources: tuple[str, ...], every_da
         f"{len(collection_results) - len(incomplete)} of {len(collection_results)} collections complete, "
         f"{days:,} days counted"
     )
-    _progress.print_message(f"{summary}; incomplete: {', '.join(incomplete)}" if incomplete else summary)
+    messages.print_message(f"{summary}; incomplete: {', '.join(incomplete)}" if incomplete else summary)
     return bool(result["complete"])
 
 
@@ -171,7 +204,7 @@ COMPLETENESS_COLUMNS = ("collection", "platform", "mirror", "days", "equal", "fe
 """Columns of `verify --coverage`: counts of records, days, days with equal counts, fetched records."""
 
 
-def scrub_archive(settings: Settings) -> bool:
+def scrub_archive(settings: Settings, report: _Report) -> bool:
     """Scrub the archive: print a line per damaged file.
 
     Returns whether all could be repaired.
@@ -181,9 +214,21 @@ def scrub_archive(settings: Settings) -> bool:
         repair = (
             "downloaded again" if damaged_file["healed"] else f"not downloaded again: {damaged_file['error']}"
         )
-        click.echo(f"{damaged_file['path']}: {damaged_file['finding']}; {repair}")
+        report.print_line(f"{damaged_file['path']}: {damaged_file['finding']}; {repair}")
+    report.document["media"] = {
+        "files": result["files"],
+        "damaged": [
+            {
+                "path": damaged_file["path"],
+                "finding": damaged_file["finding"],
+                "repaired": bool(damaged_file["healed"]),
+                "error": damaged_file["error"],
+            }
+            for damaged_file in result["damaged"]
+        ],
+    }
     remaining = sum(not damaged_file["healed"] for damaged_file in result["damaged"])
-    _progress.print_message(
+    messages.print_message(
         f"{result['files']:,} files read, {len(result['damaged']):,} damaged, {remaining:,} not repaired"
     )
     return not remaining
@@ -192,12 +237,38 @@ def scrub_archive(settings: Settings) -> bool:
 def _run_command(settings: Settings, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
     from integration.server.run_command import run_command
 
-    with _progress.show_progress() as report_progress:
+    with messages.show_progress() as report_progress:
 
         def report(state: dict[str, Any]) -> None:
             report_progress(str(state["collection"]), int(state["done"] or 0), int(state["total"] or 0))
 
-        return dict(run_command(settings, name, arguments, report, _progress.print_message))
+        return dict(run_command(settings, name, arguments, report, messages.print_message))
+
+
+def _describe_coverage(collection_result: dict[str, Any], every_day: bool) -> dict[str, Any]:
+    return {
+        "collection": collection_result["collection"],
+        "platform": collection_result["there"],
+        "mirror": collection_result["here"],
+        "days": collection_result["days"],
+        "equal_days": collection_result["agree"],
+        "fetched": collection_result["came"],
+        "complete": _is_complete(collection_result),
+        "is_refused": bool(collection_result["off"]),
+        "held_deletions": collection_result["held"],
+        "error": collection_result["error"],
+        "listed_days": [
+            {
+                "day": day["day"],
+                "platform": day["total"],
+                "mirror": day["ours"],
+                "cause": day["cause"],
+                "repair": day["repair"],
+                "verified_at": day["proved_at"],
+            }
+            for day in collection_result["every" if every_day else "gaps"]
+        ],
+    }
 
 
 def _format_cells(collection_result: dict[str, Any]) -> tuple[str, ...]:

@@ -1,10 +1,13 @@
-"""Responses of the facade: compact JSON with the body in one write."""
+"""Responses of the facade and of file downloads."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+import flask
 import orjson
 from flask import Response
 
@@ -85,3 +88,22 @@ def build_gateway_error(problem: str, has_timed_out: bool) -> ApiError:
     if has_timed_out:
         return ApiError(504, f"The platform did not respond in time: {problem}")
     return ApiError(502, f"The platform returned no usable response: {problem}")
+
+
+def send_file(path: Path, **options: Any) -> Response:
+    """Send a file.
+
+    `flask.send_file` handles Range, If-Range and the conditional headers.
+    """
+    extend_suffix_range(flask.request, path.stat().st_size)
+    return flask.send_file(path, conditional=True, **options)
+
+
+def extend_suffix_range(request: flask.Request, size: int) -> None:
+    """Extend a range of more bytes than the file has.
+
+    RFC 9110 §14.1.2 requires this; Werkzeug responds with 416. `size` is the file's, in bytes.
+    """
+    suffix = re.fullmatch(r"\s*bytes\s*=\s*-0*(\d+)\s*", request.headers.get("Range", ""), re.IGNORECASE)
+    if suffix and (len(suffix[1]), suffix[1]) > (len(str(size)), str(size)):
+        request.environ["HTTP_RANGE"] = "bytes=0-"

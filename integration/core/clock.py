@@ -35,6 +35,14 @@ def monotonic() -> float:
     return time.monotonic()
 
 
+def thread_cpu() -> float:
+    """Return CPU seconds of this thread, for limits on its work.
+
+    Waiting for a disk, a lock or other threads does not count.
+    """
+    return time.thread_time()
+
+
 def suspended_seconds() -> float:
     """Return the seconds of suspension since boot; 0.0 except on Linux."""
     if sys.platform != "linux":

@@ -16,6 +16,9 @@ from integration.core.errors import SwitchroomError
 SOCKET_FILE = "control.sock"
 """Name of the control channel's Unix socket in `data_dir`."""
 
+COMMAND_LINE = "command line"
+"""Name of a user of the command line in the audit log."""
+
 Result = dict[str, Any]
 Arguments = dict[str, Any]
 

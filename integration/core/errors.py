@@ -10,6 +10,7 @@
     │   ├── StorageFull         the disk is full; a retry succeeds once there is space
     │   ├── StorageBroken       the disk failed; the process must restart
     │   ├── StorageDamaged      the file contains invalid pages; a restart alone does not help
+    │   ├── RepairNeeded        a user must replace the file; no restart helps
     │   └── NewerDatabase       written by a newer version of the product; start that version
     └── PlatformError           the hosted platform did not complete the request
         ├── PlatformUnreachable no response: DNS, TLS, refused, timeout
@@ -24,8 +25,6 @@ A message is one line. It names the next step where one is available.
 
 from __future__ import annotations
 
-import socket
-import ssl
 from collections.abc import Sequence
 from typing import Any
 
@@ -81,6 +80,13 @@ class StorageDamaged(StorageError):
     """The file of the database contains invalid pages.
 
     A restart alone does not help. Other pages can be read and written.
+    """
+
+
+class RepairNeeded(StorageError):
+    """A user must replace the file of the database.
+
+    Its data exists nowhere else, and no restart helps. The message states what to do.
     """
 
 
@@ -166,27 +172,6 @@ def is_timeout(error: BaseException) -> bool:
             return True
         cause = cause.__cause__
     return False
-
-
-def describe_failure(error: BaseException) -> str:
-    """Return the reason why a connection failed.
-
-    For servers other than the platform. For the platform the message of the PlatformError has the reason.
-    """
-    cause: BaseException | None = error
-    while cause is not None:
-        if isinstance(cause, ssl.SSLCertVerificationError):
-            return f"its certificate is not trusted ({cause.verify_message})"
-        if isinstance(cause, ssl.SSLError):
-            return f"TLS failed ({cause.reason or cause})"
-        if isinstance(cause, socket.gaierror):
-            return "its name cannot be resolved"
-        if isinstance(cause, ConnectionRefusedError):
-            return "it refuses connections"
-        if isinstance(cause, TimeoutError):
-            return "it did not respond in time"
-        cause = cause.__cause__ or cause.__context__
-    return "the connection was lost"
 
 
 class DomainError(SwitchroomError):

@@ -11,9 +11,6 @@ import re
 from collections.abc import Callable, Collection, Iterator
 from typing import Generic, TypeVar
 
-import phonenumbers
-from phonenumbers import PhoneNumberFormat
-
 from integration.core.number_search import folding
 
 T = TypeVar("T")
@@ -51,13 +48,16 @@ def variants(e164: str) -> frozenset[str]:
 
     `e164`: such as '+447700900123'. Raises ValueError if the library cannot parse the text.
     """
+    # Imported here, because it takes 30 ms, and exports need only other functions of this module.
+    import phonenumbers
+
     try:
         number = phonenumbers.parse(e164, None)
     except phonenumbers.NumberParseException as error:
         raise ValueError(f"{e164!r} is not a telephone number in E.164 form.") from error
     code = str(number.country_code)
     significant = phonenumbers.national_significant_number(number)
-    national = digits(phonenumbers.format_number(number, PhoneNumberFormat.NATIONAL))
+    national = digits(phonenumbers.format_number(number, phonenumbers.PhoneNumberFormat.NATIONAL))
     prefixed = {
         f"{prefix}{code}{national_part}"
         for prefix in ("", "00", "011")

@@ -33,6 +33,7 @@ EXECUTORS = {
     "sync": 4,
     "full_sync": 1,
     "calls": 1,
+    "reports": 1,
     "downloads": 1,
     "exports": 2,
     "alerts": 4,
@@ -68,7 +69,6 @@ class Scheduler:
         self._ignored_errors = ignored_errors
         self._nudged: set[str] = set()
         self._backoffs: dict[str, Backoff] = {}
-        self._logged_errors: dict[str, str] = {}
         self._apscheduler = _make_apscheduler()
         self._apscheduler.add_listener(self._on_job_end, EVENT_JOB_EXECUTED | EVENT_JOB_ERROR)
         self._watch_thread = threading.Thread(target=self._watch_clock, name="scheduler watch", daemon=True)
@@ -155,10 +155,7 @@ class Scheduler:
             return
         except SwitchroomError as error:
             if not self.stopping.is_set():
-                # Each webhook nudges the downloads, so on a full disk each would log a line.
-                if self._logged_errors.get(name) != str(error):
-                    log.warning("%s: %s", name, error)
-                self._logged_errors[name] = str(error)
+                log.warning("%s: %s", name, error)
                 self._health.fail(name, error)
                 self._retry(name)
         except Exception as error:
@@ -166,7 +163,6 @@ class Scheduler:
             self._health.fail(name, f"{type(error).__name__}: {error}")
             self._retry(name)
         else:
-            self._logged_errors.pop(name, None)
             self._health.ok(name)
             if name in self._backoffs:
                 self._backoffs[name].succeeded()

@@ -6,12 +6,26 @@ from flask import Flask
 from werkzeug.routing import IntegerConverter
 
 from integration.dashboard.account import overview as account_overview
-from integration.dashboard.calls import actions, audio, detail, history, live, missed, reports, saved, wall
+from integration.dashboard.calls import (
+    actions,
+    audio,
+    detail,
+    history,
+    live,
+    missed,
+    report_labels,
+    report_missed,
+    report_summary,
+    reports,
+    saved,
+    wall,
+)
 from integration.dashboard.exports import preview, schedules
 from integration.dashboard.messages import contacts, messages
-from integration.dashboard.profile import own_login, second_factor
+from integration.dashboard.privacy import audit_log, holds_and_erasures, numbers, retention
+from integration.dashboard.profile import notifications, own_login, second_factor
 from integration.dashboard.settings import general, mail_server, people
-from integration.dashboard.site import error_pages, first_steps, formats, layout
+from integration.dashboard.site import error_pages, first_steps, formats, layout, palette
 from integration.dashboard.system import alerts, mirror, work
 from integration.dashboard.system import overview as system_overview
 
@@ -28,6 +42,9 @@ BLUEPRINTS = (
     audio.blueprint,
     contacts.blueprint,
     reports.blueprint,
+    report_missed.blueprint,
+    report_labels.blueprint,
+    report_summary.blueprint,
     account_overview.blueprint,
     system_overview.blueprint,
     saved.blueprint,
@@ -40,6 +57,12 @@ BLUEPRINTS = (
     wall.blueprint,
     own_login.blueprint,
     second_factor.blueprint,
+    notifications.blueprint,
+    palette.blueprint,
+    numbers.blueprint,
+    holds_and_erasures.blueprint,
+    retention.blueprint,
+    audit_log.blueprint,
 )
 
 

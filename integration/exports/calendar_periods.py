@@ -1,8 +1,8 @@
-"""Calendar periods (day, week, month), and the period of an export."""
+"""Calendar periods, named ranges of days, and the period of an export."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Literal, get_args
@@ -14,6 +14,25 @@ Frequency = Literal["day", "week", "month"]
 FREQUENCIES: tuple[Frequency, ...] = get_args(Frequency)
 
 _DAY = timedelta(days=1)
+_WEEK = timedelta(days=7)
+
+RANGES: Mapping[str, str] = {
+    "today": "Today",
+    "yesterday": "Yesterday",
+    "this-week": "This week",
+    "last-week": "Last week",
+    "this-month": "This month",
+    "last-month": "Last month",
+    "week": "7 days",
+    "month": "30 days",
+    "quarter": "90 days",
+    "year": "365 days",
+    "all": "All time",
+}
+"""Named ranges of days by their value in URLs. Calls, Reports and Exports offer parts of them."""
+CALENDAR_RANGES = ("this-week", "last-week", "this-month", "last-month")
+_ROLLING_DAYS = {"week": 7, "month": 30, "quarter": 90, "year": 365}
+"""Days up to today, by range."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +86,47 @@ def find_period(frequency: Frequency, day: date) -> Period:
         return Period(frequency, f"{year}-W{week:02d}", first_day, first_day + 7 * _DAY)
     first_day = day.replace(day=1)
     return Period(frequency, f"{first_day:%Y-%m}", first_day, (first_day + 31 * _DAY).replace(day=1))
+
+
+def find_range_days(range_name: str, today: date) -> tuple[date, date] | None:
+    """Return first and last day of a named range.
+
+    A calendar range has its later days too. None if the range is unlimited.
+    """
+    if range_name in CALENDAR_RANGES:
+        which, frequency = range_name.split("-")
+        period = find_period("week" if frequency == "week" else "month", today)
+        period = period.previous if which == "last" else period
+        return period.first_day, period.end_day - _DAY
+    if range_name == "yesterday":
+        return today - _DAY, today - _DAY
+    if range_name == "today":
+        return today, today
+    if range_name in _ROLLING_DAYS:
+        return today - timedelta(days=_ROLLING_DAYS[range_name] - 1), today
+    return None
+
+
+def find_days_before(first_day: date, last_day: date) -> tuple[date, date]:
+    """Return first and last day of the period before, for comparison.
+
+    The first rule that applies:
+
+    1. A single day: the same weekday one week before.
+    2. A calendar week or its beginning: the same weekdays one week before.
+    3. A calendar month: the month before. Its beginning: the same days of the month before, at most all.
+    4. Otherwise as many days, directly before.
+    """
+    length = last_day - first_day
+    week, month = find_period("week", first_day), find_period("month", first_day)
+    if not length or (first_day == week.first_day and last_day < week.end_day):
+        return first_day - _WEEK, last_day - _WEEK
+    if first_day == month.first_day and last_day < month.end_day:
+        before = month.previous
+        if last_day == month.end_day - _DAY:
+            return before.first_day, before.end_day - _DAY
+        return before.first_day, min(before.first_day + length, before.end_day - _DAY)
+    return first_day - length - _DAY, first_day - _DAY
 
 
 def iter_ended(frequency: Frequency, time_of_day: time, zone: ZoneInfo, now: datetime) -> Iterator[Period]:
@@ -151,3 +211,9 @@ def find_export_period(since: str | None, until: str | None, zone: ZoneInfo) -> 
 
 def _format_day(day: date) -> str:
     return f"{day.day} {day:%B %Y}"
+
+
+def describe_days(first_day: date, last_day: date) -> str:
+    """Return the label of complete days: '1–31 October 2026'."""
+    midnights = (datetime.combine(day, time()) for day in (first_day, last_day + _DAY))
+    return ExportPeriod(*midnights).label

@@ -9,29 +9,28 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time, timedelta
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urlencode
 from zoneinfo import ZoneInfo
 
-import phonenumbers
-
 from integration.core import clock
 from integration.core.ids import id_list
+from integration.exports.calendar_periods import CALENDAR_RANGES, RANGES, find_range_days
 from integration.mirror.page_queries import platform_labels, search_index
 from integration.mirror.page_queries.history import CallFilter
+from integration.mirror.page_queries.missed_calls import REACHED_WITHIN, REASONS, CountingRules, MissedFilter
+from integration.settings.usual_hours import parse_hours
 from integration.sqlite.readers import Readable
 from integration.workspace import notes
 
+if TYPE_CHECKING:
+    from integration.settings.model import Settings
+
 DEFAULT_RANGE = "week"
-RANGES = {
-    "today": "Today",
-    "yesterday": "Yesterday",
-    "week": "7 days",
-    "month": "30 days",
-    "all": "All time",
-}
-RANGE_DAYS = {"today": (0, 1), "yesterday": (1, 1), "week": (6, 7), "month": (29, 30)}
-"""By range: days between today and its first day, and its length in days."""
+RANGE_NAMES = ("today", *CALENDAR_RANGES, "week", "month", "all")
+"""Ranges offered by the page Calls. The others are valid too."""
+ROW_COUNTS = ("50", "200", "500")
+"""Calls per page. The first is the default."""
 OUTCOMES = {
     "answered": "Answered",
     "not_talked": "Missed or voicemail",
@@ -52,12 +51,14 @@ DEFAULT_HOURS_SPAN = timedelta(days=731)
 class CallView:
     """Parsed URL of the page Calls.
 
-    `args` has only valid parameters that are set.
+    `args` has only valid parameters that are set. `first_day` and `last_day` are None without a limit.
     """
 
     args: Mapping[str, str]
     range: str
     call_filter: CallFilter
+    first_day: date | None = None
+    last_day: date | None = None
 
     def url(self, **changes: str | None) -> str:
         """Return the URL of the first page of this view with `changes`.
@@ -71,12 +72,12 @@ class CallView:
     @property
     def filter_names(self) -> list[str]:
         """Names of the set parameters, except the range and the search."""
-        return [name for name in PARAMETERS if name in self.args and name not in ("q", "range", "from", "to")]
+        return [name for name in PARAMETERS if name in self.args and name not in _NO_FILTERS]
 
     @property
     def cleared_url(self) -> str:
-        """URL with only the search and the named range."""
-        return self.url(**{name: None for name in PARAMETERS if name not in ("q", "range")})
+        """URL with only the search, the named range and the page length."""
+        return self.url(**{name: None for name in PARAMETERS if name not in ("q", "range", "rows")})
 
 
 PARAMETERS = (
@@ -103,7 +104,13 @@ PARAMETERS = (
     "begin",
     "end",
     "clock",
+    "reason",
+    "reached",
+    "rang",
+    "rows",
 )
+_NO_FILTERS = ("q", "range", "from", "to", "rows")
+"""Parameters that are no filter with a description of its own."""
 
 
 class LabelDatabases(Protocol):
@@ -121,6 +128,7 @@ def parse_view(
     zone: ZoneInfo,
     today: date,
     calling_code: str | None,
+    rules: CountingRules,
     databases: LabelDatabases | None = None,
     default_days: tuple[date | None, date | None] = (None, None),
 ) -> CallView:
@@ -128,8 +136,8 @@ def parse_view(
 
     Invalid values are dropped, so that old links keep working.
 
-    Labels and notes are read from `databases`; without them they are not filtered. `default_days` (first,
-    last) limit the hours of a view without days.
+    `rules` decide the filters of missed calls. Labels and notes are read from `databases`; without them they
+    are not filtered. `default_days` (first, last) limit the hours of a view without days.
     """
     parameters = {name: args[name].strip()[:200] for name in PARAMETERS if args.get(name, "").strip()}
     first, last = parse_day(parameters.get("from")), parse_day(parameters.get("to"))
@@ -146,10 +154,16 @@ def parse_view(
         parameters.pop("range", None)
     else:
         first, last = find_range_days(range_name, today) or (None, None)
-    for name, allowed in (("direction", DIRECTION_LABELS), ("outcome", OUTCOMES)):
+    for name, allowed in (
+        ("direction", DIRECTION_LABELS),
+        ("outcome", OUTCOMES),
+        ("reason", REASONS),
+        ("reached", REACHED_WITHIN),
+        ("rows", ROW_COUNTS[1:]),
+    ):
         if parameters.get(name) not in allowed:
             parameters.pop(name, None)
-    for name in ("person", "min", "max", "waited", "country", "weekday", "hour"):
+    for name in ("person", "rang", "min", "max", "waited", "country", "weekday", "hour"):
         text = parameters.get(name, "")
         if not (text.isascii() and text.isdecimal() and len(text) <= 12):
             parameters.pop(name, None)
@@ -186,10 +200,11 @@ def parse_view(
         has_charge=parameters.get("charged") == "1",
         min_charge=_parse_amount(parameters.get("cost")),
         time_spans=hour_spans,
+        missed=_parse_missed(parameters, rules),
     )
     if databases is not None:
         call_filter = _add_notes_filter(call_filter, parameters, databases)
-    return CallView(parameters, range_name, call_filter)
+    return CallView(parameters, range_name, call_filter, first, last)
 
 
 def freeze_days(parameters: Mapping[str, str], today: date) -> dict[str, str]:
@@ -202,18 +217,6 @@ def freeze_days(parameters: Mapping[str, str], today: date) -> dict[str, str]:
     if days is None:
         return {**frozen, "range": "all"}
     return {**frozen, "from": days[0].isoformat(), "to": days[1].isoformat()}
-
-
-def find_range_days(range_name: str, today: date) -> tuple[date, date] | None:
-    """Return first and last day of a named range.
-
-    None if it is unlimited.
-    """
-    if range_name not in RANGE_DAYS:
-        return None
-    days_back, length = RANGE_DAYS[range_name]
-    first = today - timedelta(days=days_back)
-    return first, first + timedelta(days=length - 1)
 
 
 def _add_notes_filter(
@@ -236,6 +239,13 @@ def _add_notes_filter(
             if leg_ids:
                 call_filter = replace(call_filter, noted_leg_ids=id_list(leg_ids))
     return call_filter
+
+
+def _parse_missed(parameters: Mapping[str, str], rules: CountingRules) -> MissedFilter | None:
+    if not {"reason", "reached", "rang"} & parameters.keys():
+        return None
+    rang_user_id = _parse_number(parameters.get("rang"))
+    return MissedFilter(rules, parameters.get("reason"), parameters.get("reached"), rang_user_id)
 
 
 def _parse_amount(text: str | None) -> float | None:
@@ -321,7 +331,21 @@ def _parse_number(text: str | None) -> int | None:
     return int(text) if text else None
 
 
+def make_counting_rules(settings: Settings) -> CountingRules:
+    """Return the settings on which figures and filters of calls depend."""
+    calls = settings.calls
+    return CountingRules(
+        ZoneInfo(settings.dashboard.timezone),
+        calls.service_level_seconds,
+        parse_hours(calls.usual_hours),
+        calls.callback_seconds,
+    )
+
+
 def get_calling_code(country: str | None) -> str | None:
     """Return the calling code of a country ('44' for 'GB'), or None."""
+    # Imported here, because most exports have no country, and the import takes 30 ms.
+    import phonenumbers
+
     code = phonenumbers.country_code_for_region(country.upper()) if country else 0
     return str(code) if code else None

@@ -9,10 +9,12 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from email.message import EmailMessage
 from pathlib import Path
-from typing import IO
+from typing import IO, BinaryIO
 from urllib.parse import quote, urlsplit, urlunsplit
 
 from integration.core import atomic_files
@@ -90,6 +92,17 @@ def base_folder(settings: Settings) -> Path:
 
 
 def _deliver_to_folder(settings: Settings, place: str, outgoing: OutgoingFile) -> str:
+    target = prepare_folder(settings, place) / outgoing.name
+    try:
+        with open_target(target) as file:
+            shutil.copyfileobj(outgoing.file, file, 1 << 20)
+    except OSError as error:
+        raise DeliveryFailed(f"The file {target} cannot be written: {error.strerror}.") from error
+    return f"written to {target}"
+
+
+def prepare_folder(settings: Settings, place: str) -> Path:
+    """Return the folder `place`, created if it is missing. Raises DeliveryFailed."""
     try:
         folder = _resolve_folder(settings, place)
         folder.mkdir(parents=True, exist_ok=True)
@@ -97,21 +110,26 @@ def _deliver_to_folder(settings: Settings, place: str, outgoing: OutgoingFile) -
         raise DeliveryFailed(str(error)) from None
     except OSError as error:
         raise DeliveryFailed(f"The folder {place or '.'} cannot be created: {error.strerror}.") from error
-    target, part_path = folder / outgoing.name, folder / f".{outgoing.name}.part"
+    return folder
+
+
+@contextmanager
+def open_target(target: Path) -> Iterator[BinaryIO]:
+    """Open a file that gets the name `target` when the block succeeds.
+
+    Raises OSError. Other programs may write into its folder, so links that they created are not followed.
+    """
+    part_path = target.with_name(f".{target.name}.part")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
-        # Other programs may write into this folder: do not follow a link that they created.
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
         with os.fdopen(os.open(part_path, flags, 0o666), "wb") as file:
-            shutil.copyfileobj(outgoing.file, file, 1 << 20)
+            yield file
             file.flush()
             os.fsync(file.fileno())
         part_path.replace(target)
-        atomic_files.fsync_path(folder)
-    except OSError as error:
-        raise DeliveryFailed(f"The file {target} cannot be written: {error.strerror}.") from error
+        atomic_files.fsync_path(target.parent)
     finally:
         part_path.unlink(missing_ok=True)
-    return f"written to {target}"
 
 
 def _split_folder(place: str) -> list[str]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from datetime import datetime, time, timedelta
+from datetime import UTC, datetime, time, timedelta
 from itertools import islice
 from zoneinfo import ZoneInfo
 
@@ -22,6 +22,10 @@ from integration.mirror.sync_state import completeness
 
 MAX_PERIODS = 31
 """Largest number of overdue periods that are delivered. Older ones are skipped and logged."""
+
+
+FIRST_RECORDS = datetime(2000, 1, 1, tzinfo=UTC)
+"""Time before all records of the platform."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +50,12 @@ class DuePeriod:
         return self.due_at + timedelta(hours=self.schedule.wait_hours)
 
     def file_name(self, *, complete: bool) -> str:
-        """Return the file name. It depends on schedule and period only."""
+        """Return the file name. It depends on schedule and period only.
+
+        For files by month it is the name of their folder.
+        """
+        if self.schedule.is_by_month:
+            return f"{self.schedule.file}/"
         return (
             f"{self.schedule.file}-{self.period.key}{'' if complete else '-incomplete'}.{self.schedule.form}"
         )
@@ -79,14 +88,39 @@ class DuePeriod:
         Returns None if they are complete.
         """
         target, _ = export_request.find_export(self.schedule.export)
-        required_resource = visibility.required_resource(target)
         since, until = self.bounds
         if not has_period_records(target):
-            return completeness.explain_unread(connection, required_resource, until)
-        reason = completeness.explain_gaps(connection, required_resource, since, until)
-        if reason is None and target is CALLS:
-            return completeness.explain_unfinished_calls(connection, since, until)
-        return reason
+            return completeness.explain_unread(connection, visibility.required_resource(target), until)
+        return _explain_incomplete(
+            connection, target, FIRST_RECORDS if self.schedule.is_by_month else since, until
+        )
+
+    def find_incomplete_months(self, connection: sqlite3.Connection, months: Iterable[str]) -> list[str]:
+        """Return those of `months` (UTC) with incomplete records.
+
+        Records after the end of the period do not count. Records without a date have no counts that could
+        be compared, so the month 'undated' is one of them.
+        """
+        target, _ = export_request.find_export(self.schedule.export)
+        incomplete_months = []
+        for month in months:
+            begin = clock.parse_utc(f"{month}-01 00:00:00")
+            if begin is not None:
+                end = min(find_period("month", begin.date()).bounds(ZoneInfo("UTC"))[1], self.bounds[1])
+                if _explain_incomplete(connection, target, begin, end) is None:
+                    continue
+            incomplete_months.append(month)
+        return incomplete_months
+
+
+def _explain_incomplete(
+    connection: sqlite3.Connection, target: Resource, since: datetime, until: datetime
+) -> str | None:
+    """Return why the records dated in `[since, until)` are incomplete, or None."""
+    reason = completeness.explain_gaps(connection, visibility.required_resource(target), since, until)
+    if reason is None and target is CALLS:
+        return completeness.explain_unfinished_calls(connection, since, until)
+    return reason
 
 
 def list_due(connection: sqlite3.Connection, schedule: Schedule, now: datetime) -> list[DuePeriod]:
@@ -124,6 +158,8 @@ def find_abandoned(
     due_period = DuePeriod(schedule, period, delivery_state)
     if delivery_state.state != "open" or clock.utc_text(due_period.due_at) <= schedule.since:
         return None
+    if schedule.is_by_month:
+        return due_period, "Skipped: the next delivery updates all months."
     if max_periods == 1:
         return due_period, "Skipped: settings can only be exported in their present state."
     return due_period, f"Skipped with all earlier periods: more than {max_periods} periods are overdue."
@@ -156,6 +192,8 @@ def has_period_records(target: Resource) -> bool:
 
 
 def _max_periods(schedule: Schedule) -> int:
+    if schedule.is_by_month:
+        return 1
     try:
         return MAX_PERIODS if has_period_records(export_request.find_export(schedule.export)[0]) else 1
     except UnknownExport:

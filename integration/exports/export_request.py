@@ -8,12 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import date
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 from urllib.parse import parse_qsl, urlencode
 from zoneinfo import ZoneInfo
 
-from integration.access import setup_links
-from integration.access.people import Person
 from integration.access.user_scope import filter_for
 from integration.access.visibility import UNLIMITED, Visibility
 from integration.catalogue import UnknownResource, get_resource
@@ -28,10 +26,14 @@ from integration.exports.query import ChunkedFile
 from integration.exports.selection import Selection, select, select_preset
 from integration.mirror.page_queries import search_index
 from integration.mirror.page_queries.history import CallFilter
-from integration.settings.model import Settings
+from integration.settings.base_url import find_base_url
 from integration.sqlite.database import Database
 from integration.sqlite.readers import Readable
 from integration.workspace import notes, saved
+
+if TYPE_CHECKING:
+    from integration.access.people import Person
+    from integration.settings.model import Settings
 
 _LABEL_COLUMNS = frozenset({"labels", "label_origins"})
 """Columns of calls that need local labels."""
@@ -85,7 +87,7 @@ def build_selection(
     hidden_fields, settings = viewer.hidden_fields(target), context.settings
     user_scope = viewer.scope_of(target)
     args = apply_column_set(context.app_db, name, args, person)
-    zone, base_url = settings.dashboard.timezone, setup_links.find_base_url(settings)
+    zone, base_url = settings.dashboard.timezone, find_base_url(settings)
     if preset is None:
         result = select(target, args, hidden_fields, timezone=zone, base_url=base_url)
         result = replace(result, is_raw=result.is_raw and viewer.can_see_raw)
@@ -184,6 +186,7 @@ def _parse_page_filter(context: ExportContext, args: Mapping[str, str]) -> CallF
         zone=zone,
         today=clock.now().astimezone(zone).date(),
         calling_code=call_filter.get_calling_code(context.settings.dashboard.country),
+        rules=call_filter.make_counting_rules(context.settings),
         databases=context,
         default_days=(_parse_day(args.get("from")), _parse_day(args.get("to"))),
     ).call_filter

@@ -18,6 +18,11 @@ _LABELS = {
     "extension_id": "Extension (id)", "_source": "Source", "cdrs": "CDRs",
 }  # fmt: skip
 """Labels of columns where `label_field` has none, or has the same label for another column of the export."""
+OPERATOR_LABELS = {
+    "eq": "is", "ne": "is not", "like": "contains", "notlike": "without", "gte": "≥", "gt": ">", "lte": "≤",
+    "lt": "<", "in": "one of",
+}  # fmt: skip
+"""Operators of filters in words."""
 _UTC_BOOKKEEPING = ("_first_seen", "_last_seen", "_missing_since")
 
 
@@ -37,7 +42,7 @@ def make_word_headings(
     for name, kind in columns:
         if kind in zones:
             base = name.removesuffix("_local").removesuffix("_at")
-            headings.append(f"{_find_label(base)} ({zones[kind]})")
+            headings.append(f"{find_label(base)} ({zones[kind]})")
         else:
             headings.append(_make_heading(name, resource, derived_names))
     counts = Counter(headings)
@@ -49,25 +54,26 @@ def make_word_headings(
 
 def _make_heading(name: str, resource: Resource, derived_names: Collection[str]) -> str:
     if name in _UTC_BOOKKEEPING:
-        return f"{_find_label(name)} (UTC)"
+        return f"{find_label(name)} (UTC)"
     if name in _LABELS:
         return _LABELS[name]
     if name.endswith("_seconds"):
-        return f"{_find_label(name.removesuffix('_seconds'))} (seconds)"
+        return f"{find_label(name.removesuffix('_seconds'))} (seconds)"
     resource_field = resource.field(name)
     if resource_field is not None and resource_field.meaning == "duration":
-        return f"{_find_label(name)} (seconds)"
+        return f"{find_label(name)} (seconds)"
     if f"{name}_label" in derived_names:
-        return f"{_find_label(name)} (code)"
+        return f"{find_label(name)} (code)"
     for suffix in ("_hms", "_label"):
         if name in derived_names and name.endswith(suffix):
-            return _find_label(name.removesuffix(suffix))
+            return find_label(name.removesuffix(suffix))
     for suffix in ("_name", "_names"):
         base = name.removesuffix(suffix)
         if base != name and (name in derived_names or resource.field(base) is not None):
-            return f"{_find_label(base)} (name{'s' * (suffix == '_names')})"
-    return f"{_find_label(name)}{' (id)' * name.endswith('_id')}"
+            return f"{find_label(base)} (name{'s' * (suffix == '_names')})"
+    return f"{find_label(name)}{' (id)' * name.endswith('_id')}"
 
 
-def _find_label(name: str) -> str:
+def find_label(name: str) -> str:
+    """Return the label of a field or column."""
     return _LABELS.get(name) or label_field(name)

@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ParamSpec
 
-from flask import Blueprint, current_app, jsonify, redirect, request, send_file
+from flask import Blueprint, current_app, jsonify, redirect, request
 from werkzeug.wrappers import Response
 
 from integration.access import audit, browser, content_audit
 from integration.access.export_caller import ExportAuthenticator, ExportCaller
 from integration.access.visibility import NotAllowed
 from integration.context import AppContext
-from integration.core.api_responses import ApiError, build_error_response
+from integration.core.api_responses import ApiError, build_error_response, send_file
 from integration.core.errors import DomainError, QueryError
 from integration.exports import export_request, prepared_exports
 from integration.exports.export_request import UnknownExport
@@ -143,7 +143,6 @@ class _Routes:
             mimetype=FORMATS[job.form].mime,
             as_attachment=True,
             download_name=f"{file_name}.{job.form}",
-            conditional=True,
             max_age=0,
         )
         response.headers["Cache-Control"] = "no-store"

@@ -135,6 +135,12 @@ def list_in_states(connection: sqlite3.Connection, *states: JobState) -> list[Ex
     return [_from_row(row) for row in rows]
 
 
+def count_by_state(connection: sqlite3.Connection) -> dict[str, int]:
+    """Return the number of jobs by state."""
+    rows = connection.execute("SELECT state, count(*) FROM prepared_exports GROUP BY state")
+    return dict(tuple(row) for row in rows)
+
+
 def mark_running(app_db: Database, job_id: int) -> bool:
     """Mark a job as running and count the start.
 

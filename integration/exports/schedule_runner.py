@@ -11,20 +11,22 @@ from __future__ import annotations
 import logging
 import tempfile
 import threading
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import IO
 
 from integration.access import people, visibility
 from integration.access.rights import has
 from integration.context import AppContext
 from integration.core import backoff, clock
-from integration.core.errors import QueryError, SwitchroomError
+from integration.core.errors import QueryError, StorageError, SwitchroomError
 from integration.exports import delivery, delivery_states, export_request
 from integration.exports import schedules as export_schedules
 from integration.exports.delivery import DeliveryFailed, OutgoingFile
+from integration.exports.delivery_states import DeliveryAttempt
 from integration.exports.due_periods import DuePeriod, find_abandoned, has_period_records, list_due
-from integration.exports.formats import FORMATS
+from integration.exports.formats import FORMATS, parquet_months
 from integration.exports.schedules import Schedule
+from integration.exports.selection import Selection
 
 log = logging.getLogger(__name__)
 
@@ -153,6 +155,10 @@ class ScheduleRunner:
             delivery_states.mark_started(
                 app_db, due_period.schedule.id, key, clock.utc_text(started_at + timedelta(seconds=delay))
             )
+            if due_period.schedule.is_by_month:
+                attempt = self._write_months(due_period, started_at, is_complete=incomplete_reason is None)
+                delivery_states.mark_delivered(app_db, attempt)
+                return True
             name = due_period.file_name(complete=incomplete_reason is None)
             with tempfile.TemporaryFile(dir=self._context.settings.storage.data_dir) as file:
                 # Write one file at a time: writing is limited by this host, delivering by the targets.
@@ -200,8 +206,69 @@ class ScheduleRunner:
             )
         return False
 
+    def _write_months(
+        self, due_period: DuePeriod, started_at: datetime, *, is_complete: bool
+    ) -> DeliveryAttempt:
+        """Write the changed months of a data set and return the attempt.
+
+        Months with incomplete records keep their files, so that a rebuilt mirror does not replace good
+        files. If all are complete, files of months without records are removed.
+        """
+        settings, schedule = self._context.settings, due_period.schedule
+        name = due_period.file_name(complete=True)
+        folder = delivery.prepare_folder(settings, f"{schedule.place}/{name}".lstrip("/"))
+        selection, _ = self._build_selection(due_period)
+        read = self._context.mirror_db.read
+        months, excluded_months = parquet_months.list_months(read, selection), list[str]()
+        if not is_complete:
+            with read() as connection:
+                excluded_months = due_period.find_incomplete_months(connection, months)
+        # Write one data set or file at a time, as above.
+        try:
+            with self._writing_lock:
+                files = parquet_months.write_months(
+                    read,
+                    selection,
+                    folder,
+                    excluded_months=excluded_months,
+                    open_file=delivery.open_target,
+                    spool_folder=settings.storage.data_dir,
+                )
+            removed = parquet_months.remove_other_months(folder, months) if is_complete else []
+        except StorageError as error:
+            raise DeliveryFailed(str(error)) from error
+        written = [file for file in files if file.is_written]
+        results = [
+            f"{word}: {', '.join(names)}"
+            for word, names in (
+                ("written", [file.month for file in written]),
+                ("removed", removed),
+                ("incomplete, not changed", excluded_months),
+            )
+            if names
+        ]
+        return due_period.make_attempt(
+            started_at,
+            "delivered" if is_complete else "incomplete",
+            f"{'; '.join(results) or 'no month has changed'} ({folder})",
+            file=name,
+            rows=sum(file.rows for file in written),
+            size=sum(file.size for file in written),
+        )
+
     def _write_file(self, due_period: DuePeriod, file: IO[bytes]) -> int:
-        """Write the export of a period and return the number of rows.
+        """Write the export of a period and return the number of rows."""
+        selection, args = self._build_selection(due_period)
+        chunks = export_request.open_chunks(self._context, selection, due_period.schedule.form, args)
+        try:
+            for chunk in chunks:
+                file.write(chunk)
+        finally:
+            chunks.close()
+        return chunks.row_count
+
+    def _build_selection(self, due_period: DuePeriod) -> tuple[Selection, dict[str, str]]:
+        """Return the selection of a period with its parameters.
 
         The rights of the schedule's owner apply.
         """
@@ -217,15 +284,7 @@ class ScheduleRunner:
         viewer.check_export(target, FORMATS[schedule.form].right)
         args = {**schedule.args, "tz": schedule.zone}
         if has_period_records(target):
-            args |= {
-                "from": due_period.period.first_day.isoformat(),
-                "to": due_period.period.end_day.isoformat(),
-            }
-        selection = export_request.build_selection(self._context, schedule.export, args, viewer, person)
-        chunks = export_request.open_chunks(self._context, selection, schedule.form, args)
-        try:
-            for chunk in chunks:
-                file.write(chunk)
-        finally:
-            chunks.close()
-        return chunks.row_count
+            args["to"] = due_period.period.end_day.isoformat()
+            if not schedule.is_by_month:
+                args["from"] = due_period.period.first_day.isoformat()
+        return export_request.build_selection(self._context, schedule.export, args, viewer, person), args

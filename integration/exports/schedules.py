@@ -40,6 +40,8 @@ CREATE TABLE IF NOT EXISTS export_schedules (
 
 Target = Literal["folder", "email", "put"]
 TARGETS: tuple[Target, ...] = get_args(Target)
+PARTITION_PARAMETER = "partition_by"
+"""Parameter of an export in files by month; its value is 'month'."""
 MAX_SCHEDULES = 100
 """Largest number of schedules of an installation."""
 MAX_NAME_LENGTH = 60
@@ -77,6 +79,19 @@ class Schedule:
     since: str = ""
     paused_at: str | None = None
     created_at: str = ""
+
+    @property
+    def is_by_month(self) -> bool:
+        """True for one file per month.
+
+        A delivery then writes the changed months.
+        """
+        return self.args.get(PARTITION_PARAMETER) == "month"
+
+    @property
+    def display_form(self) -> str:
+        """Format for pages and lists: 'csv', 'parquet by month'."""
+        return f"{self.form} by month" if self.is_by_month else self.form
 
     @property
     def display_place(self) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from integration.catalogue import HISTORY
@@ -14,7 +15,9 @@ from integration.catalogue.shapes import Resource
 from integration.core import clock
 from integration.core.errors import QueryError
 from integration.exports.calendar_periods import ExportPeriod, find_export_period
+from integration.exports.call_filter import DIRECTION_LABELS, OUTCOMES
 from integration.exports.columns import use_one_zone
+from integration.exports.headings import OPERATOR_LABELS, find_label
 from integration.exports.presets import Preset
 from integration.mirror.page_queries.history import CallFilter
 from integration.mirror.page_queries.search_index import PADDING, SearchTerms
@@ -36,6 +39,7 @@ FILTER_LABELS = {
     "max_talk_seconds": "seconds talked, at most", "max_wait_seconds": "seconds waited, at most",
     "has_recording": "recorded", "has_voicemail": "with voicemail", "has_charge": "with a cost",
     "min_charge": "cost, at least", "labelled_leg_ids": "label",
+    "missed": "missed calls",
 }  # fmt: skip
 """Labels of call filters for the description in a file.
 
@@ -85,6 +89,10 @@ class Selection:
         return self.preset.name if self.preset else self.resource.table
 
     @property
+    def title(self) -> str:
+        return self.preset.title if self.preset else self.resource.title
+
+    @property
     def file_name(self) -> str:
         """File name without suffix: 'calls 2026-10', or 'cdrs' for all times.
 
@@ -120,23 +128,33 @@ class Selection:
         until = min((text for text in (self.until, *(item.until for item in filters)) if text), default=None)
         return find_export_period(since, until, self.zone or UTC_ZONE)
 
-    def describe(self) -> list[tuple[str, str]]:
+    def describe(self, user_names: Mapping[int, str] | None = None) -> list[tuple[str, str]]:
         """Return the period, the filters and the order as (label, value) lines.
 
-        The lines are for users who read the file.
+        The lines are for users who read the file. `user_names`: names of platform users by id.
         """
         lines = []
         if self.period is not None and (self.period.since or self.period.until):
             lines.append(("Period", f"{self.period.label} ({self.zone.key if self.zone else 'UTC'})"))
         for entry in self.query.conditions:
             for condition in entry.conditions if isinstance(entry, AnyOf) else (entry,):
-                lines.append(("Filter", f"{condition.property} {condition.operator} {condition.value}"))
-        lines += self.describe_calls()
+                lines.append(("Filter", self._describe_condition(condition)))
+        lines += self.describe_calls(user_names)
         if self.query.sort is not None:
-            lines.append(("Sorted by", f"{self.query.sort}{' descending' * self.query.descending}"))
+            name = find_label(self.query.sort) if self.has_word_headings else self.query.sort
+            lines.append(("Sorted by", f"{name}{', descending' * self.query.descending}"))
         return lines or [("Filter", "none")]
 
-    def describe_calls(self) -> list[tuple[str, str]]:
+    def _describe_condition(self, condition: Condition) -> str:
+        if not self.has_word_headings:
+            return f"{condition.property} {condition.operator} {condition.value}"
+        if condition.value is None:
+            return f"{find_label(condition.property)} is {'not ' * (condition.operator != 'eq')}empty"
+        values = condition.value if isinstance(condition.value, list) else [condition.value]
+        words = ", ".join(str(value) for value in values)
+        return f"{find_label(condition.property)} {OPERATOR_LABELS[condition.operator]} {words}"
+
+    def describe_calls(self, user_names: Mapping[int, str] | None = None) -> list[tuple[str, str]]:
         """Return the filters of calls as lines of `describe`."""
         lines = []
         for call_filter in self.call_filters:
@@ -146,6 +164,7 @@ class Selection:
                     value = " ".join("/".join(group) for group in value.groups).replace(PADDING, "")
                 if value is not None and value is not False:
                     has_value = value is not True and name not in FILTERS_WITHOUT_VALUE
+                    value = _describe_value(name, value, user_names or {})
                     lines.append(("Filter", f"{label}: {value}" if has_value else label))
         return lines
 
@@ -158,6 +177,20 @@ class Selection:
         `call_filter`: the conditions of the calls.
         """
         return replace(self, call_filters=(*self.call_filters, call_filter))
+
+
+def _describe_value(name: str, value: Any, user_names: Mapping[int, str]) -> Any:
+    """Return the value of a call filter in words."""
+    if name == "direction":
+        return DIRECTION_LABELS.get(value, value)
+    if name == "outcome":
+        return OUTCOMES.get(value, value)
+    if name == "country":
+        # Imported here, because phonenumbers takes 30 ms, and few exports have a filter by country.
+        from integration.core.phone_numbers import format_country_name
+
+        return format_country_name(value)
+    return user_names.get(value, value) if name in ("user_id", "user_scope") else value
 
 
 def select(

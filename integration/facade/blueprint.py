@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+import secrets
 import sqlite3
 from collections.abc import Iterable
 from functools import partial
@@ -13,7 +14,7 @@ import orjson
 from flask import Blueprint, Response, request
 from flask.blueprints import BlueprintSetupState
 from werkzeug.exceptions import HTTPException
-from werkzeug.routing import PathConverter, Rule
+from werkzeug.routing import PathConverter
 
 from integration.access.authenticator import Caller
 from integration.catalogue import get_resource, list_methods, match
@@ -28,6 +29,8 @@ from integration.core.api_responses import (
 )
 from integration.core.errors import FilterError, PlatformError, QueryError, StorageError
 from integration.facade import (
+    compression,
+    entity_tags,
     files,
     live_calls,
     pass_through,
@@ -40,10 +43,11 @@ from integration.facade import (
 from integration.facade.exposure import EXPOSURE, UNDOCUMENTED_METHODS, Exposure
 from integration.facade.login import forward_public, logout, revoke_deleted_token
 from integration.facade.not_found_cache import NotFoundCache
-from integration.facade.reference import Reference
+from integration.facade.openapi.reference import Reference
 from integration.facade.request import FacadeRequest, FetchFile, check_rights
 from integration.mirror.calls import live_table
 from integration.mirror.query.page_cache import PageCache
+from integration.sqlite.errors import DAMAGED_MESSAGE, is_damage
 
 log = logging.getLogger(__name__)
 
@@ -57,7 +61,10 @@ UNEXPECTED_ERROR_MESSAGE = (
 )
 _FAX_PATH = re.compile(r"/faxes/(?P<id>[0-9]{1,19})\.pdf")
 """Path of a fax file, archived like recordings. The specification lacks it (docs/platform.md#7-resources)."""
-_ALLOWED_HEADERS = "Authorization, Content-Type, X-Auth-Token, Cache-Control, Idempotency-Key, Range"
+_CREDENTIAL_HEADERS = ("Authorization", "X-Auth-Token")
+_ALLOWED_HEADERS = (
+    "Authorization, Content-Type, X-Auth-Token, Cache-Control, Idempotency-Key, If-None-Match, Range"
+)
 _EXPOSED_HEADERS = (
     "X-Mirror-Age, X-Mirror-Complete, X-Export-Rows, Content-Range, Accept-Ranges, ETag, Retry-After"
 )
@@ -119,7 +126,9 @@ def _add_routes(bases: Iterable[str], facade: Facade, state: BlueprintSetupState
     state.app.view_functions[endpoint] = facade.respond
     for base in bases:
         for path in (base, f"{base}/", f"{base}/<facade_rest:rest>"):
-            routes.add(Rule(path, endpoint=endpoint, strict_slashes=True, merge_slashes=False))
+            routes.add(
+                state.app.url_rule_class(path, endpoint=endpoint, strict_slashes=True, merge_slashes=False)
+            )
 
 
 class Facade:
@@ -130,6 +139,7 @@ class Facade:
         self._fetch_file = fetch_file
         self._page_cache = PageCache()
         self._not_found_cache = NotFoundCache()
+        self._tag_seed = secrets.token_hex(8)
         self.authenticator = context.authenticator
 
     def respond(self, rest: str = "") -> Response:
@@ -153,14 +163,19 @@ class Facade:
             if isinstance(error, sqlite3.OperationalError) and str(error) == "interrupted":
                 response = build_query_error_response(
                     FilterError(
-                        f"The query took longer than {reads.QUERY_TIMEOUT_SECONDS:g} s and was cancelled."
-                        " Filter by an indexed property."
+                        f"The query needs more than {reads.QUERY_TIMEOUT_SECONDS:g} s of CPU time and was"
+                        " cancelled. Filter by an indexed property."
                     )
                 )
+            elif is_damage(error):
+                log.error("%s %s: %s", request.method, request.path, error)
+                response = build_error_response(503, DAMAGED_MESSAGE, headers={"Retry-After": "60"})
             else:
                 log.exception("%s %s failed", request.method, request.path)
                 response = build_error_response(500, UNEXPECTED_ERROR_MESSAGE)
-        return self._add_cors_headers(response)
+        if self._context.settings.facade.gzip:
+            response = compression.compress(request, response)
+        return self._add_shared_headers(response)
 
     def _handle(self, path: str) -> Response:
         if request.method == "OPTIONS":
@@ -206,7 +221,7 @@ class Facade:
         if response.status_code == 401 and caller.credentials is not None:
             self.authenticator.record_refusal(caller.credentials[1])
         files.audit_content(facade_request, response)
-        return response
+        return entity_tags.complete(facade_request, response)
 
     def _build_request(
         self, caller: Caller, method: str, path: str, operation: Operation | None, parameters: dict[str, str]
@@ -222,6 +237,7 @@ class Facade:
             self._fetch_file,
             self._page_cache,
             self._not_found_cache,
+            self._tag_seed,
         )
 
     def _dispatch(self, facade_request: FacadeRequest) -> Response:
@@ -268,13 +284,17 @@ class Facade:
         """Respond to OPTIONS. Preflight requests have no credentials, so none are required."""
         return build_response(b"", 204, headers={"Allow": _format_allow(list_methods(path) or METHODS)})
 
-    def _add_cors_headers(self, response: Response) -> Response:
-        """Add CORS headers for `facade.cors_origins`, and forbid caches to store the response."""
+    def _add_shared_headers(self, response: Response) -> Response:
+        """Add Cache-Control, Vary, and the CORS headers for `facade.cors_origins`.
+
+        Caches must not store a response without a Cache-Control of its own.
+        """
         response.headers.setdefault("Cache-Control", "no-store")
+        response.vary.update(_CREDENTIAL_HEADERS)
         origins = self._context.settings.facade.cors_origins
         if not origins:
             return response
-        response.headers.add("Vary", "Origin")
+        response.vary.add("Origin")
         origin = request.headers.get("Origin")
         if origin is None or not (origin in origins or "*" in origins):
             return response

@@ -10,14 +10,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from flask import Response, send_file
+from flask import Response
 from werkzeug.exceptions import RequestedRangeNotSatisfiable
 
 from integration.access import content_audit
 from integration.catalogue import get_resource
 from integration.catalogue.shapes import Resource
 from integration.core import archive_paths, clock
-from integration.core.api_responses import ApiError, to_gateway_error
+from integration.core.api_responses import ApiError, extend_suffix_range, send_file, to_gateway_error
 from integration.core.errors import PlatformBroken, PlatformError, StorageError, StorageFull
 from integration.core.ids import MAX_ID
 from integration.exports.formats import csv
@@ -215,6 +215,7 @@ def _stream_download(
     log it as an internal error.
     """
     start, stop, status = 0, size, 200
+    extend_suffix_range(request.http_request, size)
     headers = {"Accept-Ranges": "bytes"}
     # The file has no ETag and no date yet, so If-Range cannot match: send the entire file.
     if request.http_request.range is not None and "If-Range" not in request.http_request.headers:
@@ -245,7 +246,4 @@ def _find_archived(data_dir: Path, relative_path: str) -> Path | None:
 
 
 def _send_archived(path: Path, sha256: str | None, content_type: str) -> Response:
-    """Send a file. Werkzeug handles Range, If-Range, If-None-Match and If-Modified-Since."""
-    return send_file(
-        path.resolve(), mimetype=content_type, conditional=True, etag=sha256 or True, max_age=None
-    )
+    return send_file(path.resolve(), mimetype=content_type, etag=sha256 or True, max_age=None)

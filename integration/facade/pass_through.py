@@ -26,6 +26,7 @@ log = logging.getLogger(__name__)
 
 _PASSED_HEADERS = ("Content-Disposition", "Location", "Retry-After", "ETag", "Last-Modified")
 """Response headers of the platform that are relayed."""
+_VALIDATORS = ("ETag", "Last-Modified")
 
 
 class NoCredentials(Credentials):
@@ -73,14 +74,12 @@ def fetch_or_raise(request: FacadeRequest) -> PlatformResponse:
 def relay_response(request: FacadeRequest, platform_response: PlatformResponse) -> Response:
     """Return the platform's response unchanged; for a local key with masked secrets."""
     body, content_type = platform_response.body, platform_response.headers.get("Content-Type", JSON)
-    if request.caller.is_local and "json" in content_type.lower():
-        body = mask_json(body)
-    return build_response(
-        body,
-        platform_response.status,
-        content_type=content_type,
-        headers=select_passed_headers(platform_response.headers),
-    )
+    headers = select_passed_headers(platform_response.headers)
+    if "json" in content_type.lower():
+        # The response gets a tag of its own (facade/entity_tags.py).
+        headers = {name: value for name, value in headers.items() if name not in _VALIDATORS}
+        body = mask_json(body) if request.caller.is_local else body
+    return build_response(body, platform_response.status, content_type=content_type, headers=headers)
 
 
 def select_passed_headers(headers: Mapping[str, str]) -> dict[str, str]:

@@ -15,7 +15,7 @@ from integration.core import clock
 from integration.core.api_responses import ApiError, build_response
 from integration.core.ids import MAX_ID
 from integration.core.json_records import find_item
-from integration.facade import includes, links, pass_through
+from integration.facade import entity_tags, includes, links, pass_through
 from integration.facade.request import FacadeRequest
 from integration.mirror.query import browse, query
 from integration.mirror.query.filters import Condition
@@ -26,7 +26,7 @@ from integration.mirror.records.single_record import StoredRecord
 from integration.mirror.sync_state.collection_state import State, get_state
 
 QUERY_TIMEOUT_SECONDS = 2.0
-"""Seconds after which a query is cancelled (promise S12)."""
+"""CPU seconds after which a query is cancelled (promise S12)."""
 
 
 def read_collection(request: FacadeRequest, resource: Resource) -> Response:
@@ -229,6 +229,11 @@ def build_page(
     needs_masking = request.caller.is_local and (
         parsed_query.include or schema_drift.may_contain_secrets(connection, parsed_query.resource)
     )
+    tag = entity_tags.compute_page_tag(request, connection, parsed_query, is_masked=bool(needs_masking))
+    if tag is not None and entity_tags.matches(request.http_request, tag):
+        return entity_tags.build_unchanged_response(
+            tag, build_response(b"", headers=build_mirror_headers(state))
+        )
     is_partial = False
     if not parsed_query.include and not needs_masking:
         data = request.page_cache.fetch_joined(connection, parsed_query)
@@ -245,7 +250,10 @@ def build_page(
             state = _merge_related_states(connection, parsed_query, state)
         data = b",".join(map(mask_json, texts) if needs_masking else texts)
     body = b'{"data":[%b],"total":%d}' % (data, request.page_cache.count_matches(connection, parsed_query))
-    return build_response(body, headers=build_mirror_headers(state, is_partial=is_partial))
+    response = build_response(body, headers=build_mirror_headers(state, is_partial=is_partial))
+    if tag is not None:
+        response.set_etag(tag, weak=True)
+    return response
 
 
 def _merge_related_states(connection: sqlite3.Connection, parsed_query: Query, state: State) -> State:

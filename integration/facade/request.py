@@ -1,4 +1,4 @@
-"""A facade request and the check of its key's rights."""
+"""A facade request, its query parameters, and its key's rights."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from werkzeug.datastructures import MultiDict
 from integration.access.authenticator import Caller, check_right
 from integration.catalogue import COLLECTIONS, get_resource
 from integration.catalogue.field_meanings import is_secret
+from integration.catalogue.rows import COLLECTION_QUERY
 from integration.catalogue.shapes import Operation
 from integration.context import AppContext
 from integration.core.api_responses import ApiError
@@ -47,7 +48,7 @@ class FacadeRequest:
     """A facade request.
 
     `path` is the decoded path below the base path, with a leading slash. `operation` is None for undocumented
-    operations. `method` is GET for HEAD requests too.
+    operations. `method` is GET for HEAD requests too. `tag_seed` differs after each start.
     """
 
     context: AppContext
@@ -60,6 +61,7 @@ class FacadeRequest:
     fetch_file: FetchFile | None
     page_cache: PageCache
     not_found_cache: NotFoundCache
+    tag_seed: str
 
     @property
     def args(self) -> MultiDict[str, str]:
@@ -218,3 +220,19 @@ def _is_own_subcollection(request: FacadeRequest) -> bool:
         and request.path_parameters["id"] == str(visibility.user_scope)
         and "include" not in request.args
     )
+
+
+def list_query_names(operation: Operation) -> tuple[str, ...]:
+    """Return the names of the query parameters of an operation.
+
+    The OpenAPI document and the limits of keys use them.
+    """
+    fields = list(operation.query)
+    if operation.response_kind == "dictionary" or operation.name in SUBCOLLECTIONS:
+        fields += COLLECTION_QUERY
+    names = [field.name for field in fields]
+    if operation.can_include:
+        for relation in get_resource(operation.resource or "").relations:
+            if relation.is_includable:
+                names += ["include", f"fields[{relation.name}]"]
+    return tuple(dict.fromkeys(names))

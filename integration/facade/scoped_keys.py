@@ -15,8 +15,7 @@ from integration.access.keys import Key
 from integration.catalogue import find_undocumented, get_resource
 from integration.catalogue.shapes import Field, Operation
 from integration.core.api_responses import INVALID_VALUE_CODE, ApiError
-from integration.facade.query_parameters import list_query_names
-from integration.facade.request import FacadeRequest, fold_name
+from integration.facade.request import FacadeRequest, fold_name, list_query_names
 
 _SEGMENT = re.compile(r"[A-Za-z0-9_.,+@-]+")
 """Characters of a decoded path segment in the specification's paths, numbers and e-mail addresses."""

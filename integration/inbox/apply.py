@@ -46,6 +46,8 @@ Receiving and applying share one interpreter.
 MAX_PAUSE_SECONDS = 0.5
 MAX_DELAY_SECONDS = 60
 """Seconds after which a webhook that is not applied fails the health check."""
+_UNAPPLIED = "status = 'new' AND status <> 'done'"
+"""SQL condition. Its second half is that of the partial index."""
 END_EVENTS = frozenset({"call.hangup", "call.missed"})
 """Events that report the end of a leg.
 
@@ -217,11 +219,7 @@ def describe_delay(inbox: Inbox) -> str | None:
     """Return the problem of a webhook older than MAX_DELAY_SECONDS, or None."""
     before = clock.utc_text(clock.unix() - MAX_DELAY_SECONDS)
     with inbox.database.read() as connection:
-        # The second condition is that of the partial index.
-        row = connection.execute(
-            "SELECT seq, received_at FROM inbox WHERE status = 'new' AND status <> 'done'"
-            " ORDER BY seq LIMIT 1"
-        ).fetchone()
+        row = _find_oldest_unapplied(connection)
     if row is None or row["received_at"] >= before:
         return None
     return (
@@ -229,6 +227,32 @@ def describe_delay(inbox: Inbox) -> str | None:
         f" {MAX_DELAY_SECONDS} s. If this does not change within minutes, run"
         f" `switchroom replay --since '{row['received_at']}'`."
     )
+
+
+@dataclass(frozen=True, slots=True)
+class InboxBacklog:
+    """Stored webhooks that are not applied.
+
+    `oldest_received_at` is UTC text; None without one.
+    """
+
+    count: int
+    oldest_received_at: str | None
+
+
+def read_backlog(inbox: Inbox) -> InboxBacklog:
+    """Count the webhooks that are not applied."""
+    with inbox.database.read() as connection:
+        count = connection.execute(f"SELECT count(*) FROM inbox WHERE {_UNAPPLIED}").fetchone()[0]  # noqa: S608
+        row = _find_oldest_unapplied(connection)
+    return InboxBacklog(int(count), None if row is None else row["received_at"])
+
+
+def _find_oldest_unapplied(connection: sqlite3.Connection) -> sqlite3.Row | None:
+    row: sqlite3.Row | None = connection.execute(
+        f"SELECT seq, received_at FROM inbox WHERE {_UNAPPLIED} ORDER BY seq LIMIT 1"  # noqa: S608
+    ).fetchone()
+    return row
 
 
 def _record_results(tx: Transaction, results: Sequence[tuple[int, Status]]) -> None:

@@ -38,6 +38,8 @@ GROUP_SIZE = 512
 MAX_PROBLEMS_SHOWN = 20
 """Maximum number of problems in an InboxOverview."""
 
+MIGRATIONS: dict[str, migrations.Step] = {}
+
 TABLES = """
 CREATE TABLE IF NOT EXISTS inbox (
     seq INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -367,7 +369,7 @@ def find_mentions(
 
 def prepare(connection: sqlite3.Connection) -> None:
     """Create or migrate the schema of inbox.db. Raises NewerDatabase."""
-    migrations.migrate(connection, "inbox.db", {}, _create_tables)
+    migrations.migrate(connection, "inbox.db", MIGRATIONS, _create_tables)
 
 
 def _create_tables(schema: Schema) -> None:

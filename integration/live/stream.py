@@ -38,8 +38,8 @@ A browser needs one stream for all its tabs, or one for each tab over plain HTTP
 FULL_RETRY_SECONDS = 10
 """Value of Retry-After, in seconds, when the limit of streams is reached."""
 
-_MAX_RENDERINGS = 1024
-"""Maximum number of cached renderings."""
+_MAX_RENDERINGS, _MAX_RENDERED_CHARACTERS = 1024, 1024 * 1024
+"""Maximum number of cached renderings, and of their characters."""
 _RENDERING_TIMEOUT_SECONDS = 10.0
 
 RenderEvents = Callable[[Change, Any], list[tuple[str, dict[str, Any]]]]
@@ -69,6 +69,8 @@ class Viewer:
 class _Rendering:
     ready: threading.Event = field(default_factory=threading.Event)
     frames: str | None = None
+    size: int = 0
+    """Characters of `frames` that are counted, 0 until it is ready."""
 
 
 class OwnedStreams:
@@ -110,6 +112,7 @@ class Renderer:
         self._render_events = render_events
         self._lock = threading.Lock()
         self._renderings: OrderedDict[tuple[int, Hashable], _Rendering] = OrderedDict()
+        self._characters = 0
 
     def render(self, app: Flask, change: Change, viewer: Viewer) -> str:
         """Return a change's frames, '' if the viewer cannot see it.
@@ -122,8 +125,6 @@ class Renderer:
             is_owner = rendering is None
             if rendering is None:
                 rendering = self._renderings[key] = _Rendering()
-                if len(self._renderings) > _MAX_RENDERINGS:
-                    self._renderings.popitem(last=False)
         if is_owner:
             try:
                 with app.app_context():
@@ -133,11 +134,22 @@ class Renderer:
                 log.exception("cannot render change %s (%s %s)", change.number, change.topic, change.key)
             finally:
                 rendering.ready.set()
+                self._limit_cache(key, rendering)
         elif not rendering.ready.wait(_RENDERING_TIMEOUT_SECONDS):
             raise SubscriptionLost
         if rendering.frames is None:
             raise SubscriptionLost
         return rendering.frames
+
+    def _limit_cache(self, key: tuple[int, Hashable], added: _Rendering) -> None:
+        """Count a finished rendering, and delete the oldest beyond the limits."""
+        with self._lock:
+            if self._renderings.get(key) is added:
+                added.size = len(added.frames or "")
+                self._characters += added.size
+            while len(self._renderings) > _MAX_RENDERINGS or self._characters > _MAX_RENDERED_CHARACTERS:
+                _, oldest = self._renderings.popitem(last=False)
+                self._characters -= oldest.size
 
     def _frames(self, change: Change, events: list[tuple[str, dict[str, Any]]]) -> str:
         frames = [

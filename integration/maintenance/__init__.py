@@ -1,1 +1,1 @@
-"""Maintenance of an installation: backup, restore, verify, doctor, first configuration."""
+"""Maintenance of an installation: backup, restore, upgrade, verify, doctor."""

@@ -29,7 +29,7 @@ from pathlib import Path
 import integration
 from integration.core import atomic_files, clock
 from integration.core.errors import StorageBroken, StorageFull, SwitchroomError
-from integration.maintenance import manifest
+from integration.maintenance import manifest, version_record
 from integration.maintenance.manifest import DATABASES, Entry, Manifest
 from integration.mirror.page_queries import archive_queries
 from integration.settings.data_dir_secrets import ACCOUNT_FILE, AUDIT_FILE, ERASURE_FILE, SECRET_FILE
@@ -40,7 +40,7 @@ from integration.sqlite.readers import open_readonly
 ARCHIVE_FOLDERS = ("recordings", "voicemail")
 """Folders that are always copied, even if mirror.db names no file in them."""
 
-SMALL_FILES = (SECRET_FILE, ACCOUNT_FILE, ERASURE_FILE, AUDIT_FILE)
+SMALL_FILES = (SECRET_FILE, ACCOUNT_FILE, ERASURE_FILE, AUDIT_FILE, version_record.RECORD_FILE)
 """Files that are copied if they exist."""
 
 OWNER_FILE = "owner"
@@ -119,6 +119,36 @@ def create(
         atomic_files.fsync_path(dest)
     backup.files, backup.bytes = len(entries), sum(entry.size for entry in entries)
     return backup
+
+
+def copy_databases(data_dir: Path, final_folder: Path, version: str) -> None:
+    """Copy the three databases to `final_folder` before an upgrade.
+
+    A folder with this name is replaced. `version`: of the Switchroom that wrote the data. Raises StorageFull,
+    other StorageErrors and BackupRunning.
+    """
+    dest = final_folder.parent
+    with manifest.explain_os_errors(dest), _lock_backup(data_dir):
+        dest.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _check_space(data_dir, dest)
+        partial_folder = final_folder.with_name(final_folder.name + ".part")
+        for outdated in (partial_folder, final_folder):
+            if outdated.exists():
+                shutil.rmtree(outdated)
+        with _create_partial_folder(partial_folder, format_owner(data_dir)):
+            entries = [
+                _copy_database(data_dir / name, partial_folder / name, lambda _what, _done, _total: None)
+                for name in DATABASES
+            ]
+            record = data_dir / version_record.RECORD_FILE
+            if record.exists():
+                entries.append(Entry(record.name, *manifest.copy_file(record, partial_folder / record.name)))
+            (partial_folder / OWNER_FILE).unlink()
+            made_at = clock.utc_text()
+            Manifest(made_at, version, tuple(entries), has_archive=False).write(partial_folder)
+            atomic_files.fsync_path(partial_folder)
+            partial_folder.rename(final_folder)
+        atomic_files.fsync_path(dest)
 
 
 def format_owner(data_dir: Path) -> str:

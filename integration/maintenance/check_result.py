@@ -20,5 +20,10 @@ class CheckResult:
     text: str
     advice: str = ""
 
+    @property
+    def description(self) -> str:
+        """Subject, finding and advice, without the level."""
+        return f"{self.about}: {self.text}" + (f"; {self.advice}" if self.advice else "")
+
     def __str__(self) -> str:
-        return f"{self.level:<5} {self.about}: {self.text}" + (f"; {self.advice}" if self.advice else "")
+        return f"{self.level:<5} {self.description}"

@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 
 from integration.context import AppContext
-from integration.core.errors import StorageDamaged, StorageError
+from integration.core.errors import RepairNeeded, StorageDamaged, StorageError
 from integration.sqlite import damage
 from integration.sqlite.database import Database
 from integration.sqlite.errors import is_damage
@@ -54,14 +54,14 @@ def list_damaged_names(data_dir: Path) -> list[str]:
 def mark_damaged_databases(data_dir: Path, error: Exception) -> list[str]:
     """Mark the damaged databases that the next start replaces.
 
-    Checks the files only if `error` reports damage. Returns their names. Raises StorageError for a damaged
-    house.db, and if a file cannot be read; OSError.
+    Checks the files only if `error` reports damage. Returns their names. Raises RepairNeeded for a damaged
+    house.db, StorageError if a file cannot be read, and OSError.
     """
     if not isinstance(error, StorageDamaged) and not is_damage(error):
         return []
     path = data_dir / "house.db"
     if path.exists() and (finding := damage.find_damage(path)) is not None:
-        raise StorageError(f"{path.name} is damaged ({finding}). {describe_repair(path)}")
+        raise RepairNeeded(f"{path.name} is damaged ({finding}). {describe_repair(path)}")
     names = []
     for name in REPLACEABLE_DATABASES:
         path = data_dir / name

@@ -11,13 +11,18 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path, PurePosixPath
 
 from integration.core.errors import StorageError, StorageFull, SwitchroomError
 
 MANIFEST_FILE = "manifest.json"
 FORMAT_VERSION = 1
+DATABASES_FORMAT_VERSION = 2
+"""Format of a copy of the databases alone.
+
+Versions before 1.0.0rc1 refuse it: their `restore` would move the archive aside.
+"""
 DATABASES = ("house.db", "mirror.db", "inbox.db")
 """Databases in the order of copying; the docstring of backup.py has the reason."""
 
@@ -42,19 +47,25 @@ class Entry:
 class Manifest:
     """Content of `manifest.json`.
 
-    `made_at` is the start of the backup (UTC text), `version` the version of Switchroom. `scheduled`: the
-    backup was made by the schedule, which may remove it later.
+    `made_at` is the start of the backup (UTC text), `version` the version of Switchroom that wrote the data.
+    `scheduled`: the backup was made by the schedule, which may remove it later. `has_archive`: false for the
+    copy of the databases that an upgrade makes.
     """
 
     made_at: str
     version: str
     files: tuple[Entry, ...]
     scheduled: bool = False
+    has_archive: bool = True
+
+    def leave_out(self, path: str | None) -> Manifest:
+        """Return the manifest without the file `path`."""
+        return replace(self, files=tuple(entry for entry in self.files if entry.path != path))
 
     def write(self, folder: Path) -> None:
         """Write the manifest to `folder` and fsync it."""
         body = {
-            "format": FORMAT_VERSION,
+            "format": FORMAT_VERSION if self.has_archive else DATABASES_FORMAT_VERSION,
             "made_at": self.made_at,
             "version": self.version,
             "scheduled": self.scheduled,
@@ -75,7 +86,7 @@ def read(folder: Path) -> Manifest:
     path = folder / MANIFEST_FILE
     try:
         body = json.loads(path.read_text("utf-8"))
-        if body["format"] != FORMAT_VERSION:
+        if body["format"] not in (FORMAT_VERSION, DATABASES_FORMAT_VERSION):
             raise SwitchroomError(
                 f"{path} has the format {body['format']!r} of a newer version. Update Switchroom to read it."
             )
@@ -85,7 +96,11 @@ def read(folder: Path) -> Manifest:
         )
         # Manifests of the first versions lack `scheduled`; those backups were made by a user.
         return Manifest(
-            str(body["made_at"]), str(body["version"]), entries, body.get("scheduled", False) is True
+            str(body["made_at"]),
+            str(body["version"]),
+            entries,
+            body.get("scheduled", False) is True,
+            body["format"] == FORMAT_VERSION,
         )
     except FileNotFoundError:
         raise SwitchroomError(_describe_missing_manifest(folder)) from None

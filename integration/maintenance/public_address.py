@@ -8,9 +8,10 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from integration.core.errors import PlatformError, describe_failure
+from integration.core.errors import PlatformError
 from integration.maintenance.check_result import CheckResult, Level
 from integration.outbound.exchange import JSON_LIMIT, Exchange
+from integration.outbound.tls import TlsFaultKind, describe_failure, find_tls_fault
 from integration.settings.data_dir_secrets import SECRET_FILE, load_webhook_secrets
 from integration.settings.model import Settings
 from integration.settings.values import is_loopback
@@ -20,7 +21,10 @@ TIMEOUT_SECONDS = 10.0
 
 
 def check_public_url(settings: Settings) -> Iterator[CheckResult]:
-    """Request the webhook receiver at `server.public_url`, as the platform does."""
+    """Request the webhook receiver at `server.public_url`, as the platform does.
+
+    Before the first start there is no receiver: only the connection is checked.
+    """
     url = settings.server.public_url
     if url is None:
         advice = "the platform delivers webhooks to HTTPS URLs only; set server.public_url"
@@ -32,30 +36,66 @@ def check_public_url(settings: Settings) -> Iterator[CheckResult]:
         advice = "the platform accepts only https://; use a reverse proxy with a certificate"
         yield CheckResult(level, "public address", f"{url} is not HTTPS", advice)
     secret = _read_secret(settings)
-    if secret is None:
-        yield CheckResult(
-            "warn", "public address", "not checked: no webhook secret yet", "start `switchroom serve`"
-        )
-        return
+    is_first_start = not has_started(settings)
+    path = f"/webhooks/{secret}" if secret is not None and not is_first_start else "/healthz"
     exchange = Exchange(url, 1)
     try:
-        with exchange.send(
-            "GET", f"/webhooks/{secret}", _make_headers(settings), None, TIMEOUT_SECONDS
-        ) as response:
+        with exchange.send("GET", path, _make_headers(settings), None, TIMEOUT_SECONDS) as response:
             content = b"".join(response.chunks(JSON_LIMIT))
-        yield _judge_response(settings, url, response.status, content)
     except PlatformError as error:
-        yield CheckResult(
-            "fail", "public address", f"{url}: {describe_failure(error)}", "check DNS, firewall and proxy"
+        yield _judge_failure(settings, url, error, is_first_start=is_first_start)
+    else:
+        yield (
+            _describe_first_start(url, f"DNS, connection and TLS work; status {response.status}")
+            if is_first_start
+            else _judge_response(settings, url, response.status, content)
         )
     finally:
         exchange.close()
 
 
+def has_started(settings: Settings) -> bool:
+    """Return whether `serve` ever ran on this data_dir."""
+    return (settings.storage.data_dir / "inbox.db").exists()
+
+
+def _describe_first_start(url: str, finding: str) -> CheckResult:
+    return CheckResult(
+        "warn",
+        "public address",
+        f"{url}: {finding}; webhooks are not checked before the first start",
+        "start `switchroom serve`, then repeat `switchroom doctor`",
+    )
+
+
+_TLS_ADVICE: dict[TlsFaultKind, str] = {
+    "authority": "the platform accepts no private authority; use a certificate of a public one, and let the"
+    " server send the intermediate certificates",
+    "expired": "renew the certificate, or check the clock of this host",
+    "early": "check the clock of this host",
+    "name": "use a certificate for the host name of server.public_url",
+    "plain": "this port has no TLS; correct the port in server.public_url, or switch TLS on in the proxy",
+    "other": "check the TLS settings of the proxy",
+}
+"""What to do about a fault of TLS at the public URL."""
+
+
+def _judge_failure(
+    settings: Settings, url: str, error: PlatformError, *, is_first_start: bool
+) -> CheckResult:
+    fault = find_tls_fault(error)
+    finding = describe_failure(error)
+    if fault is not None:
+        return CheckResult("fail", "public address", f"{url}: {finding}", _TLS_ADVICE[fault.kind])
+    if is_first_start and settings.server.tls_cert is not None and finding == "it refuses connections":
+        return _describe_first_start(url, "nothing listens there yet")
+    return CheckResult("fail", "public address", f"{url}: {finding}", "check DNS, firewall and proxy")
+
+
 def check_public_metrics(settings: Settings) -> Iterator[CheckResult]:
     """Request `/metrics` at `server.public_url` without a key, as a stranger does."""
     url = settings.server.public_url
-    if url is None:
+    if url is None or not has_started(settings):
         return
     exchange = Exchange(url, 1)
     try:
@@ -63,7 +103,8 @@ def check_public_metrics(settings: Settings) -> Iterator[CheckResult]:
             status = response.status
             is_open = status == 200 and b"switchroom_" in b"".join(response.chunks(JSON_LIMIT))
     except PlatformError as error:
-        yield CheckResult("warn", "public metrics", f"not checked: {url}: {describe_failure(error)}")
+        advice = "repeat `switchroom doctor` when the public address responds"
+        yield CheckResult("warn", "public metrics", f"not checked: {url}: {describe_failure(error)}", advice)
         return
     finally:
         exchange.close()

@@ -18,16 +18,19 @@ from pathlib import Path
 from integration.core import atomic_files, clock, process_lock
 from integration.core.commands import SOCKET_FILE
 from integration.core.errors import SwitchroomError
-from integration.maintenance import manifest
+from integration.maintenance import manifest, version_record
 from integration.maintenance.manifest import DATABASES, Entry
 from integration.mirror.page_queries import archive_queries
 from integration.sqlite import database_files
+from integration.sqlite.migrations import read_recorded_steps
+from integration.sqlite.readers import open_readonly
 
 PRESERVED_NAMES = frozenset({process_lock.LOCK_FILE, SOCKET_FILE, "backups", database_files.CREATED_FILE})
 """Names in data_dir that a restore does not replace and that do not count as content."""
 
 ASIDE_PREFIX = "before-restore-"
 """Start of the names of folders in data_dir with the data that a restore moved aside."""
+INBOX = "inbox.db"
 PARTIAL_FOLDER = "restore.part"
 """Folder in data_dir of a restore that is running or was killed."""
 
@@ -52,12 +55,15 @@ class BackupDamaged(SwitchroomError):
 class RestoreResult:
     """Result of a restore.
 
-    `backup_created_at` is the time of the backup (UTC text). `previous_data_dir` is the folder of the old
+    `backup_created_at` is the time of the backup (UTC text). `version` of Switchroom wrote its data.
+    `has_archive` is false for the databases before an upgrade. `previous_data_dir` is the folder of the old
     content, None if there was none. `skipped_files` has a line for each damaged archive file that was
     omitted.
     """
 
     backup_created_at: str
+    version: str
+    has_archive: bool
     files: int = 0
     bytes: int = 0
     previous_data_dir: Path | None = None
@@ -74,6 +80,9 @@ def restore(
 ) -> RestoreResult:
     """Restore the backup `source` into `data_dir`.
 
+    The databases before an upgrade replace only the databases. inbox.db is kept if the older version can read
+    it, because it has the webhooks that were acknowledged since.
+
     Raises process_lock.LockHeld while another process uses data_dir, SwitchroomError for a data_dir with
     content (without `replace`) and for an invalid backup, BackupDamaged and StorageError.
     """
@@ -89,6 +98,10 @@ def restore(
         data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         with process_lock.acquire(data_dir, "restore"):
             existing_paths = _list_contents(data_dir)
+            if not backup_manifest.has_archive:
+                kept_name = INBOX if _can_keep_inbox(source, data_dir) else None
+                backup_manifest = backup_manifest.leave_out(kept_name)
+                existing_paths = [path for path in existing_paths if _is_replaced(path.name, kept_name)]
             if existing_paths and not replace:
                 raise SwitchroomError(
                     f"{data_dir} is not empty. Use --replace to move its content into a separate folder."
@@ -125,6 +138,26 @@ def _list_contents(data_dir: Path) -> list[Path]:
     )
 
 
+def _can_keep_inbox(source: Path, data_dir: Path) -> bool:
+    """Return whether inbox.db has the migration steps of its copy."""
+    steps = []
+    for path in (source / INBOX, data_dir / INBOX):
+        if not path.is_file() or not path.stat().st_size:
+            return False
+        with open_readonly(path) as connection:
+            steps.append(read_recorded_steps(connection, INBOX))
+    return steps[0] == steps[1]
+
+
+def _is_replaced(name: str, kept_name: str | None) -> bool:
+    """Return whether a restore of databases replaces a file of data_dir.
+
+    These are the databases with -wal and -shm, and the version record.
+    """
+    database = name.removesuffix("-wal").removesuffix("-shm")
+    return name == version_record.RECORD_FILE or (database in DATABASES and database != kept_name)
+
+
 def _copy_into(
     source: Path,
     partial_folder: Path,
@@ -133,7 +166,9 @@ def _copy_into(
     progress: Progress,
 ) -> RestoreResult:
     """Copy every file of the manifest into `partial_folder` and check it."""
-    result = RestoreResult(backup_manifest.made_at)
+    result = RestoreResult(
+        backup_manifest.made_at, backup_manifest.version, has_archive=backup_manifest.has_archive
+    )
     faults: list[str] = []
     for index, entry in enumerate(backup_manifest.files):
         progress("files", index, len(backup_manifest.files))
@@ -153,7 +188,8 @@ def _copy_into(
     if faults:
         raise BackupDamaged(source, faults)
     archive_queries.renew_epoch(partial_folder / "mirror.db")
-    for name in DATABASES:
+    restored_names = {entry.path for entry in backup_manifest.files}
+    for name in (name for name in DATABASES if name in restored_names):
         progress(f"checking {name}", 0, 1)
         faults += [
             f"{name}: {database_fault}"

@@ -43,6 +43,9 @@ class BackupRotation:
         self._keep_count = settings.backup.keep
         self._health = health
         self._stopping = threading.Event()
+        self.newest_created_at: datetime | None = None
+        """Time of the newest scheduled backup that was found or made, None without one."""
+        self.is_last_attempt_ok = True
 
     def stop(self) -> None:
         """Abort a running backup and remove its files."""
@@ -62,6 +65,10 @@ class BackupRotation:
             return
         except _StopRequested:
             return
+        except Exception:
+            self.is_last_attempt_ok = False
+            raise
+        self.newest_created_at, self.is_last_attempt_ok = clock.now(), True
         log.info("%s: %d files, %d bytes", finished.path.name, finished.files, finished.bytes)
         for note in finished.notes:
             log.warning("%s: %s", finished.path.name, note)
@@ -83,7 +90,8 @@ class BackupRotation:
             for _, stored_manifest in self._list_scheduled_backups()
             if (created_at := clock.parse_utc(stored_manifest.made_at)) and created_at <= now
         ]
-        return max(created_times, default=self._get_first_data_time()) + self._interval
+        self.newest_created_at = max(created_times, default=None)
+        return (self.newest_created_at or self._get_first_data_time()) + self._interval
 
     def _get_first_data_time(self) -> datetime:
         """Return the time at which data_dir got its first data."""

@@ -12,7 +12,7 @@ from integration.mirror.calls import backlog
 from integration.mirror.calls.facts import LEG_FIELDS
 from integration.mirror.calls.store import CallStore
 from integration.mirror.page_queries import messages
-from integration.mirror.records import schema_drift
+from integration.mirror.records import schema_drift, subresources
 from integration.mirror.records.rows import UpsertResult
 from integration.mirror.sync_state import collection_state, media_files
 from integration.sqlite.database import Database
@@ -28,6 +28,7 @@ def register_hooks(mirror_db: Database, call_store: CallStore) -> None:
         mirror_db.hooks.setdefault(table, []).append(_make_refresh_hook(call_store, fields))
     mirror_db.hooks.setdefault("contacts", []).append(_make_contacts_hook(call_store))
     messages.register_hook(mirror_db)
+    subresources.register_hook(mirror_db)
     media_files.register_hooks(mirror_db, media_files.AUTOMATIC_KINDS)
     schema_drift.register_hooks(mirror_db, collection_state.is_complete)
 

@@ -1,4 +1,4 @@
-"""Schema of mirror.db: one table per collection, and internal tables.
+"""Schema of mirror.db: one table per collection, internal tables, and views.
 
 Collection tables are STRICT, with columns of type ANY for the fields of the catalogue. Internal tables
 are SQL scripts, because they need WITHOUT ROWID, CHECK and UNIQUE, for which sqlite-utils has no
@@ -30,12 +30,14 @@ from integration.mirror.records import (
     indexes,
     item_forms,
     missing_records,
+    month_counts,
     promoted_fields,
     response_cache,
     schema_drift,
     subresources,
 )
 from integration.mirror.records.rows import get_key_type
+from integration.mirror.sql_views import definitions, zone_offsets
 from integration.mirror.sync_state import (
     collection_state,
     completeness,
@@ -83,7 +85,9 @@ INTERNAL_TABLES = (
     indexes.INDEXES,
     platform_labels.INDEX,
     collection_versions.TABLES,
+    month_counts.TABLES,
     report_rollups.TABLES,
+    zone_offsets.TABLES,
 )
 """SQL scripts of internal tables and indexes, in order of execution."""
 
@@ -93,6 +97,8 @@ MIGRATIONS: Mapping[str, Step] = {
     "item forms that add fields": item_forms.remove_outdated_items,
     "notes in the search index": search_index.index_stored_notes,
     "links of item forms": item_forms.add_links,
+    "counts of CDRs by month": month_counts.add_counts,
+    "triggers of calls with legs and causes": call_schema.drop_triggers,
 }
 """Migration steps by name, in order.
 
@@ -161,6 +167,7 @@ def _create_all(schema: Schema) -> None:
                 promoted_fields.add_documented_column(schema, resource, field.name)
     for script in INTERNAL_TABLES:
         execute_script(schema, script)
+    definitions.create_views(schema)
     schema.execute("INSERT OR IGNORE INTO _meta VALUES ('epoch', ?)", (secrets.token_hex(8),))
 
 

@@ -10,17 +10,16 @@ from __future__ import annotations
 
 import http.client
 import io
-import ssl
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from pathlib import Path
 from typing import Protocol
 from urllib.parse import urlsplit, urlunsplit
 
-import certifi
 import requests
 import urllib3
 from requests.structures import CaseInsensitiveDict
@@ -36,6 +35,7 @@ from integration.core.errors import (
 from integration.outbound.adapter import PlatformSession, PoolAdapter
 from integration.outbound.connections import CHUNK, current_exchange, find_cause
 from integration.outbound.public_addresses import PublicHosts
+from integration.outbound.tls import TlsFaultKind, find_tls_fault, make_context
 
 CONNECT_SECONDS = 5.0
 """Seconds that a connect may take (connect timeout)."""
@@ -44,6 +44,17 @@ JSON_LIMIT = 64 * 1024 * 1024
 
 A larger page is requested again as smaller pages.
 """
+
+
+_TLS_ADVICE: dict[TlsFaultKind, str] = {
+    "authority": "if the platform has a private authority, set platform.ca_file to its certificate",
+    "expired": "check the clock of this host; if it is right, the platform must renew its certificate",
+    "early": "check the clock of this host",
+    "name": "correct the host name in platform.base_url",
+    "plain": "correct the port in platform.base_url, or begin it with http://",
+    "other": "check platform.base_url and programs between this host and the platform that inspect TLS",
+}
+"""What to do about a fault of TLS at the platform."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,15 +141,23 @@ class Exchange:
     """HTTP client of one host.
 
     Thread-safe; opens at most `connections` connections for reads. With `public_hosts`, `send` raises
-    AddressRefused for a host with an address that is refused.
+    AddressRefused for a host with an address that is refused. `ca_file` has the trusted authorities, instead
+    of those of the system.
     """
 
-    def __init__(self, base_url: str, connections: int, public_hosts: PublicHosts | None = None) -> None:
+    def __init__(
+        self,
+        base_url: str,
+        connections: int,
+        public_hosts: PublicHosts | None = None,
+        *,
+        ca_file: Path | None = None,
+    ) -> None:
         split_url = urlsplit(base_url)
         if split_url.scheme not in ("http", "https") or not split_url.hostname:
             raise ValueError(f"invalid base URL {base_url!r}: use http:// or https:// and a host name")
         self._base_url = urlunsplit((*split_url[:2], split_url.path.rstrip("/"), "", ""))
-        context = _make_tls_context() if split_url.scheme == "https" else None
+        context = make_context(ca_file) if split_url.scheme == "https" else None
         self._session = PlatformSession(
             f"{self._base_url}/", PoolAdapter(self._base_url, context, connections, public_hosts)
         )
@@ -236,17 +255,6 @@ def parse_http_date(value: str | None) -> datetime | None:
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
 
 
-def _make_tls_context() -> ssl.SSLContext:
-    """Make a TLS context with the authorities of the system.
-
-    Without any, those of Mozilla are used. OpenSSL reads SSL_CERT_FILE and SSL_CERT_DIR.
-    """
-    context = ssl.create_default_context()
-    if not context.cert_store_stats()["x509_ca"]:
-        context.load_verify_locations(certifi.where())
-    return context
-
-
 def _abort(response: requests.Response) -> None:
     """End each read of `response`, also a read in another thread."""
     try:
@@ -298,8 +306,11 @@ def _translate_error(error: Exception, status: int | None) -> PlatformError:
         )
     if status is not None:
         return _make_body_error(f"the response of the platform was truncated ({cause})", status)
-    if isinstance(error, urllib3.exceptions.SSLError) or isinstance(cause, ssl.SSLError):
-        return PlatformUnreachable(f"no secure connection to the platform: {cause}")
+    fault = find_tls_fault(cause)
+    if fault is not None:
+        return PlatformUnreachable(
+            f"no secure connection to the platform: {fault.finding}; {_TLS_ADVICE[fault.kind]}"
+        )
     return PlatformUnreachable(f"the connection to the platform failed ({cause})")
 
 

@@ -11,9 +11,10 @@ from typing import IO, Any
 from urllib.parse import urlsplit, urlunsplit
 
 from integration.core import clock
-from integration.core.errors import PlatformError, SwitchroomError, describe_failure
+from integration.core.errors import PlatformError, SwitchroomError
 from integration.outbound.exchange import Exchange
 from integration.outbound.public_addresses import AddressRefused, PublicHosts
+from integration.outbound.tls import describe_failure
 from integration.settings.values import is_loopback
 
 UPLOAD_SECONDS = 1800.0

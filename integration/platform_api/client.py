@@ -13,13 +13,13 @@ from typing import Any, TypeVar
 import orjson
 
 from integration.core import clock
-from integration.core.errors import ConfigurationError, PlatformBroken, UnusableBody
+from integration.core.errors import PlatformBroken, UnusableBody
 from integration.core.json_records import JsonRecord, RecordPage, read_item, read_page
 from integration.outbound.exchange import Exchange, HttpExchange, PlatformResponse
 from integration.platform_api import downloads, paging
 from integration.platform_api.budget import BACKGROUND, INTERACTIVE, Budget, Priority
 from integration.platform_api.failures import build_error
-from integration.platform_api.login import ApiKey, Credentials, CredentialSource, Login
+from integration.platform_api.login import ApiKey, Credentials, CredentialSource, Login, NoCredentials
 from integration.platform_api.page_memory import PageMemory
 from integration.platform_api.retry import call_with_retries
 from integration.platform_api.session import Session, read_body, read_response
@@ -71,7 +71,9 @@ class Platform:
     ) -> None:
         self._timeout = float(settings.timeout)
         self._read_timeout = max(READ_SECONDS, self._timeout)
-        self._exchange = exchange or Exchange(settings.base_url, settings.max_concurrency)
+        self._exchange = exchange or Exchange(
+            settings.base_url, settings.max_concurrency, ca_file=settings.ca_file
+        )
         self.budget = Budget(requests_per_minute, settings.max_concurrency)
         self._session = Session(
             self._exchange, self.budget, self._timeout, partial(_make_credential_source, settings)
@@ -288,6 +290,13 @@ class Platform:
         self.get("/ping", tries=1)
         return True
 
+    def count_responses(self) -> dict[str, int]:
+        """Return the number of requests since the start, by status code.
+
+        The code is 'none' without a response.
+        """
+        return dict(self._session.response_counts)
+
     @property
     def unreachable_since(self) -> float | None:
         """Unix time of the first failure since the last success.
@@ -343,15 +352,13 @@ def _make_credential_source(
 ) -> CredentialSource:
     """Make the credential source of the configured account.
 
-    The source is an API key or a login.
+    The source is an API key, a login, or NoCredentials for a command that needs no platform.
     """
     if settings.api_key and settings.user_id:
         return ApiKey(str(settings.user_id), settings.api_key)
     if settings.email and settings.password:
         return Login(settings.email, settings.password, post)
-    raise ConfigurationError(
-        ["platform.user_id and platform.api_key, or platform.email and platform.password, are required"]
-    )
+    return NoCredentials()
 
 
 def _to_credentials(credentials: Credentials | tuple[str, str, str] | None) -> Credentials | None:

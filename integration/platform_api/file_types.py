@@ -17,6 +17,8 @@ import mmap
 from collections.abc import Callable
 from pathlib import Path
 
+from integration.platform_api import mp3_frames
+
 CheckHead = Callable[[bytes], str | None]
 """Function that returns a problem of a file's first bytes, or None."""
 
@@ -27,25 +29,6 @@ PDF_END_BYTES = 1024
 """Last bytes in which readers search for `%%EOF`.
 
 See PDF Reference 1.7, Appendix H, note 18.
-"""
-
-_SAMPLE_RATES = {3: (44100, 48000, 32000), 2: (22050, 24000, 16000), 0: (11025, 12000, 8000)}
-"""Samples per second by the two version bits of the header.
-
-3: MPEG-1, 2: MPEG-2, 0: MPEG-2.5.
-"""
-
-_BIT_RATES = {
-    (True, 3): (0, 32, 64, 96, 128, 160, 192, 224, 256, 288, 320, 352, 384, 416, 448),
-    (True, 2): (0, 32, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320, 384),
-    (True, 1): (0, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320),
-    (False, 3): (0, 32, 48, 56, 64, 80, 96, 112, 128, 144, 160, 176, 192, 224, 256),
-    (False, 2): (0, 8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160),
-    (False, 1): (0, 8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160),
-}
-"""kbit/s by (is MPEG-1, two layer bits of the header).
-
-Layer bits: 3 is I, 2 is II, 1 is III.
 """
 
 
@@ -105,11 +88,11 @@ def _check_mp3_frames(data: mmap.mmap, seconds: int | None) -> str | None:
     Frame headers contain both. Returns the problem, or None. The duration may be 10 % and 1 s shorter than
     `seconds`.
     """
-    offset, end, duration = _skip_id3_tag(data), len(data), 0.0
+    offset, end, duration = mp3_frames.skip_id3_tag(data), len(data), 0.0
     if data[max(0, end - 128) : end - 125] == b"TAG":
         end -= 128
     while offset < end:
-        frame = _parse_frame(data[offset : offset + 4])
+        frame = mp3_frames.parse_frame(data[offset : offset + 4])
         if frame is None:
             is_truncated = end - offset < 4
             return f"its last frame ends after {end - offset} bytes" if is_truncated and duration else None
@@ -119,40 +102,3 @@ def _check_mp3_frames(data: mmap.mmap, seconds: int | None) -> str | None:
     if seconds is not None and duration < 0.9 * seconds - 1:
         return f"it lasts {duration:.1f} s instead of {seconds}"
     return None
-
-
-def _skip_id3_tag(data: mmap.mmap) -> int:
-    """Return the offset of the first frame, after an ID3v2 tag.
-
-    The length of the tag has seven bits per byte (ID3v2.4 §3.1).
-    """
-    if data[:3] != b"ID3" or len(data) < 10:
-        return 0
-    size = 0
-    for byte in data[6:10]:
-        size = size << 7 | byte & 0x7F
-    return size + (20 if data[5] & 0x10 else 10)
-
-
-def _parse_frame(header: bytes) -> tuple[int, float] | None:
-    """Return bytes and seconds of the frame with `header`.
-
-    `header` has four bytes (ISO 11172-3 §2.4.2.3, 13818-3). Returns None for other bytes, and for a header
-    without bit rate or sample rate.
-    """
-    if len(header) < 4 or header[0] != 0xFF or header[1] & 0xE0 != 0xE0:
-        return None
-    version, layer = header[1] >> 3 & 3, header[1] >> 1 & 3
-    bit_rate_index, sample_rate_index = header[2] >> 4, header[2] >> 2 & 3
-    padding = header[2] >> 1 & 1
-    if version == 1 or layer == 0 or bit_rate_index in (0, 15) or sample_rate_index == 3:
-        return None
-    bit_rate, sample_rate = (
-        _BIT_RATES[version == 3, layer][bit_rate_index] * 1000,
-        _SAMPLE_RATES[version][sample_rate_index],
-    )
-    samples = 384 if layer == 3 else 576 if layer == 1 and version != 3 else 1152
-    slot_bytes = 4 if layer == 3 else 1
-    return slot_bytes * (
-        samples // 8 // slot_bytes * bit_rate // sample_rate + padding
-    ), samples / sample_rate

@@ -82,6 +82,26 @@ class CredentialSource(Protocol):
         """Record that the platform accepted the credentials."""
 
 
+class NoCredentials:
+    """Missing credentials: every request is refused.
+
+    Commands for local data run without them.
+    """
+
+    problem = (
+        "no credentials; set platform.user_id and platform.api_key, or platform.email and platform.password"
+    )
+
+    def current(self) -> Credentials:
+        raise CredentialsRefused(self.problem)
+
+    def renew(self, refused: Credentials) -> Credentials:  # noqa: ARG002 – there are none
+        raise CredentialsRefused(self.problem)
+
+    def mark_accepted(self) -> None:
+        """Do nothing: no request can be accepted."""
+
+
 class ApiKey:
     """API key, which cannot be renewed.
 

@@ -5,6 +5,8 @@ The result of each request is recorded for the rate and the circuit breaker.
 
 from __future__ import annotations
 
+import threading
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 
@@ -18,6 +20,9 @@ from integration.platform_api.budget import Budget, Priority
 from integration.platform_api.failures import build_error
 from integration.platform_api.login import Credentials, CredentialSource
 from integration.platform_api.retry import parse_retry_after
+
+NO_RESPONSE = "none"
+"""Status of a request without a response."""
 
 
 class Session:
@@ -43,9 +48,12 @@ class Session:
 
         None while requests succeed.
         """
-        self.credential_source = make_credential_source(self._post_login)
+        self.response_counts = Counter[str]()
+        """Requests sent, by status code or NO_RESPONSE."""
+        self._count_lock = threading.Lock()
         self._exchange = exchange
         self._timeout = seconds
+        self.credential_source = make_credential_source(self._post_login)
 
     def _post_login(self, path: str, body: Mapping[str, str]) -> PlatformResponse:
         """Send a login without a slot.
@@ -53,9 +61,7 @@ class Session:
         Requests that wait for the login may hold all slots.
         """
         content = orjson.dumps(dict(body))
-        with self._exchange.send(
-            "POST", path, _build_headers(content), content, self._timeout
-        ) as response_body:
+        with self._send("POST", path, _build_headers(content), content, self._timeout) as response_body:
             response = read_response(response_body)
         if response.status >= 400:
             raise build_error(path, response.status, response.headers, response.body)
@@ -110,7 +116,7 @@ class Session:
                 stack.enter_context(self.budget.turn(priority, min(seconds, self._timeout)))
                 stack.enter_context(self._reporting_failures())
                 return stack.enter_context(
-                    self._exchange.send(method, target, headers, content, seconds, read_timeout)
+                    self._send(method, target, headers, content, seconds, read_timeout)
                 )
 
             credentials = client_credentials or self.credential_source.current()
@@ -122,6 +128,26 @@ class Session:
                     stack.close()
                     body = send(self.credential_source.renew(credentials))
             yield body
+
+    @contextmanager
+    def _send(
+        self,
+        method: str,
+        target: str,
+        headers: Mapping[str, str],
+        content: bytes | None,
+        seconds: float,
+        read_timeout: float | None = None,
+    ) -> Iterator[ResponseBody]:
+        """Send one request and count it by the status of its response."""
+        code = NO_RESPONSE
+        try:
+            with self._exchange.send(method, target, headers, content, seconds, read_timeout) as body:
+                code = str(body.status)
+                yield body
+        finally:
+            with self._count_lock:
+                self.response_counts[code] += 1
 
     @contextmanager
     def _reporting_failures(self) -> Iterator[None]:

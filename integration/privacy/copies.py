@@ -19,11 +19,14 @@ from integration.core import clock
 from integration.core.number_search.wide_search import WideSearch
 from integration.maintenance.manifest import DATABASES, MANIFEST_FILE
 from integration.maintenance.restore import ASIDE_PREFIX, PARTIAL_FOLDER
+from integration.maintenance.upgrade import COPY_PREFIX, KEEP_DAYS
 from integration.mirror.privacy.held_records import HeldRecords
 from integration.settings.model import Settings
 from integration.sqlite import damage
 
-CopyKind = Literal["data before a restore", "unfinished restore", "damaged database", "backup"]
+CopyKind = Literal[
+    "data before a restore", "unfinished restore", "data before an upgrade", "damaged database", "backup"
+]
 
 _MAX_DEPTH = 5
 """Levels of folders below data_dir that are searched for copies."""
@@ -96,12 +99,14 @@ def find_copies(data_dir: Path) -> list[DataCopy]:
 def find_expired(settings: Settings, held_records: HeldRecords) -> tuple[list[DataCopy], list[DataCopy]]:
     """Return expired copies: those to delete, and those under legal hold.
 
-    Data before a restore is due after `storage.keep_before_restore_days`. If retention limits are set, such
-    data and damaged databases are due after the shortest of them: all their data is older. Raises OSError.
+    Data before a restore is due after `storage.keep_before_restore_days`, data before an upgrade after
+    KEEP_DAYS. If retention limits are set, such data and damaged databases are due after the shortest of
+    them: all their data is older. Raises OSError.
     """
     retention_days = [days for days in settings.retention.model_dump().values() if days]
     limits: dict[CopyKind, list[float]] = {
         "data before a restore": [*retention_days, *_list_set(settings.storage.keep_before_restore_days)],
+        "data before an upgrade": [*retention_days, KEEP_DAYS],
         "damaged database": retention_days,
     }
     due = [
@@ -139,6 +144,8 @@ def _find_folders(folder: Path, depth: int) -> Iterator[DataCopy]:
             yield DataCopy(path, "data before a restore")
         elif entry.name == PARTIAL_FOLDER:
             yield DataCopy(path, "unfinished restore")
+        elif path.parent.name == "backups" and entry.name.startswith(COPY_PREFIX):
+            yield DataCopy(path, "data before an upgrade")
         elif any((path / name).is_file() for name in (MANIFEST_FILE, *DATABASES)):
             yield DataCopy(path, "backup")
         elif depth:

@@ -23,7 +23,7 @@ from integration.access import audit
 from integration.catalogue.events import EVENT_FIELDS
 from integration.context import AppContext
 from integration.core import clock
-from integration.core.commands import Arguments, Progress, Result, command
+from integration.core.commands import COMMAND_LINE, Arguments, Progress, Result, command
 from integration.core.errors import PlatformBroken, StorageFull, SwitchroomError
 from integration.core.json_records import read_record
 from integration.core.number_variants import ERASED, Finder, make_finder, variants
@@ -43,8 +43,6 @@ from integration.settings.data_dir_secrets import load_erasure_key
 from integration.settings.model import Settings
 from integration.sqlite.database import Database
 from integration.sqlite.readers import open_readonly
-
-ACTOR = "command line"
 
 MAX_PASSES = 3
 """Largest number of passes. The second finds data that arrived while the first began."""
@@ -110,16 +108,17 @@ _erasure_lock = threading.Lock()
 
 @command("number.erase")
 def erase(context: AppContext, arguments: Arguments, progress: Progress) -> Result:
-    """Erase {number}, in E.164. Erasures do not run concurrently.
+    """Erase {number}, in E.164, for the actor {who}.
 
-    The result has `removed` and `left` (numbers of entries by label), `held` (keys of data under legal hold,
-    by label), `possibly_left` (places in which a wider search found the digits), and paths with the number:
-    `removed_copies` and `held_copies` of data_dir, `backups`, `delivered` (exports).
+    Erasures do not run concurrently. The result has `removed` and `left` (numbers of entries by label),
+    `held` (keys of data under legal hold, by label), `possibly_left` (places in which a wider search found
+    the digits), and paths with the number: `removed_copies` and `held_copies` of data_dir, `backups`,
+    `delivered` (exports).
     """
     if not _erasure_lock.acquire(blocking=False):
         raise SwitchroomError("Another erasure is running. Try again after it has finished.")
     try:
-        return _Erasure(context, arguments["number"], progress).run()
+        return _Erasure(context, arguments["number"], arguments.get("who") or COMMAND_LINE, progress).run()
     finally:
         _erasure_lock.release()
 
@@ -148,8 +147,8 @@ class _Copies:
 
 
 class _Erasure:
-    def __init__(self, context: AppContext, e164: str, progress: Progress) -> None:
-        self._context, self._e164, self._progress = context, e164, progress
+    def __init__(self, context: AppContext, e164: str, who: str, progress: Progress) -> None:
+        self._context, self._e164, self._who, self._progress = context, e164, who, progress
         self._erasure_gate, self._held_records = context.erasure_gate, context.held_records
         self._finder: Finder[Any] = make_finder([e164])
         self._app_db, self._data_dir = context.app_db, context.settings.storage.data_dir
@@ -164,7 +163,7 @@ class _Erasure:
         traces = self._find_traces(include_unfinished=True)
         refusal = find_refusal(traces, self._e164, self._held_records)
         if refusal is not None:
-            audit.record(self._context.app_db, ACTOR, "erasure refused", "a number", "legal hold, or in use")
+            audit.record(self._app_db, self._who, "erasure refused", "a number", "legal hold, or in use")
             raise ErasureRefused(refusal)
         self._check_space()
         erasure_id = self._begin_erasure(traces)
@@ -185,17 +184,7 @@ class _Erasure:
         self._vacuum_databases()
         left = traces.counts
         delivered, places = self._find_places([*all_copies.held, *all_copies.backups])
-        self._app_db.write(lambda tx: erasures.finish(tx, erasure_id, removed) if not left else None)
-        outcome = f"{sum(removed.values()):,} places" if not left else f"not all of it: {left}"
-        if held or all_copies.held:
-            outcome += f"; {sum(map(len, held.values())) + len(all_copies.held)} kept by legal holds"
-        if places:
-            outcome += f"; possibly left in {len(places)} places"
-        audit.record(self._app_db, ACTOR, "number erased", f"erasure {erasure_id}", outcome)
-        return {
-            "erasure": erasure_id,
-            "removed": removed,
-            "left": left,
+        report = {
             "held": held,
             "possibly_left": places,
             "delivered": delivered,
@@ -203,6 +192,14 @@ class _Erasure:
             "held_copies": self._name(all_copies.held),
             "backups": list_backups(self._context.settings, self._e164),
         }
+        self._app_db.write(lambda tx: erasures.finish(tx, erasure_id, removed, report) if not left else None)
+        outcome = f"{sum(removed.values()):,} places" if not left else f"not all of it: {left}"
+        if held or all_copies.held:
+            outcome += f"; {sum(map(len, held.values())) + len(all_copies.held)} kept by legal holds"
+        if places:
+            outcome += f"; possibly left in {len(places)} places"
+        audit.record(self._app_db, self._who, "number erased", f"erasure {erasure_id}", outcome)
+        return {"erasure": erasure_id, "removed": removed, "left": left, **report}
 
     def _remove_copies(self) -> _Copies:
         """Delete copies with the number, except backups and held copies."""
@@ -278,7 +275,7 @@ class _Erasure:
         digests = [self._erasure_gate.digest(digits) for digits in number_variants]
         lengths = {len(digits) for digits in number_variants}
         erasure_id = self._context.app_db.write(
-            lambda tx: erasures.begin(tx, started_at, ACTOR, digests, lengths)
+            lambda tx: erasures.begin(tx, started_at, self._who, digests, lengths)
         )
         self._erasure_gate.add(started_at, digests, lengths, ())
         self._store_record_ids(traces)
@@ -304,7 +301,7 @@ class _Erasure:
         context.mirror_db.write(erase_mirror.optimize_search_index)
         self._progress(doing="notes, call-back items, logs")
         context.app_db.write(
-            lambda tx: erase_app.erase(tx, self._finder, traces.app_traces, held_records, ACTOR)
+            lambda tx: erase_app.erase(tx, self._finder, traces.app_traces, held_records, self._who)
         )
 
     def _strip_body(self, body: bytes) -> bytes:

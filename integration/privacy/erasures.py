@@ -15,6 +15,7 @@ from typing import Any
 from integration.core import clock
 from integration.mirror.privacy.erasure_gate import ErasureGate
 from integration.sqlite.database import Database
+from integration.sqlite.schema import Schema
 from integration.sqlite.transaction import Transaction
 
 TABLES = """
@@ -25,7 +26,8 @@ CREATE TABLE IF NOT EXISTS erasures (
     digests TEXT NOT NULL UNIQUE,
     lengths TEXT NOT NULL,
     done_at TEXT,
-    removed TEXT
+    removed TEXT,
+    report TEXT
 ) STRICT;
 CREATE TABLE IF NOT EXISTS erased_records (
     name TEXT NOT NULL, key ANY NOT NULL, PRIMARY KEY (name, key)
@@ -38,7 +40,9 @@ class Erasure:
     """An erasure.
 
     `at`: time of its request, `done_at`: time of its completion (None: interrupted), both UTC text. `removed`
-    has the numbers of entries by label.
+    has the numbers of entries by label. `report` has what was not erased: data under legal hold (`held`,
+    `held_copies`), `backups`, `delivered` exports and places that `possibly_left` the number. It is empty for
+    an erasure by an earlier version.
     """
 
     id: int
@@ -46,6 +50,7 @@ class Erasure:
     who: str
     done_at: str | None
     removed: dict[str, int]
+    report: dict[str, Any]
 
 
 def begin(
@@ -56,7 +61,7 @@ def begin(
     The erasure applies to all data dated up to `requested_at`. A repeated erasure of the same number has the
     same id.
     """
-    digests_json = json.dumps(sorted(digest.hex() for digest in digests))
+    digests_json = _digests_to_json(digests)
     tx.execute(
         "INSERT INTO erasures (at, who, digests, lengths) VALUES (?, ?, ?, ?) ON CONFLICT (digests)"
         " DO UPDATE SET at = excluded.at, who = excluded.who, done_at = NULL",
@@ -70,17 +75,46 @@ def add_records(tx: Transaction, records: Iterable[tuple[str, Any]]) -> None:
     tx.executemany("INSERT OR IGNORE INTO erased_records VALUES (?, ?)", list(records))
 
 
-def finish(tx: Transaction, erasure_id: int, removed: Mapping[str, int]) -> None:
+def finish(tx: Transaction, erasure_id: int, removed: Mapping[str, int], report: Mapping[str, Any]) -> None:
     tx.execute(
-        "UPDATE erasures SET done_at = ?, removed = ? WHERE id = ?",
-        (clock.utc_text(), json.dumps(dict(removed)), erasure_id),
+        "UPDATE erasures SET done_at = ?, removed = ?, report = ? WHERE id = ?",
+        (clock.utc_text(), json.dumps(dict(removed)), json.dumps(dict(report)), erasure_id),
     )
 
 
 def list_all(connection: sqlite3.Connection) -> list[Erasure]:
     """Return all erasures, newest first."""
-    rows = connection.execute("SELECT id, at, who, done_at, removed FROM erasures ORDER BY id DESC")
-    return [Erasure(row[0], row[1], row[2], row[3], json.loads(row[4] or "{}")) for row in rows]
+    rows = [dict(row) for row in connection.execute("SELECT * FROM erasures ORDER BY id DESC")]
+    return [
+        Erasure(
+            row["id"],
+            row["at"],
+            row["who"],
+            row["done_at"],
+            json.loads(row["removed"] or "{}"),
+            # Read-only commands do not migrate a house.db without this column.
+            json.loads(row.get("report") or "{}"),
+        )
+        for row in rows
+    ]
+
+
+def has_number(connection: sqlite3.Connection, erasure_id: int, digests: Iterable[bytes]) -> bool:
+    """Return whether an erasure is that of the number with these digests."""
+    digests_json = _digests_to_json(digests)
+    sql = "SELECT 1 FROM erasures WHERE id = ? AND digests = ?"
+    return connection.execute(sql, (erasure_id, digests_json)).fetchone() is not None
+
+
+def _digests_to_json(digests: Iterable[bytes]) -> str:
+    return json.dumps(sorted(digest.hex() for digest in digests))
+
+
+def add_report_column(schema: Schema) -> None:
+    """Migration: add the column of what was not erased."""
+    table = schema.table("erasures")
+    if table.exists() and "report" not in table.columns_dict:
+        table.add_column("report", str)
 
 
 def list_unfinished_records(connection: sqlite3.Connection) -> dict[str, set[Any]]:

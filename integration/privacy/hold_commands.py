@@ -9,34 +9,33 @@ from __future__ import annotations
 from dataclasses import asdict
 
 from integration.context import AppContext
-from integration.core.commands import Arguments, Progress, Result, command
+from integration.core.commands import COMMAND_LINE, Arguments, Progress, Result, command
 from integration.core.errors import DomainError
 from integration.mirror.privacy.held_records import is_call_id
 from integration.privacy import holds
 from integration.privacy.erase import refresh_held
-
-ACTOR = "command line"
 
 
 @command("hold.set")
 def set_hold(context: AppContext, arguments: Arguments, _: Progress) -> Result:
     """Set a legal hold on {kind, what} for {reason}.
 
-    Raises DomainError for an unknown call.
+    {who}: the actor. Raises DomainError for an unknown call.
     """
     if arguments["kind"] == "call" and not _is_mirrored_call(context, int(arguments["what"])):
         raise DomainError(
             f"There is no call with the id {arguments['what']}. A telephone number begins with + or 0."
         )
-    hold = holds.add(context.app_db, arguments["kind"], arguments["what"], arguments["reason"], ACTOR)
+    who = arguments.get("who") or COMMAND_LINE
+    hold = holds.add(context.app_db, arguments["kind"], arguments["what"], arguments["reason"], who)
     _refresh(context)
     return asdict(hold)
 
 
 @command("hold.release")
 def release_hold(context: AppContext, arguments: Arguments, _: Progress) -> Result:
-    """Release the legal hold on {kind, what}."""
-    holds.release(context.app_db, arguments["kind"], arguments["what"], ACTOR)
+    """Release the legal hold on {kind, what}, by the actor {who}."""
+    holds.release(context.app_db, arguments["kind"], arguments["what"], arguments.get("who") or COMMAND_LINE)
     _refresh(context)
     return {}
 

@@ -20,13 +20,13 @@ from integration.core import clock
 from integration.core.health import Health
 from integration.exports import delivery_states
 from integration.inbox.store import Inbox
+from integration.maintenance import upgrade
 from integration.mirror.calls.store import CallStore
 from integration.mirror.privacy import retention_rules
 from integration.mirror.privacy.held_records import HeldRecords
 from integration.mirror.privacy.retention_rules import RetentionLimits
 from integration.mirror.records import response_cache
-from integration.mirror.sync_state import media_files
-from integration.privacy import copies
+from integration.privacy import copies, due_records
 from integration.privacy.erase import refresh_held
 from integration.settings.model import Settings
 from integration.sqlite.database import Database
@@ -49,7 +49,8 @@ The age of the records in a cached response is unknown."""
 class RetentionJob:
     """Job that removes old data.
 
-    `is_needed`: at least one limit is set, of retention or of the data before a restore.
+    `is_needed`: at least one limit is set, of retention or of the data before a restore, or there is data
+    before an upgrade.
     """
 
     def __init__(
@@ -72,7 +73,9 @@ class RetentionJob:
         self._held_copies: set[str] = set()
         """Names of the copies that legal holds protect, which are logged once."""
         self.is_needed = bool(
-            any(settings.retention.model_dump().values()) or settings.storage.keep_before_restore_days
+            any(settings.retention.model_dump().values())
+            or settings.storage.keep_before_restore_days
+            or upgrade.has_copies(self._data_dir)
         )
 
     def stop(self) -> None:
@@ -95,28 +98,18 @@ class RetentionJob:
         for file_kind, limit_name in retention_rules.FILE_KINDS.items():
             if limit := self._limits.for_kind(limit_name):
                 with self._mirror_db.read() as connection:
-                    old_files = retention_rules.find_old_files(connection, file_kind, limit)
-                    unheld_keys = set(
-                        held_records.exclude_held(
-                            connection, media_files.get_record_table(file_kind), [key for key, _ in old_files]
-                        )
-                    )
-                due_files = [file for file in old_files if file[0] in unheld_keys]
+                    due_files = due_records.find_files(connection, file_kind, limit, held_records)
                 for batch in self._iterate_batches(due_files, removed, f"{file_kind} files before {limit}"):
                     retention_rules.remove_files(self._mirror_db, self._data_dir, file_kind, batch)
         if limit := self._limits.for_kind("transcripts"):
             for table in retention_rules.TEXT_FIELDS:
                 with self._mirror_db.read() as connection:
-                    keys = held_records.exclude_held(
-                        connection, table, retention_rules.find_old_texts(connection, table, limit)
-                    )
+                    keys = due_records.find_texts(connection, table, limit, held_records)
                 for key_batch in self._iterate_batches(keys, removed, f"texts of {table} before {limit}"):
                     self._mirror_db.write(partial(retention_rules.clear_texts, keys=key_batch, table=table))
         if limit := self._limits.for_kind("cdrs"):
             with self._mirror_db.read() as connection:
-                keys = held_records.exclude_held_calls(
-                    connection, retention_rules.find_old_calls(connection, limit)
-                )
+                keys = due_records.find_calls(connection, limit, held_records)
             for key_batch in self._iterate_batches(keys, removed, f"calls before {limit}"):
                 self._mirror_db.write(
                     partial(retention_rules.remove_calls, call_ids=key_batch, call_store=self._call_store)
@@ -124,9 +117,7 @@ class RetentionJob:
         for table in retention_rules.ROW_KINDS:
             if limit := self._limits.for_table(table):
                 with self._mirror_db.read() as connection:
-                    keys = held_records.exclude_held(
-                        connection, table, retention_rules.find_old_rows(connection, table, limit)
-                    )
+                    keys = due_records.find_rows(connection, table, limit, held_records)
                 for key_batch in self._iterate_batches(keys, removed, f"{table} before {limit}"):
                     self._mirror_db.write(
                         partial(

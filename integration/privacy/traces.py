@@ -18,6 +18,8 @@ TABLE_LABELS = {
     "voicemessages": "voicemail messages",
     "sms": "SMS",
     "faxes": "faxes",
+    "mediasessions": "media sessions",
+    "msdrs": "media session detail records",
     "contacts": "contacts (removed)",
     "_sms_events": "events of SMS",
     "_below": "notes or messages below",

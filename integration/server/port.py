@@ -9,8 +9,12 @@ from __future__ import annotations
 
 import errno
 import socket
+from collections.abc import Iterator
 
 from integration.core.errors import SwitchroomError
+from integration.core.process_lock import find_writer
+from integration.maintenance.check_result import CheckResult
+from integration.settings.model import Settings
 
 BACKLOG = 4096
 """Maximum number of connections that wait to be accepted."""
@@ -42,6 +46,36 @@ def listen(host: str, port: int) -> socket.socket:
         raise SwitchroomError(_describe_error(error, host, port)) from error
     listener.setblocking(False)
     return listener
+
+
+def check_port(settings: Settings) -> Iterator[CheckResult]:
+    """Check that the port can be opened, for `doctor` and `init`.
+
+    Yields nothing while a process uses `data_dir`.
+    """
+    try:
+        if find_writer(settings.storage.data_dir) is not None:
+            return
+    except SwitchroomError:
+        return  # Reported by the check of the process.
+    try:
+        listen(settings.server.host, settings.server.port).close()
+    except SwitchroomError as error:
+        yield CheckResult("fail", "port", str(error))
+    else:
+        yield CheckResult("ok", "port", f"{settings.server.host}:{settings.server.port} is free")
+    if settings.server.metrics_listen:
+        yield _check_metrics_port(settings.server.metrics_listen)
+
+
+def _check_metrics_port(address: str) -> CheckResult:
+    host, _, port = address.rpartition(":")
+    try:
+        listen(host.strip("[]"), int(port)).close()
+    except SwitchroomError as error:
+        message = str(error).replace("server.port", "port in server.metrics_listen")
+        return CheckResult("fail", "port", message.replace("server.host:", "server.metrics_listen:"))
+    return CheckResult("ok", "port", f"{address} of /metrics is free")
 
 
 def build_url(listener: socket.socket, tls: bool) -> str:

@@ -29,10 +29,10 @@ from integration.server.control_channel import YIELD_COMMAND, CommandMoved, Cont
 from integration.server.shutdown import exit_broken
 from integration.server.tenant import is_same_customer
 from integration.settings.data_dir_secrets import claim_data_dir
-from integration.settings.model import Settings
 
 if TYPE_CHECKING:
     from integration.context import AppContext
+    from integration.settings.model import Settings
 
 log = logging.getLogger(__name__)
 
@@ -40,6 +40,12 @@ LOCK_WAIT_SECONDS = 60.0
 """Seconds to wait for a holder of the lock that does not respond.
 
 Such a process is starting or ending.
+"""
+
+ENDING_SECONDS = 1.0
+"""Seconds that a starting `serve` waits for another `serve` that may just have been killed.
+
+Between the signal and its end such a process looks alive, for longer if the machine is busy.
 """
 
 GRACE_SECONDS = 10.0
@@ -167,7 +173,7 @@ def acquire_for_serve(data_dir: Path, on_notice: Callable[[str], None]) -> proce
     A command that works alone ends at its next commit. Raises process_lock.LockHeld if another `serve` runs,
     or if a command does not end within LOCK_WAIT_SECONDS.
     """
-    deadline = clock.monotonic() + LOCK_WAIT_SECONDS
+    began = clock.monotonic()
     notified_holder: process_lock.Holder | None = None
     pause = threading.Event()
     while True:
@@ -175,18 +181,13 @@ def acquire_for_serve(data_dir: Path, on_notice: Callable[[str], None]) -> proce
             return process_lock.acquire(data_dir, "serve")
         except process_lock.LockHeld as lock_error:
             holder = lock_error.holder
-            # The supervisor was killed. Its worker ends as soon as the stop pipe is closed.
-            is_orphaned = holder is not None and holder.purpose == "serve" and not holder.is_alive
-            if holder is not None and holder.purpose == "serve" and not is_orphaned:
+            is_serve = holder is not None and holder.purpose == "serve"
+            # Of a killed supervisor, the worker ends as soon as the stop pipe is closed.
+            is_orphaned = is_serve and holder is not None and not holder.is_alive
+            patience = ENDING_SECONDS if is_serve and not is_orphaned else LOCK_WAIT_SECONDS
+            if clock.monotonic() - began > patience:
                 raise
-            if clock.monotonic() > deadline:
-                raise
-            if (
-                holder is not None
-                and not is_orphaned
-                and holder != notified_holder
-                and _request_yield(data_dir)
-            ):
+            if holder is not None and not is_serve and holder != notified_holder and _request_yield(data_dir):
                 notified_holder = holder
                 on_notice(f"waiting for {holder} to reach its next commit")
         pause.wait(_RETRY_SECONDS)

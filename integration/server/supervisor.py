@@ -13,12 +13,10 @@ import logging
 import multiprocessing
 import os
 import resource
-import shutil
 import signal
 import socket
 import ssl
 import sys
-import tempfile
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -33,10 +31,13 @@ from granian.server.mp import MPServer
 
 from integration.core import clock
 from integration.core.errors import ConfigurationError, SwitchroomError
+from integration.maintenance import start_conditions
 from integration.server import port
 from integration.server.run_command import acquire_for_serve
+from integration.server.service_manager import ServiceManager
+from integration.server.start_responder import StartResponder
 from integration.server.tenant import is_same_customer
-from integration.server.worker import FACTORY, Worker
+from integration.server.worker import EXIT_START_FAILED, FACTORY, Worker
 from integration.settings.data_dir_secrets import claim_data_dir
 from integration.settings.model import Settings, list_warnings
 from integration.web import BLOCKING_THREADS
@@ -61,9 +62,6 @@ MAX_RESTART_DELAY = 10.0
 A worker that was ready is replaced at once.
 """
 
-LOW_DISK_BYTES = 2 * 1024**3
-"""Free bytes of the disk of `data_dir` below which a start prints a warning."""
-
 
 def serve(
     settings: Settings, *, factory: str = FACTORY, write_line: Callable[[str], None] | None = None
@@ -78,7 +76,8 @@ def serve(
     for line in list_warnings(settings):
         write_line(f"warning: {line}")
     data_dir = settings.storage.data_dir
-    check_data_dir(data_dir, write_line)
+    start_conditions.enforce(settings, write_line)
+    create_data_dir(data_dir)
     _raise_file_limit()
     lock = acquire_for_serve(data_dir, write_line)
     try:
@@ -87,40 +86,32 @@ def serve(
         # Links contain the port: for port 0, the port that the system selected.
         server = settings.server.model_copy(update={"port": listener.getsockname()[1]})
         settings = settings.model_copy(update={"server": server})
-        _Supervisor(settings, factory, listener, write_line).run()
+        _Supervisor(settings, factory, listener, write_line, ServiceManager()).run()
     finally:
         lock.release()
 
 
-def check_data_dir(data_dir: Path, write_line: Callable[[str], None]) -> None:
-    """Create `data_dir` if it is missing, and check that it is writable.
-
-    Raises SwitchroomError.
-    """
+def create_data_dir(data_dir: Path) -> None:
+    """Create `data_dir` if it is missing. Raises SwitchroomError."""
     try:
         data_dir.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=data_dir) as probe:
-            probe.write(bytes(1024 * 1024))
-            probe.flush()
-            os.fsync(probe.fileno())
-        free = shutil.disk_usage(data_dir).free
     except OSError as error:
         raise SwitchroomError(
-            f"storage.data_dir: {data_dir.absolute()} cannot be written: {error.strerror}. "
-            "Free disk space, give this user access, or choose another folder."
+            f"storage.data_dir: {data_dir.absolute()} cannot be created: {error.strerror}. "
+            "Give this user access, or choose another folder."
         ) from error
-    if free < LOW_DISK_BYTES:
-        write_line(
-            f"warning: storage.data_dir: only {free // 1024**2} MB are free; recordings are not downloaded "
-            "below 2 GB"
-        )
 
 
 class _Supervisor(MPServer):
     """Granian's server with another listening socket, stop and restart of workers."""
 
     def __init__(
-        self, settings: Settings, factory: str, listener: socket.socket, write_line: Callable[[str], None]
+        self,
+        settings: Settings,
+        factory: str,
+        listener: socket.socket,
+        write_line: Callable[[str], None],
+        service_manager: ServiceManager,
     ) -> None:
         # The worker inherits lock, stop pipe and socket; Python 3.14 no longer forks by default.
         multiprocessing.set_start_method("fork", force=True)
@@ -160,8 +151,11 @@ class _Supervisor(MPServer):
         self._status_changed = threading.Condition()
         self._has_been_ready = False
         self._ready_pids: set[int] = set()
-        self._refusals: dict[int, tuple[list[str], int]] = {}
+        self._refusals: dict[int, tuple[list[str], int, bool]] = {}
+        """Lines, exit status, and whether no other worker could start either, by process."""
         self._is_stop_sent = False
+        self._service_manager = service_manager
+        self._is_worker_alive = threading.Event()
 
     def run(self) -> None:
         """Serve until a stop is requested.
@@ -171,6 +165,10 @@ class _Supervisor(MPServer):
         # `_serve_loop` logs dead workers, with the time of the restart.
         granian_log.addFilter(lambda record: not record.getMessage().startswith("Unexpected exit"))
         threading.Thread(target=self._read_statuses, name="worker status", daemon=True).start()
+        if (interval := self._service_manager.interval_seconds) is not None:
+            threading.Thread(
+                target=self._report_alive, args=(interval,), name="watchdog", daemon=True
+            ).start()
         # Not MPServer.serve, which only adds a warning about the number of threads.
         try:
             server: Any = AbstractServer
@@ -189,13 +187,16 @@ class _Supervisor(MPServer):
         """Run the product behind Granian's worker, in the forked process."""
         os.close(self._stop_write)
         os.close(self._status_read)
-        worker = Worker(self._settings, self._factory, self._stop_read, self._status_write)
+        interval = self._service_manager.interval_seconds
+        liveness = None if interval is None else (self._url, interval)
+        worker = Worker(self._settings, self._factory, self._stop_read, self._status_write, liveness)
 
         def load() -> Callable[..., Any]:
-            application = worker.load()
+            assert self._listener is not None
+            with StartResponder(self._listener, self._settings.server):
+                application = worker.load()
             # Granian has a second descriptor, which it closes when it stops accepting connections.
-            if self._listener is not None:
-                self._listener.close()
+            self._listener.close()
             return application
 
         name, _, *rest = arguments
@@ -241,6 +242,7 @@ class _Supervisor(MPServer):
     def _send_stop(self) -> None:
         if not self._is_stop_sent:
             self._is_stop_sent = True
+            self._service_manager.report_stopping()
             os.write(self._stop_write, b"x")
 
     def _serve_loop(self, spawn_target: Any, target_loader: Any) -> None:
@@ -279,21 +281,22 @@ class _Supervisor(MPServer):
             self._spawn_workers(spawn_target, target_loader)  # type: ignore[no-untyped-call]
 
     def _raise_refusal(self, dead_worker: Any) -> None:
-        """Raise the reason for which the first worker could not start.
+        """Raise the reason for which no worker can start.
 
-        The reason of a later worker is only logged.
+        The reason of a later worker is only logged, unless it is final.
         """
         if dead_worker.inner.exitcode is None or dead_worker.inner.exitcode < 0:
             return
         with self._status_changed:
             self._status_changed.wait_for(
-                lambda: dead_worker.inner.pid in self._refusals, 1.0 if not self._has_been_ready else 0.0
+                lambda: dead_worker.inner.pid in self._refusals,
+                1.0 if not self._has_been_ready or dead_worker.inner.exitcode == EXIT_START_FAILED else 0.0,
             )
             refusal = self._refusals.pop(dead_worker.inner.pid, None)
         if refusal is None:
             return
-        lines, status = refusal
-        if self._has_been_ready:
+        lines, status, is_final = refusal
+        if self._has_been_ready and not is_final:
             for line in lines:
                 log.error("%s", line)
             return
@@ -302,18 +305,43 @@ class _Supervisor(MPServer):
         raise ConfigurationError(lines) if status == 2 else SwitchroomError("\n".join(lines))
 
     def _read_statuses(self) -> None:
-        """Read status messages of workers: `{"pid", "ready"}` or `{"pid", "refused": [line], "exit"}`."""
+        """Read status messages of workers.
+
+        They are `{"pid", "ready"}`, `{"pid", "alive"}`, or `{"pid", "refused": [line], "exit", "final"}`.
+        """
         with os.fdopen(self._status_read, encoding="utf-8", closefd=False) as lines:
             for line in lines:
                 message = json.loads(line)
+                if message.get("alive"):
+                    self._is_worker_alive.set()
+                    continue
                 with self._status_changed:
                     if message.get("ready"):
                         is_first, self._has_been_ready = not self._has_been_ready, True
                         self._ready_pids.add(message["pid"])
                         self._write_line(f"Listening on {self._url}" if is_first else "The worker is back")
+                        if is_first:
+                            self._service_manager.report_ready(f"Listening on {self._url}")
                     else:
-                        self._refusals[message["pid"]] = (message["refused"], message["exit"])
+                        self._refusals[message["pid"]] = (
+                            message["refused"],
+                            message["exit"],
+                            message["final"],
+                        )
                     self._status_changed.notify_all()
+
+    def _report_alive(self, interval: float) -> None:
+        """Pass the signs of life of the worker to the service manager.
+
+        Before the first worker is ready, systemd applies TimeoutStartSec. While a dead worker is replaced,
+        which may include the repair of a database, the supervisor is alive.
+        """
+        pause = threading.Event()
+        while not pause.wait(interval):
+            is_being_replaced = self._has_been_ready and not self._ready_pids
+            if self._is_worker_alive.is_set() or is_being_replaced:
+                self._is_worker_alive.clear()
+                self._service_manager.report_alive()
 
 
 def _raise_file_limit() -> None:

@@ -6,9 +6,12 @@
 from __future__ import annotations
 
 import logging
+from typing import TYPE_CHECKING
 
 from integration.core.errors import PlatformError, StorageError
-from integration.settings.model import Settings
+
+if TYPE_CHECKING:
+    from integration.settings.model import Settings
 
 log = logging.getLogger(__name__)
 

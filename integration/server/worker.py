@@ -16,10 +16,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from integration.core import process_memory
-from integration.core.errors import ConfigurationError, SwitchroomError
+from integration.core.errors import ConfigurationError, RepairNeeded, SwitchroomError
 from integration.core.health import Health
+from integration.core.logs import repeat_folding
 from integration.server import shutdown, unfinished_commands
 from integration.server.control_channel import ControlChannel
+from integration.server.liveness import LivenessCheck
 from integration.server.shutdown import EXIT_ORPHANED
 from integration.server.unfinished_commands import UnfinishedCommands
 from integration.settings.model import Settings
@@ -51,6 +53,8 @@ The sum of both is well below the specified 10 s.
 
 MEMORY_JOB = "release of memory"
 """Job that returns freed memory to the system."""
+SUMMARIES_JOB = "log summaries"
+"""Job that logs the counts of repeated messages."""
 
 EXIT_START_FAILED = 3
 """Exit status of a worker that could not start.
@@ -98,14 +102,23 @@ class Product(Protocol):
 class Worker:
     """Worker in its process.
 
-    The supervisor's code calls `load()` and `finish()` on the main thread.
+    `liveness`: URL and seconds of the LivenessCheck, None without a watchdog. The supervisor's code calls
+    `load()` and `finish()` on the main thread.
     """
 
-    def __init__(self, settings: Settings, factory: str, stop_pipe: int, status_pipe: int) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        factory: str,
+        stop_pipe: int,
+        status_pipe: int,
+        liveness: tuple[str, float] | None = None,
+    ) -> None:
         self.settings = settings
         self.factory = factory
         self.stop_pipe = stop_pipe
         self.status_pipe = status_pipe
+        self.liveness = liveness
         self.product: Product | None = None
         self.channel: ControlChannel | None = None
         self.unfinished_commands: UnfinishedCommands | None = None
@@ -117,8 +130,6 @@ class Worker:
 
         Ends the process if the product cannot start.
         """
-        # Before any other thread of the worker: a thread keeps the arena of its first allocation.
-        process_memory.limit_arenas()
         # Ctrl-C on a terminal reaches the worker as well, but only the supervisor's pipe stops the worker.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -154,12 +165,22 @@ class Worker:
                 executor="maintenance",
                 at_once=False,
             )
+            product.scheduler.every(
+                SUMMARIES_JOB,
+                repeat_folding.REPEAT_SECONDS[0],
+                repeat_folding.write_summaries,
+                executor="maintenance",
+                at_once=False,
+            )
+            # Before the jobs start, which would compete with this for the processor.
+            application = product.application
             product.start()
+            process_memory.exempt_loaded_objects()
         except ConfigurationError as error:
             self._report_start_failure(error.mistakes, 2)
         except SwitchroomError as error:
             self._exit_if_damaged(error)
-            self._report_start_failure([str(error)], 1)
+            self._report_error(error)
         except Exception as error:
             self._exit_if_damaged(error)
             log.exception("the product cannot start")
@@ -168,7 +189,10 @@ class Worker:
             )
         assert self.product is not None
         self._write_status({"ready": True})
-        self._inflight = InflightRequests(self.product.application)
+        if self.liveness is not None:
+            url, interval = self.liveness
+            LivenessCheck(url, interval, lambda: self._write_status({"alive": True})).start()
+        self._inflight = InflightRequests(application)
         return self._inflight
 
     def finish(self) -> None:
@@ -254,7 +278,7 @@ class Worker:
         try:
             names = mark_damaged_databases(self.settings.storage.data_dir, error)
         except SwitchroomError as refusal:
-            self._report_start_failure([str(refusal)], 1)
+            self._report_error(refusal)
         if names:
             log.error("%s: damaged (%s). The next worker replaces the file", ", ".join(names), error)
             self._exit(shutdown.EXIT_BROKEN)
@@ -263,8 +287,12 @@ class Worker:
         log.critical("the supervisor has ended; ending this worker")
         self._exit(EXIT_ORPHANED)
 
-    def _report_start_failure(self, lines: Any, status: int) -> None:
-        self._write_status({"refused": list(lines), "exit": status})
+    def _report_error(self, error: SwitchroomError) -> None:
+        self._report_start_failure([str(error)], 1, is_final=isinstance(error, RepairNeeded))
+
+    def _report_start_failure(self, lines: Any, status: int, *, is_final: bool = False) -> None:
+        """End the process. `is_final`: no other worker could start either."""
+        self._write_status({"refused": list(lines), "exit": status, "final": is_final})
         self._exit(EXIT_START_FAILED)
 
     def _write_status(self, message: dict[str, Any]) -> None:

@@ -11,11 +11,13 @@ import os
 import secrets
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import overload
+from typing import TYPE_CHECKING, overload
 
 from integration.core import atomic_files, clock, tokens
 from integration.core.errors import ConfigurationError, SwitchroomError
-from integration.settings.model import Settings
+
+if TYPE_CHECKING:
+    from integration.settings.model import Settings
 
 SECRET_FILE = "webhook-secret"
 ACCOUNT_FILE = "account.json"
@@ -157,13 +159,17 @@ def claim_data_dir(settings: Settings, is_same_customer: Callable[[], bool] = la
 
     The account is the base URL (without its version segment) with the user id or login e-mail. If only the
     user id or e-mail differs and `is_same_customer` returns True, the new login of the same customer is
-    stored instead. Raises ConfigurationError (exit status 2) for a different account, SwitchroomError for a
-    damaged or unreadable file.
+    stored instead. Without a configured account, only the base URL is compared and nothing is stored. Raises
+    ConfigurationError (exit status 2) for a different account, SwitchroomError for a damaged or unreadable
+    file.
     """
     platform = settings.platform
     account = {"base_url": _strip_version(platform.base_url), "account": platform.user_id or platform.email}
+    has_account = account["account"] is not None
     path = settings.storage.data_dir / ACCOUNT_FILE
     text = _read(path)
+    if text is None and not has_account:
+        return
     if text is None:
         _create(path, json.dumps(account) + "\n")
         text = _read(path) or ""
@@ -172,7 +178,7 @@ def claim_data_dir(settings: Settings, is_same_customer: Callable[[], bool] = la
         stored_account = {key: stored[key] for key in account}
     except (ValueError, KeyError, TypeError):
         raise SwitchroomError(f"{path}: is damaged; its content must be {json.dumps(account)}") from None
-    if stored_account == account:
+    if stored_account == account or (not has_account and stored_account["base_url"] == account["base_url"]):
         return
     if stored_account["base_url"] == account["base_url"] and is_same_customer():
         _replace(path, json.dumps(account) + "\n")
@@ -180,7 +186,8 @@ def claim_data_dir(settings: Settings, is_same_customer: Callable[[], bool] = la
         raise ConfigurationError(
             [
                 f"storage.data_dir: {settings.storage.data_dir} holds account {stored_account['account']} of"
-                f" {stored_account['base_url']}, not {account['account']} of {account['base_url']};"
+                f" {stored_account['base_url']}, not"
+                f" {account['account'] if has_account else 'an account'} of {account['base_url']};"
                 " give each account a separate data_dir (another login of the same customer is accepted"
                 f" if the platform confirms the customer; otherwise change {path})"
             ]

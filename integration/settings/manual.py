@@ -1,11 +1,13 @@
-"""Generator of config.example.toml, so that the file always matches the settings.
+"""Generator of config.example.toml and docs/settings.md, so that both always match the settings.
 
-Regenerate the file with `python -m integration.settings.manual > config.example.toml`.
+Regenerate them with `python -m integration.settings.manual > config.example.toml` and
+`python -m integration.settings.manual page > docs/settings.md`.
 """
 
 from __future__ import annotations
 
 import json
+import sys
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,6 +31,45 @@ HEADER = """\
 """
 
 
+PAGE_HEADER = """\
+# Settings
+
+All settings are in one TOML file: that of `--config`, else of the variable `SWITCHROOM_CONFIG`, else
+`config.toml` in the working directory. `switchroom init` writes a first one;
+[config.example.toml](../config.example.toml) has every key to copy. Only `platform.base_url` and the
+credentials are required.
+
+- The variable `SWITCHROOM_<SECTION>__<KEY>` overrides a key, for example `SWITCHROOM_SERVER__PORT=8080`.
+  Lists are comma-separated or JSON. An empty variable is an unset key.
+- `SWITCHROOM_<SECTION>__<KEY>_FILE` names a file from which the value is read; use it for secrets.
+- Unknown keys and unknown variables that begin with `SWITCHROOM_` are mistakes. In Kubernetes, a service
+  named `switchroom` adds such variables: set `enableServiceLinks: false`, or give the service another name.
+- All mistakes are reported at once, one line each, and the exit status is 2. `switchroom doctor` also
+  checks the conditions of a start: port, certificate and key, data folder, disk, clock, packages of extras.
+- Either an API key (`user_id`, `api_key`) or a login (`email`, `password`) is configured. Commands for
+  local data, such as `user`, `key`, `export`, `hold`, `erase`, `verify` and `backup`, run without either.
+- A platform with a certificate of a private authority needs `platform.ca_file`. Only the platform's
+  connections use it; webhooks need a certificate of a public authority.
+- A changed setting takes effect at the next start of `serve`.
+"""
+
+
+def render_page() -> str:
+    """Return the text of docs/settings.md."""
+    lines = [PAGE_HEADER]
+    current = ""
+    for section, key, info in iterate_keys(Settings):
+        if section != current:
+            current = section
+            lines.append(
+                f"\n## {section}\n\n{_section_text(section)}\n\n| Key | Default | Meaning |\n|---|---|---|\n"
+            )
+        default = "required" if info.is_required() else "none" if info.default is None else ""
+        description = (info.description or "").replace("|", "\\|")
+        lines.append(f"| `{key}` | {default or f'`{_example_value(info)}`'} | {description} |\n")
+    return "".join(lines)
+
+
 def render_manual() -> str:
     """Return the text of config.example.toml."""
     return HEADER + "".join(_render_sections())
@@ -39,10 +80,7 @@ def _render_sections() -> Iterator[str]:
     for section, key, info in iterate_keys(Settings):
         if section != current:
             current = section
-            model = Settings.model_fields[section].annotation
-            assert isinstance(model, type)
-            assert issubclass(model, BaseModel)
-            yield f"\n[{section}]\n" + _wrap_comment(model.__doc__ or "")
+            yield f"\n[{section}]\n" + _wrap_comment(_section_text(section))
         yield (
             "\n"
             + _wrap_comment(_describe_field(info))
@@ -50,11 +88,18 @@ def _render_sections() -> Iterator[str]:
         )
 
 
+def _section_text(section: str) -> str:
+    model = Settings.model_fields[section].annotation
+    assert isinstance(model, type)
+    assert issubclass(model, BaseModel)
+    return model.__doc__ or ""
+
+
 def _describe_field(info: FieldInfo) -> str:
     text = info.description or ""
     if info.is_required():
         return f"{text} Required."
-    return f"{text} No default." if info.default is None else text
+    return f"{text} No default." if info.default is None and "If unset, " not in text else text
 
 
 def _example_value(info: FieldInfo) -> str:
@@ -77,4 +122,4 @@ def to_toml(value: Any) -> str:
 
 
 if __name__ == "__main__":
-    print(render_manual(), end="")
+    print(render_page() if sys.argv[1:] == ["page"] else render_manual(), end="")

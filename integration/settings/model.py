@@ -21,6 +21,7 @@ from integration.settings.values import (
     Email,
     FilePath,
     Host,
+    LabelName,
     ListenAddress,
     Networks,
     Number,
@@ -31,6 +32,7 @@ from integration.settings.values import (
     Text,
     ThresholdPair,
     Url,
+    UsualHours,
     WebhookSecretList,
     WholeNumber,
     is_loopback,
@@ -56,6 +58,12 @@ class Platform(Section):
     )
     password: Text | None = Field(
         default=None, repr=False, json_schema_extra=SECRET, description="Login password.", examples=["…"]
+    )
+    ca_file: FilePath | None = Field(
+        default=None,
+        description="Certificates (PEM) of the authorities of the platform's certificate, instead of those of"
+        " the system. Required only for a private authority.",
+        examples=["/etc/ssl/private-ca.pem"],
     )
     timeout: Number = Field(
         default=30, gt=0, le=3600, description="Seconds for one request. Click-to-call may take 15 s."
@@ -192,8 +200,24 @@ class Calls(Section):
     service_level_seconds: WholeNumber = Field(
         default=20, ge=0, description="Calls answered within this many seconds meet the service level."
     )
+    service_level_target: WholeNumber = Field(
+        default=80, ge=0, le=100, description="Percentage of calls that should meet the service level."
+    )
+    missed_target: WholeNumber = Field(
+        default=10, ge=0, le=100, description="Highest percentage of inbound calls that may be missed."
+    )
     callback_seconds: WholeNumber = Field(
         default=15, ge=0, description="Seconds of outbound talk time that count as a call-back."
+    )
+    usual_hours: UsualHours = Field(
+        default=("Mon-Fri 08:00-18:00",),
+        description="Days and hours in dashboard.timezone in which the phones are staffed. A call missed at"
+        " another time has the reason 'outside usual hours' in reports. Without hours every time is usual.",
+    )
+    outcomes: tuple[LabelName, ...] = Field(
+        default=(),
+        description="Labels that Live offers after a call, instead of the account's call labels.",
+        examples=[["Solved", "Order", "Call again"]],
     )
 
 
@@ -203,7 +227,9 @@ class Smtp(Section):
     host: Host | None = Field(
         default=None, description="Mail server; if unset, no e-mail is sent.", examples=["smtp.example.com"]
     )
-    port: Port | None = Field(default=None, description="Port, usually 587, 465 or 25.", examples=[587])
+    port: Port | None = Field(
+        default=None, description="Port, usually 587, 465 or 25. If unset, 587.", examples=[587]
+    )
     user: Text | None = Field(
         default=None, description="User name at the mail server.", examples=["switchroom"]
     )
@@ -261,6 +287,22 @@ class Retention(Section):
     logs_days: WholeNumber = Field(default=0, ge=0, description="Notification, export and write logs.")
 
 
+class Log(Section):
+    """Log on standard error.
+
+    In the journal of systemd each line has its priority.
+    """
+
+    level: Literal["debug", "info", "warning", "error"] = Field(
+        default="info",
+        description="Least severe level that is logged: 'debug', 'info', 'warning' or 'error'.",
+    )
+    format: Literal["text", "json"] = Field(
+        default="text",
+        description="'text', or 'json': one object per line with time, level, logger and message.",
+    )
+
+
 class Settings(Section):
     """All sections of the configuration.
 
@@ -285,15 +327,18 @@ class Settings(Section):
     retention: Retention = Retention()
     audit: Audit = Audit()
     alerts: Alerts = Alerts()
+    log: Log = Log()
 
 
-def load(config: Path | None, environ: Mapping[str, str]) -> Settings:
+def load(config: Path | None, environ: Mapping[str, str], *, needs_credentials: bool = True) -> Settings:
     """Load the settings from a TOML file and the environment.
 
     The file is `config`, else $SWITCHROOM_CONFIG, else config.toml if it exists. Variables in `environ`
-    override the file. Raises ConfigurationError with one line per mistake, each naming its key.
+    override the file. Without `needs_credentials`, platform credentials may be missing: commands for local
+    data run without them. Raises ConfigurationError with one line per mistake, each naming its key.
     """
-    return build_settings(Settings, read_sources(Settings, config, environ))
+    sources = read_sources(Settings, config, environ)
+    return build_settings(Settings, sources, needs_credentials=needs_credentials)
 
 
 def list_warnings(settings: Settings) -> list[str]:

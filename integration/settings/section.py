@@ -6,6 +6,11 @@ A section is a frozen model with one field for each key. The description of a fi
 
 from __future__ import annotations
 
+import os
+
+# Without this, the first model reads the metadata of every installed distribution in search of plugins.
+os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+
 from pydantic import BaseModel, ConfigDict
 from pydantic.config import JsonDict
 

@@ -12,7 +12,7 @@ import difflib
 import json
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar, get_args, get_origin
@@ -21,8 +21,11 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
 from integration.core.errors import ConfigurationError
+from integration.settings import related_keys
 
 PREFIX = "SWITCHROOM_"
+CONFIG_VARIABLE = f"{PREFIX}CONFIG"
+"""Variable that names the settings file; the only one of the prefix that is not a key."""
 DEFAULT_FILE = Path("config.toml")
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -63,7 +66,7 @@ def read_sources(model: type[BaseModel], config: Path | None, environ: Mapping[s
     The file is `config`, else $SWITCHROOM_CONFIG, else config.toml if it exists.
     """
     sources = Sources()
-    chosen_file = config or (Path(environ["SWITCHROOM_CONFIG"]) if environ.get("SWITCHROOM_CONFIG") else None)
+    chosen_file = config or (Path(environ[CONFIG_VARIABLE]) if environ.get(CONFIG_VARIABLE) else None)
     if chosen_file is not None or DEFAULT_FILE.exists():
         sources.file = chosen_file or DEFAULT_FILE
         _read_file(sources, sources.file)
@@ -99,12 +102,11 @@ def _read_environment(sources: Sources, model: type[BaseModel], environ: Mapping
         variable_name(section, key): (section, key, info) for section, key, info in iterate_keys(model)
     }
     for name in sorted(environ):
-        if not name.startswith(PREFIX) or "__" not in name:
+        if not name.startswith(PREFIX) or name == CONFIG_VARIABLE:
             continue
         base_name = name if name in variables else name.removesuffix("_FILE")
         if base_name not in variables:
-            matches = difflib.get_close_matches(name.upper(), variables, 1)
-            sources.mistakes.append(f"{name}: unknown variable{_suggest_name(matches)}")
+            sources.mistakes.append(_describe_unknown_variable(name, variables))
             continue
         section, key, info = variables[base_name]
         text = environ[name]
@@ -127,6 +129,19 @@ def _read_environment(sources: Sources, model: type[BaseModel], environ: Mapping
             continue
         sources.values.setdefault(section, {})[key] = value
         sources.origins[f"{section}.{key}"] = name
+
+
+def _describe_unknown_variable(name: str, variables: Iterable[str]) -> str:
+    """Describe an unknown variable with the most similar name of a key."""
+    base_name = name.upper().removesuffix("_FILE")
+    # Without the prefix: names that share nothing else would be similar.
+    endings = [variable.removeprefix(PREFIX) for variable in (*variables, CONFIG_VARIABLE)]
+    suffix = "_FILE" if base_name != name.upper() else ""
+    matches = [
+        f"{PREFIX}{ending}{suffix}"
+        for ending in difflib.get_close_matches(base_name.removeprefix(PREFIX), endings, 1)
+    ]
+    return f"{name}: unknown variable{_suggest_name(matches) or '; remove it'}"
 
 
 def _parse_text(info: FieldInfo, text: str) -> Any:
@@ -154,10 +169,11 @@ def _has_tuple(annotation: Any) -> bool:
     return get_origin(annotation) is tuple
 
 
-def build_settings(model: type[Model], sources: Sources) -> Model:
+def build_settings(model: type[Model], sources: Sources, *, needs_credentials: bool = True) -> Model:
     """Validate the values of `sources` and return an instance of `model`.
 
-    Raises ConfigurationError with all mistakes, including those of `sources`.
+    Without `needs_credentials`, platform credentials may be missing. Raises ConfigurationError with all
+    mistakes, including those of `sources`.
     """
     mistakes = list(sources.mistakes)
     values: dict[str, dict[str, Any]] = {section: {} for section in model.model_fields} | sources.values
@@ -171,7 +187,7 @@ def build_settings(model: type[Model], sources: Sources) -> Model:
                 continue
             mistakes.append(_format_error(model, fields, sources, detail))
     if sources.is_complete:
-        mistakes += _check_related_keys(values)
+        mistakes += related_keys.find_mistakes(values, needs_credentials=needs_credentials)
     if settings is None or mistakes:
         raise ConfigurationError(list(dict.fromkeys(mistakes)))
     return settings
@@ -234,44 +250,12 @@ def _describe_error(detail: Mapping[str, Any]) -> str:
         ("list_type", "must be a list"),
         ("missing", "has too few entries"),
         ("greater_than_equal", f"must be at least {context.get('ge')}"),
-        ("greater_than", f"must be more than {context.get('gt')}"),
+        ("greater_than", f"must be more than {context.get('gt', 0):g}"),
         ("less_than_equal", f"must be at most {context.get('le')}"),
     ):
         if kind.startswith(prefix):
             return description
     return str(detail["msg"])
-
-
-def _check_related_keys(values: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    """Yield mistakes between keys.
-
-    Only the presence of values is checked, so invalid values elsewhere do not hide these mistakes.
-    """
-
-    def is_set(section: str, key: str) -> bool:
-        return values[section].get(key) not in (None, "")
-
-    def require_both(section: str, first: str, second: str) -> Iterator[str]:
-        for present, missing in ((first, second), (second, first)):
-            if is_set(section, present) and not is_set(section, missing):
-                yield f"{section}.{missing}: is required if {section}.{present} is set"
-
-    yield from require_both("platform", "user_id", "api_key")
-    yield from require_both("platform", "email", "password")
-    if not any(is_set("platform", key) for key in ("user_id", "api_key", "email", "password")):
-        yield "platform.api_key: no credentials; set user_id and api_key, or email and password"
-    yield from require_both("server", "tls_cert", "tls_key")
-    yield from require_both("webhooks", "username", "password")
-    yield from require_both("smtp", "user", "password")
-    if is_set("smtp", "host") and not is_set("smtp", "from"):
-        yield "smtp.from: is required if smtp.host is set"
-    for key in ("tls_cert", "tls_key"):
-        if is_set("server", key):
-            path = Path(str(values["server"][key])).expanduser()
-            try:
-                path.open("rb").close()
-            except OSError as error:
-                yield f"server.{key}: {path}: cannot be read: {error.strerror}"
 
 
 def _suggest_name(matches: list[str]) -> str:

@@ -82,6 +82,11 @@ class Facade(Section):
     public_docs: bool = Field(
         default=False, description="Serve /docs and /openapi.json without a login and without a key."
     )
+    gzip: bool = Field(
+        default=False,
+        description="Compress JSON responses for clients that accept gzip. Leave it off behind a proxy that"
+        " compresses.",
+    )
     cors_origins: tuple[Origin, ...] = Field(
         default=(), description="Origins of web pages that may call the facade; '*' allows all."
     )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import zoneinfo
-from collections.abc import Iterable
+from collections.abc import Collection
 from functools import cache
 from importlib import resources
 from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
@@ -17,12 +17,15 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
+from integration.settings.usual_hours import check_hours
+
 Network = IPv4Network | IPv6Network
 
 RESERVED_PATHS = frozenset({
-    "account", "calls", "contacts", "docs", "exports", "healthz", "live", "login", "logout", "messages",
-    "metrics", "missed", "openapi.json", "profile", "readyz", "recordings", "reports", "search", "settings",
-    "setup", "static", "system", "voicemail", "wall", "wallboard", "webhooks",
+    "account", "calls", "contacts", "dial", "docs", "export", "exports", "healthz", "help", "live",
+    "login", "logout", "messages", "metrics", "missed", "notifications", "openapi.json", "palette",
+    "privacy", "profile", "readyz", "recordings", "reports", "search", "settings", "setup", "static",
+    "system", "voicemail", "wall", "wallboard", "webhooks",
 })  # fmt: skip
 """First path segments of the product's own pages.
 
@@ -30,12 +33,14 @@ A base path of the facade cannot begin with one of them.
 """
 
 
-def is_in_networks(networks: Iterable[Network], address: str | None) -> bool:
+def is_in_networks(networks: Collection[Network], address: str | None) -> bool:
     """Check whether the IP `address` is in one of `networks`.
 
     Returns False for None and for text that is not an IP address. An IPv4 address in IPv6 form
     (`::ffff:192.0.2.1`) is treated as the IPv4 address.
     """
+    if not networks:
+        return False  # Usual for each request of a webhook: parsing the address takes longer than the rest.
     try:
         parsed = ip_address((address or "").partition("%")[0])
     except ValueError:
@@ -240,9 +245,11 @@ def _expand_path(value: Path) -> Path:
     return value.expanduser()
 
 
+UsualHours = Annotated[tuple[Annotated[str, AfterValidator(check_hours)], ...], BeforeValidator(_to_tuple)]
 WholeNumber = Annotated[int, BeforeValidator(_reject_boolean)]
 Number = Annotated[float, BeforeValidator(_reject_boolean), Field(allow_inf_nan=False)]
 Text = Annotated[str, AfterValidator(_check_single_line), Field(min_length=1)]
+LabelName = Annotated[Text, Field(max_length=40), AfterValidator(str.strip)]
 Url = Annotated[str, AfterValidator(_check_url)]
 SiteUrl = Annotated[Url, AfterValidator(_check_without_path)]
 ThresholdPair = Annotated[tuple[WholeNumber, WholeNumber], AfterValidator(_check_thresholds)]

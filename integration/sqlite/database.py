@@ -3,16 +3,16 @@
 inbox.db, mirror.db and house.db are each a `Database`. Only its writer writes *and* checkpoints: SQLite
 before 3.51.3 can lose committed pages when a commit races a checkpoint from another connection.
 Jobs queued while a transaction is synced share the next one (group commit), each in a savepoint, so that a
-failed job does not affect the others. Callers get results, and listeners changes, only after COMMIT.
+failed job does not affect the others. Bulk jobs run in steps between them (job_queue.py). Callers get
+results, and listeners changes, only after COMMIT.
 """
 
 from __future__ import annotations
 
 import logging
-import queue
 import sqlite3
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from itertools import groupby
@@ -23,17 +23,15 @@ from integration.core import clock
 from integration.core.errors import StorageBroken, StorageBusy, StorageDamaged, StorageError, StorageFull
 from integration.sqlite.damage import DamageWatch
 from integration.sqlite.errors import is_damage, translate_error
+from integration.sqlite.job_queue import JobQueue
 from integration.sqlite.readers import ReaderPool
 from integration.sqlite.transaction import Change, Gate, Hook, Transaction
-from integration.sqlite.wal import WriteAheadLog
-from integration.sqlite.write_jobs import Job, exclusive_marker, get_work, group_runs, run_single
+from integration.sqlite.write_jobs import Job, bulk_marker, exclusive_marker, get_work, group_runs, run_single
+from integration.sqlite.writer_connection import open_writer
 
 log = logging.getLogger(__name__)
 S = TypeVar("S")
 T = TypeVar("T")
-
-BUSY_SECONDS = 3.0
-"""Seconds that a write waits for the lock of another program."""
 
 LISTENER_ERROR_SECONDS = 3600.0
 """Seconds for which a listener's failure is shown in the health report."""
@@ -72,8 +70,7 @@ class Database:
         self.hooks: dict[str, list[Hook]] = {}
         self.gates: dict[str, Gate] = {}
         self._register_functions = register_functions
-        self._group_size = group_size
-        self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        self._jobs = JobQueue(group_size)
         self.damage_watch = DamageWatch(path, on_damaged, self._mark_broken)
         self._readers = ReaderPool(path, register_functions, self.damage_watch.inspect)
         self._closed = threading.Event()
@@ -81,7 +78,7 @@ class Database:
         self._queue_lock = threading.Lock()
         """Held while a job or the end marker is queued: no job may follow the end marker."""
         self._listener_error: tuple[float, str] | None = None
-        self._writer = self._open_writer(synchronous, prepare)
+        self._writer, self._wal = open_writer(path, synchronous, prepare, register_functions)
         self._thread = threading.Thread(target=self._run, name=f"writer {self.name}", daemon=True)
         self._thread.start()
 
@@ -120,9 +117,21 @@ class Database:
         for itself. Raises StorageBusy, StorageFull, StorageBroken, TimeoutError (`work` may still run later),
         and the errors of `work`.
         """
-        if threading.current_thread() is self._thread:
-            raise RuntimeError("write() was called in a write job. Use the Transaction of the job.")
+        self._refuse_writer_thread()
         return self.submit(work).result(timeout)
+
+    def write_bulk(self, steps: Iterable[Callable[[Transaction], T]]) -> list[T]:
+        """Run `steps` in order and return their durable results.
+
+        For work that may take long, such as storing history. Jobs of `write` and `submit` go first: they wait
+        for one step at most, which should take less than 50 ms. The steps share transactions while no other
+        job waits, so a failed step undoes some steps before it; each step must leave the database in a valid
+        state. Raises StorageError, and the errors of a step.
+        """
+        self._refuse_writer_thread()
+        results: list[T] = []
+        self._enqueue(bulk_marker, (iter(steps), results)).result()
+        return results
 
     def run_exclusive(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Run `work` on the writer's connection, outside any transaction, in queue order.
@@ -162,7 +171,7 @@ class Database:
             if self._closed.is_set():
                 return
             self._closed.set()
-            self._jobs.put(None)
+            self._jobs.put_end()
         self._thread.join()
         self._readers.close()
         # Last, because only a connection that can write removes the -wal file.
@@ -175,7 +184,7 @@ class Database:
     ) -> AbstractContextManager[sqlite3.Connection]:
         """Open a read-only connection with one consistent view for the block.
 
-        Rows are `sqlite3.Row`. A statement that runs later than `seconds` after the start of the block is
+        Rows are `sqlite3.Row`. After `seconds` of CPU time of this thread in the block, its statements are
         aborted with sqlite3.OperationalError 'interrupted'. `full_scan`: an entire table will be read, so its
         pages are not mapped into the memory of the process.
         """
@@ -183,29 +192,9 @@ class Database:
 
     # --- internal ----------------------------------------------------------------------------------
 
-    def _open_writer(
-        self, synchronous: str, prepare: Callable[[sqlite3.Connection], None]
-    ) -> sqlite3.Connection:
-        try:
-            connection = sqlite3.connect(self.path, check_same_thread=False, isolation_level=None)
-        except sqlite3.Error as error:
-            raise translate_error(error, self.path) from error
-        try:
-            connection.row_factory = sqlite3.Row
-            connection.execute(f"PRAGMA busy_timeout={int(BUSY_SECONDS * 1000)}")
-            connection.execute("PRAGMA journal_mode=WAL")
-            connection.execute(f"PRAGMA synchronous={synchronous}")
-            connection.execute("PRAGMA foreign_keys=ON")
-            connection.execute("PRAGMA trusted_schema=OFF")
-            if self._register_functions:
-                self._register_functions(connection)
-            prepare(connection)
-            self._wal = WriteAheadLog(connection, self.path)
-        except sqlite3.Error as error:
-            if is_damage(error):  # A later close would remove the -wal of the file that replaces this one.
-                connection.close()
-            raise translate_error(error, self.path) from error
-        return connection
+    def _refuse_writer_thread(self) -> None:
+        if threading.current_thread() is self._thread:
+            raise RuntimeError("write() was called in a write job. Use the Transaction of the job.")
 
     def _broken_error(self) -> StorageError:
         if self._broken is not None:
@@ -213,12 +202,11 @@ class Database:
         return StorageError(f"{self.name} is closed, because this process is stopping.")
 
     def _run(self) -> None:
-        while (jobs := self._take_group()) is not None:
+        while (jobs := self._jobs.take_group()) is not None:
             try:
                 for group in group_runs(jobs):
                     if self._broken is None:
-                        is_exclusive = group[0].work is exclusive_marker
-                        (self._run_exclusive_jobs if is_exclusive else self._commit)(group)
+                        self._run_group(group)
                 if self._broken is None:
                     self._wal.checkpoint_if_due()
             except BaseException as error:
@@ -230,22 +218,40 @@ class Database:
                 self._fail_jobs(jobs)
                 return
 
-    def _take_group(self) -> list[Job] | None:
-        """Return the next jobs, oldest first; None at the end marker."""
-        first = self._jobs.get()
-        if first is None:
-            return None
-        jobs = [first]
-        while len(jobs) < self._group_size:
-            try:
-                job = self._jobs.get_nowait()
-            except queue.Empty:
-                break
-            if job is None:
-                self._jobs.put(None)
-                break
-            jobs.append(job)
-        return jobs
+    def _run_group(self, group: list[Job]) -> None:
+        if group[0].work is exclusive_marker:
+            self._run_exclusive_jobs(group)
+        elif group[0].work is bulk_marker:
+            self._run_bulk_steps(group[0])
+        else:
+            self._commit(group)
+
+    def _run_bulk_steps(self, job: Job) -> None:
+        """Run steps in one transaction until another job arrives."""
+        steps, results = job.item
+        transaction = Transaction(self._writer, self.hooks, self.gates)
+        step_results, is_finished = list[Any](), True
+        try:
+            self._writer.execute("BEGIN IMMEDIATE")
+            for step in steps:
+                step_results.append(step(transaction))
+                if self._jobs.has_arrivals:
+                    is_finished = False
+                    break
+            self._writer.execute("COMMIT")
+        except BaseException as problem:  # noqa: BLE001 – an error of a step must not end the writer
+            self._rollback()
+            self._jobs.remove_bulk()
+            if isinstance(problem, sqlite3.Error) and self._affects_all_jobs(problem):
+                job.future.set_exception(self._handle_failure(problem))
+            else:
+                job.future.set_exception(self._translate_damage(problem))
+            return
+        results.extend(step_results)
+        self._publish(transaction)
+        if is_finished:
+            self._jobs.remove_bulk()
+            job.future.set_result(None)
 
     def _run_exclusive_jobs(self, jobs: list[Job]) -> None:
         for job in jobs:
@@ -279,11 +285,7 @@ class Database:
                 else:
                     job.future.set_exception(failure)
             return
-        for action in transaction._after_commit_actions:
-            self._notify(action)
-        if transaction.changes and self.on_commit is not None:
-            listener, changes = self.on_commit, transaction.changes
-            self._notify(lambda: listener(changes))
+        self._publish(transaction)
         for job, (result, problem) in zip(jobs, outcomes, strict=True):
             if problem is None:
                 job.future.set_result(result)
@@ -346,6 +348,14 @@ class Database:
         self._writer.execute("RELEASE job")
         return outcomes
 
+    def _publish(self, transaction: Transaction) -> None:
+        """Run the actions of a committed transaction and announce its changes."""
+        for action in transaction._after_commit_actions:
+            self._notify(action)
+        if transaction.changes and self.on_commit is not None:
+            listener, changes = self.on_commit, transaction.changes
+            self._notify(lambda: listener(changes))
+
     def _notify(self, action: Callable[[], None]) -> None:
         try:
             action()
@@ -385,12 +395,6 @@ class Database:
 
     def _fail_jobs(self, jobs: list[Job]) -> None:
         """Fail `jobs` and all queued jobs: no write can become durable."""
-        while True:
-            for job in jobs:
-                if not job.future.done():
-                    job.future.set_exception(self._broken_error())
-            try:
-                queued = self._jobs.get_nowait()
-            except queue.Empty:
-                return
-            jobs = [queued] if queued is not None else []
+        for job in (*jobs, *self._jobs.drain()):
+            if not job.future.done():
+                job.future.set_exception(self._broken_error())

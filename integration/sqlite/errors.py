@@ -15,6 +15,9 @@ Errors of a single statement are not translated.
 """
 
 
+DAMAGED_MESSAGE = "A database is damaged. Run `switchroom doctor`, which names the file and what to do."
+
+
 def translate_error(error: sqlite3.Error, path: Path) -> StorageError:
     """Return the StorageError for an SQLite error.
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from integration.core.errors import NewerDatabase
-from integration.sqlite.schema import Migrations, Schema, open_schema
+from integration.sqlite.schema import Schema, make_migrations, open_schema
 
 Step = Callable[[Schema], None]
 """Function that changes the schema. It must not commit.
@@ -26,6 +26,23 @@ FORMER_TABLE = "_migrations"
 """Table with the recorded steps in files of versions before `_sqlite_migrations`."""
 
 
+def read_recorded_steps(connection: sqlite3.Connection, name: str) -> set[str] | None:
+    """Return the names of the steps that a file records.
+
+    `name`: of the file. None for a file without tables.
+    """
+    tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
+    recorded = set[str]()
+    if "_sqlite_migrations" in tables:
+        rows = connection.execute(
+            "SELECT name FROM _sqlite_migrations WHERE migration_set = ?", (name.removesuffix(".db"),)
+        )
+        recorded.update(row[0] for row in rows)
+    if FORMER_TABLE in tables:
+        recorded.update(row[0] for row in connection.execute("SELECT name FROM _migrations"))
+    return recorded if tables else None
+
+
 def migrate(connection: sqlite3.Connection, name: str, steps: Mapping[str, Step], create: Step) -> None:
     """Apply the missing steps in order, then `create` missing tables.
 
@@ -34,12 +51,10 @@ def migrate(connection: sqlite3.Connection, name: str, steps: Mapping[str, Step]
     NewerDatabase with the file's `name`.
     """
     schema = open_schema(connection)
-    migrations = Migrations(name.removesuffix(".db"))
+    migrations = make_migrations(name.removesuffix(".db"))
     with _immediate_transaction(connection):
         tables = schema.table_names()
-        recorded = {migration.name for migration in migrations.applied(schema)}
-        if FORMER_TABLE in tables:
-            recorded.update(row["name"] for row in schema.table(FORMER_TABLE).rows)
+        recorded = read_recorded_steps(connection, name) or set()
         unknown = recorded - steps.keys()
         if unknown:
             raise NewerDatabase(

@@ -10,6 +10,9 @@ import sqlite3
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 
 @contextmanager
@@ -28,14 +31,28 @@ def _block_imports(*names: str) -> Iterator[None]:
             del sys.modules[name]
 
 
-# sqlite-utils imports pandas and numpy if they are installed, to map their column types: 0.6 s and 84 MB
-# instead of 0.08 s and 4 MB. pysqlite3 would raise other exception classes than the connections of `sqlite3`.
-with _block_imports("pandas", "numpy", "pysqlite3"):
+@cache
+def _load_library() -> ModuleType:
+    """Import sqlite-utils on first use.
+
+    Commands that only read need no schema. sqlite-utils imports pandas and numpy if they are installed, to
+    map their column types: 0.6 s and 84 MB instead of 0.08 s and 4 MB. pysqlite3 would raise other exception
+    classes than the connections of `sqlite3`.
+    """
+    with _block_imports("pandas", "numpy", "pysqlite3"):
+        import sqlite_utils
+    return sqlite_utils
+
+
+if TYPE_CHECKING:
     import sqlite_utils
 
-Schema = sqlite_utils.Database
-Migrations = sqlite_utils.Migrations
-ANY = sqlite_utils.ANY
+    Schema = sqlite_utils.Database
+    Migrations = sqlite_utils.Migrations
+else:
+    Schema = Any  # Only annotations use it.
+
+ANY = "ANY"
 """Column type that stores values unchanged: INTEGER affinity drops the plus of `+442079460001`."""
 
 
@@ -47,7 +64,16 @@ def open_schema(connection: sqlite3.Connection) -> Schema:
     and refuses, inside a transaction, a table that others reference with ON DELETE.
     """
     # The defaults set a pragma on the connection and run every installed plugin.
-    return Schema(connection, recursive_triggers=False, execute_plugins=False, strict=True)
+    schema: Schema = _load_library().Database(
+        connection, recursive_triggers=False, execute_plugins=False, strict=True
+    )
+    return schema
+
+
+def make_migrations(name: str) -> Migrations:
+    """Return an empty set of migration steps, recorded under `name`."""
+    migrations: Migrations = _load_library().Migrations(name)
+    return migrations
 
 
 def execute_script(schema: Schema, script: str) -> None:

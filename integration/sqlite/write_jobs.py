@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from itertools import groupby
@@ -35,6 +35,11 @@ def run_single(tx: Transaction, callables: list[Callable[[Transaction], Any]]) -
 def exclusive_marker(_: Transaction, callables: list[Callable[[sqlite3.Connection], Any]]) -> Sequence[Any]:
     """Mark jobs that run outside a transaction (`Database.run_exclusive`). Never called."""
     raise RuntimeError(f"{callables} must run outside a transaction.")
+
+
+def bulk_marker(_: Transaction, steps: list[Iterator[Callable[[Transaction], Any]]]) -> Sequence[Any]:
+    """Mark jobs whose item has steps (`Database.write_bulk`). Never called."""
+    raise RuntimeError(f"The steps {steps} must run one by one.")
 
 
 def group_runs(jobs: list[Job]) -> list[list[Job]]:

@@ -10,6 +10,7 @@ from functools import partial
 from integration.core import clock
 from integration.core.errors import PlatformError, PlatformUnreachable
 from integration.core.health import Health
+from integration.core.logs import repeat_folding
 from integration.core.scheduler import Scheduler
 from integration.mirror.calls.store import CallStore
 from integration.mirror.sync_state import collection_state, lookup_queue, media_files
@@ -41,6 +42,7 @@ from integration.sync.reading import (
 )
 from integration.sync.reading.full_sync import run_full_sync
 from integration.sync.reading.page_store import Interrupted, Tally, store_failure
+from integration.sync.reading.rotation import Rotation
 
 log = logging.getLogger(__name__)
 
@@ -60,7 +62,9 @@ IDLE_SECONDS = 60.0
 `SyncJobs.nudge` starts them at once.
 """
 
-LOOKUPS_JOB = "look-ups"
+INCREMENTAL_SYNC_PREFIX = "incremental sync of "
+"""Beginning of the names of jobs; the collection follows."""
+LOOKUPS_JOB = "lookups"
 DOWNLOADS_JOB = "downloads"
 IGNORED_ERRORS = (Interrupted, CircuitOpen)
 """Errors that end a run without a result.
@@ -85,22 +89,28 @@ class SyncJobs:
         self._scheduler = scheduler
         self.backoff = CollectionBackoff(self.context, scheduler.stopping, self._on_recovery)
         self._downloads_prepared = False
+        self._rotations = {policy.collection: Rotation(policy) for policy in list_history_policies()}
 
     def schedule(self) -> None:
         sync, every = self.context.settings.sync, self._scheduler.every
         every("live calls", sync.live_interval, self.poll, executor="sync")
         for policy in list_history_policies():
             seconds = policy.incremental_sync_seconds(self.context.settings)
-            every(
-                f"look-back {policy.collection}", seconds, self.run_incremental_sync, policy, executor="sync"
-            )
+            name = f"{INCREMENTAL_SYNC_PREFIX}{policy.collection}"
+            every(name, seconds, self.run_incremental_sync, policy, executor="sync")
         check_seconds = min(FULL_SYNC_CHECK_SECONDS, sync.full_interval)
         lists = [policy for policy in list_full_sync_policies() if policy.kind != "grows"]
         every("lists", check_seconds, self._run_due_full_syncs, lists, executor="sync")
         # A separate executor: the initial sync of a long history takes minutes and must not delay lists.
-        every("walks", check_seconds, self._run_due_full_syncs, list_history_policies(), executor="full_sync")
-        every("re-reads", REFRESH_CHECK_SECONDS, self._refresh_due_records, executor="full_sync")
-        every("proofs", VERIFY_INTERVAL_SECONDS, self.verify_completeness, executor="full_sync")
+        every(
+            "full syncs",
+            check_seconds,
+            self._run_due_full_syncs,
+            list_history_policies(),
+            executor="full_sync",
+        )
+        every("refreshes", REFRESH_CHECK_SECONDS, self.refresh_due_records, executor="full_sync")
+        every("completeness checks", VERIFY_INTERVAL_SECONDS, self.verify_completeness, executor="full_sync")
         every(call_assembly.JOB_NAME, ASSEMBLY_CHECK_SECONDS, self._assemble_calls, executor="calls")
         every(LOOKUPS_JOB, IDLE_SECONDS, self._run_lookups, executor="sync")
         every(DOWNLOADS_JOB, IDLE_SECONDS, self._run_downloads, executor="downloads")
@@ -171,8 +181,8 @@ class SyncJobs:
         if failure is not None:
             raise failure
 
-    def _refresh_due_records(self) -> None:
-        """Refresh recent records and subresources, because no webhook reports their changes."""
+    def refresh_due_records(self) -> None:
+        """Read recent records and subresources again, because no webhook reports their changes."""
         for policy in list_history_policies():
             if policy.refresh is not None and self._should_continue():
                 seconds, days = policy.refresh
@@ -185,6 +195,10 @@ class SyncJobs:
                             incremental_sync.refresh_recent, self.context, policy, days, self._make_tally()
                         ),
                     )
+        for policy in list_history_policies():
+            if self._should_continue():
+                rotation = self._rotations[policy.collection]
+                self._run_due_requests(policy, partial(rotation.run, self.context, self._make_tally()))
         for subresource in SUBRESOURCES.values():
             if subresource.interval_seconds is not None and self._should_continue():
                 self._run_due_requests(
@@ -278,6 +292,7 @@ class SyncJobs:
         return not self._scheduler.stopping.is_set()
 
     def _on_recovery(self) -> None:
+        repeat_folding.write_summaries(is_all=True)
         log.info("the platform is reachable again; running all jobs now")
         self._scheduler.run_all_now()
 

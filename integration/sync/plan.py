@@ -46,6 +46,11 @@ OLD_RECORD_DAYS = 35
 
 Old records change rarely and are many.
 """
+ROTATION_SECONDS = 0.75 * HOUR
+"""Minimum seconds between two starts of a rotation.
+
+A rotation reads the records of OLD_RECORD_DAYS again that a refresh does not read.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,11 +134,11 @@ PLAN: dict[str, Policy] = {
         Policy("cdrs", "grows", refresh=(HOUR / 5, 2)),
         Policy("monitors", "grows", refresh=(HOUR / 5, 2)),
         Policy("voicemessages", "grows", refresh=(HOUR / 4, 7)),
-        Policy("sms", "grows", refresh=(HOUR, 2)),
-        Policy("faxes", "grows", interval_factor=3, refresh=(HOUR, 2)),
-        Policy("chats", "grows", interval_factor=3, refresh=(HOUR, 2)),
-        Policy("webcalls", "grows", interval_factor=3, refresh=(HOUR, 2)),
-        Policy("mediasessions", "grows", interval_factor=3, refresh=(HOUR, 2)),
+        Policy("sms", "grows", refresh=(HOUR / 2, 2)),
+        Policy("faxes", "grows", interval_factor=3, refresh=(HOUR / 2, 2)),
+        Policy("chats", "grows", interval_factor=3, refresh=(HOUR / 2, 2)),
+        Policy("webcalls", "grows", interval_factor=3, refresh=(HOUR / 2, 2)),
+        Policy("mediasessions", "grows", interval_factor=3, refresh=(HOUR / 2, 2)),
         Policy("msdrs", "grows", interval_factor=3),
         Policy("ivrs", "settings"),
         Policy("routingrules", "settings"),

@@ -9,36 +9,16 @@ from integration.access.browser import is_local_request
 from integration.access.key_limits import KeyRefused
 from integration.access.login_throttle import TooManyAttempts
 from integration.context import AppContext
-from integration.mirror.calls import backlog
-from integration.web.metrics import CONTENT_TYPE, Metrics
+from integration.web.metrics.registry import CONTENT_TYPE, Metrics
 
 
-def make_metrics(context: AppContext) -> Metrics:
-    """Return the metrics of the product."""
-    metrics = Metrics(context.health)
-    metrics.add_gauge("live_streams", "Open live streams.", lambda: context.live_hub.subscriber_count)
-    metrics.add_gauge(
-        "legs_waiting",
-        "Legs stored by an initial sync whose calls are not computed yet.",
-        lambda: _count_unassembled_legs(context),
-    )
-    metrics.add_counter(
-        "webhooks",
-        "Webhooks by the response to their sender.",
-        "outcome",
-        lambda: context.inbox.count_acknowledgements(),
-    )
-    return metrics
-
-
-def make_blueprint(context: AppContext) -> Blueprint:
+def make_blueprint(context: AppContext, metrics: Metrics) -> Blueprint:
     """Return the blueprint with the three routes.
 
     They need no login. `/metrics` requires a key, or a local request if there is no `server.public_url`: a
     proxy on this machine that sends no forwarding headers makes all requests look local.
     """
     blueprint = Blueprint("health", __name__)
-    metrics = make_metrics(context)
     is_public = context.settings.server.public_url is not None
 
     @blueprint.get("/healthz")
@@ -66,11 +46,6 @@ def make_blueprint(context: AppContext) -> Blueprint:
         return Response(metrics.render(), content_type=CONTENT_TYPE)
 
     return blueprint
-
-
-def _count_unassembled_legs(context: AppContext) -> int:
-    with context.mirror_db.read() as connection:
-        return backlog.count(connection)
 
 
 def _check_credentials(context: AppContext) -> Response | None:

@@ -92,8 +92,20 @@ def list_known_names(mirror: sqlite3.Connection, app: sqlite3.Connection) -> lis
     return sorted(used_names | platform_labels.load_colours(mirror).keys(), key=str.casefold)
 
 
-def list_offered(mirror: sqlite3.Connection, labels: Sequence[CallLabel]) -> list[CallLabel]:
-    """Return the account's call labels that the call does not have."""
+def list_offered(
+    mirror: sqlite3.Connection, labels: Sequence[CallLabel], outcomes: Sequence[str] = ()
+) -> list[CallLabel]:
+    """Return the labels that one click adds to a call.
+
+    These are `outcomes` (setting `calls.outcomes`) and the account's call labels, without those of the call.
+    """
     names = {label.name for label in labels}
     colours = platform_labels.load_colours(mirror)
-    return [CallLabel(name, colour=colour) for name, colour in colours.items() if name not in names]
+    offered = dict.fromkeys((*outcomes, *colours))
+    return [CallLabel(name, colour=colours.get(name, "")) for name in offered if name not in names]
+
+
+def list_outcomes(mirror: sqlite3.Connection, outcomes: Sequence[str]) -> list[CallLabel]:
+    """Return the labels that Live offers after a call."""
+    colours = platform_labels.load_colours(mirror)
+    return [CallLabel(name, colour=colours.get(name, "")) for name in dict.fromkeys(outcomes or colours)]

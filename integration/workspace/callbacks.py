@@ -9,6 +9,7 @@ and actions arrive, and they survive a rebuild of the mirror.
 from __future__ import annotations
 
 import sqlite3
+from dataclasses import dataclass
 from typing import Literal
 
 from integration.core import clock
@@ -42,6 +43,8 @@ CREATE INDEX IF NOT EXISTS callback_calls_party ON callback_calls (party);
 CREATE TABLE IF NOT EXISTS callback_deeds (
     id INTEGER PRIMARY KEY, at TEXT NOT NULL, who TEXT NOT NULL, deed TEXT NOT NULL, text TEXT
 ) STRICT;
+-- serves the notifications of a user
+CREATE INDEX IF NOT EXISTS callback_deeds_assigned ON callback_deeds (text, at) WHERE deed = 'assign';
 CREATE TABLE IF NOT EXISTS callback_deed_calls (
     call_id INTEGER NOT NULL, deed_id INTEGER NOT NULL, PRIMARY KEY (call_id, deed_id)
 ) STRICT, WITHOUT ROWID;
@@ -65,6 +68,12 @@ def list_items(
     return [CallbackItem(*row) for row in rows]
 
 
+def list_opened_since(connection: sqlite3.Connection, since: str) -> list[CallbackItem]:
+    """Return the open and closed items from `since` (UTC text)."""
+    rows = connection.execute("SELECT * FROM callbacks WHERE opened_at >= ? AND last_at >= ?", (since, since))
+    return [CallbackItem(*row) for row in rows]
+
+
 def find_item(connection: sqlite3.Connection, item_id: int) -> CallbackItem | None:
     row = connection.execute("SELECT * FROM callbacks WHERE id = ?", (item_id,)).fetchone()
     return None if row is None else CallbackItem(*row)
@@ -79,6 +88,34 @@ def find_open_item(connection: sqlite3.Connection, party: str | None) -> Callbac
         "SELECT * FROM callbacks WHERE party = ? AND state = 'open' ORDER BY id DESC", (party,)
     ).fetchone()
     return None if row is None else CallbackItem(*row)
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """Assignment of an item to a user by another user.
+
+    `at`: UTC text.
+    """
+
+    at: str
+    who: str
+    item: CallbackItem
+
+
+def list_assignments(connection: sqlite3.Connection, owner: str, since: str, limit: int) -> list[Assignment]:
+    """Return assignments to `owner` by other users, newest first.
+
+    `since`: UTC text.
+    """
+    rows = connection.execute(
+        "SELECT DISTINCT d.at, d.who, i.* FROM callback_deeds AS d"
+        " JOIN callback_deed_calls AS dc ON dc.deed_id = d.id JOIN callback_calls AS c USING (call_id)"
+        " JOIN callbacks AS i ON i.id = c.item_id"
+        " WHERE d.deed = 'assign' AND d.text = ? AND d.at >= ? AND d.who <> d.text"
+        " ORDER BY d.id DESC LIMIT ?",
+        (owner, since, limit),
+    )
+    return [Assignment(row[0], row[1], CallbackItem(*row[2:])) for row in rows]
 
 
 def count_open(connection: sqlite3.Connection) -> int:
@@ -111,17 +148,39 @@ def record_action(app_db: Database, item_id: int, who: str, action: ItemAction, 
 
     def work(tx: Transaction) -> bool:
         stored = find_item(tx.connection, item_id)
-        if stored is None:
-            return False
-        action_id = tx.execute(
-            "INSERT INTO callback_deeds (at, who, deed, text) VALUES (?, ?, ?, ?)",
-            (clock.utc_text(), who, action, text.strip() or None),
-        ).lastrowid
-        tx.execute(
-            "INSERT INTO callback_deed_calls SELECT call_id, ? FROM callback_calls WHERE item_id = ?",
-            (action_id, item_id),
-        )
-        recompute_items(tx, stored.party)
-        return True
+        if stored is not None:
+            _insert_action(tx, stored, who, action, text)
+        return stored is not None
 
     return app_db.write(work)
+
+
+def claim(app_db: Database, item_id: int, who: str, expected_owner: str | None) -> str | None:
+    """Assign an item to `who`, unless another user has claimed it since.
+
+    `expected_owner` is the owner that `who` saw. Returns the owner after the claim, None if the item does not
+    exist. The check and the change are one transaction, so that of two simultaneous claims one is refused.
+    """
+
+    def work(tx: Transaction) -> str | None:
+        stored = find_item(tx.connection, item_id)
+        if stored is None:
+            return None
+        if stored.owner not in (None, who, expected_owner):
+            return stored.owner
+        _insert_action(tx, stored, who, "assign", who)
+        return who
+
+    return app_db.write(work)
+
+
+def _insert_action(tx: Transaction, item: CallbackItem, who: str, action: ItemAction, text: str) -> None:
+    action_id = tx.execute(
+        "INSERT INTO callback_deeds (at, who, deed, text) VALUES (?, ?, ?, ?)",
+        (clock.utc_text(), who, action, text.strip() or None),
+    ).lastrowid
+    tx.execute(
+        "INSERT INTO callback_deed_calls SELECT call_id, ? FROM callback_calls WHERE item_id = ?",
+        (action_id, item.id),
+    )
+    recompute_items(tx, item.party)

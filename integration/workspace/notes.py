@@ -130,6 +130,12 @@ def list_labels(connection: sqlite3.Connection, leg_ids: Sequence[int]) -> list[
     ).fetchall()
 
 
+def list_labels_since(connection: sqlite3.Connection, since: str) -> list[tuple[int, str]]:
+    """Return (leg id, label) of the labels added since `since` (UTC text)."""
+    rows = connection.execute("SELECT leg_id, label FROM labels WHERE at >= ?", (since,))
+    return [(row[0], row[1]) for row in rows]
+
+
 def load_all_labels(connection: sqlite3.Connection) -> dict[int, list[str]]:
     """Return the labels of all legs by leg id."""
     labels: dict[int, list[str]] = {}
@@ -191,6 +197,21 @@ MAX_LEGS = 5000
 def find_legs_with_label(connection: sqlite3.Connection, label: str) -> list[int]:
     """Return the ids of the legs with a label."""
     return [row[0] for row in connection.execute("SELECT leg_id FROM labels WHERE label = ?", (label,))]
+
+
+def search(connection: sqlite3.Connection, query: str, limit: int) -> list[sqlite3.Row]:
+    """Return notes that contain every word of `query`, newest first.
+
+    Columns: leg_id, text, person, at (UTC text). Only the first 10 words count.
+    """
+    patterns = [f"%{escape_like(word)}%" for word in query.split()[:10]]
+    if not patterns:
+        return []
+    condition = " AND ".join("text LIKE ? ESCAPE '\\'" for _ in patterns)
+    return connection.execute(
+        f"SELECT leg_id, text, person, at FROM notes WHERE {condition} ORDER BY at DESC LIMIT ?",
+        (*patterns, limit),
+    ).fetchall()
 
 
 def search_legs(connection: sqlite3.Connection, query: str) -> list[int]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from integration.catalogue import UnknownResource, get_resource
 from integration.catalogue.shapes import Resource
 from integration.core import clock
-from integration.core.commands import Arguments, Progress, Result, command
+from integration.core.commands import COMMAND_LINE, Arguments, Progress, Result, command
 from integration.core.errors import QueryError
 from integration.mirror.records import promoted_fields
 from integration.sqlite.database import Database
@@ -21,8 +21,6 @@ from integration.sqlite.transaction import Transaction
 
 if TYPE_CHECKING:
     from integration.context import AppContext
-
-ACTOR = "command line"
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS promoted_fields (
@@ -57,7 +55,7 @@ def promote(context: AppContext, arguments: Arguments, progress: Progress) -> Re
     if refusal is not None:
         raise QueryError(refusal)
     # Store the request first: an interrupted promotion is completed at the next start.
-    context.app_db.write(lambda tx: _record_request(tx, target, name, arguments.get("who", ACTOR)))
+    context.app_db.write(lambda tx: _record_request(tx, target, name, arguments.get("who", COMMAND_LINE)))
 
     def report_progress(done: int, total: int) -> None:
         progress(collection=f"{target.collection}.{name}", done=done, total=total)

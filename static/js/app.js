@@ -1,45 +1,39 @@
-import { start as timers } from "./timers.js";
-import { start as keys } from "./keys.js";
-import { start as drawer } from "./drawer.js";
-import { start as players } from "./player.js";
-import { start as connection } from "./connection.js";
-import { start as live } from "./live.js";
-import { start as act } from "./act.js";
-import { start as bell } from "./bell.js";
-import { start as order } from "./order.js";
-import { start as schedule } from "./schedule.js";
+import * as timers from "./timers.js";
+import * as keys from "./keys.js";
+import * as drawer from "./drawer.js";
+import * as player from "./player.js";
+import * as connection from "./connection.js";
+import * as live from "./live.js";
+import * as act from "./act.js";
+import * as bell from "./bell.js";
+import * as order from "./order.js";
+import * as schedule from "./schedule.js";
+import * as palette from "./palette.js";
+import * as range from "./range.js";
 
-document.addEventListener("click", async (event) => {
-  for (const box of document.querySelectorAll(".filters[open]")) if (!box.contains(event.target)) box.open = false;
-  const button = event.target.closest("[data-copy], [data-action='theme']");
-  if (!button) return;
-  if (button.dataset.action) return window.switchTheme();
-  event.preventDefault();
-  try { await navigator.clipboard.writeText(button.dataset.copy); } catch { return prompt("Copy:", button.dataset.copy); }
-  button.classList.add("done");
-  setTimeout(() => button.classList.remove("done"), 1200);
+addEventListener("click", async (event) => {
+	for (const box of document.querySelectorAll(".filters[open]")) if (!box.contains(event.target)) box.open = false;
+	const button = event.target.closest("[data-copy], [data-action='theme']");
+	if (!button) return;
+	if (button.dataset.action) return window.switchTheme();
+	event.preventDefault();
+	try { await navigator.clipboard.writeText(button.dataset.copy); } catch { return prompt("Copy:", button.dataset.copy); }
+	button.classList.add("done");
+	setTimeout(() => button.classList.remove("done"), 1200);
 });
 
-timers();
-keys();
-drawer();
-act();
-connection();
-bell();
-order();
-schedule();
-players(document);
-for (const here of document.querySelectorAll("#threads [aria-current]")) {
-  // scrollIntoView would also move the start of the Tab order (Chromium 150).
-  const list = here.closest(".threads"), a = here.getBoundingClientRect(), b = list.getBoundingClientRect();
-  if (a.left < b.left || a.right > b.right) list.scrollLeft += a.left - b.left;
-  if (a.top < b.top || a.bottom > b.bottom) list.scrollTop += a.top - b.top;
+for (const part of [timers, keys, drawer, act, connection, bell, order, schedule, palette, range, player]) part.start(document);
+for (const here of document.querySelectorAll("#threads [aria-current], .tabs [aria-current]")) {
+	// scrollIntoView would also move the start of the Tab order (Chromium 150).
+	const list = here.closest(".tabs, .threads"), a = here.getBoundingClientRect(), b = list.getBoundingClientRect();
+	if (a.left < b.left || a.right > b.right) list.scrollLeft += a.left - b.left;
+	if (a.top < b.top || a.bottom > b.bottom) list.scrollTop += a.top - b.top;
 }
 if (document.getElementById("talk")) scrollTo(0, document.body.scrollHeight);
-if (document.body.dataset.change) live();
+if (document.body.dataset.change) live.start();
 // Sections of System stay open while the page reloads.
 for (const fold of document.querySelectorAll("[data-fold]")) fold.open ||= Boolean(kept.get(`open-${fold.dataset.fold}`));
-document.addEventListener("click", ({ target }) => {
-  const fold = target.closest("[data-fold] > summary")?.parentElement;
-  if (fold) kept.set(`open-${fold.dataset.fold}`, !fold.open && "1");
+addEventListener("click", ({ target }) => {
+	const fold = target.closest("[data-fold] > summary")?.parentElement;
+	if (fold) kept.set(`open-${fold.dataset.fold}`, !fold.open && "1");
 });

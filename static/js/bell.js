@@ -1,34 +1,34 @@
-// Optional sound and desktop notification of a ringing call, by the tab that reads the stream.
+// Optional sound and desktop notification of a ringing call.
 let rung = null;
 
 function sound() {
-  const context = new AudioContext();
-  const gain = new GainNode(context, { gain: 0.08 });
-  gain.connect(context.destination);
-  for (const [at, frequency] of [[0, 660], [0.18, 880]]) {
-    const tone = new OscillatorNode(context, { frequency });
-    tone.connect(gain);
-    tone.start(context.currentTime + at);
-    tone.stop(context.currentTime + at + 0.14);
-  }
-  setTimeout(() => context.close(), 1000);
+	const context = new AudioContext();
+	const gain = new GainNode(context, { gain: 0.08 });
+	gain.connect(context.destination);
+	for (const [at, frequency] of [[0, 660], [0.18, 880]]) {
+		const tone = new OscillatorNode(context, { frequency });
+		tone.connect(gain);
+		tone.start(context.currentTime + at);
+		tone.stop(context.currentTime + at + 0.14);
+	}
+	setTimeout(() => context.close(), 1000);
 }
 
 export function ring(data) {
-  if (!data.say || rung === data.id) return;
-  rung = data.id;
-  if (kept.get("bell-sound")) sound();
-  if (kept.get("bell-notice") && Notification.permission === "granted") new Notification(data.say, { tag: `call-${data.id}`, icon: "/static/icon.svg" }).onclick = () => { focus(); location.assign("/"); };
+	if (!data.say || rung === data.id) return;
+	rung = data.id;
+	if (kept.get("bell-sound")) sound();
+	if (kept.get("bell-notice") && Notification.permission === "granted") new Notification(data.say, { tag: `call-${data.id}`, icon: "/static/icon.svg" }).onclick = () => { focus(); location.assign("/"); };
 }
 
 export function start() {
-  for (const box of document.querySelectorAll("[data-bell]")) {
-    const name = `bell-${box.dataset.bell}`;
-    box.checked = kept.get(name);
-    box.addEventListener("change", async () => {
-      if (box.checked && box.dataset.bell === "notice" && (!("Notification" in window) || await Notification.requestPermission() !== "granted")) box.checked = false;
-      if (box.checked && box.dataset.bell === "sound") sound();
-      kept.set(name, box.checked && "1");
-    });
-  }
+	for (const box of document.querySelectorAll("[data-bell]")) {
+		const name = `bell-${box.dataset.bell}`;
+		box.checked = kept.get(name);
+		box.addEventListener("change", async () => {
+			if (box.checked && box.dataset.bell === "notice" && (!("Notification" in window) || await Notification.requestPermission() !== "granted")) box.checked = false;
+			if (box.checked && box.dataset.bell === "sound") sound();
+			kept.set(name, box.checked && "1");
+		});
+	}
 }

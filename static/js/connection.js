@@ -1,7 +1,8 @@
-// Keeps the page while the server does not respond, probes it, and then does what waited for it.
+// Probes a server that does not respond, and then does what waited for it.
 import { lost } from "./timers.js";
 import { toast } from "./toast.js";
 
+export const UNSENT = "No connection. Nothing was sent, and your input is still here. Send it when the connection is back.";
 const LONGEST = 8000;
 const waiting = new Map();
 let down = false, probing = false, failed = 0;
@@ -10,69 +11,68 @@ export const away = () => down;
 
 // Calls `action` when the server responds. A later action of the same name replaces it, null removes it.
 export function later(name, action) {
-  if (action) waiting.set(name, action); else waiting.delete(name);
+	if (action) waiting.set(name, action); else waiting.delete(name);
 }
 
-// Called by every failed request.
 export function check() {
-  if (probing) return;
-  probing = true;
-  probe();
+	if (probing) return;
+	probing = true;
+	probe();
 }
 
 async function probe() {
-  try {
-    const answer = await fetch("/healthz", { cache: "no-store", signal: AbortSignal.timeout(5000) });
-    if (!answer.ok) throw answer.status;
-  } catch {
-    down = true;
-    lost(true, "server");
-    failed += 1;
-    return void setTimeout(probe, Math.min(LONGEST, 500 * 2 ** failed) * (0.5 + Math.random() / 2));
-  }
-  const was = down;
-  down = false;
-  failed = 0;
-  // If only one request failed, its repetition waits, or two failures could follow each other without end.
-  if (!was) await new Promise((done) => setTimeout(done, 1000));
-  probing = false;
-  lost(false, "server");
-  const actions = [...waiting.values()];
-  waiting.clear();
-  for (const action of actions) action();
-  if (was) document.dispatchEvent(new Event("connected"));
+	try {
+		const answer = await fetch("/healthz", { cache: "no-store", signal: AbortSignal.timeout(5000) });
+		if (!answer.ok) throw answer.status;
+	} catch {
+		down = true;
+		lost(true, "server");
+		failed += 1;
+		return void setTimeout(probe, Math.min(LONGEST, 500 * 2 ** failed) * (0.5 + Math.random() / 2));
+	}
+	const was = down;
+	down = false;
+	failed = 0;
+	// Wait after each failure, or repetitions never end.
+	if (!was) await new Promise((done) => setTimeout(done, 1000));
+	probing = false;
+	lost(false, "server");
+	const actions = [...waiting.values()];
+	waiting.clear();
+	for (const action of actions) action();
+	if (was) document.dispatchEvent(new Event("connected"));
 }
 
 // True while a form has text that was not sent.
 export const typed = (part) => [...part.querySelectorAll("input:not([type=hidden], [type=checkbox], [type=radio], [type=range]), textarea")].some((field) => field.form?.method === "post" && field.value !== field.defaultValue);
 
-const plain = (event) => !event.defaultPrevented && !event.button && !event.ctrlKey && !event.metaKey && !event.shiftKey && !event.altKey;
+// False for clicks that open a new tab or were handled.
+export const plain = (event) => !(event.defaultPrevented || event.button || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey);
 
 function leave(open) {
-  if (typed(document)) return toast("No connection. This page stays open, because it has text that was not sent.", true);
-  toast("No connection. The page opens when the server responds.", true);
-  later("open", open);
+	if (typed(document)) return toast("No connection. This page stays open, because it has text that was not sent.", true);
+	toast("No connection. The page opens when the server responds.", true);
+	later("open", open);
 }
 
-// Opens another page.
 export function go(url) {
-  const open = () => location.assign(url);
-  if (down) leave(open); else open();
+	const open = () => location.assign(url);
+	if (down) leave(open); else open();
 }
 
 export function start() {
-  document.addEventListener("click", (event) => {
-    const link = down && plain(event) && event.target.closest("a[href]");
-    if (!link || link.origin !== location.origin || link.target || (link.hash && link.pathname + link.search === location.pathname + location.search)) return;
-    event.preventDefault();
-    go(link.href);
-  });
-  document.addEventListener("submit", (event) => {
-    const form = event.target;
-    if (!down || event.defaultPrevented) return;
-    event.preventDefault();
-    if (form.method === "get") return leave(() => form.submit());
-    toast("No connection. Nothing was sent, and your input is still here. Send it when the connection is back.", true);
-  });
-  addEventListener("offline", check);
+	addEventListener("click", (event) => {
+		const link = down && plain(event) && event.target.closest("a[href]");
+		if (!link || link.origin !== location.origin || link.target || (link.hash && link.pathname + link.search === location.pathname + location.search)) return;
+		event.preventDefault();
+		go(link.href);
+	});
+	addEventListener("submit", (event) => {
+		const form = event.target;
+		if (!down || event.defaultPrevented) return;
+		event.preventDefault();
+		if (form.method === "get") return leave(() => form.submit());
+		toast(UNSENT, true);
+	});
+	addEventListener("offline", check);
 }

@@ -9,64 +9,64 @@ const rows = () => [...document.querySelectorAll("[data-list] tr.row")].filter((
 const selected = () => document.querySelector("tr.row[aria-selected='true']");
 
 function select(step) {
-  const all = rows();
-  if (!all.length) return;
-  const now = all.indexOf(selected());
-  const row = all[now < 0 ? (step > 0 ? 0 : all.length - 1) : Math.min(all.length - 1, Math.max(0, now + step))];
-  for (const other of all) other.removeAttribute("aria-selected");
-  row.setAttribute("aria-selected", "true");
-  row.scrollIntoView({ block: "nearest" });
-  row.querySelector("[data-open]")?.focus({ preventScroll: true });
-  if (shown()) open(row.dataset.call);
+	const all = rows();
+	if (!all.length) return;
+	const now = all.indexOf(selected());
+	const row = now < 0 && step < 0 ? all.at(-1) : all[Math.min(all.length - 1, Math.max(0, now + step))];
+	for (const other of all) other.removeAttribute("aria-selected");
+	row.setAttribute("aria-selected", "true");
+	row.scrollIntoView({ block: "nearest" });
+	row.querySelector("[data-open]")?.focus({ preventScroll: true });
+	if (shown()) open(row.dataset.call);
 }
 
 function sheet() {
-  const dialog = document.getElementById("sheet");
-  if (dialog.open) dialog.close(); else dialog.showModal();
+	const dialog = document.getElementById("sheet");
+	if (dialog.open) dialog.close(); else dialog.showModal();
 }
 
 const typing = (target) => target.closest("input:not([type=checkbox],[type=range]), textarea, select, [contenteditable]");
 
 function press(event) {
-  if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
-  if (event.key === "Escape") {
-    const box = document.querySelector(":is(.filters, .noting, .sure)[open]");
-    if (box) { box.open = false; box.firstElementChild.focus(); }
-    else if (typing(event.target)) return event.target.blur();
-    else if (shown()) close();
-    else return;
-    return event.preventDefault();
-  }
-  if (typing(event.target) || off()) return;
-  const second = Date.now() - waiting < 1200;
-  waiting = 0;
-  if (second) {
-    const tab = document.querySelector(`.rail a[data-key="${CSS.escape(event.key)}"]`);
-    if (tab) { event.preventDefault(); tab.click(); }
-    return;
-  }
-  const act = {
-    "/": () => document.querySelector(".bar .find input")?.select(),
-    "?": sheet,
-    j: () => select(1),
-    k: () => select(-1),
-    g: () => { waiting = Date.now(); },
-    t: () => window.switchTheme(),
-    Enter: () => {
-      const row = selected();
-      if (!row || event.target.closest("button, summary") || (event.target.closest("a") && !event.target.matches("[data-open]"))) return false;
-      if (shown() === row.dataset.call) go(`/calls/${row.dataset.call}`); else open(row.dataset.call);
-    },
-  }[event.key];
-  if (act && act() !== false) event.preventDefault();
+	if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
+	if (event.key === "Escape") {
+		const box = document.querySelector(":is(.filters, .sure)[open]");
+		if (box) { box.open = false; box.firstElementChild.focus(); }
+		else if (typing(event.target)) return event.target.blur();
+		else if (shown()) close();
+		else return;
+		return event.preventDefault();
+	}
+	if (typing(event.target) || off()) return;
+	const second = Date.now() - waiting < 1200;
+	waiting = 0;
+	if (second) {
+		const tab = document.querySelector(`.rail a[data-key="${CSS.escape(event.key)}"]`);
+		if (tab) { event.preventDefault(); tab.click(); }
+		return;
+	}
+	const act = {
+		"/": () => document.querySelector(".bar .find input")?.select(),
+		"?": sheet,
+		j: () => select(1),
+		k: () => select(-1),
+		g: () => { waiting = Date.now(); },
+		t: () => window.switchTheme(),
+		Enter: () => {
+			const row = selected();
+			if (!row || event.target.closest("button, summary") || (event.target.closest("a") && !event.target.matches("[data-open]"))) return false;
+			if (shown() === row.dataset.call) go(`/calls/${row.dataset.call}`); else open(row.dataset.call);
+		},
+	}[event.key];
+	if (act && act() !== false) event.preventDefault();
 }
 
 export function start() {
-  document.addEventListener("keydown", press);
-  document.querySelector("[data-action='keys']")?.addEventListener("click", sheet);
-  const box = document.getElementById("keys-on");
-  if (!box) return;
-  box.checked = !off();
-  box.addEventListener("change", () => kept.set(NAME, !box.checked && "1"));
-  document.getElementById("sheet").addEventListener("click", (event) => { if (event.target.id === "sheet") event.target.close(); });
+	addEventListener("keydown", press);
+	document.querySelector("[data-action='keys']")?.addEventListener("click", sheet);
+	const box = document.getElementById("keys-on");
+	if (!box) return;
+	box.checked = !off();
+	box.addEventListener("change", () => kept.set(NAME, !box.checked && "1"));
+	document.getElementById("sheet").addEventListener("click", (event) => { if (event.target.id === "sheet") event.target.close(); });
 }

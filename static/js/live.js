@@ -1,5 +1,4 @@
-// One stream per browser: the tab that holds the lock shares it with the other tabs. If streams fail (buffering
-// proxy, too many streams), pages poll.
+// One stream per browser, shared by the tab that holds the lock. If streams fail (buffering proxy), pages poll.
 import { keep, reopen } from "./drawer.js";
 import { seen } from "./act.js";
 import { parse } from "./html.js";
@@ -19,222 +18,232 @@ let spoken = 0, polling = null, refreshing = null, reading = false, wide = false
 let turn = Promise.resolve();
 
 function counts(values) {
-  if (!values) return;
-  for (const [name, n] of Object.entries(values)) {
-    const badge = document.querySelector(`[data-count="${name}"]`);
-    if (badge) badge.textContent = n || "";
-    const figure = document.querySelector(`[data-figure="${name}"]`);
-    if (figure && name !== "live") { (figure.querySelector("a") || figure).textContent = n; figure.classList.toggle("zero", !n); }
-  }
-  document.title = values.ringing ? `(${values.ringing}) ${title}` : title;
+	if (!values) return;
+	for (const [name, n] of Object.entries(values)) {
+		const badge = document.querySelector(`[data-count="${name}"]`);
+		if (badge) badge.textContent = n || "";
+		const figure = document.querySelector(`[data-figure="${name}"]`);
+		if (figure && name !== "live") { (figure.querySelector("a") || figure).textContent = n; figure.classList.toggle("zero", !n); }
+	}
+	document.title = values.ringing ? `(${values.ringing}) ${title}` : title;
 }
 
 function speak(text) {
-  const box = byId("said");
-  if (!text || !box || Date.now() - spoken < 1500) return;
-  spoken = Date.now();
-  box.textContent = text;
+	const box = byId("said");
+	if (!text || !box || Date.now() - spoken < 1500) return;
+	spoken = Date.now();
+	box.textContent = text;
+}
+
+// Answer in rows that ring at this phone.
+function offer() {
+	for (const form of document.querySelectorAll(`[data-rings~="${list?.dataset.phone}"][hidden]`)) {
+		form.append(document.querySelector("[name=csrf_token]").cloneNode());
+		form.hidden = false;
+	}
 }
 
 function place(row) {
-  const body = byId(`group-${row.dataset.group}`);
-  const old = byId(row.id);
-  const same = old && old.dataset.group === row.dataset.group;
-  const chosen = old?.getAttribute("aria-selected");
-  const focused = old?.contains(document.activeElement);
-  if (chosen) row.setAttribute("aria-selected", chosen);
-  if (same) old.replaceWith(row);
-  else {
-    old?.remove();
-    row.classList.add("fresh");
-    const rows = [...body.querySelectorAll("tr.row")];
-    const sign = row.dataset.group === "ended" ? -1 : 1;
-    const next = rows.find((other) => sign * Number(other.dataset.at) > sign * Number(row.dataset.at));
-    body.insertBefore(row, next || null);
-    if (row.dataset.group === "ended") [...body.querySelectorAll("tr.row")].slice(KEPT).forEach((extra) => extra.remove());
-  }
-  if (focused) row.querySelector("[data-open]")?.focus({ preventScroll: true });
+	const body = byId(`group-${row.dataset.group}`);
+	const old = byId(row.id);
+	const same = old && old.dataset.group === row.dataset.group;
+	const chosen = old?.getAttribute("aria-selected");
+	const focused = old?.contains(document.activeElement);
+	if (chosen) row.setAttribute("aria-selected", chosen);
+	if (same) old.replaceWith(row);
+	else {
+		old?.remove();
+		row.classList.add("fresh");
+		const rows = [...body.querySelectorAll("tr.row")];
+		const sign = row.dataset.group === "ended" ? -1 : 1;
+		const next = rows.find((other) => sign * Number(other.dataset.at) > sign * Number(row.dataset.at));
+		body.insertBefore(row, next || null);
+		if (row.dataset.group === "ended") [...body.querySelectorAll("tr.row")].slice(KEPT).forEach((extra) => extra.remove());
+	}
+	if (focused) row.querySelector("[data-open]")?.focus({ preventScroll: true });
 }
 
 function tidy() {
-  let open = 0, waiting = null;
-  for (const body of list.tBodies) {
-    if (!body.dataset.group) continue;
-    const n = body.querySelectorAll("tr.row").length;
-    body.hidden = !n;
-    const label = body.querySelector(".n");
-    if (label) label.textContent = n || "";
-    if (body.dataset.group !== "ended") open += n;
-    if (body.dataset.group === "ringing") waiting = body.querySelector("tr.row");
-  }
-  byId("nobody").hidden = open > 0;
-  const figure = document.querySelector("[data-figure='waiting']");
-  if (figure && !waiting) { figure.textContent = "0:00"; figure.classList.add("zero"); }
-  tick();
+	offer();
+	let open = 0, waiting = null;
+	for (const body of list.tBodies) {
+		if (!body.dataset.group) continue;
+		const n = body.querySelectorAll("tr.row").length;
+		body.hidden = !n;
+		const label = body.querySelector(".n");
+		if (label) label.textContent = n || "";
+		if (body.dataset.group !== "ended") open += n;
+		if (body.dataset.group === "ringing") waiting = body.querySelector("tr.row");
+	}
+	byId("nobody").hidden = open > 0;
+	const figure = document.querySelector("[data-figure='waiting']");
+	if (figure && !waiting) { figure.textContent = "0:00"; figure.classList.add("zero"); }
+	tick();
 }
 
-// Refreshes all regions but rows of calls (people, queues, figures, work list).
+// Refreshes all regions but rows of calls.
 async function update(all) {
-  let answer, html;
-  wide ||= all;
-  try {
-    answer = await fetch(location.href, { signal: AbortSignal.timeout(2 * POLL) });
-    html = await answer.text();
-  } catch { soon(POLL); check(); return lost(true); }
-  if (answer.redirected && new URL(answer.url).pathname === "/login") return location.reload();
-  lost(answer.status > 501);
-  if (!answer.ok) return answer.status > 499 && soon(POLL);
-  const fresh = parse(html);
-  sync(Number(fresh.body.dataset.now));
-  const areas = wide ? "[data-region], #live, #age" : "[data-region]";
-  const end = byId("talk") && innerHeight + scrollY > document.body.scrollHeight - 9;
-  for (const region of document.querySelectorAll(areas)) {
-    const other = fresh.getElementById(region.id);
-    if (!other || (region.contains(document.activeElement) && document.activeElement.matches("input, textarea")) || region.querySelector("details[open]")) continue;
-    const back = keep(region);
-    if (region === list) for (const body of list.tBodies) {
-      const twin = fresh.getElementById(body.id);
-      if (twin) { body.replaceChildren(...twin.childNodes); body.hidden = twin.hidden; }
-    } else region.replaceChildren(...other.childNodes);
-    back();
-  }
-  // History: replace rows of calls without an outcome in place.
-  for (const row of document.querySelectorAll("#calls tr:has(.pill:is(.ringing, .dialling, .talking, .on_hold, .ended))")) {
-    const twin = fresh.getElementById(row.id), back = keep(row);
-    if (!twin) continue;
-    twin.ariaSelected = row.ariaSelected;
-    row.replaceWith(twin);
-    back();
-  }
-  more(fresh);
-  for (const badge of document.querySelectorAll("[data-count]")) {
-    const other = fresh.querySelector(`[data-count="${badge.dataset.count}"]`);
-    if (other) badge.textContent = other.textContent;
-  }
-  if (wide) { last = fresh.body.dataset.change; document.title = fresh.title; wide = false; }
-  // Keep the newest message in view, above the form.
-  if (end) scrollTo(0, document.body.scrollHeight);
-  tick();
-  seen();
+	let answer, html;
+	wide ||= all;
+	try {
+		answer = await fetch(location.href, { signal: AbortSignal.timeout(2 * POLL) });
+		html = await answer.text();
+	} catch { soon(POLL); check(); return lost(true); }
+	if (answer.redirected && new URL(answer.url).pathname === "/login") return location.reload();
+	lost(answer.status > 501);
+	if (!answer.ok) return answer.status > 499 && soon(POLL);
+	const fresh = parse(html);
+	sync(Number(fresh.body.dataset.now));
+	const areas = wide ? "[data-region], #live, #age" : "[data-region]";
+	const end = byId("talk") && innerHeight + scrollY > document.body.scrollHeight - 9;
+	for (const region of document.querySelectorAll(areas)) {
+		const other = fresh.getElementById(region.id);
+		if (!other || (region.contains(document.activeElement) && document.activeElement.matches("input, textarea")) || region.querySelector("details[open], [name=item]:checked")) continue;
+		const back = keep(region);
+		if (region === list) for (const body of list.tBodies) {
+			const twin = fresh.getElementById(body.id);
+			if (twin) { body.replaceChildren(...twin.childNodes); body.hidden = twin.hidden; }
+		} else region.replaceChildren(...other.childNodes);
+		back();
+	}
+	// History: rows of calls without an outcome.
+	for (const row of document.querySelectorAll("#calls tr:has(.pill:is(.ringing, .dialling, .talking, .on_hold, .ended))")) {
+		const twin = fresh.getElementById(row.id), back = keep(row);
+		if (!twin) continue;
+		twin.ariaSelected = row.ariaSelected;
+		row.replaceWith(twin);
+		back();
+	}
+	more(fresh);
+	for (const badge of document.querySelectorAll("[data-count]")) {
+		const other = fresh.querySelector(`[data-count="${badge.dataset.count}"]`);
+		if (other) badge.textContent = other.textContent;
+	}
+	if (wide) { last = fresh.body.dataset.change; document.title = fresh.title; wide = false; }
+	// Keep the newest message in view, above the form.
+	if (end) scrollTo(0, document.body.scrollHeight);
+	offer();
+	tick();
+	seen();
 }
 
 // In sequence, or an old response could replace a new one.
 export const refresh = (all) => { turn = turn.finally(() => update(all)); };
 const soon = (ms = 800) => {
-  refreshing ||= setTimeout(() => { turn = turn.finally(() => { refreshing = null; return update(); }); }, ms);
+	refreshing ||= setTimeout(() => { turn = turn.finally(() => { refreshing = null; return update(); }); }, ms);
 };
 
 function take(name, data, id) {
-  if (id) last = id;
-  sync(data.now);
-  if (name === "reload") return refresh(true);
-  if (name === "beat") return old(data);
-  counts(data.counts);
-  if (name === "call") {
-    speak(data.say);
-    if (list) { place(parse(`<table>${data.html}`).querySelector("tr")); tidy(); soon(); }
-    else if (page === "calls" ? byId(`call-${data.id}`) || (data.ended && growing()) : page === "missed" && (data.ended || called(data.party))) soon();
-    reopen(data.id);
-  } else if (name === "call_gone" && list) { byId(`call-${data.id}`)?.remove(); tidy(); }
-  else if (name === "call_gone" && document.querySelector(".calling")) soon();
-  else if ((name === "callback" && page === "missed") || name === "sms" || name === "alert") soon();
+	if (id) last = id;
+	sync(data.now);
+	if (name === "reload") return refresh(true);
+	if (name === "beat") return old(data);
+	counts(data.counts);
+	if (name === "call") {
+		speak(data.say);
+		if (list) { place(parse(`<table>${data.html}`).querySelector("tr")); tidy(); soon(); }
+		else if (page === "calls" ? byId(`call-${data.id}`) || (data.ended && growing()) : page === "missed" && (data.ended || called(data.party))) soon();
+		reopen(data.id);
+	} else if (name === "call_gone" && list) { byId(`call-${data.id}`)?.remove(); tidy(); }
+	else if (name === "call_gone" && document.querySelector(".calling")) soon();
+	else if ((name === "callback" && page === "missed") || name === "sms" || name === "alert") soon();
 }
 
 function old({ age, title }) {
-  const box = byId("age"), dot = () => box.querySelector(".dot")?.className, before = dot();
-  box.replaceChildren(...parse(age).body.childNodes);
-  box.title = title;
-  if (dot() !== before) soon();
-  tick();
+	const box = byId("age"), dot = () => box.querySelector(".dot")?.className, before = dot();
+	box.replaceChildren(...parse(age).body.childNodes);
+	box.title = title;
+	if (dot() !== before) soon();
+	tick();
 }
 
 // Missed: true if the list has this caller.
 const called = (party) => party && document.querySelector(`tr[data-party="${CSS.escape(party)}"]`);
 
-// Calls: true if new calls can belong to this view. The server checks its filter.
+// Calls: true if new calls can belong to this view.
 function growing() {
-  const chip = byId("newer");
-  return chip && !(chip.dataset.until * 1000 < Date.now());
+	const chip = byId("newer");
+	return chip && !(chip.dataset.until * 1000 < Date.now());
 }
 
 function more(fresh) {
-  if (!growing()) return;
-  const rows = [...fresh.querySelectorAll("#calls tr.row")], isNew = (row) => !byId(row.id);
-  const n = rows.slice(0, rows.findLastIndex((row) => !isNew(row)) + 1 || rows.length).filter(isNew).length;
-  byId("newer").hidden = !n;
-  byId("newer").textContent = n === 1 ? "1 new call" : `${n} new calls`;
-  byId("newer").onclick = () => location.reload();
+	if (!growing()) return;
+	const rows = [...fresh.querySelectorAll("#calls tr.row")], isNew = (row) => !byId(row.id);
+	const n = rows.slice(0, rows.findLastIndex((row) => !isNew(row)) + 1 || rows.length).filter(isNew).length;
+	byId("newer").hidden = !n;
+	byId("newer").textContent = n === 1 ? "1 new call" : `${n} new calls`;
+	byId("newer").onclick = () => location.reload();
 }
 
 const load = () => { if (!document.hidden) refresh(true); };
 
 function poll(on) {
-  if (on && !polling) { load(); polling = setInterval(load, POLL); }
-  if (!on && !replaced) { clearInterval(polling); polling = null; lost(false); }
+	if (on && !polling) { load(); polling = setInterval(load, POLL); }
+	if (!on && !replaced) { clearInterval(polling); polling = null; lost(false); }
 }
 
 // The bar says "Live" while changes arrive, and the age of the data otherwise.
 const flowing = (yes) => document.body.toggleAttribute("data-flowing", yes);
 
-// Reads the stream while this tab is open. Reconnects with jitter, unlike EventSource, to spread the load
-// after a restart, and from the last id that any tab received.
+// Reconnects with jitter, unlike EventSource, to spread the load after a restart.
 function read() {
-  reading = true;
-  let failed = 0, alive = Date.now(), source, retry;
-  const connect = () => {
-    alive = Date.now();
-    source = new EventSource(`/live/stream?after=${encodeURIComponent(last)}`);
-    source.onopen = () => { failed = 0; flowing(true); post({ name: "open" }); poll(false); };
-    for (const name of EVENTS) source.addEventListener(name, (event) => {
-      alive = Date.now();
-      const message = { name, data: JSON.parse(event.data), id: event.lastEventId };
-      post(message);
-      ring(message.data);
-      take(message.name, message.data, message.id);
-    });
-    // The oldest of too many streams: poll, without a reconnect.
-    source.addEventListener("replaced", () => {
-      replaced = true; alive = Infinity;
-      source.close(); flowing(false); poll(true);
-      if (navigator.locks) post({ name: "poll" });
-    });
-    source.onerror = () => {
-      source.close();
-      failed += 1;
-      flowing(false);
-      post({ name: "down" });
-      check();
-      if (failed > 2) { poll(true); post({ name: "poll" }); }
-      clearTimeout(retry);
-      retry = setTimeout(connect, Math.min(30_000, 500 * 2 ** failed) * (0.5 + Math.random()));
-    };
-  };
-  connect();
-  addEventListener("pagehide", () => { source.close(); post({ name: "down" }); });
-  document.addEventListener("connected", () => {
-    if (replaced || source.readyState !== EventSource.CLOSED) return;
-    clearTimeout(retry);
-    connect();
-  });
-  // Connections can fail without an error (sleep): reconnect without heartbeat.
-  setInterval(() => { if (Date.now() - alive > SILENT) { alive = Date.now(); source.onerror(); } }, 5000);
+	reading = true;
+	let failed = 0, alive = Date.now(), source, retry;
+	const connect = () => {
+		alive = Date.now();
+		source = new EventSource(`/live/stream?after=${encodeURIComponent(last)}`);
+		source.onopen = () => { failed = 0; flowing(true); post({ name: "open" }); poll(false); };
+		for (const name of EVENTS) source.addEventListener(name, (event) => {
+			alive = Date.now();
+			const message = { name, data: JSON.parse(event.data), id: event.lastEventId };
+			post(message);
+			ring(message.data);
+			take(message.name, message.data, message.id);
+		});
+		// The oldest of too many streams: poll, without a reconnect.
+		source.addEventListener("replaced", () => {
+			replaced = true; alive = Infinity;
+			source.close(); flowing(false); poll(true);
+			if (navigator.locks) post({ name: "poll" });
+		});
+		source.onerror = () => {
+			source.close();
+			failed += 1;
+			flowing(false);
+			post({ name: "down" });
+			check();
+			if (failed > 2) { poll(true); post({ name: "poll" }); }
+			clearTimeout(retry);
+			retry = setTimeout(connect, Math.min(30_000, 500 * 2 ** failed) * (0.5 + Math.random()));
+		};
+	};
+	connect();
+	addEventListener("pagehide", () => { source.close(); post({ name: "down" }); });
+	addEventListener("connected", () => {
+		if (replaced || source.readyState !== EventSource.CLOSED) return;
+		clearTimeout(retry);
+		connect();
+	});
+	// Connections can fail without an error (sleep): reconnect without heartbeat.
+	setInterval(() => { if (Date.now() - alive > SILENT) { alive = Date.now(); source.onerror(); } }, 5000);
 }
 
 const post = (message) => channel.postMessage(message);
 
 export function start() {
-  channel.onmessage = ({ data: { name, data, id } }) => {
-    if (name === "open") { flowing(true); poll(false); }
-    else if (name === "down") { if (!reading) { flowing(false); check(); } }
-    else if (name === "poll") { flowing(false); poll(true); }
-    else if (name === "hello") { if (reading) post({ name: "at", id: last, data: "flowing" in document.body.dataset }); }
-    else if (name === "at") { flowing(data); if (id !== last) refresh(true); }
-    else take(name, data, id);
-  };
-  // Changes since the server rendered this page were not received.
-  post({ name: "hello" });
-  // Locks exist only on HTTPS and localhost; elsewhere each tab has a stream.
-  if (navigator.locks) navigator.locks.request("switchroom-stream", () => new Promise(read));
-  else read();
-  addEventListener("pageshow", (event) => { if (event.persisted) location.reload(); });
+	offer();
+	channel.onmessage = ({ data: { name, data, id } }) => {
+		if (name === "open") { flowing(true); poll(false); }
+		else if (name === "down") { if (!reading) { flowing(false); check(); } }
+		else if (name === "poll") { flowing(false); poll(true); }
+		else if (name === "hello") { if (reading) post({ name: "at", id: last, data: "flowing" in document.body.dataset }); }
+		else if (name === "at") { flowing(data); if (id !== last) refresh(true); }
+		else take(name, data, id);
+	};
+	// Changes since the server rendered this page were not received.
+	post({ name: "hello" });
+	// Locks exist only on HTTPS and localhost; elsewhere each tab has a stream.
+	if (navigator.locks) navigator.locks.request("switchroom-stream", () => new Promise(read));
+	else read();
+	addEventListener("pageshow", (event) => { if (event.persisted) location.reload(); });
 }

@@ -130,7 +130,7 @@ def test_the_page_adds_a_key_with_limits_and_rotates_it(shared_app: SharedApp) -
         "2027-01-31 23:59:59", ("192.0.2.7/32", "10.0.0.0/8"), 600, frozenset({"export"})
     )
     page = browser.get("/settings").text
-    for text in ("read, export", "192.0.2.7/32, 10.0.0.0/8", "600 per minute"):
+    for text in ("read, Export", "192.0.2.7/32, 10.0.0.0/8", "600 requests a minute"):
         assert text in page
     assert f"{key.user_id}:" in browser.post(f"/settings/keys/{key.user_id}/rotate").text
     (key,) = keys.list_all(shared_app.app_db)

@@ -126,15 +126,21 @@ def test_own_scope_without_a_platform_user_matches_no_records():
             see("agent", "own", export=True),
             "faxes",
             None,
-            "You can see only your own calls. This export contains records of other users.",
+            "You can see only your own calls. This export contains records of other users."
+            " A supervisor can export it.",
         ),
-        (see("agent", export=True), "ivrs", None, "IVRs are visible to supervisors and administrators only."),
+        (
+            see("agent", export=True),
+            "ivrs",
+            None,
+            "IVRs are visible to supervisors and administrators only.",
+        ),
         (see("viewer", export=True), "ddis", None, None),
         (
             see("viewer", export=True),
             "calltracking/cdrs",
             None,
-            "Campaigns' call records are visible to supervisors and administrators only.",
+            "Campaign call records are visible to supervisors and administrators only.",
         ),
         (
             see("viewer", export=True),
@@ -165,7 +171,7 @@ def test_export_requires_the_right_and_the_collection(viewer, target, right, ref
         return
     with pytest.raises(NotAllowed) as refused:
         viewer.check_export(get_resource(target), right)
-    advice = " An administrator can give it to you." if "permission" in refusal else ""
+    advice = " An administrator can grant it." if "permission" in refusal else ""
     assert str(refused.value) == refusal + advice
 
 

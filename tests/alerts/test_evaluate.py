@@ -134,6 +134,30 @@ def test_failed_download_gap_and_failed_sync_are_alerts(app, watch, monkeypatch)
     ]
 
 
+def test_a_gap_counts_each_record_once_and_downloads_name_the_latest_error(app, watch, monkeypatch):
+    """The comparison of an entire collection, day '*', contains those of its days."""
+    present = clock.unix()
+    monkeypatch.setattr(clock, "unix", lambda: present)
+    for condition in ("files", "gap"):
+        add(app, condition)
+    for record_id, (seconds, error) in enumerate([(60, "404 from the platform"), (3600, "timed out")]):
+        app.insert("media", kind="recording", record_id=record_id, path=f"recordings/{record_id}.mp3",
+                 state="failed", tries=3, last_error=error, updated_at=ago(seconds))  # fmt: skip
+    yesterday = ago(86400)[:10]
+    for collection, day, mirrored in (
+        ("cdrs", yesterday, 8), ("cdrs", "*", 7), ("monitors", "*", 6), ("sms", ago(2 * 86400)[:10], 9),
+        ("sms", yesterday, 9),
+    ):  # fmt: skip
+        app.insert("_coverage", collection=collection, day=day, total=10, ours=mirrored, asked_at=ago(60))
+    watch.run()
+    assert sorted(now(app)) == [
+        "2 downloads of recordings or voicemail failed (the last: 404 from the platform)",
+        f"2 records of /sms missing, the first of {ago(2 * 86400)[:10]}",
+        f"3 records of /cdrs missing, the first of {yesterday}",
+        "4 records of /monitors missing",
+    ]
+
+
 def test_failed_component_and_full_disk_are_alerts(app, watch, monkeypatch):
     add(app, "trouble", 10)
     add(app, "disk", 100_000)

@@ -1,43 +1,83 @@
-"""Benchmarks: `python -m tests.benchmarks [NAME …]`.
+"""Benchmarks: `python -m tests.benchmarks [NAME …] [--rows N] [--json FILE]`.
 
-Each compares the product with another program, or with a minimal loop, in the same run.
-
-calls      calls of single-leg CDRs with and without the fast path: CPU time
-exports    CSV and XLSX of all CDRs, compared with sqlite3 -csv and XlsxWriter: time, first byte, memory
-facade     pages, filters and groups of all CDRs, compared with a SELECT: CPU time
-pages      pages of the dashboard with a year of calls: CPU time
-streams    time from a webhook to the changed row in 100 open dashboards
-full_sync  full sync of all CDRs, compared with a minimal loop and dlt: rows per second, CPU time, memory
-webhooks   durable webhooks per second, and their latency
+Each measures the product from the outside, as a process or over HTTP, beside its peers in the same run and in
+alternating order. Results are kept in tests/benchmarks/results, and docs/benchmarks.md is written from them.
+A module of this folder that defines `BENCHMARK` is a benchmark.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
+import json
+import sys
+import time
+from pathlib import Path
 
-from tests.benchmarks import calls, exports, facade, full_sync, pages, streams, webhooks
+from tests.benchmarks.tools import check, page, results
+from tests.benchmarks.tools.benchmark import Benchmark, Options
 
-BENCHMARKS = {
-    "calls": lambda options: calls.main(min(options.rows, 20_000)),
-    "exports": lambda options: exports.main(options.rows),
-    "facade": lambda options: facade.main(options.rows),
-    "pages": lambda options: pages.main(options.calls),
-    "streams": lambda options: streams.main(options.events),
-    "full_sync": lambda options: full_sync.main(options.rows, options.dlt),
-    "webhooks": lambda options: webhooks.main(options.requests),
-}
 
-parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
-parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(BENCHMARKS)}; all by default")
-parser.add_argument("--requests", type=int, default=20_000, help="of webhooks")
-parser.add_argument("--events", type=int, default=50, help="of streams")
-parser.add_argument(
-    "--rows", type=int, default=200_000, help="of exports, facade and full_sync; calls at most 20,000"
-)
-parser.add_argument("--dlt", metavar="PYTHON", help="of full_sync: a Python that has dlt[sqlalchemy]")
-parser.add_argument("--calls", type=int, default=200_000, help="of pages")
-options = parser.parse_args()
-if unknown := set(options.names) - set(BENCHMARKS):
-    parser.error(f"unknown benchmark {min(unknown)!r}; use one of {', '.join(BENCHMARKS)}")
-for _name in options.names or BENCHMARKS:
-    BENCHMARKS[_name](options)
+def find_benchmarks() -> dict[str, Benchmark]:
+    """Return the benchmarks by the names of their modules."""
+    names = sorted(path.stem for path in Path(__file__).parent.glob("*.py") if not path.stem.startswith("_"))
+    modules = {name: importlib.import_module(f"tests.benchmarks.{name}") for name in names}
+    return {name: module.BENCHMARK for name, module in modules.items()}
+
+
+def main(arguments: list[str]) -> int:
+    benchmarks = find_benchmarks()
+    lines = [f"  {name:12} {one.title} (about {one.minutes:g} min)" for name, one in benchmarks.items()]
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.benchmarks",
+        description=__doc__,
+        epilog="\n".join(lines),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("names", nargs="*", metavar="NAME", help="all by default")
+    parser.add_argument(
+        "--rows", metavar="N[,N]", default="", help="numbers of CDRs, by default each benchmark's own"
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the results of this run")
+    parser.add_argument(
+        "--dlt", metavar="PYTHON", default="build/dlt/bin/python", help="a Python that has dlt[sqlalchemy]"
+    )
+    parser.add_argument(
+        "--no-page", action="store_true", help="do not keep the results, do not write docs/benchmarks.md"
+    )
+    parser.add_argument(
+        "--page-only", action="store_true", help="write docs/benchmarks.md from the kept results"
+    )
+    parser.add_argument("--check", action="store_true", help="check generous bounds at a small size, as CI")
+    options = parser.parse_args(arguments)
+    if unknown := set(options.names) - set(benchmarks):
+        parser.error(f"unknown benchmark {min(unknown)!r}; use one of {', '.join(benchmarks)}")
+    selected = {name: benchmarks[name] for name in options.names or benchmarks}
+    if options.check:
+        return check.run(selected)
+    if not options.page_only:
+        rows = tuple(int(number.replace("_", "")) for number in options.rows.split(",") if number)
+        made = [_run(name, one, Options(rows, options.dlt)) for name, one in selected.items()]
+        if options.json:
+            options.json.write_text(json.dumps(made, indent=1, ensure_ascii=False) + "\n", "utf-8")
+        if options.no_page:
+            return 0
+        for result in made:
+            results.store(result)
+    page.write(benchmarks)
+    return 0
+
+
+def _run(name: str, benchmark: Benchmark, options: Options) -> dict[str, object]:
+    """Run a benchmark, and print its figures."""
+    print(f"{name}: {benchmark.title}", flush=True)
+    machine, begun = results.describe_machine(), time.perf_counter()
+    figures = benchmark.measure(options)
+    seconds = time.perf_counter() - begun
+    results.print_figures(figures)
+    print(f"  {seconds:.0f} s\n", flush=True)
+    return results.make_result(name, benchmark, figures, machine, seconds)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,219 +1,168 @@
-"""Benchmark of exports of CDRs.
+"""Benchmark of exports of all CDRs as CSV, and of 100,000 as XLSX.
 
-CSV is compared with `sqlite3 -csv` of the same columns, or with a loop over csv.writer if sqlite3 is not
-installed; XLSX with XlsxWriter. Measured are time, time to the first records, and the peak memory of a
-process that only exports.
+Whole processes, from their start to their end, with the same columns: `switchroom export` beside the sqlite3
+shell, sqlite-utils and XlsxWriter. Over HTTP: the first byte of the product's response, and Datasette's CSV
+stream. Each file is compared with the number of its rows.
 """
 
 from __future__ import annotations
 
-import csv as python_csv
 import json
-import os
-import random
 import shutil
-import sqlite3
-import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator
-from contextlib import closing, nullcontext
-from datetime import datetime, timedelta
+from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
-
-import xlsxwriter
 
 from integration.catalogue import get_resource
-from integration.exports.formats import csv, xlsx
-from integration.exports.selection import select
-from integration.mirror.query import query
+from tests.benchmarks.tools.benchmark import (
+    PRODUCT,
+    Benchmark,
+    Bound,
+    Figure,
+    Goal,
+    Options,
+    alternate,
+    make_figure,
+)
+from tests.benchmarks.tools.data_dirs import add_key, get_data_dir, make_environment, run_product
+from tests.benchmarks.tools.processes import BIN, NO_DATASETTE, Requests, Run, run_datasette, run_process
 
-ROUNDS = 5
-SHEET_ROUNDS = 2
-"""Measurements of each program for CSV and XLSX. The programs alternate."""
-MAX_SHEET_ROWS = 100_000
-SAMPLE = Path(__file__).parents[1] / "fixtures" / "platform" / "response-cdrs-list-200.json"
+ROUNDS, SMALL_ROUNDS = 3, 2
+SHEET_ROWS = 100_000
+SHELL, UTILS, DATASETTE, WRITER = "sqlite3 -csv", "sqlite-utils", "Datasette's stream", "XlsxWriter"
 COLUMNS = [field.name for field in get_resource("cdrs").fields if field.documented]
-SQL = "SELECT " + ", ".join(f'"{name}"' for name in COLUMNS) + " FROM cdrs"
+SQL = "SELECT " + ", ".join(f'"{name}"' for name in COLUMNS) + " FROM cdrs ORDER BY id"
 
 
-def fill(path: Path, rows: int) -> None:
-    """Create a mirror with `rows` different CDRs."""
-    # Imported here, so that it does not add to the memory that `measure_in_process` measures.
-    from integration.mirror.schema import open_mirror
-
-    open_mirror(path).close()
-    names = [field.name for field in get_resource("cdrs").fields]
-    columns = ", ".join(f'"{name}"' for name in [*names, "_doc", "_first_seen", "_last_seen", "_source"])
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        connection.execute("BEGIN")
-        connection.executemany(
-            f"INSERT INTO cdrs ({columns}) VALUES ({', '.join('?' * (len(names) + 4))})",
-            _records(names, rows),
-        )
-        connection.execute("COMMIT")
-
-
-def _records(names: list[str], rows: int) -> Iterator[tuple[Any, ...]]:
-    chance, at = random.Random(1), datetime(2024, 1, 1)
-    first = json.loads(SAMPLE.read_text())["data"][0]
-    for number in range(rows):
-        at += timedelta(seconds=chance.randrange(1, 90))
-        record = {
-            **first,
-            "id": first["id"] + number,
-            "live_id": first["live_id"] + number,
-            "calldate": f"{at:%Y-%m-%d %H:%M:%S}",
-            "duration": chance.randrange(600),
-            "dst": f"447700900{chance.randrange(1000):03}",
-        }
-        values = (record.get(name) for name in names)
-        cells = [json.dumps(value) if isinstance(value, list | dict) else value for value in values]
-        yield (*cells, json.dumps(record, separators=(",", ":")), "", "", "sync")
-
-
-def open_mirror_for_reading(path: Path) -> sqlite3.Connection:
-    """Open a mirror with a read transaction."""
-    connection = sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, isolation_level=None)
-    query.register(connection)
-    connection.execute("BEGIN")
-    return connection
-
-
-def export_csv(path: Path, out: Path) -> float:
-    """Export CDRs as CSV. Returns seconds to the first chunk with records."""
-    begun = time.perf_counter()
-    first = 0.0
-    with out.open("wb") as file, closing(open_mirror_for_reading(path)) as connection:
-        stream = csv.stream(lambda: nullcontext(connection), select(get_resource("cdrs"), {}))
-        file.write(next(stream))
-        for chunk in stream:
-            first = first or time.perf_counter() - begun
-            file.write(chunk)
-    return first
-
-
-def export_csv_by_peer(path: Path, out: Path) -> None:
-    """Export CDRs by sqlite3, or by csv.writer if sqlite3 is not installed."""
-    if shutil.which("sqlite3"):
-        with out.open("wb") as file:
-            subprocess.run(["sqlite3", "-csv", "-header", str(path), SQL], stdout=file, check=True)
-    else:
-        with out.open("w", newline="") as text, closing(sqlite3.connect(path)) as connection:
-            writer = python_csv.writer(text)
-            writer.writerow(COLUMNS)
-            writer.writerows(connection.execute(SQL))
-
-
-def export_xlsx(path: Path, out: Path) -> None:
-    """Export CDRs as XLSX."""
-    with out.open("wb") as file, closing(open_mirror_for_reading(path)) as connection:
-        for chunk in xlsx.stream(lambda: nullcontext(connection), select(get_resource("cdrs"), {})):
-            file.write(chunk)
-
-
-def export_xlsx_by_peer(path: Path, out: Path) -> None:
-    """Write CDRs by XlsxWriter without formats: texts as texts, numbers as numbers."""
-    book = xlsxwriter.Workbook(str(out), {"constant_memory": True})
-    sheet = book.add_worksheet()
-    for column, name in enumerate(COLUMNS):
-        sheet.write_string(0, column, name)
-    with closing(sqlite3.connect(path)) as connection:
-        for number, row in enumerate(connection.execute(SQL), 1):
-            for column, value in enumerate(row):
-                if isinstance(value, str):
-                    sheet.write_string(number, column, value)
-                elif value is not None:
-                    sheet.write_number(number, column, value)
-    book.close()
-
-
-def measure_time(work: Callable[[Path, Path], object], path: Path, out: Path) -> tuple[float, float]:
-    """Return elapsed seconds and CPU seconds of `work`.
-
-    CPU time includes child processes. On a busy machine only CPU times can be compared.
-    """
-    begun, cpu = time.perf_counter(), sum(os.times()[:4])
-    work(path, out)
-    return time.perf_counter() - begun, sum(os.times()[:4]) - cpu
-
-
-def measure_peak(work: str, path: Path, out: Path) -> float:
-    """Return the MB of peak memory of a process that runs `work`."""
-    code = "import sys; from tests.benchmarks.exports import measure_in_process as run; run(*sys.argv[1:])"
-    done = subprocess.run(
-        [sys.executable, "-c", code, work, str(path), str(out)], check=True, capture_output=True, text=True
-    )
-    return float(done.stdout)
-
-
-def measure_in_process(work: str, path: str, out: str) -> None:
-    """Export CDRs, and print the peak memory of this process in MB."""
-    {"csv": export_csv, "xlsx": export_xlsx}[work](Path(path), Path(out))
-    # getrusage returns the peak of the parent process if that is higher.
-    lines = Path("/proc/self/status").read_text().splitlines()
-    print(next(int(line.split()[1]) / 1000 for line in lines if line.startswith("VmHWM:")))
-
-
-def main(rows: int) -> dict[str, float]:
-    """Print the tables. Returns the ratios by name."""
+def measure(options: Options) -> list[Figure]:
+    (rows,) = options.rows[-1:] or BENCHMARK.rows
+    rounds = SMALL_ROUNDS if options.is_small else ROUNDS
     with tempfile.TemporaryDirectory(prefix="switchroom-bench-") as folder:
-        path, tenth, out = (Path(folder) / name for name in ("mirror.db", "tenth.db", "out"))
-        fill(path, rows)
-        fill(tenth, rows // 10)
-        ratios = {**_csv(path, tenth, out, rows)}
-        few = path if rows <= MAX_SHEET_ROWS else Path(folder) / "few.db"
-        if few is not path:
-            fill(few, MAX_SHEET_ROWS)
-        return ratios | _xlsx(few, tenth, out, min(rows, MAX_SHEET_ROWS))
+        out = Path(folder) / "out"
+        figures = _measure_csv(get_data_dir(rows), out, options.program, rows, rounds)
+        if options.is_small:
+            return figures
+        figures += _measure_http(get_data_dir(rows), options.program, rows)
+        return figures + _measure_xlsx(get_data_dir(rows), out, options.program, min(rows, SHEET_ROWS))
 
 
-def _csv(path: Path, tenth: Path, out: Path, rows: int) -> dict[str, float]:
-    peer = "sqlite3 -csv" if shutil.which("sqlite3") else "csv.writer"
-    print(f"CSV of {rows} CDRs, {len(COLUMNS)} columns, best of {ROUNDS} alternating runs")
-    ratios, seconds = _compare(peer, export_csv_by_peer, export_csv, path, out, ROUNDS)
-    first = min(export_csv(path, out) for _ in range(2))
-    small, memory = measure_peak("csv", tenth, out), measure_peak("csv", path, out)
-    return _print_ratios({
-        **ratios,
-        "first records, ms": first * 1000,
-        "first records, share of the total time": first / seconds,
-        "peak, MB": memory,
-        "peak, times that of a tenth of the rows": memory / small,
-    })  # fmt: skip
-
-
-def _xlsx(path: Path, tenth: Path, out: Path, rows: int) -> dict[str, float]:
-    print(f"XLSX of {rows} CDRs, {len(COLUMNS)} columns, best of {SHEET_ROUNDS} alternating runs")
-    ratios, _ = _compare("XlsxWriter", export_xlsx_by_peer, export_xlsx, path, out, SHEET_ROUNDS)
-    small, memory = measure_peak("xlsx", tenth, out), measure_peak("xlsx", path, out)
-    return _print_ratios(
-        {**ratios, "XLSX peak, MB": memory, "XLSX peak, times that of fewer rows": memory / small}
-    )
-
-
-def _compare(
-    peer: str,
-    export_by_peer: Callable[[Path, Path], object],
-    export: Callable[[Path, Path], object],
-    path: Path,
-    out: Path,
-    rounds: int,
-) -> tuple[dict[str, float], float]:
-    """Return the ratios to the peer, and the product's elapsed seconds."""
-    pairs = [
-        (*measure_time(export_by_peer, path, out), *measure_time(export, path, out)) for _ in range(rounds)
+def make_export(
+    data_dir: Path, program: tuple[str, ...], out: Path, format_: str, *more: str
+) -> Callable[[], Run]:
+    """Return a function that runs `switchroom export cdrs`."""
+    command = [
+        sys.executable,
+        *program,
+        "export",
+        "cdrs",
+        "--format",
+        format_,
+        "--out",
+        str(out),
+        "--quiet",
+        *more,
     ]
-    peer_seconds, peer_cpu, seconds, cpu = (min(column) for column in zip(*pairs, strict=True))
-    print(f"  {peer:24} {peer_seconds:7.2f} s, CPU {peer_cpu:7.2f} s")
-    print(f"  {'Switchroom':24} {seconds:7.2f} s, CPU {cpu:7.2f} s")
-    ratios = {f"times {peer}": seconds / peer_seconds, f"times {peer}, CPU": cpu / peer_cpu}
-    return ratios, seconds
+    return lambda: run_process(command, environment=make_environment(data_dir))
 
 
-def _print_ratios(ratios: dict[str, float]) -> dict[str, float]:
-    for name, ratio in ratios.items():
-        print(f"  {name}: {ratio:.2f}", flush=True)
-    return ratios
+def _measure_csv(data_dir: Path, out: Path, program: tuple[str, ...], rows: int, rounds: int) -> list[Figure]:
+    path, missing = str(data_dir / "mirror.db"), {}
+    runs = {PRODUCT: make_export(data_dir, program, out, "csv")}
+    if shell := shutil.which("sqlite3"):
+        runs[SHELL] = lambda: run_process([shell, "-csv", "-header", "-readonly", path, SQL], out)
+    else:
+        missing[SHELL] = "sqlite3 is not installed. Run `apt install sqlite3`."
+    if (BIN / "sqlite-utils").exists():
+        runs[UTILS] = lambda: run_process([str(BIN / "sqlite-utils"), "query", path, SQL, "--csv"], out)
+    else:
+        missing[UTILS] = "sqlite-utils is not installed."
+    peaks: dict[str, list[float]] = {name: [] for name in runs}
+    work: dict[str, list[float]] = {name: [] for name in runs}
+
+    def make_contender(name: str) -> Callable[[], float]:
+        def run() -> float:
+            made = runs[name]()
+            peaks[name].append(made.megabytes)
+            work[name].append(made.cpu)
+            lines = _count_lines(out)
+            assert lines >= rows + 1, f"{name}: {lines:,} lines of {rows:,} records"
+            return made.seconds
+
+        return run
+
+    found = alternate(rounds, {name: make_contender(name) for name in runs})
+    return [
+        make_figure("CSV of all CDRs, as a process", "s", found, missing=missing,
+                    goals=(Goal(1.0, SHELL),), size=rows),
+        make_figure("CSV of all CDRs, CPU of the process", "CPU seconds", work, missing=missing, size=rows),
+        make_figure("CSV of all CDRs: peak memory", "MB", peaks, missing=missing,
+                    goals=(Goal(100),), size=rows),
+    ]  # fmt: skip
+
+
+def _count_lines(path: Path) -> int:
+    with path.open("rb") as file:
+        return sum(chunk.count(b"\n") for chunk in iter(lambda: file.read(1 << 20), b""))
+
+
+def _measure_http(data_dir: Path, program: tuple[str, ...], rows: int) -> list[Figure]:
+    with ExitStack() as stack:
+        product = run_product(data_dir, program)
+        stack.callback(product.stop)
+        requests = Requests(product.port or 0, {"X-Auth-Token": add_key(product)})
+        found = [requests.measure_stream("/exports/cdrs.csv") for _ in range(ROUNDS)]
+        datasette_port = stack.enter_context(run_datasette(data_dir / "mirror.db"))
+        peers: dict[str, list[float]] = {}
+        first_peers: dict[str, list[float]] = {}
+        if datasette_port is not None:
+            # One run: a million rows take Datasette minutes.
+            first, total = Requests(datasette_port).measure_stream("/mirror/cdrs.csv?_stream=on&_size=max")
+            peers = {DATASETTE: [total / 1000] * ROUNDS}
+            first_peers = {DATASETTE: [first] * ROUNDS}
+        missing = {} if datasette_port is not None else {DATASETTE: NO_DATASETTE}
+        return [
+            Figure("CSV over HTTP: first byte", "ms", [first for first, _ in found], first_peers, missing,
+                   (Goal(200),), rows),
+            Figure("CSV over HTTP: last byte", "s", [total / 1000 for _, total in found], peers, missing,
+                   (), rows),
+        ]  # fmt: skip
+
+
+def _measure_xlsx(data_dir: Path, out: Path, program: tuple[str, ...], rows: int) -> list[Figure]:
+    first = json.dumps([{"property": "id", "operator": "lt", "value": rows + 1}])
+    export = make_export(data_dir, program, out, "xlsx", "--filter", first)
+    sql = SQL.replace(" ORDER BY", f" WHERE id < {rows + 1} ORDER BY")
+    peer = [sys.executable, "-m", "tests.benchmarks.peers.xlsx_writer"]
+    peer += [str(data_dir / "mirror.db"), str(out), sql]
+    runs: dict[str, list[Run]] = {PRODUCT: [], WRITER: []}
+
+    def measure_run(name: str, work: Callable[[], Run]) -> float:
+        runs[name].append(work())
+        return runs[name][-1].seconds
+
+    contenders = {
+        PRODUCT: lambda: measure_run(PRODUCT, export),
+        WRITER: lambda: measure_run(WRITER, lambda: run_process(peer)),
+    }
+    name = f"XLSX of {rows:,} CDRs"
+    seconds = alternate(2, contenders)
+    work = {name: [run.cpu for run in made] for name, made in runs.items()}
+    return [
+        make_figure(f"{name}, as a process", "s", seconds, goals=(Goal(1.2, WRITER),), size=rows),
+        make_figure(f"{name}, CPU of the process", "CPU seconds", work, size=rows),
+    ]
+
+
+BENCHMARK = Benchmark(
+    title="Exports: CSV and XLSX as whole processes, first byte over HTTP",
+    measure=measure,
+    minutes=4,
+    rows=(1_000_000,),
+    bounds=(Bound("CSV of all CDRs, as a process", Goal(3, UTILS), "slow_csv"),),
+    remarks=(
+        "Whole processes, their start included, with the same columns in the order of ids. Datasette's "
+        "stream is measured once. Datasette and sqlite-utils write the columns as they are stored."
+    ),
+)

@@ -1,162 +1,189 @@
-"""Benchmark of pages, filters and groups of many CDRs through the facade.
+"""Benchmark of pages of 5,000 CDRs, and of filters and sorts, through the facade.
 
-Each request is compared with a SELECT of the same records from the same file, in alternating runs. CPU time
-of the thread is measured, which other processes affect little. Before each request the version of the
-collection changes, so that no cached result is valid.
+Whole requests over HTTP to `switchroom serve`. A page is compared with a handler on the same server that only
+joins `SELECT _doc`, and with Datasette on the same file. The first request of a filter follows a restart with
+files that are not in the page cache; the other requests repeat it.
 """
 
 from __future__ import annotations
 
 import json
-import sqlite3
-import tempfile
-import time
-from collections.abc import Callable
-from contextlib import closing
-from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
-from urllib.parse import quote
+from collections.abc import Mapping
+from contextlib import ExitStack
+from urllib.parse import quote, urlencode
 
-from flask import Flask
+from tests.benchmarks.tools.benchmark import (
+    PRODUCT,
+    Benchmark,
+    Bound,
+    Figure,
+    Goal,
+    Options,
+    alternate,
+    make_figure,
+)
+from tests.benchmarks.tools.data_dirs import add_key, get_data_dir, run_product
+from tests.benchmarks.tools.office import Office
+from tests.benchmarks.tools.processes import (
+    NO_DATASETTE,
+    Requests,
+    drop_from_page_cache,
+    run_datasette,
+    run_granian,
+)
 
-from integration.access import keys
-from integration.access.authenticator import Authenticator
-from integration.access.key_limits import KeyLimits
-from integration.access.rights import RIGHTS
-from integration.app_schema import open_app_db
-from integration.context import EXTENSION, AppContext
-from integration.facade.blueprint import make_blueprint
-from integration.mirror.records import collection_versions
-from integration.mirror.schema import open_mirror
-from integration.mirror.sync_state import collection_state
-from integration.platform_api.client import Platform
-from integration.settings.model import Settings
-from tests.benchmarks.exports import fill
-
-ROUNDS = 9
 PAGE = 5000
-BASE = "/v1.2/voipstudio"
+SELECT, DATASETTE = "SELECT _doc, the same server", "Datasette"
+ROUNDS, SMALL_ROUNDS = 7, 3
+SLOW_SECONDS = 5.0
+"""Seconds of a request above which Datasette is not measured repeatedly."""
+
+Condition = tuple[str, str, object]
 
 
-def measure(work: Callable[[], Any]) -> float:
-    """Return the CPU milliseconds of `work`."""
-    begun = time.thread_time()
-    work()
-    return (time.thread_time() - begun) * 1000
+def measure(options: Options) -> list[Figure]:
+    (rows,) = options.rows[-1:] or BENCHMARK.rows
+    data_dir, rounds = get_data_dir(rows), SMALL_ROUNDS if options.is_small else ROUNDS
+    with ExitStack() as stack:
+        drop_from_page_cache(data_dir)
+        product = run_product(data_dir, options.program)
+        stack.callback(product.stop)
+        headers = {"X-Auth-Token": add_key(product)}
+        facade = Requests(product.port or 0, headers, product.worker)
+        # The first request of a key is no filter's.
+        facade.get("/v1.2/users?limit=1")
+        filters = list_filters(rows)
+        first = {name: facade.measure(_make_target(*parts)) for name, parts in filters.items()}
+        datasette_port = stack.enter_context(run_datasette(data_dir / "mirror.db"))
+        datasette = Requests(datasette_port) if datasette_port else None
+        select_port = stack.enter_context(
+            run_granian(
+                "tests.benchmarks.peers.bare_select:app",
+                {"DATABASE": str(data_dir / "mirror.db")},
+                threads=4,
+            )
+        )
+        select = Requests(select_port)
+        figures = _measure_pages(facade, select, datasette, rows, rounds)
+        if options.is_small:
+            return figures
+        return figures + _measure_filters(facade, datasette, filters, first, rows, rounds)
 
 
-def condition(name: str, operator: str, value: Any) -> str:
-    """Return a filter with one condition."""
-    return json.dumps([{"property": name, "operator": operator, "value": value}])
+def _measure_pages(
+    facade: Requests, select: Requests, datasette: Requests | None, rows: int, rounds: int
+) -> list[Figure]:
+    figures, size = [], min(PAGE, rows)
+    last = max(1, rows // size)
+    for name, page in {"first": 1, "middle": (last + 1) // 2, "last": last}.items():
+        after = (page - 1) * size
+        sql = f"SELECT _doc FROM cdrs WHERE id > {after} ORDER BY id LIMIT {size}"
+        targets = {
+            PRODUCT: (facade, f"/v1.2/cdrs?limit={size}&page={page}"),
+            SELECT: (select, f"/rows?{urlencode({'sql': sql})}"),
+        }
+        if datasette is not None:
+            next_page = f"&_next={after}" if after else ""
+            targets[DATASETTE] = (datasette, f"/mirror/cdrs.json?_size={size}{next_page}")
+        contenders = {
+            peer: lambda requests=requests, target=target: requests.measure(target)
+            for peer, (requests, target) in targets.items()
+        }
+        alternate(1, contenders)
+        figures.append(
+            make_figure(
+                f"page of {size:,} CDRs: {name}",
+                "ms",
+                alternate(rounds, contenders),
+                missing=_describe_missing(datasette),
+                goals=(Goal(1.5, SELECT), Goal(0.1, DATASETTE)),
+                size=rows,
+            )
+        )
+    return figures
 
 
-def list_requests(rows: int) -> dict[str, tuple[str, str, float]]:
-    """Return target, equivalent SQL and limit of each request, by name.
+def _describe_missing(datasette: Requests | None) -> Mapping[str, str]:
+    return {} if datasette is not None else {DATASETTE: NO_DATASETTE}
 
-    A limit below 10 is a multiple of the SELECT's time; other limits are milliseconds.
-    """
-    first = 700000001
-    since, until = condition("calldate", "gte", "2024-02-01"), condition("calldate", "lt", "2024-02-02")
-    day = quote(f"{since[:-1]},{until[1:]}")
-    last = rows // PAGE
-    by_id = "SELECT _doc FROM cdrs WHERE id >= {} ORDER BY id LIMIT 5000"
-    window = "SELECT _doc FROM cdrs WHERE calldate >= '2024-02-01' AND calldate < '2024-02-02' LIMIT 5000"
+
+def list_filters(rows: int) -> dict[str, tuple[list[Condition], str]]:
+    """Return conditions and sort of the requests that pages, documentation and clients make."""
+    office = Office(rows)
+    since, month = f"{office.day(0.1):%Y-%m-%d %H:%M:%S}", f"{office.day(0.99):%Y-%m-%d %H:%M:%S}"
+    number = "447700900042"
     return {
-        "first page": ("/cdrs?limit=5000", by_id.format(first), 1.5),
-        "page in the middle": (f"/cdrs?limit=5000&page={last // 2}",
-                               by_id.format(first + rows // 2 - PAGE), 1.5),
-        "last page": (f"/cdrs?limit=5000&page={last}", by_id.format(first + rows - PAGE), 1.5),
-        "newest 25": ("/cdrs?limit=25&sort=id&dir=DESC",
-                      "SELECT _doc FROM cdrs ORDER BY id DESC LIMIT 25", 20),
-        "only the total": ("/cdrs?limit=1", "SELECT count(*) FROM cdrs", 20),
-        "a day, indexed": (f"/cdrs?limit=5000&filter={day}", window, 20),
-        "sorted by time": ("/cdrs?limit=100&sort=calldate&dir=DESC",
-                           "SELECT _doc FROM cdrs ORDER BY calldate DESC LIMIT 100", 20),
-        "a number, no index": (f"/cdrs?limit=100&filter={quote(condition('dst', 'eq', '447700900123'))}",
-                               "SELECT _doc FROM cdrs WHERE dst = '447700900123' LIMIT 100", 300),
-        "part of a number": (f"/cdrs?limit=100&filter={quote(condition('dst', 'like', '0012'))}",
-                             "SELECT _doc FROM cdrs WHERE dst LIKE '%0012%' LIMIT 100", 300),
-        "rare part of a number": (f"/cdrs?limit=100&filter={quote(condition('dst', 'like', '99999'))}",
-                              "SELECT _doc FROM cdrs WHERE dst LIKE '%99999%' LIMIT 100", 300),
-        "a letter, no index": (f"/cdrs?limit=100&filter={quote(condition('src_name', 'like', 'é'))}",
-                               "SELECT _doc FROM cdrs WHERE src_name LIKE '%é%' LIMIT 100", 300),
-        "sorted, no index": ("/cdrs?limit=100&sort=duration&dir=DESC",
-                             "SELECT _doc FROM cdrs ORDER BY duration DESC LIMIT 100", 300),
-        "grouped by number": ("/cdrs?limit=100&group_by=dst",
-                              "SELECT _doc, max(calldate) FROM cdrs GROUP BY dst LIMIT 100", 2000),
+        "user and time, newest first": (
+            [("user_id", "eq", 1000002), ("calldate", "gte", since)], "calldate DESC"),
+        "user and a recent time": (
+            [("user_id", "eq", 1000002), ("calldate", "gte", month)], "calldate DESC"),
+        "number and time": ([("dst", "eq", number), ("calldate", "gte", since)], "calldate DESC"),
+        "caller and time": ([("src", "eq", number), ("calldate", "gte", since)], "calldate DESC"),
+        "disposition": ([("disposition", "eq", "RINGING")], "id DESC"),
+        "direction": ([("type", "eq", "O")], "id DESC"),
+        "direction and time": ([("type", "eq", "O"), ("calldate", "gte", month)], "calldate DESC"),
+        "time, newest first": ([("calldate", "gte", since)], "calldate DESC"),
+        "newest": ([], "id DESC"),
     }  # fmt: skip
 
 
-def main(rows: int) -> dict[str, float]:
-    """Print the table. Returns the ratios to the SELECT by name."""
-    found: dict[str, float] = {}
-    with tempfile.TemporaryDirectory(prefix="switchroom-bench-") as folder:
-        path = Path(folder) / "mirror.db"
-        fill(path, rows)
-        app, headers, close = open_facade(Path(folder))
-        mirror = app.extensions[EXTENSION].mirror_db
-
-        def invalidate_caches() -> None:
-            mirror.write(lambda tx: collection_versions.record_insert(tx, "cdrs", [2**60]))
-
-        client = app.test_client()
-        print(f"Facade over {rows} CDRs, best of {ROUNDS} alternating runs, CPU milliseconds")
-        print(f"  {'':21} {'SELECT':>8} {'facade':>8} {'first':>8} {'ratio':>6}  limit")
-        with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as bare:
-            bare.execute("PRAGMA mmap_size=1073741824")
-            for name, (target, sql, limit) in list_requests(rows).items():
-                first = measure(lambda target=target: check(client.get(BASE + target, headers=headers)))
-                pairs = [
-                    (
-                        invalidate_caches(),
-                        measure(lambda sql=sql: b",".join(str(row[0]).encode() for row in bare.execute(sql))),
-                        measure(lambda target=target: check(client.get(BASE + target, headers=headers))),
-                    )
-                    for _ in range(ROUNDS)
-                ]
-                select_time, facade_time = (min(pair[column] for pair in pairs) for column in (1, 2))
-                ratio = found[name] = facade_time / select_time
-                limit_text = f"{limit:g} ×" if limit < 10 else f"{limit:g} ms"
-                missed = "  MISSED" if (ratio if limit < 10 else facade_time) > limit else ""
-                figures = f"{select_time:8.1f} {facade_time:8.1f} {first:8.1f} {ratio:6.2f}"
-                print(f"  {name:21} {figures}  {limit_text}{missed}")
-        close()
-    return found
+def _make_target(conditions: list[Condition], sort: str) -> str:
+    filter_ = [
+        {"property": name, "operator": operator, "value": value} for name, operator, value in conditions
+    ]
+    column, direction = sort.split()
+    return f"/v1.2/cdrs?limit=100&sort={column}&dir={direction}&filter={quote(json.dumps(filter_))}"
 
 
-def check(response: Any) -> None:
-    """Check status and completeness of a response."""
-    assert response.status_code == 200, response.data[:200]
-    assert response.headers["X-Mirror-Complete"] == "true"
+def _make_datasette_target(conditions: list[Condition], sort: str) -> str:
+    names = {"eq": "exact", "gte": "gte"}
+    parameters = {f"{name}__{names[operator]}": value for name, operator, value in conditions}
+    return f"/mirror/cdrs.json?{urlencode({**parameters, '_sort_desc': sort.split()[0], '_size': 100})}"
 
 
-def open_facade(data_dir: Path) -> tuple[Flask, dict[str, str], Callable[[], None]]:
-    """Open the facade on `mirror.db`, without the rest of the product.
+def _measure_filters(
+    facade: Requests,
+    datasette: Requests | None,
+    filters: dict[str, tuple[list[Condition], str]],
+    first: dict[str, float],
+    rows: int,
+    rounds: int,
+) -> list[Figure]:
+    figures = []
+    for name, parts in filters.items():
+        figures.append(
+            Figure(f"filter, first request: {name}", "ms", [first[name]], goals=(Goal(300),), size=rows)
+        )
+        contenders = {PRODUCT: lambda parts=parts: facade.measure(_make_target(*parts))}
+        if datasette is not None:
+            target = _make_datasette_target(*parts)
+            if datasette.measure(target) < SLOW_SECONDS * 1000:
+                contenders[DATASETTE] = lambda target=target: datasette.measure(target)
+        missing = _describe_missing(datasette)
+        if datasette is not None and DATASETTE not in contenders:
+            missing = {DATASETTE: f"more than {SLOW_SECONDS:g} s for each request."}
+        figures.append(
+            make_figure(
+                f"filter, repeated: {name}",
+                "ms",
+                alternate(rounds, contenders),
+                missing=missing,
+                size=rows,
+            )
+        )
+        name = f"filter, repeated: {name}, server"
+        figures.append(Figure(name, "CPU ms", facade.cpu[-rounds:], goals=(Goal(20),), size=rows))
+    return figures
 
-    Returns the application, the header of a key, and a function that closes the databases.
-    """
-    settings = Settings.model_validate(
-        {
-            "platform": {"base_url": f"http://127.0.0.1:9{BASE}", "user_id": "1", "api_key": "0" * 40},
-            "storage": {"data_dir": data_dir},
-        }
-    )
-    mirror, app_db = open_mirror(data_dir / "mirror.db"), open_app_db(data_dir / "house.db")
-    mirror.write(lambda tx: collection_state.finish_full_sync(tx, "cdrs", None, None))
-    platform = Platform(settings.platform)
-    authenticator = Authenticator(settings, mirror, app_db, platform)
-    context = SimpleNamespace(
-        settings=settings, mirror_db=mirror, app_db=app_db, platform=platform, authenticator=authenticator
-    )
-    app = Flask(__name__)
-    app.extensions[EXTENSION] = context
-    app.register_blueprint(make_blueprint(cast(AppContext, context)))
-    _, secret = keys.add(app_db, "benchmark", "read", limits=KeyLimits(rights=frozenset(RIGHTS)))
 
-    def close() -> None:
-        platform.close()
-        mirror.close()
-        app_db.close()
-
-    return app, {"X-Auth-Token": secret}, close
+BENCHMARK = Benchmark(
+    title="Facade: pages of 5,000 CDRs, filters and sorts",
+    measure=measure,
+    minutes=1.5,
+    rows=(1_000_000,),
+    bounds=(Bound("page of 3,000 CDRs: first", Goal(8, SELECT), "slow_facade"),),
+    remarks=(
+        "Whole requests over HTTP. The first request of a filter follows a restart whose files are not in "
+        "the page cache. Datasette has a connection of its own and returns the same records."
+    ),
+)

@@ -16,10 +16,13 @@ import urllib.request
 from pathlib import Path
 
 from integration.live.stream import MAX_STREAMS_PER_OWNER
-from tests.benchmarks import load
+from tests.benchmarks.tools import load
+from tests.benchmarks.tools.benchmark import PROGRAM, Benchmark, Figure, Goal, Options
 from tests.support.harness import Client, Product
 
 PASSWORD = "a long enough password"
+DASHBOARDS = 100
+ROUNDS, EVENTS = 3, 20
 SILENCE = 20.0
 """Seconds without received bytes after which missing changes count as lost."""
 
@@ -38,13 +41,13 @@ def log_in(product: Product, email: str) -> str:
     return "; ".join(f"{cookie.name}={cookie.value}" for cookie in jar)
 
 
-def measure(events: int, dashboards: int) -> list[float]:
+def measure(events: int, dashboards: int, program: tuple[str, ...] = PROGRAM) -> list[float]:
     """Return the delay, in seconds, of each webhook in each stream.
 
     A delay is infinite if the stream did not receive the call.
     """
     with tempfile.TemporaryDirectory(prefix="switchroom-bench-") as folder:
-        product = Product(Path(folder) / "data")
+        product = Product(Path(folder) / "data", program=program)
         selector = selectors.DefaultSelector()
         try:
             cookie = ""
@@ -90,13 +93,25 @@ def post_event(
     return [*delays.values(), *[float("inf")] * (dashboards - len(delays))]
 
 
-def main(events: int, dashboards: int = 100) -> dict[str, float]:
-    """Print the median, p99 and maximum delay. Returns them in milliseconds."""
-    delays = sorted(measure(events, dashboards))
-    figures = {
-        name: 1000 * delays[min(len(delays) - 1, int(len(delays) * share))]
-        for name, share in (("p50", 0.5), ("p99", 0.99), ("max", 1.0))
-    }
-    print(f"webhook to changed row, {dashboards} dashboards open, {events} events")
-    print("  " + "  ".join(f"{name} {milliseconds:7.1f} ms" for name, milliseconds in figures.items()))
-    return figures
+def measure_figures(options: Options) -> list[Figure]:
+    delays = measure(ROUNDS * EVENTS, DASHBOARDS, options.program)
+    size = EVENTS * DASHBOARDS
+    rounds = [sorted(delays[begin : begin + size]) for begin in range(0, len(delays), size)]
+    percentiles = {"p50": (0.5, 50), "p99": (0.99, 200)}
+    return [
+        Figure(
+            f"webhook to changed row, {DASHBOARDS} open pages: {name}",
+            "ms",
+            [1000 * one[int(len(one) * share)] for one in rounds],
+            goals=(Goal(limit),),
+        )
+        for name, (share, limit) in percentiles.items()
+    ]
+
+
+BENCHMARK = Benchmark(
+    title="From a webhook to the changed row in 100 open pages",
+    measure=measure_figures,
+    minutes=0.5,
+    remarks=f"{ROUNDS} rounds of {EVENTS} events, one after the other. Each page is a live stream over HTTP.",
+)

@@ -41,6 +41,24 @@ def browse(app, page, problems):
     assert problems == []
 
 
+@pytest.fixture
+def cut_streams(app, monkeypatch):
+    """`cut_streams()` ends the streams of all pages, like a network failure."""
+    subscribe, subscriptions = app.context.live_hub.subscribe, []
+
+    def recorded(last_event_id):
+        subscriptions.append(subscribe(last_event_id))
+        return subscriptions[-1]
+
+    monkeypatch.setattr(app.context.live_hub, "subscribe", recorded)
+
+    def cut() -> None:
+        for subscription in subscriptions:
+            subscription.close()
+
+    return cut
+
+
 def watch(page, problems: list[str]) -> None:
     page.on("console", lambda message: problems.append(message.text) if message.type == "error" else None)
     page.on("pageerror", lambda error: problems.append(str(error)))

@@ -7,15 +7,20 @@ from __future__ import annotations
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import expect
 
-from integration.access import audit
+from integration.access import audit, people, setup_links
 from integration.alerts import rules
 from integration.alerts.evaluate import RuleEvaluator
 from integration.alerts.rules import Rule
 from integration.core import clock
+from integration.exports import schedules
+from integration.exports.schedules import Schedule
+from integration.mirror.sync_state import completeness
 from integration.sync.writing import write_log
 from integration.workspace import notes, wallboards
 from integration.workspace.callback_following import update_from_mirror
+from tests.browser.conftest import log_in
 
 pytestmark = pytest.mark.exhaustive
 
@@ -41,20 +46,32 @@ PAGES = (
     "/recordings",
     "/contacts",
     "/contacts/new",
+    "/contacts/of/447700900102",
+    "/dial?to=447700900101",
     "/account",
     "/account/users",
     "/account/users/1",
     "/reports?range=week",
+    "/reports/missed?range=week",
+    "/reports/summary?range=week",
     "/exports",
     "/exports/schedules/new",
+    "/exports/schedules/1",
     "/system",
+    "/system/coverage/cdrs",
+    "/system/doctor",
     "/system/events/1",
     "/system/journal",
     "/system/alerts",
     "/settings",
     "/settings/people/1",
-    "/settings/audit",
+    "/privacy",
+    "/privacy/holds",
+    "/privacy/erasures",
+    "/privacy/retention",
+    "/privacy/audit",
     "/profile",
+    "/notifications",
     "/login/second-factor",
 )
 EMPTY = (
@@ -134,6 +151,11 @@ def full(app):
     )
     write_log.begin(app.app_db, who="key X", address="", method="PATCH", path="/users/1", body=b"{}")
     audit.record(app.app_db, "ann@example.com", "login", result="refused")
+    schedules.add(
+        app.app_db,
+        Schedule(name="Calls", who="ann@example.com", export="call-history", args={}, zone="Europe/London"),
+    )
+    app.mirror_db.write(lambda tx: completeness.save_day(tx, "cdrs", "2026-11-01", 12, 10))
     wallboards.add(app.app_db, "Front desk")
     for condition, url in (("waiting", ""), ("not_called_back", "http://127.0.0.1:9/")):
         rules.save(app.app_db, Rule(0, f"Rule {condition}", condition, 60, notice=True, url=url))
@@ -176,11 +198,24 @@ def test_axe_finds_no_violations_in_drawer_filters_and_dialog(browse, full, page
     assert find_violations(page) == []
 
 
-def test_axe_finds_no_violations_on_wallboard_and_login(app, full, page):
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_no_violations_on_pages_without_login(app, full, page, scheme):
+    page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+    people.create(app.app_db, "new@example.com", "agent")
+    setup_link = setup_links.create_link(app.app_db, "new@example.com", app.url)
     token = wallboards.add(app.app_db, "Hall")
-    for path in (f"/wall/{token}", "/login"):
+    for url in (f"/wall/{token}", "/login", "/login/reset", "/login/reset?sent=1", "/setup/unknown", "/docs"):
+        page.goto(app.url + url)
+        assert find_violations(page) == [], url
+    page.goto(setup_link)
+    assert find_violations(page) == []
+
+
+def test_axe_finds_no_violations_on_error_pages(app, full, page):
+    log_in(app, page.context, role="agent")
+    for path in ("/nothing-here", "/reports", "/calls/999"):
         page.goto(app.url + path)
-        assert find_violations(page) == []
+        assert find_violations(page) == [], path
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -194,4 +229,76 @@ def test_axe_finds_no_violations_during_the_flash_of_a_new_row(browse, app, full
         "(cell) => getComputedStyle(cell).backgroundColor"
     )
     assert background != "rgba(0, 0, 0, 0)", "the row flashes"
+    assert find_violations(page) == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_no_violations_during_actions(browse, app, full, page, scheme):
+    """Forms of the drawer, toasts, a call-back in progress and new calls."""
+    page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+    browse("/")
+    app.event("call.ringing", 72, clock.utc_text(), state="RINGING")
+    app.event("call.connected", 72, clock.utc_text(), state="CONNECTED", connected_at=clock.utc_text())
+    page.locator("#group-talking #call-72 a[data-open]").click()
+    for action in ("Transfer", "Hang up"):
+        page.locator("#drawer summary", has_text=action).click()
+        expect(page.locator("#drawer").get_by_role("button", name=action, exact=True).last).to_be_visible()
+        assert find_violations(page) == [], action
+    page.get_by_label("New note").fill("Asks for the invoice")
+    page.get_by_role("button", name="Add note").click()
+    expect(page.locator("#toast")).to_have_text("Note added.")
+    assert find_violations(page) == []
+
+    browse("/calls")
+    app.event("call.hangup", 72, clock.utc_text(), state="HANGUP", final=True)
+    app.event("call.ringing", 73, clock.utc_text(), state="RINGING")
+    app.event("call.hangup", 73, clock.utc_text(), state="HANGUP", final=True)
+    expect(page.locator("#newer")).to_be_visible()
+    assert find_violations(page) == []
+
+    browse("/missed")
+    row = page.locator("tr.row").last
+    party = row.get_attribute("data-party")
+    ends = {"destination": "out", "dst": party, "src_id": "1", "src_name": "Ann Example", "dst_id": "0"}
+    app.event("call.ringing", 74, clock.utc_text(), state="RINGING", src="1001", **ends)
+    expect(row).to_contain_text("Calling now")
+    row.locator("summary").click()
+    assert find_violations(page) == []
+    row.get_by_role("button", name="Done").click()
+    expect(page.locator("#toast").get_by_role("button", name="Undo")).to_be_visible()
+    assert find_violations(page) == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_no_violations_while_server_or_platform_are_unreachable(
+    browse, app, full, page, problems, scheme
+):
+    page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+    failed = "UPDATE _walks SET last_success_at = ?, last_error = 'no route', last_error_at = ?"
+    app.mirror_db.write(lambda tx: tx.execute(failed, (ago(900), ago(1))))
+    for path in ("/", "/missed?mine=1", "/reports", "/system"):
+        browse(path)
+        # System states the outage as its first problem, without the notice of the other pages.
+        place = page.locator("main" if path == "/system" else "#notices")
+        expect(place).to_contain_text("Phone system unreachable since")
+        assert find_violations(page) == [], path
+    browse("/")
+    page.route("**/*", lambda route: route.abort())
+    page.locator("tr.row a[data-open]").first.click()
+    expect(page.locator("#lost")).to_be_visible()
+    expect(page.locator("#toast")).to_contain_text("No connection.")
+    assert find_violations(page) == []
+    problems.clear()
+
+
+def test_axe_finds_no_violations_on_a_phone(browse, full, page):
+    page.emulate_media(reduced_motion="reduce")
+    page.set_viewport_size({"width": 390, "height": 844})
+    for path in ("/", "/missed", "/calls", "/calls/1", "/messages?with=447700900101", "/reports?range=week"):
+        assert find_violations(browse(path)) == [], path
+    page.get_by_role("button", name="More").click()
+    expect(page.locator("#more")).to_be_visible()
+    assert find_violations(page) == []
+    browse("/calls").locator("#call-1 .name").click()
+    page.locator("#drawer h2").wait_for()
     assert find_violations(page) == []

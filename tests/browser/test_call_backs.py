@@ -53,8 +53,8 @@ def test_every_action_keeps_the_position_of_the_page(browse, page, missed):
     expect(toast).to_have_text("Caller 8 claimed.")
     assert position(page) == before
     row.locator("summary").click()
-    row.get_by_role("textbox").fill("wants a date")
-    row.get_by_role("textbox").press("Enter")
+    row.get_by_label("Note on").fill("wants a date")
+    row.get_by_label("Note on").press("Enter")
     expect(row.locator(".sub", has_text="wants a date")).to_be_visible()
     row.get_by_role("button", name="Done").click()
     expect(row).to_have_count(0)

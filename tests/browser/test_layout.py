@@ -65,14 +65,16 @@ def test_a_phone_shows_five_tabs_and_the_others_behind_more(browse, page):
     tabs = page.locator(".rail a.tab:visible")
     assert tabs.all_inner_texts() == ["Live", "Missed", "Calls", "Messages", "Voicemail"]
     page.get_by_role("button", name="More", exact=True).click()
-    expect(page.locator("#more a.tab:visible")).to_have_text(["Contacts", "Account", "Reports", "System"])
+    expect(page.locator("#more a.tab:visible")).to_have_text(
+        ["Contacts", "Account", "Reports", "Privacy", "System"]
+    )
     page.keyboard.press("Escape")
     expect(tabs).to_have_count(5)
     page.get_by_role("button", name="More", exact=True).click()
     page.get_by_role("link", name="Contacts").click()
     expect(page).to_have_title("Contacts · Switchroom")
     page.set_viewport_size({"width": 1280, "height": 844})
-    expect(tabs).to_have_count(9)
+    expect(tabs).to_have_count(10)
     expect(page.get_by_role("button", name="More", exact=True)).to_be_hidden()
 
 
@@ -83,3 +85,13 @@ def test_a_column_without_values_is_hidden_on_a_narrow_screen(browse, records, p
     page.set_viewport_size({"width": 820, "height": 900})
     expect(column).to_be_hidden()
     expect(page.get_by_role("columnheader", name="Talked")).to_be_visible()
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+def test_a_toast_does_not_cover_the_form_of_a_message(browse, page, width):
+    page.set_viewport_size({"width": width, "height": 844})
+    browse("/messages?with=447700900101")
+    page.evaluate("document.getElementById('toast').textContent = 'Sent to 07700 900101.'")
+    page.evaluate("document.getElementById('toast').hidden = false")
+    toast, form = page.locator("#toast").bounding_box(), page.locator(".compose").bounding_box()
+    assert toast["y"] + toast["height"] <= form["y"]

@@ -65,7 +65,7 @@ def test_a_required_second_factor_is_set_up_and_used(app, browser, script):
     page.get_by_role("button", name="Log in").click()
     expect(page).to_have_url(re.compile("/calls$"))
     page.get_by_role("button", name="More", exact=True).click()
-    page.get_by_role("link", name="Your login").click()
+    page.get_by_role("link", name="You", exact=True).click()
     expect(page.get_by_text("10 recovery codes left.")).to_be_visible()
     assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
     assert problems == []

@@ -22,7 +22,6 @@ class Installation:
     """Product process that can be killed and started on the same port."""
 
     def __init__(self, data_dir) -> None:
-        self.data_dir = data_dir
         self.product = Product(data_dir)
         added = self.product.command(
             "user", "add", "a@example.com", "--role", "agent", "--password-stdin", stdin=PASSWORD
@@ -33,7 +32,7 @@ class Installation:
         self.product.kill()
 
     def start(self) -> None:
-        self.product = Product(self.data_dir, port=self.product.port)
+        self.product.start()
 
     def ring(self, number: int) -> str:
         """Send the webhook of a ringing call; return its row's selector."""
@@ -112,7 +111,7 @@ def test_a_link_waits_for_the_server_and_a_search_too(installation, agent):
     page = agent
     for action, title in (
         (lambda: page.get_by_role("link", name="Missed").first.click(), "Missed"),
-        (lambda: page.get_by_role("searchbox").press("Enter"), "Calls"),
+        (lambda: page.get_by_role("combobox", name="Search").press("Enter"), "Calls"),
     ):
         expect(page.locator("body[data-flowing]")).to_be_attached(timeout=PATIENCE)
         installation.kill()

@@ -21,24 +21,6 @@ pytestmark = pytest.mark.exhaustive
 PASSWORD = "a long enough password"  # of an installation of minutes
 
 
-@pytest.fixture
-def cut_streams(app, monkeypatch):
-    """`cut_streams()` ends the streams of all pages, like a network failure."""
-    subscribe, subscriptions = app.context.live_hub.subscribe, []
-
-    def recorded(last_event_id):
-        subscriptions.append(subscribe(last_event_id))
-        return subscriptions[-1]
-
-    monkeypatch.setattr(app.context.live_hub, "subscribe", recorded)
-
-    def cut() -> None:
-        for subscription in subscriptions:
-            subscription.close()
-
-    return cut
-
-
 def ring(app, leg: int) -> None:
     app.event("call.ringing", leg, clock.utc_text(), state="RINGING")
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from playwright.sync_api import expect
 
@@ -14,11 +16,14 @@ from tests.browser.conftest import watch
 
 pytestmark = pytest.mark.exhaustive
 
+SMALLEST_TEXT = """() => Math.min(...[...document.querySelectorAll("#wall *")]
+  .filter((e) => [...e.childNodes].some((n) => n.nodeType === 3 && n.data.trim()))
+  .map((e) => parseFloat(getComputedStyle(e).fontSize)))"""
 OWN_PAGES = (
     "/reports?range=week",
     "/settings",
     "/settings/people/1",
-    "/settings/audit",
+    "/privacy/audit",
     "/system/journal",
     "/system/alerts",
 )
@@ -47,6 +52,57 @@ def test_a_wallboard_refreshes_and_recovers_from_a_server_failure(app, page, pro
     expect(page.get_by_text("Connection lost")).to_be_hidden()
 
 
+def test_a_wallboard_fits_its_screen_and_is_readable_from_four_metres(app, page, problems):
+    watch(page, problems)
+    app.put("queues", {"id": 5, "name": "Support"})
+    url = f"{app.url}/wall/{wallboards.add(app.app_db, 'Front desk')}"
+    for width, height in ((1920, 1080), (1280, 720), (1920, 1200), (3840, 2160)):
+        page.set_viewport_size({"width": width, "height": height})
+        page.goto(url)
+        size = page.evaluate("[document.documentElement.scrollWidth, document.documentElement.scrollHeight]")
+        assert size == [width, height]
+        # 2.1 % of the width of a 55-inch screen: capitals of 18.6 mm, 16 minutes of arc at 4 m.
+        assert page.evaluate(SMALLEST_TEXT) >= 0.0209 * width
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto(url)
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
+    assert page.evaluate(SMALLEST_TEXT) >= 16
+    assert problems == []
+
+
+@pytest.mark.parametrize("motion", ["no-preference", "reduce"])
+def test_the_figures_move_a_little_each_minute(app, page, motion):
+    page.emulate_media(reduced_motion=motion)
+    page.clock.install()
+    page.goto(f"{app.url}/wall/{wallboards.add(app.app_db, 'Front desk')}")
+    wall, places = page.locator("#wall"), []
+    for _ in range(8):
+        places.append(wall.evaluate("e => e.style.translate"))
+        page.clock.run_for(60_000)
+    moves = [tuple(int(number) for number in re.findall(r"-?\d+", place)) for place in places]
+    assert len(set(places)) == 8
+    assert max(abs(part) for move in moves for part in move) == 6
+    seconds = wall.evaluate("e => getComputedStyle(e).transitionDuration")
+    assert seconds == ("20s" if motion == "no-preference" else "0s")
+
+
+def test_figures_are_chosen_on_the_wallboard_and_full_screen_hides_the_form(app, page, problems):
+    watch(page, problems)
+    page.goto(f"{app.url}/wall/{wallboards.add(app.app_db, 'Front desk')}")
+    page.get_by_text("Choose figures").click()
+    page.get_by_label("Large figure").select_option("Calls today")
+    page.get_by_role("checkbox", name="Talking").uncheck()
+    page.get_by_label("Theme").select_option("light")
+    page.get_by_role("button", name="Apply").click()
+    expect(page.locator(".lead dt")).to_have_text("Calls today")
+    expect(page.locator(".tiles")).not_to_contain_text("Talking")
+    assert "hero=calls" in page.url
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    page.get_by_role("button", name="Full screen").click()
+    expect(page.locator(".tools")).to_be_hidden()
+    assert problems == []
+
+
 def test_reports_settings_and_system_pages_fit_a_phone(browse, app, page):
     for number in range(1, 40):
         app.call(
@@ -56,6 +112,8 @@ def test_reports_settings_and_system_pages_fit_a_phone(browse, app, page):
     for path in OWN_PAGES:
         browse(path)
         assert page.evaluate("document.documentElement.scrollWidth") <= 390, path
+        for tab in page.locator(".tabs [aria-current]").all():
+            expect(tab).to_be_in_viewport(ratio=1)
 
 
 def test_a_notice_appears_on_an_open_page_until_the_alert_ends(browse, app, page):
@@ -75,6 +133,6 @@ def test_a_notice_appears_on_an_open_page_until_the_alert_ends(browse, app, page
 def test_a_figure_of_a_report_opens_its_rows(browse, app, page):
     app.call(1, clock.utc_text(clock.unix() - 60), outcome="missed", party_name="Greta Lindqvist")
     browse("/reports?range=week")
-    page.locator("section[aria-labelledby='totals'] dt:text-is('Missed') + dd a").click()
+    page.locator("section[aria-labelledby='outcomes'] tr:has(th:text-is('Missed')) a").first.click()
     expect(page.locator("#call-1")).to_contain_text("Greta Lindqvist")
     expect(page.locator("#total")).to_have_text("1 call")

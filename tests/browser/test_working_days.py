@@ -1,6 +1,7 @@
 """Working days of three users in a browser.
 
-An agent, an owner and a back office use the product, which runs as a process with a simulated platform.
+An agent, an owner and a back office use the product, which runs as a process with a simulated platform. On
+each day the process is killed once, while a note is half written.
 """
 
 from __future__ import annotations
@@ -8,10 +9,12 @@ from __future__ import annotations
 import csv
 import io
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import openpyxl
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Locator, expect
 
 from tests.browser.conftest import watch
 from tests.support.applications.data_dir import query_database
@@ -29,6 +32,9 @@ def history_cdrs():
 PASSWORD = "a long enough password"  # of a short-lived installation
 PATIENCE = 60_000
 """Milliseconds to wait for an incremental sync."""
+NO_SERVER = re.compile("net::ERR_(CONNECTION|EMPTY_RESPONSE|INCOMPLETE_CHUNKED|SOCKET)")
+"""Console errors while the server is down."""
+STAYS_OPEN = "No connection. This page stays open, because it has text that was not sent."
 
 
 @pytest.fixture
@@ -51,7 +57,30 @@ def open_page_as(installation, context, problems):
         return page
 
     yield enter
-    assert problems == []
+    assert [problem for problem in problems if not NO_SERVER.search(problem)] == []
+
+
+@contextmanager
+def killed_server(installation, page, row) -> Iterator[Locator]:
+    """Kill the server while a note is written in the drawer of `row`; start it after the block.
+
+    Yields the field of the note. Page, drawer and text stay, and the page recovers without a reload.
+    """
+    page.evaluate("window.isSamePage = true")
+    row.get_by_role("link").first.click()
+    note = page.locator("#drawer").get_by_label("New note")
+    note.fill("Asks for the in")
+    installation.product.kill()
+    warning = page.locator("#lost")
+    expect(warning).to_contain_text(re.compile(r"Connection lost \d+:\d\d ago"), timeout=PATIENCE)
+    yield note
+    expect(note).to_be_visible()
+    installation.product.start()
+    expect(warning).to_be_hidden(timeout=PATIENCE)
+    expect(page.locator("body[data-flowing]")).to_be_attached(timeout=PATIENCE)
+    # A refresh of the drawer would have started before these requests, which take longer.
+    page.evaluate("async () => { for (const _ of [1, 2]) await (await fetch(location.href)).text(); }")
+    assert page.evaluate("window.isSamePage")
 
 
 def wait_for_cdrs(installation, *made: dict) -> None:
@@ -89,9 +118,24 @@ def test_an_agents_day(installation, open_page_as):
     waiting.get_by_role("button", name="Claim").click()
     expect(waiting).to_contain_text("You")
     waiting.locator("summary").click()
-    waiting.get_by_role("textbox").fill("wants a date")
+    waiting.get_by_role("textbox", name="Note on").fill("wants a date")
     waiting.get_by_role("button", name="Save").click()
     expect(waiting).to_contain_text("wants a date")
+
+    # While the server is down, the caller is missed a third time, and a note is sent.
+    with killed_server(installation, page, waiting) as note:
+        installation.script("plain_missed", caller=missed, instant=True)
+        page.get_by_role("link", name="Live").first.click()
+        expect(page.locator("#toast")).to_have_text(STAYS_OPEN)
+        note.fill("Asks for the invoice")
+        page.get_by_role("button", name="Add note").click()
+        expect(page.locator("#toast")).to_have_text("No connection. This is sent when the server responds.")
+        expect(note).to_have_value("Asks for the invoice")
+    expect(page.locator("#drawer .notes")).to_contain_text("Asks for the invoice", timeout=PATIENCE)
+    expect(waiting.locator(".tries")).to_have_text("3", timeout=PATIENCE)
+    expect(waiting).to_contain_text("You")
+    expect(waiting).to_contain_text("wants a date")
+    page.keyboard.press("Escape")
 
     # The call-back is answered: the row disappears from the open page.
     installation.script("outbound", caller=missed, ring_seconds=1, talk_seconds=16)
@@ -152,6 +196,19 @@ def test_an_owners_five_minutes(installation, open_page_as):
     expect(page.locator("#notes")).to_contain_text("Good example")
     page.get_by_label("New label").fill("Training")
     page.get_by_role("button", name="Add", exact=True).click()
+    expect(page.locator("main .tag")).to_contain_text("Training")
+
+    # The server is killed; what it confirmed before is there afterwards, and the unsent note too.
+    page.goto(f"{url}/calls?label=Training")
+    row = page.locator(f"#call-{made['root_call_id']}")
+    with killed_server(installation, page, row) as note:
+        page.get_by_role("link", name="Reports").first.click()
+        expect(page.locator("#toast")).to_have_text(STAYS_OPEN)
+    expect(note).to_have_value("Asks for the in")
+    expect(page.locator("#drawer .notes")).to_contain_text("Good example")
+    note.fill("Asks for the invoice")
+    page.get_by_role("button", name="Add note").click()
+    expect(page.locator("#drawer .notes")).to_contain_text("Asks for the invoice")
 
     # The call is found by its label, its note, and through a saved view.
     page.goto(f"{url}/calls?label=Training")
@@ -184,6 +241,28 @@ def test_a_back_offices_hour_with_excel(installation, open_page_as):
     page, url = open_page_as("supervisor"), installation.product.url
     page.goto(f"{url}/calls?range=week&direction=in&outcome=answered&q=1907555016")
     expect(page.locator("tr.row")).to_have_count(3)
+
+    # The server is killed after a view was saved; a file requested while it is down is not lost.
+    page.locator("summary", has_text="View").click()
+    page.get_by_label("Save this view as").fill("Supplier")
+    page.get_by_role("button", name="Save", exact=True).click()
+    expect(page.get_by_role("link", name="Supplier").first).to_be_visible()
+    excel = page.get_by_role("link", name="Excel", exact=True)
+    with (
+        page.expect_download(timeout=PATIENCE) as late,
+        killed_server(installation, page, page.locator("tr.row").first) as note,
+    ):
+        excel.press("Enter")  # the drawer covers it
+        expect(page.locator("#toast")).to_have_text(STAYS_OPEN)
+        note.fill("")
+        excel.press("Enter")  # the drawer covers it
+        expect(page.locator("#toast")).to_have_text("No connection. The page opens when the server responds.")
+        note.fill("Asks for the invoice")
+    expect(note).to_have_value("Asks for the invoice")
+    late_sheet = openpyxl.load_workbook(io.BytesIO(late.value.path().read_bytes())).worksheets[0]
+    assert late_sheet.max_row == 1 + 3
+    page.reload()
+    expect(page.get_by_role("link", name="Supplier").first).to_be_visible()
     shown = [row.locator("time").first.get_attribute("title") for row in page.locator("tr.row").all()]
 
     def fetched(name: str) -> bytes:

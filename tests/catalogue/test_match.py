@@ -17,14 +17,14 @@ EXAMPLES = {
 }
 
 
-@pytest.mark.parametrize("row", catalogue.OPERATIONS, ids=lambda row: row.name)
-def test_every_operation_is_found_at_its_own_path(row):
-    parameters = {name: EXAMPLES[name] for name in row.parameters}
-    path = row.path
-    for name, value in parameters.items():
-        path = path.replace(f"{{{name}}}", value)
-    assert catalogue.match(row.method, path) == (row, parameters)
-    assert row.method in catalogue.list_methods(path)
+def test_every_operation_is_found_at_its_own_path():
+    for row in catalogue.OPERATIONS:
+        parameters = {name: EXAMPLES[name] for name in row.parameters}
+        path = row.path
+        for name, value in parameters.items():
+            path = path.replace(f"{{{name}}}", value)
+        assert catalogue.match(row.method, path) == (row, parameters), row.name
+        assert row.method in catalogue.list_methods(path), row.name
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import csv
 import pytest
 
 from integration.catalogue import OPERATIONS
-from integration.cli import operations_table
+from integration.cli.console import operations_table
 
 
 def test_each_operation_has_a_row_with_its_use_in_facade_and_mirror(home):

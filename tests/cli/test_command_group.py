@@ -40,7 +40,36 @@ def test_help_lists_all_commands_without_importing_them(start: Start) -> None:
     assert re.findall(r"^  ([a-z]+)  ", "\n".join(overview.out), re.MULTILINE) == list(COMMANDS)
     imported = "\n".join(overview.err)
     assert "integration.cli" in imported
-    assert not re.search(r"\b(flask|granian|requests|apscheduler|rich|integration\.cli\.\w+)\b", imported)
+    assert not re.search(
+        r"\b(flask|granian|requests|apscheduler|rich|integration\.cli\.(?!console)\w+)\b", imported
+    )
+
+
+HELP_OF_EACH_COMMAND = """
+import contextlib, io, sys
+from integration.cli import COMMANDS, group
+with contextlib.redirect_stdout(io.StringIO()):
+    for name in COMMANDS:
+        group.main([name, "--help"], standalone_mode=False)
+print(*sys.modules)
+"""
+
+
+def test_help_of_each_command_imports_only_what_its_options_need(start: Start) -> None:
+    help_texts = start("-c", HELP_OF_EACH_COMMAND)
+    assert help_texts.ended() == 0, help_texts.err
+    heavy = {
+        "flask",
+        "jinja2",
+        "werkzeug",
+        "requests",
+        "phonenumbers",
+        "sqlite_utils",
+        "xlsxwriter",
+        "orjson",
+    }
+    heavy |= {"granian", "apscheduler", "rich", "pyarrow", "integration.factory", "integration.app_schema"}
+    assert heavy.isdisjoint(help_texts.out[0].split())
 
 
 def test_the_supervisor_does_not_import_libraries_of_the_worker(start: Start) -> None:
@@ -51,10 +80,11 @@ def test_the_supervisor_does_not_import_libraries_of_the_worker(start: Start) ->
     assert heavy.isdisjoint(loaded.out[0].split())
 
 
-def test_version_prints_the_version(start: Start) -> None:
+def test_version_prints_the_version_and_the_commit(start: Start) -> None:
     version = start(APP, "--version")
     assert version.ended() == 0
-    assert __version__ in version.out[0]
+    head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert version.out == [f"switchroom {__version__} (commit {head.stdout[:12]})"]
 
 
 @pytest.mark.parametrize("arguments", [["nonsense"], ["serve", "--nonsense"], ["demo", "--speed", "0"]])

@@ -6,6 +6,7 @@ import os
 import pwd
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,9 +14,11 @@ from click.testing import CliRunner, Result
 
 from integration.access import audit, people
 from integration.cli.export import command
+from integration.server.control_channel import ControlChannel
 from integration.workspace import saved
 from tests.support import fork_server
 from tests.support.application import TestApp
+from tests.support.child_processes import Running
 from tests.support.fake_exchange import read_fixture
 
 CDR = read_fixture("response-cdrs-list-200")["data"][0]
@@ -51,6 +54,31 @@ def test_an_export_is_written_to_standard_output_beside_a_running_writer(
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == '"id","calldate","dst"\n700000001,"2026-09-02 08:45:55","447700900101"\n'
+
+
+EXPORT_AND_LIST_MODULES = """
+import sys
+from integration.cli import main
+main()
+print(*sys.modules, file=sys.stderr)
+"""
+
+
+def test_an_export_beside_a_running_process_imports_no_library_that_it_does_not_use(
+    app: TestApp, tmp_path: Path, start: Callable[..., Running]
+) -> None:
+    app.put("cdrs", CDR)
+    channel = ControlChannel(tmp_path, app.context)
+    process = start("-c", EXPORT_AND_LIST_MODULES, "export", "cdrs", "--columns", "id", **variables(tmp_path))
+    status = process.ended()
+    channel.close(1.0)
+    assert (status, process.out) == (0, ['"id"', "700000001"])
+    imported = set(process.err[-1].split())
+    assert "integration.exports.formats.csv" in imported
+    heavy = {"flask", "jinja2", "werkzeug", "requests", "phonenumbers", "sqlite_utils", "xlsxwriter"}
+    heavy |= {"argon2", "pyotp", "rich", "integration.app_schema", "integration.exports.formats.xlsx"}
+    assert heavy.isdisjoint(imported)
+    assert [entry.what for entry in audit.list_newest(app.app_db)] == ["export"]
 
 
 def test_an_export_with_a_shared_column_set_is_audited_with_the_name_of_the_user(

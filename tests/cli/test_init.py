@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
+import socket
 import stat
 import tomllib
 
 import pytest
+from click.testing import CliRunner
 
-from integration.core.errors import SwitchroomError
-from integration.maintenance import first_config
+from integration.cli.init import command
+from integration.core.errors import ConfigurationError, SwitchroomError
+from integration.settings import first_config
 from integration.settings.model import load
+from tests.support.scripted_server import Server
 
 BASE = ("init", "--base-url", "https://api.example.com/v1.2", "--user-id", "0100001")
 
@@ -86,3 +90,137 @@ def test_without_option_the_environment_decides_the_path(home, key):
     assert done.returncode == 0, done.stderr
     assert path.exists()
     assert not os.path.exists(home.folder / "config.toml")
+
+
+@pytest.fixture
+def prompted(home, monkeypatch):
+    """Function that answers the prompts; returns the result and the file."""
+    monkeypatch.setattr("integration.cli.init.is_terminal", lambda: True)
+    monkeypatch.chdir(home.folder)
+    path = home.folder / "new.toml"
+
+    def run(*answers, arguments=()):
+        lines = "".join(f"{answer}\n" for answer in answers)
+        done = CliRunner().invoke(command, ["--config", str(path), *arguments], input=lines)
+        assert done.exception is None or isinstance(done.exception, (SystemExit, ConfigurationError))
+        return done, tomllib.loads(path.read_text()) if path.exists() else None
+
+    return run
+
+
+@pytest.fixture
+def platform():
+    server = Server()
+    server.routes["/v1.2/ping"] = lambda request, reply: reply.json({"message": "Pong"})
+    server.routes["/v1.2/me"] = lambda request, reply: (
+        reply.json({"message": "Unauthorized", "errors": []}, 401)
+        if "wrong" in str(request.headers["X-Auth-Token"])
+        else reply.json({"data": {"id": 7, "email": "ann@example.com", "is_root": 1}, "links": {}})
+    )
+    yield server
+    server.close()
+
+
+def test_a_wrong_answer_to_each_question_is_refused_with_its_reason(prompted, platform, certificates, home):
+    (home.folder / "file").write_text("")
+    with socket.create_server(("0.0.0.0", 0)) as other:
+        done, settings = prompted(
+            *("ftp://api.example.com", f"{platform.url}/v1.2"),
+            *("7:8", "7", "\x01", "wrong", "change", "", "7", "right"),
+            *("perhaps", "tls"),
+            *("http://calls.example.com", "https://calls.example.com/pbx", "https://calls.example.com"),
+            *("/nowhere.pem", str(certificates / "cert.pem")),
+            *("/nowhere.pem", str(certificates / "ca.pem"), str(certificates / "key.pem")),
+            *("many", other.getsockname()[1], "0"),
+            *("file", "/proc/switchroom", "data"),
+            *("Mars/Base", "Europe/London", "UK", "gb", "n"),
+        )
+    assert done.exit_code == 0, done.output
+    for reason in (
+        "platform.base_url: must be a URL that begins with https:// (or http://). Enter another value.",
+        "platform.user_id: must not contain a colon",
+        "platform.api_key: contains a control character",
+        "fail  credentials: the platform refuses the API key; check platform.user_id and platform.api_key",
+        "'perhaps' is not one of 'proxy', 'tls', 'later'",
+        "server.public_url: must begin with https://, which the platform requires. Enter another value.",
+        "server.public_url: must be an address without a path",
+        "server.tls_cert: /nowhere.pem: cannot be read: No such file or directory; correct the path",
+        "server.tls_key: /nowhere.pem: cannot be read: No such file or directory; correct the path",
+        "contains no private key in PEM form; use the PEM file of the private key. Enter another value.",
+        "server.port: must be a whole number, not 'many'",
+        "Stop that program, or choose another server.port. Enter another value.",
+        "is not a folder; set storage.data_dir to another folder",
+        "/proc/switchroom cannot be written",
+        "dashboard.timezone: 'Mars/Base' is not a time zone; use a name such as Europe/London or UTC",
+        "dashboard.country: 'UK' is not a country code; use GB for the United Kingdom",
+        "ok    credentials: logged in as ann@example.com, administrator",
+    ):
+        assert reason in done.stderr, reason
+    assert settings == {
+        "platform": {"base_url": f"{platform.url}/v1.2", "user_id": "7", "api_key": "right"},
+        "server": {
+            "public_url": "https://calls.example.com",
+            "tls_cert": str(certificates / "cert.pem"),
+            "tls_key": str(certificates / "key.pem"),
+            "host": "0.0.0.0",
+            "port": 0,
+        },
+        "storage": {"data_dir": "data"},
+        "dashboard": {"timezone": "Europe/London", "country": "gb"},
+    }
+
+
+def test_the_file_is_written_while_the_platform_is_away(prompted):
+    done, settings = prompted(
+        *("http://127.0.0.1:9/v1.2", "", "ann", "ann@example.com", "secret", "keep"),
+        *("proxy", "https://calls.example.com", "proxy.example.com", "192.0.2.7", "0", "data", "", "", "n"),
+    )
+    assert done.exit_code == 0, done.output
+    assert "fail  platform: http://127.0.0.1:9/v1.2: the platform refuses connections" in done.stderr
+    assert "platform.email: must be an e-mail address. Enter another value." in done.stderr
+    assert "'proxy.example.com' is not an address or network" in done.stderr
+    assert settings["platform"]["email"] == "ann@example.com"
+    assert settings["server"] == {
+        "public_url": "https://calls.example.com",
+        "trusted_proxies": ["192.0.2.7"],
+        "host": "0.0.0.0",
+        "port": 0,
+    }
+    assert "secret" not in done.output
+
+
+def test_doctor_is_offered_and_runs_with_the_new_file(prompted, platform):
+    done, _ = prompted(f"{platform.url}/v1.2", "7", "right", "later", "0", "data", "", "", "y")
+    assert done.exit_code == 0, done.output
+    assert "ok    platform: " in done.stdout
+    assert "warn  public address: not set" in done.stdout
+
+
+def test_wrong_options_are_mistakes_before_the_first_prompt(prompted):
+    done, settings = prompted(arguments=["--base-url", "ftp://example.com", "--country", "UK"])
+    assert settings is None
+    assert "Service root" not in done.output
+    assert [mistake.partition(":")[0] for mistake in done.exception.mistakes] == [
+        "platform.base_url",
+        "dashboard.country",
+    ]
+
+
+def test_an_interruption_writes_nothing(prompted, home):
+    done, settings = prompted("http://127.0.0.1:9/v1.2")
+    assert (done.exit_code, settings) == (1, None)
+    assert [path.name for path in home.folder.iterdir()] == ["data"]
+
+
+def test_a_missing_folder_is_an_error_before_the_first_prompt(home):
+    done = home.run("init", "--config", "absent/config.toml")
+    assert done.returncode == 1
+    assert "Create it, or choose another file by --config." in done.stderr
+
+
+def test_a_proxy_can_be_given_as_an_option(home, key):
+    path = home.folder / "new.toml"
+    more = ("--public-url", "https://calls.example.com", "--proxy", "127.0.0.1", "--config", str(path))
+    done = home.run(*BASE, "--api-key-file", key, *more)
+    assert done.returncode == 0, done.stderr
+    assert [str(network) for network in load(path, {}).server.trusted_proxies] == ["127.0.0.1/32"]

@@ -131,7 +131,11 @@ def test_facade_offers_the_165_operations_with_their_statuses(app: SharedApp) ->
         for method, entry in methods.items()
     }
     missing = {
-        operation.name: sorted({*operation.success, *operation.refusals} - offered.get(operation.name, set()))
+        # A path that takes several ids is one with a path that takes one id.
+        operation.name: sorted(
+            {*operation.success, *operation.refusals}
+            - offered.get(operation.name.replace("{ids}", "{id}"), set())
+        )
         for operation in DOCUMENTED_OPERATIONS
     }
     assert {name: statuses for name, statuses in missing.items() if statuses} == {}

@@ -11,7 +11,6 @@ from integration.core import clock, consumer, health
 from integration.core.consumer import Consumer
 from integration.core.errors import StorageBusy
 from integration.core.health import Health
-from integration.web.metrics import Metrics
 from tests.support.harness import wait_for
 
 
@@ -128,23 +127,3 @@ def test_a_failed_run_of_a_consumer_is_retried_without_a_wake_up(monkeypatch: py
         wait_for(lambda: components.report()["status"] == "ok", "status ok")
     finally:
         running_consumer.stop()
-
-
-def test_metrics_equal_the_health_report() -> None:
-    components = Health()
-    components.watch("apply", essential=True)
-    components.fail("apply", "the disk is full")
-    metrics = Metrics(components)
-    metrics.add_counter("webhooks", "Webhooks by response.", "response", lambda: {"stored": 3})
-    metrics.add_gauge("streams", "Open streams.", lambda: 2)
-    text = metrics.render().decode()
-    for line in (
-        "switchroom_ready 0.0",
-        'switchroom_check_ok{check="apply"} 0.0',
-        'switchroom_check_failures{check="apply"} 1.0',
-        'switchroom_webhooks_total{response="stored"} 3.0',
-        "switchroom_streams 2.0",
-        "process_open_fds",
-    ):
-        assert line in text
-    Metrics(components)

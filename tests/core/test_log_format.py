@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 import io
+import json
 import logging
+import os
+import sys
+import tempfile
+import tracemalloc
+from collections.abc import Callable, Iterator
 
 import pytest
 
-from integration.core.log_format import OneLineFormatter
+from integration.core.logs import log_format, repeat_folding
+from integration.core.logs.log_format import OneLineFormatter
+from tests.support.clock import Clock
+
+Lines = Callable[[], list[str]]
 
 
 @pytest.mark.parametrize(
@@ -51,3 +61,177 @@ def test_ordinary_text_is_logged_unchanged() -> None:
 def test_secrets_in_paths_are_replaced_in_log_lines(message: str, logged: str) -> None:
     record = logging.LogRecord("integration", logging.ERROR, "", 0, "%s", (message,), None)
     assert OneLineFormatter().format(record).endswith(f": {logged}")
+
+
+@pytest.fixture
+def write_records(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., str]]:
+    """Function that configures the log, writes records, and returns standard error."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+
+    def write(*arguments: str, journal: bool = False) -> str:
+        with tempfile.TemporaryFile("w+") as stream:
+            monkeypatch.setattr(sys, "stderr", stream)
+            status = os.fstat(stream.fileno())
+            monkeypatch.setenv("JOURNAL_STREAM", f"{status.st_dev}:{status.st_ino + (not journal)}")
+            log_format.configure_logging(*arguments)
+            log = logging.getLogger("integration.example")
+            log.debug("page %s", 1)
+            log.info("read /webhooks/%s", "canary")
+            try:
+                raise ValueError("two\nlines")
+            except ValueError:
+                log.exception("failed\u2028again")
+            log_format.print_line("Listening on http://127.0.0.1:8000")
+            stream.seek(0)
+            return stream.read()
+
+    yield write
+    root.handlers[:] = handlers
+    root.setLevel(level)
+
+
+def test_json_has_one_object_per_record_without_secrets(write_records: Callable[..., str]) -> None:
+    text = write_records("info", "json")
+    entries = [json.loads(line) for line in text.splitlines()]
+    assert [(entry["level"], entry["logger"], entry["message"]) for entry in entries] == [
+        ("info", "integration.example", "read /webhooks/***"),
+        ("error", "integration.example", "failed\u2028again"),
+        ("info", "switchroom", "Listening on http://127.0.0.1:8000"),
+    ]
+    assert entries[1]["exception"].endswith("ValueError: two\nlines")
+    assert [set(entry) for entry in entries][::2] == [{"time", "level", "logger", "message"}] * 2
+    assert text.isascii()
+
+
+@pytest.mark.parametrize(
+    ("level", "levels"),
+    [("debug", ["DEBUG", "INFO", "ERROR"]), ("info", ["INFO", "ERROR"]), ("error", ["ERROR"])],
+)
+def test_the_level_selects_the_records(
+    write_records: Callable[..., str], level: str, levels: list[str]
+) -> None:
+    assert [line.split()[2] for line in write_records(level).splitlines()[:-1]] == levels
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_lines_in_the_journal_begin_with_their_priority(write_records: Callable[..., str], form: str) -> None:
+    lines = write_records("debug", form, journal=True).splitlines()
+    assert [line[:3] for line in lines] == ["<7>", "<6>", "<3>", "<6>"]
+
+
+def test_lines_outside_the_journal_have_no_priority(write_records: Callable[..., str]) -> None:
+    assert "<" not in write_records("debug")[:1]
+
+
+def test_a_platform_that_is_away_for_hours_adds_few_lines(logged: Lines, stopped_clock: Clock) -> None:
+    for _ in range(6 * 60 * 4):
+        logging.getLogger("sync").warning("%s: no connection", "cdrs")
+        logging.getLogger("sync").warning("%s: no connection", "sms")
+        stopped_clock.advance(15.001)
+    lines = logged()
+    assert [line for line in lines if "cdrs" in line] == [
+        "WARNING sync: cdrs: no connection",
+        "WARNING sync: cdrs: no connection (repeated 4 times in 1 min)",
+        "WARNING sync: cdrs: no connection (repeated 8 times in 2 min)",
+        "WARNING sync: cdrs: no connection (repeated 16 times in 4 min)",
+        "WARNING sync: cdrs: no connection (repeated 32 times in 8 min)",
+        "WARNING sync: cdrs: no connection (repeated 64 times in 16 min)",
+        "WARNING sync: cdrs: no connection (repeated 128 times in 32 min)",
+        "WARNING sync: cdrs: no connection (repeated 240 times in 60 min)",
+        "WARNING sync: cdrs: no connection (repeated 240 times in 60 min)",
+        "WARNING sync: cdrs: no connection (repeated 240 times in 60 min)",
+        "WARNING sync: cdrs: no connection (repeated 240 times in 60 min)",
+    ]
+    assert len(lines) == 22
+
+
+def test_a_message_that_ends_is_counted_in_one_last_line(logged: Lines, stopped_clock: Clock) -> None:
+    for _ in range(3):
+        logging.getLogger("sync").warning("no connection")
+        stopped_clock.advance(10)
+    repeat_folding.write_summaries()
+    assert logged() == ["WARNING sync: no connection"]
+    repeat_folding.write_summaries(is_all=True)
+    assert logged() == ["WARNING sync: no connection (repeated 2 times in 20 s)"]
+    repeat_folding.write_summaries(is_all=True)
+    assert logged() == []
+    logging.getLogger("sync").warning("no connection")
+    assert logged() == ["WARNING sync: no connection"]
+
+
+def test_a_due_count_is_written_without_another_repetition(logged: Lines, stopped_clock: Clock) -> None:
+    logging.getLogger("sync").warning("no connection")
+    logging.getLogger("sync").warning("no connection")
+    stopped_clock.advance(61)
+    repeat_folding.write_summaries()
+    assert logged() == [
+        "WARNING sync: no connection",
+        "WARNING sync: no connection (repeated 1 time in 0 s)",
+    ]
+
+
+def test_a_message_after_a_quiet_time_is_new(logged: Lines, stopped_clock: Clock) -> None:
+    for _ in range(2):
+        logging.getLogger("server").warning("the worker has ended")
+        stopped_clock.advance(minutes=16)
+    assert logged() == ["WARNING server: the worker has ended"] * 2
+
+
+def test_messages_that_differ_are_all_written(logged: Lines) -> None:
+    for number in range(3):
+        logging.getLogger("sync").warning("call %d", number)
+    logging.getLogger("sync").error("call 0")
+    logging.getLogger("live").warning("call 0")
+    for reason in ("a", "b", "a"):
+        try:
+            raise ValueError(reason)
+        except ValueError:
+            logging.getLogger("sync").exception("failed")
+    lines = logged()
+    assert [line.partition("\\n")[0] for line in lines] == [
+        "WARNING sync: call 0",
+        "WARNING sync: call 1",
+        "WARNING sync: call 2",
+        "ERROR sync: call 0",
+        "WARNING live: call 0",
+        "ERROR sync: failed",
+        "ERROR sync: failed",
+    ]
+    assert lines[5].endswith("ValueError: a")
+    assert lines[6].endswith("ValueError: b")
+
+
+def test_many_different_messages_are_counted_in_bounded_memory() -> None:
+    log = logging.Logger("sync")
+    with open(os.devnull, "w") as nowhere:
+        log.addHandler(repeat_folding.RepeatFoldingHandler(nowhere))
+        tracemalloc.start()
+        try:
+            for number in range(1_000):
+                log.warning("record %d: %s", number, "x" * 20_000)
+            kept_bytes, _ = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+    assert kept_bytes < 3_000_000
+
+
+def test_a_count_that_makes_room_for_others_is_written(logged: Lines) -> None:
+    logging.getLogger("sync").warning("no connection")
+    logging.getLogger("sync").warning("no connection")
+    for number in range(repeat_folding.MAX_REPEATED):
+        logging.getLogger("sync").warning("call %d", number)
+    lines = logged()
+    assert len(lines) == 1 + repeat_folding.MAX_REPEATED + 1
+    assert "WARNING sync: no connection (repeated 1 time in 0 s)" in lines
+
+
+def test_a_process_that_ends_writes_its_counts(logged: Lines) -> None:
+    logging.getLogger("sync").warning("no connection")
+    logging.getLogger("sync").warning("no connection")
+    for handler in logging.getLogger().handlers:
+        handler.close()
+    assert logged() == [
+        "WARNING sync: no connection",
+        "WARNING sync: no connection (repeated 1 time in 0 s)",
+    ]

@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
+import random
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+
+import phonenumbers
 import pytest
 
-from integration.core.phone_numbers import PhoneNumbers, clean_name, is_withheld, parse_clid_number
+from integration.core.phone_numbers import (
+    PhoneNumbers,
+    clean_name,
+    format_destination,
+    is_assigned,
+    is_withheld,
+    parse_clid_number,
+)
 
 BRITISH, AMERICAN, NOWHERE = PhoneNumbers("gb"), PhoneNumbers("US"), PhoneNumbers()
 
@@ -67,3 +80,131 @@ def test_withheld_numbers_are_recognized_and_caller_ids_are_parsed() -> None:
     assert parse_clid_number('"442079460002" <+442079460002>') == "+442079460002"
     assert parse_clid_number("442079460002") == "442079460002"
     assert parse_clid_number("Ann") is None
+
+
+@pytest.mark.parametrize(
+    ("received", "shown"),
+    [
+        ("United Kingdom London", "London, UK"),
+        ("United Kingdom Mobile", "Mobile, UK"),
+        ("United States New York", "New York, US"),
+        ("Germany Frankfurt am Main", "Frankfurt am Main, Germany"),
+        ("Guinea-Bissau Bafata", "Bafata, Guinea-Bissau"),
+        ("United States", "United States"),
+        ("Londonderry", "Londonderry"),
+        ("", ""),
+    ],
+)
+def test_a_destination_is_shown_with_its_place_first(received, shown):
+    assert format_destination(received) == shown
+
+
+def test_an_account_that_meets_new_numbers_for_ever_takes_no_more_memory() -> None:
+    """A text of more than 20 digits is not parsed, so the test is fast."""
+
+    def parse(first: int) -> int:
+        for number in range(first, first + 5000):
+            raw = f"{number:021}"
+            assert not is_withheld(raw)
+            assert clean_name(raw) == ""
+            assert BRITISH.to_e164(raw) is None
+            assert BRITISH.format_display(raw) == (raw, raw)
+        return sys.getallocatedblocks()
+
+    blocks = parse(0)
+    assert parse(5000) - blocks < 2000
+
+
+@pytest.mark.parametrize(
+    ("raw", "e164"),
+    [
+        ("442079460001", "+442079460001"),
+        ("+442079460001", "+442079460001"),
+        ("00442079460001", "+442079460001"),
+        ("0044 20 7946 0001", "+442079460001"),
+        ("4402079460001", "+442079460001"),
+        ("44207946000", "+44207946000"),
+        ("12025550101", "+12025550101"),
+        ("390612345678", "+390612345678"),
+        ("80012345678", "+80012345678"),
+        ("442079", None),
+        ("4407700900123", "+447700900123"),
+        ("447700900123", "+447700900123"),
+        ("442012345678", "+442012345678"),
+        ("4420123456789", None),
+        ("00442012345678", "+442012345678"),
+        ("01512 3456789", None),
+        ("0001512 3456789", None),
+    ],
+)
+def test_the_e164_form_of_international_digits(raw: str, e164: str | None) -> None:
+    assert PhoneNumbers("GB").to_e164(raw) == e164
+
+
+@pytest.mark.exhaustive
+def test_each_number_accepted_by_its_plan_is_assigned_and_kept_by_the_library() -> None:
+    """Numbers of each kind in each country, and neighbours of each."""
+    rng, accepted = random.Random(1), 0
+    for text in list_example_digits(rng):
+        if not is_assigned(text):
+            continue
+        accepted += 1
+        number = phonenumbers.parse(f"+{text}", None)
+        assert phonenumbers.is_valid_number(number), text
+        assert phonenumbers.format_number(number, phonenumbers.PhoneNumberFormat.E164) == f"+{text}"
+    assert accepted > 2000
+
+
+def convert_by_library(text: str, country: str) -> str | None:
+    """Return the E.164 form by the library alone.
+
+    The first assigned reading of the digits counts, otherwise the first of a possible length.
+    """
+    readings = []
+    for candidate, region in [("+" + text, None), (text, country)]:
+        with suppress(phonenumbers.NumberParseException):
+            readings.append(phonenumbers.parse(candidate, region))
+    for check in (phonenumbers.is_valid_number, phonenumbers.is_possible_number):
+        for number in readings:
+            if check(number):
+                return phonenumbers.format_number(number, phonenumbers.PhoneNumberFormat.E164)
+    return None
+
+
+def list_unassigned_digits(rng: random.Random, count: int) -> Iterator[str]:
+    """Return random digits after each calling code, and some neighbours of their lengths."""
+    codes = sorted(phonenumbers.COUNTRY_CODE_TO_REGION_CODE)
+    for _ in range(count):
+        length = rng.choice((7, 8, 9, 10, 10, 10, 11, 12))
+        yield f"{rng.choice([44, 44, 1, 49, 33, *codes])}{rng.randrange(10**length):0{length}d}"[:15]
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("country", ["GB", "US", "DE", "IT", "AU", "RU", "IM", "MX"])
+def test_random_digits_are_read_as_by_the_library(country: str) -> None:
+    numbers = PhoneNumbers(country)
+    for text in list_unassigned_digits(random.Random(country), 3000):
+        assert numbers.to_e164(text) == convert_by_library(text, country), text
+        plus = phonenumbers.parse(f"+{text}", None) if numbers.to_e164(f"+{text}") else None
+        if plus is not None:
+            form = phonenumbers.format_number(plus, phonenumbers.PhoneNumberFormat.E164)
+            assert numbers.to_e164(f"+{text}") == form, text
+
+
+def list_example_digits(rng: random.Random) -> Iterator[str]:
+    for code, regions in phonenumbers.COUNTRY_CODE_TO_REGION_CODE.items():
+        for region in regions:
+            for kind in range(11):
+                number = phonenumbers.example_number_for_type(region, kind)
+                if number is None:
+                    continue
+                text = f"{code}{phonenumbers.national_significant_number(number)}"
+                position = rng.randrange(len(str(code)), len(text))
+                digit = str(rng.randrange(10))
+                yield from (
+                    text,
+                    text[:position] + digit + text[position + 1 :],
+                    text[:position] + digit + text[position:],
+                    text[:-1],
+                    f"{code}0{text.removeprefix(str(code))}",
+                )

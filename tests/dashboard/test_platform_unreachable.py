@@ -34,7 +34,7 @@ PAGES = {
 """Pages without a record, and their headings while the platform is unreachable."""
 SEARCHES = {
     "/calls?q=nobody": "No calls match “nobody”",
-    "/calls?range=today": "Nothing in this range",
+    "/calls?range=today": "Nothing in this period",
     "/messages?find=nobody": "No message or contact contains “nobody”",
     "/messages?with=447700900177": "No messages with this number known",
     "/messages/faxes?find=nobody": "No fax number or contact name contains “nobody”",

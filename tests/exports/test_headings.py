@@ -9,6 +9,7 @@ import re
 from datetime import datetime
 from html import unescape
 from typing import Any
+from urllib.parse import urlencode
 
 import openpyxl
 import pyarrow.parquet
@@ -92,9 +93,32 @@ def test_workbook_has_labelled_date_cells_and_names_its_zone(app: TestApp) -> No
     assert "Columns in UTC" not in about
 
 
+def test_a_workbook_describes_its_filters_in_words(app: TestApp) -> None:
+    app.put("users", {"id": 11, "first_name": "Ada", "last_name": "Marlow"})
+    url = link(app, "/calls?range=all&direction=in&outcome=missed&person=11&country=44", "xlsx")
+    client = exporting(app)
+    book = openpyxl.load_workbook(io.BytesIO(client.get(url).data))
+    filters = [value for name, value in book["About"].iter_rows(values_only=True) if name == "Filter"]
+    assert filters == [
+        "person: Ada Marlow",
+        "direction: Inbound",
+        "outcome: Missed",
+        "country: United Kingdom (+44)",
+    ]
+    condition = '[{"property":"direction","operator":"ne","value":"out"}]'
+    parameters = urlencode({"filter": condition, "headings": "words", "sort": "started_at", "dir": "DESC"})
+    book = openpyxl.load_workbook(io.BytesIO(client.get(f"/exports/call-history.xlsx?{parameters}").data))
+    about = list(book["About"].iter_rows(values_only=True))
+    assert ("Filter", "Direction is not out") in about
+    assert ("Sorted by", "Started at, descending") in about
+    assert ("Export", "Calls") in about
+    assert book.sheetnames == ["Calls", "About"]
+
+
 def test_a_workbook_with_names_shows_which_cells_are_utc(app: TestApp) -> None:
     url = "/exports/call-history.xlsx?columns=started_at,started_local"
     book = openpyxl.load_workbook(io.BytesIO(exporting(app).get(url).data))
+    assert book.sheetnames == ["call-history", "About"]
     utc_cell, local_cell = next(book.worksheets[0].iter_rows(min_row=2))
     assert (utc_cell.value, local_cell.value) == (datetime(2026, 7, 1, 9, 15), datetime(2026, 7, 1, 10, 15))
     assert utc_cell.is_date

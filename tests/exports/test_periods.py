@@ -6,10 +6,17 @@ from datetime import UTC, date, datetime, time, timedelta
 from itertools import islice, pairwise
 from zoneinfo import ZoneInfo
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from integration.exports.calendar_periods import FREQUENCIES, find_period, iter_ended
+from integration.exports.calendar_periods import (
+    FREQUENCIES,
+    find_days_before,
+    find_period,
+    find_range_days,
+    iter_ended,
+)
 from tests.support.examples import example_count
 
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -51,6 +58,41 @@ def test_periods_have_keys_and_labels() -> None:
     month = find_period("month", date(2026, 12, 31))
     assert (month.key, month.first_day, month.end_day) == ("2026-12", date(2026, 12, 1), date(2027, 1, 1))
     assert month.label == "December 2026"
+
+
+@pytest.mark.parametrize(
+    ("name", "first", "last"),
+    [
+        ("today", "2026-11-20", "2026-11-20"),
+        ("yesterday", "2026-11-19", "2026-11-19"),
+        ("this-week", "2026-11-16", "2026-11-22"),
+        ("last-week", "2026-11-09", "2026-11-15"),
+        ("this-month", "2026-11-01", "2026-11-30"),
+        ("last-month", "2026-10-01", "2026-10-31"),
+        ("week", "2026-11-14", "2026-11-20"),
+        ("month", "2026-10-22", "2026-11-20"),
+    ],
+)
+def test_a_named_range_has_these_days_on_friday_20_november(name, first, last) -> None:
+    assert find_range_days(name, date(2026, 11, 20)) == (date.fromisoformat(first), date.fromisoformat(last))
+
+
+@pytest.mark.parametrize(
+    ("days", "days_before"),
+    [
+        (("2026-11-20", "2026-11-20"), ("2026-11-13", "2026-11-13")),  # the same weekday
+        (("2026-11-16", "2026-11-22"), ("2026-11-09", "2026-11-15")),  # a week
+        (("2026-11-16", "2026-11-18"), ("2026-11-09", "2026-11-11")),  # Monday to Wednesday
+        (("2026-10-01", "2026-10-31"), ("2026-09-01", "2026-09-30")),  # a month
+        (("2026-11-01", "2026-11-20"), ("2026-10-01", "2026-10-20")),  # the beginning of a month
+        (("2026-03-01", "2026-03-30"), ("2026-02-01", "2026-02-28")),  # longer than the month before
+        (("2026-11-14", "2026-11-20"), ("2026-11-07", "2026-11-13")),  # seven days
+        (("2026-10-10", "2026-11-05"), ("2026-09-13", "2026-10-09")),  # other days
+    ],
+)
+def test_days_are_compared_with_those_of_the_calendar_or_as_many_before(days, days_before) -> None:
+    found = find_days_before(*(date.fromisoformat(day) for day in days))
+    assert tuple(str(day) for day in found) == days_before
 
 
 @example_count(40, exhaustive=150)

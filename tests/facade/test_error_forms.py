@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import sqlite3
+from pathlib import Path
 from urllib.parse import quote
 
 import pytest
 
-from tests.support.application import TestApp
+from tests.support.application import TestApp, running_app
+from tests.support.applications.shared_app import SharedApp
 from tests.support.fake_exchange import read_fixture
 
 CDR = read_fixture("response-cdrs-list-200")["data"][0]
 UNKNOWN_PROPERTY = quote('[{"property":"nothing","operator":"eq","value":1}]')
 INVALID_DATE = quote('[{"property":"calldate","operator":"gt","value":"yesterday"}]')
+
+
+@pytest.fixture
+def app(module_app: SharedApp) -> SharedApp:
+    """The application of the module, empty."""
+    module_app.clear()
+    return module_app
 
 
 @pytest.mark.parametrize(
@@ -76,3 +86,21 @@ def test_a_client_outside_the_facade_gets_json_and_never_the_login_page(
 def test_a_browser_outside_the_facade_still_gets_the_login_page(app: TestApp) -> None:
     response = app.client.get("/nothing", headers={"Accept": "text/html,*/*;q=0.8"})
     assert (response.status_code, response.headers["Location"]) == (302, "/login?next=%2Fnothing")
+
+
+def test_a_damaged_application_database_is_503_with_what_to_do(tmp_path: Path) -> None:
+    with running_app(tmp_path) as app:
+        headers = app.add_key("excel")
+        app.restart()
+        path = tmp_path / "house.db"
+        with sqlite3.connect(path) as connection:
+            ((root,),) = connection.execute(
+                "SELECT rootpage FROM sqlite_schema WHERE name = 'keys'"
+            ).fetchall()
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        with open(path, "r+b") as file:
+            file.seek((root - 1) * 4096)
+            file.write(b"\xee" * 4096)
+        response = app.client.get(f"{app.base}/cdrs", headers=headers)
+    assert (response.status_code, response.headers["Retry-After"]) == (503, "60")
+    assert "Run `switchroom doctor`" in str(response.json)

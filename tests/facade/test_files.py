@@ -71,6 +71,8 @@ def test_recording_is_served_from_the_archive(app: TestApp) -> None:
         ("bytes=0-99", 206, slice(0, 100)),
         ("bytes=100-", 206, slice(100, None)),
         ("bytes=-5", 206, slice(-5, None)),
+        ("bytes=-999999", 206, slice(None)),
+        ("bytes=-0", 416, slice(0, 0)),
         ("bytes=999999-", 416, slice(0, 0)),
     ],
 )

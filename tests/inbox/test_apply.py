@@ -191,7 +191,7 @@ def test_a_mirror_rolled_back_by_a_power_cut_is_completed_from_the_inbox(tmp_pat
 def test_webhooks_stay_new_while_another_program_locks_the_mirror_and_are_applied_later(
     tmp_path, monkeypatch
 ):
-    monkeypatch.setattr("integration.sqlite.database.BUSY_SECONDS", 0.05)
+    monkeypatch.setattr("integration.sqlite.writer_connection.BUSY_SECONDS", 0.05)
     applied = make_webhook_app(tmp_path)
     applied.receive(sample("call.ringing"))
     other_program = sqlite3.connect(tmp_path / "mirror.db", isolation_level=None)

@@ -20,7 +20,7 @@ SAMPLE = json.loads((FIXTURES / "webhook-call.ringing.json").read_text())
 
 @pytest.fixture(autouse=True)
 def now(movable_clock):
-    movable_clock.set(NOW)
+    movable_clock.freeze(NOW)
 
 
 def receive(app, *numbers):

@@ -140,9 +140,8 @@ def stream(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stream]:
             return []
         if change.topic == "broken":
             raise KeyError("no such row")
-        events: list[tuple[str, dict[str, Any]]] = [
-            ("call", {"id": change.key, "html": "<li>\nAnn\u2028</li>"})
-        ]
+        html = "x" * 200_000 if change.topic == "large" else "<li>\nAnn\u2028</li>"
+        events: list[tuple[str, dict[str, Any]]] = [("call", {"id": change.key, "html": html})]
         return [("count", {"missed": 1}), *events] if change.topic == "two" else events
 
     monkeypatch.setattr(web_app, "render_change", render)
@@ -341,3 +340,21 @@ def test_users_with_different_rights_get_separate_renderings(stream: Stream) -> 
     assert agent.next() is not None
     assert administrator.next() is not None
     assert sorted(person for _, person in stream.rendered) == [ALICE.email, ERIN.email]
+
+
+@pytest.mark.parametrize(("topic", "renderings"), [("two", 10), ("large", 20)])
+def test_renderings_are_kept_up_to_a_megabyte(stream: Stream, topic: str, renderings: int) -> None:
+    """Of ten changes with 200 KB each, five fit.
+
+    A viewer that reads them in order finds none of them.
+    """
+    before = stream.announce("0", topic="nothing")
+    first = stream.watch()
+    last = stream.announce(*"abcdefghij", topic=topic)
+    while first.last_id != stream.hub.event_id(last):
+        assert first.next() is not None
+    # Opened after the first has read all, or both could share renderings.
+    second = stream.watch(query=f"?after={stream.hub.event_id(before)}")
+    while second.last_id != stream.hub.event_id(last):
+        assert second.next() is not None
+    assert len([number for number, _ in stream.rendered if number > before]) == renderings

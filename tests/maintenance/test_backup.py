@@ -209,8 +209,11 @@ class TestRestore:
         other = DataDir(tmp_path / "elsewhere")
         for path in other.data_dir.iterdir():
             path.unlink()
-        done = other.run("restore", str(backup_folder))
+        done = other.run("restore", str(backup_folder), "--json")
         assert done.returncode == 0, done.stderr
+        result = json.loads(done.stdout)
+        assert list(result) == ["data_dir", "files", "backup_created_at", "omitted", "previous_data_dir"]
+        assert (result["data_dir"], result["previous_data_dir"]) == (str(other.data_dir), None)
         for name in ("webhook-secret", "account.json", "recordings/2026/03/01/7.mp3"):
             assert (other.data_dir / name).read_bytes() == (home.data_dir / name).read_bytes()
         assert query_database(other.data_dir / "inbox.db", "SELECT count(*) FROM inbox") == [(50,)]

@@ -242,11 +242,38 @@ def test_a_data_dir_with_access_for_others_causes_a_warning(doctor, home):
     assert "chmod 700" in lines["data_dir"][1]
 
 
-def test_a_missing_database_fails(doctor, home):
+def test_a_database_that_no_start_recorded_is_created_by_the_next_one(doctor, home):
     (home.data_dir / "house.db").unlink()
     lines, status = doctor()
-    assert status == 1
-    assert lines["house.db"][0] == "fail"
+    assert status == 0
+    assert lines["house.db"][0] == "warn"
+    assert "the next `switchroom serve` creates it" in lines["house.db"][1]
+    assert "backup" not in lines["house.db"][1]
+
+
+def test_a_missing_database_with_a_backup_fails(doctor, home):
+    (home.data_dir / "house.db").unlink()
+    add_backup(home)
+    lines, status = doctor()
+    assert (status, lines["house.db"][0]) == (1, "fail")
+    assert "restore a backup" in lines["house.db"][1]
+
+
+def add_backup(home):
+    folder = home.data_dir / "backups" / "switchroom-20260901-120000"
+    folder.mkdir(parents=True)
+    (folder / "manifest.json").write_text("{}")
+
+
+def test_a_lost_database_without_a_backup_gets_no_advice_to_restore_one(doctor, home):
+    (home.data_dir / "databases-created").write_text("2026-09-02 12:00:00\n")
+    (home.data_dir / "house.db").unlink()
+    lines, _ = doctor()
+    assert lines["house.db"] == (
+        "fail",
+        "is missing; there is no backup: put the file back if it was moved; to start without its data, delete"
+        " databases-created",
+    )
 
 
 @pytest.mark.parametrize(
@@ -260,6 +287,7 @@ def test_a_missing_database_fails(doctor, home):
 @pytest.mark.parametrize("is_emptied", [True, False])
 def test_a_database_that_was_created_and_is_lost_fails(doctor, home, name, advice, is_emptied):
     (home.data_dir / "databases-created").write_text("2026-09-02 12:00:00\n")
+    add_backup(home)
     (home.data_dir / name).unlink(missing_ok=True)
     if is_emptied:
         (home.data_dir / name).touch()
@@ -298,7 +326,8 @@ class TestPublicAddress:
         monkeypatch.setenv("SSL_CERT_FILE", os.devnull)
         level, text = self.line(doctor)
         assert level == "fail"
-        assert "certificate is not trusted" in text
+        assert "its certificate is not trusted: its authority is unknown" in text
+        assert "use a certificate of a public one" in text
 
     @pytest.mark.parametrize(
         ("status", "body", "advice"),

@@ -166,6 +166,27 @@ def test_a_record_that_the_platform_no_longer_has_stays_and_its_call_is_not_comp
     assert checked.read("mirror.db", "SELECT talk_seconds FROM _calls") == (60,)
 
 
+@pytest.mark.parametrize(
+    ("sql", "month"),
+    [
+        ("UPDATE _cdr_user_months SET stored = 2", "in 2026-03"),
+        ("UPDATE _cdr_months SET present = 0", "in 2026-03"),
+        ("DELETE FROM _cdr_months", "in 2026-03"),
+        ("INSERT INTO _cdr_months VALUES ('I', 'CONNECTED', '2020-01', 1, 1, 1, 1)", "in 2020-01"),
+    ],
+)
+def test_a_wrong_number_of_cdrs_is_found_and_counted_again(checked, sql, month):
+    checked.app.put("cdrs", CDR)
+    checked.change("mirror.db", sql)
+    finding = f"mirror.db: another number of CDRs {month} is counted than is stored"
+    assert checked.verify("--repair").stdout == f"{finding}; repaired\n"
+    assert checked.read("mirror.db", "SELECT sum(stored), sum(present) FROM _cdr_months") == (1, 1)
+    checked.change("mirror.db", sql)
+    checked.app.product.scheduler.run_job("content checks", checked.app.product.content_check_job.run)
+    assert checked.read("mirror.db", "SELECT sum(stored), sum(present) FROM _cdr_months") == (1, 1)
+    assert checked.verify().exit_code == 0
+
+
 def test_a_collection_whose_records_have_no_key_is_read_completely(checked):
     record = {"e164": "442079460009", "name": "Spring campaign"}
     checked.app.put("calltracking/ddis", record)
@@ -263,6 +284,24 @@ def test_a_damaged_file_that_cannot_be_downloaded_is_named(checked):
     assert result.exit_code == 1
     assert "has other content than what was downloaded (sha256 differs); not repaired: " in result.stdout
     assert checked.read("mirror.db", "SELECT state FROM media") != ("have",)
+
+
+def test_a_damaged_file_is_downloaded_again(checked):
+    sound = b"\xff\xfb" + bytes(range(256)) * 40
+    record = {"id": 5, "live_id": LEG, "timestamp": "2026-03-01 12:00:00", "size": len(sound)}
+    checked.app.put("monitors", record)
+    path = checked.app.archive("recording", 5, sound)
+    path.write_bytes(sound[:5000] + b"\x00" + sound[5001:])
+    checked.app.platform.routes["/monitors/5.mp3"] = lambda _request, reply: reply.content(
+        sound, "audio/mpeg3"
+    )
+    result = checked.verify("--repair")
+    assert result.exit_code == 0
+    (line,) = [line for line in result.stdout.splitlines() if "sha256 differs" in line]
+    assert line.endswith("; repaired")
+    assert path.read_bytes() == sound
+    assert checked.read("mirror.db", "SELECT state FROM media") == ("have",)
+    assert checked.verify("--repair").exit_code == 0
 
 
 def test_hard_linked_backups_are_named_and_copies_are_not(checked):

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
@@ -17,6 +18,7 @@ class PlatformSettings:
     api_key: str | None = "a" * 40
     email: str | None = None
     password: str | None = None
+    ca_file: Path | None = None
     timeout: float = 5
     max_concurrency: int = 4
 

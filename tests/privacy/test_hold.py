@@ -127,7 +127,7 @@ def finish_empty_full_sync(product: Product, collection: str) -> None:
     deletions.confirm_missing(product.context, PLAN[collection], Tally())
 
 
-@pytest.mark.parametrize("what", [f"+{THEIRS}", str(LEG)])
+@pytest.mark.parametrize("what", [f"+{THEIRS}", pytest.param(str(LEG), marks=pytest.mark.exhaustive)])
 def test_an_erasure_is_rejected_until_the_hold_is_released(place: FilledDataDir, what: str) -> None:
     place.hold(what, "--reason", "claim 17")
     before = place.find_texts(THEIRS, "Ann Example")

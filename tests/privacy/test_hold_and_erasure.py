@@ -90,7 +90,13 @@ def held_place(place: FilledDataDir) -> FilledDataDir:
     return place
 
 
-@pytest.mark.parametrize("hold", [(f"+{OTHER}",), (f"+{OTHER}", str(OTHER_LEG))], ids=["number", "and call"])
+@pytest.mark.parametrize(
+    "hold",
+    [
+        pytest.param((f"+{OTHER}",), id="number", marks=pytest.mark.exhaustive),
+        pytest.param((f"+{OTHER}", str(OTHER_LEG)), id="and call"),
+    ],
+)
 def test_data_under_hold_stays_unchanged_when_another_number_is_erased(
     held_place: FilledDataDir, hold: tuple[str, ...]
 ) -> None:

@@ -1,7 +1,8 @@
 """Minimal product behind the real supervisor, for tests of processes.
 
 `python -m tests.server.stub_product DATA_DIR PORT [MODE [TLS_FOLDER]]` serves it. In the MODE `refuses` the
-start fails, in the MODE `lingers` it does not end.
+start fails, in the MODE `lingers` it does not end. In the MODE `records_steps` the file `steps` lists the
+steps of the start.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from integration.cli import exit_on_error
-from integration.core import log_format
 from integration.core.errors import SwitchroomError
 from integration.core.health import Health
+from integration.core.logs import log_format
 from integration.core.scheduler import Scheduler
 from integration.server import supervisor
 from integration.settings.model import Settings
@@ -48,6 +49,8 @@ class StubProduct:
         if environ["PATH_INFO"] == "/stream":
             start("200 OK", [("Content-Type", "text/event-stream")])
             return self.stream()
+        if (self.folder / "blocked").exists():
+            threading.Event().wait(60)
         if environ["PATH_INFO"] == "/hang":
             (self.folder / "requested").touch()
             threading.Event().wait(60)
@@ -63,6 +66,27 @@ class StubProduct:
         yield b": hello\n\n"
         while not self.closing.wait(0.05):
             yield b": still here\n\n"
+
+
+class RecordingProduct(StubProduct):
+    """Appends each step of the start to the file `steps`."""
+
+    @property
+    def application(self) -> Callable[..., Iterable[bytes]]:  # type: ignore[override]
+        self._record("application")
+        return super().application
+
+    def start(self) -> None:
+        self._record("jobs")
+        super().start()
+
+    def _record(self, step: str) -> None:
+        with (self.folder / "steps").open("a") as file:
+            file.write(f"{step}\n")
+
+
+def records_steps(settings: Settings, **_: object) -> StubProduct:
+    return RecordingProduct(settings)
 
 
 def build(settings: Settings, **_: object) -> StubProduct:

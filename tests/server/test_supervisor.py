@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import http.client
 import os
 import signal
 import socket
 import ssl
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import trustme
 
+from integration.core import process_lock
 from integration.server import worker as product_worker
+from integration.server.run_command import acquire_for_serve
 from tests.support.child_processes import Running, get, open_stream, wait_for
-from tests.support.harness import alive
+from tests.support.harness import alive, free_port
 
 Start = Callable[..., Running]
 
@@ -123,6 +127,14 @@ def test_the_worker_of_a_killed_supervisor_ends_and_a_new_start_succeeds(
     assert worker_of(second) != worker
 
 
+def test_a_start_waits_for_a_killed_supervisor_that_has_not_ended(tmp_path: Path) -> None:
+    lock = process_lock.acquire(tmp_path, "serve")
+    ending = threading.Timer(0.2, lock.release)
+    ending.start()
+    acquire_for_serve(tmp_path, pytest.fail).release()
+    ending.join()
+
+
 def test_a_killed_worker_is_replaced_while_connections_wait(server: Running) -> None:
     for _ in range(4):
         worker = worker_of(server)
@@ -139,6 +151,12 @@ def test_a_product_that_cannot_start_exits_with_one_error_line(start: Start, tmp
     assert server.err == ["switchroom: mirror.db was written by a newer version"]
 
 
+def test_the_application_is_built_before_the_jobs_start(start: Start, tmp_path: Path) -> None:
+    server = start("-m", "tests.server.stub_product", tmp_path / "data", 0, "records_steps")
+    get(server.port)
+    assert (tmp_path / "data" / "steps").read_text().split() == ["application", "jobs"]
+
+
 def test_settings_of_the_environment_do_not_reach_requests(start: Start, tmp_path: Path) -> None:
     environ = {"SWITCHROOM_PLATFORM__API_KEY": "canary"}
     server = start("-m", "tests.server.stub_product", tmp_path / "data", 0, **environ)
@@ -149,7 +167,9 @@ def test_a_data_dir_that_cannot_be_written_is_one_error_line(start: Start, tmp_p
     (tmp_path / "file").write_text("")
     server = start("-m", "tests.server.stub_product", tmp_path / "file", 0)
     assert server.ended() == 1
-    assert server.err[0].startswith(f"switchroom: storage.data_dir: {tmp_path}/file cannot be written:")
+    assert server.err == [
+        f"switchroom: data_dir: {tmp_path}/file is not a folder; set storage.data_dir to another folder"
+    ]
 
 
 def test_a_stop_during_the_start_is_clean(start: Start, tmp_path: Path) -> None:
@@ -158,6 +178,19 @@ def test_a_stop_during_the_start_is_clean(start: Start, tmp_path: Path) -> None:
     server.signal(signal.SIGTERM)
     assert server.ended() == 0
     assert server.err == []
+
+
+@pytest.mark.exhaustive
+def test_a_start_that_takes_long_refuses_requests(start: Start, tmp_path: Path) -> None:
+    port = free_port()
+    server = start("-m", "tests.server.stub_product", tmp_path / "data", port, "lingers")
+    wait_for((tmp_path / "data" / "lingering").exists, "start of the product")
+    client = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    client.request("POST", "/webhooks/0123456789", b"{}")
+    response = client.getresponse()
+    assert (response.status, response.headers["Retry-After"]) == (503, "5")
+    server.signal(signal.SIGTERM)
+    assert server.ended() == 0
 
 
 def test_files_are_accessible_to_their_owner_only(server: Running, tmp_path: Path) -> None:
@@ -189,7 +222,11 @@ def test_a_key_of_another_certificate_is_an_error_that_names_the_settings(
     authority.issue_cert("localhost").cert_chain_pems[0].write_to_path(tmp_path / "cert.pem")
     server = start("-m", "tests.server.stub_product", tmp_path / "data", 0, "build", tmp_path)
     assert server.ended() == 2
-    assert server.err[0].startswith("switchroom: server.tls_cert and server.tls_key are not a valid pair")
+    assert server.err == [
+        f"switchroom: certificate: server.tls_key: {tmp_path}/key.pem is not the key of the first certificate"
+        f" in server.tls_cert ({tmp_path}/cert.pem); set both to files of the same certificate; the server's"
+        " own certificate must be the first"
+    ]
 
 
 def test_500_idle_connections_do_not_block_a_request(server: Running) -> None:

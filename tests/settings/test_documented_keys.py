@@ -16,6 +16,7 @@ DOCUMENTED: dict[str, dict[str, Any]] = {
         "api_key": None,
         "email": None,
         "password": None,
+        "ca_file": None,
         "timeout": 30,
         "max_concurrency": 4,
     },
@@ -48,7 +49,11 @@ DOCUMENTED: dict[str, dict[str, Any]] = {
         "talk_seconds": [600, 1800],
         "short_seconds": 5,
         "service_level_seconds": 20,
+        "service_level_target": 80,
+        "missed_target": 10,
         "callback_seconds": 15,
+        "usual_hours": ["Mon-Fri 08:00-18:00"],
+        "outcomes": [],
     },
     "smtp": dict.fromkeys(("host", "port", "user", "password", "from", "starttls")),
     "backup": {"every_hours": 24, "keep": 7, "dest": None},
@@ -63,6 +68,7 @@ DOCUMENTED: dict[str, dict[str, Any]] = {
         "max_limit": 5000,
         "session_idle": 900,
         "public_docs": False,
+        "gzip": False,
         "cors_origins": [],
     },
     "dashboard": {"timezone": "UTC", "country": None, "agents_see": "all", "second_factor": []},
@@ -74,6 +80,7 @@ DOCUMENTED: dict[str, dict[str, Any]] = {
         )
     },
     "alerts": {"urls": [], "events": []},
+    "log": {"level": "info", "format": "text"},
 }
 
 

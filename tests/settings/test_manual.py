@@ -6,10 +6,14 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from integration.settings.manual import render_manual
+from integration.maintenance import backup
+from integration.outbound import mail
+from integration.settings.data_dir_secrets import load_webhook_secrets
+from integration.settings.manual import render_manual, render_page
 from integration.settings.model import Settings
 from integration.settings.sources import iterate_keys
 
+PAGE = Path(__file__).parents[2] / "docs" / "settings.md"
 EXAMPLE = Path(__file__).parents[2] / "config.example.toml"
 
 
@@ -22,6 +26,34 @@ def read_uncommented() -> dict[str, dict[str, Any]]:
 
 def test_the_example_equals_the_rendered_manual() -> None:
     assert EXAMPLE.read_text("utf-8") == render_manual()
+
+
+def test_the_page_of_settings_equals_the_rendered_page() -> None:
+    assert PAGE.read_text("utf-8") == render_page()
+
+
+def test_a_default_that_depends_on_other_keys_is_stated_and_true(tmp_path: Path) -> None:
+    stated = {
+        f"{section}.{key}": info.description.partition("If unset, ")[2].rstrip(".")
+        for section, key, info in iterate_keys(Settings)
+        if "If unset, " in (info.description or "")
+    }
+    assert stated == {
+        "webhooks.secret": "the secret is generated at the first start and stored in data_dir",
+        "smtp.port": "587",
+        "smtp.starttls": "STARTTLS is used on every port except 465",
+        "backup.dest": "backups/ in data_dir",
+        "exports.folder": "exports/ in data_dir",
+    }
+    settings = Settings.model_validate(
+        {
+            "platform": {"base_url": "https://api.example.com"},
+            "storage": {"data_dir": tmp_path},
+        }
+    )
+    assert mail.DEFAULT_PORT == 587
+    assert backup.get_destination(settings) == tmp_path / "backups"
+    assert load_webhook_secrets(settings)[0] == (tmp_path / "webhook-secret").read_text().strip()
 
 
 def test_the_example_has_exactly_the_keys_of_the_settings() -> None:

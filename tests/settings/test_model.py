@@ -64,10 +64,13 @@ def test_a_user_id_may_be_a_number() -> None:
 
 
 def test_text_of_digits_stays_text_with_leading_zeros() -> None:
-    assert (
-        load(None, REQUIRED | {"SWITCHROOM_SMTP__PASSWORD": "007", "SWITCHROOM_SMTP__USER": "1e3"}).smtp.user
-        == "1e3"
-    )
+    mail = {
+        "SWITCHROOM_SMTP__HOST": "mail.example.com",
+        "SWITCHROOM_SMTP__FROM": "calls@example.com",
+        "SWITCHROOM_SMTP__PASSWORD": "007",
+        "SWITCHROOM_SMTP__USER": "1e3",
+    }
+    assert load(None, REQUIRED | mail).smtp.user == "1e3"
     assert load(None, REQUIRED | {"SWITCHROOM_WEBHOOKS__SECRET": "0012"}).webhooks.secret == ("0012",)
 
 
@@ -125,7 +128,8 @@ def test_all_mistakes_are_reported_at_once_with_one_line_and_key_each() -> None:
         "port", "plattform", "server.prot", "server.port", "server.tls_cert", "server.tls_key",
         "calls.ring_seconds", "calls.hold_seconds", "dashboard.timezone", "dashboard.country",
         "facade.writes", "webhooks.password", "smtp.from", "sync.overlap", "sync.recent_interval",
-        "storage.data_dir", "SWITCHROOM_SEVER__PORT", "platform.timeout", "platform.password",
+        "storage.data_dir", "SWITCHROOM_SEVER__PORT", "platform.timeout", "platform.email",
+        "platform.password",
     }  # fmt: skip
     assert all("\n" not in line for line in lines)
     assert "plattform: unknown section; did you mean platform?" in lines

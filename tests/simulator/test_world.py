@@ -153,6 +153,7 @@ def measure_reference() -> float:
     return time.thread_time() - before
 
 
+@pytest.mark.exhaustive
 def test_a_start_uses_little_cpu_time(timed_account):
     """The limits are three to four times the measured figures.
 

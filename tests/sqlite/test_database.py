@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import queue
 import shutil
 import sqlite3
@@ -16,7 +17,7 @@ import pytest
 
 from integration.core import clock
 from integration.core.errors import StorageBroken, StorageBusy, StorageError
-from integration.sqlite import database, wal
+from integration.sqlite import database, wal, writer_connection
 from integration.sqlite.database import Database
 from integration.sqlite.transaction import Change, Transaction
 
@@ -183,8 +184,17 @@ def test_a_query_is_interrupted_at_its_time_limit(db, monkeypatch):
         assert connection.execute("SELECT 1").fetchone()[0] == 1
 
 
+def test_waiting_does_not_count_towards_the_time_limit_of_a_query(db, monkeypatch):
+    """The monotonic clock represents a disk that takes hours."""
+    hours = itertools.count(0, 3600)
+    monkeypatch.setattr(clock, "monotonic", lambda: float(next(hours)))
+    numbers = "WITH RECURSIVE n(i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n LIMIT 20000) SELECT i FROM n"
+    with db.read(seconds=30.0) as connection:
+        assert len(connection.execute(numbers).fetchall()) == 20_000
+
+
 def test_a_lock_of_another_program_raises_storage_busy_and_writes_nothing(tmp_path, monkeypatch):
-    monkeypatch.setattr(database, "BUSY_SECONDS", 0.05)
+    monkeypatch.setattr(writer_connection, "BUSY_SECONDS", 0.05)
     db = Database(tmp_path / "test.db", prepare=prepare)
     other_program = sqlite3.connect(db.path, isolation_level=None)
     other_program.execute("BEGIN IMMEDIATE")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -190,11 +190,12 @@ class Browser:
         csrf: bool = True,
         follow: bool = True,
         headers: dict[str, str] | None = None,
+        files: Mapping[str, tuple[str, bytes]] | None = None,
         **fields: str,
     ) -> requests.Response:
         data = {**fields, **({"csrf_token": self.csrf} if csrf else {})}
         response = self._session.post(
-            self.url + path, data=data, headers=headers, timeout=20, allow_redirects=follow
+            self.url + path, data=data, headers=headers, files=files, timeout=20, allow_redirects=follow
         )
         is_page = response.headers.get("Content-Type", "").startswith("text/html")
         assert not (

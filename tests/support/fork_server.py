@@ -2,7 +2,8 @@
 
 A command takes 0.4 s of processor time, of which imports take 0.35 s; a fork takes 0.02 s. The started
 process has its own descriptors, environment, folder, signals and exit status. `start_process` starts a new
-interpreter unless `enable` was called, which only the test suite does: trials and benchmarks do not.
+interpreter unless `enable` was called, which only the test suite does: trials and benchmarks do not. All
+workers of a test run share one fork server, because its imports take 1.5 s.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ PRELOADED = (
     "tests.server.stub_command",
 )
 """Modules that the server imports, in addition to the modules of all commands."""
+ADDRESS_VARIABLE = "TESTS_FORK_SERVER"
+"""Environment variable with the address of the fork server of the test run."""
 MAX_REQUEST_BYTES = 150_000
 """Largest request. The default buffer of a Unix socket is 212,992 bytes."""
 
@@ -82,19 +85,39 @@ class ForkedProcess:
         self.send_signal(signal.SIGKILL)
 
 
+class ForkServer:
+    """The process that forks, with its address.
+
+    It ends when `stop` is called or its starter ends.
+    """
+
+    def __init__(self) -> None:
+        # An abstract address has no file. The system chooses a free one.
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+            listener.bind("")
+            listener.listen()
+            self.address = listener.getsockname()[1:].decode()
+            self._lifeline, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            with other:
+                descriptors = [listener.fileno(), other.fileno()]
+                self._process = subprocess.Popen(
+                    [sys.executable, "-m", "tests.support.fork_server", *map(str, descriptors)],
+                    cwd=ROOT,
+                    stdin=subprocess.DEVNULL,
+                    pass_fds=descriptors,
+                )
+
+    def stop(self) -> None:
+        self._lifeline.close()
+        self._process.wait()
+
+
 class _Client:
     """Connection of the test process to the fork server."""
 
-    def __init__(self) -> None:
-        self._control, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._server = subprocess.Popen(
-            [sys.executable, "-m", "tests.support.fork_server", str(other.fileno())],
-            cwd=ROOT,
-            stdin=subprocess.DEVNULL,
-            pass_fds=[other.fileno()],
-        )
-        other.close()
-        atexit.register(self._stop)
+    def __init__(self, address: str) -> None:
+        self._control = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._control.connect(f"\0{address}")
 
     def fork(self, request: bytes, descriptors: Sequence[int]) -> tuple[int, socket.socket]:
         """Start a process with `descriptors` as its standard streams.
@@ -106,10 +129,6 @@ class _Client:
             socket.send_fds(self._control, [request], [*descriptors, server_end.fileno()])
         return int(status.recv(16)), status
 
-    def _stop(self) -> None:
-        self._control.close()
-        self._server.wait()
-
 
 _is_enabled = False
 _client: _Client | None = None
@@ -119,6 +138,19 @@ def enable() -> None:
     """Use the fork server for `start_process`, in this process only."""
     global _is_enabled
     _is_enabled = True
+
+
+def share() -> None:
+    """Start a fork server for this process and its children."""
+    server = ForkServer()
+    atexit.register(server.stop)
+    os.environ[ADDRESS_VARIABLE] = server.address
+
+
+def _connect() -> _Client:
+    if ADDRESS_VARIABLE not in os.environ:
+        share()
+    return _Client(os.environ[ADDRESS_VARIABLE])
 
 
 def start_process(
@@ -146,7 +178,7 @@ def start_process(
             errors="replace",
         )
     global _client
-    _client = _client or _Client()
+    _client = _client or _connect()
     request = json.dumps({"arguments": list(command[1:]), "cwd": str(cwd), "env": dict(env)}).encode()
     assert len(request) < MAX_REQUEST_BYTES
     streams: dict[str, IO[str]] = {}
@@ -218,17 +250,26 @@ def _is_forkable(command: Sequence[str], env: Mapping[str, str]) -> bool:
     return interpreter == sys.executable and is_of_product and options(env) == options(os.environ)
 
 
-def _serve(control: socket.socket) -> list[str] | None:
-    """Fork for each request until `control` is closed.
+def _serve(listener: socket.socket, lifeline: socket.socket) -> list[str] | None:
+    """Fork for each request until the other end of `lifeline` is closed.
 
     Returns the arguments of the request in the forked process, None in the server.
     """
     statuses: dict[int, tuple[int, socket.socket]] = {}
+    clients: dict[int, socket.socket] = {}
     poll = select.poll()
-    poll.register(control, select.POLLIN)
+    poll.register(lifeline, select.POLLIN)
+    poll.register(listener, select.POLLIN)
     while True:
         for descriptor, _ in poll.poll():
-            if descriptor != control.fileno():
+            if descriptor == lifeline.fileno():
+                return None
+            if descriptor == listener.fileno():
+                client, _ = listener.accept()
+                clients[client.fileno()] = client
+                poll.register(client, select.POLLIN)
+                continue
+            if descriptor in statuses:
                 poll.unregister(descriptor)
                 os.close(descriptor)
                 pid, status = statuses.pop(descriptor)
@@ -236,13 +277,16 @@ def _serve(control: socket.socket) -> list[str] | None:
                 with status:
                     _send(status, exit_status)
                 continue
-            message, descriptors, _, _ = socket.recv_fds(control, MAX_REQUEST_BYTES, 4)
+            message, descriptors, _, _ = socket.recv_fds(clients[descriptor], MAX_REQUEST_BYTES, 4)
             if not message:
-                return None
+                poll.unregister(descriptor)
+                clients.pop(descriptor).close()
+                continue
             *standard, status_descriptor = descriptors
             pid = os.fork()
             if pid == 0:
-                control.close()
+                for opened in (listener, lifeline, *clients.values()):
+                    opened.close()
                 os.close(status_descriptor)
                 for pidfd, (_, status) in statuses.items():
                     os.close(pidfd)
@@ -291,16 +335,18 @@ def _become(request: dict[str, Any], standard: Sequence[int]) -> list[str]:
 
 
 def main() -> None:
-    control = socket.socket(fileno=int(sys.argv[1]))
-    # Ctrl-C at a terminal reaches the whole process group; the test process closes the socket.
+    listener, lifeline = (socket.socket(fileno=int(number)) for number in sys.argv[1:])
+    # Ctrl-C at a terminal reaches the whole process group; the starter of this process closes `lifeline`.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # No import before the first test that needs a process.
+    select.select([listener, lifeline], [], [])
     from integration.cli import COMMANDS
 
     for name in (*PRELOADED, *(f"integration.cli.{command}" for command in COMMANDS)):
         importlib.import_module(name)
     gc.collect()
     gc.freeze()
-    arguments = _serve(control)
+    arguments = _serve(listener, lifeline)
     if arguments is None:
         return
     program, *rest = arguments

@@ -231,7 +231,15 @@ class Product(Process):
             **{f"SWITCHROOM_{key.upper()}": value for key, value in settings.items()},
         }
         self.environment = environment
-        super().__init__([sys.executable, *program, "serve"], environment)
+        self._arguments = [sys.executable, *program, "serve"]
+        self.start()
+
+    def start(self) -> None:
+        """Start `serve`.
+
+        After `kill` it has the same port and settings as before.
+        """
+        super().__init__(self._arguments, self.environment)
         self.ready()
 
     def ready(self, seconds: float = 240) -> None:

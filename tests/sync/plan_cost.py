@@ -1,21 +1,28 @@
-"""Requests per day of the sync plan, and the plan as Markdown."""
+"""Requests per day of the sync plan, and the plan as Markdown.
+
+`python -m tests.sync.plan_cost` prints the tables of docs/sync.md for the default settings.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from math import ceil
 
-from integration.settings.model import Settings
+from integration.settings.model import Settings, load
 from integration.sync.plan import (
     DAY,
     HOUR,
     KEYLESS_ROWS_PER_INTERVAL,
     LIST_REFRESH_SECONDS,
+    OLD_RECORD_DAYS,
     PLAN,
+    ROTATION_SECONDS,
     SUBRESOURCES,
     Policy,
 )
+from integration.sync.reading.day_counts import TOTAL_CHECK_SECONDS
 from integration.sync.reading.incremental_sync import RECENT_PAGE_SIZE, REFRESH_STEP
+from integration.sync.reading.rotation import ROTATION_STEP
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +39,22 @@ class OfficeProfile:
 
 TYPICAL_OFFICE = OfficeProfile(
     {"users": 30, "queues": 4, "ringgroups": 8, "ddis": 30, "cdrs": 600, "notes": 20}
+)
+
+QUIET_OFFICE = OfficeProfile(
+    {"users": 5, "queues": 0, "ringgroups": 1, "ddis": 5, "cdrs": 20, "notes": 0}, hours_with_calls=1.0
+)
+BUSY_OFFICE = OfficeProfile(
+    {"users": 150, "queues": 20, "ringgroups": 30, "ddis": 200, "cdrs": 6000, "notes": 200},
+    hours_with_calls=12.0,
+)
+DEFAULT_SETTINGS = load(
+    None,
+    {
+        "SWITCHROOM_PLATFORM__BASE_URL": "https://platform.example.com/v1.2",
+        "SWITCHROOM_PLATFORM__USER_ID": "1000001",
+        "SWITCHROOM_PLATFORM__API_KEY": "0" * 40,
+    },
 )
 
 
@@ -55,8 +78,11 @@ def estimate_requests_per_day(
             seconds, days = policy.refresh
             records = office.records.get(policy.collection, 0) * (days + REFRESH_STEP.total_seconds() / DAY)
             cost += max(1, ceil(records / RECENT_PAGE_SIZE)) * DAY / seconds
-        # Day counts: today and yesterday hourly, five weeks daily, older days weekly, the collection hourly.
-        cost += 2 * 24 + 33 + 365 / 7 + 24
+            records = office.records.get(policy.collection, 0) * (OLD_RECORD_DAYS - days)
+            pages = max(ceil((OLD_RECORD_DAYS - days) / ROTATION_STEP.days), ceil(records / RECENT_PAGE_SIZE))
+            cost += pages * DAY / ROTATION_SECONDS
+        # Day counts: today and yesterday hourly, five weeks daily, older days weekly, and the total.
+        cost += 2 * 24 + 33 + 365 / 7 + DAY / TOTAL_CHECK_SECONDS
     if policy.reads_items:
         cost += office.records[policy.collection] * DAY / settings.sync.full_interval
     for subresource in SUBRESOURCES.values():
@@ -82,6 +108,21 @@ def render_table(settings: Settings) -> str:
     return "\n".join(lines)
 
 
+def render_offices(settings: Settings) -> str:
+    """Return the requests per day of three offices as a Markdown table, as in docs/sync.md."""
+    lines = [
+        "| Office | Users | CDRs a day | Hours a day with calls | Requests a day |",
+        "|---|---|---|---|---|",
+    ]
+    for name, office in (("quiet", QUIET_OFFICE), ("usual", TYPICAL_OFFICE), ("busy", BUSY_OFFICE)):
+        total = sum(estimate_requests_per_day(policy, settings, office) for policy in PLAN.values())
+        lines.append(
+            f"| {name} | {office.records['users']} | {office.records['cdrs']:,} | {office.hours_with_calls:g}"
+            f" | {total:,} |"
+        )
+    return "\n".join(lines)
+
+
 def _format_cells(policy: Policy, settings: Settings) -> str:
     if policy.kind == "live":
         poll_interval = (
@@ -99,7 +140,10 @@ def _format_cells(policy: Policy, settings: Settings) -> str:
         incremental_interval = _format_duration(policy.incremental_sync_seconds(settings))
         other_reads = "day counts"
         if policy.refresh is not None:
-            refresh_text = f"the last {policy.refresh[1]} days every {_format_duration(policy.refresh[0])}"
+            refresh_text = (
+                f"the last {policy.refresh[1]} days every {_format_duration(policy.refresh[0])}, "
+                f"then up to {OLD_RECORD_DAYS} days every {_format_duration(ROTATION_SECONDS)}"
+            )
     if policy.item_key is not None:
         other_reads = (
             f"each record by `{policy.item_key}` when new or changed, "
@@ -123,3 +167,7 @@ def _format_duration(seconds: float) -> str:
             number = seconds / unit_seconds
             return f"{number:g} {unit}{'s' if unit == 'day' and number != 1 else ''}"
     return f"{seconds:g} s"
+
+
+if __name__ == "__main__":
+    print(render_table(DEFAULT_SETTINGS), render_offices(DEFAULT_SETTINGS), sep="\n\n")

@@ -4,24 +4,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from integration.settings.model import load
 from integration.sync.plan import PLAN
-from tests.sync.plan_cost import estimate_requests_per_day, render_table
+from tests.sync.plan_cost import DEFAULT_SETTINGS as SETTINGS
+from tests.sync.plan_cost import estimate_requests_per_day, render_offices, render_table
 
 PAGE = Path(__file__).parents[2] / "docs" / "sync.md"
-SETTINGS = load(
-    None,
-    {
-        "SWITCHROOM_PLATFORM__BASE_URL": "https://platform.example.com/v1.2",
-        "SWITCHROOM_PLATFORM__USER_ID": "1000001",
-        "SWITCHROOM_PLATFORM__API_KEY": "0" * 40,
-    },
-)
 
 
 def test_the_page_has_the_table_of_the_plan():
-    """After a change of the plan, paste the result of `render_table`."""
-    assert render_table(SETTINGS) in PAGE.read_text(encoding="utf-8")
+    """After a change of the plan, paste the output of `python -m tests.sync.plan_cost`."""
+    page = PAGE.read_text(encoding="utf-8")
+    assert render_table(SETTINGS) in page
+    assert render_offices(SETTINGS) in page
 
 
 def test_a_typical_office_uses_less_than_a_tenth_of_the_budget():

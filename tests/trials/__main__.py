@@ -41,6 +41,7 @@ from tests.trials.sync.outage import DayOffline, Outage
 from tests.trials.sync.paging import Paging
 from tests.trials.trial import Trial
 from tests.trials.upkeep.backups import Backups
+from tests.trials.upkeep.bulk import Bulk
 from tests.trials.upkeep.single import Single
 from tests.trials.upkeep.upgrades import Upgrades
 from tests.trials.upkeep.zones import Zones
@@ -87,6 +88,7 @@ TRIALS: tuple[type[Trial], ...] = (
     Zones,
     Upgrades,
     Backups,
+    Bulk,
     Single,
     Soak,
     Slow,

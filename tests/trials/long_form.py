@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 PROGRESS = ROOT / "build" / "trials"
 RESULTS = ROOT / "tests" / "trials" / "results"
+NOT_RUN = 3
+"""Status of a trial that needs a program which is not installed."""
 PRODUCT = ("app.py", "integration", "static", "templates")
 """Files of the product, as paths of Git."""
 
@@ -67,7 +69,10 @@ class Round:
 
 
 def run(trial: type[Trial], arguments: Sequence[str]) -> int:
-    """Run the rounds that are not done yet. Returns 1 if a round failed, else 0."""
+    """Run the rounds that are not done yet.
+
+    Returns 1 if a round failed, NOT_RUN without a result if a program is missing, else 0.
+    """
     parser = argparse.ArgumentParser(prog=f"python -m tests.trials {trial.name} --long")
     parser.add_argument("--restart", action="store_true", help="forget the rounds that are done")
     options = parser.parse_args(arguments)
@@ -80,7 +85,10 @@ def run(trial: type[Trial], arguments: Sequence[str]) -> int:
     )
     for number, line in enumerate(plan[len(done) :], len(done) + 1):
         print(f"{trial.name}: round {number} of {len(plan)}: {line}", flush=True)
-        done.append(_run_round(trial.name, line))
+        made = _run_round(trial.name, line)
+        if made is None:
+            return NOT_RUN
+        done.append(made)
         write_json(progress, {"commit": commit, "rounds": [asdict(one) for one in done]})
     result = summarise(trial, done, commit)
     write_json(RESULTS / f"{trial.name}.json", result)
@@ -92,16 +100,21 @@ def run(trial: type[Trial], arguments: Sequence[str]) -> int:
 def list_rounds(trial: type[Trial]) -> list[str]:
     """Options of all rounds; each has a seed of its own."""
     seeded = [f"{line} --seed {number}".strip() for number, line in enumerate(trial.long.rounds, 1)]
-    return [*seeded, *(line for line in trial.short if "--seed-bug" in line)]
+    with_bug = [line for line in trial.short if "--seed-bug" in line]
+    return [*seeded, *(with_bug or ["--seed-bug"] * bool(trial.bugs))]
 
 
-def _run_round(name: str, options: str) -> Round:
+def _run_round(name: str, options: str) -> Round | None:
+    """Run a round as a process. Returns None if a program is missing, which the process names."""
     report = PROGRESS / f"{name}.report"
     PROGRESS.mkdir(parents=True, exist_ok=True)
     report.write_text("")
     command = [sys.executable, "-m", "tests.trials", name, *shlex.split(options), "--report", str(report)]
     begun = time.monotonic()
     status = subprocess.run(command, cwd=ROOT, check=False).returncode
+    if status == NOT_RUN:
+        report.unlink()
+        return None
     made = Round(options, round(time.monotonic() - begun, 1), status == 0)
     # The trial of files has four parts, each with a line of its own.
     for part in map(json.loads, report.read_text().splitlines()):

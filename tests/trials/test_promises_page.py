@@ -37,8 +37,8 @@ def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def run_rounds(monkeypatch: pytest.MonkeyPatch, *results: dict[str, Any] | None) -> list[str]:
-    """Replace the processes of rounds by results; None is an interruption.
+def run_rounds(monkeypatch: pytest.MonkeyPatch, *results: dict[str, Any] | int | None) -> list[str]:
+    """Replace the processes of rounds by results, a number by a status; None is an interruption.
 
     Returns the list to which the options of each process are added.
     """
@@ -49,6 +49,8 @@ def run_rounds(monkeypatch: pytest.MonkeyPatch, *results: dict[str, Any] | None)
         result = left.pop(0)
         if result is None:
             raise KeyboardInterrupt
+        if isinstance(result, int):
+            return subprocess.CompletedProcess(command, result)
         Path(command[-1]).write_text(json.dumps(result) + "\n")
         return subprocess.CompletedProcess(command, int(bool(result["failures"])))
 
@@ -103,6 +105,25 @@ def test_rounds_of_another_commit_are_not_counted(folders: Path, monkeypatch: py
     with pytest.raises(KeyboardInterrupt):
         long_form.run(Doors, [])
     assert started == ["--doors 9 --seed 1"]
+
+
+def test_a_trial_that_needs_a_missing_program_is_not_run(
+    folders: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_rounds(monkeypatch, 3)
+    assert long_form.run(Doors, []) == 3
+    assert not (folders / "results").exists()
+
+
+def test_a_trial_without_a_short_form_runs_its_planted_bug(
+    folders: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Doors, "short", ())
+    monkeypatch.setattr(Doors, "bugs", ("unhinge",), raising=False)
+    good = make_result(9, 1)
+    started = run_rounds(monkeypatch, good, good, good, make_result(1, 0))
+    assert long_form.run(Doors, []) == 0
+    assert started[-1] == "--seed-bug"
 
 
 def test_a_promise_without_results_is_not_run(tmp_path: Path) -> None:

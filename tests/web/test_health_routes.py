@@ -11,11 +11,9 @@ from werkzeug.test import Client
 
 from integration.access import keys
 from integration.core.errors import SwitchroomError
-from integration.mirror.calls import backlog
-from integration.web.metrics import Metrics
-from integration.web.metrics_listener import MetricsListener
+from integration.web.metrics.listener import MetricsListener
+from integration.web.metrics.registry import Metrics
 from tests.support.application import TestApp, running_app
-from tests.support.applications.data_dir import webhook
 
 FAR = {"REMOTE_ADDR": "192.0.2.7"}
 
@@ -74,20 +72,6 @@ def test_metrics_need_a_key_under_a_foreign_host_name(shared_app: TestApp, host:
     assert shared_app.client.get("/metrics", headers={"Host": host}).status_code == status
 
 
-def test_metrics_count_webhooks(app: TestApp, client: Client) -> None:
-    for number in range(3):
-        app.context.inbox.receive(webhook(number)).result(30)
-    app.context.inbox.refused_count = 1
-    page = client.get("/metrics").text
-    assert 'switchroom_webhooks_total{outcome="stored"} 3.0' in page
-    assert 'switchroom_webhooks_total{outcome="refused"} 1.0' in page
-
-
-def test_metrics_show_the_backlog_of_legs(client: Client, app: TestApp) -> None:
-    app.mirror_db.write(lambda tx: backlog.add(tx, [1, 2, 3]))
-    assert "switchroom_legs_waiting 3.0" in client.get("/metrics").text
-
-
 @pytest.mark.parametrize("header", ["X-Forwarded-For", "Forwarded", "X-Real-IP", "Via", "X-Forwarded-Host"])
 def test_metrics_need_a_key_behind_a_proxy_on_this_host(shared_app: TestApp, header: str) -> None:
     assert shared_app.client.get("/metrics", headers={header: "127.0.0.1"}).status_code == 401
@@ -131,7 +115,7 @@ def test_metrics_have_an_address_of_their_own(tmp_path: Path) -> None:
         url = f"http://127.0.0.1:{listener.port}"
         assert "switchroom_ready 1.0" in requests.get(f"{url}/metrics", timeout=20).text
         assert "switchroom_live_streams 0.0" in requests.get(f"{url}/metrics", timeout=20).text
-        second = MetricsListener(Metrics(app.context.health), f"127.0.0.1:{listener.port}")
+        second = MetricsListener(Metrics(), f"127.0.0.1:{listener.port}")
         with pytest.raises(
             SwitchroomError, match=r"server\.metrics_listen: 127\.0\.0\.1:[0-9]+ cannot be opened"
         ):

@@ -14,6 +14,7 @@ from integration.context import AppContext
 from integration.core import clock
 from integration.core.errors import SwitchroomError
 from integration.outbound import mail
+from integration.settings.base_url import find_base_url
 
 log = logging.getLogger(__name__)
 
@@ -35,14 +36,13 @@ _SUBJECTS: dict[MailKind, str] = {
 }
 _NOTICES: dict[MailKind, str] = {
     "password changed": "The password of {email} was changed at {time}.",
-    "new device": "{email} logged in at {time} in a browser that was not used before.",
-    "second factor added": "{email} needs a code of an authenticator app at each login since {time}.",
-    "second factor removed": "{email} needs no code of an authenticator app since {time}.",
-    "recovery code used": "{email} logged in at {time} with a recovery code, which is now used up.",
+    "new device": "{email} logged in at {time} in a new browser.",
+    "second factor added": "Since {time}, {email} needs a code from an authenticator app at each login.",
+    "second factor removed": "Since {time}, {email} logs in with the password alone.",
+    "recovery code used": "{email} logged in at {time} with a recovery code. That code cannot be used again.",
 }
 _ADVICE = (
-    "If this was not you, choose a new password on the page “Your login” at {url} "
-    "and ask an administrator for help."
+    "If this was not you, choose a new password on the page “You” at {url} and ask an administrator for help."
 )
 
 
@@ -100,7 +100,7 @@ def _send(context: AppContext, queued_mail: QueuedMail, person: Person) -> None:
 
 
 def _write_text(context: AppContext, queued_mail: QueuedMail, person: Person) -> str:
-    url = setup_links.find_base_url(context.settings)
+    url = find_base_url(context.settings)
     if queued_mail.kind == "reset":
         link = setup_links.create_reset_link(context.app_db, person.id, url)
         return (

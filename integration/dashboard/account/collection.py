@@ -17,6 +17,7 @@ from integration.context import app_context
 from integration.core.errors import QueryError
 from integration.core.json_records import read_record
 from integration.dashboard.account import edit, list_query
+from integration.dashboard.account.editable import can_write
 from integration.dashboard.account.list_query import ListView
 from integration.dashboard.account.sections import Section
 from integration.dashboard.account.values import ReferenceNames, ValueFormatter
@@ -94,7 +95,8 @@ def show_list(visibility: Visibility, section: Section) -> Response:
         "account",
         "account_list.html",
         shelf=section,
-        add=edit.new_record_url(visibility, section),
+        actions=edit.list_new_actions(visibility, section),
+        can_select=bool(rows) and can_write(visibility, section.collection, "many"),
         resource=resource,
         view=list_view,
         mistake=mistake,

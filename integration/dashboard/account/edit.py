@@ -1,299 +1,321 @@
-"""Account page: forms that change records through the platform.
+"""Account page: forms that create, change and delete records through the platform.
 
-EDIT_RULES lists the fields; their types and descriptions come from the catalogue.
+`editable.py` lists the forms, `form.py` reads their fields. The forms need no scripts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import logging
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from flask import abort, make_response, request
 from werkzeug.wrappers import Response
 
-from integration.access.rights import Role, has
 from integration.access.visibility import Visibility
-from integration.catalogue import OPERATIONS, field_labels
-from integration.catalogue.field_meanings import get_meaning
-from integration.catalogue.shapes import Field, Meaning
-from integration.catalogue.undocumented_operations import UNDOCUMENTED_OPERATIONS
+from integration.catalogue import field_labels
 from integration.context import app_context
-from integration.core.errors import PlatformError
 from integration.core.ids import parse_id
-from integration.core.json_records import read_record
+from integration.dashboard.account import form as forms
+from integration.dashboard.account.editable import (
+    RULES,
+    Mode,
+    can_write,
+    find_delete,
+    find_operation,
+    find_write,
+)
+from integration.dashboard.account.form import BLANK_ROWS, RecordForm
 from integration.dashboard.account.sections import SECTIONS, Section
-from integration.dashboard.site import form_responses, layout
-from integration.mirror.page_queries import history
+from integration.dashboard.account.widgets import describe
+from integration.dashboard.site import confirmation, edit_versions, form_responses, layout
+from integration.dashboard.site.edit_versions import Edit
+from integration.dashboard.site.guard import current_person
 from integration.mirror.query import browse
-from integration.mirror.records import dictionaries
-from integration.platform_api.budget import INTERACTIVE
+from integration.sqlite.errors import STORAGE_FAILURES
+from integration.sqlite.transaction import Transaction
 from integration.sync.writing.write_through import WriteResult
+from integration.workspace import announcement_files
 
-InputKind = Literal["text", "prose", "number", "yes", "choice", "people", "agents"]
-MEMBERS_FIELD = "users"
-"""Field of ring groups and queues that lists their members."""
-MAX_TEXT_LENGTH = 2000
-"""Characters of one field; longer input is truncated."""
+log = logging.getLogger(__name__)
 
-
-@dataclass(frozen=True, slots=True)
-class EditRule:
-    """Form of a collection: fields in order and minimum role.
-
-    `can_add_and_delete` also allows the creation and deletion of records.
-    """
-
-    fields: tuple[str, ...]
-    can_add_and_delete: bool = False
-    min_role: Role = "supervisor"
-
-
-EDIT_RULES: Mapping[str, EditRule] = {
-    "sms/cannedresponses": EditRule(("name", "text"), can_add_and_delete=True),
-    "calllabels": EditRule(("name", "color"), can_add_and_delete=True),
-    "ringgroups": EditRule(("name", MEMBERS_FIELD, "strategy", "ring_time", "cli_prefix")),
-    # The platform can change only the members of queues (docs/platform.md#7-resources).
-    "queues": EditRule((MEMBERS_FIELD,)),
-}
+MAX_CHANGED_TOGETHER = 200
+"""Records that one form changes."""
+_PARENT_PATHS = {"callmeback/buttons": "/account/callmeback/settings", "chatmsgs": "/account/chats"}
+"""Pages after the deletion of records without a list."""
 
 
 @dataclass(frozen=True, slots=True)
-class FormField:
-    """Field of a form with its current value.
+class Action:
+    """Link to a form."""
 
-    `options` are (value, label) of a choice or of all platform users. `members` maps the ids of members to
-    whether they are logged in.
-    """
-
-    name: str
     label: str
-    kind: InputKind
-    value: str = ""
-    description: str = ""
-    options: tuple[tuple[str, str], ...] = ()
-    members: Mapping[str, bool] | None = None
+    url: str
 
 
-def find_edit_rule(visibility: Visibility, section: Section) -> EditRule | None:
-    """Return the edit rule of the collection.
+# --- links of other pages --------------------------------------------------------------------------------
 
-    Returns None if the collection has no rule or the viewer may not edit its records.
+
+def list_new_actions(visibility: Visibility, section: Section) -> list[Action]:
+    """Return the links to forms for new records of a collection."""
+    actions = []
+    if can_write(visibility, section.collection, "create"):
+        url = "/contacts/new" if section.collection == "contacts" else f"{section.path}?edit=1"
+        actions.append(Action(RULES[section.collection].new_label, url))
+    if section.collection == "callmeback/settings" and can_write(visibility, "callmeback/buttons", "create"):
+        actions.append(Action("New button", "/account/callmeback/buttons?edit=1"))
+    return actions
+
+
+def list_record_actions(
+    visibility: Visibility, section: Section, key: int | str, values: Mapping[str, Any]
+) -> list[Action]:
+    """Return the links to the forms of a record."""
+    collection, actions = section.collection, []
+    if can_write(visibility, collection, "change"):
+        url = f"/contacts/{key}" if collection == "contacts" else f"{section.path}/{key}?edit=1"
+        actions.append(Action("Edit", url))
+    elif can_write(visibility, collection, "delete"):
+        actions.append(Action("Delete", f"{section.path}/{key}?edit=1"))
+    button_id = values.get("button_id")
+    if button_id and can_write(visibility, "callmeback/buttons", "change"):
+        actions.append(Action("Edit button", f"/account/callmeback/buttons/{button_id}?edit=1"))
+    return actions
+
+
+# --- pages -----------------------------------------------------------------------------------------------
+
+
+def show_form(visibility: Visibility, section: Section, key: str | None) -> Response:
+    """Show the form of a record, a new record or several records.
+
+    `key` is None for a new record and for several.
     """
-    rule = EDIT_RULES.get(section.collection)
-    return rule if rule is not None and has(visibility, rule.min_role) else None
+    mode = _get_mode(key)
+    _require_form(visibility, section, key, mode)
+    return _render(visibility, _open(visibility, section, mode, key, is_submitted=False), key)
 
 
-def new_record_url(visibility: Visibility, section: Section) -> str | None:
-    """Return the URL of the form for a new record.
+def save(visibility: Visibility, section: Section, key: str | None) -> Response:
+    """Send the form to the platform: create, change or delete records.
 
-    Returns None if the collection has no such form or the viewer may not create records.
+    Of a changed record only fields that the user changed are sent, so that the others are not overwritten. If
+    another user has changed one of them since the form was shown, nothing is sent.
     """
-    if section.collection == "contacts":
-        return "/contacts/new" if has(visibility, "agent") else None
-    rule = find_edit_rule(visibility, section)
-    return f"{section.path}?edit=1" if rule is not None and rule.can_add_and_delete else None
+    mode = _get_mode(key)
+    _require_form(visibility, section, key, mode)
+    if request.form.get("drop") or request.form.get("reset_audio"):
+        return _delete(visibility, section, key)
+    if find_write(section.collection, mode) is None or not can_write(visibility, section.collection, mode):
+        abort(404)
+    form = _open(visibility, section, mode, key, is_submitted=True)
+    edit = edit_versions.compare(form.entered_texts(), form.stored_texts())
+    result = _check_and_send(form, key, edit)
+    if not result.is_done:
+        return _render(visibility, form if key is None else form.with_entries(edit.changed), key, result)
+    new_id = result.record.values.get("id") if result.record is not None else None
+    record_key = key or new_id
+    _keep_announcement(section, record_key)
+    has_page = record_key and section.collection in SECTIONS and not RULES[section.collection].create_path
+    message = "Sent." if RULES[section.collection].create_path else "Saved."
+    return form_responses.respond_done(
+        message, f"{section.path}/{record_key}" if has_page else _list_url(section)
+    )
 
 
-def body_fields(collection: str) -> dict[str, Field]:
-    """Return the body fields of the collection's PATCH operation, by name.
-
-    Where the specification has no body (calllabels), these are the fields of the record.
-    """
-    for operation in (*OPERATIONS, *UNDOCUMENTED_OPERATIONS):
-        if operation.method == "PATCH" and operation.path == f"/{collection}/{{id}}" and operation.body:
-            return {field.name: field for field in operation.body}
-    return {field.name: field for field in SECTIONS[collection].resource.fields}
+def _get_mode(key: str | None) -> Mode:
+    if key is not None:
+        return "change"
+    return "many" if request.values.get("edit") == "many" else "create"
 
 
-def show_form(
-    visibility: Visibility, section: Section, key: str | None, result: WriteResult | None = None
+def _require_form(visibility: Visibility, section: Section, key: str | None, mode: Mode) -> None:
+    collection = section.collection
+    can_delete = key is not None and find_delete(collection) is not None
+    if find_write(collection, mode) is None and not can_delete:
+        abort(404)
+    if section.resource.is_listed and not visibility.can_open(section.resource):
+        abort(403)
+    if not can_write(visibility, collection, mode) and not (
+        can_delete and can_write(visibility, collection, "delete")
+    ):
+        abort(403)
+
+
+def _open(
+    visibility: Visibility, section: Section, mode: Mode, key: str | None, *, is_submitted: bool
+) -> RecordForm:
+    if not can_write(visibility, section.collection, mode):
+        # Records that can only be deleted have a form without fields.
+        record, read_error = forms.fetch_record(visibility, section, key or "") if key else ({}, None)
+        return RecordForm(section, mode, (), record, read_error)
+    return forms.open_form(visibility, section, mode, key, is_submitted=is_submitted)
+
+
+def _render(
+    visibility: Visibility,
+    form: RecordForm,
+    key: str | None,
+    result: WriteResult | None = None,
 ) -> Response:
-    """Show the form of a record.
-
-    If `key` is None, the form creates a record. With the `result` of a refused write, the form shows the
-    entered values and the error.
-    """
-    rule = _require_edit_rule(visibility, section, key)
-    values, read_error = _read_record(section, key) if key is not None else ({}, None)
-    form_fields = _build_fields(section, rule, values)
-    form_values = request.form if result is not None else None
+    section, collection = form.section, form.section.collection
     page = layout.render_page(
         "account",
         "account_edit.html",
         shelf=section,
-        resource=section.resource,
+        list_url=_list_url(section),
+        record_url=f"{section.path}/{key}" if key and collection in SECTIONS else None,
+        form=form,
         key=key,
-        called=field_labels.record_title(values) if key is not None else "",
-        inputs=form_fields,
-        entered=form_values,
-        can_delete=rule.can_add_and_delete,
+        heading=_make_heading(form, key),
+        confirmation=_confirmation_name(form, key),
+        together=_find_together(section) if form.mode == "many" else [],
+        version=edit_versions.make_version(form.stored_texts()) if key is not None else "",
+        can_delete=key is not None and can_write(visibility, collection, "delete"),
+        can_reset_audio=collection == "users" and can_write(visibility, "users", "delete"),
+        has_file=any(one.kind == "file" for one in form.fields),
         result=result,
-        trouble=read_error,
-        MEMBERS=MEMBERS_FIELD,
+        BLANK_ROWS=BLANK_ROWS,
+        dropped="reset_audio" if request.form.get("reset_audio") else "drop",
+        typed_name=request.form.get(confirmation.NAME_FIELD, ""),
     )
     return make_response(page, (result.status or 502) if result is not None else 200)
 
 
-def save(visibility: Visibility, section: Section, key: str | None) -> Response:
-    """Send the form to the platform: create, change or delete a record.
-
-    Only fields that differ from the record on the platform are sent, so that the others are not overwritten.
-    """
-    rule = _require_edit_rule(visibility, section, key)
-    collection = section.collection
-    if request.form.get("drop"):
-        if key is None or not rule.can_add_and_delete:
-            abort(404)
-        result = form_responses.send_write("DELETE", f"/{collection}/{key}")
-        return (
-            form_responses.respond_done("Deleted.", section.path)
-            if result.is_done
-            else show_form(visibility, section, key, result)
-        )
-    current_values, _ = _read_record(section, key) if key is not None else ({}, None)
-    form_fields = _build_fields(section, rule, current_values)
-    mistakes: dict[str, str] = {}
-    body = {
-        form_field.name: value
-        for form_field in form_fields
-        if (value := _parse_input(form_field, mistakes)) is not None
-    }
-    if mistakes:
-        return show_form(
-            visibility, section, key, WriteResult(400, "Not sent: " + " ".join(mistakes.values()), mistakes)
-        )
+def _make_heading(form: RecordForm, key: str | None) -> str:
+    title = form.section.resource.title
+    if form.mode == "many":
+        return f"Edit several {form.section.title[0].lower()}{form.section.title[1:]}"
     if key is None:
-        result = form_responses.send_write("POST", f"/{collection}", body, once=True)
-    elif body:
-        result = form_responses.send_write("PATCH", f"/{collection}/{key}", body)
-    else:
-        result = WriteResult(200)
-    if not result.is_done:
-        return show_form(visibility, section, key, result)
-    new_id = result.record.values.get("id") if result.record is not None else None
-    return form_responses.respond_done(
-        "Saved.", f"{section.path}/{key or new_id}" if key or new_id else section.path
+        label = RULES[form.section.collection].new_label
+        return f"New: {title}" if label == "New" else label
+    return field_labels.record_title(form.record) or f"{title} {key}"
+
+
+def _confirmation_name(form: RecordForm, key: str | None) -> str:
+    """Return the text that the user types to confirm a deletion."""
+    return " ".join(field_labels.record_title(form.record).split()) or str(key)
+
+
+def _list_url(section: Section) -> str:
+    return _PARENT_PATHS.get(section.collection, section.path)
+
+
+# --- writes ----------------------------------------------------------------------------------------------
+
+
+def _check_and_send(form: RecordForm, key: str | None, edit: Edit) -> WriteResult:
+    """Send the form.
+
+    The result is a refusal if the form has mistakes or conflicts.
+    """
+    if key is not None and edit.conflicts:
+        stored_labels = {
+            one.name: describe(one.spec, one.stored, one.choices)
+            for one in form.fields
+            if one.name in edit.conflicts
+        }
+        return edit_versions.make_refusal(stored_labels)
+    filled = {one.name for one in form.fields if one.entry and one.entry != one.stored}
+    mistakes: dict[str, str] = {}
+    body = form.make_body(edit.changed if key is not None else filled, mistakes)
+    if mistakes:
+        return WriteResult(400, "Not sent: " + " ".join(mistakes.values()), mistakes)
+    collection, rule = form.section.collection, RULES[form.section.collection]
+    if form.mode == "many":
+        keys = _selected_keys()
+        if not keys or not body:
+            return WriteResult(400, "Not sent: choose at least one record, and enter at least one value.")
+        return form_responses.send_write("PATCH", f"/{collection}", [{"id": one, **body} for one in keys])
+    if key is None and rule.many_by:
+        values = body.pop(rule.many_by, [])
+        if not values:
+            missing = {rule.many_by: "Choose at least one."}
+            return WriteResult(400, "Not sent: nothing is chosen.", missing)
+        entries = [{rule.many_by: value, **body} for value in values]
+        return form_responses.send_write("PATCH", f"/{collection}", entries)
+    if key is None:
+        return form_responses.send_write("POST", rule.create_path or f"/{collection}", body, once=True)
+    if not body:
+        return WriteResult(200)
+    operation = find_write(collection, "change")
+    if operation is not None and operation.is_bulk:
+        return form_responses.send_write("PATCH", f"/{collection}", [{"id": parse_id(key), **body}])
+    return form_responses.send_write("PATCH", f"/{collection}/{key}", body)
+
+
+def _delete(visibility: Visibility, section: Section, key: str | None) -> Response:
+    """Delete the record if its name was typed.
+
+    `reset_audio` deletes only the audio of a user.
+    """
+    is_audio = bool(request.form.get("reset_audio"))
+    operation = (
+        find_operation("DELETE", f"/{section.collection}/{{id}}/audio")
+        if is_audio
+        else find_delete(section.collection)
     )
-
-
-def _require_edit_rule(visibility: Visibility, section: Section, key: str | None) -> EditRule:
-    rule = find_edit_rule(visibility, section)
-    if rule is None:
-        abort(403 if section.collection in EDIT_RULES else 404)
-    if key is None and not rule.can_add_and_delete:
+    if key is None or operation is None:
         abort(404)
-    return rule
+    if not can_write(visibility, section.collection, "delete"):
+        abort(403)
+    form = _open(visibility, section, "change", key, is_submitted=False)
+    name = _confirmation_name(form, key)
+    if not confirmation.is_name_typed(name):
+        message = f"Type “{name}” to confirm."
+        result = WriteResult(
+            400, f"Not deleted: the name differs. {message}", {confirmation.NAME_FIELD: message}
+        )
+        return _render(visibility, form, key, result)
+    path = f"/{section.collection}/{key}" + ("/audio" if is_audio else "")
+    result = form_responses.send_write("DELETE", path)
+    if not result.is_done:
+        return _render(visibility, form, key, result)
+    if is_audio:
+        return form_responses.respond_done("Audio reset.", f"{section.path}/{key}")
+    if section.collection == "vmannouncements":
+        _write_copy(lambda tx: announcement_files.delete(tx, parse_id(key) or 0))
+    return form_responses.respond_done("Deleted.", _list_url(section))
 
 
-def _read_record(section: Section, key: str | None) -> tuple[dict[str, Any], str | None]:
-    """Return (record, read error).
+def _keep_announcement(section: Section, key: Any) -> None:
+    """Keep a copy of an uploaded announcement.
 
-    The record includes its members and whether they are logged in. It comes from the platform, or from the
-    mirror if the request fails; only then there is a read error. Aborts with 404 if the mirror does not have
-    the record.
+    The platform does not return its audio.
     """
-    context, resource = app_context(), section.resource
-    record_key = browse.parse_key(resource, key or "")
-    if record_key is None:
-        abort(404)
-    with context.mirror_db.read() as connection:
-        row = browse.find_record(connection, resource, record_key)
-    if row is None:
-        abort(404)
-    path = f"/{section.collection}/{record_key}"
-    if any(relation.name == MEMBERS_FIELD for relation in resource.relations):
-        path += f"?include={MEMBERS_FIELD}"
+    upload = request.files.get("data")
+    announcement_id = parse_id(str(key)) if key is not None else None
+    if (
+        section.collection != "vmannouncements"
+        or not upload
+        or not upload.filename
+        or announcement_id is None
+    ):
+        return
+    upload.stream.seek(0)
+    content, email = upload.stream.read(forms.MAX_FILE_BYTES), current_person().email
+    _write_copy(lambda tx: announcement_files.save(tx, announcement_id, content, email))
+
+
+def _write_copy(work: Callable[[Transaction], None]) -> None:
+    """Run a write job on the copies of announcements.
+
+    A failure is logged, not raised: the platform has done the write, and the user must not repeat it.
+    """
     try:
-        return dict(context.platform.item(path, priority=INTERACTIVE, tries=1).values), None
-    except PlatformError as error:
-        stored_values = read_record(row["_item"] or row["_doc"]).values
-        return dict(
-            stored_values
-        ), f"Phone system unreachable ({error}). The values shown are from the last sync."
+        app_context().app_db.write(work)
+    except STORAGE_FAILURES as error:
+        log.warning("the copy of an announcement is not updated: %s", error)
 
 
-def _build_fields(section: Section, rule: EditRule, values: Mapping[str, Any]) -> list[FormField]:
-    context, fields_by_name = app_context(), body_fields(section.collection)
-    resource = section.resource
-    with context.mirror_db.read() as connection:
-        code_labels = dictionaries.load_labels(connection, resource)
-        users_by_id = {str(row["id"]): row for row in history.list_users(connection)}
-    form_fields = []
-    for name in rule.fields:
-        field = fields_by_name.get(name) or Field(name, "string")
-        value = values.get(name)
-        description = field_labels.describe(field)
-        label = field_labels.label_field(name)
-        if name == MEMBERS_FIELD:
-            kind: InputKind = "agents" if "status" in field.about else "people"
-            members = _parse_members(value)
-            # Show every member, even if deleted or not mirrored: saving the form would remove the others.
-            options = {
-                user: row["name"] for user, row in users_by_id.items() if user in members or not row["gone"]
-            }
-            options |= {user: "" for user in members if user not in options}
-            member_options = tuple((user, member_name or user) for user, member_name in options.items())
-            form_fields.append(FormField(name, "People", kind, "", "", member_options, members))
-            continue
-        record_field = resource.field(name)
-        choice_labels = code_labels.get(name) or field_labels.parse_codes(record_field or field, name)
-        kind = _field_kind(field, bool(choice_labels), get_meaning(name, record_field))
-        text = "1" if value in (True, 1, "1", "true") and kind == "yes" else str(value or "")
-        form_fields.append(FormField(name, label, kind, text, description, tuple(choice_labels.items())))
-    return form_fields
+def _selected_keys() -> list[int]:
+    keys = (parse_id(text) for text in request.values.getlist("id")[:MAX_CHANGED_TOGETHER])
+    return list(dict.fromkeys(key for key in keys if key is not None))
 
 
-def _field_kind(field: Field, has_codes: bool, meaning: Meaning | None) -> InputKind:
-    if has_codes:
-        return "choice"
-    if field.actual_type == "boolean":
-        return "yes"
-    if field.actual_type in ("integer", "number"):
-        return "number"
-    return "prose" if meaning == "text" else "text"
-
-
-def _parse_members(value: Any) -> dict[str, bool]:
-    """Map the ids of members to whether they are logged in.
-
-    `value` is a list of ids or of objects {id, status}. Members without a status count as logged in.
-    """
-    entries: Sequence[Any] = value if isinstance(value, list) else ()
-    logged_in_by_user = {}
-    for entry in entries:
-        for user in browse.extract_ids(entry):
-            is_logged_out = isinstance(entry, dict) and entry.get("status") in (False, 0, "0")
-            logged_in_by_user[user] = not is_logged_out
-    return logged_in_by_user
-
-
-def _parse_input(form_field: FormField, mistakes: dict[str, str]) -> Any:
-    """Parse an input to a value of the request body.
-
-    Returns None if the input is unchanged or invalid. `mistakes` gets the message of an invalid input.
-    """
-    if form_field.kind == "people":
-        user_ids = [
-            user_id
-            for text in request.form.getlist(form_field.name)
-            if (user_id := parse_id(text)) is not None
-        ]
-        return user_ids if {str(user) for user in user_ids} != set(form_field.members or {}) else None
-    if form_field.kind == "agents":
-        states = {user: request.form.get(f"{form_field.name} {user}", "") for user, _ in form_field.options}
-        members = {user: state == "in" for user, state in states.items() if state}
-        if members == dict(form_field.members or {}):
-            return None
-        return [{"id": int(user), "status": status} for user, status in members.items()]
-    text = request.form.get(form_field.name, "").strip()[:MAX_TEXT_LENGTH]
-    if text == form_field.value:
-        return None
-    if form_field.kind == "yes":
-        return text == "1"
-    if form_field.kind == "number":
-        if not text.isdecimal():
-            mistakes[form_field.name] = f"{form_field.label} must be a whole number."
-            return None
-        return int(text)
-    return text
+def _find_together(section: Section) -> list[tuple[int, str]]:
+    """Return (id, name) of the selected records."""
+    with app_context().mirror_db.read() as connection:
+        found = browse.find_by_field(connection, section.resource, "id", _selected_keys())
+    return [(int(key), field_labels.record_title(record) or key) for key, record in found.items()]

@@ -21,6 +21,7 @@ from integration.catalogue.shapes import Resource
 from integration.core import clock
 from integration.core.errors import QueryError
 from integration.dashboard.site import formats
+from integration.exports.headings import OPERATOR_LABELS
 from integration.mirror.query import query
 from integration.mirror.query.filter_sql import get_value_kind
 from integration.mirror.query.filters import Condition
@@ -45,10 +46,6 @@ OPERATORS: Mapping[str, str] = {
     "filled": "is not empty",
 }
 """Operators of the filter form. The last two are eq and ne with null."""
-_OPERATOR_LABELS = {
-    "eq": "is", "ne": "is not", "like": "contains", "notlike": "without", "gte": "≥", "gt": ">", "lte": "≤",
-    "lt": "<", "in": "one of",
-}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +230,7 @@ def describe_condition(
     if condition.value is None:
         return ("is empty" if condition.operator == "eq" else "is not empty"), ""
     values = condition.value if isinstance(condition.value, list) else [condition.value]
-    return _OPERATOR_LABELS[condition.operator], ", ".join(
+    return OPERATOR_LABELS[condition.operator], ", ".join(
         label_code(condition.property, _describe_value(resource, condition.property, value))
         for value in values
     )

@@ -6,19 +6,24 @@ The pages are generated from the catalogue.
 /account/<collection>       its records (`/account/me`: its only record)
 /account/<collection>/<id>  one record; without ids, by its position in the platform's response
   … ?edit=1                 form to change the record or to create one (integration/dashboard/account/edit.py)
+  … ?edit=many&id=1&id=2    form to change several records
+/account/vmannouncements/<id>/audio  audio of an announcement that was uploaded here
 """
 
 from __future__ import annotations
 
-from flask import Blueprint, abort, request
+import io
+
+from flask import Blueprint, abort, request, send_file
 from werkzeug.exceptions import NotFound
 from werkzeug.wrappers import Response
 
 from integration.context import app_context
 from integration.dashboard.account import collection, edit, record
-from integration.dashboard.account.sections import SECTIONS, Section, sections_by_group
+from integration.dashboard.account.sections import FORM_SECTIONS, SECTIONS, Section, sections_by_group
 from integration.dashboard.site import layout
 from integration.dashboard.site.guard import requires
+from integration.workspace import announcement_files
 
 blueprint = Blueprint("account", __name__)
 
@@ -53,13 +58,26 @@ def show_path(path: str) -> Response:
     """
     section, key = _resolve_path(path.rstrip("/"))
     visibility = layout.get_visibility()
-    if not visibility.can_open(section.resource):
-        abort(403, f"Only supervisors and administrators can see {section.title}.")
+    if section.resource.is_listed and not visibility.can_open(section.resource):
+        abort(403, f"Only supervisors and administrators can see {section.title}. Ask one of them.")
     if request.args.get("edit"):
         return edit.show_form(visibility, section, key)
+    if not section.resource.is_listed:
+        abort(404)
     if key is not None or section.collection == SINGLE_RECORD_COLLECTION:
         return record.show_record(visibility, section, key)
     return collection.show_list(visibility, section)
+
+
+@blueprint.get("/account/vmannouncements/<int:announcement_id>/audio")
+@requires("supervisor")
+def play_announcement(announcement_id: int) -> Response:
+    """Send the audio that was uploaded here, with Range support."""
+    with app_context().app_db.read() as connection:
+        file = announcement_files.find(connection, announcement_id)
+    if file is None:
+        abort(404)
+    return send_file(io.BytesIO(file.content), mimetype=file.content_type, conditional=True)
 
 
 @blueprint.post("/account/<path:path>")
@@ -77,7 +95,8 @@ def _resolve_path(path: str) -> tuple[Section, str | None]:
     """
     segments = path.split("/")
     for end in range(len(segments), 0, -1):
-        section = SECTIONS.get("/".join(segments[:end]))
+        path = "/".join(segments[:end])
+        section = SECTIONS.get(path) or FORM_SECTIONS.get(path)
         if section is not None:
             return section, "/".join(segments[end:]) or None
     raise NotFound

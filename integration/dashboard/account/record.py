@@ -20,6 +20,7 @@ from integration.core.ids import parse_id
 from integration.core.json_records import read_record
 from integration.dashboard.account import edit
 from integration.dashboard.account.collection import READ_SECONDS
+from integration.dashboard.account.editable import can_write
 from integration.dashboard.account.related import list_related
 from integration.dashboard.account.sections import Section
 from integration.dashboard.account.values import DisplayValue, ReferenceNames, ValueFormatter
@@ -31,6 +32,8 @@ from integration.mirror.query.filters import Condition
 from integration.mirror.query.query import Query
 from integration.mirror.records import dictionaries, single_record
 from integration.mirror.records.masking import mask_json
+from integration.workspace import announcement_files
+from integration.workspace.announcement_files import AnnouncementFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +98,11 @@ def show_record(visibility: Visibility, section: Section, key_text: str | None) 
             row=row,
             own_path=own_path,
             history=section.collection in HISTORY,
-            edit=_edit_url(visibility, section, key) if not row["_missing_since"] else None,
+            actions=edit.list_record_actions(visibility, section, key, values)
+            if not row["_missing_since"]
+            else [],
+            audio=_find_audio(section, key),
+            can_delete_messages=can_write(visibility, "chatmsgs", "delete"),
         )
     )
 
@@ -111,14 +118,12 @@ def _list_chat_messages(
     return platform_notes.list_messages_of_user(connection, key) if resource.collection == "users" else []
 
 
-def _edit_url(visibility: Visibility, section: Section, key: int | str) -> str | None:
-    """Return the URL of the record's form.
-
-    The form of a contact is on the contact's page. Returns None if the viewer may not change other records.
-    """
-    if section.collection == "contacts":
-        return f"/contacts/{key}"
-    return f"{section.path}/{key}?edit=1" if edit.find_edit_rule(visibility, section) else None
+def _find_audio(section: Section, key: int | str) -> AnnouncementFile | None:
+    """Return the audio of an announcement that was uploaded here."""
+    if section.collection != "vmannouncements" or not isinstance(key, int):
+        return None
+    with app_context().app_db.read() as connection:
+        return announcement_files.find(connection, key)
 
 
 def _find_row(

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from integration.access.visibility import Visibility
-from integration.catalogue import RESOURCES
+from integration.catalogue import RESOURCES, get_resource
 from integration.catalogue.collection_titles import get_title
 from integration.catalogue.shapes import Resource
 
@@ -75,6 +75,16 @@ def _build_sections() -> dict[str, Section]:
 
 SECTIONS: Mapping[str, Section] = _build_sections()
 """By collection, in the order of the overview."""
+
+
+FORM_SECTIONS: Mapping[str, Section] = {
+    "callmeback/buttons": Section(get_resource("callmeback/buttons"), "Call tracking and widgets"),
+    "chatmsgs": Section(
+        Resource("chat_message", "chatmsgs", "Chat message", (), key=None, item=False, is_listed=False),
+        "History",
+    ),
+}
+"""Collections that have forms, but no list: the platform does not list them."""
 
 
 def sections_by_group(visibility: Visibility) -> dict[str, list[Section]]:

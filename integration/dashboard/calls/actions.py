@@ -131,7 +131,10 @@ def _require_controllable_call(number: int) -> tuple[sqlite3.Row, list[LiveLeg]]
         call = require_call(connection, number)
         legs = phones.list_live_legs(connection, call["id"])
     if not can_control_call(current_person(), phone, call, legs):
-        abort(403, "Agents can control calls at their own phone only. Supervisors can control every call.")
+        abort(
+            403,
+            "You can control calls at your own phone only. Ask a supervisor to control this one.",
+        )
     return call, legs
 
 
@@ -229,7 +232,7 @@ def _respond(call: sqlite3.Row, result: WriteResult, message: str) -> Response:
 @blueprint.get("/dial")
 @requires("agent")
 def show_dial_form() -> str | Response:
-    return _render_dial_form(request.args.get("to", "")[:40])
+    return _render_dial_form(formats.national(request.args.get("to", "")[:40]))
 
 
 @blueprint.post("/dial")
@@ -242,6 +245,7 @@ def dial() -> Response | tuple[str, int]:
     """
     context, person = app_context(), current_person()
     to = to_dialable(request.form.get("to", ""))
+    item_id = request.form.get("item", type=int)
     phone = find_phone(context, person)
     phone_id = request.form.get("phone", type=int)
     if phone_id is not None and has(person, "supervisor"):
@@ -250,7 +254,8 @@ def dial() -> Response | tuple[str, int]:
         if phone is not None:
             preferred_phones.save_preferred(context.app_db, person.id, phone.id)
     if phone is None and has(person, "supervisor"):
-        return form_responses.redirect_elsewhere("/dial?" + urlencode({"to": to}))
+        query = {"to": to} if item_id is None else {"to": to, "item": item_id}
+        return form_responses.redirect_elsewhere("/dial?" + urlencode(query))
     if phone is None or layout.get_visibility().user_scope not in (None, phone.id):
         return form_responses.respond_refused(
             WriteResult(
@@ -267,7 +272,6 @@ def dial() -> Response | tuple[str, int]:
     if not result.is_done:
         return _respond_failed(result)
     missed.claim_called(context, to)
-    item_id = request.form.get("item", type=int)
     return form_responses.respond_done(
         f"Calling {phone.name}’s phone first, then {formats.national(to)}.",
         "/" if item_id is None else f"/missed#item-{item_id}",
@@ -294,6 +298,7 @@ def _render_dial_form(to: str, result: WriteResult | None = None) -> str:
             lines=phones.list_caller_id_numbers(connection),
             result=result,
             form=request.form,
+            item_id=request.values.get("item", type=int),
         )
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable
 from typing import Literal
+from urllib.parse import urlencode
 
 from flask import Blueprint, abort, redirect, request
 from werkzeug.wrappers import Response
 
 from integration.access import audit
 from integration.context import app_context
-from integration.dashboard.calls import actions, labelling, timeline
+from integration.dashboard.calls import actions, labelling, playback, timeline
 from integration.dashboard.site import archived_files, form_responses, layout
 from integration.dashboard.site.guard import current_person, requires
 from integration.mirror.page_queries import call_detail, history, platform_notes, reports
@@ -56,18 +57,20 @@ def index(number: int) -> str | Response:
         with context.mirror_db.read() as mirror:
             labels = call_labels.load_for_call(mirror, connection, number, leg_ids)
             known_labels = call_labels.list_known_names(mirror, connection)
-            offered_labels = call_labels.list_offered(mirror, labels)
+            offered_labels = call_labels.list_offered(mirror, labels, context.settings.calls.outcomes)
             open_callback = visible_callbacks.find_visible_open(
                 connection, mirror, layout.get_visibility(), call["party_e164"] or call["party"]
             )
+    playbacks = playback.list_playbacks(details, context.settings.storage.data_dir)
     return layout.render_page(
         "calls",
         "call.html",
         call=call,
         details=details,
-        chart=timeline.build_chart(details),
+        playbacks=playbacks,
+        chart=timeline.build_chart(details, playbacks),
         steps=timeline.build_steps(call, details),
-        raw=timeline.raw_records(details),
+        raw=timeline.raw_records(details) if layout.get_visibility().can_see_raw else [],
         earlier=earlier_calls,
         notes=call_notes,
         platform_notes=remote_notes,
@@ -102,18 +105,21 @@ def remove_note(number: int, note_id: int) -> Response:
 @requires("agent")
 def label(number: int) -> Response:
     """Add the label `label` to the call, or remove the label `remove`."""
-    removed_label = request.form.get("remove")
+    removed_label, added_label = request.values.get("remove"), request.form.get("label", "")
     with app_context().mirror_db.read() as connection:
         call_id = actions.require_call(connection, number)["id"]
     try:
         message = (
             labelling.remove_label(call_id, removed_label)
             if removed_label
-            else labelling.add_label(call_id, request.form.get("label", ""))
+            else labelling.add_label(call_id, added_label)
         )
     except ValueError as mistake:
         abort(400, str(mistake))
-    return form_responses.respond_done(message, f"/calls/{call_id}#notes")
+    undo = {"action": f"/calls/{call_id}/labels?{urlencode({'remove': added_label})}", "label": "Undo"}
+    return form_responses.respond_done(
+        message, f"/calls/{call_id}#notes", undo=None if removed_label else undo
+    )
 
 
 def _change_notes(number: int, action: str, change: Callable[[Transaction, list[int]], object]) -> Response:

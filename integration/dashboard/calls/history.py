@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from datetime import date, timedelta
+from functools import partial
 from itertools import groupby
 from typing import Any
 from urllib.parse import urlencode
@@ -14,21 +16,28 @@ from urllib.parse import urlencode
 from flask import Blueprint, request
 
 from integration.context import app_context
+from integration.core import clock
+from integration.dashboard.calls.call_range import read_range
 from integration.dashboard.site import formats, layout
 from integration.dashboard.site.guard import current_person
+from integration.exports.calendar_periods import RANGES
 from integration.exports.call_filter import (
     DEFAULT_RANGE,
     DIRECTION_LABELS,
     OUTCOMES,
-    RANGES,
+    RANGE_NAMES,
+    ROW_COUNTS,
     WEEKDAYS,
     CallView,
     get_calling_code,
+    make_counting_rules,
+    parse_day,
     parse_view,
 )
 from integration.mirror.calls import backlog
 from integration.mirror.page_queries import call_detail, history, search_index
 from integration.mirror.page_queries.history import CallFilter, Cursor
+from integration.mirror.page_queries.missed_calls import REACHED_WITHIN, REASONS
 from integration.workspace import call_labels, saved
 
 blueprint = Blueprint("calls", __name__)
@@ -50,22 +59,30 @@ READ_SECONDS = 5.0
 @blueprint.get("/calls")
 def index() -> str:
     context, zone = app_context(), formats.display_zone()
-    view = parse_view(
-        request.args,
+    now, rules = clock.now().astimezone(zone), make_counting_rules(context.settings)
+    parse = partial(
+        parse_view,
         zone=zone,
-        today=formats.today(),
+        today=now.date(),
         calling_code=get_calling_code(context.settings.dashboard.country),
+        rules=rules,
         databases=context,
     )
+    view = parse(request.args)
+    jump = parse_day(request.args.get("on"))
+    if jump is not None and not _is_in_range(view, jump):
+        view = parse({**view.args, "from": "", "to": "", "range": "all"})
     call_filter = replace(view.call_filter, user_scope=layout.get_visibility().user_scope)
     if call_filter.search_terms is not None:
         search_index.index_all_due(context.mirror_db)
     cursor = Cursor.parse(request.args.get("before"), "before") or Cursor.parse(
         request.args.get("after"), "after"
     )
+    if cursor is None and jump is not None:
+        cursor = Cursor(clock.midnight(jump + timedelta(days=1), zone), 0, "before")
     with context.mirror_db.read(seconds=READ_SECONDS) as connection:
         call_filter = history.resolve_search(connection, call_filter)
-        page = history.fetch_page(connection, call_filter, cursor)
+        page = history.fetch_page(connection, call_filter, cursor, int(view.args.get("rows", ROW_COUNTS[0])))
         if cursor is None and page.older is None:
             # The first page holds all matches, so no count query is needed.
             total, is_exact = len(page.rows), True
@@ -81,6 +98,7 @@ def index() -> str:
                 count_outside_range = history.count(connection, call_filter.without_range())
             count_unfiltered = history.count(connection, unfiltered)
         has_any_calls = total or history.count(connection, CallFilter(user_scope=call_filter.user_scope), 1)
+        call_range = read_range(connection, view, call_filter, total if is_exact else None, rules, now, parse)
         users, numbers = history.list_users(connection), history.list_account_numbers(connection)
         call_ids_by_leg = call_detail.map_legs_to_calls(connection, [call["id"] for call in page.rows])
         backlog_state = backlog.get_state(connection)
@@ -104,6 +122,11 @@ def index() -> str:
         view=view,
         days=_group_by_day(page.rows),
         calls=page,
+        found=call_range,
+        jump=jump,
+        row_counts=ROW_COUNTS,
+        page_rows=view.args.get("rows", ROW_COUNTS[0]),
+        today=now.date(),
         total=total,
         waiting=backlog_state
         if backlog_state is not None and backlog_state.may_contain(call_filter.since)
@@ -118,9 +141,14 @@ def index() -> str:
         export=_export_url(view),
         COLUMNS=COLUMNS,
         WEEKDAYS=WEEKDAYS,
-        RANGES=RANGES,
         OUTCOMES=OUTCOMES,
         WAYS=DIRECTION_LABELS,
+    )
+
+
+def _is_in_range(view: CallView, day: date) -> bool:
+    return (view.first_day is None or view.first_day <= day) and (
+        view.last_day is None or day <= view.last_day
     )
 
 
@@ -134,7 +162,7 @@ def _group_by_day(rows: list[Any]) -> list[tuple[str, list[Any]]]:
 def _build_chips(view: CallView) -> list[tuple[str, str, bool]]:
     """Return the quick filters as (label, URL for toggling, is active)."""
     chips = []
-    for name in ("today", "week", "month", "all"):
+    for name in RANGE_NAMES:
         url = view.url(range=None if name == DEFAULT_RANGE else name, **_CLEARED_DAYS)
         chips.append((RANGES[name], url, view.range == name))
     for label, name, value in (
@@ -161,10 +189,11 @@ def describe_filters(view: CallView, users: list[Any], rows: Sequence[Any] = ())
 
     Range and search are omitted. `rows` are calls of the view; the first has the name of a group.
     """
+    names = {str(person["id"]): person["name"] for person in users}
     describers: dict[str, Callable[[str], str | None]] = {
         "direction": DIRECTION_LABELS.get,
         "outcome": OUTCOMES.get,
-        "person": {str(person["id"]): person["name"] for person in users}.get,
+        "person": names.get,
         "line": formats.national,
         "min": "talked at least {} s".format,
         "max": "talked at most {} s".format,
@@ -179,6 +208,9 @@ def describe_filters(view: CallView, users: list[Any], rows: Sequence[Any] = ())
         "clock": "until {}".format,
         # All rows belong to this group, so the first has its name.
         "group": lambda name: (rows and rows[0]["group_name"]) or name.partition(":")[0],
+        "reason": REASONS.get,
+        "reached": REACHED_WITHIN.get,
+        "rang": lambda user: "rang for " + names.get(user, user),
         "charged": lambda _: "with a cost",
         "recorded": lambda _: "recorded",
         "voicemail": lambda _: "with voicemail",

@@ -4,27 +4,39 @@ from __future__ import annotations
 
 import sqlite3
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
+from urllib.parse import urlencode
 
 from flask import Blueprint, abort, get_template_attribute, render_template
 
 from integration.access import visibility
 from integration.access.people import Person
+from integration.access.rights import has
 from integration.access.visibility import Visibility
 from integration.context import AppContext, app_context
 from integration.core import clock
-from integration.dashboard.calls import actions
+from integration.dashboard.calls import actions, playback
+from integration.dashboard.calls.report_charts import Bar
 from integration.dashboard.site import first_steps, formats, layout
 from integration.dashboard.site.guard import current_person
-from integration.mirror.page_queries import call_detail, contacts, history, live, messages
+from integration.mirror.page_queries import call_detail, contacts, history, live, messages, phones
+from integration.mirror.page_queries.reports import Figures
 from integration.sqlite.transaction import Change
 from integration.workspace import call_labels, notes, visible_callbacks
+from integration.workspace.call_labels import CallLabel
 
 blueprint = Blueprint("live", __name__)
 
 RECENT_PERIOD = timedelta(hours=12)
 """Maximum age of calls that are shown as just ended or count for 'free since' of users."""
+OUTCOME_PERIOD = timedelta(minutes=15)
+"""Time after a call in which its outcome is requested."""
+SLOT_SECONDS, SLOTS = 300, 12
+"""Bars of the last hour. The last one is the current five minutes."""
+STATE_ORDER = ("ringing", "talking", "on_hold", "idle", "dnd")
+"""Order of the tiles of users."""
 MAX_EARLIER_CALLS = 99
 """Limit for the count of earlier calls of a caller."""
 
@@ -62,11 +74,18 @@ def index() -> str:
             "open": len(open_calls),
             "history": earlier_calls,
             "figures": build_figures(connection, context, viewer),
-            "people": live.list_user_status(connection, recent_since),
+            "people": sorted(
+                live.list_user_status(connection, recent_since), key=lambda one: STATE_ORDER.index(one.state)
+            ),
             "queues": live.list_queue_status(connection),
+            "hour": build_last_hour(connection, user_scope),
+            "ringing_at": {call["id"]: list_ringing_users(connection, call) for call in open_calls},
             "has_calls": bool(ended_calls or open_calls),
             "own": user_scope is not None,
         }
+    person = current_person()
+    phone = actions.find_phone(context, person) if has(person, "agent") else None
+    values |= {"phone": phone, "finished": phone and find_finished_call(context, phone.id)}
     steps = first_steps.list_steps(context, current_person())
     return layout.render_page("live", "live.html", steps=steps, **values)
 
@@ -94,7 +113,8 @@ def show_drawer(number: int) -> str:
         contact = contacts.find_by_number(connection, call["party_e164"])
         if contact is not None and user_scope is not None:
             contact = contacts.find(connection, contact["id"], user_scope)
-        leg_ids = [call["id"], *(leg["leg_id"] for leg in call_detail.list_legs(connection, call["id"]))]
+        details = call_detail.load_call_detail(connection, call["id"])
+        leg_ids = [call["id"], *(leg["leg_id"] for leg in details.legs)]
     with context.app_db.read() as connection:
         call_notes = notes.list_notes(connection, leg_ids)
         with context.mirror_db.read() as mirror:
@@ -103,9 +123,10 @@ def show_drawer(number: int) -> str:
             )
             labels = call_labels.load_for_call(mirror, connection, call["id"], leg_ids)
             known_labels = call_labels.list_known_names(mirror, connection)
-            offered_labels = call_labels.list_offered(mirror, labels)
+            offered_labels = call_labels.list_offered(mirror, labels, context.settings.calls.outcomes)
     return render_template(
         "_beside.html",
+        playbacks=playback.list_playbacks(details, context.settings.storage.data_dir),
         away=unreachable_at,
         call=call,
         earlier=earlier_calls,
@@ -127,6 +148,61 @@ def group_calls(calls: list[sqlite3.Row]) -> list[CallGroup]:
         state = formats.state_key(call) if call["state"] != "ended" else "ended"
         groups["ringing" if state == "dialling" else state].calls.append(call)
     return list(groups.values())
+
+
+def find_finished_call(context: AppContext, user_id: int) -> tuple[sqlite3.Row, list[CallLabel]] | None:
+    """Return the last call of a user and the offered outcomes.
+
+    None if the call has a label, is too old, or there is nothing to choose.
+    """
+    with context.app_db.read() as app, context.mirror_db.read() as mirror:
+        outcomes = call_labels.list_outcomes(mirror, context.settings.calls.outcomes)
+        since = clock.utc_text(clock.now() - OUTCOME_PERIOD)
+        call = live.find_last_talk(mirror, user_id, since) if outcomes else None
+        if call is None:
+            return None
+        leg_ids = [leg["leg_id"] for leg in call_detail.list_legs(mirror, call["id"])]
+        is_labelled = bool(call_labels.load_for_call(mirror, app, call["id"], leg_ids))
+    return None if is_labelled else (call, outcomes)
+
+
+def list_ringing_users(connection: sqlite3.Connection, call: sqlite3.Row) -> list[int]:
+    """Return the users at whose phones an inbound call rings."""
+    if call["direction"] != "in" or call["state"] != "ringing":
+        return []
+    return [
+        leg.user_id
+        for leg in phones.list_live_legs(connection, call["id"])
+        if leg.state == "RINGING" and leg.user_id is not None
+    ]
+
+
+def build_last_hour(connection: sqlite3.Connection, user_scope: int | None) -> list[Bar]:
+    """Return bars of five minutes with external calls of the last hour."""
+    zone = formats.display_zone()
+    first = (int(clock.unix()) // SLOT_SECONDS - SLOTS + 1) * SLOT_SECONDS
+    counts = live.count_by_slot(connection, first, SLOT_SECONDS, user_scope)
+    bars = []
+    for slot in range(SLOTS):
+        begin, end = (
+            datetime.fromtimestamp(first + SLOT_SECONDS * number, zone) for number in (slot, slot + 1)
+        )
+        calls, missed, voicemail = counts.get(slot, (0, 0, 0))
+        day = begin.date().isoformat()
+        query = {"from": day, "to": day, "begin": f"{begin:%H:%M}", "end": f"{end:%H:%M}"}
+        bars.append(
+            Bar(
+                f"{begin:%H:%M}",
+                f"{begin:%H:%M}–{end:%H:%M}",
+                Figures(calls=calls, missed=missed, voicemail=voicemail),
+                partial(_link_calls, query),
+            )
+        )
+    return bars
+
+
+def _link_calls(query: dict[str, str], **filters: object) -> str:
+    return "/calls?" + urlencode({**query, "direction": "external", **filters})
 
 
 def count_earlier_calls(
@@ -245,6 +321,7 @@ def _render_call_change(
             # The initial sync changes thousands of old calls; send no rows, but remove a call shown as live.
             return [("call_gone", {"id": call_id})]
         earlier_calls = None if has_ended else count_earlier_calls(connection, call, viewer.user_scope)
+        ringing_users = list_ringing_users(connection, call)
     render_row = get_template_attribute("_calls.html", "live_row")
     render_party_name = get_template_attribute("_calls.html", "party_name")
     state = formats.state_key(call)
@@ -253,7 +330,7 @@ def _render_call_change(
         "state": state,
         "ended": has_ended,
         "party": call["party_e164"] or call["party"],
-        "html": str(render_row(call, earlier_calls)),
+        "html": str(render_row(call, earlier_calls, ringing_users)),
         "say": f"Call ringing from {str(render_party_name(call)).strip()}"
         if state == "ringing" and call["direction"] == "in"
         else "",

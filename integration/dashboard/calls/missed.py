@@ -2,27 +2,41 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlencode
 
 from flask import Blueprint, abort, request
 from werkzeug.wrappers import Response
 
+from integration.access import people
+from integration.access.rights import has
 from integration.context import AppContext, app_context
+from integration.core import clock
+from integration.core.ids import parse_id
 from integration.dashboard.site import form_responses, formats, layout
 from integration.dashboard.site.guard import audit_action, current_person, requires
 from integration.mirror.page_queries import callback_calls, history, live
 from integration.sync.writing.write_through import WriteResult
-from integration.workspace import callbacks, visible_callbacks
-from integration.workspace.callback_items import WITHHELD_PREFIX, CallbackItem
+from integration.workspace import callback_reminders, callbacks, visible_callbacks
+from integration.workspace.callback_items import CallbackItem
 from integration.workspace.callbacks import ItemAction
 
 blueprint = Blueprint("missed", __name__)
 
+ITEMS_PER_PAGE = 100
+"""Callers of one page. An unattended list grows by hundreds a day."""
 MAX_CLOSED_SHOWN = 200
 """Closed items that the second tab shows. Calls of older items are found in the history."""
 MAX_NOTE_LENGTH = 500
 """Characters of a note."""
+MAX_SEVERAL = 500
+"""Items that one request changes."""
+DUE_MINUTES, LATE_MINUTES = 30, 120
+"""Minutes of waiting from which a call-back is due, and late."""
+SEVERAL_ACTIONS: dict[str, ItemAction] = {"close": "close", "claim": "assign", "reopen": "reopen"}
+"""Action of each button for several items."""
+SEVERAL_RESULTS = {"close": "marked as done", "assign": "claimed", "reopen": "back on the list"}
 
 
 @blueprint.get("/missed")
@@ -30,31 +44,59 @@ def index() -> str:
     context, viewer = app_context(), layout.get_visibility()
     state = "closed" if request.args.get("state") == "closed" else "open"
     only_mine = request.args.get("mine") == "1"
-    email = current_person().email
+    oldest_first = request.args.get("order") == "oldest"
+    line = request.args.get("line", "")
+    person = current_person()
     with context.app_db.read() as connection:
         items = callbacks.list_items(connection, state, limit=MAX_CLOSED_SHOWN if state == "closed" else None)
+        reminders = callback_reminders.load_by_party(connection, person.id)
+        opened_today = callbacks.list_opened_since(connection, _start_of_today())
         with context.mirror_db.read() as mirror:
             items = visible_callbacks.select_visible(mirror, viewer, items)
-            calls = {item.id: history.find(mirror, item.last_call_id) for item in items}
-            attempts = callback_calls.find_last_attempts(
-                mirror, {item.party: item.last_at for item in items if item.state == "open"}
-            )
+            opened_today = visible_callbacks.select_visible(mirror, viewer, opened_today)
             hidden_group_misses = live.count_users_without_missed_call_log(mirror)
             closed_item = visible_callbacks.find_visible(
                 connection, mirror, viewer, request.args.get("done", 0, type=int)
             )
+    lines = sorted({item.our_number for item in items if item.our_number} | ({line} if line else set()))
     visible_count = len(items)
     if only_mine:
-        items = [item for item in items if item.owner == email]
+        items = [item for item in items if item.owner == person.email]
+    if line:
+        items = [item for item in items if item.our_number == line]
+    if oldest_first:
+        items.sort(key=lambda item: item.opened_at)
+    elif state == "closed":
+        items.sort(key=lambda item: item.closed_at or "", reverse=True)
+    last_page = max(1, -(-len(items) // ITEMS_PER_PAGE))
+    page = min(max(1, request.args.get("page", 1, type=int)), last_page)
+    shown = items[(page - 1) * ITEMS_PER_PAGE : page * ITEMS_PER_PAGE]
+    with context.mirror_db.read() as mirror:
+        calls = {item.id: history.find(mirror, item.last_call_id) for item in shown}
+        attempts = callback_calls.find_last_attempts(
+            mirror, {item.party: item.last_at for item in shown if item.state == "open"}
+        )
+    day_counts = {day: len(found) for day, found in _group_by_day(items, oldest_first=oldest_first)}
     return layout.render_page(
         "missed",
         "missed.html",
-        items=items,
+        days=_group_by_day(shown, oldest_first=oldest_first),
+        day_counts=day_counts,
+        previous_url=_page_url(page - 1) if page > 1 else None,
+        page_number=page,
+        next_url=_page_url(page + 1) if page < last_page else None,
         calls=calls,
         attempts=attempts,
         state=state,
         mine=only_mine,
-        me=email,
+        line=line,
+        lines=lines,
+        oldest=oldest_first,
+        me=person.email,
+        people=_list_agents(),
+        reminders=reminders,
+        progress=(sum(item.state == "closed" for item in opened_today), len(opened_today)),
+        limits=(DUE_MINUTES, LATE_MINUTES),
         hidden=visible_count - len(items),
         waiting=layout.count_open_callbacks(context, viewer),
         unrecorded=hidden_group_misses,
@@ -62,36 +104,76 @@ def index() -> str:
     )
 
 
+def _page_url(page: int) -> str:
+    """Return the URL of another page of the current view."""
+    arguments = {name: value for name, value in request.args.items() if name not in ("page", "done")}
+    return "/missed?" + urlencode({**arguments, "page": page})
+
+
+def _group_by_day(items: list[CallbackItem], *, oldest_first: bool) -> list[tuple[str, list[CallbackItem]]]:
+    """Group items as 'Today', 'Yesterday' and 'Older', in their order."""
+    groups: dict[str, list[CallbackItem]] = {}
+    for item in items:
+        day = formats.day_of(item.opened_at if oldest_first else item.closed_at or item.last_at)
+        groups.setdefault(day if day in ("Today", "Yesterday") else "Older", []).append(item)
+    return list(groups.items())
+
+
+def _start_of_today() -> str:
+    today, zone = formats.today(), formats.display_zone()
+    return clock.utc_text(datetime(today.year, today.month, today.day, tzinfo=zone).astimezone(UTC))
+
+
+def _list_agents() -> list[str]:
+    """Return the e-mail addresses of the users who can call back."""
+    return [person.email for person in people.list_all(app_context().app_db) if has(person, "agent")]
+
+
 @blueprint.post("/missed/<int:number>/close")
 @requires("agent")
 def close(number: int) -> Response:
     item = _record_action(number, "close", request.form.get("note", ""))
     undo = {"action": f"/missed/{number}/reopen", "label": "Undo"}
-    return form_responses.respond_done(f"{_name(item)} marked as done.", _list_url(done=number), undo=undo)
+    return form_responses.respond_done(
+        f"{formats.party_name(item)} marked as done.", _list_url(done=number), undo=undo
+    )
 
 
 @blueprint.post("/missed/<int:number>/reopen")
 @requires("agent")
 def reopen(number: int) -> Response:
     item = _record_action(number, "reopen")
-    return form_responses.respond_done(f"{_name(item)} is back on the list.", _list_url(number))
+    return form_responses.respond_done(f"{formats.party_name(item)} is back on the list.", _list_url(number))
 
 
 @blueprint.post("/missed/<int:number>/assign")
 @requires("agent")
 def assign(number: int) -> Response:
-    """Assign an item to the current user (`owner=me`), or to no user.
+    """Assign an item to the current user (`owner=me`), another, or none.
 
     `previous` is the owner that the form showed. If another user has claimed the item since, it is not taken
     from them.
     """
-    is_claim = request.form.get("owner") == "me"
-    owner = _find_item(number).owner or ""
-    if is_claim and owner not in (current_person().email, request.form.get("previous", owner)):
-        return form_responses.respond_refused(WriteResult(409, f"{owner} claimed this caller first."))
-    item = _record_action(number, "assign", current_person().email if is_claim else "")
-    message = f"{_name(item)} {'claimed' if is_claim else 'released'}."
-    return form_responses.respond_done(message, _list_url(number))
+    owner = request.form.get("owner", "")
+    if owner not in ("me", ""):
+        if owner not in _list_agents():
+            return form_responses.respond_refused(WriteResult(400, "Choose a user who can call back."))
+        item = _record_action(number, "assign", owner)
+        return form_responses.respond_done(
+            f"{formats.party_name(item)} assigned to {owner}.", _list_url(number)
+        )
+    if owner != "me":
+        item = _record_action(number, "assign")
+        return form_responses.respond_done(f"{formats.party_name(item)} released.", _list_url(number))
+    context, email, item = app_context(), current_person().email, _find_item(number)
+    expected_owner = request.form.get("previous", item.owner)
+    new_owner = callbacks.claim(context.app_db, number, email, expected_owner)
+    if new_owner != email:
+        if new_owner is None:
+            abort(404)
+        return form_responses.respond_refused(WriteResult(409, f"{new_owner} claimed this caller first."))
+    _announce_action(context, number, "assign")
+    return form_responses.respond_done(f"{formats.party_name(item)} claimed.", _list_url(number))
 
 
 @blueprint.post("/missed/<int:number>/note")
@@ -99,6 +181,59 @@ def assign(number: int) -> Response:
 def note(number: int) -> Response:
     _record_action(number, "note", request.form.get("note", ""))
     return form_responses.respond_done("Note saved.", _list_url(number))
+
+
+@blueprint.post("/missed/<int:number>/remind")
+@requires("agent")
+def remind(number: int) -> Response:
+    """Remind the current user at `at`, a time in the display zone."""
+    item = _find_item(number)
+    try:
+        entered = datetime.fromisoformat(request.form.get("at", ""))
+        moment = entered.replace(tzinfo=formats.display_zone()).astimezone(UTC)
+    except (ValueError, OverflowError):
+        return form_responses.respond_refused(WriteResult(400, "Enter a date and a time."))
+    if moment <= clock.now():
+        return form_responses.respond_refused(WriteResult(400, "Enter a time in the future."))
+    at = clock.utc_text(moment)
+    callback_reminders.save(app_context().app_db, current_person().id, item.party, at)
+    message = f"Reminder for {formats.party_name(item)} at {formats.at_short(at)}."
+    return form_responses.respond_done(message, _list_url(number))
+
+
+@blueprint.post("/missed/several")
+@requires("agent")
+def change_several() -> Response:
+    """Close, claim or reopen several items, as `do` states.
+
+    `item`: their ids. Items that another user has claimed are not taken from them.
+    """
+    numbers = [number for number in map(parse_id, request.values.getlist("item")) if number is not None]
+    action = SEVERAL_ACTIONS.get(request.values.get("do", ""))
+    if action is None or not numbers:
+        return form_responses.respond_refused(WriteResult(400, "Select at least one caller."))
+    numbers = [number for number in numbers[:MAX_SEVERAL] if _change_one(number, action)]
+    undo = None
+    if action == "close":
+        query = urlencode([("do", "reopen"), *(("item", number) for number in numbers)])
+        undo = {"action": f"/missed/several?{query}", "label": "Undo"}
+    callers = "1 caller" if len(numbers) == 1 else f"{len(numbers)} callers"
+    return form_responses.respond_done(f"{callers} {SEVERAL_RESULTS[action]}.", _list_url(), undo=undo)
+
+
+def _change_one(number: int, action: ItemAction) -> bool:
+    """Change one of several items.
+
+    Returns False if another user has claimed it.
+    """
+    if action != "assign":
+        _record_action(number, action)
+        return True
+    context, email = app_context(), current_person().email
+    if callbacks.claim(context.app_db, _find_item(number).id, email, None) != email:
+        return False
+    _announce_action(context, number, action)
+    return True
 
 
 def claim_called(context: AppContext, number: str) -> None:
@@ -128,23 +263,23 @@ def _record_action(number: int, action: ItemAction, text: str = "") -> CallbackI
 def _store_action(context: AppContext, number: int, action: ItemAction, text: str) -> bool:
     if not callbacks.record_action(context.app_db, number, current_person().email, action, text):
         return False
-    audit_action(f"call-back {action}", f"item {number}")
-    # Other open pages get this from the change log, which is part of the mirror.
-    context.mirror_db.write(lambda tx: tx.announce("callback", number, {"done": action}))
+    _announce_action(context, number, action)
     return True
 
 
-def _name(item: CallbackItem) -> str:
-    if item.party.startswith(WITHHELD_PREFIX):
-        return "Withheld"
-    return item.party_name or formats.national(item.party)
+def _announce_action(context: AppContext, number: int, action: ItemAction) -> None:
+    """Record an action in the audit log and on open pages."""
+    audit_action(f"call-back {action}", f"item {number}")
+    # Open pages get this from the change log, which is part of the mirror.
+    context.mirror_db.write(lambda tx: tx.announce("callback", number, {"done": action}))
 
 
 def _list_url(number: int | None = None, **parameters: Any) -> str:
     """Return the URL of the form's view, at the row of `number`."""
     if request.form.get("state") == "closed":
         parameters = {"state": "closed", **parameters}
-    if request.form.get("mine") == "1":
-        parameters = {"mine": "1", **parameters}
+    for name in ("mine", "line", "order", "page"):
+        if request.form.get(name):
+            parameters = {name: request.form[name], **parameters}
     query = f"?{urlencode(parameters)}" if parameters else ""
     return f"/missed{query}" + (f"#item-{number}" if number is not None else "")

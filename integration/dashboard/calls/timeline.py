@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
 
 from integration.core import clock
+from integration.dashboard.calls.playback import Playback
 from integration.dashboard.site import formats
 from integration.mirror.page_queries.call_detail import CallDetail
 
@@ -36,12 +38,17 @@ class Bar:
     """Phase of a leg.
 
     `kind` is ring, talk, held or wait (a machine answered). `x` and `width` are units of the drawing.
+    `player` is the key of the audio that was recorded at this time, "" without one. `at` is its second at the
+    start of the bar, negative if the audio starts later. `seconds` is the length of the bar.
     """
 
     kind: str
     x: float
     width: float
     title: str
+    player: str = ""
+    at: float = 0.0
+    seconds: float = 0.0
 
 
 @dataclass(slots=True)
@@ -61,11 +68,12 @@ class Lane:
 class Chart:
     """Chart of legs over time.
 
-    `marks` are (x, label) of the time scale.
+    `marks` are (x, label) of the time scale. `cursors` are (key, x of the start, units in a second) of audio.
     """
 
     lanes: list[Lane]
     marks: list[tuple[float, str]]
+    cursors: list[tuple[str, float, float]] = field(default_factory=list)
     width: float = CHART_WIDTH
     label_width: float = LABEL_WIDTH
 
@@ -89,8 +97,8 @@ class TimelineStep:
     source: str
 
 
-def build_chart(details: CallDetail) -> Chart | None:
-    """Return the chart of the legs.
+def build_chart(details: CallDetail, playbacks: Sequence[Playback] = ()) -> Chart | None:
+    """Return the chart of the legs, whose bars lead into the audio.
 
     Returns None if no leg has a start time.
     """
@@ -127,15 +135,35 @@ def build_chart(details: CallDetail) -> Chart | None:
             if stop > start:
                 label = {"ring": "Ringing", "talk": "Talking", "held": "On hold"}.get(kind)
                 title = f"{label or kind} {formats.duration(stop - start)}"
+                audio = _find_playback(playbacks, leg["leg_id"], start, stop)
                 lane.bars.append(
                     Bar(
                         kind if label else "wait",
                         to_x(start),
                         round(max(to_x(stop) - to_x(start), 1.5), 1),
                         title,
+                        audio.key if audio else "",
+                        start - (audio.begin or 0) if audio else 0.0,
+                        stop - start,
                     )
                 )
-    return Chart(lanes, _scale_marks(first, last, to_x))
+    cursors = [
+        (audio.key, round(LABEL_WIDTH + (audio.begin - first) * scale, 1), round(scale, 4))
+        for audio in playbacks
+        if audio.begin is not None
+    ]
+    return Chart(lanes, _scale_marks(first, last, to_x), cursors)
+
+
+def _find_playback(playbacks: Sequence[Playback], leg_id: int, start: float, stop: float) -> Playback | None:
+    """Return the audio of these seconds, that of the leg first."""
+
+    def rank(audio: Playback) -> tuple[bool, float]:
+        begin = float(audio.begin or 0)
+        return audio.record["live_id"] == leg_id, min(stop, begin + audio.seconds) - max(start, begin)
+
+    found = [audio for audio in playbacks if audio.begin is not None and rank(audio)[1] > 0]
+    return max(found, key=rank, default=None)
 
 
 def _answering_machine_label(leg: sqlite3.Row) -> str | None:
@@ -229,13 +257,25 @@ def build_steps(call: sqlite3.Row, details: CallDetail) -> list[TimelineStep]:
     return sorted(timeline_steps, key=lambda step: step.occurred_at)
 
 
-def raw_records(details: CallDetail) -> list[tuple[str, str]]:
-    """Return (title, indented JSON as received) of every record and event."""
-    records = [(f"CDR {row['id']}", row["_doc"]) for row in details.cdrs]
-    records += [(f"Recording {row['id']}", row["_doc"]) for row in details.recordings]
-    records += [(f"Voice message {row['id']}", row["_doc"]) for row in details.voicemails]
-    records += [(f"{row['name']} {row['at']}, leg {row['leg_id']}", row["doc"]) for row in details.events]
-    return [(title, indent_json(doc)) for title, doc in records]
+def raw_records(details: CallDetail) -> list[tuple[str, list[tuple[str, str]]]]:
+    """Return records and events as received.
+
+    The result has (heading, [(title, indented JSON)]) of each kind.
+    """
+    kinds = (
+        ("CDRs", [(str(row["id"]), row["_doc"]) for row in details.cdrs]),
+        ("Recordings", [(str(row["id"]), row["_doc"]) for row in details.recordings]),
+        ("Voice messages", [(str(row["id"]), row["_doc"]) for row in details.voicemails]),
+        (
+            "Events",
+            [(f"{row['name']} {row['at']}, leg {row['leg_id']}", row["doc"]) for row in details.events],
+        ),
+    )
+    return [
+        (heading, [(title, indent_json(doc)) for title, doc in records])
+        for heading, records in kinds
+        if records
+    ]
 
 
 def indent_json(doc: str) -> str:

@@ -1,28 +1,39 @@
 """Wallboard: large figures for a screen.
 
-The token is its only credential. The page shows no callers.
+The token is its only credential. The page shows no callers. Its address has the choices of wall_display.py.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import sqlite3
+from dataclasses import dataclass, replace
+from datetime import date, datetime, timedelta
 
-from flask import Blueprint, abort, render_template
+from flask import Blueprint, Response, make_response, render_template, request
 
 from integration.access import visibility
-from integration.context import app_context
+from integration.context import AppContext, app_context
 from integration.core import clock
-from integration.dashboard.calls.reports import comparison_spans
-from integration.dashboard.site import formats, layout
-from integration.mirror.page_queries import live, reports
-from integration.mirror.page_queries.reports import Span
+from integration.core.errors import DomainError
+from integration.dashboard.calls.wall_display import THEMES, TILES, WallDisplay, parse_display
+from integration.dashboard.site import error_pages, formats, layout
+from integration.exports.call_filter import make_counting_rules
+from integration.mirror.page_queries import history, live, reports
+from integration.mirror.page_queries.history import CallFilter
+from integration.mirror.page_queries.reports import ReportSums, Span
 from integration.workspace import wallboards
+from integration.workspace.wallboards import Wallboard
 
 blueprint = Blueprint("wall", __name__)
 """Needs no login: the route checks its token."""
 
 FAR_FUTURE = "9999"
 """Start of the search for users' last calls. The wallboard does not show them."""
+UNKNOWN_WALLBOARD = (
+    "This wallboard was revoked, or its URL is incomplete. Ask an administrator for a new one."
+)
+USUAL_HOURS = (8, 18)
+"""Hours that the day curve has at least."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,88 +51,210 @@ class WallFigure:
     """UTC text from which the page counts up the seconds."""
 
 
+@dataclass(frozen=True, slots=True)
+class Lamp:
+    """State of a queue: 'calm', 'waiting' or 'late', with its description."""
+
+    name: str
+    state: str
+    text: str
+    since: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DayCurve:
+    """Calls by hour of today and of the same weekday before.
+
+    `now` and `before` are points (x, y) of a square of 100, y downwards. `hours` are (hour, x) below them.
+    """
+
+    now: list[tuple[float, float]]
+    before: list[tuple[float, float]]
+    hours: list[tuple[int, float]]
+    most: int
+    description: str
+
+
 def _judge(is_met: bool, unreachable_at: str | None) -> bool | None:
     """Return `is_met`, but None while unknown calls could change it."""
     return None if is_met and unreachable_at else is_met
 
 
 @blueprint.get("/wall/<token>")
-def index(token: str) -> str:
+def index(token: str) -> str | Response:
     context = app_context()
     board = wallboards.find(context.app_db, token)
     if board is None:
         # Unknown tokens do not count for the login throttle: 192 bits cannot be guessed, and a screen with a
         # revoked token would use up the login attempts of its office's address.
-        abort(404)
+        return error_pages.render_error(404, UNKNOWN_WALLBOARD)
     now = clock.now().astimezone(formats.display_zone())
-    service_level_seconds = context.settings.calls.service_level_seconds
-    span = Span(
-        clock.midnight(now.date(), formats.display_zone()),
-        clock.utc_text(now.timestamp() + 60),
-        service_level_seconds,
-    )
     with context.mirror_db.read() as connection:
-        counts = live.count_live_calls(connection)
-        waiting = [
-            call["started_at"]
-            for call in live.list_live_calls(connection)
-            if call["direction"] == "in" and call["state"] == "ringing" and not call["unconfirmed"]
-        ]
-        today = reports.compute_totals(connection, span)
-        last_week = reports.compute_totals(
-            connection, comparison_spans(now, service_level_seconds, formats.display_zone())[1][1]
-        )
-        people = live.list_user_status(connection, FAR_FUTURE)
+        queues = live.list_queue_status(connection)
+        lines = {row["e164"] for row in history.list_account_numbers(connection)}
+        try:
+            display = parse_display(request.args, {queue["id"] for queue in queues}, lines)
+        except DomainError as error:
+            return make_response(error_pages.render_error(400, str(error)))
+        sums, before, day_before = _read_days(connection, context, display, now)
         data_age = layout.read_data_age(connection, context)
         unreachable_at = layout.unreachable_since(connection)
+        figures = _make_figures(connection, context, board, display, unreachable_at, sums, before)
+    shown = [queue for queue in queues if display.queue_id in (None, queue["id"])] if not display.line else []
+    return render_template(
+        "wall.html",
+        board=board,
+        display=display,
+        place=", ".join(
+            [queue["name"] for queue in shown if display.queue_id]
+            + ([formats.national(display.line)] if display.line else [])
+        ),
+        hero=figures[display.hero],
+        figures=[figures[name] for name in display.tiles],
+        lamps=[_light(queue, board, unreachable_at) for queue in shown],
+        curve=_draw(sums, day_before, now),
+        is_dimmed=display.is_dimmed(now),
+        queues=queues,
+        tiles=TILES,
+        themes=THEMES,
+        age=data_age,
+        away=unreachable_at,
+        now=int(clock.unix() * 1000),
+        clock=f"{now:%H:%M}",
+    )
+
+
+def _read_days(
+    connection: sqlite3.Connection, context: AppContext, display: WallDisplay, now: datetime
+) -> tuple[ReportSums, ReportSums, ReportSums]:
+    """Return the sums of today, and of that weekday a week ago.
+
+    The last two are up to this minute, and of the complete day.
+    """
+    zone, rules = formats.display_zone(), make_counting_rules(context.settings)
+    call_filter = CallFilter(
+        direction="external",
+        account_number=display.line or None,
+        group=None if display.queue_id is None else f"queue:{display.queue_id}",
+    )
+
+    def read(day: date, until: datetime | None) -> ReportSums:
+        end = clock.midnight(day + timedelta(days=1), zone)
+        if until is not None:
+            end = min(end, clock.utc_text(until.timestamp() + 60))
+        span = Span(clock.midnight(day, zone), end, rules.level)
+        if not display.is_filtered:
+            return reports.compute_sums(connection, span, zone, with_shares=False)
+        narrowed = replace(call_filter, since=span.since, until=span.until)
+        return reports.sum_filtered(connection, narrowed, span, rules, by_hour=True)
+
+    week_before = now - timedelta(days=7)
+    return read(now.date(), now), read(week_before.date(), week_before), read(week_before.date(), None)
+
+
+def _make_figures(
+    connection: sqlite3.Connection,
+    context: AppContext,
+    board: Wallboard,
+    display: WallDisplay,
+    unreachable_at: str | None,
+    sums: ReportSums,
+    before: ReportSums,
+) -> dict[str, WallFigure]:
+    """Return all figures by their key in TILES."""
+    calls = [call for call in live.list_live_calls(connection) if not call["unconfirmed"]]
+    if display.queue_id is not None:
+        calls = [
+            call for call in calls if (call["group_kind"], call["group_id"]) == ("queue", display.queue_id)
+        ]
+    if display.line:
+        calls = [call for call in calls if display.line in (call["our_e164"], call["our_number"])]
+    waiting = [
+        call["started_at"] for call in calls if call["direction"] == "in" and call["state"] == "ringing"
+    ]
+    talking = sum(call["state"] in ("talking", "on_hold") for call in calls)
+    people = live.list_user_status(connection, FAR_FUTURE)
+    free_count = sum(person.state == "idle" for person in people)
     open_callbacks = layout.count_open_callbacks(context, visibility.UNLIMITED)
     longest_since = min(waiting, default=None)
     longest_wait_seconds = (formats.seconds_since(longest_since) or 0) if longest_since else 0
+    today, last_week = sums.total, before.total
     service_level = today.service_level
-    free_count = sum(person.state == "idle" for person in people)
-    figures = [
-        WallFigure(
+    return {
+        "waiting": WallFigure(
             "Waiting",
             str(len(waiting)),
             f"{free_count} available" if people else "",
             len(waiting) <= free_count if waiting and people else None,
         ),
-        WallFigure(
+        "wait": WallFigure(
             "Longest wait",
-            formats.duration(longest_wait_seconds) if longest_since else formats.NOTHING,
+            formats.duration(longest_wait_seconds),
             f"target {formats.duration(board.wait_target)}",
             longest_wait_seconds <= board.wait_target if longest_since else None,
             longest_since,
         ),
-        WallFigure(
+        "talking": WallFigure(
             "Talking",
-            str(counts.talking + counts.on_hold),
+            str(talking),
             f"of {len(people)} {'person' if len(people) == 1 else 'people'}" if people else "",
         ),
-        WallFigure(
-            "To call back",
+        "callbacks": WallFigure(
+            "To call back, all lines" if display.is_filtered else "To call back",
             str(open_callbacks),
             f"target {board.missed_target}",
             _judge(open_callbacks <= board.missed_target, unreachable_at),
         ),
-        WallFigure(
-            f"Answered within {service_level_seconds} s today",
+        "level": WallFigure(
+            f"Answered within {context.settings.calls.service_level_seconds} s",
             formats.NOTHING if service_level is None else f"{service_level:.0f}\u202f%",
             f"target {board.level_target}\u202f%",
             None if service_level is None else _judge(service_level >= board.level_target, unreachable_at),
         ),
-        WallFigure(
+        "calls": WallFigure(
             "Calls today",
             str(today.calls) if today.calls else formats.NOTHING,
-            f"{last_week.calls} last {now:%A}, same time" if last_week.calls else "",
+            f"{last_week.calls} a week ago" if last_week.calls else "",
         ),
-    ]
-    return render_template(
-        "wall.html",
-        board=board,
-        figures=figures,
-        age=data_age,
-        away=unreachable_at,
-        now=int(clock.unix() * 1000),
-        clock=f"{now:%H:%M}",
+        "missed": WallFigure(
+            "Missed today",
+            str(today.missed) if today.calls else formats.NOTHING,
+            f"{last_week.missed} a week ago" if last_week.calls else "",
+        ),
+    }
+
+
+def _light(queue: sqlite3.Row, board: Wallboard, unreachable_at: str | None) -> Lamp:
+    """Return the lamp of a queue."""
+    if not queue["waiting"]:
+        return Lamp(queue["name"], "calm", "none known" if unreachable_at else "no one waiting")
+    is_late = (formats.seconds_since(queue["longest"]) or 0) > board.wait_target
+    text = f"{queue['waiting']} waiting" + (" too long" if is_late else "")
+    return Lamp(queue["name"], "late" if is_late else "waiting", text, queue["longest"])
+
+
+def _draw(sums: ReportSums, before: ReportSums, now: datetime) -> DayCurve:
+    """Return the curves of today and of a week ago."""
+    counts = {hour: figures.calls for hour, figures in sums.hours.items()}
+    counts_before = {hour: figures.calls for hour, figures in before.hours.items()}
+    hours = {*USUAL_HOURS, now.hour, *counts, *counts_before}
+    first, last = min(hours), max(hours)
+    most = max([4, *counts.values(), *counts_before.values()])
+
+    def points(found: dict[int, int], end: int) -> list[tuple[float, float]]:
+        width = last - first
+        return [
+            (round(100 * (hour - first) / width, 1), round(100 - 100 * found.get(hour, 0) / most, 1))
+            for hour in range(first, end + 1)
+        ]
+
+    listed = ", ".join(f"{hour:02}:00 {counts[hour]}" for hour in sorted(counts)) or "none yet"
+    step = max(1, round((last - first) / 5))
+    return DayCurve(
+        points(counts, now.hour),
+        points(counts_before, last) if counts_before else [],
+        [(hour, 100 * (hour - first) / (last - first)) for hour in range(first, last + 1, step)],
+        most,
+        f"Calls of each hour today: {listed}. The hour with most calls last {now:%A} had"
+        f" {max(counts_before.values(), default=0)}.",
     )

@@ -14,11 +14,12 @@ from integration.context import app_context
 from integration.dashboard.calls.history import describe_filters
 from integration.dashboard.site import formats
 from integration.exports import export_request
-from integration.exports.calendar_periods import Period, find_period
+from integration.exports.calendar_periods import CALENDAR_RANGES, RANGES, find_range_days
 from integration.exports.call_filter import (
     PARAMETERS,
     CallView,
     get_calling_code,
+    make_counting_rules,
     parse_day,
     parse_view,
 )
@@ -28,7 +29,6 @@ from integration.mirror.page_queries import history
 from integration.workspace import call_labels
 
 DAY_PARAMETERS = ("range", "from", "to", "clock")
-RANGES = ("This week", "Last week", "This month", "Last month")
 _DAY = timedelta(days=1)
 
 
@@ -73,12 +73,8 @@ def make_limits(first: date | None, last: date | None) -> dict[str, str]:
 def list_ranges() -> dict[str, dict[str, str]]:
     """Return the parameters of each range by its label, all times last."""
     today = formats.today()
-    week, month = find_period("week", today), find_period("month", today)
-    periods = (week, week.previous, month, month.previous)
-    return {
-        **{label: _period_limits(period) for label, period in zip(RANGES, periods, strict=True)},
-        "All time": {},
-    }
+    names = (*CALENDAR_RANGES, "all")
+    return {RANGES[name]: make_limits(*(find_range_days(name, today) or (None, None))) for name in names}
 
 
 def read_days(args: Mapping[str, str]) -> tuple[str, str]:
@@ -95,6 +91,7 @@ def build_filter_form(args: Mapping[str, str]) -> dict[str, Any]:
         zone=formats.display_zone(),
         today=formats.today(),
         calling_code=get_calling_code(context.settings.dashboard.country),
+        rules=make_counting_rules(context.settings),
     )
     with context.mirror_db.read() as mirror, context.app_db.read() as app_db:
         users = history.list_users(mirror)
@@ -115,7 +112,7 @@ def build_filter_form(args: Mapping[str, str]) -> dict[str, Any]:
 
 def _list_fields_without_control(view: CallView) -> list[tuple[str, str]]:
     """Return filters without a control in the form, such as a search."""
-    names = ("q", "group", "country", "charged", "waited")
+    names = ("q", "group", "country", "charged", "waited", "reason", "reached", "rang")
     return [(name, view.args[name]) for name in names if name in view.args]
 
 
@@ -128,7 +125,3 @@ def _set_view(args: Mapping[str, str], view: Mapping[str, str], without: str = "
 
 def _pick(parameters: Mapping[str, str], *names: str) -> dict[str, str]:
     return {name: parameters[name] for name in names if parameters.get(name)}
-
-
-def _period_limits(period: Period) -> dict[str, str]:
-    return {"from": period.first_day.isoformat(), "to": period.end_day.isoformat()}

@@ -13,18 +13,22 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from integration.access import visibility
 from integration.access.people import Person
 from integration.access.visibility import NotAllowed
+from integration.catalogue.shapes import Resource
 from integration.context import AppContext
 from integration.core.errors import DomainError, QueryError
 from integration.exports import export_request, formats
 from integration.exports.calendar_periods import FREQUENCIES
 from integration.exports.delivery import normalize_place
+from integration.exports.due_periods import has_period_records
 from integration.exports.query import build_export_query
-from integration.exports.schedules import TARGETS, Schedule, make_file_name
+from integration.exports.schedules import PARTITION_PARAMETER, TARGETS, Schedule, make_file_name
 
 T = TypeVar("T", bound=str)
 
 EXPORT_PARAMETERS = ("view", "filter", "columns", "set", "sort", "dir", "headings")
 """Export parameters that a schedule stores. Its days come from the period instead."""
+BY_MONTH = "-by-month"
+"""Suffix of a format in files by month, in the form."""
 SECRET_MASK = "?…"
 """Replaces the query string of a URL in the form."""
 DAY_PARAMETERS = ("range", "from", "to")
@@ -52,13 +56,17 @@ def parse_form(
     except ValueError as error:
         raise DomainError(str(error)) from None
     resource, _ = export_request.find_export(old_schedule.export)
-    suffixes = tuple(entry.suffix for entry in formats.list_available(resource, person))
+    form_choice = _parse_choice("form", fields, tuple(list_form_choices(resource, person)))
+    if form_choice.endswith(BY_MONTH):
+        if target != "folder":
+            raise DomainError("Files by month need a folder. Choose a folder, or another format.")
+        args[PARTITION_PARAMETER] = "month"
     schedule = replace(
         old_schedule,
         name=name,
         file=make_file_name(name),
         who=person.email,
-        form=_parse_choice("form", fields, suffixes),
+        form=form_choice.removesuffix(BY_MONTH),
         args=args,
         every=_parse_choice("every", fields, FREQUENCIES),
         at=_parse_time(fields.get("at", "")),
@@ -82,6 +90,22 @@ def parse_form(
     return schedule
 
 
+def list_form_choices(resource: Resource, person: Person) -> dict[str, str]:
+    """Return the labels of the formats by value of the field.
+
+    They are those available to `person`. Records with a date are available in files by month too.
+    """
+    available = formats.list_available(resource, person)
+    choices = {entry.suffix: entry.label for entry in available}
+    if has_period_records(resource) and resource.date is not None:
+        choices |= {
+            f"{entry.suffix}{BY_MONTH}": f"{entry.label} by month"
+            for entry in available
+            if entry.has_month_sets
+        }
+    return choices
+
+
 def make_empty(context: AppContext, export: str, args: Mapping[str, str]) -> Schedule:
     """Return the initial values of the form of a new schedule."""
     zone = context.settings.dashboard.timezone
@@ -93,7 +117,10 @@ def make_empty(context: AppContext, export: str, args: Mapping[str, str]) -> Sch
 def make_draft(schedule: Schedule, form: Mapping[str, str]) -> Schedule:
     """Return `schedule` with those values of an unfinished form that are valid."""
     parsers: Mapping[str, Callable[[], object]] = {
-        "form": lambda: _parse_choice("form", form, tuple(formats.FORMATS)),
+        "form": lambda: _parse_choice(
+            "form", {"form": form["form"].removesuffix(BY_MONTH)}, tuple(formats.FORMATS)
+        ),
+        "args": lambda: _set_partition(schedule.args, form["form"]),
         "every": lambda: _parse_choice("every", form, FREQUENCIES),
         "target": lambda: _parse_choice("target", form, TARGETS),
         "at": lambda: _parse_time(form["at"]),
@@ -101,12 +128,17 @@ def make_draft(schedule: Schedule, form: Mapping[str, str]) -> Schedule:
         "name": lambda: form["name"],
         "file": lambda: make_file_name(form["name"]),
     }
-    values = {}
+    values, sources = {}, {"file": "name", "args": "form"}
     for name, parse in parsers.items():
-        if name in form or (name == "file" and "name" in form):
+        if sources.get(name, name) in form:
             with suppress(DomainError):
                 values[name] = parse()
     return replace(schedule, **values)  # type: ignore[arg-type]
+
+
+def _set_partition(args: Mapping[str, str], form_choice: str) -> dict[str, str]:
+    others = {name: value for name, value in args.items() if name != PARTITION_PARAMETER}
+    return others | ({PARTITION_PARAMETER: "month"} if form_choice.endswith(BY_MONTH) else {})
 
 
 def _select_export_parameters(parameters: Mapping[str, str]) -> dict[str, str]:

@@ -242,7 +242,8 @@ def _render_form(schedule: Schedule, *, draft: Schedule | None = None, **values:
         place=schedule_form.mask_place(schedule),
         title=schedule_status.export_title(schedule.export),
         grows=due_periods.has_period_records(resource),
-        forms={entry.suffix: entry.label for entry in formats.list_available(resource, person)},
+        forms=schedule_form.list_form_choices(resource, person),
+        form_choice=f"{draft.form}{schedule_form.BY_MONTH if draft.is_by_month else ''}",
         every={frequency: frequency for frequency in FREQUENCIES},
         targets=TARGET_LABELS,
         sets=saved_sets,
@@ -295,7 +296,6 @@ def _require_schedule(number: int) -> Schedule:
 
 
 def _audit_schedule(action: str, schedule: Schedule) -> None:
-    details = (
-        f"{schedule.name}: {schedule.export}.{schedule.form} to {schedule.target} {schedule.display_place}"
-    )
+    export = f"{schedule.export}.{schedule.display_form}"
+    details = f"{schedule.name}: {export} to {schedule.target} {schedule.display_place}"
     audit_action(action, details)

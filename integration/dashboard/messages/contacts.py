@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
@@ -12,7 +13,7 @@ from werkzeug.wrappers import Response
 
 from integration import catalogue
 from integration.context import app_context
-from integration.dashboard.site import form_responses, formats, layout
+from integration.dashboard.site import confirmation, edit_versions, form_responses, formats, layout
 from integration.dashboard.site.guard import current_person, requires
 from integration.mirror.page_queries import call_detail, contacts, faxes, messages, platform_notes
 from integration.sync.writing.write_through import WriteResult
@@ -124,17 +125,21 @@ def create() -> Response | tuple[str, int]:
 def change(number: int) -> Response | tuple[str, int]:
     """Change a contact.
 
-    Only fields that differ from the mirror are sent, so that the others are not overwritten.
+    Only fields that the user changed are sent, so that the others are not overwritten. If another user has
+    changed one of them since the form was shown, nothing is sent.
     """
     contact, _ = _load_contact(number)
     form_values = _form_values()
-    body = {
-        name: value for name, value in form_values.items() if value != _normalize_value(name, contact[name])
-    }
-    if body:
+    edit = edit_versions.compare(form_values, _stored_values(contact))
+    if edit.conflicts:
+        shown_values = _display_values(contact)
+        result = edit_versions.make_refusal({name: shown_values[name] for name in sorted(edit.conflicts)})
+        return _respond_refused(result, number, edit.changed)
+    if edit.changed:
+        body = {name: value for name, value in form_values.items() if name in edit.changed}
         result = form_responses.send_write("PATCH", f"/contacts/{number}", body)
         if not result.is_done:
-            return _respond_refused(result, number)
+            return _respond_refused(result, number, edit.changed)
     return form_responses.respond_done("Contact changed.", f"/contacts/{number}")
 
 
@@ -142,6 +147,10 @@ def change(number: int) -> Response | tuple[str, int]:
 @requires("agent")
 def delete(number: int) -> Response:
     contact, _ = _load_contact(number)
+    if not confirmation.is_name_typed(contact["name"]):
+        return form_responses.respond_refused(
+            WriteResult(400, f"Not deleted: type “{contact['name']}” to confirm.")
+        )
     result = form_responses.send_write("DELETE", f"/contacts/{number}")
     if not result.is_done:
         return form_responses.respond_refused(result)
@@ -154,24 +163,41 @@ def _form_values() -> dict[str, str]:
     Valid telephone numbers are converted to the platform's form.
     """
     return {
-        name: _normalize_value(name, request.form[name].strip()[:2000])
+        name: _normalize_value(name, request.form[name][:2000])
         for name, _ in FORM_FIELDS
         if name in request.form
     }
 
 
 def _normalize_value(name: str, value: object) -> str:
-    text = str(value or "")
+    # Browsers send line breaks of a textarea as CRLF.
+    text = str(value or "").replace("\r\n", "\n").strip()
     e164 = app_context().phone_numbers.to_e164(text) if name in contacts.NUMBER_FIELDS else None
     return e164.removeprefix("+") if e164 else text
 
 
-def _respond_refused(result: WriteResult, number: int | None) -> Response | tuple[str, int]:
+def _stored_values(contact: sqlite3.Row) -> dict[str, str]:
+    """Return the values of a contact in the form of `_form_values`."""
+    return {name: _normalize_value(name, contact[name]) for name, _ in FORM_FIELDS}
+
+
+def _display_values(contact: sqlite3.Row | None) -> dict[str, str]:
+    """Return the values that the form shows; numbers in national form."""
+    values = {name: str((contact[name] if contact else "") or "") for name, _ in FORM_FIELDS}
+    return values | {
+        name: formats.national(values[name]) for name in contacts.NUMBER_FIELDS if values.get(name)
+    }
+
+
+def _respond_refused(
+    result: WriteResult, number: int | None, changed: Collection[str] = tuple(dict(FORM_FIELDS))
+) -> Response | tuple[str, int]:
+    """Respond with the reason. The form keeps the entries of `changed` fields."""
     if form_responses.is_script_request():
         return form_responses.respond_refused(result)
     status = result.status or 502
     contact, numbers = (None, []) if number is None else _load_contact(number)
-    return _render_page(contact, numbers, result), status
+    return _render_page(contact, numbers, result, changed), status
 
 
 def _load_contact(number: int) -> tuple[sqlite3.Row, list[str]]:
@@ -186,7 +212,12 @@ def _load_contact(number: int) -> tuple[sqlite3.Row, list[str]]:
         return contact, contacts.list_numbers(connection, number)
 
 
-def _render_page(contact: sqlite3.Row | None, numbers: list[str], result: WriteResult | None = None) -> str:
+def _render_page(
+    contact: sqlite3.Row | None,
+    numbers: list[str],
+    result: WriteResult | None = None,
+    changed: Collection[str] = (),
+) -> str:
     before_text = request.args.get("before") or None
     entries, more = _read_timeline(numbers, before_text) if numbers else ([], None)
     context = app_context()
@@ -197,12 +228,11 @@ def _render_page(contact: sqlite3.Row | None, numbers: list[str], result: WriteR
             for number in numbers
             if (callback := visible_callbacks.find_visible_open(connection, mirror, viewer, number))
         ]
-    values = {name: str((contact[name] if contact else "") or "") for name, _ in FORM_FIELDS}
-    values |= {name: formats.national(values[name]) for name in contacts.NUMBER_FIELDS if values.get(name)}
+    values = _display_values(contact)
     if contact is None and numbers:
         values["tel"] = numbers[0]
     if result is not None:
-        values |= {name: request.form.get(name, "") for name, _ in FORM_FIELDS}
+        values |= {name: request.form.get(name, "") for name in changed}
     return layout.render_page(
         "contacts",
         "contact.html",
@@ -212,6 +242,7 @@ def _render_page(contact: sqlite3.Row | None, numbers: list[str], result: WriteR
         more=more,
         waiting=open_callbacks,
         values=values,
+        version=edit_versions.make_version(_stored_values(contact)) if contact else "",
         result=result,
         FORM=FORM_FIELDS,
         me=current_person().email,

@@ -76,7 +76,7 @@ def fax(number: int) -> Response:
 def _require_full_scope() -> None:
     if layout.get_visibility().user_scope is not None:
         # A number does not identify the platform user of a thread, so messages require full visibility.
-        abort(403, "Agents see only their own calls here. Messages are visible to supervisors.")
+        abort(403, "You can see only your own calls here. Ask a supervisor about messages.")
 
 
 def _render_page(contact: str, result: WriteResult | None = None) -> str:

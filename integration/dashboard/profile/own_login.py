@@ -1,4 +1,4 @@
-"""Own password, second factor and sessions of a user: /profile."""
+"""Own settings, password, second factor and sessions of a user: /profile."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from integration.access import passwords, people, sessions
 from integration.access.login import devices, second_factor
 from integration.context import app_context
 from integration.core.errors import DomainError
-from integration.dashboard.site import after_redirect, layout
+from integration.dashboard.site import after_redirect, layout, start_pages
 from integration.dashboard.site.confirmation import check_password, requires_confirmation
 from integration.dashboard.site.guard import audit_action, current_person, current_session
 from integration.dashboard.site.login_start import list_user_texts, send_mails, start_session
+from integration.workspace import person_settings
 
 blueprint = Blueprint("profile", __name__, url_prefix="/profile")
 
@@ -23,12 +24,22 @@ RESULT_MESSAGES = {
     "password": "Password changed. All other browsers are logged out.",
     "ended": "Logged out.",
     "removed": "Second factor removed.",
+    "saved": "Saved.",
 }
 
 
 @blueprint.get("")
 def index() -> str:
     return _render_page()
+
+
+@blueprint.post("/start-page")
+def save_start_page() -> Response | tuple[str, int]:
+    person, path = current_person(), request.form.get("start_page", "")
+    if path not in start_pages.list_start_pages(person):
+        return _render_page(refused="You don’t have access to this page. Choose another one."), 400
+    person_settings.save_start_page(app_context().app_db, person.id, path)
+    return _redirect("saved")
 
 
 @blueprint.post("/password")
@@ -117,6 +128,8 @@ def _render_page(**values: Any) -> str:
         has_factor=_has_factor(person.id),
         recovery_codes=recovery_codes,
         shortest=passwords.MIN_LENGTH,
+        start_pages=start_pages.list_start_pages(person),
+        start_page=start_pages.find_start_page(person),
         message=RESULT_MESSAGES.get(request.args.get("done", ""), ""),
         **values,
     )

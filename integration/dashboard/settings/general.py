@@ -1,4 +1,4 @@
-"""Settings for administrators: keys, wallboards, webhook URL and audit log.
+"""Settings for administrators: keys, wallboards and webhook URL.
 
 Settings of dashboard users are in people.py.
 
@@ -15,7 +15,7 @@ from typing import Any
 from flask import Blueprint, Response, make_response, redirect, request
 
 from integration import catalogue
-from integration.access import audit, key_limits, keys, people, setup_links
+from integration.access import key_limits, keys, people
 from integration.access.rights import RIGHTS, ROLES
 from integration.context import app_context
 from integration.core import clock
@@ -28,12 +28,12 @@ from integration.dashboard.site.guard import audit_action, requires
 from integration.maintenance import public_address
 from integration.mirror.page_queries import history
 from integration.outbound import mail
+from integration.settings.base_url import find_base_url
 from integration.settings.data_dir_secrets import drop_old_secret, load_webhook_secrets, rotate_secret
 from integration.workspace import wallboards
 
 blueprint = Blueprint("settings", __name__, url_prefix="/settings")
 
-AUDIT_PAGE = 100
 REFRESH_SECONDS = 2
 MAIL_TEST_JOB = "test e-mail"
 RESULT_MESSAGES = {
@@ -82,7 +82,7 @@ def _webhook_info() -> dict[str, Any]:
     """
     settings = app_context().settings
     secrets = load_webhook_secrets(settings)
-    base_url = setup_links.find_base_url(settings).rstrip("/")
+    base_url = find_base_url(settings).rstrip("/")
     return {
         "url": f"{base_url}/webhooks/{secrets[0]}",
         "public": settings.server.public_url,
@@ -209,9 +209,7 @@ def add_wallboard() -> Response:
         missed_target=_parse_whole_number("missed", 0),
     )
     audit_action("wallboard added", name)
-    return redirect_home(
-        wall=f"{setup_links.find_base_url(context.settings).rstrip('/')}/wall/{token}", wall_for=name
-    )
+    return redirect_home(wall=f"{find_base_url(context.settings).rstrip('/')}/wall/{token}", wall_for=name)
 
 
 @blueprint.post("/wallboards/<int:number>/revoke")
@@ -231,7 +229,7 @@ def _parse_whole_number(name: str, default: int) -> int:
     return int(text)
 
 
-# --- webhooks, audit log ---------------------------------------------------------------------------------
+# --- webhooks --------------------------------------------------------------------------------------------
 
 
 @blueprint.post("/webhook/check")
@@ -270,10 +268,6 @@ def _change_secret(change: Callable[[Any], None], action: str) -> None:
 
 @blueprint.get("/audit")
 @requires_admin
-def show_audit() -> str:
-    before = request.args.get("before")
-    entries = audit.list_newest(app_context().app_db, AUDIT_PAGE + 1, parse_id(before))
-    older = entries[AUDIT_PAGE - 1].id if len(entries) > AUDIT_PAGE else None
-    return layout.render_page(
-        "system", "settings_audit.html", entries=entries[:AUDIT_PAGE], older=older, newest=not before
-    )
+def show_audit() -> Response:
+    """Redirect from the former address of the audit log."""
+    return make_response(redirect("/privacy/audit"))

@@ -23,6 +23,7 @@ from integration.dashboard.site.confirmation import requires_confirmation
 from integration.dashboard.site.guard import audit_action
 from integration.dashboard.site.login_start import send_mails
 from integration.mirror.page_queries import history
+from integration.settings.base_url import find_base_url
 
 blueprint = Blueprint("settings_people", __name__, url_prefix="/settings/people")
 
@@ -144,4 +145,4 @@ def _require_person(number: int) -> people.Person:
 
 def _make_setup_link(person: people.Person) -> str:
     context = app_context()
-    return setup_links.create_link(context.app_db, person.email, setup_links.find_base_url(context.settings))
+    return setup_links.create_link(context.app_db, person.email, find_base_url(context.settings))

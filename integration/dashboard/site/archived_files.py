@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from flask import abort, request, send_file
+from flask import abort, request
 from werkzeug.wrappers import Response
 
 from integration.access import content_audit
 from integration.context import app_context
+from integration.core.api_responses import send_file
 from integration.core.errors import PlatformError, PlatformRefused
 from integration.dashboard.site.guard import current_person
 from integration.mirror.sync_state.media_files import MediaKind
@@ -30,9 +31,7 @@ def send_archived(
     except OSError as error:
         abort(503, f"The file could not be stored in the archive: {error.strerror}")
     name = f"{kind}-{record_id}{path.suffix}"
-    response = send_file(
-        path, mimetype=mimetype, conditional=True, as_attachment=as_attachment, download_name=name
-    )
+    response = send_file(path, mimetype=mimetype, as_attachment=as_attachment, download_name=name)
     content_audit.record_content(
         context.app_db,
         request,

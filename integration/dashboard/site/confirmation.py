@@ -1,4 +1,4 @@
-"""Confirmation by password or code before sensitive changes."""
+"""Confirmation before sensitive changes: by password, code or typed name."""
 
 from __future__ import annotations
 
@@ -22,6 +22,8 @@ R = TypeVar("R")
 
 FIELD = "confirmation"
 """Form field with the password or code."""
+NAME_FIELD = "confirm"
+"""Form field with the name of the record that is to be deleted."""
 
 
 def requires_confirmation(
@@ -42,6 +44,18 @@ def requires_confirmation(
         return confirmed
 
     return decorate
+
+
+def is_name_typed(name: str) -> bool:
+    """Return whether the form field `confirm` has the name of a record.
+
+    Case and spaces do not matter.
+    """
+    return _fold_name(request.form.get(NAME_FIELD, "")) == _fold_name(name)
+
+
+def _fold_name(name: str) -> str:
+    return " ".join(name.split()).casefold()
 
 
 def has_new_secret() -> bool:

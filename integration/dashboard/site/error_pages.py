@@ -10,6 +10,7 @@ from werkzeug.exceptions import HTTPException, MethodNotAllowed
 
 from integration.core.errors import StorageBusy, StorageError
 from integration.dashboard.site import guard, layout
+from integration.sqlite.errors import DAMAGED_MESSAGE, is_damage
 
 log = logging.getLogger(__name__)
 
@@ -30,6 +31,7 @@ ERROR_TEXTS = {
 def register(app: Flask) -> None:
     app.register_error_handler(HTTPException, _handle_http_error)
     app.register_error_handler(sqlite3.OperationalError, _handle_interrupted)
+    app.register_error_handler(sqlite3.DatabaseError, _handle_damage)
     app.register_error_handler(StorageError, _handle_storage_error)
     app.register_error_handler(OverflowError, _handle_overflow)
     app.register_error_handler(500, _handle_http_error)
@@ -76,6 +78,14 @@ def _handle_interrupted(error: sqlite3.OperationalError) -> Response:
     return render_error(
         503, "This search takes too long. Narrow it to fewer days, or search for a longer fragment."
     )
+
+
+def _handle_damage(error: sqlite3.DatabaseError) -> Response:
+    """Respond 503 to a damaged page of a database; raise other errors."""
+    if not is_damage(error):
+        raise error
+    log.error("%s %s: %s", request.method, request.path, error)
+    return render_error(503, DAMAGED_MESSAGE, "Database damaged")
 
 
 def _handle_overflow(_: OverflowError) -> Response:

@@ -15,11 +15,12 @@ from zoneinfo import ZoneInfo
 from flask import Flask
 
 from integration.context import app_context
-from integration.core import clock
+from integration.core import clock, phone_numbers
 from integration.core.phone_numbers import is_withheld
 from integration.mirror.calls.reading import parse_number
 from integration.mirror.page_queries import contacts
 from integration.mirror.page_queries.call_labels import DIRECTION_LABELS, STATE_LABELS
+from integration.workspace.callback_items import WITHHELD_PREFIX, CallbackItem
 
 NOTHING = "—"
 
@@ -197,6 +198,21 @@ def far_end_name(call: sqlite3.Row) -> str:
         return name if contacts.is_contact_number(connection, call["party_e164"]) else ""
 
 
+def party_name(item: CallbackItem) -> str:
+    """Return the name or number of the caller of a call-back item."""
+    if item.party.startswith(WITHHELD_PREFIX):
+        return "Withheld"
+    return item.party_name or national(item.party)
+
+
+def destination(call: sqlite3.Row) -> str:
+    """Return the region of a call without a `far_end_name`.
+
+    'London, UK'; '' if it is unknown.
+    """
+    return phone_numbers.format_destination(str(call["party_name"] or ""))
+
+
 def state_key(call: sqlite3.Row) -> str:
     """Return the key of a call in STATE_LABELS.
 
@@ -237,7 +253,8 @@ def seconds_since(timestamp: str | None) -> float | None:
 
 
 FILTERS: tuple[Callable[..., Any], ...] = (
-    ago, at_full, at_second, at_short, at_time, day_of, duration, far_end_name, format_age, international,
+    ago, at_full, at_second, at_short, at_time, day_of, destination, duration, far_end_name, format_age,
+    international,
     iso, money, national, seconds_since, size, state_key, state_limits, tel, thousands, threshold_colour,
     unix, utc_text, is_withheld,
 )  # fmt: skip

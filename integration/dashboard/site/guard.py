@@ -15,7 +15,7 @@ from functools import wraps
 from typing import ParamSpec, TypeVar
 from urllib.parse import urlencode
 
-from flask import Flask, Response, g, jsonify, make_response, redirect, render_template, request
+from flask import Flask, Response, abort, g, jsonify, make_response, redirect, render_template, request
 
 from integration.access import audit, browser, sessions, visibility
 from integration.access.people import Person
@@ -39,6 +39,10 @@ SECOND_FACTOR_BLUEPRINT = "second_factor"
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 MAX_FORM_BYTES = 1024 * 1024
 """Bytes of a request body; the forms of the dashboard are smaller."""
+UPLOAD_ENDPOINT = "account.save_record"
+"""Endpoint of the forms that can have an audio file."""
+MAX_UPLOAD_FORM_BYTES = 6 * 1024 * 1024
+"""Bytes of a form with a file of at most 5 MB."""
 MAX_LOGIN_FORM_BYTES = 16 * 1024
 """Bytes of a request body. The limit is lower because these forms need no login."""
 
@@ -48,6 +52,9 @@ REFUSALS: Mapping[str, str] = {
     "recordings": "You don’t have permission to play recordings. Ask an administrator.",
 }
 """Text of a refusal by the missing right; a missing role has NO_ACCESS."""
+
+HEADLINES: Mapping[int, str] = {400: "Bad request", 403: "Not allowed", 404: "Page not found", 503: "Busy"}
+"""Headline of a refusal by its status."""
 
 _LOCAL_PATH = re.compile(r"/(?![/\\])[^\\\x00-\x20\x7f]*")
 
@@ -83,6 +90,8 @@ class Guard:
         request.max_content_length = (
             MAX_LOGIN_FORM_BYTES
             if request.blueprint in (LOGIN_BLUEPRINT, SECOND_FACTOR_BLUEPRINT)
+            else MAX_UPLOAD_FORM_BYTES
+            if request.endpoint == UPLOAD_ENDPOINT
             else MAX_FORM_BYTES
         )
         token = browser.browser_token(request)
@@ -229,7 +238,11 @@ def requires(role_or_right: str) -> Callable[[Callable[P, R]], Callable[P, R | R
         @wraps(view)
         def guarded(*args: P.args, **kwargs: P.kwargs) -> R | Response:
             if not has(current_person(), role_or_right):
-                return refuse(403, REFUSALS.get(role_or_right, NO_ACCESS))
+                message = REFUSALS.get(role_or_right, NO_ACCESS)
+                if _is_page_request():
+                    # The error page has the menu of the dashboard.
+                    abort(403, message)
+                return refuse(403, message)
             return view(*args, **kwargs)
 
         return guarded
@@ -243,7 +256,10 @@ def refuse(status: int, message: str, *, retry_after: int | None = None) -> Resp
     `retry_after` is in seconds.
     """
     if _is_page_request():
-        response = make_response(render_template("notice.html", message=message), status)
+        response = make_response(
+            render_template("notice.html", message=message, headline=HEADLINES.get(status, "Not available")),
+            status,
+        )
     else:
         response = make_response(jsonify(error_body(message)), status)
     if retry_after is not None:

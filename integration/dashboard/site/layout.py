@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from flask import Flask, g, render_template
+from flask import Flask, g, render_template, request
 from jinja2 import pass_context
 from jinja2.runtime import Context
 
+from integration import __version__
 from integration.access import visibility
 from integration.access.people import Person
 from integration.access.rights import has
@@ -21,6 +22,8 @@ from integration.context import AppContext, app_context
 from integration.core import clock
 from integration.dashboard.site import formats
 from integration.dashboard.site.guard import current_person
+from integration.dashboard.site.help_links import find_help_page
+from integration.dashboard.site.news import list_notifications
 from integration.mirror.page_queries import faxes, live, media_lists, messages
 from integration.mirror.sync_state import collection_state
 from integration.workspace import reads, visible_callbacks
@@ -174,6 +177,7 @@ def build_tabs(
         Tab("contacts", "/contacts", "Contacts", "contacts", "o"),
         Tab("account", "/account", "Account", "account", "a"),
         *([Tab("reports", "/reports", "Reports", "reports", "r")] if is_supervisor else []),
+        *([Tab("privacy", "/privacy", "Privacy", "privacy", "p")] if has(current_person(), "admin") else []),
         Tab("system", "/system", "System", "system", "y", "alarm" if has_trouble else "", int(has_trouble)),
     ]
 
@@ -201,11 +205,13 @@ def build_layout(person: Person) -> dict[str, Any]:
             context.health.report()["status"] != "ok",
         ),
         "counts": counts,
+        "news": sum(entry.is_new for entry in list_notifications(context, person, get_visibility())),
         "change": change_number,
         "age": data_age,
         "away": unreachable_at,
         "zone": settings.timezone.replace("_", " "),
         "now": int(clock.unix() * 1000),
+        "help": find_help_page(request.path),
     }
 
 
@@ -234,11 +240,12 @@ def _store_change_number() -> None:
 
 
 def register(app: Flask) -> None:
-    """Add `may('agent')` and NOTHING to the templates.
+    """Add `may('agent')`, NOTHING and VERSION to the templates.
 
     Call this after the installation of the guard.
     """
     app.before_request(_store_change_number)
     app.jinja_env.globals["PHONE_TABS"] = PHONE_TABS
+    app.jinja_env.globals["VERSION"] = __version__
     app.jinja_env.globals["may"] = _has_right
     app.jinja_env.globals["NOTHING"] = formats.NOTHING

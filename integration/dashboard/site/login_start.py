@@ -12,6 +12,7 @@ from integration.access.people import Person
 from integration.context import app_context
 from integration.core import tokens
 from integration.dashboard.site import formats
+from integration.dashboard.site.start_pages import find_start_page
 from integration.mirror.page_queries import history
 from integration.sqlite.transaction import Transaction
 
@@ -46,7 +47,7 @@ def start_session(
 
     `has_factor`: the user has just entered the code. `notifies`: send the user a notice of a new device.
     """
-    response = make_response(redirect(target, 303))
+    response = make_response(redirect(find_start_page(person) if target == "/" else target, 303))
     put_session(response, person, action, has_factor=has_factor, notifies=notifies)
     return response
 

@@ -5,18 +5,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from integration.sync.jobs import INCREMENTAL_SYNC_PREFIX
 from integration.sync.reading.call_assembly import JOB_NAME as CALL_ASSEMBLY
 from integration.sync.reading.deletions import health_check_name
 
 MAX_LISTED = 5
 """Failing components that the top of the page lists. The table of components has all of them."""
 
-_SYNC_PREFIX = "look-back "
-_PLATFORM, _LISTENERS = "platform", "listeners of "
+_PLATFORM, _LISTENERS, _CONTENT = "platform", "listeners of ", "content of "
+_PLATFORM_CHECKS = frozenset(
+    {
+        _PLATFORM,
+        "live calls",
+        "lists",
+        "keep-alive",
+        "lookups",
+        "refreshes",
+        "full syncs",
+        "completeness checks",
+    }
+)
+"""Checks of jobs that need nothing but the platform."""
 _TITLES = {
     CALL_ASSEMBLY: "Call assembly",
     "accepted deletions": "Pending deletions",
@@ -27,14 +40,11 @@ _TITLES = {
     "content of databases": "Database verification",
     "exports under way": "Running exports",
     "keep-alive": "Phone system session",
-    "look-ups": "Call record lookups",
-    "proofs": "Completeness checks",
-    "re-reads": "Refreshes",
+    "lookups": "Call record lookups",
     "release of memory": "Memory",
     "report sums": "Report totals",
     "schedules of exports": "Export schedules",
     "stop watcher": "Stop signal",
-    "walks": "Full syncs",
     "webhook delay": "Webhook delay",
     "webhooks applied": "Webhook processing",
     "work left by a command": "Interrupted commands",
@@ -59,22 +69,37 @@ def list_components(report: Mapping[str, Any]) -> list[Component]:
     return sorted(components, key=lambda component: not component.has_problem)
 
 
-def list_problems(report: Mapping[str, Any], held_collections: list[str]) -> list[Component]:
-    """Return the components with a problem.
+def list_problems(
+    report: Mapping[str, Any],
+    held_collections: Collection[str],
+    failing_collections: Collection[str],
+    *,
+    is_unreachable: bool,
+) -> list[Component]:
+    """Return the components with a problem, without those shown otherwise.
 
-    The page lists held deletions with buttons of their own.
+    The page lists held deletions with buttons of their own, failing collections, and an unreachable platform,
+    which makes every sync fail.
     """
-    held_checks = {health_check_name(collection) for collection in held_collections}
-    remaining = {name: check for name, check in report["checks"].items() if name not in held_checks}
+    other_checks = {health_check_name(collection) for collection in held_collections}
+    other_checks |= {f"{INCREMENTAL_SYNC_PREFIX}{collection}" for collection in failing_collections}
+    remaining = {
+        name: check
+        for name, check in report["checks"].items()
+        if name not in other_checks
+        and not (is_unreachable and (name in _PLATFORM_CHECKS or name.startswith(INCREMENTAL_SYNC_PREFIX)))
+    }
     return [component for component in list_components({"checks": remaining}) if component.has_problem]
 
 
 def make_title(name: str) -> str:
     """Return the title of a health check."""
-    if name.startswith(_SYNC_PREFIX):
-        return f"{name.removeprefix(_SYNC_PREFIX)} sync"
+    if name.startswith(INCREMENTAL_SYNC_PREFIX):
+        return f"{name.removeprefix(INCREMENTAL_SYNC_PREFIX)} sync"
     if name.startswith(_LISTENERS):
         return f"Database events ({name.removeprefix(_LISTENERS)})"
+    if name.endswith(".db") and name.startswith(_CONTENT):
+        return f"Content ({name.removeprefix(_CONTENT)})"
     if name.startswith(_PLATFORM):
         return f"Phone system{name.removeprefix(_PLATFORM)}"
     return _TITLES.get(name, name if name.endswith(".db") else name[:1].upper() + name[1:])

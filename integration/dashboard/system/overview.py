@@ -10,7 +10,6 @@ from urllib.parse import urlsplit
 
 from flask import Blueprint, Response, make_response
 
-from integration.access import setup_links
 from integration.catalogue import get_resource
 from integration.context import app_context
 from integration.core import clock
@@ -24,6 +23,7 @@ from integration.mirror.page_queries import live
 from integration.mirror.records import missing_records, promoted_fields, schema_drift
 from integration.mirror.sync_state import collection_state, completeness, lookup_queue, media_files, scrub_log
 from integration.privacy import erasures, holds
+from integration.settings.base_url import find_base_url
 from integration.settings.data_dir_secrets import load_webhook_secrets
 from integration.sync.plan import PLAN
 from integration.sync.progress import list_active_reads
@@ -75,7 +75,7 @@ def _count_archive_files(connection: sqlite3.Connection) -> dict[str, int]:
 def _list_addresses() -> list[tuple[str, str]]:
     """Return (label, URL) of the addresses that administrators enter elsewhere."""
     settings = app_context().settings
-    base_url = setup_links.find_base_url(settings).rstrip("/")
+    base_url = find_base_url(settings).rstrip("/")
     return [
         ("Webhook URL", f"{base_url}/webhooks/{load_webhook_secrets(settings)[0]}"),
         # Clients of the platform need only another host: the facade responds at the platform's path.
@@ -134,7 +134,12 @@ def index() -> Response:
     is_silent = inbox_overview.last_received_at is None or inbox_overview.last_received_at < hour_ago
     silent_calls = calls_without_webhook if is_silent else 0
     gaps = sum(len(completeness_row.gaps) for completeness_row in completeness_rows)
-    failing_components = components.list_problems(report, [state.collection for state in held_deletions])
+    failing_components = components.list_problems(
+        report,
+        [state.collection for state in held_deletions],
+        [state.collection for state in failing_collections],
+        is_unreachable=bool(freshness.last_error or (requests and requests["open_since"])),
+    )
     disk = read_disk_usage(Path(context.settings.storage.data_dir))
     damaged_databases = database_checks.list_damaged_names(context.settings.storage.data_dir)
     proxy_problem = forwarded_requests.find_problem(context.settings)

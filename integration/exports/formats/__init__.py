@@ -2,16 +2,35 @@
 
 from __future__ import annotations
 
-from integration.access.people import Person
-from integration.catalogue.shapes import Resource
-from integration.exports.formats import csv, jsonl, parquet, xlsx
-from integration.exports.formats import zip as media_zip
-from integration.exports.formats.format import Format
+from collections import UserDict
+from importlib import import_module
+from typing import TYPE_CHECKING
 
-FORMATS: dict[str, Format] = {
-    entry.suffix: entry for entry in (csv.FORMAT, xlsx.FORMAT, parquet.FORMAT, jsonl.FORMAT, media_zip.FORMAT)
-}
-"""Formats by suffix, in the order of the command line."""
+if TYPE_CHECKING:
+    from integration.access.people import Person
+    from integration.catalogue.shapes import Resource
+    from integration.exports.formats.format import Format
+
+
+class _Registry(UserDict[str, "Format"]):
+    """Formats by suffix.
+
+    The module of a format is imported on first use. XlsxWriter alone takes 20 ms, and `export --help` needs
+    only the suffixes.
+    """
+
+    def __init__(self, *suffixes: str) -> None:
+        super().__init__()
+        self.data.update(dict.fromkeys(suffixes))  # type: ignore[arg-type]
+
+    def __getitem__(self, suffix: str) -> Format:
+        if self.data[suffix] is None:
+            self.data[suffix] = import_module(f"{__name__}.{suffix}").FORMAT
+        return self.data[suffix]
+
+
+FORMATS = _Registry("csv", "xlsx", "parquet", "jsonl", "zip")
+"""Formats by suffix, in the order of the command line. A format is the `FORMAT` of the module of its name."""
 
 
 def list_available(resource: Resource, person: Person) -> list[Format]:

@@ -7,14 +7,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
-from integration.access.people import Person
 from integration.access.rights import has
 from integration.catalogue.shapes import Resource
 from integration.exports.columns import MEDIA_COLLECTIONS
 from integration.exports.query import ChunkedFile, ExportQuery
 from integration.exports.selection import OpenReader, Selection
+
+if TYPE_CHECKING:
+    from integration.access.people import Person
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +37,8 @@ class Format:
     `suffix` is its name and the file suffix; `label` and `hint` are shown on pages. `write` prepares
     selections of more than `background_above` rows in the background. `order` is the position on pages,
     `package` an optional Python package that the format requires, `right` a right required in addition to
-    “export”. `for_media` limits the format to collections with files. `write_months` implements
-    `--partition-by month`.
+    “export”. `for_media` limits the format to collections with files. `has_month_sets`: a data set may have
+    one file per month (`--partition-by month`).
     """
 
     suffix: str
@@ -47,7 +49,7 @@ class Format:
     order: int
     background_above: int | None = None
     write: Callable[[sqlite3.Connection, ExportQuery, Selection, IO[bytes]], object] | None = None
-    write_months: Callable[[OpenReader, Selection, Path], dict[str, int]] | None = None
+    has_month_sets: bool = False
     package: str | None = None
     right: str | None = None
     for_media: bool = False

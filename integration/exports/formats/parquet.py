@@ -1,6 +1,4 @@
-"""Parquet: one file, or a data set with one folder per month.
-
-For DuckDB, ClickHouse, Spark and pandas.
+"""Parquet, for DuckDB, ClickHouse, Spark and pandas.
 
 Every column has the type documented in the catalogue, so files of different months always have compatible
 schemas. A value of another type is written to `_unfit` (JSON text by column), and its own cell is empty.
@@ -10,18 +8,14 @@ from __future__ import annotations
 
 import sqlite3
 import tempfile
-from collections.abc import Callable, Iterator
-from dataclasses import replace
-from functools import partial
-from pathlib import Path
+from collections.abc import Callable, Iterator, Mapping
 from typing import IO, Any
 
 import orjson
 
-from integration.core import atomic_files
-from integration.core.errors import QueryError, StorageError
+from integration.core.errors import QueryError
 from integration.exports.formats.format import Format
-from integration.exports.query import Column, ExportQuery, ExportStream, build_export_query
+from integration.exports.query import Column, ExportQuery, ExportStream
 from integration.exports.selection import OpenReader, Selection
 from integration.exports.sql_functions import format_duration, parse_utc, with_offset
 
@@ -30,7 +24,6 @@ GROUP_ROWS = 50_000
 CHUNK_BYTES = 1 << 16
 """Bytes of one chunk of a stream."""
 UNFIT_COLUMN = "_unfit"
-UNDATED = "undated"
 _INT64_LIMIT = 2**63
 
 
@@ -41,7 +34,7 @@ def stream(read: OpenReader, selection: Selection) -> ExportStream:
 
     Raises QueryError immediately, also if pyarrow is not installed.
     """
-    _import_pyarrow()
+    import_pyarrow()
     return ExportStream(read, selection, chunks)
 
 
@@ -53,15 +46,21 @@ def chunks(connection: sqlite3.Connection, export_query: ExportQuery) -> Iterato
             yield chunk
 
 
-def write(connection: sqlite3.Connection, export_query: ExportQuery, file: IO[bytes]) -> int:
-    """Write the file. Returns the number of rows."""
-    arrow = _import_pyarrow()
+def write(
+    connection: sqlite3.Connection,
+    export_query: ExportQuery,
+    file: IO[bytes],
+    metadata: Mapping[bytes, bytes] | None = None,
+) -> int:
+    """Write the file with `metadata`. Returns the number of rows."""
+    arrow = import_pyarrow()
     from pyarrow.parquet import ParquetWriter
 
     converters = [_make_converter(column, export_query) for column in export_query.columns]
     schema = arrow.schema(
         [(column.heading, _arrow_type(arrow, column, export_query)) for column in export_query.columns]
-        + [(UNFIT_COLUMN, arrow.string())]
+        + [(UNFIT_COLUMN, arrow.string())],
+        metadata=metadata,
     )
     row_count = 0
     with ParquetWriter(file, schema, compression="zstd") as writer:  # type: ignore[no-untyped-call]
@@ -73,48 +72,8 @@ def write(connection: sqlite3.Connection, export_query: ExportQuery, file: IO[by
     return row_count
 
 
-def write_months(read: OpenReader, selection: Selection, folder: Path) -> dict[str, int]:
-    """Write `folder/month=YYYY-MM/part-0.parquet` for every UTC month of the selection, from one snapshot.
-
-    Returns the number of rows by month. The file of a month is replaced atomically after it is complete, so
-    the same data set can be updated every night. Files of other months are not changed.
-
-    Raises QueryError for records without a date, and StorageError.
-    """
-    _import_pyarrow()
-    date = selection.resource.date
-    if date is None:
-        raise QueryError(f"partition-by: {selection.name} has no date property. Omit --partition-by.")
-    rows_by_month: dict[str, int] = {}
-    with read() as connection:
-        export_query = build_export_query(connection, selection)
-        month = (
-            f'CASE WHEN "{date}" GLOB \'[0-9][0-9][0-9][0-9]-[01][0-9]-*\' THEN substr("{date}", 1, 7) END'
-        )
-        sql = f"SELECT DISTINCT {month} FROM {export_query.table} WHERE {export_query.where}"
-        for (month_name,) in connection.execute(sql, export_query.values).fetchall():
-            month_query = replace(
-                export_query,
-                where=f"({export_query.where}) AND {month} IS :month",
-                values={**export_query.values, "month": month_name},
-            )
-            target = folder / f"month={month_name or UNDATED}" / "part-0.parquet"
-            rows_by_month[month_name or UNDATED] = _replace_file(
-                target, partial(write, connection, month_query)
-            )
-    return rows_by_month
-
-
-def _replace_file(target: Path, write_content: Callable[[IO[bytes]], int]) -> int:
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with atomic_files.open_atomic(target) as file:
-            return write_content(file)
-    except OSError as error:
-        raise StorageError(f"The file {target} cannot be written: {error.strerror}.") from error
-
-
-def _import_pyarrow() -> Any:
+def import_pyarrow() -> Any:
+    """Return the module pyarrow. Raises QueryError if it is not installed."""
     try:
         import pyarrow
     except ImportError:
@@ -213,6 +172,6 @@ FORMAT = Format(
     order=40,
     background_above=50_000,
     write=lambda connection, export_query, _selection, file: write(connection, export_query, file),
-    write_months=write_months,
+    has_month_sets=True,
     package="pyarrow",
 )

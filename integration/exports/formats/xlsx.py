@@ -8,6 +8,7 @@ export, filter, time zone, creation time, number of rows, and truncated cells.
 
 from __future__ import annotations
 
+import re
 import sqlite3
 import tempfile
 from collections.abc import Callable, Iterator
@@ -27,6 +28,7 @@ from integration.exports.formats.format import Format
 from integration.exports.query import Column, ExportQuery, ExportStream
 from integration.exports.selection import OpenReader, Selection
 from integration.exports.sql_functions import parse_utc, without_nul
+from integration.mirror.page_queries import history
 
 MAX_SHEET_ROWS = 1_048_576
 """Largest number of rows of a sheet including its header (limit of the file format)."""
@@ -38,6 +40,7 @@ CHUNK_BYTES = 1 << 16
 """Bytes of one chunk of a stream."""
 
 _WIDTHS: dict[ColumnKind, int] = {"time": 23, "utc": 23, "local": 19, "text": 18}
+_FORBIDDEN_IN_SHEET_NAMES = re.compile(r"[\[\]:*?/\\]")
 _DAY_SECONDS = 86_400
 _EPOCH = datetime(1899, 12, 30)
 """Day 0 of Excel's date numbers."""
@@ -82,7 +85,8 @@ def write(
     `sheet_rows` is the maximum per sheet, header included.
     """
     workbook = xlsxwriter.Workbook(file, {"constant_memory": True, "in_memory": False})
-    workbook.set_properties({"title": export_query.name, "comments": "Created by Switchroom"})
+    title = selection.title if selection.has_word_headings else export_query.name
+    workbook.set_properties({"title": title, "comments": "Created by Switchroom"})
     bold = workbook.add_format({"bold": True})
     formats = _CellFormats(
         workbook.add_format({"num_format": "yyyy-mm-dd hh:mm:ss"}),
@@ -97,7 +101,7 @@ def write(
         if worksheet is None or row_index == sheet_rows:
             _finish_worksheet(worksheet, row_index, export_query)
             sheet_count += 1
-            worksheet, row_index = _add_worksheet(workbook, export_query, sheet_count, bold), 1
+            worksheet, row_index = _add_worksheet(workbook, export_query, title, sheet_count, bold), 1
             writers = [
                 _make_cell_writer(worksheet, column, export_query, formats) for column in export_query.columns
             ]
@@ -107,14 +111,14 @@ def write(
         row_index += 1
         row_count += 1
     if worksheet is None:
-        worksheet, row_index, sheet_count = _add_worksheet(workbook, export_query, 1, bold), 1, 1
+        worksheet, row_index, sheet_count = _add_worksheet(workbook, export_query, title, 1, bold), 1, 1
     _finish_worksheet(worksheet, row_index, export_query)
     about_sheet = workbook.add_worksheet("About", worksheet_class=_TextWorksheet)
     about_sheet.set_column(0, 0, 22)
     about_sheet.set_column(1, 1, 80)
     lines: list[tuple[str, str | int]] = [
-        ("Export", export_query.name),
-        *selection.describe(),
+        ("Export", title),
+        *selection.describe(_load_user_names(connection, selection)),
         *_describe_zones(export_query),
         ("Made", f"{clock.utc_text()} UTC"),
         ("Rows", row_count),
@@ -140,6 +144,13 @@ def write(
     workbook.close()
 
 
+def _load_user_names(connection: sqlite3.Connection, selection: Selection) -> dict[int, str]:
+    """Return the names of platform users by id, for filters of calls."""
+    return (
+        {row["id"]: row["name"] for row in history.list_users(connection)} if selection.call_filters else {}
+    )
+
+
 def _describe_zones(export_query: ExportQuery) -> list[tuple[str, str]]:
     zone = export_query.zone.key if export_query.zone else "UTC"
     lines = [("Time zone", zone)]
@@ -162,9 +173,9 @@ class _TextWorksheet(Worksheet):
 
 
 def _add_worksheet(
-    workbook: xlsxwriter.Workbook, export_query: ExportQuery, sheet_number: int, bold: CellFormat
+    workbook: xlsxwriter.Workbook, export_query: ExportQuery, title: str, sheet_number: int, bold: CellFormat
 ) -> _TextWorksheet:
-    name = export_query.name.replace("/", " ")[:26]
+    name = _FORBIDDEN_IN_SHEET_NAMES.sub(" ", title)[:26]
     worksheet = workbook.add_worksheet(
         name if sheet_number == 1 else f"{name} {sheet_number}", worksheet_class=_TextWorksheet
     )

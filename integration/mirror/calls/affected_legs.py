@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import orjson
 
-from integration.core.ids import id_list
+from integration.core.ids import MAX_ID, MIN_ID, id_list
 from integration.core.timestamps import format_timestamp
-from integration.mirror.calls import reading
+from integration.mirror.calls import backlog, reading
 from integration.mirror.calls.conferences import list_overlapping_legs, mark_staffed_conferences
-from integration.mirror.calls.fast_path import build_single_record_leg, is_single_record
-from integration.mirror.calls.joins import JoinedCall, Link
-from integration.mirror.calls.leg_view import LegView, ReferenceData, get_longest_window, make_link
+from integration.mirror.calls.joins import (
+    MAX_CHAIN_LEGS,
+    MAX_JOIN_SECONDS,
+    PAUSE_NEIGHBOURS,
+    JoinedCall,
+    Link,
+    join_legs,
+)
+from integration.mirror.calls.leg_view import (
+    LegView,
+    ReferenceData,
+    get_longest_window,
+    make_link,
+    make_stored_link,
+)
 from integration.mirror.calls.legs import ENDED, build_leg
+from integration.mirror.calls.plain.legs import build_single_record_leg, is_single_record
 from integration.mirror.calls.schema import build_insert_sql, build_update_sql
 from integration.sqlite.transaction import Transaction
 
@@ -27,106 +41,298 @@ LEG_COLUMNS = (
 )  # fmt: skip
 _STATE_INDEX = LEG_COLUMNS.index("state")
 _INSERT_LEG, _UPDATE_LEG = build_insert_sql("_legs", LEG_COLUMNS), build_update_sql("_legs", LEG_COLUMNS)
-_JOIN_BY_KEY = (
-    "SELECT leg_id FROM json_each(?1) AS k JOIN _legs ON join_key = k.value ->> 0"
-    " AND (k.value ->> 4 OR (root_id IS NULL AND parent_id IS NULL))"
+_LINK_COLUMNS = (
+    "leg_id, call_id, root_id, parent_id, join_key, started, ended, window, group_kind, group_id, user_id,"
+    " dst, dst_id, dst_name"
 )
-_RELATED_BY_TIME = (
-    f"{_JOIN_BY_KEY} WHERE started BETWEEN (k.value ->> 1) - 2 AND (k.value ->> 1) + 2"
-    f" UNION ALL {_JOIN_BY_KEY} WHERE started BETWEEN (k.value ->> 2) AND (k.value ->> 2) + (k.value ->> 3)"
-    f" UNION ALL {_JOIN_BY_KEY} WHERE window IS NOT NULL"
+_SAME_CALL = f"SELECT {_LINK_COLUMNS} FROM _legs WHERE call_id IN (SELECT value FROM json_each(?1))"
+_NAMED = (
+    f"SELECT {_LINK_COLUMNS} FROM _legs WHERE leg_id IN (SELECT value FROM json_each(?1))"
+    f" UNION ALL SELECT {_LINK_COLUMNS} FROM _legs WHERE root_id IN (SELECT value FROM json_each(?1))"
+    f" UNION ALL SELECT {_LINK_COLUMNS} FROM _legs WHERE parent_id IN (SELECT value FROM json_each(?1))"
+)
+_NEAR_LEGS = (
+    f"SELECT {_LINK_COLUMNS} FROM json_each(?1) AS k JOIN _legs ON join_key = k.value ->> 0"
+    " AND (root_id IS NULL AND parent_id IS NULL) = (k.value ->> 4)"
+)
+_NEAR = (
+    f"{_NEAR_LEGS} WHERE started BETWEEN (k.value ->> 1) - 2 AND (k.value ->> 1) + 2"
+    f" UNION ALL {_NEAR_LEGS} WHERE started BETWEEN (k.value ->> 2) AND (k.value ->> 3)"
+    f" UNION ALL {_NEAR_LEGS} WHERE window IS NOT NULL"
     " AND ended BETWEEN (k.value ->> 1) - ?2 AND (k.value ->> 1) AND ended + window >= (k.value ->> 1)"
 )
-"""Legs that rule 3 of docs/calls.md#joining-legs may join to a leg.
+"""Legs with root or parent close to a leg without both, and the reverse (docs/calls.md#joining-legs, rule 3).
 
-Parameters: JSON list of (key, start, end if unanswered, window, whether the leg has no root and parent), and
-the longest window. Times are Unix seconds.
+Parameters: JSON list of (key, start, end if unanswered, latest start of the next leg, 1 if the leg has a root
+or a parent), and the longest waiting time. Times are Unix seconds.
+"""
+_CHAIN_LEGS = (
+    f"SELECT {_LINK_COLUMNS} FROM _legs WHERE join_key = ? AND root_id IS NULL AND parent_id IS NULL"
+)
+_CHAIN_BACKWARDS = f"{_CHAIN_LEGS} AND started <= ? AND started > ? ORDER BY started DESC, leg_id DESC"
+_CHAIN_FORWARDS = f"{_CHAIN_LEGS} AND started > ? AND started <= ? ORDER BY started, leg_id"
+
+_MAX_SIDE_LEGS = MAX_CHAIN_LEGS + PAUSE_NEIGHBOURS
+"""Legs of a chain that are read on each side of a leg. Such a side is divided, whatever follows it."""
+
+_MAX_STEPS = 4
+"""Steps from a changed leg to the legs that may decide to which call another leg belongs.
+
+A changed call attracts a cluster of legs without root and parent, which leaves another call, which then
+attracts a third cluster, unless that is nearer to a third call.
 """
 
 
 class AffectedLegs:
-    """All legs that may share a call with the changed legs.
+    """The changed legs, and all legs whose calls they may change.
 
-    `load` reads changed legs and their relatives; `write_legs` writes `_legs`. `just_ended` has the ids of
-    legs that `write_legs` found ended and whose row was missing or open.
+    `load` reads changed legs and their relatives and returns their calls; `write_legs` writes `_legs`.
+    `just_ended` has the ids of legs that `write_legs` found ended and whose row was missing or open.
+
+    Relatives are read from their rows in `_legs`, and computed from their facts only if their call changes:
+    at a busy group most of them are close in time and belong to other calls. With `is_check` all are
+    computed from their facts, because the rows may be wrong.
     """
 
-    def __init__(self, tx: Transaction, reference_data: ReferenceData) -> None:
+    def __init__(self, tx: Transaction, reference_data: ReferenceData, is_check: bool = False) -> None:
         self.tx = tx
         self.reference_data = reference_data
+        self.is_check = is_check
         self.views: dict[int, LegView] = {}
         self.links: dict[int, Link] = {}
         self.previous_rows: dict[int, tuple[Any, ...]] = {}
         self.ids_without_facts: set[int] = set()
         self.just_ended: list[int] = []
+        self._changed_ids: set[int] = set()
+        self._core_ids: set[int] = set()
+        self._stored_call_ids: dict[int, int] = {}
 
-    def load(self, ids: Sequence[int]) -> None:
-        """Load the legs `ids` and all related legs."""
-        pending = list(ids)
+    def load(self, ids: Sequence[int]) -> list[JoinedCall]:
+        """Load the legs `ids` and related legs.
+
+        Returns the calls of `ids`, and all calls whose legs differ from the stored rows.
+        """
+        pending = set(ids)
+        calls: list[JoinedCall] = []
         while pending:
-            for row in self.tx.execute(
-                "SELECT * FROM _legs WHERE leg_id IN (SELECT value FROM json_each(?))",
-                (id_list(pending),),
-            ):
-                self.previous_rows[row[0]] = tuple(row)
-            fresh: list[Link] = []
-            for id_, facts in reading.load_facts(self.tx.connection, pending).items():
-                if facts.is_empty:
-                    self.ids_without_facts.add(id_)
-                    continue
-                leg = build_single_record_leg(facts) if is_single_record(facts) else build_leg(facts)
-                view = self.views[id_] = LegView(leg, self.reference_data)
-                self.links[id_] = make_link(view, self.reference_data)
-                fresh.append(self.links[id_])
-            related_ids = self._find_related(pending, fresh)
-            conference_views = [
-                self.views[leg_link.id]
-                for leg_link in fresh
-                if self.views[leg_link.id].conference is not None
-            ]
-            if conference_views:
-                related_ids |= list_overlapping_legs(self.tx, conference_views)
-            pending = sorted(related_ids - self.views.keys() - self.ids_without_facts)
-        mark_staffed_conferences(self.tx, self.views.values())
+            self._load_changed_legs(pending)
+            self._load_relatives(pending)
+            calls = self._select_calls(join_legs(self.links.values()))
+            leg_ids = {leg_id for call in calls for leg_id in call.leg_ids}
+            self._load_legs(leg_ids - self.views.keys())
+            # A relative whose last record has just changed its leg: its stored row is out of date.
+            pending = (leg_ids & self.ids_without_facts) or self._find_former_legs(leg_ids)
+        mark_staffed_conferences(self.tx, [self.views[id_] for call in calls for id_ in call.leg_ids])
+        return calls
 
-    def _find_related(self, ids: Sequence[int], fresh: Sequence[Link]) -> set[int]:
-        named_ids = set(ids) | {i for leg_link in fresh for i in (leg_link.root_id, leg_link.parent_id) if i}
-        call_ids = {self.previous_rows[id_][1] for id_ in ids if id_ in self.previous_rows}
-        related_ids = self._select_ids(
-            "SELECT leg_id FROM _legs WHERE leg_id IN (SELECT value FROM json_each(?1))"
-            " UNION ALL SELECT leg_id FROM _legs WHERE root_id IN (SELECT value FROM json_each(?1))"
-            " UNION ALL SELECT leg_id FROM _legs WHERE parent_id IN (SELECT value FROM json_each(?1))"
-            " UNION ALL SELECT leg_id FROM _legs_due WHERE leg_id IN (SELECT value FROM json_each(?1))",
-            id_list(named_ids),
+    def _load_changed_legs(self, ids: set[int]) -> None:
+        """Compute `ids` from their facts.
+
+        Adds to `ids` the legs in the same conference at the same time, and legs of the backlog that they
+        name.
+        """
+        self._load_legs(ids)
+        conference_views = [
+            self.views[id_] for id_ in ids if id_ in self.views and self.views[id_].conference is not None
+        ]
+        fresh = set(ids)
+        ids |= list_overlapping_legs(self.tx, conference_views)
+        while fresh:
+            links = [self.links[id_] for id_ in fresh if id_ in self.views]
+            names = {name for link in links for name in (link.root_id, link.parent_id) if name}
+            ids |= backlog.find_pending(self.tx.connection, names)
+            fresh = ids - self.views.keys() - self.ids_without_facts
+            self._load_legs(fresh)
+        self._changed_ids |= ids
+
+    def _load_legs(self, ids: Iterable[int]) -> None:
+        """Read rows and facts of legs, and compute the legs."""
+        leg_ids = sorted(ids)
+        if not leg_ids:
+            return
+        for row in self.tx.execute(
+            "SELECT * FROM _legs WHERE leg_id IN (SELECT value FROM json_each(?))", (id_list(leg_ids),)
+        ):
+            self.previous_rows[row[0]] = tuple(row)
+            self._stored_call_ids[row[0]] = row[1]
+        for id_, facts in reading.load_facts(self.tx.connection, leg_ids).items():
+            if facts.is_empty:
+                self.ids_without_facts.add(id_)
+                self.links.pop(id_, None)
+                continue
+            leg = build_single_record_leg(facts) if is_single_record(facts) else build_leg(facts)
+            view = self.views[id_] = LegView(leg, self.reference_data)
+            self.links[id_] = make_link(view, self.reference_data)
+
+    def _load_relatives(self, changed_ids: Iterable[int]) -> None:
+        """Read the links of legs that may change calls.
+
+        The last ones only decide to which calls the others belong.
+        """
+        changed_list = id_list(changed_ids)
+        # The former links lead to legs that a changed leg has left.
+        former_links = self._read_links(_NAMED, changed_list, former=True)
+        call_ids = id_list(
+            {self._stored_call_ids[link.id] for link in former_links if link.id in self._changed_ids}
         )
-        related_ids |= self._select_ids(
-            "SELECT leg_id FROM _legs WHERE call_id IN (SELECT value FROM json_each(?1))",
-            id_list(call_ids),
-        )
+        links = [self.links[id_] for id_ in changed_ids if id_ in self.links]
+        links += [*former_links, *self._read_links(_SAME_CALL, call_ids)]
+        for _ in range(_MAX_STEPS):
+            links = self._add_named(links)
+            links += self._add_named(self._read_chains(links))
+            self._core_ids |= {link.id for link in links}
+            links = [link for link in self._read_near(links) if link.id not in self._core_ids]
+            if not links:
+                break
+        self._add_named(links)
+        if self.is_check:
+            self._load_legs(self.links.keys() - self.views.keys())
+
+    def _add_named(self, links: list[Link]) -> list[Link]:
+        """Add the links that are connected by root or parent."""
+        named_links = list(links)
+        ids = {link.id for link in links}
+        fresh = named_links
+        while fresh:
+            names = {name for link in fresh for name in (link.id, link.root_id, link.parent_id) if name}
+            fresh = [link for link in self._read_links(_NAMED, id_list(names)) if link.id not in ids]
+            fresh = list({link.id: link for link in fresh}.values())
+            ids |= {link.id for link in fresh}
+            named_links += fresh
+        return named_links
+
+    def _read_chains(self, links: Iterable[Link]) -> list[Link]:
+        """Read the chains of legs without root and parent (`joins.divide_chains`).
+
+        Of a long chain, reads enough legs on each side to find where it is divided. Returns the nearer half
+        of these: parts that contain others are not complete.
+        """
+        links_by_key: defaultdict[str, list[Link]] = defaultdict(list)
+        for link in links:
+            if link.key is not None and not link.is_anchored:
+                links_by_key[link.key].append(link)
+        found: list[Link] = []
+        for key, group in links_by_key.items():
+            group.sort(key=lambda link: link.started)
+            latest_start, starts = MIN_ID, [MIN_ID, *(link.started for link in group), MAX_ID]
+            for link, previous_start, next_start in zip(group, starts, starts[2:], strict=False):
+                earlier = self._read_chain_backwards(key, link.started, previous_start)
+                latest_start = max(latest_start, *(each.latest_start for each in (link, *earlier)))
+                later = self._read_chain_forwards(key, link.started, latest_start, next_start)
+                latest_start = max(latest_start, *(each.latest_start for each in (link, *later)))
+                for side in (earlier, later):
+                    is_complete = len(side) < _MAX_SIDE_LEGS
+                    found += side if is_complete else side[: len(side) // 2]
+        return found
+
+    def _read_chain_backwards(self, key: str, start: int, previous_start: int) -> list[Link]:
+        """Return the chain after `previous_start` until `start`, latest first."""
+        chain: list[Link] = []
+        candidates: list[Link] = []
+        first_start = start
+        for earlier in self._iterate_links(_CHAIN_BACKWARDS, key, start, previous_start):
+            if earlier.started < first_start - MAX_JOIN_SECONDS or len(chain) >= _MAX_SIDE_LEGS:
+                break
+            candidates.append(earlier)
+            if earlier.latest_start >= first_start:
+                chain += candidates
+                candidates = []
+                first_start = earlier.started
+        return chain
+
+    def _read_chain_forwards(self, key: str, start: int, latest_start: int, next_start: int) -> list[Link]:
+        """Return the chain after `start` until `next_start`, earliest first."""
+        chain: list[Link] = []
+        for later in self._iterate_links(_CHAIN_FORWARDS, key, start, next_start):
+            if later.started > latest_start or len(chain) >= _MAX_SIDE_LEGS:
+                break
+            chain.append(later)
+            latest_start = max(latest_start, later.latest_start)
+        return chain
+
+    def _read_near(self, links: Iterable[Link]) -> list[Link]:
+        """Read legs that rule 3 may join by their calls.
+
+        These have a root or parent and are close to legs without both, or the reverse.
+        """
         keyed_links = [
             (
-                leg_link.key,
-                leg_link.started,
-                leg_link.ended if leg_link.window is not None else None,
-                leg_link.window,
-                not leg_link.is_anchored,
+                link.key,
+                link.started,
+                link.ended if link.window is not None else None,
+                link.latest_start,
+                int(link.is_anchored),
             )
-            for leg_link in fresh
-            if leg_link.key is not None
+            for link in links
+            if link.key is not None
         ]
-        if keyed_links:
-            # For stored legs only. `join_legs` compares the loaded legs, which may have no row yet. Two legs
-            # with a root or parent do not join by time: without this condition, one webhook of a withheld
-            # caller would load all calls of a busy group.
-            related_ids |= self._select_ids(
-                _RELATED_BY_TIME,
-                orjson.dumps(keyed_links).decode(),
-                get_longest_window(self.reference_data),
-            )
-        return related_ids
+        if not keyed_links:
+            return []
+        return self._read_links(
+            _NEAR, orjson.dumps(keyed_links).decode(), get_longest_window(self.reference_data)
+        )
 
-    def _select_ids(self, sql: str, *parameters: str | int) -> set[int]:
-        return {row[0] for row in self.tx.execute(sql, parameters)}
+    def _read_links(self, sql: str, *parameters: str | int, former: bool = False) -> list[Link]:
+        """Return the links of rows.
+
+        The link of a changed leg is the computed one, or with `former` that of its row.
+        """
+        links: dict[int, Link] = {}
+        for row in self.tx.execute(sql, parameters):
+            id_ = row[0]
+            if former or (id_ not in self.views and id_ not in self.ids_without_facts):
+                links[id_] = self._add_link(row)
+            elif id_ in self.views:
+                links[id_] = self.links[id_]
+        return list(links.values())
+
+    def _iterate_links(self, sql: str, *parameters: object) -> Iterator[Link]:
+        """Yield the links of rows of legs that have not changed."""
+        for row in self.tx.execute(sql, parameters):
+            if row[0] not in self._changed_ids:
+                yield self._add_link(row)
+
+    def _add_link(self, row: Sequence[Any]) -> Link:
+        """Return the link of a row.
+
+        Stores it if the leg has not been computed.
+        """
+        id_ = row[0]
+        self._stored_call_ids[id_] = row[1]
+        link = make_stored_link(row, self.reference_data.directory)
+        if id_ not in self.views and id_ not in self.ids_without_facts:
+            self.links[id_] = link
+        return link
+
+    def _select_calls(self, calls: Iterable[JoinedCall]) -> list[JoinedCall]:
+        """Return calls to write.
+
+        These have changed legs, or are complete and their legs differ from the rows.
+        """
+        sizes: defaultdict[int, int] = defaultdict(int)
+        for call_id in self._stored_call_ids.values():
+            sizes[call_id] += 1
+        return [
+            call
+            for call in calls
+            if not self._changed_ids.isdisjoint(call.leg_ids)
+            or (
+                self._core_ids.issuperset(call.leg_ids)
+                and (
+                    sizes[call.id] != len(call.leg_ids)
+                    or any(self._stored_call_ids.get(id_) != call.id for id_ in call.leg_ids)
+                )
+            )
+        ]
+
+    def _find_former_legs(self, leg_ids: set[int]) -> set[int]:
+        """Return legs that left the stored calls of `leg_ids`.
+
+        There are none, unless a change divides a call of many legs.
+        """
+        call_ids = {self._stored_call_ids[id_] for id_ in leg_ids if id_ in self._stored_call_ids}
+        rows = self.tx.execute(_SAME_CALL, (id_list(call_ids),))
+        return {row[0] for row in rows} - leg_ids - self._changed_ids
 
     def list_party_numbers(self) -> set[str]:
         """Return the E.164 numbers of the outside parties of all loaded legs."""
@@ -139,7 +345,7 @@ class AffectedLegs:
     def make_changed_rows(self, call: JoinedCall) -> Iterator[tuple[Any, ...]]:
         """Yield the rows of legs that differ from the stored rows."""
         for id_ in call.leg_ids:
-            row = _make_leg_row(self.views[id_], self.links[id_], call.id)
+            row = make_leg_row(self.views[id_], self.links[id_], call.id)
             if row != self.previous_rows.get(id_):
                 yield row
 
@@ -157,7 +363,7 @@ class AffectedLegs:
                     previous_row is None or previous_row[_STATE_INDEX] != ENDED
                 ):
                     self.just_ended.append(id_)
-        self.tx.executemany(_INSERT_LEG, new)
+        insert_legs(self.tx, new)
         self.tx.executemany(_UPDATE_LEG, changed)
         self.tx.executemany(
             "DELETE FROM _legs WHERE leg_id = ?",
@@ -165,7 +371,13 @@ class AffectedLegs:
         )
 
 
-def _make_leg_row(view: LegView, leg_link: Link, call_id: int) -> tuple[Any, ...]:
+def insert_legs(tx: Transaction, rows: Iterable[tuple[Any, ...]]) -> None:
+    """Insert rows of `make_leg_row`."""
+    tx.executemany(_INSERT_LEG, rows)
+
+
+def make_leg_row(view: LegView, leg_link: Link, call_id: int) -> tuple[Any, ...]:
+    """Return the row of `_legs`."""
     leg = view.leg
     kind, group_id = leg.group or (None, None)
     return (

@@ -91,6 +91,10 @@ def list_newest(tx: Transaction, limit: int) -> list[int]:
     return [row[0] for row in rows]
 
 
+def is_empty(connection: sqlite3.Connection) -> bool:
+    return connection.execute("SELECT 1 FROM _legs_due LIMIT 1").fetchone() is None
+
+
 def get_state(connection: sqlite3.Connection) -> BacklogState | None:
     """Return the state of the backlog; None if empty."""
     newest_leg_id = connection.execute("SELECT max(leg_id) FROM _legs_due").fetchone()[0]

@@ -4,17 +4,35 @@ Legs are joined by root, otherwise by parent, otherwise provisionally by caller,
 leg is a call alone. The result depends only on the set of legs. A provisional join never joins two calls that
 each have a root or a parent. Callers who withhold their number share a key: two legs that ring one phone at
 the same time then belong to two callers.
+
+At a busy group each call may begin within the waiting time of the last, all day. Such a chain is divided at
+its pauses (`divide_chain`), so that a call depends on a limited number of legs (`affected_legs.py`).
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from typing import NamedTuple
 
 SIMULTANEOUS_SECONDS = 2
 """Seconds between the starts of legs that ring a group for one caller."""
+
+MAX_JOIN_SECONDS = 600
+"""Largest number of seconds between the starts of two legs that rule 3 joins."""
+
+MAX_CHAIN_LEGS = 100
+"""Largest number of legs without root and parent in a chain that is not divided.
+
+One caller who waits in a queue of five phones reaches it after seven minutes. With 200 a webhook of a busy
+group takes twice as long.
+"""
+
+PAUSE_NEIGHBOURS = 8
+"""Legs before and after a pause that must not have a longer pause. A divided chain has more legs than this
+between two pauses.
+"""
 
 MUSIC = "music"
 """`Link.phone` of a leg that leads to the music of its group."""
@@ -52,6 +70,14 @@ class Link(NamedTuple):
     def is_anchored(self) -> bool:
         """True if the leg has a root or a parent."""
         return bool(self.root_id or self.parent_id)
+
+    @property
+    def latest_start(self) -> int:
+        """Latest start of a leg that joins this leg, in Unix seconds."""
+        latest_start = self.started + SIMULTANEOUS_SECONDS
+        if self.ended is None or self.window is None:
+            return latest_start
+        return max(latest_start, min(self.ended + self.window, self.started + MAX_JOIN_SECONDS))
 
     @property
     def is_withheld(self) -> bool:
@@ -152,21 +178,26 @@ class _PhoneRule:
             if link.is_withheld and link.phone is not None:
                 self._withheld_links[sets.find(link.id)].append(link)
 
+    def may_join(self, first_set: int, second_set: int) -> bool:
+        """Return whether two sets are different and of one caller."""
+        return first_set != second_set and not any(
+            _are_two_callers(first, second)
+            for first in self._withheld_links.get(first_set, ())
+            for second in self._withheld_links.get(second_set, ())
+        )
+
     def join(self, first_id: int, second_id: int) -> bool:
         """Join the sets of two legs.
 
         Returns False if they are one set or belong to two callers.
         """
         first_set, second_set = self._sets.find(first_id), self._sets.find(second_id)
-        if first_set == second_set:
-            return False
-        first_links = self._withheld_links.get(first_set, [])
-        second_links = self._withheld_links.get(second_set, [])
-        if any(_are_two_callers(first, second) for first in first_links for second in second_links):
+        if not self.may_join(first_set, second_set):
             return False
         self._sets.join(first_set, second_set)
-        if first_links or second_links:
-            self._withheld_links[self._sets.find(first_set)] = first_links + second_links
+        links = self._withheld_links.pop(first_set, []) + self._withheld_links.pop(second_set, [])
+        if links:
+            self._withheld_links[self._sets.find(first_set)] = links
         return True
 
 
@@ -189,61 +220,123 @@ def _join_provisionally(links_by_id: dict[int, Link], sets: _DisjointSets) -> se
     """
     anchored_sets = {sets.find(link.id) for link in links_by_id.values() if link.is_anchored}
     loose_ids = {id_ for id_ in links_by_id if sets.find(id_) not in anchored_sets}
-    edges = [
-        (later.started - earlier.started, earlier.id, later.id)
-        for earlier, later in _find_edges(links_by_id.values(), loose_ids)
-    ]
-    if not edges:
-        return set()
+    loose_edges, anchor_edges = _find_edges(links_by_id.values(), loose_ids)
     phone_rule = _PhoneRule(links_by_id.values(), sets)
-    joined_ids: list[int] = []
-    for _, first_id, second_id in sorted(edges):
-        if first_id in loose_ids and second_id in loose_ids and phone_rule.join(first_id, second_id):
-            joined_ids.append(first_id)
-    # A cluster of legs without root and parent joins the nearest call in time that has one.
-    anchor_edges = sorted(
-        (distance, sets.find(anchored_id), loose_id, sets.find(loose_id))
-        for distance, first_id, second_id in edges
-        for loose_id, anchored_id in ((first_id, second_id), (second_id, first_id))
-        if loose_id in loose_ids and anchored_id not in loose_ids
-    )
-    anchored_clusters: set[int] = set()
-    for _, anchored_set, loose_id, cluster in anchor_edges:
-        if cluster not in anchored_clusters and phone_rule.join(anchored_set, loose_id):
-            anchored_clusters.add(cluster)
-            joined_ids.append(loose_id)
+    joined_ids = [
+        first_id for _, first_id, second_id in sorted(loose_edges) if phone_rule.join(first_id, second_id)
+    ]
+    # A cluster of legs without root and parent joins the nearest call in time that has one. If another
+    # cluster that rings the same phone is nearer to that call, it remains a call alone. Rejected: the call
+    # that is next in distance, because the result would then depend on all clusters of the day.
+    choices: dict[int, tuple[int, int, int]] = {}
+    for distance, anchored_set, loose_id in sorted(
+        (distance, sets.find(anchored_id), loose_id) for distance, anchored_id, loose_id in anchor_edges
+    ):
+        cluster = sets.find(loose_id)
+        if cluster not in choices and phone_rule.may_join(anchored_set, cluster):
+            choices[cluster] = distance, anchored_set, loose_id
+    joined_ids += [
+        loose_id
+        for _, anchored_set, loose_id in sorted(choices.values())
+        if phone_rule.join(anchored_set, loose_id)
+    ]
     return {sets.find(id_) for id_ in joined_ids}
 
 
-def _find_edges(links: Iterable[Link], loose_ids: Set[int]) -> Iterator[tuple[Link, Link]]:
-    """Return pairs of legs that rule 3 joins.
+_Edge = tuple[int, int, int]
+"""Seconds between the starts of two legs, and their ids."""
 
-    At least one leg of each pair is in `loose_ids`.
+
+def _find_edges(links: Iterable[Link], loose_ids: Set[int]) -> tuple[list[_Edge], list[_Edge]]:
+    """Return the pairs of legs that rule 3 may join.
+
+    First the pairs of two legs in `loose_ids`, the earlier leg first. Then those of a leg of a call with root
+    or parent and a leg in `loose_ids`, in this order.
     """
     by_key: defaultdict[str, list[Link]] = defaultdict(list)
     for link in links:
         if link.key is not None:
             by_key[link.key].append(link)
+    loose_edges: list[_Edge] = []
+    anchor_edges: list[_Edge] = []
     for group in by_key.values():
-        loose_links = sorted((link for link in group if link.id in loose_ids), key=_get_start_key)
-        if not loose_links:
-            continue
         group.sort(key=_get_start_key)
-        for earlier in group:
-            latest_start = max(
-                earlier.started + SIMULTANEOUS_SECONDS, (earlier.ended or 0) + (earlier.window or 0)
-            )
-            candidates = group if earlier.id in loose_ids else loose_links
-            first_index = bisect_right(candidates, _get_start_key(earlier), key=_get_start_key)
-            for index in range(first_index, len(candidates)):
-                if candidates[index].started > latest_start:
-                    break
-                if _is_near(earlier, candidates[index]):
-                    yield earlier, candidates[index]
+        loose = [link for link in group if link.id in loose_ids]
+        anchored = [link for link in group if link.id not in loose_ids]
+        for part in divide_chains([link for link in group if not link.is_anchored]):
+            loose_part = [link for link in part if link.id in loose_ids]
+            loose_edges += [
+                (later.started - earlier.started, earlier.id, later.id)
+                for earlier, later in _list_near_pairs(loose_part, loose_part)
+            ]
+        anchor_edges += [
+            (later.started - earlier.started, earlier.id, later.id)
+            for earlier, later in _list_near_pairs(anchored, loose)
+        ]
+        anchor_edges += [
+            (later.started - earlier.started, later.id, earlier.id)
+            for earlier, later in _list_near_pairs(loose, anchored)
+        ]
+    return loose_edges, anchor_edges
+
+
+def divide_chains(links: Sequence[Link]) -> Iterator[Sequence[Link]]:
+    """Yield the parts within which rule 3 joins legs.
+
+    `links` have one key and no root and parent, and are sorted by start. A chain consists of legs that start
+    before the latest start of an earlier leg. A chain of more than MAX_CHAIN_LEGS is divided before each leg
+    with a longer pause than those of its PAUSE_NEIGHBOURS on both sides. A part therefore depends only on
+    legs close to it.
+    """
+    begin, latest_start = 0, None
+    for index, link in enumerate(links):
+        if latest_start is not None and link.started > latest_start:
+            yield from _divide_chain(links[begin:index])
+            begin = index
+        latest_start = link.latest_start if begin == index else max(latest_start or 0, link.latest_start)
+    yield from _divide_chain(links[begin:])
+
+
+def _divide_chain(chain: Sequence[Link]) -> Iterator[Sequence[Link]]:
+    if len(chain) <= MAX_CHAIN_LEGS:
+        yield chain
+        return
+    pauses = [(0, 0), *map(_get_pause_key, chain, chain[1:])]
+    begin = 0
+    for index in range(1, len(chain)):
+        neighbours = pauses[max(0, index - PAUSE_NEIGHBOURS) : index + PAUSE_NEIGHBOURS + 1]
+        if pauses[index] == max(neighbours):
+            yield chain[begin:index]
+            begin = index
+    yield chain[begin:]
+
+
+def _get_pause_key(earlier: Link, later: Link) -> tuple[int, int]:
+    """Return the seconds between two starts and a number without order.
+
+    The number decides between equal pauses. By the id of the leg, the first of many equal pauses would be the
+    only one. It is the id times 2^32 divided by the golden ratio.
+    """
+    return later.started - earlier.started, later.id * 2654435769 % 2**32
 
 
 def _get_start_key(link: Link) -> tuple[int, int]:
     return link.started, link.id
+
+
+def _list_near_pairs(links: Sequence[Link], later_links: Sequence[Link]) -> Iterator[tuple[Link, Link]]:
+    """Yield the pairs of legs that rule 3 joins.
+
+    The earlier leg is first. Both lists have one key and are sorted by start.
+    """
+    for earlier in links:
+        latest_start = earlier.latest_start
+        first_index = bisect_right(later_links, _get_start_key(earlier), key=_get_start_key)
+        for index in range(first_index, len(later_links)):
+            if later_links[index].started > latest_start:
+                break
+            if _is_near(earlier, later_links[index]):
+                yield earlier, later_links[index]
 
 
 def _is_near(earlier: Link, later: Link) -> bool:
@@ -257,4 +350,4 @@ def _is_near(earlier: Link, later: Link) -> bool:
         return True
     if earlier.ended is None or earlier.window is None:
         return False
-    return earlier.ended <= later.started <= earlier.ended + earlier.window
+    return earlier.ended <= later.started <= earlier.latest_start

@@ -5,7 +5,9 @@ A LegView has the side, far end, group and user of the leg.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from integration.core.phone_numbers import PhoneNumbers, clean_name, is_short
 from integration.mirror.calls.directory import Directory, Group, Person
@@ -149,16 +151,35 @@ def make_link(view: LegView, reference_data: ReferenceData) -> Link:
     return Link(leg.id, leg.root_id, leg.parent_id, key, group_id, leg.started, leg.ended_at, window, phone)
 
 
+def make_stored_link(row: Sequence[Any], directory: Directory) -> Link:
+    """Return the link of a row of `_legs`, as `make_link` does.
+
+    `row` is (leg, call, root, parent, key, start, end, window, kind and id of the group, user, number, id and
+    name of the destination).
+    """
+    id_, _, root_id, parent_id, key, started, ended, window, kind, group_id, user_id, *destination = row
+    if key is None:
+        return Link(id_, root_id, parent_id, None, None, started, ended, window)
+    dst, dst_id, dst_name = destination
+    group = directory.find_group(kind, group_id, dst_id, dst)
+    phone = identify_phone(is_music(group, group_id, dst_id, dst, dst_name), user_id, dst_id)
+    return Link(id_, root_id, parent_id, key, group_id, started, ended, window, phone)
+
+
 def _identify_phone(view: LegView) -> str | None:
-    """Return what identifies the phone that the leg rings.
+    return identify_phone(view.is_group, view.person.id if view.person else None, view.leg.dst_id)
+
+
+def identify_phone(is_group: bool, user_id: int | None, dst_id: str | None) -> str | None:
+    """Return what identifies the phone that a leg rings.
 
     None if no fact names it.
     """
-    if view.is_group:
+    if is_group:
         return MUSIC
-    if view.person is not None:
-        return f"user {view.person.id}"
-    return view.leg.dst_id if (view.leg.dst_id or "0") != "0" else None
+    if user_id is not None:
+        return f"user {user_id}"
+    return dst_id if (dst_id or "0") != "0" else None
 
 
 def get_longest_window(reference_data: ReferenceData) -> int:
@@ -204,13 +225,20 @@ def _find_group(leg: Leg, directory: Directory) -> Group | None:
 def _goes_to_group(leg: Leg, group: Group | None) -> bool:
     """Return whether the leg leads to the group's music."""
     group_id = group.id if group is not None else leg.group[1] if leg.group else None
-    if group_id is not None and leg.dst_id == str(group_id):
+    return is_music(group, group_id, leg.dst_id, leg.dst, leg.dst_name)
+
+
+def is_music(
+    group: Group | None, group_id: int | None, dst_id: str | None, dst: str | None, dst_name: str | None
+) -> bool:
+    """Return whether a destination is the music of its group."""
+    if group_id is not None and dst_id == str(group_id):
         return True
     if group is None:
         return False
-    if group.number and leg.dst == group.number:
+    if group.number and dst == group.number:
         return True
-    return bool(group.name) and clean_name(leg.dst_name).casefold() == group.name.casefold()
+    return bool(group.name) and clean_name(dst_name).casefold() == group.name.casefold()
 
 
 def _find_person(leg: Leg, side: str, directory: Directory) -> Person | None:

@@ -110,7 +110,7 @@ def evaluate_call(
     else:
         ended_at = _get_end_time(views, started)
         state, since = "ended", ended_at
-        call_end = _determine_outcome(views, talks, direction, started, ended_at, reference_data, now)
+        call_end = determine_outcome(views, talks, direction, started, ended_at, reference_data, now)
         is_unconfirmed = call_end.is_unsure or any(view.leg.is_end_inferred for view in views)
     hold_total, is_incomplete = sum_hold_seconds(talks)
     talk_total = max(0, sum_talk_seconds(talks) - (hold_total or 0)) if talks and not open_views else None
@@ -122,7 +122,7 @@ def evaluate_call(
         party_leg_view.party if party_leg_view is not None and not is_withheld(party_leg_view.party) else ""
     )
     e164 = reference_data.phone_numbers.to_e164(party)
-    account_number = find_account_number(views, direction)
+    account_number = find_account_number(views, direction, party)
     last_leg = _find_last_leg(views, talks)
     charges = [view.leg.charge for view in views if view.leg.charge is not None]
     return CallRow(
@@ -223,7 +223,7 @@ def _find_outbound_talks(views: Sequence[LegView], reference_data: ReferenceData
             last_views[reference_data.phone_numbers.get_party_key(view.leg.dst)] = view
     talks: list[Talk] = []
     for view in last_views.values():
-        since = _get_destination_answer_time(view.leg, is_single_leg=len(views) == 1)
+        since = get_destination_answer_time(view.leg, is_single_leg=len(views) == 1)
         if since is not None:
             talks.append(Talk(view.leg, since))
     if talks:
@@ -236,7 +236,7 @@ def _find_outbound_talks(views: Sequence[LegView], reference_data: ReferenceData
     return talks
 
 
-def _get_destination_answer_time(leg: Leg, is_single_leg: bool) -> int | None:
+def get_destination_answer_time(leg: Leg, is_single_leg: bool) -> int | None:
     """Return when the outside party answered, in Unix seconds.
 
     None if the outside party did not answer, or if the facts show only the agent's connection.
@@ -326,7 +326,7 @@ def _get_end_time(views: Sequence[LegView], started: int) -> int:
     return max([started, *ends])
 
 
-def _determine_outcome(
+def determine_outcome(
     views: Sequence[LegView],
     talks: Sequence[Talk],
     direction: str,

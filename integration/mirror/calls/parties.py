@@ -79,18 +79,20 @@ def get_party_name(
     return clean_name(view.leg.dst_name if direction == "out" else view.leg.src_name)
 
 
-def find_account_number(views: Sequence[LegView], direction: str) -> str | None:
+def find_account_number(views: Sequence[LegView], direction: str, party: str | None) -> str | None:
     """Return the account's number in a call.
 
-    Inbound and internal calls: the dialled number. Outbound calls: the number shown to the party.
+    Inbound and internal calls: the dialled number. Outbound calls: the number shown to the party; never
+    `party` itself, which the leg of a transfer to a colleague has as its source.
     """
     if direction != "out":
         side = "in" if direction == "in" else "inner"
         return next((view.leg.dst for view in views if view.side == side and view.leg.dst), None)
     for view in views:
         if view.side == "out":
-            if view.leg.src and not is_short(view.leg.src):
+            if view.leg.src and not is_short(view.leg.src) and view.leg.src != party:
                 return view.leg.src
-            if number := parse_clid_number(view.leg.clid):
+            if (number := parse_clid_number(view.leg.clid)) and number != party:
                 return number
-    return next((view.leg.src for view in views if view.side == "out" and view.leg.src), None)
+    sources = [view.leg.src for view in views if view.side == "out" and view.leg.src]
+    return next((source for source in sources if source != party), None)

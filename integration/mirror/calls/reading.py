@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Sequence
+from functools import lru_cache
 from math import isfinite
 
 import orjson
@@ -39,6 +40,8 @@ CDR_COLUMNS = (
     "_first_seen"
 )
 """Columns of `cdrs` in the order of the fields of `Cdr`."""
+_CDR_INTEGERS, _CDR_TEXTS = slice(0, 5), slice(7, 14)
+"""Positions of columns with integers, and of columns with texts, in CDR_COLUMNS."""
 _DIRECTORY_TABLES = ("conferences", "ddis", "ivrs", "queues", "ringgroups", "users")
 
 
@@ -62,13 +65,13 @@ def parse_text(value: object) -> str | None:
 
 def parse_duration(value: object) -> int:
     """Return a duration in seconds; 0 for values outside 0 to 10^9."""
-    duration = parse_int(value) or 0
+    duration = value if value.__class__ is int else parse_int(value) or 0
     return duration if 0 <= duration < 10**9 else 0
 
 
 def parse_number(value: object) -> float | None:
     """Return a finite number, also from text (docs/platform.md#4-types, charge)."""
-    if not isinstance(value, int | float | str):
+    if value is None or not isinstance(value, int | float | str):
         return None
     try:
         parsed = float(value)
@@ -77,7 +80,7 @@ def parse_number(value: object) -> float | None:
     return parsed if isfinite(parsed) else None
 
 
-def _to_mixed_json_list(ids: Sequence[int]) -> str:
+def to_mixed_id_list(ids: Sequence[int]) -> str:
     """Return `id_list` for a column with ids as integers or text."""
     return id_list([*ids, *map(str, ids)])
 
@@ -96,7 +99,7 @@ def load_facts(connection: sqlite3.Connection, leg_ids: Sequence[int]) -> dict[i
     Legs without facts get an empty entry.
     """
     facts_by_leg = {id_: LegFacts(id_) for id_ in leg_ids}
-    ids_list, mixed_ids = id_list(leg_ids), _to_mixed_json_list(leg_ids)
+    ids_list, mixed_ids = id_list(leg_ids), to_mixed_id_list(leg_ids)
     for row in connection.execute(
         f"SELECT received_at, {EVENT_COLUMNS} FROM _leg_events"
         " WHERE leg_id IN (SELECT value FROM json_each(?))",
@@ -116,10 +119,7 @@ def load_facts(connection: sqlite3.Connection, leg_ids: Sequence[int]) -> dict[i
         leg.missing_at, leg.not_found_at = missing_at, gone_at
         if seen_at is not None:
             leg.sighting = make_sighting(seen_at, _parse_record(doc))
-    for row in connection.execute(
-        f"SELECT {CDR_COLUMNS} FROM cdrs WHERE live_id IN (SELECT value FROM json_each(?))", (mixed_ids,)
-    ):
-        cdr = _make_cdr(row)
+    for cdr in load_cdrs(connection, mixed_ids):
         facts_by_leg[cdr.live_id].cdrs.append(cdr)
     for id_, live_id, parent in connection.execute(
         "SELECT id, live_id, parent_live_id FROM voicemessages"
@@ -131,13 +131,26 @@ def load_facts(connection: sqlite3.Connection, leg_ids: Sequence[int]) -> dict[i
         message = Voicemail(id_, parse_int(live_id), parse_int(parent))
         for leg_id in {message.leg_id or 0, message.parent_id or 0} & facts_by_leg.keys():
             facts_by_leg[leg_id].voicemails.append(message)
-    for id_, live_id, user_id in connection.execute(
-        "SELECT id, live_id, user_id FROM monitors WHERE live_id IN (SELECT value FROM json_each(?))",
-        (mixed_ids,),
-    ):
-        recording = Recording(id_, parse_int(live_id) or 0, parse_int(user_id))
+    for recording in load_recordings(connection, mixed_ids):
         facts_by_leg[recording.leg_id].recordings.append(recording)
     return facts_by_leg
+
+
+def load_cdrs(connection: sqlite3.Connection, mixed_ids: str) -> list[Cdr]:
+    """Read the CDRs of legs; `mixed_ids` is `to_mixed_id_list` of their ids."""
+    rows = connection.execute(
+        f"SELECT {CDR_COLUMNS} FROM cdrs WHERE live_id IN (SELECT value FROM json_each(?))", (mixed_ids,)
+    )
+    return [_make_cdr(row) for row in rows]
+
+
+def load_recordings(connection: sqlite3.Connection, mixed_ids: str) -> list[Recording]:
+    """Read the recordings of legs; `mixed_ids` is `to_mixed_id_list` of their ids."""
+    rows = connection.execute(
+        "SELECT id, live_id, user_id FROM monitors WHERE live_id IN (SELECT value FROM json_each(?))",
+        (mixed_ids,),
+    )
+    return [Recording(id_, parse_int(live_id) or 0, parse_int(user_id)) for id_, live_id, user_id in rows]
 
 
 def _parse_record(doc: str) -> dict[str, object]:
@@ -153,30 +166,30 @@ def _parse_record(doc: str) -> dict[str, object]:
 def _make_cdr(row: Sequence[object]) -> Cdr:
     """Convert a row with CDR_COLUMNS.
 
-    Columns are read by position, because this runs for each of a million records.
+    Values of the usual types are converted here and not by a function of their own, because this runs for
+    each of a million records.
     """
-    id_, leg_id, parent, root, user_id, kind, calldate, clid, src_id, src_name, src, *rest = row
-    (
-        dst_id,
-        dst,
-        dst_name,
-        duration,
-        billsec,
-        disposition,
-        destination,
-        context,
-        charge,
-        cause,
-        received_at,
-    ) = rest
+    numbers = [
+        value if value.__class__ is int or value is None else parse_int(value) for value in row[_CDR_INTEGERS]
+    ]
+    texts = [
+        value if value.__class__ is str and value and value.isascii() else parse_text(value)
+        for value in row[_CDR_TEXTS]
+    ]
+    clid, src_id, src_name, src, dst_id, dst, dst_name = texts
+    id_, leg_id, parent, root, user_id = numbers
+    kind, calldate = row[5], row[6]
+    duration, billsec, disposition, destination, context, charge, cause, received_at = row[14:]
     return Cdr(
-        parse_int(id_) or 0, parse_int(leg_id) or 0, parse_int(parent) or None, parse_int(root) or None,
-        parse_int(user_id) or None, parse_text(kind), parse_seconds(calldate), parse_text(clid),
-        parse_text(src_id), parse_text(src_name), parse_text(src), parse_text(dst_id), parse_text(dst),
-        parse_text(dst_name), parse_duration(duration), parse_duration(billsec), parse_text(disposition),
-        parse_text(destination), parse_text(context), parse_number(charge), parse_text(cause),
-        parse_seconds(received_at),
+        id_ or 0, leg_id or 0, parent or None, root or None, user_id or None, parse_text(kind),
+        parse_seconds(calldate), clid, src_id, src_name, src, dst_id, dst, dst_name,
+        parse_duration(duration), parse_duration(billsec), parse_text(disposition), parse_text(destination),
+        parse_text(context), parse_number(charge), parse_text(cause), _parse_receipt(received_at),
     )  # fmt: skip
+
+
+_parse_receipt = lru_cache(maxsize=64)(parse_seconds)
+"""`parse_seconds` for times that many rows share."""
 
 
 def make_sighting(seen_at: int, record: dict[str, object]) -> Sighting:

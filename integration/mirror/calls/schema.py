@@ -76,6 +76,9 @@ CREATE INDEX IF NOT EXISTS _legs_root ON _legs (root_id) WHERE root_id IS NOT NU
 CREATE INDEX IF NOT EXISTS _legs_parent ON _legs (parent_id) WHERE parent_id IS NOT NULL;
 CREATE INDEX IF NOT EXISTS _legs_key_started ON _legs (join_key, started) WHERE join_key IS NOT NULL;
 CREATE INDEX IF NOT EXISTS _legs_key_ended ON _legs (join_key, ended) WHERE join_key IS NOT NULL;
+-- serves chains of legs without root and parent
+CREATE INDEX IF NOT EXISTS _legs_unanchored ON _legs (join_key, started)
+    WHERE join_key IS NOT NULL AND root_id IS NULL AND parent_id IS NULL;
 -- serves `conferences.py`: legs in one conference
 CREATE INDEX IF NOT EXISTS _legs_room ON _legs (room) WHERE room IS NOT NULL;
 -- serves the live poll: legs that have not ended

@@ -24,9 +24,10 @@ from integration.mirror.calls import backlog, contact_numbers, reading
 from integration.mirror.calls.affected_legs import AffectedLegs
 from integration.mirror.calls.directory import Directory
 from integration.mirror.calls.facts import CallEvent
-from integration.mirror.calls.joins import JoinedCall, join_legs
+from integration.mirror.calls.joins import JoinedCall
 from integration.mirror.calls.leg_view import ReferenceData
 from integration.mirror.calls.outcomes import CallRow, evaluate_call
+from integration.mirror.calls.plain import calls as plain_calls
 from integration.mirror.calls.rules import CallRules
 from integration.mirror.calls.schema import TABLES
 from integration.mirror.calls.writing import find_difference, is_due, load_call_rows, write_calls
@@ -170,9 +171,15 @@ class CallStore:
 
         Returns the number of legs; 0 if the backlog is empty.
         """
-        leg_ids = backlog.list_newest(tx, limit)
+        leg_ids, now = backlog.list_newest(tx, limit), clock.unix()
         if leg_ids:
-            self._rebuild(tx, leg_ids, clock.unix())
+            reference_data = ReferenceData(
+                self._load_current_directory(tx), self.phone_numbers, {}, self.rules
+            )
+            plain_ids = plain_calls.assemble(tx, leg_ids, reference_data, now, self._on_ended)
+            backlog.remove(tx, plain_ids)
+            if other_ids := [leg_id for leg_id in leg_ids if leg_id not in plain_ids]:
+                self._rebuild(tx, other_ids, now)
         return len(leg_ids)
 
     def evaluate_due_calls(self, tx: Transaction, now: float) -> int:
@@ -211,7 +218,7 @@ class CallStore:
         are due or in the backlog, because they will be computed again.
         """
         tx, now = Transaction(connection, {}, {}), clock.unix()
-        affected_legs, joined_calls, reference_data = self._load_calls(tx, leg_ids, directory)
+        affected_legs, joined_calls, reference_data = self._load_calls(tx, leg_ids, directory, is_check=True)
         stored_rows = load_call_rows(tx, [call.id for call in joined_calls])
         pending = backlog.find_pending(connection, affected_legs.views)
         lost_legs = affected_legs.ids_without_facts & affected_legs.previous_rows.keys()
@@ -264,16 +271,16 @@ class CallStore:
         backlog.remove(tx, affected_legs.views.keys() | affected_legs.ids_without_facts)
 
     def _load_calls(
-        self, tx: Transaction, leg_ids: Sequence[int], directory: Directory
+        self, tx: Transaction, leg_ids: Sequence[int], directory: Directory, is_check: bool = False
     ) -> tuple[AffectedLegs, list[JoinedCall], ReferenceData]:
         """Load and join all legs that can share a call."""
         reference_data = ReferenceData(directory, self.phone_numbers, {}, self.rules)
-        affected_legs = AffectedLegs(tx, reference_data)
-        affected_legs.load(leg_ids)
+        affected_legs = AffectedLegs(tx, reference_data, is_check)
+        joined_calls = affected_legs.load(leg_ids)
         contact_names = contact_numbers.find_names(tx, affected_legs.list_party_numbers())
         return (
             affected_legs,
-            join_legs(affected_legs.links.values()),
+            joined_calls,
             replace(reference_data, contact_names=contact_names),
         )
 

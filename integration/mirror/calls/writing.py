@@ -45,27 +45,40 @@ def write_calls(
         tx.execute("DELETE FROM _calls WHERE id = ?", (id_,))
         tx.announce("call_gone", id_)
     _store_call_ids(tx, joined_calls, affected_legs, removed_ids)
-    history_limit = format_timestamp(now - HISTORY_AGE_SECONDS) or ""
     new_calls: list[CallRow] = []
     history_calls: list[CallRow] = []
     changed_calls: list[CallRow] = []
     for row in rows:
         old_row = old_rows.get(row.id)
         if old_row is None:
-            is_history = row.state == "ended" and (row.ended_at or "") < history_limit
-            (history_calls if is_history else new_calls).append(row)
+            (history_calls if is_history(row, now) else new_calls).append(row)
         elif old_row[:_DUE_INDEX] != row[:_DUE_INDEX]:
             changed_calls.append(row)
         elif old_row[_DUE_INDEX] != row.due_at:
             tx.execute("UPDATE _calls SET due_at = ? WHERE id = ?", (row.due_at, row.id))
-    start_times = {row.started_at for row in (*new_calls, *history_calls, *changed_calls)}
+    start_times = {row.started_at for row in (*new_calls, *changed_calls)}
     report_rollups.mark_due(tx, start_times | {old_rows[row.id][_STARTED_INDEX] for row in changed_calls})
     tx.executemany(_INSERT_CALL, [(*row, _announce_call(tx, row)) for row in new_calls])
     tx.executemany(_UPDATE_CALL, [(*row[1:], _announce_call(tx, row), row.id) for row in changed_calls])
-    if history_calls:
-        change_numbers = tx.announce_many("history", len(history_calls))
+    insert_history(tx, history_calls)
+
+
+def is_history(row: CallRow, now: float) -> bool:
+    """Return whether no page shows the arrival of a new call.
+
+    It ended long before `now` (Unix seconds).
+    """
+    history_limit = format_timestamp(now - HISTORY_AGE_SECONDS) or ""
+    return row.state == "ended" and (row.ended_at or "") < history_limit
+
+
+def insert_history(tx: Transaction, rows: Sequence[CallRow]) -> None:
+    """Insert new calls of the past and announce them together."""
+    if rows:
+        report_rollups.mark_due(tx, {row.started_at for row in rows})
+        change_numbers = tx.announce_many("history", len(rows))
         tx.executemany(
-            _INSERT_CALL, [(*row, number) for row, number in zip(history_calls, change_numbers, strict=True)]
+            _INSERT_CALL, [(*row, number) for row, number in zip(rows, change_numbers, strict=True)]
         )
 
 

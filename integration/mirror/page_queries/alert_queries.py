@@ -39,11 +39,13 @@ def summarize_failed_downloads(connection: sqlite3.Connection) -> sqlite3.Row:
     """Return number, time and error of failed downloads.
 
     Columns: n (files of all kinds in state 'failed'), since (UTC text, the earliest time of their last
-    attempts), why (one of the errors, the last in text order).
+    attempts), why (the error of the latest attempt).
     """
     row: sqlite3.Row = connection.execute(
-        "SELECT count(*) AS n, min(updated_at) AS since, max(last_error) AS why FROM media"
-        " WHERE state = 'failed' AND state IN ('wanted', 'failed')"
+        "WITH failed AS (SELECT updated_at, last_error FROM media"
+        " WHERE state = 'failed' AND state IN ('wanted', 'failed'))"
+        " SELECT count(*) AS n, min(updated_at) AS since,"
+        " (SELECT last_error FROM failed ORDER BY updated_at DESC LIMIT 1) AS why FROM failed"
     ).fetchone()
     return row
 
@@ -51,12 +53,14 @@ def summarize_failed_downloads(connection: sqlite3.Connection) -> sqlite3.Row:
 def list_completeness_gaps(connection: sqlite3.Connection, before: str) -> list[sqlite3.Row]:
     """Return collections with fewer records here than on the platform.
 
-    Days from `before` on are excluded; rows of entire collections (day '*') are included. Columns:
-    collection, n (number of absent records), day (the first such day), since (UTC text, the earliest time of
-    these comparisons).
+    Days from `before` on are excluded. The comparison of an entire collection (day '*') contains the days, so
+    the larger of both numbers counts. Columns: collection, n (number of absent records), day (the first such
+    day, or None), since (UTC text, the earliest time of these comparisons).
     """
     return connection.execute(
-        "SELECT collection, sum(total - ours) AS n, min(day) AS day, min(asked_at) AS since FROM _coverage"
+        "SELECT collection, max(total(CASE WHEN day <> '*' THEN total - ours END),"
+        " total(CASE WHEN day = '*' THEN total - ours END)) AS n,"
+        " min(CASE WHEN day <> '*' THEN day END) AS day, min(asked_at) AS since FROM _coverage"
         " WHERE total <> ours AND total > ours AND day < ? GROUP BY collection ORDER BY collection",
         (before,),
     ).fetchall()

@@ -6,6 +6,8 @@ import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from integration.core.ids import id_list
+
 
 @dataclass(frozen=True, slots=True)
 class CallDetail:
@@ -74,6 +76,19 @@ def map_legs_to_calls(connection: sqlite3.Connection, call_ids: Sequence[int]) -
     """Map the ids of these calls and their legs to call ids."""
     rows = _fetch_for_ids(connection, "SELECT leg_id, call_id FROM _legs WHERE call_id IN ({})", call_ids)
     return {**{call: call for call in call_ids}, **{row["leg_id"]: row["call_id"] for row in rows}}
+
+
+def find_calls_of_legs(connection: sqlite3.Connection, leg_ids: Sequence[int]) -> dict[int, sqlite3.Row]:
+    """Map ids of legs, or of calls, to their calls.
+
+    Columns: leg, id, user_id.
+    """
+    rows = connection.execute(
+        "SELECT s.value AS leg, c.id, c.user_id FROM json_each(?) AS s"
+        " LEFT JOIN _legs AS l ON l.leg_id = s.value JOIN _calls AS c ON c.id = coalesce(l.call_id, s.value)",
+        (id_list(leg_ids),),
+    )
+    return {row["leg"]: row for row in rows}
 
 
 def find_recording_user(connection: sqlite3.Connection, monitor_id: int) -> tuple[bool, int | None]:

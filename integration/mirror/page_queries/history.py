@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 from integration.core.ids import parse_id
 from integration.mirror.page_queries import search_index
+from integration.mirror.page_queries.missed_calls import MissedFilter
 from integration.mirror.page_queries.search_index import SearchTerms
 
 TABLES = (
@@ -100,6 +101,7 @@ class CallFilter:
     matched_call_ids: str | None = None
     """JSON list of matching call ids (`resolve_search`), complete if `has_all_matches`."""
     has_all_matches: bool = True
+    missed: MissedFilter | None = None
     user_scope: int | None = None
     """Platform user to whose calls all results are limited (`dashboard.agents_see = own`)."""
 
@@ -110,14 +112,8 @@ class CallFilter:
     @property
     def needs_full_scan(self) -> bool:
         """True if no index fits: all calls in range are read."""
-        if (
-            self.user_id
-            or self.user_scope
-            or self.party
-            or self.time_spans
-            or self.labelled_leg_ids
-            or self.has_voicemail
-        ):
+        narrowing = (self.user_id, self.user_scope, self.party, self.time_spans, self.labelled_leg_ids)
+        if any(narrowing) or self.has_voicemail or self.missed:
             return False
         return self.outcome is None or self.outcome == "internal"
 
@@ -176,6 +172,9 @@ class CallFilter:
                 " ON h.started_at >= s.value ->> 0 AND h.started_at < s.value ->> 1)",
                 self.time_spans,
             )
+        if self.missed is not None:
+            for condition, *bound in self.missed.build_conditions(self.since, self.until):
+                add(condition, *bound)
         if self.has_recording:
             add("c.recordings > 0")
         if self.has_voicemail:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import sqlite3
 from dataclasses import dataclass
+from datetime import timedelta
 
+from integration.core import clock
 from integration.core.ids import id_list
 
+LONGEST_CALL = timedelta(hours=12)
+"""Maximum duration of calls that `find_last_talk` finds."""
 MAX_JUST_ENDED = 8
 """Largest number of calls that `list_just_ended` returns."""
 
@@ -161,6 +165,37 @@ def list_user_status(connection: sqlite3.Connection, since: str) -> list[UserSta
             )
         )
     return statuses
+
+
+def find_last_talk(connection: sqlite3.Connection, user_id: int, since: str) -> sqlite3.Row | None:
+    """Return the last answered external call of a user.
+
+    None unless it ended since `since` (UTC text).
+    """
+    row: sqlite3.Row | None = connection.execute(
+        # As for free users, SQLite shall read the recent calls by time.
+        "SELECT * FROM _calls WHERE started_at >= :started AND +user_id = :user AND state = 'ended'"
+        " AND outcome = 'answered' AND ended_at >= :since ORDER BY ended_at DESC, id DESC LIMIT 1",
+        {"started": clock.utc_text(clock.now() - LONGEST_CALL), "user": user_id, "since": since},
+    ).fetchone()
+    return row
+
+
+def count_by_slot(
+    connection: sqlite3.Connection, since: int, seconds: int, user_scope: int | None = None
+) -> dict[int, tuple[int, int, int]]:
+    """Count external calls since a Unix time in slots of `seconds`.
+
+    Returns (calls, missed, voicemail) by the number of the slot. Slots without calls are omitted.
+    """
+    scope = "" if user_scope is None else " AND user_id = :user"
+    rows = connection.execute(
+        "SELECT (CAST(strftime('%s', started_at) AS INTEGER) - :since) / :seconds AS slot, count(*),"
+        " sum(outcome IS 'missed'), sum(outcome IS 'voicemail') FROM _calls"
+        f" WHERE started_at >= :text AND direction <> 'internal'{scope} GROUP BY slot",
+        {"since": since, "seconds": seconds, "text": clock.utc_text(since), "user": user_scope},
+    )
+    return {row[0]: (row[1], row[2], row[3]) for row in rows}
 
 
 def list_queue_status(connection: sqlite3.Connection) -> list[sqlite3.Row]:

@@ -170,6 +170,23 @@ def count_unplayed(connection: sqlite3.Connection, user_scope: int | None, playe
     return int(row[0])
 
 
+def list_received_voicemail(
+    connection: sqlite3.Connection, user_id: int, since: str, limit: int
+) -> list[sqlite3.Row]:
+    """Return the messages in the mailbox of a platform user, newest first.
+
+    `since`: UTC text. Columns: id, at, duration (seconds), caller, party_name.
+    """
+    return connection.execute(
+        "SELECT v.id, v.origtime AS at, v.duration, v.caller, c.party_name FROM voicemessages v"
+        " LEFT JOIN _legs l ON l.leg_id = v.live_id LEFT JOIN _calls c ON c.id = l.call_id"
+        " WHERE v.origtime >= :since AND +v._missing_since IS NULL AND (v.extension_id = :user"
+        " OR EXISTS (SELECT 1 FROM users u WHERE u.id = :user AND u.ext = CAST(v.extension_id AS TEXT)))"
+        " ORDER BY v.origtime DESC, v.id DESC LIMIT :limit",
+        {"since": since, "user": user_id, "limit": limit},
+    ).fetchall()
+
+
 def find_played_folder(connection: sqlite3.Connection) -> str | None:
     """Return the folder of played messages, or None.
 

@@ -6,6 +6,7 @@ import json
 import re
 import sqlite3
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from integration.core.ids import id_list
@@ -62,6 +63,37 @@ def load_by_leg(connection: sqlite3.Connection, leg_ids: Sequence[int]) -> dict[
     for row in rows:
         labels.setdefault(row["leg_id"], []).append(row["label"])
     return labels
+
+
+@dataclass(frozen=True, slots=True)
+class LabelCounts:
+    """Numbers of external calls with a label."""
+
+    calls: int = 0
+    inbound: int = 0
+    outbound: int = 0
+
+
+def count_calls(
+    connection: sqlite3.Connection, local_labels: Sequence[tuple[int, str]], since: str, until: str
+) -> dict[str, LabelCounts]:
+    """Count the external calls of a period by label.
+
+    A label on several legs of a call counts once. `local_labels` are (leg id, label) of the application
+    database. Times are UTC text, `until` exclusive.
+    """
+    rows = connection.execute(
+        "WITH labelled (leg_id, label) AS (SELECT value ->> 0, value ->> 1 FROM json_each(:local)"
+        f" UNION SELECT leg_id, label FROM {_NAMED_ENTRIES} WHERE label <> ''),"
+        # The id of a call can be that of a leg which belongs to another call: as the filter of Calls.
+        " found (label, id) AS (SELECT label, leg_id FROM labelled"
+        " UNION SELECT label, call_id FROM labelled JOIN _legs USING (leg_id))"
+        " SELECT label, count(*), sum(direction = 'in'), sum(direction = 'out') FROM found"
+        " JOIN _calls USING (id) WHERE started_at >= :since AND started_at < :until"
+        " AND direction <> 'internal' GROUP BY label",
+        {"local": json.dumps(local_labels), "since": since, "until": until},
+    )
+    return {row[0]: LabelCounts(*row[1:]) for row in rows}
 
 
 def find_legs(connection: sqlite3.Connection, label: str) -> list[int]:

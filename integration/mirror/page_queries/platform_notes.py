@@ -27,13 +27,14 @@ MAX_MESSAGES = 100
 class PlatformText:
     """A note or chat message.
 
-    `at`: UTC text, '' if unknown. `author`: '' if unknown. `leg_id`: of a note.
+    `at`: UTC text, '' if unknown. `author`: '' if unknown. `leg_id`: of a note. `id`: None if unknown.
     """
 
     text: str
     at: str
     author: str
     leg_id: int = 0
+    id: int | None = None
 
 
 def list_notes(connection: sqlite3.Connection, leg_ids: Sequence[int]) -> list[PlatformText]:
@@ -89,7 +90,13 @@ def _describe_all(
         )
     }
     described = [
-        PlatformText(_find_text(values), find_time(values), _find_author(values, names), leg_id or 0)
+        PlatformText(
+            _find_text(values),
+            find_time(values),
+            _find_author(values, names),
+            leg_id or 0,
+            as_id(values.get("id")),
+        )
         for values, leg_id in records
     ]
     return sorted(described, key=lambda entry: entry.at)

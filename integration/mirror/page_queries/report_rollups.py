@@ -5,7 +5,9 @@ in the transaction of the change, so every writer is covered. `update_due` recom
 Until then, and for today, a report reads the calls. Stored sums are used only for days without later changes,
 so that a report equals the direct computation (`reports.compute_sums`) in every snapshot.
 
-Sums belong to a time zone and a service level. A change of either recomputes all sums.
+Sums belong to `CountingRules`, such as the time zone and the service level. A change recomputes all sums.
+How soon the caller of a missed call was reached depends on later days: the sums of missed calls of a day are
+recomputed with each of the following REACHED_DAYS days.
 """
 
 from __future__ import annotations
@@ -22,12 +24,13 @@ from itertools import groupby
 from zoneinfo import ZoneInfo
 
 from integration.core import clock
-from integration.mirror.page_queries import reports
+from integration.mirror.page_queries import missed_calls, reports
+from integration.mirror.page_queries.missed_calls import REACHED_DAYS, CountingRules, MissedSums
 from integration.mirror.page_queries.reports import FIGURES, SHARE_KINDS, Figures, ReportSums, Share, Span
 from integration.sqlite.database import Database
 from integration.sqlite.transaction import Transaction
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 """Version of the meaning of the sums. A higher version recomputes all sums."""
 
 _AFTER_HOUR = ";"
@@ -35,7 +38,8 @@ _AFTER_HOUR = ";"
 
 _SUMMED_COLUMNS = (
     "{0}.started_at, {0}.direction, {0}.outcome, {0}.wait_seconds, {0}.talk_seconds, {0}.charge, {0}.user_id,"
-    " {0}.our_e164, {0}.our_number, {0}.group_kind, {0}.group_id, {0}.group_name, {0}.party_e164"
+    " {0}.our_e164, {0}.our_number, {0}.group_kind, {0}.group_id, {0}.group_name, {0}.party_e164,"
+    " {0}.party, {0}.legs, {0}.cdrs, {0}.t_cause"
 )
 _IS_CHANGED = f"({_SUMMED_COLUMNS.format('OLD')}) IS NOT ({_SUMMED_COLUMNS.format('NEW')})"
 
@@ -54,7 +58,7 @@ def _build_due_insert(row: str) -> str:
     )
 
 
-TABLES = f"""
+TABLES = f"""{missed_calls.TABLES}
 -- Sums of a day 'YYYY-MM-DD' of the display zone, and of a month 'YYYY-MM' except for kind 'day'.
 -- `kind` is 'day' (key ''), 'hour' (key: weekday and hour, '000' to '623'), 'person', 'line', 'group' or
 -- 'country'.
@@ -102,37 +106,93 @@ def mark_due(tx: Transaction, starts: Iterable[str | None]) -> None:
 
 
 def read_sums(
-    connection: sqlite3.Connection, first: date, last: date, zone: ZoneInfo, level: int, today: date
+    connection: sqlite3.Connection,
+    first: date,
+    last: date,
+    rules: CountingRules,
+    today: date,
+    *,
+    with_shares: bool = True,
 ) -> ReportSums:
     """Return the sums of the days from `first` to `last`, both included.
 
-    `level` is the wait of the service level in seconds. `today` is the present day in the zone.
+    `today` is the present day in the zone.
     """
-    if _get_stored_basis(connection) == _get_requested_basis(zone, level):
-        # Today and later days change with every call.
-        direct_days = {day for day in _list_due_days(connection, first, last, zone) if first <= day <= last}
-        direct_days.update(_iterate_days(max(first, today), last))
-        spans = list(_merge_days(day for day in direct_days))
+    direct_days = _list_direct_days(connection, first, last, rules, today)
+    sums = ReportSums()
+    if direct_days is not None:
+        spans = list(_merge_days(direct_days))
         if len(spans) <= MAX_DIRECT_SPANS:
-            sums = ReportSums()
-            _add_rollups(sums, connection, first, last, direct_days)
-            for span in spans:
-                sums.add(reports.compute_sums(connection, _make_span(*span, zone, level), zone))
-            return sums
-    return reports.compute_sums(connection, _make_span(first, last, zone, level), zone)
+            _add_rollups(sums, connection, first, last, direct_days, with_shares=with_shares)
+        else:
+            spans = [(first, last)]
+    else:
+        spans = [(first, last)]
+    for begin, end in spans:
+        span = _make_span(begin, end, rules)
+        sums.add(reports.compute_sums(connection, span, rules.zone, with_shares=with_shares))
+    return sums
 
 
-def _list_due_days(connection: sqlite3.Connection, first: date, last: date, zone: ZoneInfo) -> Iterator[date]:
+def read_missed(
+    connection: sqlite3.Connection, first: date, last: date, rules: CountingRules, today: date
+) -> MissedSums:
+    """Return the missed calls from `first` to `last`, both included."""
+    sums = MissedSums()
+    later = _list_direct_days(connection, first, last + timedelta(days=REACHED_DAYS), rules, today)
+    spans = [(first, last)]
+    if later is not None:
+        direct_days = {day for day in _list_days_before(later) if first <= day <= last}
+        spans = list(_merge_days(direct_days))
+        if len(spans) > MAX_DIRECT_SPANS:
+            spans = [(first, last)]
+        else:
+            days = [day for day in _iterate_days(first, last) if day not in direct_days]
+            missed_calls.add_stored(sums, connection, _list_labels(days))
+    for begin, end in spans:
+        span = _make_span(begin, end, rules)
+        missed_calls.add_missed_calls(sums, connection, span.since, span.until, rules)
+    return sums
+
+
+def _list_direct_days(
+    connection: sqlite3.Connection, first: date, last: date, rules: CountingRules, today: date
+) -> set[date] | None:
+    """Return the days that are read from the calls.
+
+    None for all days. Today and later days change with every call.
+    """
+    if _get_stored_basis(connection) != _get_requested_basis(rules):
+        return None
+    direct_days = {day for day in _list_due_days(connection, first, last, rules) if first <= day <= last}
+    direct_days.update(_iterate_days(max(first, today), last))
+    return direct_days
+
+
+def _list_days_before(days: Iterable[date]) -> set[date]:
+    """Return `days` and the REACHED_DAYS days before each."""
+    return {day - timedelta(days=back) for day in days for back in range(REACHED_DAYS + 1)}
+
+
+def _list_due_days(
+    connection: sqlite3.Connection, first: date, last: date, rules: CountingRules
+) -> Iterator[date]:
     """Return days whose calls changed since the last sum.
 
     Days adjacent to the range may be included.
     """
-    span = _make_span(first, last, zone, 0)
-    return (day for hour in _list_due_hours(connection, span) for day in _list_days_of_hour(hour, zone))
+    span = _make_span(first, last, rules)
+    return (day for hour in _list_due_hours(connection, span) for day in _list_days_of_hour(hour, rules.zone))
 
 
 def _add_rollups(
-    target: ReportSums, connection: sqlite3.Connection, first: date, last: date, excluded_days: set[date]
+    target: ReportSums,
+    connection: sqlite3.Connection,
+    first: date,
+    last: date,
+    excluded_days: set[date],
+    *,
+    with_shares: bool,
 ) -> None:
     days = [day for day in _iterate_days(first, last) if day not in excluded_days]
     figure_columns = ", ".join(FIGURES)
@@ -143,9 +203,13 @@ def _add_rollups(
     if first == last:
         for key, *values in connection.execute(f"SELECT key, {figure_columns}{source}", ("hour", labels)):
             target.hours[int(key[1:])] = Figures(*values)
+    if not with_shares:
+        return
     labels = json.dumps(list(_list_labels(days)))
-    for key, count in connection.execute(f"SELECT key, sum(inbound){source} GROUP BY key", ("hour", labels)):
-        target.week[int(key[0]), int(key[1:])] += count
+    for key, *values in connection.execute(
+        f"SELECT key, {_SUM_COLUMNS}{source} GROUP BY key", ("hour", labels)
+    ):
+        target.week.setdefault((int(key[0]), int(key[1:])), Figures()).add(Figures(*values))
     for kind, shares in target.shares.items():
         rows = connection.execute(
             f"SELECT key, max(name), {_SUM_COLUMNS}{source} GROUP BY key", (kind, labels)
@@ -164,69 +228,77 @@ def _list_labels(days: Iterable[date]) -> Iterator[str]:
 # --- updating --------------------------------------------------------------------------------------------
 
 
-def update_due(mirror_db: Database, zone: ZoneInfo, level: int, seconds: float = 2.0) -> bool:
+def update_due(mirror_db: Database, rules: CountingRules, seconds: float = 2.0) -> bool:
     """Recompute due days for up to `seconds`.
 
     Each transaction recomputes one or two days. Returns whether more days may be due.
     """
     deadline = clock.monotonic() + seconds
     while clock.monotonic() < deadline:
-        today = clock.now().astimezone(zone).date()
+        today = clock.now().astimezone(rules.zone).date()
         with mirror_db.read() as connection:
-            is_current = _get_stored_basis(connection) == _get_requested_basis(zone, level)
-            if is_current and not _find_next_days(connection, zone, today):
+            is_current = _get_stored_basis(connection) == _get_requested_basis(rules)
+            if is_current and not _find_next_days(connection, rules.zone, today):
                 return False
-        mirror_db.write(partial(update_next_days, zone=zone, level=level, today=today))
+        mirror_db.write_bulk([partial(update_next_days, rules=rules, today=today)])
     return True
 
 
-def verify_random_day(mirror_db: Database, zone: ZoneInfo, level: int) -> date | None:
+def verify_random_day(mirror_db: Database, rules: CountingRules) -> date | None:
     """Compare the stored sums of a random past day with its calls.
 
     Returns a day that differs and marks the day as due. This repairs the sums after another program changed
     the file.
     """
-    today = clock.now().astimezone(zone).date()
+    today = clock.now().astimezone(rules.zone).date()
     with mirror_db.read() as connection:
-        first = reports.find_first_day(connection, zone)
+        first = reports.find_first_day(connection, rules.zone)
         if first is None or first >= today:
             return None
         day = first + timedelta(days=random.randrange((today - first).days))
-        rollup = read_sums(connection, day, day, zone, level, today)
-        direct = reports.compute_sums(connection, _make_span(day, day, zone, level), zone)
+        span = _make_span(day, day, rules)
+        rollup = read_sums(connection, day, day, rules, today)
+        missed = read_missed(connection, day, day, rules, today)
+        direct = reports.compute_sums(connection, span, rules.zone)
+        direct_missed = MissedSums()
+        missed_calls.add_missed_calls(direct_missed, connection, span.since, span.until, rules)
     # Charges can be compared exactly: the sums of one day always add in the same order.
-    if (rollup.days, rollup.hours, rollup.shares) == (direct.days, direct.hours, direct.shares):
+    if (rollup.days, rollup.hours, rollup.shares, missed.shares) == (
+        direct.days, direct.hours, direct.shares, direct_missed.shares
+    ):  # fmt: skip
         return None
-    hour = _make_span(day, day, zone, level).since[:13]
-    mirror_db.write(lambda tx: tx.execute("INSERT OR IGNORE INTO _report_due VALUES (?)", (hour,)))
+    mirror_db.write(lambda tx: tx.execute("INSERT OR IGNORE INTO _report_due VALUES (?)", (span.since[:13],)))
     return day
 
 
-def update_next_days(tx: Transaction, zone: ZoneInfo, level: int, today: date) -> None:
+def update_next_days(tx: Transaction, rules: CountingRules, today: date) -> None:
     """Recompute the oldest due days before today.
 
-    If the format version, zone or level has changed, all sums are deleted and all days are due.
+    If the basis has changed, all sums are deleted and all days are due.
     """
-    if _get_stored_basis(tx.connection) != _get_requested_basis(zone, level):
+    if _get_stored_basis(tx.connection) != _get_requested_basis(rules):
         tx.execute("DELETE FROM _report_days")
-        tx.execute("INSERT OR REPLACE INTO _report_basis VALUES (0, ?)", (_get_requested_basis(zone, level),))
+        tx.execute("DELETE FROM _report_missed")
+        tx.execute("INSERT OR REPLACE INTO _report_basis VALUES (0, ?)", (_get_requested_basis(rules),))
         tx.execute(
             "INSERT OR IGNORE INTO _report_due SELECT DISTINCT substr(started_at, 1, 13)"
             " FROM _calls WHERE started_at IS NOT NULL"
         )
-    days = _find_next_days(tx.connection, zone, today)
+    days = _find_next_days(tx.connection, rules.zone, today)
     for day in days:
-        _sum_day(tx, day, zone, level)
+        _sum_day(tx, day, rules)
     for month in {str(day)[:7] for day in days}:
         _sum_month(tx, month)
+    spans = {day: _make_span(day, day, rules) for day in _list_days_before(days)}
+    missed_calls.store_days(tx, {day: (span.since, span.until) for day, span in spans.items()}, rules)
     if days:
-        span = _make_span(min(days), max(days), zone, level)
+        span = _make_span(min(days), max(days), rules)
         tx.executemany(
             "DELETE FROM _report_due WHERE hour = ?",
             [
                 (hour,)
                 for hour in _list_due_hours(tx.connection, span)
-                if set(_list_days_of_hour(hour, zone)) <= days
+                if set(_list_days_of_hour(hour, rules.zone)) <= days
             ],
         )
 
@@ -248,10 +320,9 @@ def _find_next_days(connection: sqlite3.Connection, zone: ZoneInfo, today: date)
     return set()
 
 
-def _sum_day(tx: Transaction, day: date, zone: ZoneInfo, level: int) -> None:
-    rows = list(
-        _make_rows(reports.compute_sums(tx.connection, _make_span(day, day, zone, level), zone), str(day))
-    )
+def _sum_day(tx: Transaction, day: date, rules: CountingRules) -> None:
+    sums = reports.compute_sums(tx.connection, _make_span(day, day, rules), rules.zone)
+    rows = list(_make_rows(sums, str(day)))
     # By full key prefix (kind, day): SQLite finds no better plan to select a day of every kind.
     for kind in ("day", "hour", *SHARE_KINDS):
         tx.execute("DELETE FROM _report_days WHERE kind = ? AND day = ?", (kind, str(day)))
@@ -282,8 +353,10 @@ def _make_rows(sums: ReportSums, day: str) -> Iterator[tuple[object, ...]]:
 # --- days, hours -----------------------------------------------------------------------------------------
 
 
-def _get_requested_basis(zone: ZoneInfo, level: int) -> str:
-    return json.dumps([FORMAT_VERSION, zone.key, level])
+def _get_requested_basis(rules: CountingRules) -> str:
+    return json.dumps(
+        [FORMAT_VERSION, rules.zone.key, rules.level, rules.usual_hours, rules.callback_seconds]
+    )
 
 
 def _get_stored_basis(connection: sqlite3.Connection) -> str | None:
@@ -291,10 +364,10 @@ def _get_stored_basis(connection: sqlite3.Connection) -> str | None:
     return None if row is None else str(row[0])
 
 
-def _make_span(first: date, last: date, zone: ZoneInfo, level: int) -> Span:
-    begin = datetime.combine(first, time(), zone)
-    end = datetime.combine(last + timedelta(days=1), time(), zone)
-    return Span(clock.utc_text(begin), clock.utc_text(end), level)
+def _make_span(first: date, last: date, rules: CountingRules) -> Span:
+    begin = datetime.combine(first, time(), rules.zone)
+    end = datetime.combine(last + timedelta(days=1), time(), rules.zone)
+    return Span(clock.utc_text(begin), clock.utc_text(end), rules.level)
 
 
 def _list_days_of_hour(hour: str, zone: ZoneInfo) -> tuple[date, ...]:

@@ -9,7 +9,6 @@ in full hours. Each quarter or hour belongs to exactly one local hour, so change
 from __future__ import annotations
 
 import sqlite3
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, date, datetime, timedelta
@@ -17,6 +16,9 @@ from zoneinfo import ZoneInfo
 
 from integration.core import clock
 from integration.core.phone_numbers import find_calling_code, format_country_name
+from integration.mirror.page_queries import history
+from integration.mirror.page_queries.history import CallFilter
+from integration.mirror.page_queries.missed_calls import GROUP_KEY, CountingRules, find_user_name
 
 _SUMS = """count(*), sum(direction = 'in'), sum(direction = 'out'),
  coalesce(sum(direction = 'in' AND outcome = 'answered'), 0), coalesce(sum(outcome = 'missed'), 0),
@@ -30,8 +32,6 @@ _SUMS = """count(*), sum(direction = 'in'), sum(direction = 'out'),
 
 _FROM = """ FROM _calls INDEXED BY _calls_report
  WHERE started_at >= :since AND started_at < :until AND direction <> 'internal'"""
-GROUP_KEY = "group_kind || ':' || coalesce(group_id, group_name)"
-"""SQL for the key of a group or IVR in links; NULL without a group."""
 
 
 @dataclass(slots=True)
@@ -63,8 +63,21 @@ class Figures:
 
     def add(self, other: Figures) -> None:
         """Add all numbers of `other`."""
-        for name in FIGURES:
-            setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.calls += other.calls
+        self.inbound += other.inbound
+        self.outbound += other.outbound
+        self.answered += other.answered
+        self.missed += other.missed
+        self.voicemail += other.voicemail
+        self.abandoned += other.abandoned
+        self.in_time += other.in_time
+        self.timed += other.timed
+        self.wait += other.wait
+        self.talks += other.talks
+        self.talked += other.talked
+        self.talk += other.talk
+        self.charged += other.charged
+        self.charge += other.charge
 
     def subtract(self, other: Figures) -> None:
         """Subtract all numbers of `other`."""
@@ -147,7 +160,7 @@ class ReportSums:
 
     - `days`: by day of the zone.
     - `hours`: by hour of the day (0 to 23). Complete only if the range is a single day.
-    - `week`: number of inbound calls by (weekday, hour); Monday is 0.
+    - `week`: by (weekday, hour); Monday is 0.
     - `shares`: by kind of SHARE_KINDS, then by key. Names come from the calls; `rank_shares` replaces the
       names of users.
 
@@ -156,14 +169,14 @@ class ReportSums:
 
     days: dict[date, Figures] = field(default_factory=dict)
     hours: dict[int, Figures] = field(default_factory=dict)
-    week: Counter[tuple[int, int]] = field(default_factory=Counter)
+    week: dict[tuple[int, int], Figures] = field(default_factory=dict)
     shares: dict[str, dict[str, Share]] = field(default_factory=lambda: {kind: {} for kind in SHARE_KINDS})
 
     def add_hour(self, hour_start: datetime, figures: Figures) -> None:
         """Add the figures of one hour; `hour_start` is local time."""
         self.days.setdefault(hour_start.date(), Figures()).add(figures)
         self.hours.setdefault(hour_start.hour, Figures()).add(figures)
-        self.week[hour_start.weekday(), hour_start.hour] += figures.inbound
+        self.week.setdefault((hour_start.weekday(), hour_start.hour), Figures()).add(figures)
 
     def add_share(self, kind: str, key: str, name: str, figures: Figures) -> None:
         """Add figures to the share with `key`.
@@ -180,7 +193,8 @@ class ReportSums:
             self.days.setdefault(day, Figures()).add(figures)
         for hour, figures in other.hours.items():
             self.hours.setdefault(hour, Figures()).add(figures)
-        self.week.update(other.week)
+        for key, figures in other.week.items():
+            self.week.setdefault(key, Figures()).add(figures)
         for kind, shares in other.shares.items():
             for share in shares.values():
                 self.add_share(kind, share.key, share.name, share.figures)
@@ -223,14 +237,15 @@ def compute_totals(connection: sqlite3.Connection, span: Span) -> Figures:
     return _make_figures(row)
 
 
-def compute_sums(connection: sqlite3.Connection, span: Span, zone: ZoneInfo) -> ReportSums:
-    """Return the sums of a span, computed from the calls.
-
-    The span must consist of entire days of the zone.
-    """
+def compute_sums(
+    connection: sqlite3.Connection, span: Span, zone: ZoneInfo, *, with_shares: bool = True
+) -> ReportSums:
+    """Return the sums of a span, computed from the calls."""
     sums = ReportSums()
     for hour_start, figures in sum_by_hour(connection, span, zone):
         sums.add_hour(hour_start, figures)
+    if not with_shares:
+        return sums
     for kind, rows in (
         ("person", _sum_by_user(connection, span)),
         ("line", _sum_by_number(connection, span)),
@@ -247,7 +262,7 @@ def rank_shares(connection: sqlite3.Connection, sums: ReportSums, kind: str) -> 
     shares = [
         Share(
             entry.key,
-            _find_user_name(connection, entry.key) if kind == "person" else entry.name or entry.key,
+            find_user_name(connection, entry.key) if kind == "person" else entry.name or entry.key,
             entry.figures,
         )
         for entry in sums.shares[kind].values()
@@ -310,8 +325,9 @@ def sum_by_hour(connection: sqlite3.Connection, span: Span, zone: ZoneInfo) -> l
     An hour that occurs twice in local time, because the clock is set back, is returned twice. Quarters of an
     hour are returned separately if the offset of the zone is not in full hours.
     """
-    prefix_length = 13 if _has_full_hour_offsets(span, zone) else 16
-    minutes = "" if prefix_length == 13 else ", cast(substr(started_at, 15, 2) AS INTEGER) / 15"
+    minutes = (
+        "" if _has_full_hour_offsets(span, zone) else ", cast(substr(started_at, 15, 2) AS INTEGER) / 15"
+    )
     rows = connection.execute(
         f"SELECT substr(started_at, 1, 13){minutes}, {_SUMS} {_FROM} GROUP BY 1{', 2' if minutes else ''}",
         span.get_parameters(),
@@ -323,6 +339,30 @@ def sum_by_hour(connection: sqlite3.Connection, span: Span, zone: ZoneInfo) -> l
             hour_start += timedelta(minutes=15 * row[1])
         hours.append((hour_start.astimezone(zone), _make_figures(row[2 if minutes else 1 :])))
     return hours
+
+
+def sum_filtered(
+    connection: sqlite3.Connection,
+    call_filter: CallFilter,
+    span: Span,
+    rules: CountingRules,
+    *,
+    by_hour: bool,
+) -> ReportSums:
+    """Return the sums of filtered calls by day, or by hour.
+
+    The calls start within `span`.
+    """
+    conditions, values = history.build_named_conditions(connection, call_filter, "value")
+    local_start = rules.build_local_time_sql(span.since, span.until, "%Y-%m-%d" + (" %H" if by_hour else ""))
+    rows = connection.execute(
+        f"SELECT {local_start}, {_SUMS} FROM _calls c WHERE {' AND '.join(conditions) or '1'} GROUP BY 1",
+        {**values, "level": span.level},
+    )
+    sums = ReportSums()
+    for text, *figures in rows:
+        sums.add_hour(datetime.fromisoformat(text), _make_figures(figures))
+    return sums
 
 
 def find_first_day(connection: sqlite3.Connection, zone: ZoneInfo) -> date | None:
@@ -340,13 +380,6 @@ def get_currency(connection: sqlite3.Connection) -> str:
 
 def _make_figures(row: Iterable[float | None]) -> Figures:
     return Figures(*(value or 0 for value in row))  # type: ignore[arg-type]
-
-
-def _find_user_name(connection: sqlite3.Connection, user_id: str) -> str:
-    row = connection.execute(
-        "SELECT user_name FROM _calls WHERE user_id = ? ORDER BY started_at DESC LIMIT 1", (int(user_id),)
-    ).fetchone()
-    return (row and row[0]) or f"User {user_id}"
 
 
 def _has_full_hour_offsets(span: Span, zone: ZoneInfo) -> bool:

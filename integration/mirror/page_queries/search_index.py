@@ -13,9 +13,11 @@ from __future__ import annotations
 
 import sqlite3
 import unicodedata
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from integration.core import number_variants
+from integration.core.ids import id_list
 from integration.sqlite.database import Database
 from integration.sqlite.schema import Schema
 from integration.sqlite.transaction import Transaction
@@ -34,6 +36,8 @@ def fold(text: str) -> str:
 
 _NUMBER_COLUMNS = ("party", "party_e164", "our_number")
 _NAME_COLUMNS = ("party_name", "user_name", "extension", "group_name")
+_NAME_LINES = len(_NUMBER_COLUMNS) + len(_NAME_COLUMNS)
+"""Lines of an indexed text before the transcripts."""
 _INDEXED_COLUMNS = ("id", *_NUMBER_COLUMNS, *_NAME_COLUMNS)
 _OLD_VALUES = ", ".join(f"OLD.{name}" for name in _INDEXED_COLUMNS)
 _NEW_VALUES = ", ".join(f"NEW.{name}" for name in _INDEXED_COLUMNS)
@@ -127,8 +131,8 @@ _NOTES = """(SELECT group_concat(t.atom, char(10)) FROM _legs AS l JOIN cdrs AS 
 PADDING = "\x1f"
 """Character that pads words to the length of a trigram. Removed from searches."""
 
-BATCH_SIZE = 10_000
-"""Calls indexed by one transaction. Limits the delay of webhooks during an initial sync."""
+BATCH_SIZE, STEPS_PER_RUN = 1000, 10
+"""Calls indexed by one step, which bounds the wait of webhooks, and steps that may share a transaction."""
 
 
 def index_stored_notes(schema: Schema) -> None:
@@ -170,7 +174,7 @@ def index_all_due(mirror_db: Database) -> None:
         with mirror_db.read() as connection:
             if connection.execute("SELECT 1 FROM _calls_search_due LIMIT 1").fetchone() is None:
                 return
-        mirror_db.write(index_changed_calls)
+        mirror_db.write_bulk([index_changed_calls] * STEPS_PER_RUN)
 
 
 def _build_text(row: sqlite3.Row) -> str:
@@ -199,6 +203,10 @@ class SearchTerms:
 
     groups: tuple[tuple[str, ...], ...]
 
+    def matches(self, text: str) -> bool:
+        """Return whether an indexed text matches every group."""
+        return all(any(word in text for word in group) for group in self.groups)
+
     @property
     def fts_query(self) -> str:
         """FTS5 expression of the search."""
@@ -206,6 +214,19 @@ class SearchTerms:
             "(" + " OR ".join('"' + word.replace('"', '""') + '"' for word in group) + ")"
             for group in self.groups
         )
+
+
+def load_texts(connection: sqlite3.Connection, call_ids: Sequence[int]) -> dict[int, tuple[str, str]]:
+    """Return the indexed texts of calls: (numbers and names, transcripts and notes)."""
+    rows = connection.execute(
+        "SELECT rowid AS id, text FROM _calls_search WHERE rowid IN (SELECT value FROM json_each(?))",
+        (id_list(call_ids),),
+    )
+    texts = {}
+    for row in rows:
+        lines = str(row["text"]).split("\n")
+        texts[row["id"]] = ("\n".join(lines[:_NAME_LINES]), "\n".join(lines[_NAME_LINES:]))
+    return texts
 
 
 def has_more_matches(connection: sqlite3.Connection, search_terms: SearchTerms, limit: int) -> bool:

@@ -44,7 +44,9 @@ BATCH_SIZE = 500
 """Number of records stripped in one transaction."""
 
 _IN_JSON_LIST = "IN (SELECT value FROM json_each(?))"
-DERIVED_TABLES = frozenset({"_calls", "_legs", "_call_ids", "_contact_numbers", "_report_days", "media"})
+DERIVED_TABLES = frozenset(
+    {"_calls", "_legs", "_call_ids", "_contact_numbers", "_report_days", "_report_missed", "media"}
+)
 """Tables recomputed from stripped records."""
 _EVENT_TABLES = frozenset({"_leg_events", "_leg_live", "_sms_events"})
 """Tables of events from webhooks and polls, which are stripped separately."""

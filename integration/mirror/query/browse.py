@@ -19,6 +19,8 @@ from integration.mirror.sync_state.collection_state import get_state
 
 SAMPLE_SIZE = 200
 """Number of newest records read by `sample_fields`."""
+MAX_VALUES = 20
+"""Values that `list_values` returns."""
 MAX_SCAN_ROWS = 20_000
 """Largest number of records that a page scans without an index."""
 
@@ -101,6 +103,22 @@ def sample_fields(connection: sqlite3.Connection, resource: Resource) -> FieldSa
             if value is not None and value not in ("", [], {}):
                 filled_fields.add(name)
     return FieldSample(tuple(undocumented), frozenset(filled_fields))
+
+
+def list_values(connection: sqlite3.Connection, resource: Resource, field_name: str) -> list[str]:
+    """Return values of a field in the newest present records.
+
+    They are texts, at most MAX_VALUES. Raises ValueError if there is no such field.
+    """
+    if resource.field(field_name) is None:
+        raise ValueError(f"{resource.name} has no field {field_name!r}")
+    rows = connection.execute(
+        f'SELECT DISTINCT "{field_name}" FROM (SELECT "{field_name}" FROM "{resource.table}"'
+        " WHERE _missing_since IS NULL ORDER BY rowid DESC LIMIT ?)"
+        f" WHERE \"{field_name}\" <> '' LIMIT ?",
+        (SAMPLE_SIZE, MAX_VALUES),
+    ).fetchall()
+    return sorted(str(row[0]) for row in rows)
 
 
 # --- pages -------------------------------------------------------------------------------------------

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from integration.catalogue.field_meanings import is_secret
@@ -56,18 +57,23 @@ class SqlBuilder:
     """Builder of SQL expressions over one collection's table, with their bound values.
 
     `connection` is used to read the columns of the table and to check whether any record has an undocumented
-    field. `hidden_fields` are treated as unknown fields, so that filters cannot reveal their values. Raises
-    QueryError if the collection is not mirrored.
+    field. `hidden_fields` are treated as unknown fields, so that filters cannot reveal their values. No index
+    on `unindexed_fields` is used. Raises QueryError if the collection is not mirrored.
     """
 
     def __init__(
-        self, resource: Resource, connection: sqlite3.Connection, hidden_fields: frozenset[str] = frozenset()
+        self,
+        resource: Resource,
+        connection: sqlite3.Connection,
+        hidden_fields: frozenset[str] = frozenset(),
+        unindexed_fields: frozenset[str] = frozenset(),
     ) -> None:
         self.resource = resource
         self.values: dict[str, Any] = {}
         self._connection = connection
         self._hidden_fields = hidden_fields
-        self._expressions: dict[str, str] = {}
+        self._unindexed_fields = unindexed_fields
+        self._expressions: dict[tuple[str, str], str] = {}
         cursor = connection.execute("SELECT name FROM pragma_table_info(?)", (resource.table,))
         self._columns = {row[0] for row in cursor}
         self._promoted = promoted_fields.list_ready_columns(connection, resource)
@@ -110,6 +116,17 @@ class SqlBuilder:
             is not None
         )
 
+    def has_index_for(self, conditions: Iterable[Condition | AnyOf], order: str | None = None) -> bool:
+        """Return whether an index has the matches of an `eq` by `order`.
+
+        Without `order` in any order.
+        """
+        return any(
+            self.has_index(condition.property, order or condition.property)
+            for condition in conditions
+            if isinstance(condition, Condition) and condition.operator == "eq"
+        )
+
     def bind(self, value: Any) -> str:
         """Bind `value` and return its SQL parameter."""
         name = f"v{len(self.values)}"
@@ -122,9 +139,9 @@ class SqlBuilder:
         Raises QueryError if no record has the field. The message starts with `used_as`, the parameter that
         contains the name.
         """
-        expression = self._expressions.get(name)
+        expression = self._expressions.get((name, used_as))
         if expression is None:
-            expression = self._expressions[name] = self._resolve_field(name, used_as)
+            expression = self._expressions[name, used_as] = self._resolve_field(name, used_as)
         return expression
 
     def _resolve_field(self, name: str, used_as: str) -> str:
@@ -136,7 +153,7 @@ class SqlBuilder:
             raise unknown_field_error
         is_documented = self.resource.field(name) is not None
         if name in self._promoted or (is_documented and name in self._columns):
-            return f'"{name}"'
+            return f'+"{name}"' if name in self._unindexed_fields and used_as == "filter" else f'"{name}"'
         if not _PLAIN_NAME.fullmatch(name):
             raise unknown_field_error
         path = self.bind(f'$."{name}"')
@@ -172,7 +189,7 @@ class SqlBuilder:
             )
         typed_value = self._parse_value(name, column, kind, value)
         if operator == "eq":
-            return self._build_in_condition(column, [typed_value])
+            return self._build_in_condition(column, [self._select_stored_forms(name, column, typed_value)])
         if operator == "ne":
             # NOT (NULL IN …) is NULL, as `ne` requires. `IS NOT` would match NULL as well.
             return f"NOT {self._build_in_condition(column, [typed_value])}"
@@ -218,6 +235,18 @@ class SqlBuilder:
         if kind == "any" and number is not None:
             return _Value(forms, number, value)
         return _Value(forms, None, value)
+
+    def _select_stored_forms(self, name: str, column: str, value: _Value) -> _Value:
+        """Remove forms that no record has, if an index finds them.
+
+        With two values SQLite cannot read an index in the order of its next column: it would sort all
+        matches.
+        """
+        if len(value.forms) < 2 or column != f'"{name}"' or not self.has_index(name, name):
+            return value
+        sql = f'SELECT 1 FROM "{self.resource.table}" WHERE {column} = ? LIMIT 1'
+        forms = tuple(form for form in value.forms if self._connection.execute(sql, (form,)).fetchone())
+        return replace(value, forms=forms or value.forms[:1])
 
     def _has_text_values(self, column: str) -> bool:
         sql = f"SELECT 1 FROM \"{self.resource.table}\" WHERE {column} >= '' LIMIT 1"

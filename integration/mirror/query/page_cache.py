@@ -4,7 +4,7 @@ Clients that read an entire collection request page after page with the same fil
 a page, the next page need not skip all records before it. The total is counted once. Both are valid until
 the version of the collection changes; it is read in the same snapshot as the records. Positions in an
 unfiltered collection are valid longer: they use `_orders`, because a record appended at the end moves no
-other record.
+other record. What is not valid any more is deleted when a newer version is stored.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ import sqlite3
 import threading
 from bisect import bisect_right, insort
 from collections import OrderedDict
+from collections.abc import Callable, Hashable
 from dataclasses import replace
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import orjson
 
@@ -33,10 +34,18 @@ a count.
 POSITION_INTERVAL = 5000
 """Number of records between two cached positions of an unfiltered collection."""
 
+MAX_KEY_BYTES = 2 * 1024 * 1024
+"""Bytes of the matching keys of all filters: of 38 filters with MAX_CACHED_KEYS matches."""
+MAX_POSITIONS = 20_000
+"""Positions of all queries, about 200 bytes each."""
 _MAX_ENTRIES = 200
 """Entries of each cache. The least recently stored entries are deleted."""
 _MAX_POSITIONS = 5000
 """Positions of one query."""
+
+_Value = TypeVar("_Value")
+Version = tuple[str, str, int]
+"""Table of versions, collection and number."""
 
 
 class _Positions:
@@ -50,6 +59,9 @@ class _Positions:
         self._counts: list[int] = []
         self._keys: dict[int, Any] = {}
 
+    def __len__(self) -> int:
+        return len(self._counts)
+
     def find_nearest(self, count: int) -> tuple[Any, int] | None:
         """Return the last position up to `count` records, as (key, number)."""
         index = bisect_right(self._counts, count)
@@ -62,18 +74,54 @@ class _Positions:
             self._keys[count] = key
 
 
+class _Cache(Generic[_Value]):
+    """Values by version and query, of one version of each collection.
+
+    The `measure` of all values together is at most `limit`. A value may grow after it was stored, so all are
+    measured at each `store`.
+    """
+
+    def __init__(self, measure: Callable[[_Value], int], limit: int) -> None:
+        self._measure = measure
+        self._limit = limit
+        self._values: OrderedDict[tuple[Version, Hashable], _Value] = OrderedDict()
+        self._numbers: dict[tuple[str, str], int] = {}
+
+    def __contains__(self, key: tuple[Version, Hashable]) -> bool:
+        return key in self._values
+
+    def get(self, key: tuple[Version, Hashable]) -> _Value | None:
+        return self._values.get(key)
+
+    def store(self, key: tuple[Version, Hashable], value: _Value) -> None:
+        """Store a value and delete those of other versions of its collection.
+
+        Beyond a limit the least recently stored values are deleted.
+        """
+        table, collection, number = key[0]
+        if self._numbers.get((table, collection)) != number:
+            self._numbers[table, collection] = number
+            for outdated in [one for one in self._values if one[0][:2] == (table, collection)]:
+                del self._values[outdated]
+        self._values[key] = value
+        self._values.move_to_end(key)
+        size = sum(map(self._measure, self._values.values()))
+        while len(self._values) > _MAX_ENTRIES or size > self._limit:
+            size -= self._measure(self._values.popitem(last=False)[1])
+
+
 class PageCache:
     """Cache of totals, positions and matching keys of one mirror.db. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._totals: OrderedDict[Any, int] = OrderedDict()
-        self._positions: OrderedDict[Any, _Positions] = OrderedDict()
-        self._matching_keys: OrderedDict[Any, str | None] = OrderedDict()
+        self._totals = _Cache[int](lambda _: 1, _MAX_ENTRIES)
+        self._positions = _Cache[_Positions](len, MAX_POSITIONS)
+        self._matching_keys = _Cache["str | None"](lambda keys: len(keys or ""), MAX_KEY_BYTES)
 
     def count_matches(self, connection: sqlite3.Connection, query: Query) -> int:
         """Return `query.count_matches(connection)`, cached."""
-        version = _get_version(connection, "_versions", query)
+        version = get_version(connection, "_versions", query)
         if version is None:
             return query.count_matches(connection)
         cache_key = (version, _get_filter_key(query))
@@ -82,7 +130,7 @@ class PageCache:
         if total is None:
             total = query.count_matches(connection)
             with self._lock:
-                _store(self._totals, cache_key, total)
+                self._totals.store(cache_key, total)
         return total
 
     def _store_total(self, connection: sqlite3.Connection, query: Query, count: int) -> None:
@@ -90,36 +138,41 @@ class PageCache:
 
         No count is necessary in this case.
         """
-        version = _get_version(connection, "_versions", query)
+        version = get_version(connection, "_versions", query)
         if version is not None and count < query.limit and (count or query.page == 1):
             with self._lock:
-                _store(
-                    self._totals, (version, _get_filter_key(query)), (query.page - 1) * query.limit + count
-                )
+                self._totals.store((version, _get_filter_key(query)), (query.page - 1) * query.limit + count)
 
     def _with_matching_keys(self, connection: sqlite3.Connection, query: Query) -> Query:
         """Add the matching keys to the query unless they exceed MAX_CACHED_KEYS."""
-        version = _get_version(connection, "_versions", query)
+        version = get_version(connection, "_versions", query)
         if version is None or not query.conditions:
             return query
         cache_key = (version, _get_filter_key(replace(query, group_by=None)))
         with self._lock:
             is_cached, matching_keys = cache_key in self._matching_keys, self._matching_keys.get(cache_key)
         if not is_cached:
-            keys_and_count = query.fetch_keys(connection, MAX_CACHED_KEYS)
+            if query.sort and query.make_builder(connection).has_index_for(query.conditions, query.sort):
+                return query
+            keys_and_count = None
+            total = query.count_by_month(connection)
+            if total is None or total <= MAX_CACHED_KEYS:
+                keys_and_count = query.fetch_keys(connection, MAX_CACHED_KEYS)
             matching_keys = None if keys_and_count is None else keys_and_count[0]
             with self._lock:
-                _store(self._matching_keys, cache_key, matching_keys)
+                if total is not None:
+                    self._totals.store(cache_key, total)
+                self._matching_keys.store(cache_key, matching_keys)
                 if keys_and_count is not None:
-                    _store(self._totals, cache_key, keys_and_count[1])
+                    self._totals.store(cache_key, keys_and_count[1])
         return replace(query, matching_keys=matching_keys)
 
     def _fetch_groups(self, connection: sqlite3.Connection, query: Query) -> list[bytes]:
         texts, total = query.fetch_groups(connection)
-        version = _get_version(connection, "_versions", query)
+        version = get_version(connection, "_versions", query)
         if version is not None and total is not None:
             with self._lock:
-                _store(self._totals, (version, _get_filter_key(query)), total)
+                self._totals.store((version, _get_filter_key(query)), total)
         return texts
 
     def fetch_texts(self, connection: sqlite3.Connection, query: Query) -> list[bytes]:
@@ -196,13 +249,15 @@ class PageCache:
         is_unfiltered = (
             not query.conditions and not query.include_missing and not descending and column is None
         )
-        version = _get_version(connection, "_orders" if is_unfiltered else "_versions", query)
+        version = get_version(connection, "_orders" if is_unfiltered else "_versions", query)
         if version is None:
             return None
-        cache_key = (version, is_unfiltered, _get_filter_key(query), column, descending)
+        cache_key = (version, (is_unfiltered, _get_filter_key(query), column, descending))
         with self._lock:
-            positions = self._positions.get(cache_key) or _Positions()
-            _store(self._positions, cache_key, positions)
+            positions = self._positions.get(cache_key)
+            if positions is None:
+                positions = _Positions()
+            self._positions.store(cache_key, positions)
         return positions
 
     def _store_positions(
@@ -230,21 +285,14 @@ class PageCache:
                     return
 
 
-def _get_version(connection: sqlite3.Connection, table: str, query: Query) -> tuple[str, int] | None:
-    """Return (table, version) of a collection in this snapshot, or None."""
+def get_version(connection: sqlite3.Connection, table: str, query: Query) -> Version | None:
+    """Return the version of a collection in this snapshot, or None."""
     if query.resource.table not in CACHED_TABLES:
         return None
     row = connection.execute(f"SELECT number FROM {table} WHERE name = ?", (query.resource.table,)).fetchone()
-    return None if row is None else (query.resource.table, row[0])
+    return None if row is None else (table, query.resource.table, row[0])
 
 
 def _get_filter_key(query: Query) -> str:
     """Return a key of all properties that decide which records match."""
     return repr((query.conditions, query.group_by, query.include_missing, query.hidden_fields and 1))
-
-
-def _store(cache: OrderedDict[Any, Any], key: Any, value: Any) -> None:
-    cache[key] = value
-    cache.move_to_end(key)
-    while len(cache) > _MAX_ENTRIES:
-        cache.popitem(last=False)

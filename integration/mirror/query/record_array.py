@@ -18,13 +18,13 @@ def fetch_page(query: Query, records: Sequence[JsonRecord], seconds: float) -> t
 
     A table in memory receives the records, so that filter, sort and groups work as in a collection. Records
     with ids are in their order, others in the given order. Without records any property is accepted. Raises
-    QueryError, and sqlite3.OperationalError 'interrupted' after `seconds`.
+    QueryError, and sqlite3.OperationalError 'interrupted' after `seconds` of CPU time.
     """
     if not records:
         return [], 0
     if all(as_id(record.values.get("id")) is not None for record in records):
         records = sorted(records, key=lambda record: as_id(record.values["id"]) or 0)
-    deadline = clock.monotonic() + seconds
+    limit = clock.thread_cpu() + seconds
     with closing(sqlite3.connect(":memory:")) as connection:
         connection.row_factory = sqlite3.Row
         register(connection)
@@ -36,5 +36,5 @@ def fetch_page(query: Query, records: Sequence[JsonRecord], seconds: float) -> t
             f'INSERT INTO "{query.resource.table}" (_n, _doc) VALUES (?, ?)',
             enumerate((record.text for record in records), 1),
         )
-        connection.set_progress_handler(lambda: int(clock.monotonic() > deadline), 10_000)
+        connection.set_progress_handler(lambda: int(clock.thread_cpu() > limit), 10_000)
         return query.fetch_texts(connection), query.count_matches(connection)

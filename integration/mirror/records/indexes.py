@@ -25,6 +25,12 @@ CREATE INDEX IF NOT EXISTS cdrs_asked ON cdrs (
     dst, calldate, src, user_id, type, disposition, destination, context, billsec, duration, src_name,
     dst_name, charge, _missing_since
 ) WHERE _missing_since IS NULL;
+-- serve filters by user, number, direction and disposition within a time range, sorted by time
+CREATE INDEX IF NOT EXISTS cdrs_user_time ON cdrs (user_id, calldate, _missing_since);
+CREATE INDEX IF NOT EXISTS cdrs_src_time ON cdrs (src, calldate, _missing_since);
+CREATE INDEX IF NOT EXISTS cdrs_dst_time ON cdrs (dst, calldate, _missing_since);
+CREATE INDEX IF NOT EXISTS cdrs_type_time ON cdrs (type, calldate, _missing_since);
+CREATE INDEX IF NOT EXISTS cdrs_disposition_time ON cdrs (disposition, calldate, _missing_since);
 -- serves the search for the records of a leg by its live id
 CREATE INDEX IF NOT EXISTS cdrs_live_id ON cdrs (live_id, _missing_since);
 CREATE INDEX IF NOT EXISTS monitors_live_id ON monitors (live_id, _missing_since);

@@ -32,8 +32,8 @@ CREATE TABLE IF NOT EXISTS _deletions (
 ConfirmedBy = Literal["404", "walk", "aged", "accepted"]
 """Confirmation of a deletion.
 
-A 404 of the record's own path, a second full sync without the record, aging out at the old end of the
-collection, or a user.
+A 404 of the record's own path, a second full sync or a second reading of its day without the record, aging
+out at the old end of the collection, or a user.
 """
 
 
@@ -80,6 +80,46 @@ def list_unseen_keys(
         {"started_at": sync_started_at, "below": below_key, "name": resource.collection},
     )
     return [row[0] for row in rows]
+
+
+def list_unseen_keys_between(
+    connection: sqlite3.Connection, resource: Resource, since: str, until: str, read_from: str
+) -> list[Key]:
+    """Return the keys of present rows that a reading did not see.
+
+    The reading covers the dates `[since, until)` and began at `read_from`. Times are UTC text. Records that a
+    user keeps are excluded.
+    """
+    rows = connection.execute(
+        f'SELECT "{resource.key}" FROM "{resource.table}" AS t'
+        f' WHERE "{resource.date}" >= :since AND "{resource.date}" < :until'
+        " AND _missing_since IS NULL AND _last_seen < :read_from"
+        " AND NOT EXISTS (SELECT 1 FROM _deletions AS d WHERE d.collection = :name"
+        f' AND d.key = t."{resource.key}" AND d.state = \'kept\') ORDER BY "{resource.key}"',
+        {"since": since, "until": until, "read_from": read_from, "name": resource.collection},
+    )
+    return [row[0] for row in rows]
+
+
+def list_suspected_days(connection: sqlite3.Connection, resource: Resource) -> list[str]:
+    """Return the UTC days of present records under suspicion."""
+    rows = connection.execute(
+        f'SELECT DISTINCT substr(t."{resource.date}", 1, 10) FROM _deletions AS d'
+        f' JOIN "{resource.table}" AS t ON t."{resource.key}" = d.key WHERE d.collection = ?'
+        f" AND d.state = 'suspected' AND t._missing_since IS NULL AND t.\"{resource.date}\" IS NOT NULL",
+        (resource.collection,),
+    )
+    return [row[0] for row in rows]
+
+
+def clear_suspicions(tx: Transaction, resource: Resource, read_from: str) -> None:
+    """Clear the suspicion of records that were seen since `read_from` (UTC text)."""
+    tx.execute(
+        f"DELETE FROM _deletions WHERE collection = ? AND state = 'suspected' AND EXISTS"
+        f' (SELECT 1 FROM "{resource.table}" AS t WHERE t."{resource.key}" = _deletions.key'
+        " AND t._last_seen >= ?)",
+        (resource.collection, read_from),
+    )
 
 
 def list_suspected(connection: sqlite3.Connection, resource: Resource, sync_started_at: str) -> set[Key]:

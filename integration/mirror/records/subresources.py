@@ -15,8 +15,10 @@ from integration.catalogue import get_resource
 from integration.catalogue.shapes import Field, Relation, Resource
 from integration.core import clock
 from integration.core.errors import PlatformBroken
-from integration.core.ids import parse_id
+from integration.core.ids import id_list, parse_id
 from integration.core.json_records import JsonRecord, find_item, read_item, read_page
+from integration.mirror.records.rows import UpsertResult
+from integration.sqlite.database import Database
 from integration.sqlite.transaction import Transaction
 
 TABLES = """
@@ -26,6 +28,14 @@ CREATE TABLE IF NOT EXISTS _below (
     name TEXT NOT NULL,
     doc TEXT,
     read_at TEXT NOT NULL,
+    PRIMARY KEY (collection, key, name)
+) STRICT, WITHOUT ROWID;
+-- subresources that must be read again because their record has changed
+CREATE TABLE IF NOT EXISTS _below_due (
+    collection TEXT NOT NULL,
+    key INTEGER NOT NULL,
+    name TEXT NOT NULL,
+    changed_at TEXT NOT NULL,
     PRIMARY KEY (collection, key, name)
 ) STRICT, WITHOUT ROWID;
 -- serves the search for due notes: few CDRs have notes
@@ -107,8 +117,9 @@ def due(
 ) -> list[int]:
     """Return keys of present records with a due subresource `name`.
 
-    A subresource is due if it was not read since `read_before` (UTC text). Records never read come first,
-    those with the highest key first. A record dated before `old_date_limit` is due only if its last read was
+    A subresource is due if its record has changed since it was read (`register_hook`); these come first. It
+    is also due if it was not read since `read_before` (UTC text): records never read before others, those
+    with the highest key first. A record dated before `old_date_limit` is due only if its last read was
     before `old_read_before`. `positive_field`: only records in which this field is above 0. At most
     MAX_RECORDS_PER_RUN keys. Raises ValueError if the collection has no such field.
     """
@@ -117,6 +128,12 @@ def due(
         raise ValueError(f"{parent.name} has no field {positive_field!r}")
     count_condition = f'AND r."{positive_field}" > 0' if positive_field is not None else ""
     limit = f'CASE WHEN r."{parent.date}" < ? THEN ? ELSE ? END' if parent.date else "?"
+    changed_rows = connection.execute(
+        f'SELECT r."{parent.key}" FROM _below_due AS d JOIN "{parent.table}" AS r ON r."{parent.key}" = d.key'
+        " WHERE d.collection = ? AND d.name = ? AND r._missing_since IS NULL ORDER BY d.key DESC LIMIT ?",
+        (collection, name, MAX_RECORDS_PER_RUN),
+    )
+    keys = [row[0] for row in changed_rows]
     rows = connection.execute(
         f'SELECT r."{parent.key}" FROM "{parent.table}" AS r LEFT JOIN _below AS b '
         f'ON b.collection = ? AND b.key = r."{parent.key}" AND b.name = ? '
@@ -130,7 +147,25 @@ def due(
             MAX_RECORDS_PER_RUN,
         ),
     )
-    return [row[0] for row in rows]
+    return list(dict.fromkeys([*keys, *(row[0] for row in rows)]))[:MAX_RECORDS_PER_RUN]
+
+
+def register_hook(mirror_db: Database) -> None:
+    """Make the notes of a changed CDR due.
+
+    Call this function once. The platform reports a new, changed or deleted note only by the field `nb_notes`
+    of its CDR. Notes that were never read are due without this.
+    """
+
+    def hook(tx: Transaction, result: UpsertResult) -> None:
+        if result.updated:
+            tx.execute(
+                "INSERT OR REPLACE INTO _below_due SELECT collection, key, name, ? FROM _below"
+                " WHERE collection = 'cdrs' AND name = 'notes' AND key IN (SELECT value FROM json_each(?))",
+                (clock.utc_text(), id_list(result.updated)),
+            )
+
+    mirror_db.hooks.setdefault("cdrs", []).append(hook)
 
 
 def store(tx: Transaction, collection: str, key: int, name: str, doc: str | None, read_at: str) -> None:
@@ -145,6 +180,11 @@ def store(tx: Transaction, collection: str, key: int, name: str, doc: str | None
         "INSERT INTO _below VALUES (?, ?, ?, ?, ?) ON CONFLICT (collection, key, name) DO UPDATE SET "
         "doc = excluded.doc, read_at = excluded.read_at",
         (collection, key, name, doc, read_at),
+    )
+    # A request in the second of the change may have been answered before it.
+    tx.execute(
+        "DELETE FROM _below_due WHERE collection = ? AND key = ? AND name = ? AND changed_at < ?",
+        (collection, key, name, read_at),
     )
 
 

@@ -16,7 +16,7 @@ from typing import Any
 from integration.catalogue.shapes import Resource
 from integration.core.ids import MAX_ID, as_id, id_list, parse_id
 from integration.core.json_records import JsonRecord, read_record, serialize_values, to_column_value
-from integration.mirror.records import collection_versions, item_forms, promoted_fields
+from integration.mirror.records import collection_versions, item_forms, month_counts, promoted_fields
 from integration.mirror.records.rows import Key, Source, UpsertResult, get_key_type, quote_identifier
 from integration.sqlite.transaction import Transaction
 
@@ -240,6 +240,8 @@ def _upsert_chunk(
             requested_at,
             promoted_columns,
         )
+        if resource.table == "cdrs":
+            month_counts.count_inserted(tx, new_records)
     if changed_records:
         if source in ("sync", "read"):
             item_forms.compare_with_list(tx, resource, changed_records)

@@ -143,6 +143,26 @@ def list_gaps(connection: sqlite3.Connection, collection: str) -> list[DayCount]
     return [DayCount(*row) for row in rows]
 
 
+def count_missing(connection: sqlite3.Connection, collection: str) -> int:
+    """Return how many records the platform lacks.
+
+    By the last comparison of the totals of the collection.
+    """
+    row = connection.execute(
+        "SELECT max(ours - total, 0) FROM _coverage WHERE collection = ? AND day = ?",
+        (collection, ENTIRE_COLLECTION),
+    ).fetchone()
+    return 0 if row is None else int(row[0])
+
+
+def count_gaps(connection: sqlite3.Connection) -> dict[str, int]:
+    """Return the number of gaps by collection, for collections that have any."""
+    rows = connection.execute(
+        "SELECT collection, count(*) FROM _coverage WHERE total <> ours GROUP BY collection"
+    )
+    return dict(tuple(row) for row in rows)
+
+
 def list_days(connection: sqlite3.Connection, collection: str) -> list[DayCount]:
     """Return all counts of a collection, newest day first."""
     rows = connection.execute("SELECT * FROM _coverage WHERE collection = ? ORDER BY day DESC", (collection,))

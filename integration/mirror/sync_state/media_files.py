@@ -124,7 +124,6 @@ _SOURCES: dict[MediaKind, _MediaSource] = {
     "fax": _MediaSource("faxes", "created_at", "faxes", "NULL", "pdf"),
 }
 
-
 FOLDERS: dict[MediaKind, str] = {kind: origin.folder for kind, origin in _SOURCES.items()}
 """Folder of each kind, below data_dir."""
 
@@ -276,10 +275,12 @@ def find_last_error(
 
 def count_stored_bytes(connection: sqlite3.Connection) -> int:
     """Return the size of all files in the archive in bytes."""
-    row = connection.execute(
-        "SELECT coalesce(sum(bytes), 0) FROM _media_tally WHERE state = 'have'"
-    ).fetchone()
-    return int(row[0])
+    return sum(count_bytes_by_kind(connection).values())
+
+
+def count_bytes_by_kind(connection: sqlite3.Connection) -> dict[str, int]:
+    """Return the bytes of the archive by kind of file."""
+    return dict(connection.execute("SELECT kind, bytes FROM _media_tally WHERE state = 'have'").fetchall())
 
 
 def next_at(connection: sqlite3.Connection, kinds: Iterable[MediaKind] = AUTOMATIC_KINDS) -> float | None:

@@ -6,6 +6,7 @@ A full sync stored their records (mirror/calls/backlog.py).
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from integration.core import clock
 from integration.mirror.calls import backlog
@@ -18,8 +19,8 @@ JOB_NAME = "calls put together"
 The progress is shown on a terminal and as a fact of /readyz.
 """
 
-LEGS_PER_TRANSACTION = 500
-"""Legs of one transaction, which bounds the wait of webhooks."""
+LEGS_PER_STEP, STEPS_PER_RUN = 200, 10
+"""Legs of one step, which bounds the wait of webhooks, and steps that may share a transaction."""
 
 RECOUNT_SECONDS = 2.0
 """Seconds between counts of the backlog.
@@ -46,9 +47,8 @@ def assemble_pending(
     with progress.track_progress(context.health, JOB_NAME, on_progress) as show:
         show(0, remaining)
         while remaining and should_continue():
-            batch_size = context.mirror_db.write(
-                lambda tx: context.call_store.assemble_backlog(tx, LEGS_PER_TRANSACTION)
-            )
+            steps = [partial(context.call_store.assemble_backlog, limit=LEGS_PER_STEP)] * STEPS_PER_RUN
+            batch_size = sum(context.mirror_db.write_bulk(steps))
             assembled, remaining = assembled + batch_size, remaining - batch_size
             if not batch_size or remaining <= 0 or clock.monotonic() - counted_at >= RECOUNT_SECONDS:
                 remaining, counted_at = _count_pending(context), clock.monotonic()

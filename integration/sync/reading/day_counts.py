@@ -1,8 +1,10 @@
 """Verify completeness by the platform's record count of each day.
 
 The counts are compared with those of the mirror. A day with different counts is read again, in closed
-windows. If the counts still differ, the day is a gap and stored with its cause
-(mirror/sync_state/completeness.py).
+windows, and the deletion of records that this reading missed is confirmed (deletions.py). If the counts still
+differ, the day is a gap and stored with its cause (mirror/sync_state/completeness.py). The total of the
+collection is compared more often than most days; if it differs, the days that cause the difference are found
+by halving the time.
 """
 
 from __future__ import annotations
@@ -14,11 +16,13 @@ from datetime import UTC, datetime, timedelta
 from integration.core import clock
 from integration.core.errors import PlatformRefused
 from integration.mirror.privacy.retention_rules import RetentionLimits
+from integration.mirror.records import missing_records
 from integration.mirror.sync_state import collection_state, completeness
 from integration.mirror.sync_state.completeness import ENTIRE_COLLECTION
 from integration.sync.context import SyncContext
 from integration.sync.plan import DAY, HOUR, Policy, is_due
-from integration.sync.reading import windows
+from integration.sync.reading import deletions, windows
+from integration.sync.reading.deletions import DayReading
 from integration.sync.reading.incremental_sync import run_incremental_sync
 from integration.sync.reading.page_store import Tally, store_window
 
@@ -28,6 +32,13 @@ DAILY_CHECK_DAYS = 35
 """Age in days below which a day is verified daily.
 
 Older days are verified weekly, the last two hourly.
+"""
+
+TOTAL_CHECK_SECONDS = HOUR / 2
+"""Seconds between comparisons of the total of a collection.
+
+With one request they show whether any record was deleted. With those of the day and its second reading, a
+deletion is confirmed within an hour.
 """
 
 MAX_DAYS_PER_RUN = 60
@@ -41,9 +52,9 @@ FAR_FUTURE = datetime(9999, 1, 1, tzinfo=UTC)
 def verify_due_days(context: SyncContext, policy: Policy, tally: Tally | None = None) -> int:
     """Compare due days and a due total with the platform's counts.
 
-    Days that differ are read again. Returns the number of comparisons. Does nothing before the initial sync
-    is complete or while the platform refuses the collection. Raises PlatformError; days without a result stay
-    due.
+    Days that differ are read again, also those that a different total leads to. Returns the number of
+    comparisons. Does nothing before the initial sync is complete or while the platform refuses the
+    collection. Raises PlatformError; days without a result stay due.
     """
     tally = tally or Tally()
     with context.mirror_db.read() as connection:
@@ -52,34 +63,48 @@ def verify_due_days(context: SyncContext, policy: Policy, tally: Tally | None = 
             connection, policy.resource, retention_start(context, policy)
         )
         verified_at_by_day = completeness.get_comparison_times(connection, policy.collection)
+        suspected_days = missing_records.list_suspected_days(connection, policy.resource)
     if state.complete_at is None or state.off_since is not None:
         return 0
-    verified_count = verify_days(
-        context, policy, list_due_days(oldest_date, verified_at_by_day, clock.now()), tally
-    )
-    if is_due(verified_at_by_day.get(ENTIRE_COLLECTION), HOUR):
-        verify_total(context, policy)
+    # A suspected record is confirmed or found by the second reading of its day.
+    unconfirmed_days = [day for day in list_days(oldest_date, clock.now()) if day in suspected_days]
+    due_days = list_due_days(oldest_date, verified_at_by_day, clock.now())
+    verified_count = verify_days(context, policy, list(dict.fromkeys([*unconfirmed_days, *due_days])), tally)
+    if unconfirmed_days or is_due(verified_at_by_day.get(ENTIRE_COLLECTION), TOTAL_CHECK_SECONDS):
         verified_count += 1
+        if not verify_total(context, policy) and (days := _find_new_gaps(context, policy, oldest_date)):
+            verified_count += verify_days(context, policy, days, tally)
+            verify_total(context, policy)
     return verified_count
 
 
 def verify_days(context: SyncContext, policy: Policy, days: Sequence[str], tally: Tally) -> int:
-    """Verify the UTC days `days`.
+    """Verify the UTC days `days`, and confirm deletions.
 
     Returns the number of verified days. Raises PlatformError. Stops at a day for which the platform refuses
     the time filter with 400.
     """
-    for index, day in enumerate(days):
+    verified_count = 0
+    readings_by_day: dict[str, DayReading] = {}
+    for day in days:
         tally.raise_if_cancelled()
         try:
-            verify_day(context, policy, day, tally)
+            reading = verify_day(context, policy, day, tally)
         except PlatformRefused as error:
             if error.status != 400:
                 raise
             log.info("%s; verifying only the total of the collection", error)
-            return index
-        tally.show_progress(index + 1, len(days))
-    return len(days)
+            break
+        verified_count += 1
+        if reading is not None:
+            readings_by_day[day] = reading
+        tally.show_progress(verified_count, len(days))
+    # A record without a readable key may be a stored record, so no record can be called missing.
+    if readings_by_day and not tally.keyless and not tally.unreadable:
+        deletions.confirm_missing_of_days(context, policy, list(readings_by_day.values()), tally)
+        for day in readings_by_day:
+            _recount_day(context, policy, day)
+    return verified_count
 
 
 def retention_start(context: SyncContext, policy: Policy) -> str | None:
@@ -118,13 +143,13 @@ def _get_check_interval(age_days: int) -> float:
     return DAY if age_days < DAILY_CHECK_DAYS else 7 * DAY
 
 
-def verify_day(context: SyncContext, policy: Policy, day: str, tally: Tally) -> None:
+def verify_day(context: SyncContext, policy: Policy, day: str, tally: Tally) -> DayReading | None:
     """Compare the counts of `day` and read it again if they differ.
 
-    Raises PlatformError.
+    Returns the reading if the mirror then has more records than the platform. Raises PlatformError.
     """
-    lo = datetime.fromisoformat(day).replace(tzinfo=UTC)
-    hi = lo + timedelta(days=1)
+    lo, hi = _get_bounds(day)
+    read_from = clock.utc_text()
     platform_count, local_count = _count_between(context, policy, lo, hi)
     cause = repair = None
     if platform_count != local_count:
@@ -152,6 +177,64 @@ def verify_day(context: SyncContext, policy: Policy, day: str, tally: Tally) -> 
             tx, policy.collection, day, platform_count, local_count, cause, repair
         )
     )
+    if local_count <= platform_count:
+        return None
+    return DayReading(clock.utc_text(lo), clock.utc_text(hi), read_from)
+
+
+def _recount_day(context: SyncContext, policy: Policy, day: str) -> None:
+    """Store the counts of a day whose deletions were confirmed."""
+    platform_count, local_count = _count_between(context, policy, *_get_bounds(day))
+    cause = _explain_difference(platform_count, local_count) if platform_count != local_count else None
+    context.mirror_db.write(
+        lambda tx: completeness.save_day(tx, policy.collection, day, platform_count, local_count, cause)
+    )
+
+
+def _get_bounds(day: str) -> tuple[datetime, datetime]:
+    since = datetime.fromisoformat(day).replace(tzinfo=UTC)
+    return since, since + timedelta(days=1)
+
+
+def _find_new_gaps(context: SyncContext, policy: Policy, oldest_date: str | None) -> list[str]:
+    """Return the days that differ, newest first, at most MAX_DAYS_PER_RUN.
+
+    None if known gaps explain the difference of the totals, if it exceeds the deletion limit, or if the
+    platform cannot filter by time. Two differences of one span that cancel each other are not found; each day
+    is still compared on its own from time to time. Raises PlatformError.
+    """
+    with context.mirror_db.read() as connection:
+        gaps = completeness.list_gaps(connection, policy.collection)
+        missing_count = completeness.count_missing(connection, policy.collection)
+        present_count = collection_state.count_rows(connection, policy.resource)
+    known_difference = sum(gap.total - gap.ours for gap in gaps if gap.day != ENTIRE_COLLECTION)
+    total_difference = sum(gap.total - gap.ours for gap in gaps if gap.day == ENTIRE_COLLECTION)
+    if known_difference == total_difference or missing_count > deletions.get_deletion_limit(present_count):
+        return []
+    try:
+        return _halve_to_gaps(context, policy, list_days(oldest_date, clock.now()))
+    except PlatformRefused as error:
+        if error.status != 400:
+            raise
+        return []
+
+
+def _halve_to_gaps(context: SyncContext, policy: Policy, days: list[str]) -> list[str]:
+    found: list[str] = []
+    spans = [days] if days else []
+    while spans and len(found) < MAX_DAYS_PER_RUN:
+        span = spans.pop()
+        platform_count, local_count = _count_between(
+            context, policy, _get_bounds(span[-1])[0], _get_bounds(span[0])[1]
+        )
+        if platform_count == local_count:
+            continue
+        if len(span) == 1:
+            found += span
+        else:
+            middle = len(span) // 2
+            spans += [span[middle:], span[:middle]]
+    return found
 
 
 def report_completeness(context: SyncContext) -> None:
@@ -175,10 +258,11 @@ def report_completeness(context: SyncContext) -> None:
     )
 
 
-def verify_total(context: SyncContext, policy: Policy) -> None:
-    """Compare the total counts of a collection. Raises PlatformError.
+def verify_total(context: SyncContext, policy: Policy) -> bool:
+    """Compare the total counts of a collection.
 
-    Records without a date or with an absurd date are in no day.
+    Returns whether they are equal. Raises PlatformError. Records without a date or with an absurd date are in
+    no day.
     """
     platform_count, local_count = _count_collection(context, policy)
     if platform_count != local_count:
@@ -191,6 +275,7 @@ def verify_total(context: SyncContext, policy: Policy) -> None:
             tx, policy.collection, ENTIRE_COLLECTION, platform_count, local_count, cause
         )
     )
+    return cause is None
 
 
 def _count_collection(context: SyncContext, policy: Policy) -> tuple[int, int]:

@@ -1,9 +1,10 @@
-"""Confirm the deletion of records that a full sync missed (docs/sync.md).
+"""Confirm the deletion of records that a sync missed (docs/sync.md).
 
-Syncs of this kind have deleted rows by mistake, so each deletion is confirmed. A record counts as deleted
-only if its own path returns 404 or, without such a path, if a second full sync does not find it either. The
-oldest records of a history may age out, if samples of them return 404. More missing records than the deletion
-limit stop the deletions until a user confirms them.
+Records are missing after a full sync, or after the reading of a day. Syncs of this kind have deleted rows by
+mistake, so each deletion is confirmed. A record counts as deleted only if its own path returns 404 or,
+without such a path, if a second reading does not find it either. The oldest records of a history may age out,
+if samples of them return 404. More missing records than the deletion limit stop the deletions until a user
+confirms them.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from __future__ import annotations
 import logging
 import random
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
 
 from integration.catalogue import get_resource
 from integration.core import clock
@@ -19,7 +22,7 @@ from integration.mirror.calls.facts import LEG_FIELDS
 from integration.mirror.records import missing_records
 from integration.mirror.records.rows import Key
 from integration.mirror.records.upsert import delete_rows
-from integration.mirror.sync_state import collection_state
+from integration.mirror.sync_state import collection_state, completeness
 from integration.sqlite.transaction import Transaction
 from integration.sync.context import SyncContext
 from integration.sync.plan import Policy
@@ -38,6 +41,18 @@ AGE_OUT_SAMPLE_SIZE = 5
 
 RECORDS_PER_TRANSACTION = 500
 """Records marked in one transaction."""
+
+
+@dataclass(frozen=True, slots=True)
+class DayReading:
+    """Complete reading of the records dated in `[since, until)`.
+
+    It began at `read_from`. Times are UTC text.
+    """
+
+    since: str
+    until: str
+    read_from: str
 
 
 def confirm_missing(context: SyncContext, policy: Policy, tally: Tally) -> None:
@@ -60,9 +75,7 @@ def confirm_missing(context: SyncContext, policy: Policy, tally: Tally) -> None:
     unexplained_count = missing_summary.unseen - len(aged_out_keys)
     _mark_missing(context, policy, aged_out_keys, full_sync_start, "aged", tally)
     # A user who accepted a hundred deletions did not accept an empty list that follows.
-    if unexplained_count > state.accepted + max(
-        DELETION_LIMIT, DELETION_LIMIT_SHARE * missing_summary.present
-    ):
+    if unexplained_count > state.accepted + get_deletion_limit(missing_summary.present):
         _hold_deletions(context, policy, unexplained_count, missing_summary.present)
         return
     release_deletions(context, policy, state)
@@ -87,6 +100,52 @@ def confirm_missing(context: SyncContext, policy: Policy, tally: Tally) -> None:
         context.mirror_db.write(
             lambda tx: missing_records.mark_suspected(tx, resource, missing_keys, full_sync_start)
         )
+
+
+def confirm_missing_of_days(
+    context: SyncContext, policy: Policy, readings: Sequence[DayReading], tally: Tally
+) -> None:
+    """Confirm the records that complete readings of days missed.
+
+    If more records than the deletion limit are missing, in these days or by the last comparison of the
+    collection's total, all are left to the next full sync, which distinguishes aged-out records from others
+    and holds the deletions. The same applies while a user must decide about deletions of the collection.
+    Raises no PlatformError.
+    """
+    resource = policy.resource
+    with context.mirror_db.read() as connection:
+        state = collection_state.get_state(connection, policy.collection)
+        present_count = collection_state.count_rows(connection, resource)
+        keys_by_reading = [
+            missing_records.list_unseen_keys_between(
+                connection, resource, reading.since, reading.until, reading.read_from
+            )
+            for reading in readings
+        ]
+        suspected_keys = [
+            missing_records.list_suspected(connection, resource, reading.read_from) for reading in readings
+        ]
+        missing_in_total = completeness.count_missing(connection, policy.collection)
+    count = max(missing_in_total, sum(map(len, keys_by_reading)))
+    if state.held is not None or state.accepted or count > get_deletion_limit(present_count):
+        log.warning(
+            "/%s: %d records are missing, too many at once; the next full sync checks them",
+            policy.collection,
+            count,
+        )
+        return
+    for reading, keys, suspects in zip(readings, keys_by_reading, suspected_keys, strict=True):
+        if has_own_path(policy):
+            _confirm_by_path(context, policy, keys, reading.read_from, tally)
+            continue
+        deleted_keys = [key for key in keys if key in suspects]
+        _mark_missing(context, policy, deleted_keys, reading.read_from, "walk", tally)
+        context.mirror_db.write(partial(_store_suspicions, policy=policy, keys=keys, reading=reading))
+
+
+def _store_suspicions(tx: Transaction, policy: Policy, keys: Sequence[Key], reading: DayReading) -> None:
+    missing_records.clear_suspicions(tx, policy.resource, reading.read_from)
+    missing_records.mark_suspected(tx, policy.resource, keys, reading.read_from)
 
 
 def may_accept_empty(context: SyncContext, policy: Policy, state: collection_state.State) -> bool:
@@ -165,6 +224,11 @@ def restore_health_failures(context: SyncContext) -> None:
 def has_own_path(policy: Policy) -> bool:
     """Return whether a record can be requested by its key."""
     return policy.resource.item and policy.item_key in (None, policy.resource.key)
+
+
+def get_deletion_limit(present_count: int) -> float:
+    """Return how many of `present_count` records may be missing at once."""
+    return max(DELETION_LIMIT, DELETION_LIMIT_SHARE * present_count)
 
 
 def _find_aged_out(

@@ -82,7 +82,7 @@ def run_incremental_sync(context: SyncContext, policy: Policy, tally: Tally | No
     since = _get_last_sync_end(state, started_at) - timedelta(seconds=context.settings.sync.overlap)
     if earliest_lookup_start is not None:
         since = min(since, datetime.fromtimestamp(earliest_lookup_start, UTC))
-    since = _round_down(since, SINCE_STEP)
+    since = round_down(since, SINCE_STEP)
     for read_records in (_read_by_key, _read_by_time, _read_newest):
         try:
             high_water_mark, platform_time = read_records(context, policy, tally, state, since)
@@ -112,7 +112,7 @@ def refresh_recent(context: SyncContext, policy: Policy, days: int, tally: Tally
     The platform does not report their changes.
     """
     tally = tally or Tally()
-    since = _round_down(clock.now() - timedelta(days=days), REFRESH_STEP)
+    since = find_refresh_start(days)
     try:
         conditions = [_make_date_condition(policy, since)]
         pages = read_by_key(context.platform, policy.resource, conditions, limit=RECENT_PAGE_SIZE)
@@ -123,6 +123,16 @@ def refresh_recent(context: SyncContext, policy: Policy, days: int, tally: Tally
     context.mirror_db.write(lambda tx: collection_state.record_refresh(tx, policy.collection))
     tally.raise_if_unreadable()
     return tally
+
+
+def find_refresh_start(days: int) -> datetime:
+    """Return the time from which a refresh of `days` reads records."""
+    return round_down(clock.now() - timedelta(days=days), REFRESH_STEP)
+
+
+def round_down(moment: datetime, step: timedelta) -> datetime:
+    """Return the last multiple of `step` until `moment`."""
+    return moment - (moment - datetime(1970, 1, 1, tzinfo=UTC)) % step
 
 
 ReadResult = tuple[Key | None, datetime | None]
@@ -256,11 +266,6 @@ def _store_windows(context: SyncContext, policy: Policy, tally: Tally, pages: It
 
 def _make_date_condition(policy: Policy, since: datetime) -> Condition:
     return (str(policy.resource.date), "gte", clock.utc_text(since))
-
-
-def _round_down(moment: datetime, step: timedelta) -> datetime:
-    """Return the last multiple of `step` until `moment`."""
-    return moment - (moment - datetime(1970, 1, 1, tzinfo=UTC)) % step
 
 
 def _get_window_end() -> datetime:

@@ -18,14 +18,11 @@ from integration.sync.plan import Policy
 from integration.sync.reading.known_pages import GROUP_SIZE, KnownRecords
 from integration.sync.reading.pages import Window
 
-RECORDS_PER_TRANSACTION = GROUP_SIZE
-"""Records of one transaction, which bounds the wait of webhooks."""
+RECORDS_PER_STEP = 500
+"""Records of one step that computes no calls, which bounds the wait of webhooks."""
 
-HISTORY_RECORDS_PER_TRANSACTION = 5000
-"""Records of one transaction that computes no calls.
-
-In a larger transaction each page of an index is written once for more records.
-"""
+RECORDS_PER_STEP_WITH_CALLS = 100
+"""Records of one step that computes their calls, which takes several times as long."""
 
 UNAVAILABLE_STATUSES = (403, 404)
 """Statuses with which the platform refuses a collection.
@@ -87,32 +84,48 @@ def store_window(
     full_sync_total: int | None = None,
     defer_calls: bool = False,
 ) -> None:
-    """Upsert the records of a window in several transactions.
+    """Upsert the records of a window, as a bulk job.
 
-    Known, unchanged rows are only marked as seen. With `full_sync_total` each transaction also stores the
+    Known, unchanged rows are only marked as seen. With `full_sync_total` each step also stores the
     position of the full sync. With `defer_calls` the legs are added to the backlog and their calls computed
     later.
     """
     tally.unreadable += window.unreadable
-    size = HISTORY_RECORDS_PER_TRANSACTION if defer_calls else RECORDS_PER_TRANSACTION
-    groups = window.records.groups if isinstance(window.records, KnownRecords) else None
-    if groups is not None:
-        size = GROUP_SIZE
-    for index, offset in enumerate(range(0, len(window.records), size)):
-        group = groups[index] if groups is not None else None
-        if group is not None and context.mirror_db.write(
-            _make_confirmation_job(policy, group, window.requested_at, full_sync_total)
-        ):
+    if not isinstance(window.records, KnownRecords):
+        _upsert_records(context, policy, window, window.records, tally, full_sync_total, defer_calls)
+        return
+    for index, group in enumerate(window.records.groups):
+        confirmation = _make_confirmation_step(policy, group, window.requested_at, full_sync_total)
+        if context.mirror_db.write_bulk([confirmation]) == [True]:
             tally.read += len(group.keys)
             continue
-        records = window.records[offset : offset + size]
-        outcome = context.mirror_db.write(
-            _make_upsert_job(policy, records, window.requested_at, full_sync_total, defer_calls)
+        records = window.records[index * GROUP_SIZE : (index + 1) * GROUP_SIZE]
+        _upsert_records(context, policy, window, records, tally, full_sync_total, defer_calls)
+
+
+def _upsert_records(
+    context: SyncContext,
+    policy: Policy,
+    window: Window,
+    records: Sequence[JsonRecord],
+    tally: Tally,
+    full_sync_total: int | None,
+    defer_calls: bool,
+) -> None:
+    if not records:
+        return
+    size = RECORDS_PER_STEP if defer_calls else RECORDS_PER_STEP_WITH_CALLS
+    steps = [
+        _make_upsert_step(
+            policy, records[offset : offset + size], window.requested_at, full_sync_total, defer_calls
         )
+        for offset in range(0, len(records), size)
+    ]
+    for outcome in context.mirror_db.write_bulk(steps):
         tally.add_outcome(outcome)
-        tally.read += len(records)
         if policy.reads_items:
             tally.changed_keys += outcome.updated
+    tally.read += len(records)
 
 
 def store_item(context: SyncContext, policy: Policy, record: JsonRecord, requested_at: str) -> None:
@@ -143,10 +156,10 @@ def store_failure(context: SyncContext, policy: Policy, error: PlatformError) ->
     context.mirror_db.write(lambda tx: record_error(tx, policy.collection, str(error)))
 
 
-def _make_confirmation_job(
+def _make_confirmation_step(
     policy: Policy, group: RowGroup, requested_at: str, full_sync_total: int | None
 ) -> Callable[[Transaction], bool]:
-    def job(tx: Transaction) -> bool:
+    def step(tx: Transaction) -> bool:
         if not confirm_rows(tx, policy.resource, group, requested_at=requested_at):
             return False
         if full_sync_total is not None:
@@ -155,17 +168,17 @@ def _make_confirmation_job(
             )
         return True
 
-    return job
+    return step
 
 
-def _make_upsert_job(
+def _make_upsert_step(
     policy: Policy,
     records: Sequence[JsonRecord],
     requested_at: str,
     full_sync_total: int | None,
     defer_calls: bool,
 ) -> Callable[[Transaction], UpsertResult]:
-    def job(tx: Transaction) -> UpsertResult:
+    def step(tx: Transaction) -> UpsertResult:
         outcome = upsert(
             tx, policy.resource, records, source="sync", requested_at=requested_at, defer_calls=defer_calls
         )
@@ -174,4 +187,4 @@ def _make_upsert_job(
             collection_state.record_progress(tx, policy.collection, key, len(records), full_sync_total)
         return outcome
 
-    return job
+    return step

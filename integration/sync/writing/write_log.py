@@ -8,6 +8,7 @@ the request is sent, so after a crash the log shows which write may have been do
 from __future__ import annotations
 
 import re
+import sqlite3
 from dataclasses import dataclass
 from typing import Any
 
@@ -123,6 +124,12 @@ def list_newest(app_db: Database, limit: int = 100, before: int | None = None) -
             (2**62 if before is None else before, limit),
         ).fetchall()
     return [WriteEntry(*row) for row in rows]
+
+
+def count_before(connection: sqlite3.Connection, before: str) -> int:
+    """Count the rows that `delete_before` deletes."""
+    sql = "SELECT count(*) FROM journal WHERE at < ?"
+    return int(connection.execute(sql, (before,)).fetchone()[0])
 
 
 def delete_before(tx: Transaction, before: str) -> int:

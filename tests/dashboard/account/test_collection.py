@@ -24,14 +24,17 @@ pytestmark = pytest.mark.exhaustive
 def names(page) -> list[str]:
     """Names of the listed records, in order."""
     assert page.status_code == 200, page.text[:300]
-    rows = re.findall(r'<th scope="row" class="who"><a [^>]*>(.*?)</a>', page.text)
+    rows = re.findall(r'<th scope="row" class="who">(?:<input [^>]*> )?<a [^>]*>(.*?)</a>', page.text)
     return [html.unescape(name) for name in rows]
 
 
 def keys(page) -> list[int]:
     assert page.status_code == 200, page.text[:300]
     return [
-        int(key) for key in re.findall(r'<th scope="row" class="who"><a [^>]*href="[^"]*/(\d+)"', page.text)
+        int(key)
+        for key in re.findall(
+            r'<th scope="row" class="who">(?:<input [^>]*> )?<a [^>]*href="[^"]*/(\d+)"', page.text
+        )
     ]
 
 

@@ -209,6 +209,6 @@ def test_an_unknown_collection_or_record_gets_404(client, office, path):
 
 def test_a_collection_takes_precedence_over_a_record_of_the_same_path(client, fill):
     fill("ddis", {"id": "calltracking", "e164": "442079460100"}, {"id": "a/b", "e164": "442079460101"})
-    assert "Numbers under call tracking" in text(client.get("/account/ddis/calltracking"))
+    assert "Tracked numbers" in text(client.get("/account/ddis/calltracking"))
     assert "020 7946 0101" in text(client.get("/account/ddis/a%2Fb"))
     assert 'href="/account/ddis/a/b"' in client.get("/account/ddis").text

@@ -250,6 +250,16 @@ def test_a_user_without_phone_gets_a_message_or_chooses_one(acting, phone_user):
     assert f'value="{phone_user["id"]}" selected' in boss.get("/dial").text
 
 
+def test_a_user_who_first_chooses_a_phone_returns_to_the_missed_caller(acting, phone_user):
+    boss = acting.log_in(Member("first-call@example.com", "supervisor"))
+    choice = boss.post("/dial", to="+447700900126", item="3")
+    assert choice.url.endswith("/dial?to=447700900126&item=3")
+    assert 'name="to" inputmode="tel" maxlength="40" required value="07700 900126"' in choice.text
+    assert '<input type="hidden" name="item" value="3">' in choice.text
+    called = boss.post("/dial", to="+447700900126", item="3", phone=str(phone_user["id"]), follow=False)
+    assert called.headers["Location"] == "/missed#item-3"
+
+
 def test_agents_cannot_choose_another_phone(acting, simulator, phone_user, people):
     other = next(person for person in people if person["online"] and person["id"] != phone_user["id"])
     client = acting.log_in(CAROL.as_user(phone_user["id"]))
@@ -341,7 +351,13 @@ def test_a_contact_is_deleted_after_a_confirmation(acting):
     with acting.mirror_db.read() as connection:
         number = connection.execute("SELECT max(id) FROM contacts").fetchone()[0]
     assert "on the phone system, for everyone?" in text(client.get(f"/contacts/{number}"))
-    assert client.post(f"/contacts/{number}/delete").url.endswith("/contacts")
+    record = acting.context.platform.item(f"/contacts/{number}").values
+    name = " ".join(part for part in (record["first_name"], record["last_name"]) if part)
+    refused = client.post(f"/contacts/{number}/delete", confirm="Cora")
+    assert refused.status_code == 400
+    assert f"Not deleted: type “{name}” to confirm." in text(refused)
+    answer = client.post(f"/contacts/{number}/delete", confirm=f" {name.lower()} ")
+    assert answer.url.endswith("/contacts")
     assert acting.context.platform.get(f"/contacts/{number}", check=False).status == 404
     assert client.get(f"/contacts/{number}").status_code == 404
 
@@ -368,6 +384,6 @@ def test_a_voicemail_message_is_marked_as_played_only_here_without_a_known_folde
     )
     client = app.log_in(ERIN)
     client.post("/voicemail/3/heard")
-    assert "Nothing in this view" in client.get("/voicemail?new=1").text
+    assert "No voice messages match this filter" in client.get("/voicemail?new=1").text
     with app.app_db.read() as connection:
         assert connection.execute("SELECT count(*) FROM journal").fetchone()[0] == 0

@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import re
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from integration.core import clock
 from integration.workspace import callbacks
 from integration.workspace.callback_following import update_from_mirror
+from tests.support.applications.shared_app import module_app  # noqa: F401
+from tests.support.harness import wait_for
 from tests.support.page_text import text
 from tests.support.people import BOB, ERIN
 
 AS_SCRIPT = {"Accept": "application/json"}
 GRETA = "447700900101"
+
+
+@pytest.fixture
+def app(module_app):  # noqa: F811
+    """The application of the module, empty."""
+    module_app.clear()
+    return module_app
 
 
 def ago(seconds: float) -> str:
@@ -41,7 +52,8 @@ def find(app, item_id: int) -> callbacks.CallbackItem:
 
 def row_text(client, path: str = "/missed") -> str:
     page = text(client.get(path))
-    return page[page.index("Actions Greta") : page.index("Keyboard shortcuts")]
+    start = page.index("Greta", page.index("Actions"))
+    return page[start : page.index("Keyboard shortcuts")]
 
 
 def call_out(app, number: int, **values) -> None:
@@ -124,3 +136,32 @@ def test_a_note_that_a_page_sends_twice_is_stored_once(app, item):
             "Asks for a date",
             "Wednesday",
         ]
+
+
+def test_of_two_simultaneous_claims_one_is_refused_with_the_owner(app, item, monkeypatch):
+    release, waiting, submit = threading.Event(), set(), app.app_db.submit
+
+    def submit_counted(work):
+        waiting.add(threading.get_ident())
+        return submit(work)
+
+    def claim(client):
+        return client.post(f"/missed/{item}/assign", owner="me", previous="", headers=AS_SCRIPT).json()
+
+    clients = [app.log_in(ERIN), app.log_in(BOB)]
+    submit(lambda _tx: release.wait(10))
+    monkeypatch.setattr(app.app_db, "submit", submit_counted)
+    with ThreadPoolExecutor(2) as pool:
+        claims = [pool.submit(claim, client) for client in clients]
+        wait_for(lambda: len(waiting) == 2, "both claims wait for the writer")
+        release.set()
+        results = [claim.result() for claim in claims]
+    owner = find(app, item).owner
+    winner, loser = (0, 1) if owner == ERIN.email else (1, 0)
+    assert results[winner]["message"] == "Greta Lindqvist claimed."
+    assert (results[loser]["done"], results[loser]["message"]) == (
+        False,
+        f"{owner} claimed this caller first.",
+    )
+    with app.app_db.read() as connection:
+        assert [row[0] for row in connection.execute("SELECT who FROM callback_deeds")] == [owner]

@@ -10,8 +10,16 @@ import pytest
 
 from integration.core import clock
 from integration.workspace import notes
+from tests.support.applications.shared_app import module_app  # noqa: F401
 from tests.support.page_text import call_ids, link, text
 from tests.support.people import ERIN
+
+
+@pytest.fixture
+def app(module_app):  # noqa: F811
+    """The application of the module, empty."""
+    module_app.clear()
+    return module_app
 
 
 def ago(**span) -> str:
@@ -151,11 +159,11 @@ def test_an_empty_history_states_its_cause(app, client):
     assert "No calls yet" in text(client.get("/calls"))
     app.call(1, ago(days=20))
     page = client.get("/calls")
-    assert "Nothing in this range. 1 call matches in other periods." in text(page)
+    assert "Nothing in this period 1 call matches in other periods." in text(page)
     assert "Search all time" in text(page)
     unmatched = text(client.get("/calls?q=nobody&range=all"))
-    assert "No calls match “nobody” in any period." in unmatched
-    assert "Without the search this range has 1 call." in unmatched
+    assert "No calls match “nobody” in any period" in unmatched
+    assert "Without the search this period has 1 call." in unmatched
 
 
 def test_days_follow_the_display_zone_and_add_up_to_the_total(app, client):

@@ -13,11 +13,19 @@ import requests
 from integration.core import clock
 from integration.workspace import notes
 from tests.support.application import Browser, TestApp
+from tests.support.applications.shared_app import SharedApp, module_app  # noqa: F401
 from tests.support.fake_exchange import read_fixture
 from tests.support.page_text import call_ids, text
 from tests.support.people import DAVE, ERIN
 
 CDR = read_fixture("response-cdrs-list-200")["data"][0]
+
+
+@pytest.fixture
+def app(module_app: SharedApp) -> SharedApp:  # noqa: F811
+    """The application of the module, empty."""
+    module_app.clear()
+    return module_app
 
 
 def ago(**span: int) -> str:
@@ -101,7 +109,10 @@ def test_undocumented_forms_of_labels_are_read_or_ignored(
 
 
 def send_by_script(app: TestApp, path: str, **fields: str) -> str:
-    """Send a form as the script of the page does. Returns the message for the user."""
+    """Send a form as the script of the page does.
+
+    Returns the message for the user.
+    """
     token = app.make_token()
     response = requests.post(
         app.url + path,

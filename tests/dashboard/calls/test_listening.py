@@ -24,6 +24,9 @@ def test_a_recording_is_sent_completely_or_by_range(app, client, recording):
     part = client.get("/recordings/900.mp3", headers={"Range": "bytes=100-199"})
     assert (part.status_code, part.content) == (206, recording.read_bytes()[100:200])
     assert part.headers["Content-Range"] == "bytes 100-199/1000"
+    last = client.get("/recordings/900.mp3", headers={"Range": "bytes=-100000000000000000000"})
+    assert (last.status_code, last.content) == (206, recording.read_bytes())
+    assert last.headers["Content-Range"] == "bytes 0-999/1000"
     complete = client.get("/recordings/900.mp3")
     assert (complete.status_code, complete.content) == (200, recording.read_bytes())
     assert client.get("/recordings/901.mp3").status_code == 404

@@ -14,9 +14,17 @@ from integration.dashboard.calls.live import render_change
 from integration.sqlite.transaction import Change
 from integration.workspace import callbacks
 from integration.workspace.callback_following import update_from_mirror
+from tests.support.applications.shared_app import module_app  # noqa: F401
 from tests.support.page_text import call_ids, text
 from tests.support.payloads.account_records import Filling
 from tests.support.people import BOB, CALLER, CAROL, DAVE, ERIN, Member
+
+
+@pytest.fixture
+def app(module_app):  # noqa: F811
+    """The application of the module, empty."""
+    module_app.clear()
+    return module_app
 
 
 def ago(seconds: float) -> str:

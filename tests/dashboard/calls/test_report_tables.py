@@ -39,13 +39,13 @@ def report(app):
 
 
 def table(page: str, name: str) -> list[list[str]]:
-    """Texts of the rows of a breakdown, without head and share."""
+    """Texts of the rows of a breakdown, without the head."""
     section = page[page.index(f'aria-labelledby="by-{name}"') :]
     section = section[section.index("<tbody>") : section.index("</table>")]
     rows = []
     for row in section.split("<tr>")[1:]:
         cells = re.findall(r"<t[dh][^>]*>(.*?)</t[dh]>", row, re.DOTALL)
-        rows.append([" ".join(unescape(re.sub(r"<[^>]*>", "", cell)).split()) for cell in cells[:-1]])
+        rows.append([" ".join(unescape(re.sub(r"<[^>]*>", "", cell)).split()) for cell in cells])
     return rows
 
 
@@ -55,6 +55,16 @@ def test_persons_add_up_to_the_answered_calls_and_the_cost(report):
         ["Person unknown", "1", "0", "0:30", "0:30", "0.10"],
         ["Total", "2", "1", "1:50", "0:36", "0.35"],
     ]
+
+
+def test_persons_are_in_the_order_of_the_bars(app):
+    for key, name in ((1, "Ann"), (2, "Ben")):
+        app.put("users", {"id": key, "first_name": name, "last_name": "Example"})
+    calls = [(1, "out"), (1, "out"), (1, "out"), (2, "in"), (2, "in"), (1, "in")]
+    for number, (user, direction) in enumerate(calls, 1):
+        app.call(number, "2026-11-20 09:00:00", direction=direction, talk_seconds=60, user_id=user)
+    rows = table(app.log_in().get("/reports?range=today").text, "person")
+    assert [row[:3] for row in rows[:2]] == [["Ben Example", "2", "0"], ["Ann Example", "1", "3"]]
 
 
 def test_countries_add_up_to_all_external_calls(report):

@@ -101,7 +101,7 @@ def test_the_export_link_has_the_label_of_the_view(app, client):
 def test_the_destination_text_of_an_outbound_call_is_no_party_name(app, client, context):
     app.call(1, ago(60), direction="out", context=context, party_name="United Kingdom Mobile")
     page = client.get("/calls").text
-    assert 'data-open>07700 900101</a> <span class="faint small">United Kingdom Mobile</span>' in page
+    assert 'data-open>07700 900101</a> <span class="faint small">Mobile, UK</span>' in page
     app.put("contacts", {"id": 1, "first_name": "Nora", "last_name": "Lind", "tel": "447700900101"})
     assert "data-open>United Kingdom Mobile</a>" in client.get("/calls").text  # of a contact
 

@@ -183,7 +183,7 @@ def test_a_header_and_a_url_query_are_not_shown_and_not_sent_to_another_url(
     client.post(NEW, **put, secret="Bearer canary-two")
     where = f"/exports/schedules/{schedules(app)[0].id}"
     kept = {**put, "place": "https://files.example.com/in?…"}
-    for page in (client.get(where).text, client.get("/exports").text, client.get("/settings/audit").text):
+    for page in (client.get(where).text, client.get("/exports").text, client.get("/privacy/audit").text):
         assert "canary" not in page
     assert 'value="https://files.example.com/in?…"' in client.get(where).text
     client.post(where, **kept)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 from werkzeug.routing import Rule
 
+from integration.settings.values import RESERVED_PATHS
 from tests.support.application import TestApp, running_app
 from tests.support.applications.login_site import (
     METHODS,
@@ -22,6 +23,9 @@ NO_LOGIN = {
     "/static/<path:filename>",
     "/webhooks/<secret>",
     "/healthz",
+    "/help",
+    "/help/",
+    "/help/<path:name>",
     "/readyz",
     "/metrics",
     "/openapi.json",
@@ -50,6 +54,13 @@ def make_example(rule: Rule) -> str:
     path = re.sub(r"<any\((\w+)[^>]*>", r"\1", str(rule))
     path = re.sub(r"<int:\w+>", "7", path)
     return re.sub(r"<(path:)?\w+>", "cdrs", path)
+
+
+def test_no_base_path_of_the_facade_can_hide_a_page(app: TestApp) -> None:
+    base_paths = {path.strip("/") for path in app.context.settings.facade.base_paths}
+    segments = {str(rule).split("/")[1] for rule in list_rules(app)} - base_paths - {""}
+    assert {"privacy", "live"} <= segments
+    assert segments <= RESERVED_PATHS
 
 
 @pytest.mark.exhaustive

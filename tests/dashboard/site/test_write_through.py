@@ -29,7 +29,7 @@ def platform() -> Iterator[Server]:
 
 @pytest.fixture
 def app(tmp_path: Path, platform: Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[TestApp]:
-    monkeypatch.setattr("integration.sqlite.database.BUSY_SECONDS", 0.1)
+    monkeypatch.setattr("integration.sqlite.writer_connection.BUSY_SECONDS", 0.1)
     with running_app(tmp_path / "data", platform__base_url=f"{platform.url}/v1.2") as app:
         yield app
         app.context.platform.close()

@@ -78,19 +78,54 @@ def test_each_problem_is_listed_at_the_top_and_counted(app, client):
     finish_syncs(app)
     receive(app)
     app.context.health.fail("clockwork", "no run since 09:00")
-    app.context.health.fail("look-back sms", "HTTP 500")
+    app.context.health.fail("incremental sync of faxes", "HTTP 500")
+    shown = top(client)
+    assert "2 problems." in shown
+    assert "Scheduler: no run since 09:00" in shown
+    assert "faxes sync: HTTP 500" in shown
+    assert "All well" not in shown
+
+
+def test_a_failing_sync_is_one_problem(app, client):
+    finish_syncs(app)
+    receive(app)
+    app.context.health.fail("incremental sync of sms", "HTTP 500")
     app.mirror_db.write(lambda tx: collection_state.record_failure(tx, "sms", "HTTP 500"))
     shown = top(client)
-    assert "3 problems." in shown
-    assert "Scheduler: no run since 09:00" in shown
-    assert "sms sync: HTTP 500" in shown
+    assert "1 problem." in shown
     assert "/sms: HTTP 500" in shown
-    assert "All well" not in shown
+    assert "sms sync" not in shown
+
+
+def test_an_unreachable_platform_is_one_problem(app, client):
+    finish_syncs(app)
+    receive(app)
+    for collection in ("cdrs", "sms"):
+        app.context.health.fail(f"incremental sync of {collection}", "no connection")
+        app.mirror_db.write(lambda tx, name=collection: collection_state.record_failure(tx, name, "no route"))
+    for name in ("platform", "live calls", "lists", "full syncs", "lookups"):
+        app.context.health.fail(name, "no connection")
+    shown = top(client)
+    assert "1 problem." in shown
+    assert "Phone system unreachable since" in shown
+    assert "no connection" not in shown
+    assert text(client.get("/system")).count("Phone system unreachable since") == 1
+    assert "Phone system unreachable since" in text(client.get("/system/alerts"))
+    app.context.health.fail("retention", "disk I/O error")
+    assert "2 problems." in top(client)
 
 
 def test_more_than_five_failing_components_are_one_line(app, client):
     finish_syncs(app)
-    for name in ("downloads", "lists", "live calls", "retention", "search index", "walks", "proofs"):
+    for name in (
+        "downloads",
+        "lists",
+        "live calls",
+        "retention",
+        "search index",
+        "full syncs",
+        "completeness checks",
+    ):
         app.context.health.fail(name, "disk I/O error")
     shown = top(client)
     assert "7 problems." in shown

@@ -102,7 +102,7 @@ def guarded(value: Any) -> str:
     return text
 
 
-@example_count(40, exhaustive=150)
+@example_count(20, exhaustive=150)
 @given(
     st.lists(
         st.fixed_dictionaries({"src": CELL, "src_name": CELL, "duration": CELL, "extra": EXTRA}),

@@ -10,12 +10,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pyarrow.parquet
 import pytest
 
 from integration.core.errors import QueryError
-from integration.exports.formats import parquet
+from integration.exports.formats import parquet, parquet_months
 from integration.exports.selection import select
 from tests.exports.test_presets import exporting
 from tests.support.application import running_app
@@ -48,13 +47,21 @@ def test_values_of_a_wrong_type_are_kept_in_the_column_unfit(tmp_path: Path) -> 
     assert second["_unfit"] is None
 
 
+@pytest.mark.exhaustive
 def test_monthly_files_are_one_data_set_and_can_be_rewritten(tmp_path: Path) -> None:
+    # Imported here: the suite runs without DuckDB.
+    import duckdb
+
     stamps = ["2026-06-30 23:59:59", "2026-07-01 00:00:00", "2026-07-31 23:59:59", None, "soon"]
     records = [{"id": number, "calldate": stamp} for number, stamp in enumerate(stamps, 1)]
     table = collection_at(":memory:", CALLS, records)
-    for _ in range(2):
-        done = parquet.write_months(lambda: nullcontext(table), select(CALLS, {}), tmp_path / "set")
-        assert done == {"2026-06": 1, "2026-07": 2, "undated": 2}
+    for is_written in (True, False):
+        done = parquet_months.write_months(lambda: nullcontext(table), select(CALLS, {}), tmp_path / "set")
+        assert [(file.month, file.rows, file.is_written) for file in done] == [
+            ("2026-06", 1, is_written),
+            ("2026-07", 2, is_written),
+            ("undated", 2, is_written),
+        ]
     found = duckdb.sql(
         f"SELECT month, list(id ORDER BY id) FROM read_parquet('{tmp_path}/set/*/*.parquet',"
         " hive_partitioning = true) GROUP BY month ORDER BY month"
@@ -62,7 +69,8 @@ def test_monthly_files_are_one_data_set_and_can_be_rewritten(tmp_path: Path) -> 
     assert found == [("2026-06", [1]), ("2026-07", [2, 3]), ("undated", [4, 5])]
     july = select(CALLS, {"from": "2026-07-01", "to": "2026-08-01"})
     table.execute("DELETE FROM cdrs WHERE id = 3")
-    assert parquet.write_months(lambda: nullcontext(table), july, tmp_path / "set") == {"2026-07": 1}
+    (file,) = parquet_months.write_months(lambda: nullcontext(table), july, tmp_path / "set")
+    assert (file.month, file.rows, file.is_written) == ("2026-07", 1, True)
     assert len(list((tmp_path / "set").rglob("*"))) == 6
 
 

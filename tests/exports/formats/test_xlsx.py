@@ -10,7 +10,7 @@ from typing import Any
 
 import openpyxl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from openpyxl.utils.escape import unescape
 
@@ -18,6 +18,7 @@ from integration.exports.formats import xlsx
 from integration.exports.selection import select
 from tests.exports.test_presets import exporting
 from tests.support.application import running_app
+from tests.support.examples import example_count
 from tests.support.payloads.collection_table import collection_at
 from tests.support.payloads.query_reference import CALLS
 
@@ -119,7 +120,7 @@ TEXT = st.text(
 ).filter(lambda text: "\x00" not in text and all(ord(letter) >= 32 or letter in "\t\n" for letter in text))
 
 
-@settings(max_examples=30)
+@example_count(12, exhaustive=60)
 @given(st.lists(st.tuples(TEXT, st.none() | st.integers(-(2**53), 2**53)), max_size=6))
 def test_random_cells_are_read_back_unchanged(rows: list[tuple[str, int | None]]) -> None:
     records = [{"id": n, "src": text, "duration": number} for n, (text, number) in enumerate(rows, 1)]

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from tests.support.application import TestApp
+from tests.support.applications.shared_app import SharedApp
 from tests.support.fake_exchange import read_fixture
 
 ANN = {"id": 1000001, "first_name": "Ann", "last_name": "Example", "ext": "1001"}
@@ -25,6 +28,13 @@ INCLUDED_QUEUES = {
     ],
     "total": 1,
 }
+
+
+@pytest.fixture
+def app(module_app: SharedApp) -> SharedApp:
+    """The application of the module, empty."""
+    module_app.clear()
+    return module_app
 
 
 def put_group(app: TestApp, **values: Any) -> None:

@@ -9,6 +9,14 @@ import pytest
 from integration.sync.reading import live_poll
 from tests.facade.subcollections.records import CALL, CDRS, COLLEAGUE, USER, list_ids
 from tests.support.application import TestApp
+from tests.support.applications.shared_app import SharedApp
+
+
+@pytest.fixture
+def app(module_app: SharedApp) -> SharedApp:
+    """The application of the module, empty."""
+    module_app.clear()
+    return module_app
 
 
 @pytest.mark.parametrize(

@@ -158,3 +158,33 @@ def test_the_mirror_has_the_same_calls_in_any_order(
         mirror.apply(*order, in_one_transaction=True)
         found = [tuple(row.values())[:-1] for row in mirror.calls()]
         assert found == [tuple(row) for row in compute(events)]
+
+
+def ring_busy_group(src: str, group_context: str) -> list[CallEvent]:
+    """Return the webhooks of 80 missed calls.
+
+    Every 10 s one or two of three phones ring for 15 s. Every ninth call names its root.
+    """
+    events = []
+    for call in range(80):
+        root = 1000 + 2 * call if call % 9 == 0 else None
+        for n, user in enumerate((ANN, BOB, CAT, ANN)[call % 3 : call % 3 + 2]):
+            leg = 1000 + 2 * call + n
+            phone = Phone(leg, user, started=10 * call, context=group_context, src=src, root=root)
+            events += [phone.event("ringing", 10 * call + 0.3), phone.event("missed", 10 * call + 15)]
+    return events
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("group_context", [f"RG-{GROUP}", "QUEUE"])
+@pytest.mark.parametrize("src", ["", "447700900101"])
+def test_a_busy_group_has_the_same_calls_in_any_order(
+    mirror: CallMirror, src: str, group_context: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_now(monkeypatch, 7200)
+    events = ring_busy_group(src, group_context)
+    expected = [tuple(row)[:3] for row in compute(events, now=T0 + 7200.0)]
+    for order in (sorted(events, key=lambda event: event.event_time or ""), *list_random_orders(events, 1)):
+        mirror.clear()
+        mirror.apply(*order, in_one_transaction=True)
+        assert [tuple(row.values())[:3] for row in mirror.calls()] == expected

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from integration.dashboard.calls import live
-from integration.mirror.calls import writing
+from integration.mirror.calls import backlog, writing
 from integration.mirror.calls.facts import Cdr, LegFacts, Recording, Voicemail
-from integration.mirror.calls.fast_path import build_single_record_leg, is_single_record
 from integration.mirror.calls.legs import build_leg
+from integration.mirror.calls.plain.legs import build_single_record_leg, is_single_record
 from tests.support.examples import example_count
 from tests.support.payloads.call_facts import (
     ANN,
@@ -143,6 +143,49 @@ def test_many_legs_computed_at_once_give_the_same_rows_as_one_after_the_other(
     for leg in generator.sample(legs, len(legs)):
         mirror.mirror_db.write(lambda tx, leg=leg: mirror.store.refresh(tx, [leg]))
     assert mirror.state() == at_once
+
+
+@example_count(12, exhaustive=150)
+@given(st.integers(0, 2**32), st.integers(1, 12))
+def test_the_backlog_gives_the_same_rows_as_the_full_computation(
+    mirror: CallMirror, seed: int, batch_size: int
+) -> None:
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        set_now(monkeypatch, 100 * 3600)
+        mirror.clear()
+        legs = store_random_facts(mirror, random.Random(seed))
+        mirror.mirror_db.write(lambda tx: mirror.store.refresh(tx, legs))
+        expected = mirror.state()
+        mirror.mirror_db.write(lambda tx: [tx.execute(f"DELETE FROM {name}") for name in DERIVED])
+        mirror.mirror_db.write(lambda tx: backlog.add(tx, legs))
+        while mirror.mirror_db.write(lambda tx: mirror.store.assemble_backlog(tx, batch_size)):
+            pass
+        assert mirror.state() == expected
+
+
+@pytest.mark.parametrize("batch_size", [1, 2, 9])
+def test_the_backlog_joins_legs_that_ring_a_group_one_after_the_other(
+    mirror: CallMirror, batch_size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_now(monkeypatch, 100 * 3600)
+    for leg, when in ((101, 0), (102, 21), (103, 5000)):
+        more = {"src": CALLER, "context": f"RG-{GROUP}", "disposition": "NO ANSWER", "destination": "in"}
+        mirror.put("cdrs", cdr(leg, leg, when, 20, 0, **more), defer_calls=True)
+    while mirror.mirror_db.write(lambda tx: mirror.store.assemble_backlog(tx, batch_size)):
+        pass
+    assert [tuple(row) for row in mirror.calls("id", "legs")] == [(101, 2), (103, 1)]
+
+
+@pytest.mark.parametrize("batch_size", [1, 9])
+def test_the_backlog_joins_a_leg_with_the_leg_that_names_it_as_root(
+    mirror: CallMirror, batch_size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_now(monkeypatch, 100 * 3600)
+    mirror.put("cdrs", cdr(101, 101, 0, 20, 9), defer_calls=True)
+    mirror.put("cdrs", cdr(102, 102, 30, 20, 9, root_live_id=101), defer_calls=True)
+    while mirror.mirror_db.write(lambda tx: mirror.store.assemble_backlog(tx, batch_size)):
+        pass
+    assert [tuple(row) for row in mirror.calls("id", "legs")] == [(101, 2)]
 
 
 def test_new_calls_of_the_past_are_announced_as_one_change_and_have_different_change_numbers(

@@ -74,6 +74,45 @@ def test_calls_with_roots_are_not_joined_by_time_and_a_leg_without_root_joins_th
     assert legs(one, other, ringing(6, 31)) == [(1, (1,), False), (5, (5, 6), True)]
 
 
+def ring_all_day(block_count: int) -> list[Link]:
+    """Return blocks of 9 legs that start every second.
+
+    2 s pass between two blocks.
+    """
+    return [
+        ringing(100 * block + n, 10 * block + n)
+        for block in range(1, block_count + 1)
+        for n in range(9)
+    ]  # fmt: skip
+
+
+def test_a_chain_of_more_than_100_legs_is_divided_at_its_pauses() -> None:
+    assert [len(call.leg_ids) for call in join_legs(ring_all_day(11))] == [99]
+    found = join_legs(ring_all_day(12))
+    assert [len(call.leg_ids) for call in found] == [9] * 12
+    assert [call.id for call in found] == [100 * block for block in range(1, 13)]
+
+
+def test_a_chain_of_equal_pauses_is_divided_into_short_calls() -> None:
+    lengths = [len(call.leg_ids) for call in join_legs(ringing(n, n) for n in range(1000, 3000))]
+    assert sum(lengths) == 2000
+    assert max(lengths) <= 54, "the legs that are read on each side of a leg of a long chain"
+
+
+def test_legs_that_start_more_than_ten_minutes_apart_are_not_joined_by_time() -> None:
+    assert len(legs(ringing(1, 0, ended=590, window=22), ringing(2, 600))) == 1
+    assert len(legs(ringing(1, 0, ended=590, window=22), ringing(2, 601))) == 2
+
+
+def test_a_cluster_whose_phone_another_rings_nearer_to_a_call_remains_alone() -> None:
+    rooted = ringing(1, 10, "|ringgroup|80001", root_id=1, phone="user 1")
+    nearer, other = (
+        ringing(id_, start, "|ringgroup|80001", phone="user 2", group_id=80001)
+        for id_, start in ((2, 10), (3, 11))
+    )
+    assert legs(rooted, nearer, other) == [(1, (1, 2), True), (3, (3,), False)]
+
+
 def group(leg: int, user: int, **more: object) -> Phone:
     return Phone(leg, user, context=f"RG-{GROUP}", **more)  # type: ignore[arg-type]
 

@@ -61,6 +61,14 @@ def test_the_agent_leg_of_a_click_to_call_is_outbound_although_its_destination_i
     assert mirror.calls("direction", "state") == [("out", "dialling")]
 
 
+def test_the_outside_party_is_never_the_number_of_the_account(empty_mirror: CallMirror) -> None:
+    """The leg of a transfer to a colleague carries the outside party as its source."""
+    there = Phone(201, None, src="1001", src_id=str(ANN), dst=CALLER, destination="out", connected=4)
+    transfer = Phone(202, None, src=CALLER, src_id=str(ANN), dst="1002", destination="out", root=201)
+    empty_mirror.apply(there.event("connected", 4), transfer.event("initial", 5))
+    assert empty_mirror.calls("direction", "party", "our_number") == [("out", CALLER, "1001")]
+
+
 def test_a_withheld_number_is_empty_and_does_not_join_two_calls(
     mirror: CallMirror,
 ) -> None:

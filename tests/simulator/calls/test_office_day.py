@@ -107,7 +107,7 @@ def test_at_every_time_there_is_a_zone_where_it_is_morning():
 @pytest.mark.parametrize(
     ("start", "cdrs"),
     [
-        (MONDAY_10, 4000),
+        pytest.param(MONDAY_10, 4000, marks=pytest.mark.exhaustive),
         (SUNDAY_10_IN_BANGKOK, 4000),
         pytest.param(MONDAY_10, 40_000, marks=pytest.mark.exhaustive),
     ],

@@ -10,6 +10,7 @@ from typing import Any
 
 from integration.catalogue.shapes import Resource
 from integration.mirror.query import query
+from integration.mirror.records import month_counts
 
 
 def text_of(value: Any) -> str:
@@ -31,14 +32,20 @@ def collection_at(
     connection = sqlite3.connect(path, isolation_level=None)
     connection.row_factory = sqlite3.Row
     query.register(connection)
-    columns = ", ".join(f'"{field.name}" ANY' for field in resource.fields if field.name != resource.key)
+    names = {field.name: None for field in resource.fields if field.name != resource.key}
+    if resource.table == "cdrs":
+        names |= dict.fromkeys(("calldate", *month_counts.COUNTED_FIELDS))
+    columns = ", ".join(f'"{name}" ANY' for name in names)
     connection.execute(
         f'CREATE TABLE "{resource.table}" ("{resource.key}" INTEGER PRIMARY KEY, {columns},'
         " _doc TEXT NOT NULL, _item TEXT, _first_seen TEXT, _last_seen TEXT, _source TEXT,"
         " _missing_since TEXT) STRICT"
     )
     for record in records:
-        insert(connection, resource, record)
+        _insert(connection, resource, record)
+    if resource.table == "cdrs":
+        connection.executescript(month_counts.TABLES)
+        month_counts.recount(connection.execute)
     return connection
 
 
@@ -47,6 +54,17 @@ def insert(
     resource: Resource,
     record: dict[str, Any],
     *,
+    missing_since: str | None = None,
+) -> None:
+    _insert(connection, resource, record, missing_since)
+    if resource.table == "cdrs":
+        month_counts.recount(connection.execute)
+
+
+def _insert(
+    connection: sqlite3.Connection,
+    resource: Resource,
+    record: dict[str, Any],
     missing_since: str | None = None,
 ) -> None:
     names = [field.name for field in resource.fields if field.name in record]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 
 import pytest
 
@@ -31,9 +32,10 @@ def small_pages(monkeypatch):
     """
     monkeypatch.setattr(full_sync, "page_limit", lambda failures: 7)
     monkeypatch.setattr(full_sync, "IMMEDIATE_CALL_RECORDS", 7)
-    monkeypatch.setattr(page_store, "RECORDS_PER_TRANSACTION", 3)
-    monkeypatch.setattr(page_store, "HISTORY_RECORDS_PER_TRANSACTION", 3)
-    monkeypatch.setattr(call_assembly, "LEGS_PER_TRANSACTION", 4)
+    monkeypatch.setattr(page_store, "RECORDS_PER_STEP", 3)
+    monkeypatch.setattr(page_store, "RECORDS_PER_STEP_WITH_CALLS", 3)
+    monkeypatch.setattr(call_assembly, "LEGS_PER_STEP", 4)
+    monkeypatch.setattr(call_assembly, "STEPS_PER_RUN", 3)
     monkeypatch.setattr(backlog, "NEIGHBOUR_COUNT", 5)
 
 
@@ -121,3 +123,36 @@ def test_a_report_is_incomplete_while_legs_of_its_days_are_pending(simulated):
     call_assembly.assemble_pending(simulated.context)
     with simulated.mirror_db.read() as connection:
         assert completeness.explain_unfinished_calls(connection, begin, until) is None
+
+
+def test_a_webhook_is_applied_after_one_step_of_the_assembly(simulated, monkeypatch):
+    """The webhook arrives during the first of many steps."""
+    run_full_sync(simulated.context, CDRS)
+    monkeypatch.setattr(call_assembly, "STEPS_PER_RUN", 1000)
+    call_store, mirror_db = simulated.context.call_store, simulated.mirror_db
+    played = simulated.control("calls", script="plain_answered", until="connected")
+    for event in played["events"]:
+        if event["event_name"].startswith("call."):
+            simulated.context.inbox.receive(json.dumps(event).encode()).result(30)
+    webhooks, is_queued = threading.Thread(target=simulated.apply_webhooks), threading.Event()
+    submit, assemble = mirror_db.submit, call_store.assemble_backlog
+    open_calls_before_step = []
+
+    def submit_and_report(work):
+        future = submit(work)
+        is_queued.set()
+        return future
+
+    def assemble_backlog(tx, limit):
+        (count,) = tx.execute("SELECT count(*) FROM _calls WHERE state <> 'ended'").fetchone()
+        open_calls_before_step.append(count)
+        if len(open_calls_before_step) == 1:
+            webhooks.start()
+            assert is_queued.wait(30)
+        return assemble(tx, limit)
+
+    monkeypatch.setattr(mirror_db, "submit", submit_and_report)
+    monkeypatch.setattr(call_store, "assemble_backlog", assemble_backlog)
+    assert call_assembly.assemble_pending(simulated.context) == 0
+    webhooks.join(30)
+    assert open_calls_before_step[:3] == [0, 1, 1]

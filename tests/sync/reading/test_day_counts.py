@@ -101,11 +101,41 @@ def test_a_day_with_missing_records_is_repaired(simulated):
     assert get_completeness(simulated, "cdrs").is_complete
 
 
-def test_a_gap_that_cannot_be_repaired_has_a_cause(simulated, movable_clock):
+def leave_out_of_lists(simulated, monkeypatch, *keys):
+    """Omit `keys` from lists and totals of CDRs.
+
+    Their own paths still return them.
+    """
+    real = simulated.context.platform.page
+
+    def page(collection, *, filter=(), **options):
+        return real(collection, filter=[*filter, *(("id", "ne", key) for key in keys)], **options)
+
+    monkeypatch.setattr(simulated.context.platform, "page", page)
+
+
+def list_missing(simulated):
+    return [row[0] for row in simulated.rows("SELECT id FROM cdrs WHERE _missing_since IS NOT NULL")]
+
+
+def pick_records_of_one_day(simulated, count):
+    """The day with most records, and `count` of its ids.
+
+    Its first record could have aged out and is left out.
+    """
+    day = max(count_by_day(simulated, "cdrs").items(), key=lambda item: item[1])[0]
+    keys = [key for key, record in simulated.records("cdrs").items() if record["calldate"].startswith(day)]
+    assert len(keys) > count + 1
+    return day, keys[1 : count + 1]
+
+
+def test_a_gap_that_cannot_be_repaired_has_a_cause(simulated, movable_clock, monkeypatch):
+    """The record exists at its own path, so it is kept."""
     run_full_sync(simulated.context, CDRS)
-    key = sorted(simulated.records("cdrs"))[30]
-    day = simulated.records("cdrs")[key]["calldate"][:10]
-    del simulated.records("cdrs")[key]
+    movable_clock.advance(60)
+    day, (key,) = pick_records_of_one_day(simulated, 1)
+    leave_out_of_lists(simulated, monkeypatch, key)
+    simulated.clear_requests()
     day_counts.verify_due_days(simulated.context, CDRS)
     gap = days(simulated, "cdrs")[day]
     assert gap.ours == gap.total + 1
@@ -115,13 +145,90 @@ def test_a_gap_that_cannot_be_repaired_has_a_cause(simulated, movable_clock):
         day,
         completeness.ENTIRE_COLLECTION,
     ]
-    movable_clock.advance(60)
-    run_full_sync(simulated.context, CDRS)
-    day_counts.verify_day(simulated.context, CDRS, day, day_counts.Tally())
+    assert list_missing(simulated) == []
+    assert simulated.count_requests(f"/cdrs/{key}") == 1
+    monkeypatch.undo()
     movable_clock.advance(3601)
+    day_counts.verify_day(simulated.context, CDRS, day, day_counts.Tally())
     day_counts.verify_due_days(simulated.context, CDRS)
     assert get_completeness(simulated, "cdrs").gaps == []
     assert days(simulated, "cdrs")[day].proved_at
+
+
+def test_a_deletion_is_confirmed_when_the_count_of_its_day_differs(simulated, movable_clock):
+    run_full_sync(simulated.context, CDRS)
+    movable_clock.advance(60)
+    day, keys = pick_records_of_one_day(simulated, 20)
+    for key in keys:
+        del simulated.records("cdrs")[key]
+    simulated.clear_requests()
+    day_counts.verify_due_days(simulated.context, CDRS)
+    assert list_missing(simulated) == sorted(keys)
+    assert all(simulated.count_requests(f"/cdrs/{key}") == 1 for key in keys)
+    assert days(simulated, "cdrs")[day].cause is None
+    assert get_completeness(simulated, "cdrs").is_complete
+
+
+def test_more_deletions_than_the_limit_are_left_to_the_full_sync(simulated, movable_clock):
+    """21 of 69 records: more than 20 and more than 2 %."""
+    run_full_sync(simulated.context, CDRS)
+    day_counts.verify_due_days(simulated.context, CDRS)
+    movable_clock.advance(3601)
+    day, keys = pick_records_of_one_day(simulated, 21)
+    for key in keys:
+        del simulated.records("cdrs")[key]
+    day_counts.verify_days(simulated.context, CDRS, [day], day_counts.Tally())
+    assert list_missing(simulated) == []
+    for _ in range(3):
+        day_counts.verify_due_days(simulated.context, CDRS)
+        movable_clock.advance(3601)
+        assert list_missing(simulated) == []
+        entire = days(simulated, "cdrs")[completeness.ENTIRE_COLLECTION]
+        assert entire.ours == entire.total + 21
+    run_full_sync(simulated.context, CDRS)
+    assert simulated.state("cdrs").held == 21
+
+
+def test_a_wave_of_deletions_in_many_days_reaches_the_limit(simulated, movable_clock):
+    """One deletion on each of 25 days.
+
+    Each day alone is far below the limit.
+    """
+    lost = [
+        key
+        for age in range(40, 65)
+        for key in simulated.add_cdrs(2, calldate=clock.utc_text(clock.unix() - age * 86400))[:1]
+    ]
+    run_full_sync(simulated.context, CDRS)
+    while day_counts.verify_due_days(simulated.context, CDRS):
+        pass
+    movable_clock.advance(3601)
+    for key in lost:
+        del simulated.records("cdrs")[key]
+    simulated.clear_requests()
+    for _ in range(3):
+        day_counts.verify_due_days(simulated.context, CDRS)
+        movable_clock.advance(3601)
+    assert list_missing(simulated) == []
+    assert simulated.count_requests("/cdrs") < 50
+
+
+def test_a_known_gap_is_not_searched_at_every_comparison_of_the_total(simulated, movable_clock, monkeypatch):
+    (key,) = simulated.add_cdrs(1, calldate=clock.utc_text(clock.unix() - 50 * 86400))
+    run_full_sync(simulated.context, CDRS)
+    while day_counts.verify_due_days(simulated.context, CDRS):
+        pass
+    leave_out_of_lists(simulated, monkeypatch, key)
+
+    def count_requests_of_a_run():
+        movable_clock.advance(3601)
+        simulated.clear_requests()
+        day_counts.verify_due_days(simulated.context, CDRS)
+        return simulated.count_requests("/cdrs")
+
+    first, second = count_requests_of_a_run(), count_requests_of_a_run()
+    assert first > second + 5
+    assert second < 12
 
 
 @pytest.mark.parametrize("fault", ["status=500", "html", "truncate", "malformed=json"])

@@ -25,9 +25,9 @@ FILLED = {"cdrs/dictionaries", "callmeback/websites", "calltracking/ddis"}
 
 @pytest.fixture
 def small_pages(monkeypatch):
-    """Read seven records per page and commit three at a time."""
-    monkeypatch.setattr(full_sync, "page_limit", lambda failures: 7)
-    monkeypatch.setattr(page_store, "RECORDS_PER_TRANSACTION", 3)
+    """Read nine records per page and commit four at a time."""
+    monkeypatch.setattr(full_sync, "page_limit", lambda failures: 9)
+    monkeypatch.setattr(page_store, "RECORDS_PER_STEP_WITH_CALLS", 4)
 
 
 def list_collection_parameters():
@@ -284,9 +284,9 @@ def test_a_full_sync_does_not_delay_other_writes(simulated, small_pages):
     done, seen = threading.Event(), []
 
     def show(at, _total):
-        if at == 7:
+        if at == 9:
             simulated.mirror_db.submit(lambda tx: done.set())
-        elif at == 14:
+        elif at == 18:
             seen.append(done.is_set())
 
     run_full_sync(simulated.context, CDRS, Tally(show_progress=show))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from click.testing import CliRunner
 
@@ -142,7 +144,7 @@ def verify(simulated, monkeypatch):
         return find_handler(name)(simulated.context, arguments, Progress(on_progress, lambda: True))
 
     monkeypatch.setattr("integration.server.run_command.run_command", carry_out)
-    monkeypatch.setattr("integration.cli.verify.load", lambda *_: simulated.context.settings)
+    monkeypatch.setattr("integration.cli.verify.load_settings", lambda *_, **__: simulated.context.settings)
     return lambda *arguments: CliRunner().invoke(command, arguments)
 
 
@@ -158,6 +160,17 @@ def test_the_command_prints_completeness_and_fails_on_gaps(simulated, verify):
     assert head.split() == ["collection", "platform", "mirror", "days", "equal", "fetched"]
     assert line.split() == ["cdrs", str(count), str(count), str(len(days)), str(len(days)), "0", "complete"]
     assert all("on both sides" in day for day in days)
+    document = json.loads(verify("--coverage", "cdrs", "--every-day", "--json").stdout)
+    (collection,) = document["coverage"]
+    assert (document["complete"], collection["collection"], collection["mirror"]) == (True, "cdrs", count)
+    assert list(collection) == [
+        *("collection", "platform", "mirror", "days", "equal_days", "fetched", "complete", "is_refused"),
+        *("held_deletions", "error", "listed_days"),
+    ]
+    assert len(collection["listed_days"]) == collection["equal_days"] == len(days)
+    assert list(collection["listed_days"][0]) == [
+        *("day", "platform", "mirror", "cause", "repair", "verified_at"),
+    ]
     simulated.faults("status=500@/cdrs")
     failed = verify("--coverage", "cdrs")
     assert failed.exit_code == 1
@@ -172,6 +185,12 @@ def test_the_command_verifies_the_archive_and_fails_on_files_that_stay_missing(s
     (simulated.data_dir / path).unlink()
     healed = verify("--media")
     assert (healed.exit_code, healed.stdout) == (0, f"{path}: is missing; downloaded again\n")
+    (simulated.data_dir / path).unlink()
+    document = json.loads(verify("--media", "--json").stdout)
+    assert document["complete"]
+    assert document["media"]["damaged"] == [
+        {"path": path, "finding": "is missing", "repaired": True, "error": None}
+    ]
     (simulated.data_dir / path).unlink()
     simulated.faults(f"status=500@/monitors/{number}.mp3")
     damaged = verify("--media")

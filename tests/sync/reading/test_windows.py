@@ -20,7 +20,7 @@ CDRS = PLAN["cdrs"]
 
 @pytest.fixture
 def unsorted(simulated, monkeypatch):
-    """Platform that returns pages of 29 records in random order."""
+    """Platform that returns pages of eleven records in random order."""
     real, rng = simulated.context.platform.page, random.Random(7)
 
     def page(*args, **options):
@@ -32,7 +32,7 @@ def unsorted(simulated, monkeypatch):
         return replace(found, records=records)
 
     monkeypatch.setattr(simulated.context.platform, "page", page)
-    monkeypatch.setattr(full_sync, "page_limit", lambda _failures: 29)
+    monkeypatch.setattr(full_sync, "page_limit", lambda _failures: 11)
     return simulated
 
 
@@ -67,7 +67,7 @@ def test_every_history_collection_is_read_by_time_windows(unsorted):
 
 def test_windows_return_each_record_once_newest_window_first(unsorted):
     add_cdrs_with_odd_dates(unsorted)
-    found = list(windows.read_all(unsorted.context.platform, CDRS.resource, limit=23))
+    found = list(windows.read_all(unsorted.context.platform, CDRS.resource, limit=9))
     keys = [document.values["id"] for window in found for document in window.records]
     assert sorted(keys) == sorted(unsorted.records("cdrs"))
     dates = [window.since for window in found if window.since]

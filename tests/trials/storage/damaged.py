@@ -38,7 +38,7 @@ class Damaged(Trial):
     name = "damaged"
     size_option, size = "--rounds", 50
     bugs, symptoms = ("drop_damaged_inbox",), ("webhooks of other pages are saved",)
-    short = ("--rounds 1", "--rounds 1 --seed-bug")
+    short = ("--rounds 1", "--rounds 4 --seed-bug")
     long = LongForm(
         rounds=("--rounds 5",) * 4,
         minutes=6,

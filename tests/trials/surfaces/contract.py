@@ -22,10 +22,24 @@ from schemathesis.checks import (
 )
 from schemathesis.core.failures import Failure, FailureGroup
 
+from integration.catalogue.shapes import OPERATORS
 from tests.support.harness import wait_for
 from tests.trials.long_form import LongForm
 from tests.trials.trial import Trial
 
+FILTER_VALUES = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20)
+FILTERS = st.lists(
+    st.fixed_dictionaries(
+        {
+            "property": st.sampled_from(["id", "calldate", "user_id", "type", "disposition"])
+            | st.text(max_size=10),
+            "operator": st.sampled_from(sorted(OPERATORS)),
+            "value": FILTER_VALUES | st.lists(FILTER_VALUES, max_size=4),
+        }
+    ),
+    max_size=3,
+).map(json.dumps)
+"""JSON texts of the form that the document describes. Schemathesis generates other texts."""
 SCHEMA_CHECKS = [content_type_conformance, response_schema_conformance, status_code_conformance]
 
 
@@ -77,7 +91,7 @@ class Contract(Trial):
         begun, only = time.monotonic(), self.options.only
         schema = schemathesis.openapi.from_url(f"{self.product.url}/openapi.json", headers=self.headers)
         operations = [result.ok() for result in schema.get_all_operations()]
-        operations = [row for row in operations if only in (None, row.definition.raw["operationId"])]
+        operations = [row for row in operations if only in (None, row.label)]
         self.cases = max(1, -(-self.options.size // len(operations)))
         for number, operation in enumerate(operations):
             self._send_requests(operation, self.options.seed * 1000 + number)
@@ -113,9 +127,12 @@ class Contract(Trial):
             case=st.one_of(modes),
             record=st.sampled_from([None, *self._list_keys(operation.path)]),
             key=st.sampled_from([None, "new", "as is"]),
+            filter_text=st.none() | FILTERS,
         )
-        def send(case: Any, record: str | None, key: str | None) -> None:
+        def send(case: Any, record: str | None, key: str | None, filter_text: str | None) -> None:
             _prepare(case, record, key)
+            if filter_text is not None and "filter" in (case.query or {}):
+                case.query["filter"] = filter_text
             try:
                 response = case.call(base_url=self.base, session=session, headers=self.headers, timeout=30)
             except (requests.exceptions.InvalidHeader, requests.exceptions.InvalidURL, UnicodeError):

@@ -16,10 +16,9 @@ from integration.exports.formats import csv, xlsx
 from integration.exports.selection import select
 from integration.mirror.records.upsert import upsert
 from integration.mirror.schema import open_mirror
-from tests.trials.long_form import LongForm
+from tests.trials.long_form import NOT_RUN, LongForm
 from tests.trials.trial import Trial
 
-NOT_RUN = 3
 INSTALL = "apt-get install --no-install-recommends libreoffice-calc-nogui"
 PHONES = ("+442079460001", "00442079460001", "442079460001", "02079460001", "007", "+12025550123")
 FORMULAS = (

@@ -44,9 +44,9 @@ class BigLoad(Trial):
     short = ("--cdrs 12000", "--cdrs 12000 --seed-bug", "--files 600", "--files 600 --seed-bug")
     long = LongForm(
         promises=(),
-        rounds=("--cdrs 1000000", "--files 20000"),
-        minutes=15,
-        remains="200,000 files: `--files`",
+        rounds=("--cdrs 200000", "--files 5000"),
+        minutes=5,
+        remains="1,000,000 CDRs: `bigload` without `--long`; 200,000 files: `--files`",
         expectation="by hand: numbered records of `tests/trials/tools/peer.py`",
     )
 

@@ -6,12 +6,18 @@ import argparse
 import socket
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from typing import Any
 from unittest import mock
+from urllib.parse import urlsplit
+
+from requests import PreparedRequest, Response
 
 from integration.core import clock
 from integration.core.commands import Progress
+from integration.outbound.adapter import PoolAdapter
 from integration.platform_api import retry
 from integration.sync import jobs
 from integration.sync.plan import PLAN
@@ -43,21 +49,32 @@ MAX_MINUTES = 10
 
 
 class Connections:
-    """Failing connections: `refused`, or `dns` for a name that cannot be resolved."""
+    """Failing connections: `refused`, or `dns` for a name that cannot be resolved.
+
+    `requests` has the number of requests by path. The platform sees none of them.
+    """
 
     def __init__(self) -> None:
-        self.attempts = 0
+        self.requests = Counter[str]()
 
     @contextmanager
     def fail(self, kind: str) -> Iterator[None]:
         def resolve(*_arguments: object, **_options: object) -> list[tuple[object, ...]]:
-            self.attempts += 1
             if kind == "dns":
                 raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
             # No server listens on the discard port.
             return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", 9))]
 
-        with mock.patch.object(socket, "getaddrinfo", resolve):
+        send = PoolAdapter.send
+
+        def count(adapter: PoolAdapter, request: PreparedRequest, **options: Any) -> Response:
+            self.requests[urlsplit(request.url or "").path] += 1
+            return send(adapter, request, **options)
+
+        with (
+            mock.patch.object(socket, "getaddrinfo", resolve),
+            mock.patch.object(PoolAdapter, "send", count),
+        ):
             yield
 
 
@@ -65,8 +82,7 @@ class Connections:
 def fail_platform(mirror: LocalMirror, fault: str) -> Iterator[Callable[[], tuple[str, int]]]:
     """Let the platform fail.
 
-    Yields a function that returns the path with most requests, and their number. Connections that fail have
-    no path.
+    Yields a function that returns the path with most requests, and their number.
     """
     connections, is_connection = Connections(), fault in ("refused", "dns")
     # Open connections end with the next response.
@@ -74,9 +90,8 @@ def fail_platform(mirror: LocalMirror, fault: str) -> Iterator[Callable[[], tupl
     mirror.simulator.context.request_log.clear()
 
     def count_most() -> tuple[str, int]:
-        if is_connection:
-            return "any path", connections.attempts
-        return (mirror.count_requests().most_common(1) or [("", 0)])[0]
+        requests = connections.requests if is_connection else mirror.count_requests()
+        return (requests.most_common(1) or [("", 0)])[0]
 
     try:
         with connections.fail(fault) if is_connection else nullcontext():

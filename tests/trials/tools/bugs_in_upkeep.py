@@ -6,7 +6,7 @@ import os
 import sqlite3
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
@@ -14,31 +14,56 @@ from zoneinfo import ZoneInfo
 
 from integration.core import clock, process_lock
 from integration.core.errors import NewerDatabase
+from integration.mirror import schema as mirror_schema
+from integration.server.start_responder import StartResponder
 from integration.sqlite import database_files, migrations
 
 Patch = Callable[[Any, str, object], object]
 STEP_SECONDS, STEP_LINE = 0.3, "migration step"
 """Duration of a slow step of a migration, in which the trial kills the process; beginning of its line."""
+REWRITE_SECONDS, REWRITE_STEP = 12.0, "rewrite of all CDRs"
+
+
+def rewrite_all_cdrs(patch: Patch) -> None:
+    """Add a migration step that rewrites each CDR, and takes REWRITE_SECONDS at least; no bug."""
+
+    def rewrite(schema: Any) -> None:
+        begun = time.monotonic()
+        schema.execute("UPDATE cdrs SET _source = _source || ''")
+        time.sleep(max(0.0, begun + REWRITE_SECONDS - time.monotonic()))
+
+    patch(mirror_schema, "MIGRATIONS", {**mirror_schema.MIGRATIONS, REWRITE_STEP: rewrite})
+
+
+def start_silently(patch: Patch) -> None:
+    """Send no response during a long start."""
+    patch(StartResponder, "__enter__", lambda responder: responder)
+    patch(StartResponder, "__exit__", lambda _responder, *_error: None)
 
 
 def slow_migrations(patch: Patch) -> None:
     """Print a line at each step of a migration, which takes 0.3 s; no bug."""
 
-    class SlowMigrations(migrations.Migrations):  # type: ignore[misc]
-        def __call__(self, **options: Any) -> Any:
-            register = super().__call__(**options)
+    make_migrations = migrations.make_migrations
 
-            def add(step: Callable[[Any], None]) -> Any:
-                def run(schema: Any) -> None:
-                    step(schema)
-                    print(f"{STEP_LINE} {options['name']}", flush=True)
-                    time.sleep(STEP_SECONDS)
+    def make_slow_migrations(name: str) -> Any:
+        class SlowMigrations(type(make_migrations(name))):  # type: ignore[misc]
+            def __call__(self, **options: Any) -> Any:
+                register = super().__call__(**options)
 
-                return register(run)
+                def add(step: Callable[[Any], None]) -> Any:
+                    def run(schema: Any) -> None:
+                        step(schema)
+                        print(f"{STEP_LINE} {options['name']}", flush=True)
+                        time.sleep(STEP_SECONDS)
 
-            return add
+                    return register(run)
 
-    patch(migrations, "Migrations", SlowMigrations)
+                return add
+
+        return SlowMigrations(name)
+
+    patch(migrations, "make_migrations", make_slow_migrations)
 
 
 def commit_each_step(patch: Patch) -> None:
@@ -57,12 +82,13 @@ def commit_each_step(patch: Patch) -> None:
 
 def open_newer_files(patch: Patch) -> None:
     """Open databases of a newer version."""
-    applied = migrations.Migrations.applied
+    read_recorded_steps = migrations.read_recorded_steps
 
-    def list_known(steps: Any, schema: Any) -> Iterator[Any]:
-        return (one for one in applied(steps, schema) if not one.name.startswith("newer"))
+    def read_known(connection: sqlite3.Connection, name: str) -> set[str] | None:
+        steps = read_recorded_steps(connection, name)
+        return steps and {step for step in steps if not step.startswith("newer")}
 
-    patch(migrations.Migrations, "applied", list_known)
+    patch(migrations, "read_recorded_steps", read_known)
 
 
 def copy_incompletely(patch: Patch) -> None:

@@ -13,13 +13,9 @@ from __future__ import annotations
 import argparse
 import random
 import re
-import threading
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from email.utils import formatdate
 from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import orjson
@@ -28,103 +24,41 @@ from integration.core import clock
 from integration.simulator.calls.history import seed_history
 from integration.simulator.calls.world import World
 from integration.simulator.media import audio
+from tests.trials.tools.listing import Listing
 
 CDRS_PER_RECORDING = 5
 STEP = 60.0
 """Seconds between two calls."""
-
-KEPT = 4
-"""Cached pages of each listing."""
 
 LIVE = 4_278_000_000
 PLAIN = {"nb_notes": 0, "parent_live_id": None, "call_id": None}
 _ID, _DATE, _LEG = 1000000007, "2001-02-03 04:05:06", 1000000009
 
 
-@dataclass(frozen=True)
-class Listing:
-    """Records 1 to `count`, `every` seconds apart.
-
-    The last is dated `end` (Unix seconds).
-    """
-
-    date: str
-    count: int
-    end: float
-    every: float
-    patterns: list[bytes]
-    calls: int
-    """CDRs for each record."""
-    ready: dict[tuple[range, int], bytes] = field(default_factory=dict)
-    lock: threading.Lock = field(default_factory=threading.Lock)
-
-    def moment(self, number: int) -> float:
-        """Unix time of a record."""
-        return self.end - (self.count - number) * self.every
-
-    def select(self, args: dict[str, str]) -> tuple[range, int]:
-        """Return the record numbers of a page, and how many records match."""
-        lo, hi = 1, self.count
-        for entry in orjson.loads(args.get("filter") or "[]"):
-            lo, hi = self._narrow(lo, hi, entry)
-        total = max(0, hi - lo + 1)
-        limit, page = int(args.get("limit", 25)), int(args.get("page", 1))
-        skip = (page - 1) * limit
-        if args.get("dir") == "DESC":
-            return range(hi - skip, max(lo, hi - skip - limit + 1) - 1, -1), total
-        return range(lo + skip, min(hi, lo + skip + limit - 1) + 1), total
-
-    def page(self, numbers: range, total: int) -> bytes:
-        """Return a page, which may have been made in advance."""
-        with self.lock:
-            if (numbers, total) not in self.ready:
-                records = b",".join(map(self._record, numbers))
-                self.ready[numbers, total] = b'{"data":[%b],"total":%d,"links":{}}' % (records, total)
-                if len(self.ready) > KEPT:
-                    del self.ready[next(iter(self.ready))]
-            return self.ready[numbers, total]
-
-    def make_next(self, numbers: range, total: int) -> None:
-        """Make the page after this one, in descending order."""
-        left, size = total - len(numbers), len(numbers)
-        if left > 0 and size > 1 and numbers.step < 0:
-            last = numbers[-1]
-            self.page(range(last - 1, max(1, last - size) - 1, -1), left)
-
-    def _narrow(self, lo: int, hi: int, entry: dict[str, Any]) -> tuple[int, int]:
-        name, operator, value = entry["property"], entry["operator"], entry["value"]
-        if value is None:
-            return 1, 0
-        if name == self.date:
-            # The first record at or after that time.
-            moment = datetime.fromisoformat(value).replace(tzinfo=UTC).timestamp()
-            value = self.count + int(-(-(moment - self.end) // self.every))
-            return (max(lo, value), hi) if operator == "gte" else (lo, min(hi, value - 1))
-        if operator == "in":
-            return 1, 0
-        return (max(lo, value + 1), hi) if operator == "gt" else (lo, min(hi, value - 1))
-
-    def _record(self, number: int) -> bytes:
-        stamp = clock.utc_text(int(self.moment(number))).encode()
-        values = {b"id": number, b"leg": LIVE + number * self.calls, b"at": stamp}
-        return self.patterns[number % len(self.patterns)] % values
-
-
 def make_listings(cdrs: int) -> dict[str, Listing]:
     world = World(7, None)
     seed_history(world, 120)
-    end = float(int(clock.unix())) - 120
     return {
-        "cdrs": Listing("calldate", cdrs, end, STEP, _patterns(world, "cdrs", "calldate"), 1),
-        "monitors": Listing(
-            "timestamp",
-            cdrs // CDRS_PER_RECORDING,
-            end,
-            STEP * CDRS_PER_RECORDING,
-            _patterns(world, "monitors", "timestamp"),
-            CDRS_PER_RECORDING,
+        "cdrs": _make_listing(world, "cdrs", "calldate", cdrs, 1),
+        "monitors": _make_listing(
+            world, "monitors", "timestamp", cdrs // CDRS_PER_RECORDING, CDRS_PER_RECORDING
         ),
     }
+
+
+def _make_listing(world: World, name: str, date: str, count: int, calls: int) -> Listing:
+    """Return records of which one belongs to each `calls` CDRs. The last is two minutes old."""
+    end, every = float(int(clock.unix())) - 120, STEP * calls
+    patterns = _patterns(world, name, date)
+
+    def make_record(number: int) -> bytes:
+        at = clock.utc_text(int(end - (count - number) * every)).encode()
+        return patterns[number % len(patterns)] % {b"id": number, b"leg": LIVE + number * calls, b"at": at}
+
+    def first_at(moment: float) -> int:
+        return count + int(-(-(moment - end) // every))
+
+    return Listing(date, count, make_record, first_at)
 
 
 @cache

@@ -35,9 +35,9 @@ from integration.sqlite import database
 from integration.sync.collection_backoff import CollectionBackoff
 from integration.sync.files import disk_quota, file_check
 from integration.sync.jobs import SyncJobs
-from integration.sync.reading import deletions, full_sync, incremental_sync
+from integration.sync.reading import day_counts, deletions, full_sync, incremental_sync, rotation
 from integration.sync.reading.page_store import Tally
-from tests.trials.tools import bugs_in_receipt, bugs_in_upkeep
+from tests.trials.tools import bugs_in_receipt, bugs_in_upkeep, slowdowns
 
 Patch = Callable[[Any, str, object], object]
 Acknowledgements = Future[store.Acknowledgement]
@@ -317,8 +317,10 @@ def ignore_deletion_limit(patch: Patch) -> None:
 
 
 def skip_refresh(patch: Patch) -> None:
-    """Do not read recent records again."""
+    """Do not read recent records again, neither by time nor because counts differ."""
     patch(incremental_sync, "refresh_recent", lambda _context, _policy, _days, tally=None: tally)
+    patch(rotation.Rotation, "run", lambda *_arguments: 0)
+    patch(day_counts, "verify_due_days", lambda *_arguments, **_options: 0)
 
 
 def skip_leg_requests(patch: Patch) -> None:
@@ -376,7 +378,7 @@ def spoil_record_77(patch: Patch) -> None:
 
 PLANTS: dict[str, Callable[[Patch], None]] = {
     name: value
-    for module in (sys.modules[__name__], bugs_in_receipt, bugs_in_upkeep)
+    for module in (sys.modules[__name__], bugs_in_receipt, bugs_in_upkeep, slowdowns)
     for name, value in list(vars(module).items())
     if getattr(value, "__module__", None) == module.__name__ and callable(value)
 }

@@ -102,6 +102,7 @@ class Response:
     status: int
     seconds: float
     ended_at: float
+    has_retry_after: bool = False
 
 
 class _Clients:
@@ -149,6 +150,10 @@ class _Clients:
         """Statuses of the responses after `moment` (time.monotonic)."""
         return Counter(response.status for response in list(self.responses) if response.ended_at > moment)
 
+    def list_since(self, moment: float) -> list[Response]:
+        """Return the responses after `moment` (time.monotonic)."""
+        return [response for response in list(self.responses) if response.ended_at > moment]
+
     def _work(self, number: int) -> None:
         raise NotImplementedError
 
@@ -165,17 +170,17 @@ class _Clients:
 
         Returns the status, and the connection if it can be reused.
         """
-        began, status = time.monotonic(), 0
+        began, status, has_retry_after = time.monotonic(), 0, False
         try:
             connection = connection or http.client.HTTPConnection("127.0.0.1", self._port, timeout=60)
             connection.request(method, path, body, dict(headers or {}))
             response = connection.getresponse()
             response.read()
-            status = response.status
+            status, has_retry_after = response.status, response.headers["Retry-After"] is not None
         except (OSError, http.client.HTTPException):
             connection = None
         ended = time.monotonic()
-        self.responses.append(Response(what, status, ended - began, ended))
+        self.responses.append(Response(what, status, ended - began, ended, has_retry_after))
         # A refused connection fails at once and would be retried a thousand times a second.
         self._stop.wait(max(self._rest, 0.0 if status else 0.05))
         return connection, status

@@ -20,7 +20,7 @@ from tests.trials.tools.databases import DATABASES
 from tests.trials.tools.traffic import Senders
 from tests.trials.trial import Trial, until
 
-SCHEMAS = ROOT / "tests" / "fixtures" / "older_schemas"
+SCHEMAS = ROOT / "tests" / "fixtures" / "older_schemas" / "0.0.0"
 STOP_SECONDS = 10.0
 Schema = frozenset[tuple[object, ...]]
 

@@ -11,7 +11,7 @@ import threading
 import time
 from dataclasses import dataclass, field
 
-from tests.benchmarks import load
+from tests.benchmarks.tools import load
 from tests.support.harness import Client, wait_for
 from tests.trials.long_form import LongForm
 from tests.trials.tools.databases import count_stored, find_duplicates, is_complete, query_number, query_rows

@@ -1,0 +1,1 @@
+"""Documentation site: built by Sphinx from `docs/`, served at `/help`."""

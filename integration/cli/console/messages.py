@@ -1,0 +1,78 @@
+"""Progress and messages of commands, on standard error, and `--quiet`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from rich.progress import TaskID
+
+
+_QUIET = "integration.cli.quiet"
+
+quiet_option = click.Option(
+    ["--quiet"],
+    is_flag=True,
+    expose_value=False,
+    callback=lambda context, _option, value: context.meta.__setitem__(_QUIET, value),
+    help="Print only results and errors, no progress and no messages.",
+)
+"""Option `--quiet`, which every command has."""
+
+
+def is_quiet() -> bool:
+    """Return whether the running command has the option `--quiet`."""
+    context = click.get_current_context(silent=True)
+    return context is not None and bool(context.meta.get(_QUIET))
+
+
+def print_message(message: str) -> None:
+    """Print a message to standard error, unless `--quiet` is given."""
+    if not is_quiet():
+        print(message, file=sys.stderr, flush=True)
+
+
+@contextmanager
+def show_progress(*, has_bar_per_step: bool = False) -> Iterator[Callable[[str, int, int], None]]:
+    """Yield a function of step, done and total that draws a bar.
+
+    Without a terminal it does nothing.
+
+    `has_bar_per_step`: each step has a separate bar, which stays on the screen.
+    """
+    if not sys.stderr.isatty() or is_quiet():
+        yield lambda _step, _done, _total: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn, TimeRemainingColumn
+
+    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    with Progress(
+        "{task.description}",
+        *columns,
+        "{task.fields[rate]}",
+        console=Console(stderr=True),
+        transient=not has_bar_per_step,
+    ) as bars:
+        tasks: dict[str, TaskID] = {}
+
+        def report_progress(step: str, done: int, total: int) -> None:
+            name = step if has_bar_per_step else ""
+            if name not in tasks:
+                tasks[name] = bars.add_task(step, total=None, rate="")
+            task = tasks[name]
+            speed = bars.tasks[task].speed
+            bars.update(
+                task,
+                description=step,
+                completed=done,
+                total=total or None,
+                rate=f"{speed:,.0f}/s" if speed else "",
+            )
+
+        yield report_progress

@@ -1,0 +1,1 @@
+"""Log of the processes: format of a line, folding of repeated messages."""

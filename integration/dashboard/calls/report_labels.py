@@ -1,0 +1,61 @@
+"""Page Labels of the reports: number of calls by label."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from flask import Blueprint, request
+
+from integration.context import app_context
+from integration.core import clock
+from integration.dashboard.calls.report_period import OFFERED_RANGES, parse_period
+from integration.dashboard.calls.reports import READ_SECONDS
+from integration.dashboard.site import formats, layout
+from integration.dashboard.site.guard import requires
+from integration.exports.calendar_periods import RANGES
+from integration.exports.call_filter import make_counting_rules
+from integration.mirror.page_queries import platform_labels, reports
+from integration.mirror.page_queries.platform_labels import LabelCounts
+from integration.workspace import notes
+
+blueprint = Blueprint("report_labels", __name__)
+
+CLOCK_DIFFERENCE = timedelta(days=1)
+"""Largest difference between the clocks of the platform and of this computer.
+
+Local labels are dated here, calls by the platform.
+"""
+
+
+@blueprint.get("/reports/labels")
+@requires("supervisor")
+def index() -> str:
+    context, today = app_context(), formats.today()
+    rules = make_counting_rules(context.settings)
+    period = parse_period(request.args, today)
+    before = period.find_before(clock.now().astimezone(rules.zone))
+    spans = [one.span(rules.zone, rules.level) for one in (period, before)]
+    oldest = clock.parse_utc(min(span.since for span in spans))
+    with context.app_db.read() as app:
+        labels = notes.list_labels_since(app, clock.utc_text(oldest - CLOCK_DIFFERENCE) if oldest else "")
+    with context.mirror_db.read(seconds=READ_SECONDS) as connection:
+        counts, counts_before = (
+            platform_labels.count_calls(connection, labels, span.since, span.until) for span in spans
+        )
+        colours = platform_labels.load_colours(connection)
+        first_day = reports.find_first_day(connection, rules.zone)
+    rows = [
+        (name, counts.get(name, LabelCounts()), counts_before.get(name, LabelCounts()))
+        for name in {*counts, *counts_before}
+    ]
+    return layout.render_page(
+        "reports",
+        "reports_labels.html",
+        chosen=period,
+        earlier=before,
+        ranges={name: RANGES[name] for name in OFFERED_RANGES},
+        today=today,
+        rows=sorted(rows, key=lambda row: (-row[1].calls, row[0].casefold())),
+        colours=colours,
+        is_compared=first_day is not None and first_day <= before.first,
+    )

@@ -1,0 +1,117 @@
+"""Page Missed and called back: reasons, and how soon callers were reached."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from flask import Blueprint, request
+
+from integration.context import app_context
+from integration.core import clock
+from integration.dashboard.calls.report_period import OFFERED_RANGES, Period, parse_period, read_missed
+from integration.dashboard.calls.reports import READ_SECONDS
+from integration.dashboard.site import formats, layout
+from integration.dashboard.site.guard import requires
+from integration.exports.calendar_periods import RANGES
+from integration.exports.call_filter import make_counting_rules
+from integration.mirror.calls import backlog
+from integration.mirror.page_queries import missed_calls, reports
+from integration.mirror.page_queries.missed_calls import REASONS, MissedShare, MissedSums
+
+blueprint = Blueprint("report_missed", __name__)
+
+BREAKDOWNS: Mapping[str, tuple[str, str, str]] = {
+    "reason": ("By reason", "", "reason"),
+    "person": ("By person", "whose phone rang; a call counts for each", "rang"),
+    "group": ("By ring group and queue", "", "group"),
+    "line": ("By number", "", "line"),
+    "hour": ("By hour of the day", "", "hour"),
+}
+"""By kind of missed calls: heading, its explanation and the parameter of Calls."""
+
+
+@dataclass(frozen=True, slots=True)
+class MissedRow:
+    """Row of a table: missed calls of a key in both periods."""
+
+    name: str
+    share: MissedShare
+    before: MissedShare
+    filters: Mapping[str, object]
+
+
+@blueprint.get("/reports/missed")
+@requires("supervisor")
+def index() -> str:
+    context, today = app_context(), formats.today()
+    rules = make_counting_rules(context.settings)
+    period = parse_period(request.args, today)
+    before = period.find_before(clock.now().astimezone(rules.zone))
+    with context.mirror_db.read(seconds=READ_SECONDS) as connection:
+        sums = read_missed(connection, period, rules, today)
+        sums_before = read_missed(connection, before, rules, today)
+        tables = [
+            (kind, heading, about, rows)
+            for kind, (heading, about, parameter) in BREAKDOWNS.items()
+            if (rows := _build_rows(kind, parameter, sums, sums_before, connection))
+        ]
+        backlog_state = backlog.get_state(connection)
+        first_day = reports.find_first_day(connection, rules.zone)
+    is_waiting = backlog_state is not None and backlog_state.may_contain(_get_start(before))
+    return layout.render_page(
+        "reports",
+        "reports_missed.html",
+        chosen=period,
+        earlier=before,
+        ranges={name: RANGES[name] for name in OFFERED_RANGES},
+        today=today,
+        total=sums.total,
+        earlier_total=sums_before.total,
+        hung_up=MissedRow(
+            REASONS["early"],
+            sums.get("reason", "early"),
+            sums_before.get("reason", "early"),
+            {"reason": "early"},
+        ),
+        tables=tables,
+        usual_hours=context.settings.calls.usual_hours,
+        short=context.settings.calls.short_seconds,
+        callback_seconds=rules.callback_seconds,
+        waiting=backlog_state if is_waiting else None,
+        anything=first_day is not None,
+        is_compared=first_day is not None and first_day <= before.first,
+    )
+
+
+def _get_start(period: Period) -> str:
+    return clock.midnight(period.first, formats.display_zone())
+
+
+def _build_rows(
+    kind: str, parameter: str, sums: MissedSums, before: MissedSums, connection: sqlite3.Connection
+) -> list[MissedRow]:
+    """Return the rows of a table, most missed calls first.
+
+    Hours in their order.
+    """
+    keys = [key for key in {**sums.shares[kind], **before.shares[kind]} if (kind, key) != ("reason", "early")]
+    rows = []
+    for key in keys:
+        share, earlier = sums.get(kind, key), before.get(kind, key)
+        filters: dict[str, object] = {"direction": "in", "outcome": "not_talked", parameter: key}
+        name = share.name or earlier.name or key
+        if kind == "reason":
+            filters, name = {"reason": key}, REASONS[key]
+        elif kind == "person":
+            name = missed_calls.find_user_name(connection, key)
+        elif kind == "line":
+            name = formats.national(key)
+        elif kind == "hour":
+            filters[parameter] = int(key)
+            name = f"{key}:00–{int(key) + 1:02}:00"
+        rows.append(MissedRow(name, share, earlier, filters))
+    if kind == "hour":
+        return sorted(rows, key=lambda row: row.name)
+    return sorted(rows, key=lambda row: (-row.share.calls, row.name))

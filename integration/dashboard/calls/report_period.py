@@ -1,0 +1,181 @@
+"""Period of a report, and the period with which it is compared."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import date, datetime, timedelta
+from functools import lru_cache
+from urllib.parse import quote_plus, urlencode
+from zoneinfo import ZoneInfo
+
+from integration.core import clock
+from integration.dashboard.site import formats
+from integration.exports.calendar_periods import (
+    CALENDAR_RANGES,
+    RANGES,
+    describe_days,
+    find_days_before,
+    find_range_days,
+)
+from integration.exports.call_filter import PARAMETERS, parse_day
+from integration.mirror.page_queries import missed_calls, report_rollups, reports
+from integration.mirror.page_queries.missed_calls import CountingRules, MissedSums
+from integration.mirror.page_queries.reports import ReportSums, Span
+
+DEFAULT_RANGE = "week"
+OFFERED_RANGES = ("today", "yesterday", *CALENDAR_RANGES, "week", "month", "quarter", "year")
+"""Ranges above reports."""
+MAX_RANGE = timedelta(days=3660)
+"""Maximum time between the first and the last day of a custom range."""
+
+_quote_cached = lru_cache(4096)(quote_plus)
+"""Cached, because the page of a year has 700 links with few distinct values."""
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """Days of the display zone from `first` to `last`, both included.
+
+    `name` is a key of RANGES or 'custom'. `clock` ('HH:MM') ends the last day at this time.
+    """
+
+    name: str
+    first: date
+    last: date
+    clock: str | None = None
+
+    @property
+    def days(self) -> int:
+        return (self.last - self.first).days + 1
+
+    @property
+    def label(self) -> str:
+        return describe_days(self.first, self.last)
+
+    @property
+    def title(self) -> str:
+        """Name of the range, otherwise the days."""
+        return RANGES.get(self.name, self.label)
+
+    @property
+    def query(self) -> str:
+        """Parameters of pages of the same period."""
+        if self.name in RANGES:
+            return f"range={self.name}"
+        return f"from={self.first}&to={self.last}"
+
+    def span(self, zone: ZoneInfo, service_level_seconds: int) -> Span:
+        until = clock.midnight(self.last + timedelta(days=1), zone)
+        if self.clock is not None:
+            moment = datetime.combine(self.last, datetime.strptime(self.clock, "%H:%M").time(), zone)
+            until = clock.utc_text(moment)
+        return Span(clock.midnight(self.first, zone), until, service_level_seconds)
+
+    def calls_url(self, **filters: object) -> str:
+        """Return the URL of the calls of these days with `filters`.
+
+        The filters `begin` and `end` replace the days.
+        """
+        last = filters.pop("end", self.last)
+        parameters = {
+            "from": filters.pop("begin", self.first),
+            "to": last,
+            "clock": self.clock if last == self.last else None,
+            **filters,
+        }
+        items = ((name, parameters[name]) for name in PARAMETERS if parameters.get(name) is not None)
+        return "/calls?" + "&".join(f"{name}={_quote_cached(str(value))}" for name, value in items)
+
+    def export_url(self, file_format: str) -> str:
+        """Return the export URL of the calls counted in these days."""
+        view = self.calls_url(direction="external").partition("?")[2]
+        style = urlencode(formats.export_style())
+        return f"/exports/call-history.{file_format}?view={_quote_cached(view)}&{style}"
+
+    def find_before(self, now: datetime) -> Period:
+        """Return the period with which this one is compared.
+
+        If this period contains `now` (local time), the earlier one ends at the end of the same minute.
+        """
+        first, last = find_days_before(self.first, self.last)
+        before = Period("custom", first, last)
+        minute = now.replace(second=0, microsecond=0, tzinfo=None) + timedelta(minutes=1)
+        if self.last != now.date() or minute.date() != now.date():
+            return before
+        return replace(before, clock=f"{minute:%H:%M}")
+
+
+def parse_period(args: Mapping[str, str], today: date, default: str = DEFAULT_RANGE) -> Period:
+    """Parse the period. Missing or invalid parameters mean the range `default`.
+
+    Named ranges end today at the latest.
+    """
+    first, last = parse_day(args.get("from")), parse_day(args.get("to"))
+    if first or last:
+        first, last = first or last or today, last or today
+        first, last = min(first, last), max(first, last)
+        return Period("custom", max(first, last - MAX_RANGE), last)
+    name = args.get("range", default)
+    name = name if name in OFFERED_RANGES else default
+    days = find_range_days(name, today)
+    assert days is not None
+    return Period(name, days[0], min(days[1], today))
+
+
+def read_sums(
+    connection: sqlite3.Connection,
+    period: Period,
+    rules: CountingRules,
+    today: date,
+    *,
+    with_shares: bool = True,
+) -> ReportSums:
+    """Return the sums of a period.
+
+    The last day up to its `clock`.
+    """
+    if period.clock is None:
+        return report_rollups.read_sums(
+            connection, period.first, period.last, rules, today, with_shares=with_shares
+        )
+    last_day = replace(period, first=period.last).span(rules.zone, rules.level)
+    sums = reports.compute_sums(connection, last_day, rules.zone, with_shares=with_shares)
+    if period.days > 1:
+        day_before = replace(period, last=period.last - timedelta(days=1), clock=None)
+        sums.add(read_sums(connection, day_before, rules, today, with_shares=with_shares))
+    return sums
+
+
+def read_missed(
+    connection: sqlite3.Connection, period: Period, rules: CountingRules, today: date
+) -> MissedSums:
+    """Return the missed calls of a period.
+
+    The last day up to its `clock`.
+    """
+    if period.clock is None:
+        return report_rollups.read_missed(connection, period.first, period.last, rules, today)
+    sums = MissedSums()
+    if period.days > 1:
+        day_before = period.last - timedelta(days=1)
+        sums = report_rollups.read_missed(connection, period.first, day_before, rules, today)
+    last_day = replace(period, first=period.last).span(rules.zone, rules.level)
+    missed_calls.add_missed_calls(sums, connection, last_day.since, last_day.until, rules)
+    return sums
+
+
+def comparison_spans(
+    now: datetime, service_level_seconds: int, zone: ZoneInfo
+) -> tuple[tuple[Callable[..., str], Span], tuple[Callable[..., str], Span]]:
+    """Return (URL of calls, span) of today and of last week.
+
+    Last week is the same weekday, up to the end of the current minute. Each URL is a function of filters.
+    """
+    today = Period("today", now.date(), now.date())
+    last_week = today.find_before(now)
+    return (today.calls_url, today.span(zone, service_level_seconds)), (
+        last_week.calls_url,
+        last_week.span(zone, service_level_seconds),
+    )

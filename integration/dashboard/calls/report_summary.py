@@ -1,0 +1,124 @@
+"""Page In words: a period in sentences with links to its calls."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from flask import Blueprint, request
+
+from integration.context import app_context
+from integration.core import clock
+from integration.dashboard.calls.report_period import (
+    OFFERED_RANGES,
+    Period,
+    parse_period,
+    read_missed,
+    read_sums,
+)
+from integration.dashboard.calls.reports import FEW_CALLS, READ_SECONDS
+from integration.dashboard.site import formats, layout
+from integration.dashboard.site.guard import requires
+from integration.exports.calendar_periods import RANGES, find_period
+from integration.exports.call_filter import WEEKDAYS, make_counting_rules
+from integration.mirror.calls import backlog
+from integration.mirror.page_queries import reports
+from integration.mirror.page_queries.missed_calls import REASONS, MissedSums
+from integration.mirror.page_queries.reports import Figures, ReportSums
+
+blueprint = Blueprint("report_summary", __name__)
+
+MIN_MISSED_IN_HOUR = 3
+"""Missed calls below which no hour of the week is the worst one."""
+REASON_CLAUSES = {
+    "rang": "rang and were not answered",
+    "none-free": "found no one free",
+    "outside": "came outside your usual hours",
+    "voicemail": "left a voicemail",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class WorstHour:
+    """Hour of the week with most missed calls. `weekday` 0 is Monday."""
+
+    weekday: int
+    hour: int
+    figures: Figures
+
+    @property
+    def label(self) -> str:
+        """Name of the hour, such as 'Thursdays from 11:00 to 12:00'."""
+        return f"{WEEKDAYS[self.weekday]}s from {self.hour}:00 to {self.hour + 1}:00"
+
+
+@blueprint.get("/reports/summary")
+@requires("supervisor")
+def index() -> str:
+    context, today = app_context(), formats.today()
+    rules = make_counting_rules(context.settings)
+    period = parse_period(request.args, today, default="last-month")
+    before = period.find_before(clock.now().astimezone(rules.zone))
+    with context.mirror_db.read(seconds=READ_SECONDS) as connection:
+        sums = read_sums(connection, period, rules, today)
+        missed = read_missed(connection, period, rules, today)
+        total_before = read_sums(connection, before, rules, today, with_shares=False).total
+        first_day = reports.find_first_day(connection, rules.zone)
+        backlog_state = backlog.get_state(connection)
+    since = clock.midnight(before.first, rules.zone)
+    is_waiting = backlog_state is not None and backlog_state.may_contain(since)
+    return layout.render_page(
+        "reports",
+        "reports_summary.html",
+        chosen=period,
+        earlier=before,
+        heading=describe_period(period),
+        ranges={name: RANGES[name] for name in OFFERED_RANGES},
+        today=today,
+        is_over=period.last < today,
+        totals=sums.total,
+        earlier_totals=total_before,
+        is_compared=first_day is not None and first_day <= before.first,
+        missed=missed.total,
+        reasons=_list_reasons(missed),
+        worst=find_worst_hour(sums),
+        few=FEW_CALLS,
+        level=rules.level,
+        waiting=backlog_state if is_waiting else None,
+        anything=first_day is not None,
+    )
+
+
+def describe_period(period: Period) -> str:
+    """Return the heading.
+
+    'Your October 2026', 'Your week, 9–15 November 2026' or 'Your calls, …'.
+    """
+    for frequency in ("month", "week"):
+        found = find_period(frequency, period.first)
+        if period.first == found.first_day and period.days == (found.end_day - found.first_day).days:
+            return f"Your {period.first:%B %Y}" if frequency == "month" else f"Your week, {period.label}"
+    return f"Your calls, {period.label}"
+
+
+def find_worst_hour(sums: ReportSums) -> WorstHour | None:
+    """Return the hour of the week with most missed calls.
+
+    None if it has few calls, or if two hours have equally many.
+    """
+    hours = sorted(
+        (WorstHour(weekday, hour, figures) for (weekday, hour), figures in sums.week.items()),
+        key=lambda found: found.figures.unanswered,
+    )
+    if not hours:
+        return None
+    worst = hours[-1]
+    is_tied = len(hours) > 1 and hours[-2].figures.unanswered == worst.figures.unanswered
+    if is_tied or worst.figures.inbound < FEW_CALLS or worst.figures.unanswered < MIN_MISSED_IN_HOUR:
+        return None
+    return worst
+
+
+def _list_reasons(missed: MissedSums) -> list[tuple[str, str, int]]:
+    """Return (key, clause, calls) of each reason, most calls first."""
+    found = [(key, REASON_CLAUSES[key], missed.get("reason", key).calls) for key in REASONS if key != "early"]
+    return sorted((reason for reason in found if reason[2]), key=lambda reason: -reason[2])

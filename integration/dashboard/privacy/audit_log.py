@@ -1,0 +1,98 @@
+"""Page Audit: entries of the audit log, with filter and CSV export."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, date, datetime, timedelta
+
+from flask import Blueprint, Response, request
+
+from integration.access import audit
+from integration.access.audit import AuditFilter
+from integration.context import app_context
+from integration.core import clock
+from integration.core.ids import parse_id
+from integration.dashboard.site import formats, layout
+from integration.dashboard.site.guard import audit_action, requires
+from integration.exports.formats.csv import quote_cell
+from integration.sqlite.database import Database
+
+blueprint = Blueprint("audit_log", __name__, url_prefix="/privacy")
+
+PAGE_SIZE = 100
+CHUNK_SIZE = 1000
+"""Entries that the export holds in memory."""
+PARAMETERS = ("who", "action", "q", "from", "to")
+
+
+@blueprint.get("/audit")
+@requires("admin")
+def index() -> str:
+    app_db, audit_filter = app_context().app_db, _parse_filter()
+    before = request.args.get("before")
+    entries = audit.list_newest(app_db, PAGE_SIZE + 1, parse_id(before), audit_filter)
+    parameters = {name: request.args[name] for name in PARAMETERS if request.args.get(name)}
+    return layout.render_page(
+        "privacy",
+        "privacy_audit.html",
+        entries=entries[:PAGE_SIZE],
+        older=entries[PAGE_SIZE - 1].id if len(entries) > PAGE_SIZE else None,
+        newest=not before,
+        parameters=parameters,
+        people=audit.list_values(app_db, "who"),
+        actions=audit.list_values(app_db, "what"),
+    )
+
+
+@blueprint.get("/audit.csv")
+@requires("admin")
+def export() -> Response:
+    """Download the filtered entries as CSV, newest first. Times are UTC."""
+    app_db, audit_filter = app_context().app_db, _parse_filter()
+    audit_action("export", "audit log.csv")
+    response = Response(_stream_csv(app_db, audit_filter), content_type="text/csv; charset=utf-8")
+    response.headers["Content-Disposition"] = f'attachment; filename="audit log {clock.utc_text()[:10]}.csv"'
+    return response
+
+
+def _stream_csv(app_db: Database, audit_filter: AuditFilter) -> Iterator[bytes]:
+    # Excel reads UTF-8 only with a byte order mark.
+    yield "\ufeffId,Time (UTC),Who,Action,Object,Result,Address\r\n".encode()
+    before: int | None = None
+    while entries := audit.list_newest(app_db, CHUNK_SIZE, before, audit_filter):
+        lines = [
+            ",".join(
+                (
+                    str(entry.id),
+                    *map(quote_cell, (entry.at, entry.who, entry.what, entry.about)),
+                    *map(quote_cell, (entry.result, entry.address)),
+                )
+            )
+            for entry in entries
+        ]
+        yield ("\r\n".join(lines) + "\r\n").encode()
+        before = entries[-1].id
+
+
+def _parse_filter() -> AuditFilter:
+    """Parse the filter.
+
+    Days are those of the display zone; an invalid day is ignored.
+    """
+    values = request.args
+    return AuditFilter(
+        who=values.get("who", ""),
+        action=values.get("action", ""),
+        text=values.get("q", "").strip()[:200],
+        since=_start_of_day(values.get("from", ""), 0),
+        until=_start_of_day(values.get("to", ""), 1),
+    )
+
+
+def _start_of_day(text: str, added_days: int) -> str:
+    try:
+        day = date.fromisoformat(text) + timedelta(days=added_days)
+    except (ValueError, OverflowError):
+        return ""
+    start = datetime(day.year, day.month, day.day, tzinfo=formats.display_zone())
+    return clock.utc_text(start.astimezone(UTC))

@@ -1,0 +1,147 @@
+"""Pages of legal holds and erasures: set, release, certificate."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flask import Blueprint, Response, abort, make_response, redirect, request
+
+from integration import __version__
+from integration.context import app_context
+from integration.core import clock
+from integration.core.commands import Progress
+from integration.core.errors import DomainError
+from integration.core.number_variants import variants
+from integration.dashboard.privacy.number_reports import current_reports, start_search
+from integration.dashboard.privacy.numbers import parse_number
+from integration.dashboard.site import after_redirect, layout
+from integration.dashboard.site.confirmation import requires_confirmation
+from integration.dashboard.site.guard import audit_action, current_person, requires
+from integration.privacy import certificate, erasures, hold_commands, holds
+from integration.settings.base_url import find_base_url
+
+blueprint = Blueprint("privacy_holds", __name__, url_prefix="/privacy")
+
+_NO_PROGRESS = Progress(lambda _: None, lambda: True)
+
+
+@blueprint.get("/holds")
+@requires("admin")
+def show_holds() -> str:
+    return _render_holds(**after_redirect.take())
+
+
+@blueprint.post("/holds")
+@requires("admin")
+def set_hold() -> Response | tuple[str, int]:
+    """Set a legal hold on `what`, like `switchroom hold`.
+
+    `what`: a number, or the id of a call.
+    """
+    try:
+        kind, subject = _parse_subject(request.form.get("what", ""))
+        _run(hold_commands.set_hold, kind, subject, reason=request.form.get("reason", ""))
+    except DomainError as refusal:
+        return _render_holds(refused=str(refusal)), 400
+    return _redirect_to_holds(f"{_name(kind, subject)} is now under legal hold.")
+
+
+@blueprint.post("/holds/<int:number>/release")
+@requires("admin")
+@requires_confirmation()
+def release_hold(number: int) -> Response:
+    with app_context().app_db.read() as connection:
+        hold = next((hold for hold in holds.list_all(connection) if hold.id == number), None)
+    if hold is None:
+        return _redirect_to_holds("This hold was already released.")
+    _run(hold_commands.release_hold, hold.kind, hold.what)
+    return _redirect_to_holds(f"{_name(hold.kind, hold.what)} is no longer under legal hold.")
+
+
+@blueprint.get("/erasures")
+@requires("admin")
+def show_erasures() -> str:
+    return _render_erasures()
+
+
+@blueprint.post("/erasures/<int:number>/certificate")
+@requires("admin")
+def download_certificate(number: int) -> Response | tuple[str, int]:
+    """Download the certificate of an erasure.
+
+    It names the number only if the user enters it, because only its keyed hash is stored.
+    """
+    context, entered = app_context(), request.form.get("number", "").strip()
+    with context.app_db.read() as connection:
+        erasure = next((entry for entry in erasures.list_all(connection) if entry.id == number), None)
+        if erasure is None or erasure.done_at is None:
+            abort(404)
+        e164 = None
+        if entered:
+            try:
+                e164 = parse_number(entered)
+            except DomainError as refusal:
+                return _render_erasures(refused=str(refusal)), 400
+            digests = map(context.erasure_gate.digest, variants(e164))
+            if not context.erasure_gate.has_key or not erasures.has_number(connection, number, digests):
+                message = f"Erasure {number} has another number. Correct the number, or leave it empty."
+                return _render_erasures(refused=message), 400
+    text = certificate.write(
+        erasure,
+        e164,
+        installation=find_base_url(context.settings),
+        version=__version__,
+        issued_at=clock.utc_text(),
+    )
+    audit_action("certificate issued", f"erasure {number}")
+    response = make_response(text)
+    response.mimetype = "text/plain"
+    response.headers["Content-Disposition"] = f'attachment; filename="erasure-{number}.txt"'
+    return response
+
+
+def _run(command: Any, kind: str, what: str, **arguments: str) -> None:
+    """Run a command of holds, and renew the report of the number."""
+    context, person = app_context(), current_person()
+    command(context, {"kind": kind, "what": what, "who": person.email, **arguments}, _NO_PROGRESS)
+    report = current_reports().find(person.id)
+    if report is not None:
+        start_search(context, person, report.e164)
+
+
+def _parse_subject(text: str) -> tuple[holds.HoldKind, str]:
+    """Parse a number or the id of a call.
+
+    Digits without a leading 0 are a call id.
+    """
+    text = text.strip()
+    if text.isascii() and text.isdigit() and not text.startswith("0"):
+        return "call", text
+    return "number", parse_number(text)
+
+
+def _name(kind: str, what: str) -> str:
+    return f"Call {what}" if kind == "call" else what
+
+
+def _redirect_to_holds(message: str) -> Response:
+    after_redirect.put("/privacy/holds", message=message)
+    return make_response(redirect("/privacy/holds", 303))
+
+
+def _render_holds(**values: Any) -> str:
+    with app_context().app_db.read() as connection:
+        return layout.render_page(
+            "privacy",
+            "privacy_holds.html",
+            holds=holds.list_all(connection),
+            max_reason=holds.MAX_REASON_LENGTH,
+            **values,
+        )
+
+
+def _render_erasures(**values: Any) -> str:
+    with app_context().app_db.read() as connection:
+        return layout.render_page(
+            "privacy", "privacy_erasures.html", erasures=erasures.list_all(connection), **values
+        )

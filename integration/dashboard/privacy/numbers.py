@@ -1,0 +1,122 @@
+"""Page Privacy: all data of a telephone number, legal hold and erasure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flask import Blueprint, Response, make_response, redirect, request
+
+from integration.context import app_context
+from integration.core.commands import Progress
+from integration.core.errors import DomainError
+from integration.dashboard.privacy.number_reports import current_reports, find_search, start_search
+from integration.dashboard.site import after_redirect, formats, layout
+from integration.dashboard.site.background_jobs import ProgressCallback, current_jobs
+from integration.dashboard.site.confirmation import requires_confirmation
+from integration.dashboard.site.guard import current_person, requires
+from integration.privacy import erase, holds
+
+blueprint = Blueprint("privacy", __name__, url_prefix="/privacy")
+
+ERASURE_JOB = "erasure"
+REFRESH_SECONDS = 2
+"""Seconds between reloads of the page while a search or an erasure runs."""
+
+
+@blueprint.get("")
+@requires("admin")
+def index() -> Response:
+    return _render_page(**after_redirect.take())
+
+
+@blueprint.post("/find")
+@requires("admin")
+def find() -> Response:
+    """Search for the data of `number`. The number is in no URL."""
+    try:
+        e164 = parse_number(request.form.get("number", ""))
+    except DomainError as refusal:
+        return _refuse(str(refusal))
+    start_search(app_context(), current_person(), e164)
+    return _redirect_home()
+
+
+@blueprint.post("/clear")
+@requires("admin")
+def clear() -> Response:
+    current_reports().drop(current_person().id)
+    return _redirect_home()
+
+
+@blueprint.post("/erase")
+@requires("admin")
+@requires_confirmation()
+def start_erasure() -> Response:
+    """Erase the number of the report, like `switchroom erase NUMBER --yes`.
+
+    The user enters the number once more.
+    """
+    context, person, reports = app_context(), current_person(), current_reports()
+    report = reports.find(person.id)
+    if report is None:
+        return _refuse("Search for the number first.")
+    if context.phone_numbers.to_e164(request.form.get("number", "")) != report.e164:
+        shown_number = formats.national(report.e164)
+        return _refuse(f"The numbers differ. Nothing was erased. Enter {shown_number} to erase it.")
+    arguments = {"number": report.e164, "who": person.email}
+
+    def work(report_progress: ProgressCallback) -> str:
+        progress = Progress(lambda facts: report_progress(facts.get("doing", ""), 0, 0), lambda: True)
+        result = erase.erase(context, arguments, progress)
+        reports.drop_number(arguments["number"])
+        state = "incomplete, erase the number again" if result["left"] else "complete"
+        return f"Erasure {result['erasure']} is {state}: {sum(result['removed'].values()):,} places erased."
+
+    # The audit log gets its entries from the erasure itself.
+    if current_jobs().start(ERASURE_JOB, person.email, work, lambda _: None) is None:
+        return _refuse("Another erasure is running. Wait until it is complete.", 409)
+    return _redirect_home()
+
+
+def parse_number(text: str) -> str:
+    """Return the number in E.164. Raises DomainError for an invalid one."""
+    e164 = app_context().phone_numbers.to_e164(text.strip())
+    if e164 is None:
+        raise DomainError(
+            f"“{text.strip()[:40]}” isn’t a phone number. Enter it with its country code, such as"
+            " +442079460001."
+        )
+    return e164
+
+
+def _render_page(**values: Any) -> Response:
+    context, person = app_context(), current_person()
+    report, search = current_reports().find(person.id), find_search(person)
+    erasure = current_jobs().last_by_name.get(ERASURE_JOB)
+    with context.app_db.read() as connection:
+        held_numbers = {hold.what for hold in holds.list_all(connection) if hold.kind == "number"}
+    response = make_response(
+        layout.render_page(
+            "privacy",
+            "privacy.html",
+            report=report,
+            number_search=search,
+            erasure=erasure,
+            is_held=report is not None and report.e164 in held_numbers,
+            max_reason=holds.MAX_REASON_LENGTH,
+            **values,
+        )
+    )
+    if any(job is not None and job.state == "running" for job in (search, erasure)):
+        response.headers["Refresh"] = str(REFRESH_SECONDS)
+    return response
+
+
+def _refuse(message: str, status: int = 400) -> Response:
+    response = _render_page(refused=message)
+    response.status_code = status
+    return response
+
+
+def _redirect_home() -> Response:
+    return make_response(redirect("/privacy", 303))

@@ -1,0 +1,265 @@
+"""Results of the search field while a user types, grouped by kind.
+
+The first request searches pages, users, contacts and the index of calls. A second one, with `more`, searches
+messages, faxes and chats, which have no index.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from flask import Blueprint, render_template, request
+
+from integration.access.rights import has
+from integration.access.visibility import Visibility
+from integration.catalogue import get_resource
+from integration.context import AppContext, app_context
+from integration.core import number_variants
+from integration.dashboard.site import formats, layout
+from integration.dashboard.site.guard import current_person
+from integration.exports.call_filter import get_calling_code
+from integration.mirror.page_queries import call_detail, contacts, faxes, history, messages, search_index
+from integration.mirror.page_queries.call_labels import STATE_LABELS
+from integration.mirror.page_queries.history import CallFilter
+from integration.mirror.page_queries.live import LiveCallCounts
+from integration.mirror.page_queries.search_index import SearchTerms, fold
+from integration.mirror.query import browse, text_search
+from integration.mirror.query.query import Query
+from integration.workspace import notes
+
+blueprint = Blueprint("palette", __name__)
+
+GROUP_SIZE = 5
+"""Results of each kind."""
+SCANNED_CALLS = 40
+"""Newest matching calls that are divided into those found by a name or number, and those by spoken words."""
+READ_SECONDS = 2.0
+"""Seconds after which a search is aborted. The user types on in the meantime."""
+EXCERPT_LENGTH = 80
+
+PAGES = (
+    ("Faxes", "/messages/faxes", "messages", "viewer"),
+    ("Recordings", "/recordings", "record", "recordings"),
+    ("Call a number", "/dial", "handset", "agent"),
+    ("New message", "/messages?new=1", "note", "agent"),
+    ("New contact", "/contacts/new", "contacts", "agent"),
+    ("Call labels", "/calls/labels", "calls", "supervisor"),
+    ("Notifications", "/notifications", "bell", "viewer"),
+    ("You, password and sessions", "/profile", "user", "viewer"),
+    ("Alerts", "/system/alerts", "warn", "supervisor"),
+    ("Exports", "/exports", "download", "export"),
+    ("Settings, users and keys", "/settings", "system", "admin"),
+    ("Legal holds", "/privacy/holds", "privacy", "admin"),
+    ("Erasures", "/privacy/erasures", "privacy", "admin"),
+    ("Retention", "/privacy/retention", "privacy", "admin"),
+    ("Audit", "/privacy/audit", "privacy", "admin"),
+)
+"""Pages and actions besides the rail: label, path, icon, and the role or right that they need."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One line of the list."""
+
+    title: str
+    details: str
+    path: str
+    icon: str
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Results of one kind."""
+
+    label: str
+    results: list[Result]
+
+
+@blueprint.get("/palette")
+def search() -> str:
+    context, viewer = app_context(), layout.get_visibility()
+    text = request.args.get("q", "").replace("\0", "").strip()[:200]
+    find = _find_unindexed if request.args.get("more") else _find_indexed
+    try:
+        groups = [group for group in find(context, viewer, text) if group.results]
+    except sqlite3.OperationalError as error:
+        if str(error) != "interrupted":
+            raise
+        groups = []
+    prefix = "more" if request.args.get("more") else "first"
+    return render_template("_palette.html", groups=groups, prefix=prefix)
+
+
+def _find_indexed(context: AppContext, viewer: Visibility, text: str) -> Iterator[Group]:
+    number = context.phone_numbers.to_e164(text) if number_variants.is_number(text) else None
+    yield Group("Pages and actions", [*_list_number_actions(number), *_find_pages(text)][: GROUP_SIZE + 2])
+    if not text:
+        return
+    terms = search_index.parse_search(text, get_calling_code(context.settings.dashboard.country))
+    with context.mirror_db.read(READ_SECONDS) as connection:
+        yield Group("People", _find_users(connection, viewer, text))
+        rows = contacts.fetch_page(connection, text, user_scope=viewer.user_scope, size=GROUP_SIZE).rows
+        yield Group(
+            "Contacts",
+            [Result(row["name"], row["company"] or "", f"/contacts/{row['id']}", "contacts") for row in rows],
+        )
+        yield Group("Numbers", _find_account_numbers(connection, viewer, text))
+        if terms is not None:
+            yield from _find_calls(connection, viewer, terms)
+        with context.app_db.read() as app_connection:
+            found_notes = notes.search(app_connection, text, 10 * GROUP_SIZE)
+        yield Group("Notes", _list_notes(connection, viewer, found_notes))
+
+
+def _find_unindexed(context: AppContext, viewer: Visibility, text: str) -> Iterator[Group]:
+    if len(text) < 2:
+        return
+    with context.mirror_db.read(READ_SECONDS) as connection:
+        if viewer.user_scope is None:
+            threads = messages.list_threads(connection, search_text=text, size=GROUP_SIZE).rows
+            yield Group(
+                "SMS",
+                [
+                    Result(
+                        row["name"] or formats.national(f"+{row['contact']}"),
+                        f"{row['text'] or ''} · {formats.at_short(row['at'])}"[:EXCERPT_LENGTH],
+                        f"/messages?with={row['contact']}",
+                        "messages",
+                    )
+                    for row in threads
+                ],
+            )
+            yield Group(
+                "Faxes",
+                [
+                    Result(
+                        formats.national(f"+{row['contact']}"),
+                        formats.at_short(row["at"]),
+                        f"/messages/faxes?find={row['contact']}",
+                        "messages",
+                    )
+                    for row in faxes.fetch_page(connection, text, size=GROUP_SIZE).rows
+                ],
+            )
+        yield Group("Chats", _find_chats(connection, viewer, text))
+
+
+def _list_number_actions(number: str | None) -> Iterator[Result]:
+    if number is None:
+        return
+    shown, digits = formats.national(number), number.removeprefix("+")
+    if has(current_person(), "agent"):
+        yield Result(f"Call {shown}", "", f"/dial?to=%2B{digits}", "handset")
+        yield Result(f"Send a message to {shown}", "", f"/messages?with={digits}", "messages")
+    yield Result(f"Contact and history of {shown}", "", f"/contacts/of/{digits}", "contacts")
+
+
+def _find_pages(text: str) -> Iterator[Result]:
+    words = fold(text).split()
+    tabs = layout.build_tabs(LiveCallCounts(), 0, 0, 0, has_trouble=False)
+    pages = [(tab.label, tab.path, tab.icon) for tab in tabs]
+    pages += [page[:3] for page in PAGES if has(current_person(), page[3])]
+    for label, path, icon in pages:
+        label_words = fold(label).replace(",", "").split()
+        if all(any(name.startswith(word) for name in label_words) for word in words):
+            yield Result(label, "", path, icon)
+
+
+def _find_users(connection: sqlite3.Connection, viewer: Visibility, text: str) -> list[Result]:
+    resource, words = get_resource("users"), fold(text).split()
+    if not viewer.can_open(resource):
+        return []
+    scope = viewer.scope_of(resource)
+    return [
+        Result(row["name"], f"Extension {row['ext']}" if row["ext"] else "", f"/account/users/{row['id']}",
+               "user")
+        for row in history.list_users(connection)
+        if not row["gone"]
+        and scope in (None, row["id"])
+        and all(word in fold(f"{row['name']} {row['ext'] or ''}") for word in words)
+    ][:GROUP_SIZE]  # fmt: skip
+
+
+def _find_account_numbers(connection: sqlite3.Connection, viewer: Visibility, text: str) -> list[Result]:
+    if not viewer.can_open(get_resource("ddis")):
+        return []
+    digits = number_variants.digits(text).lstrip("0") if number_variants.is_number(text) else ""
+    return [
+        Result(
+            formats.national(row["e164"]),
+            row["name"] or "",
+            f"/account/ddis?q={number_variants.digits(str(row['e164']))}",
+            "account",
+        )
+        for row in history.list_account_numbers(connection)
+        if (digits and digits in str(row["e164"])) or fold(text) in fold(row["name"] or "")
+    ][:GROUP_SIZE]
+
+
+def _find_calls(connection: sqlite3.Connection, viewer: Visibility, terms: SearchTerms) -> Iterator[Group]:
+    call_filter = history.resolve_search(
+        connection, CallFilter(search_terms=terms, user_scope=viewer.user_scope)
+    )
+    rows = history.fetch_page(connection, call_filter, size=SCANNED_CALLS).rows
+    texts = search_index.load_texts(connection, [row["id"] for row in rows])
+    named: list[Result] = []
+    spoken: list[Result] = []
+    for row in rows:
+        result = Result(
+            formats.far_end_name(row) or formats.national(row["party"]) or "Withheld",
+            f"{STATE_LABELS.get(formats.state_key(row), ('',))[0]} · {formats.at_short(row['started_at'])}",
+            f"/calls/{row['id']}",
+            "handset",
+        )
+        names, words = texts.get(row["id"], ("", ""))
+        if terms.matches(names) or not terms.matches(words):
+            named.append(result)
+        elif has(viewer, "recordings"):
+            spoken.append(replace(result, details=_cut_excerpt(words, terms)))
+    yield Group("Calls", named[:GROUP_SIZE])
+    yield Group("Words in calls", spoken[:GROUP_SIZE])
+
+
+def _cut_excerpt(text: str, terms: SearchTerms) -> str:
+    """Return the part of `text` around the first match."""
+    line = " ".join(text.split())
+    positions = [line.find(word) for group in terms.groups for word in group]
+    start = max(0, min((position for position in positions if position >= 0), default=0) - 20)
+    end = start + EXCERPT_LENGTH
+    return f"{'… ' if start else ''}{line[start:end].strip()}{' …' if end < len(line) else ''}"
+
+
+def _list_notes(
+    connection: sqlite3.Connection, viewer: Visibility, found_notes: list[sqlite3.Row]
+) -> list[Result]:
+    calls = call_detail.find_calls_of_legs(connection, [row["leg_id"] for row in found_notes])
+    return [
+        Result(row["text"][:EXCERPT_LENGTH], f"{row['person']} · {formats.at_short(row['at'])}",
+               f"/calls/{calls[row['leg_id']]['id']}", "note")
+        for row in found_notes
+        if row["leg_id"] in calls and viewer.can_see_call(calls[row["leg_id"]]["user_id"])
+    ][:GROUP_SIZE]  # fmt: skip
+
+
+def _find_chats(connection: sqlite3.Connection, viewer: Visibility, text: str) -> list[Result]:
+    resource = get_resource("chats")
+    if not viewer.can_open(resource):
+        return []
+    query = Query(
+        resource,
+        sort="id",
+        descending=True,
+        limit=GROUP_SIZE,
+        hidden_fields=viewer.hidden_fields(resource),
+    )
+    groups = text_search.parse_search_groups(text, None)
+    rows = browse.fetch_page(
+        connection, viewer.restrict_query(connection, query), groups, include_items=False
+    )
+    return [
+        Result(row["visitor_name"] or f"Chat {row['id']}", formats.at_short(row["created_at"]),
+               f"/account/chats/{row['id']}", "messages")
+        for row in rows
+    ]  # fmt: skip

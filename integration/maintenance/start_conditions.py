@@ -1,0 +1,246 @@
+"""Conditions of a start: one list for `serve` and `doctor`.
+
+`serve` enforces them, `doctor` reports them. The imports are few, because the supervisor loads this module.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import ssl
+import stat
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.util import find_spec
+from pathlib import Path
+
+from integration.core import clock
+from integration.core.errors import ConfigurationError, SwitchroomError
+from integration.maintenance.check_result import CheckResult
+from integration.settings.model import Settings
+
+EARLIEST_TIME = datetime(2026, 1, 1, tzinfo=UTC)
+"""Earliest plausible time: a clock before the first release was never set."""
+MIN_FREE_BYTES = 2 * 10**9
+"""Free bytes below which downloads stop; the check fails."""
+LOW_FREE_BYTES = 5 * 10**9
+"""Free bytes below which the check warns."""
+PROBE_BYTES = 1024 * 1024
+"""Bytes of the file that is written to check data_dir; enough to notice a full disk."""
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """Condition of a start.
+
+    `exit_status`: that of a start for which the check fails; None lets `serve` start with a warning.
+    """
+
+    check: Callable[[Settings], Iterator[CheckResult]]
+    exit_status: int | None
+
+
+def check_all(settings: Settings) -> Iterator[CheckResult]:
+    """Check all conditions."""
+    for condition in CONDITIONS:
+        yield from condition.check(settings)
+
+
+def enforce(settings: Settings, write_line: Callable[[str], None]) -> None:
+    """Write a warning for each problem with which `serve` can run.
+
+    Raises ConfigurationError or SwitchroomError with all other problems.
+    """
+    refusals: dict[int, list[str]] = {1: [], 2: []}
+    for condition in CONDITIONS:
+        for result in condition.check(settings):
+            if result.level == "fail" and condition.exit_status is not None:
+                refusals[condition.exit_status].append(result.description)
+            elif result.level != "ok":
+                write_line(f"warning: {result.description}")
+    if refusals[2]:
+        raise ConfigurationError(refusals[2] + refusals[1])
+    if refusals[1]:
+        raise SwitchroomError("\n".join(refusals[1]))
+
+
+def _check_clock(_settings: Settings) -> Iterator[CheckResult]:
+    if clock.now() < EARLIEST_TIME:
+        yield CheckResult(
+            "fail",
+            "clock",
+            f"the clock of this host shows {clock.utc_text()} UTC, so it was never set",
+            "synchronize it by NTP (timedatectl set-ntp true)",
+        )
+
+
+def _check_ca_file(settings: Settings) -> Iterator[CheckResult]:
+    if settings.platform.ca_file is None:
+        return
+    # Imported here because few installations have this setting.
+    from integration.outbound.tls import load_authorities
+
+    try:
+        load_authorities(settings.platform.ca_file)
+    except ConfigurationError as error:
+        about, _, text = error.mistakes[0].partition(": ")
+        yield CheckResult("fail", about, text)
+
+
+def check_certificate_pair(settings: Settings) -> Iterator[CheckResult]:
+    """Check that server.tls_key is the key of server.tls_cert."""
+    cert, key = settings.server.tls_cert, settings.server.tls_key
+    if cert is None or key is None:
+        return
+    passwords_requested: list[bool] = []
+
+    def refuse_password() -> str:
+        passwords_requested.append(True)
+        return ""
+
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(cert, key, refuse_password)
+    except (ssl.SSLError, OSError) as error:
+        fault = _describe_bad_pair(cert, key, error, is_encrypted=bool(passwords_requested))
+        yield CheckResult("fail", "certificate", *fault)
+
+
+def _check_certificate_dates(settings: Settings) -> Iterator[CheckResult]:
+    cert, key = settings.server.tls_cert, settings.server.tls_key
+    if cert is None or key is None or any(check_certificate_pair(settings)):
+        return
+    reason = _find_fault_of_dates(cert, key)
+    if reason is not None:
+        yield CheckResult(
+            "fail",
+            "certificate",
+            f"server.tls_cert: the certificate in {cert} {reason}, so browsers and the platform refuse it",
+            "renew it, or check the clock of this host; then restart `switchroom serve`",
+        )
+
+
+def _describe_bad_pair(cert: Path, key: Path, error: OSError, *, is_encrypted: bool) -> tuple[str, str]:
+    """Return finding and advice about files that OpenSSL cannot load."""
+    if is_encrypted:
+        return f"server.tls_key: {key} is encrypted", f"decrypt it: openssl pkey -in {key} -out NEW-FILE"
+    reason = getattr(error, "reason", None) or ""
+    if reason in ("KEY_VALUES_MISMATCH", "KEY_TYPE_MISMATCH"):
+        return (
+            f"server.tls_key: {key} is not the key of the first certificate in server.tls_cert ({cert})",
+            "set both to files of the same certificate; the server's own certificate must be the first",
+        )
+    for setting, path, marker in (
+        ("server.tls_cert", cert, b"-----BEGIN CERTIFICATE-----"),
+        ("server.tls_key", key, b"PRIVATE KEY-----"),
+    ):
+        if marker not in path.read_bytes():
+            name = "certificate" if path == cert else "private key"
+            return f"{setting}: {path} contains no {name} in PEM form", f"use the PEM file of the {name}"
+    return (
+        f"server.tls_cert and server.tls_key cannot be used: {error}",
+        "use the PEM files of one certificate",
+    )
+
+
+def _find_fault_of_dates(cert: Path, key: Path) -> str | None:
+    """Return the fault of the dates, None for a valid certificate.
+
+    Python's ssl module reads dates only in a handshake, so a client in memory, which trusts this certificate,
+    connects to a server in memory.
+    """
+    server_context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server_context.load_cert_chain(cert, key)
+    client_context = ssl.create_default_context(cafile=cert)
+    client_context.check_hostname = False
+    client_context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    client = client_context.wrap_bio(to_client, to_server)
+    server = server_context.wrap_bio(to_server, to_client, server_side=True)
+    for side in (client, server, client):
+        try:
+            side.do_handshake()
+        except ssl.SSLWantReadError:
+            continue
+        except ssl.SSLCertVerificationError as error:
+            return {10: "has expired", 9: "is not valid yet"}.get(error.verify_code)
+    return None
+
+
+def _check_extras(settings: Settings) -> Iterator[CheckResult]:
+    if settings.alerts.urls and find_spec("apprise") is None:
+        yield CheckResult(
+            "fail",
+            "alerts",
+            "alerts.urls is set, but the package apprise is not installed, so these alerts are not sent",
+            "install the extra: pip install 'switchroom[alerts]'; or remove alerts.urls",
+        )
+
+
+def check_data_dir(settings: Settings) -> Iterator[CheckResult]:
+    """Check that data_dir, or its nearest existing parent, can be written."""
+    folder = settings.storage.data_dir.absolute()
+    if folder.exists() and not folder.is_dir():
+        yield CheckResult(
+            "fail", "data_dir", f"{folder} is not a folder", "set storage.data_dir to another folder"
+        )
+        return
+    existing_folder = find_existing_folder(folder)
+    try:
+        with tempfile.TemporaryFile(dir=existing_folder) as file:
+            file.write(bytes(PROBE_BYTES))
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        yield CheckResult(
+            "fail",
+            "data_dir",
+            f"{folder} cannot be written: {error.strerror}",
+            f"free disk space, make {existing_folder} writable for this user, or set storage.data_dir",
+        )
+        return
+    if folder != existing_folder:
+        yield CheckResult("ok", "data_dir", f"{folder} will be created by the first `switchroom serve`")
+    elif stat.S_IMODE(folder.stat().st_mode) & 0o077:
+        yield CheckResult(
+            "warn", "data_dir", f"{folder} is accessible to other users", f"run: chmod 700 {folder}"
+        )
+    else:
+        yield CheckResult("ok", "data_dir", f"{folder} is writable")
+
+
+def _check_disk(settings: Settings) -> Iterator[CheckResult]:
+    folder = find_existing_folder(settings.storage.data_dir.absolute())
+    free_bytes = shutil.disk_usage(folder).free
+    text = f"{free_bytes / 1e9:,.1f} GB free at {folder}"
+    if free_bytes < MIN_FREE_BYTES:
+        yield CheckResult(
+            "fail",
+            "disk",
+            f"{text}; downloads stop below 2 GB",
+            "free disk space, or set recordings.max_gb to limit the archive",
+        )
+    elif free_bytes < LOW_FREE_BYTES:
+        yield CheckResult("warn", "disk", f"{text}; downloads stop below 2 GB", "free disk space")
+    else:
+        yield CheckResult("ok", "disk", text)
+
+
+def find_existing_folder(folder: Path) -> Path:
+    """Return `folder`, or its nearest existing parent."""
+    while not folder.is_dir() and folder != folder.parent:
+        folder = folder.parent
+    return folder
+
+
+CONDITIONS = (
+    Condition(_check_clock, exit_status=None),
+    Condition(_check_ca_file, exit_status=2),
+    Condition(check_certificate_pair, exit_status=2),
+    Condition(_check_certificate_dates, exit_status=None),
+    Condition(_check_extras, exit_status=None),
+    Condition(check_data_dir, exit_status=1),
+    Condition(_check_disk, exit_status=None),
+)
+"""Conditions in the order in which an early failure can explain later ones."""

@@ -1,0 +1,1 @@
+"""Prometheus metrics of the product. docs/metrics.md lists them."""

@@ -1,0 +1,157 @@
+"""A benchmark: what it measures, beside which peers, and the goals of its figures."""
+
+from __future__ import annotations
+
+import dataclasses
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+PRODUCT = "Switchroom"
+PROGRAM = ("app.py",)
+"""Arguments of Python that run the product."""
+
+
+@dataclass(frozen=True)
+class Goal:
+    """Limit of a figure, or of its ratio to a peer."""
+
+    limit: float
+    peer: str | None = None
+    """Peer of the ratio, None for the figure itself."""
+    is_minimum: bool = False
+
+    def describe(self) -> str:
+        sign = "≥" if self.is_minimum else "≤"
+        return f"{sign} {self.limit:g}" + (f" × {self.peer}" if self.peer else "")
+
+    def is_met(self, value: float) -> bool:
+        return value >= self.limit if self.is_minimum else value <= self.limit
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Median, lowest and highest of repeated measurements."""
+
+    median: float
+    low: float
+    high: float
+
+    def describe(self) -> str:
+        text = f"{format_number(self.median)} ({format_number(self.low)}–{format_number(self.high)})"
+        return text if self.low != self.high else format_number(self.median)
+
+
+@dataclass(frozen=True)
+class Figure:
+    """Measurements of the product and its peers in one unit, one of each in every round."""
+
+    name: str
+    unit: str
+    values: Sequence[float]
+    peers: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    missing: Mapping[str, str] = field(default_factory=dict)
+    """Peers that could not be measured, with the reason and the remedy."""
+    goals: Sequence[Goal] = ()
+    size: int | None = None
+    """Number of records, None if the figure has none."""
+
+    def spread(self) -> Spread:
+        return make_spread(self.values)
+
+    def peer_spread(self, peer: str) -> Spread:
+        return make_spread(self.peers[peer])
+
+    def ratio(self, peer: str) -> Spread:
+        """Return the product's measurements divided by those of a peer in the same round."""
+        return make_spread([a / b for a, b in zip(self.values, self.peers[peer], strict=True)])
+
+    def compare(self, goal: Goal) -> bool | None:
+        """Return whether a goal is met, None if its peer is missing."""
+        if goal.peer is None:
+            return goal.is_met(self.spread().median)
+        return goal.is_met(self.ratio(goal.peer).median) if goal.peer in self.peers else None
+
+    def to_json(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Figure:
+        return cls(**{**data, "goals": [Goal(**goal) for goal in data["goals"]]})
+
+
+@dataclass(frozen=True)
+class Options:
+    """Sizes of a run, and the program that is measured."""
+
+    rows: tuple[int, ...] = ()
+    """Numbers of records, empty for the benchmark's own."""
+    dlt: str | None = None
+    program: tuple[str, ...] = PROGRAM
+    is_small: bool = False
+    """Whether few rounds suffice, as in the check of CI."""
+
+
+@dataclass(frozen=True)
+class Bound:
+    """Generous limit of a ratio that CI checks, and the slowdown that must exceed it."""
+
+    figure: str
+    goal: Goal
+    slowdown: str
+    """Function of `tests/trials/tools/slowdowns.py`."""
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """One benchmark.
+
+    The module that defines it as `BENCHMARK` is registered by its file name.
+    """
+
+    SMALL_ROWS: ClassVar[int] = 3000
+
+    title: str
+    measure: Callable[[Options], list[Figure]]
+    minutes: float
+    """Duration on two quiet cores at the default size."""
+    rows: tuple[int, ...] = ()
+    """Default numbers of records."""
+    remarks: str = ""
+    """Paragraph of the page: what is measured, from where, and what is not."""
+    bounds: tuple[Bound, ...] = ()
+    in_table: bool = True
+    """Whether it is a row of the performance table; others support a decision in the code."""
+
+
+def alternate(rounds: int, contenders: Mapping[str, Callable[[], float]]) -> dict[str, list[float]]:
+    """Measure each contender in every round.
+
+    Every second round runs in reverse order.
+    """
+    found: dict[str, list[float]] = {name: [] for name in contenders}
+    for number in range(rounds):
+        names = list(contenders)
+        for name in reversed(names) if number % 2 else names:
+            found[name].append(contenders[name]())
+    return found
+
+
+def make_figure(name: str, unit: str, found: Mapping[str, Sequence[float]], **details: Any) -> Figure:
+    """Make a figure from measurements of the product and its peers."""
+    peers = {peer: values for peer, values in found.items() if peer != PRODUCT}
+    return Figure(name, unit, found[PRODUCT], peers, **details)
+
+
+def make_spread(values: Sequence[float]) -> Spread:
+    return Spread(statistics.median(values), min(values), max(values))
+
+
+def format_number(value: float) -> str:
+    """Return a number with three significant digits."""
+    if value == 0:
+        return "0"
+    if abs(value) >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.3g}"

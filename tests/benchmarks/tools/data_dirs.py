@@ -1,0 +1,110 @@
+"""Data directories with ten years of calls, kept in `build/benchmarks` for the next run."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+from integration.mirror.page_queries import report_rollups, search_index
+from integration.mirror.page_queries.missed_calls import CountingRules
+from integration.mirror.schema import open_mirror
+from tests.benchmarks.tools.benchmark import PROGRAM
+from tests.support.harness import NOWHERE, ROOT, Process, Product
+
+FOLDER = ROOT / "build" / "benchmarks"
+COLLECTIONS = ("users", "ddis", "queues", "ringgroups", "contacts", "cdrs", "monitors")
+ZONE = "Europe/London"
+MAX_AGE_DAYS = 14.0
+"""Age at which a directory is made again, because reports of this month count from now."""
+PARTS = "data.json"
+"""File that marks a complete directory: seconds of each part of its creation."""
+
+
+@contextmanager
+def run_platform(cdrs: int) -> Iterator[str]:
+    """Run the platform of the benchmarks. Yields its URL."""
+    process = Process([sys.executable, "-m", "tests.benchmarks.tools.platform", "--cdrs", str(cdrs)])
+    try:
+        yield f"http://127.0.0.1:{process.line('port ', 120)}/v1.2"
+    finally:
+        process.stop()
+
+
+def make_environment(data_dir: Path, url: str = NOWHERE) -> dict[str, str]:
+    """Return the environment of a command of the product."""
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("SWITCHROOM_")}
+    return {
+        **kept,
+        "SWITCHROOM_CONFIG": os.devnull,
+        "SWITCHROOM_PLATFORM__BASE_URL": url,
+        "SWITCHROOM_PLATFORM__USER_ID": "1000001",
+        "SWITCHROOM_PLATFORM__API_KEY": "0" * 40,
+        "SWITCHROOM_STORAGE__DATA_DIR": str(data_dir),
+        "SWITCHROOM_SYNC__MAX_REQUESTS_PER_MINUTE": "1000000",
+        "SWITCHROOM_DASHBOARD__TIMEZONE": ZONE,
+        "SWITCHROOM_RECORDINGS__DOWNLOAD": "false",
+    }
+
+
+def run_product(data_dir: Path, program: tuple[str, ...] = PROGRAM) -> Product:
+    """Start `switchroom serve` without a platform."""
+    return Product(data_dir, program=program, recordings__download="false", dashboard__timezone=ZONE)
+
+
+def add_key(product: Product) -> str:
+    """Add a key that reads and exports. Returns its secret."""
+    # Names are unique, and the directory is kept for the next run.
+    arguments = (
+        "key",
+        "add",
+        f"benchmark {time.time_ns()}",
+        "--scope",
+        "read",
+        "--grant",
+        "export",
+        "--quiet",
+    )
+    added = product.command(*arguments)
+    assert added.returncode == 0, added.stderr
+    return added.stdout.split()[-1].partition(":")[2]
+
+
+def get_data_dir(cdrs: int) -> Path:
+    """Return a data directory after the initial sync of `cdrs` CDRs, with search index and report sums.
+
+    It is made by the product itself: `switchroom sync` reads the platform of the benchmarks.
+    """
+    data_dir = FOLDER / f"data-{cdrs}"
+    mark = data_dir / PARTS
+    if mark.exists() and time.time() - mark.stat().st_mtime < MAX_AGE_DAYS * 86_400:
+        return data_dir
+    shutil.rmtree(data_dir, ignore_errors=True)
+    data_dir.mkdir(parents=True, mode=0o700)
+    print(f"creating {data_dir}", flush=True)
+    begun = time.perf_counter()
+    with run_platform(cdrs) as url:
+        command = [sys.executable, "app.py", "sync", *COLLECTIONS, "--no-files", "--quiet"]
+        subprocess.run(command, cwd=ROOT, env=make_environment(data_dir, url), check=True)
+    seconds = {"sync": time.perf_counter() - begun}
+    # The platform had a port of this run only; a data directory belongs to one platform.
+    account = data_dir / "account.json"
+    account.write_text(account.read_text().replace(url.removesuffix("/v1.2"), NOWHERE.removesuffix("/v1.2")))
+    begun = time.perf_counter()
+    mirror = open_mirror(data_dir / "mirror.db")
+    try:
+        search_index.index_all_due(mirror)
+        while report_rollups.update_due(mirror, CountingRules(ZoneInfo(ZONE))):
+            pass
+    finally:
+        mirror.close()
+    seconds["search index and report sums"] = time.perf_counter() - begun
+    mark.write_text(json.dumps(seconds))
+    return data_dir

@@ -1,0 +1,56 @@
+"""The product's initial sync in stages: rows, calls, search index.
+
+`python -m tests.benchmarks.tools.product_sync URL FOLDER` runs what `switchroom sync` and the jobs of
+`switchroom serve` run, and prints the seconds from the start of the process to the end of each stage as JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+from integration import factory
+from integration.mirror.page_queries import search_index
+from integration.settings.model import load
+from integration.sync.plan import PLAN
+from integration.sync.reading import call_assembly, full_sync
+
+
+def main(url: str, folder: Path) -> None:
+    environment = {
+        "SWITCHROOM_PLATFORM__BASE_URL": url,
+        "SWITCHROOM_PLATFORM__USER_ID": "1000001",
+        "SWITCHROOM_PLATFORM__API_KEY": "0" * 40,
+        "SWITCHROOM_STORAGE__DATA_DIR": str(folder),
+        "SWITCHROOM_SYNC__MAX_REQUESTS_PER_MINUTE": "1000000",
+    }
+    product = factory.build(load(Path(os.devnull), environment))
+    seconds = {}
+    full_sync.run_full_sync(product.context, PLAN["cdrs"])
+    seconds["rows"] = _seconds_since_start()
+    call_assembly.assemble_pending(product.context)
+    seconds["calls"] = _seconds_since_start()
+    search_index.index_all_due(product.context.mirror_db)
+    seconds["searchable"] = _seconds_since_start()
+    product.stop()
+    print(json.dumps(seconds))
+
+
+def _seconds_since_start() -> float:
+    """Return the seconds since this process was started."""
+    started = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - started / os.sysconf("SC_CLK_TCK")
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "--plants":
+        # As in the program of `tests/trials/tools/seeded_bug.py`.
+        from tests.trials.tools.seeded_bug import PLANTS
+
+        for plant in sys.argv[2].split(","):
+            PLANTS[plant](setattr)
+        del sys.argv[1:3]
+    main(sys.argv[1], Path(sys.argv[2]))

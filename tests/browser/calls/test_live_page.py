@@ -1,0 +1,106 @@
+"""Live in a browser: Answer, outcome by one click, a new contact, tiles."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import expect
+
+from integration.core import clock
+from tests.browser.test_accessibility import find_violations
+from tests.support.application import running_app
+from tests.support.people import CALLER
+
+pytestmark = pytest.mark.exhaustive
+
+
+@pytest.fixture
+def app(tmp_path):
+    """A platform that accepts contacts and labels."""
+    with running_app(tmp_path / "data") as app:
+        app.put(
+            "users",
+            *({"id": n, "first_name": f"User {n}", "last_name": "Example", "ext": f"100{n}"} for n in (1, 2)),
+        )
+        app.put("users", {"id": 1, "first_name": "Ann", "last_name": "Example", "email": "ann@example.com"})
+        app.put("calllabels", {"id": 1, "name": "Order"}, {"id": 2, "name": "Complaint"})
+        app.put("queues", {"id": 1, "name": "Sales"})
+        app.platform.respond(
+            "POST /contacts", {"data": {"id": 8, "first_name": "Greta", "mobile": CALLER}}, 201
+        )
+        yield app
+
+
+def ring(app, leg: int, user: int, **values) -> None:
+    app.event(
+        "call.ringing", leg, clock.utc_text(), state="RINGING", dst_id=str(user), root_call_id=leg, **values
+    )
+
+
+def test_answer_appears_only_at_the_ringing_phone_and_moves_nothing(browse, app, page):
+    browse("/")
+    ring(app, 41, 1)
+    ring(app, 51, 2, src="447700900222")
+    expect(page.locator("#call-41").get_by_role("button", name="Answer")).to_be_visible()
+    expect(page.locator("#call-51")).to_be_visible()
+    expect(page.locator("#call-51").get_by_role("button", name="Answer")).to_be_hidden()
+    page.reload()
+    page.locator("#call-41").get_by_role("button", name="Answer").click()
+    # The platform does not know the call; the form had a valid token.
+    expect(page.locator("#toast")).to_contain_text("platform")
+
+
+def test_one_click_gives_a_call_an_outcome_and_undo_takes_it_back(browse, app, page):
+    browse("/")
+    ring(app, 41, 1)
+    values = {"dst_id": "1", "root_call_id": 41}
+    app.event(
+        "call.connected", 41, clock.utc_text(), state="CONNECTED", connected_at=clock.utc_text(), **values
+    )
+    app.event("call.hangup", 41, clock.utc_text(), state="HANGUP", **values)
+    question = page.locator("#live-top form")
+    expect(question).to_contain_text("Outcome of your call with")
+    question.get_by_role("button", name="Order").click()
+    expect(page.locator("#toast")).to_contain_text("Label added")
+    expect(question).to_have_count(0)
+    page.locator("#toast").get_by_role("button", name="Undo").click()
+    expect(question).to_have_count(1)
+
+
+def test_an_unknown_caller_becomes_a_contact(browse, app, page):
+    app.call(5, clock.utc_text())
+    browse("/").locator("#call-5 a.name").click()
+    drawer = page.locator("#drawer")
+    drawer.locator("summary", has_text="New contact").click()
+    drawer.get_by_label("First name").fill("Greta")
+    drawer.get_by_role("button", name="Save contact").click()
+    expect(page.locator("#toast")).to_have_text("Contact added.")
+    expect(drawer.locator("dd", has_text="Greta")).to_be_visible()
+    expect(drawer.locator("summary", has_text="New contact")).to_have_count(0)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_no_violations_on_live_with_everything(browse, app, page, scheme):
+    page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+    app.call(5, clock.utc_text(), user_id=1, outcome="answered")
+    ring(app, 41, 1, context="QUEUE")
+    browse("/")
+    expect(page.locator("#live-top form")).to_be_visible()
+    page.locator("#hour summary").click()
+    page.locator("#call-5 a.name").click()
+    page.locator("#drawer summary", has_text="New contact").click()
+    expect(page.get_by_label("First name")).to_be_visible()
+    assert find_violations(page) == []
+    assert find_violations(browse("/reports/labels")) == []
+
+
+def test_people_are_tiles_that_follow_their_calls(browse, app, page):
+    browse("/")
+    tile = page.locator(".tiles li", has_text="User 2")
+    expect(tile).to_contain_text("Free")
+    ring(app, 51, 2)
+    expect(tile).to_contain_text("Ringing")
+    expect(tile.locator(".face")).to_have_text("UE")
+    expect(page.locator(".tiles li").first).to_contain_text("User 2")
+    for width in (390, 820, 1440, 1920):
+        page.set_viewport_size({"width": width, "height": 900})
+        assert page.evaluate("document.documentElement.scrollWidth") <= width

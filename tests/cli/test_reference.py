@@ -1,0 +1,49 @@
+"""docs/command-line.md: the help of all commands, and the fields of all JSON results."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+
+from integration.cli import COMMANDS
+from integration.cli.console.reference import JSON_FIELDS, iterate_commands
+from tests.support.harness import ROOT
+
+PAGE = (ROOT / "docs" / "command-line.md").read_text("utf-8")
+
+
+def test_the_page_equals_the_help_of_the_commands() -> None:
+    # In a process of its own: click stores the help option of a command at its first use, and other tests
+    # use commands without their group.
+    rendered = subprocess.run(
+        [sys.executable, "-m", "integration.cli.console.reference"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    # Versions of click differ in spaces.
+    assert PAGE.split() == rendered.split()
+
+
+def test_each_command_has_a_section_and_quiet() -> None:
+    headings = re.findall(r"^##+ ([a-z-]+(?: [a-z-]+)?)$", PAGE, re.MULTILINE)
+    assert headings == [name for name, _ in iterate_commands()]
+    assert [name for name in headings if " " not in name] == list(COMMANDS)
+    assert {"key rotate", "user remove-second-factor"} <= set(headings)
+    lacking = [
+        name
+        for name, command in iterate_commands()
+        if not any("--quiet" in parameter.opts for parameter in command.params)
+    ]
+    assert lacking == ["user", "key"], "the groups have it in their commands"
+
+
+def test_the_fields_of_each_json_result_are_documented() -> None:
+    with_json = [
+        name
+        for name, command in iterate_commands()
+        if any("--json" in parameter.opts for parameter in command.params)
+    ]
+    assert sorted(with_json) == sorted(JSON_FIELDS)

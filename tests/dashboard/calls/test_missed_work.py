@@ -1,0 +1,149 @@
+"""Missed: groups by day, lines, progress, assignment, reminders, several callers at once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pytest
+
+from integration.core import clock
+from integration.workspace import callbacks
+from integration.workspace.callback_following import update_from_mirror
+from tests.support.applications.shared_app import SharedApp, running_shared_app
+from tests.support.page_text import call_ids, text
+from tests.support.people import BOB, CAROL, DAVE, ERIN
+
+SCRIPT = {"Accept": "application/json"}
+
+
+@pytest.fixture(scope="module")
+def empty_app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedApp]:
+    with running_shared_app(tmp_path_factory.mktemp("missed")) as app:
+        yield app
+
+
+@pytest.fixture
+def app(empty_app: SharedApp) -> SharedApp:
+    """Missed callers 1 to 4 at noon: two today, one yesterday, one four days ago."""
+    app = empty_app
+    app.clear()
+    app.clock.freeze("2026-11-20 12:00:00")
+    for member in (BOB, CAROL, DAVE, ERIN):
+        app.add(member)
+    for number, (minutes, line) in enumerate(
+        ((10, "442079460001"), (150, "442079460002"), (24 * 60, "442079460001"), (96 * 60, "442079460002")), 1
+    ):
+        started_at = clock.utc_text(clock.now() - timedelta(minutes=minutes))
+        party = f"44770090010{number}"
+        app.call(number, started_at, outcome="missed", party=party, party_e164=f"+{party}", our_number=line,
+                 our_e164=f"+{line}", party_name=f"Caller {number}", change_no=number)  # fmt: skip
+        app.mirror_db.write(lambda tx, number=number: tx.announce("call", number, {}))
+    update_from_mirror(app.app_db, app.mirror_db)
+    return app
+
+
+def items(app: SharedApp, state: str = "open") -> dict[str, callbacks.CallbackItem]:
+    with app.app_db.read() as connection:
+        return {item.party_name: item for item in callbacks.list_items(connection, state)}
+
+
+def test_a_long_list_has_pages_of_a_hundred_callers(app):
+    started_at = clock.utc_text(clock.now() - timedelta(hours=1))
+    for number in range(5, 104):
+        party = f"442079460{number:03}"
+        app.call(number, started_at, outcome="missed", party=party, party_e164=f"+{party}",
+                 our_number="442079460001", party_name=f"Caller {number}", change_no=number)  # fmt: skip
+        app.mirror_db.write(lambda tx, number=number: tx.announce("call", number, {}))
+    update_from_mirror(app.app_db, app.mirror_db)
+    client = app.log_in(ERIN)
+    first, second = (client.get(f"/missed?order=oldest&page={page}") for page in (1, 2))
+    assert (len(call_ids(first)), len(call_ids(second))) == (100, 3)
+    assert set(call_ids(first)).isdisjoint(call_ids(second))
+    assert set(call_ids(first) + call_ids(second)) == set(range(1, 104))
+    assert "To call back 103" in text(first)
+    assert "Today 101" in text(first)  # of all pages
+    assert "/missed?order=oldest&amp;page=2" in first.text
+    assert call_ids(client.get("/missed?order=oldest&page=99")) == call_ids(second)
+    number = next(item.id for item in items(app).values() if item.last_call_id == call_ids(second)[0])
+    done = client.post(f"/missed/{number}/close", order="oldest", page="2")
+    assert "/missed?page=2&order=oldest" in done.url
+
+
+def test_callers_are_grouped_by_day_with_the_age_as_a_word(app):
+    page = app.log_in(ERIN).get("/missed")
+    shown = text(page)
+    assert call_ids(page) == [1, 2, 3, 4]
+    places = [shown.index(words) for words in ("Today 2", "Caller 2", "Yesterday 1", "Caller 3", "Older 1")]
+    assert places == sorted(places)
+    assert re.findall(r"\b(new|due|late)\b ·", shown) == ["new", "late", "late", "late"]
+    assert "0 of 2 callers of today reached or done" in shown
+
+
+def test_the_list_is_filtered_by_line_and_shows_the_oldest_first(app):
+    client = app.log_in(ERIN)
+    line = items(app)["Caller 1"].our_number
+    assert call_ids(client.get("/missed", params={"line": line})) == [1, 3]
+    assert call_ids(client.get("/missed?order=oldest")) == [4, 3, 2, 1]
+    number = items(app)["Caller 1"].id
+    location = client.post(
+        f"/missed/{number}/note", follow=False, note="x", line=line, order="oldest"
+    ).headers["Location"]
+    assert "order=oldest" in location
+    assert "line=" in location
+    assert "No callers on this line" in text(client.get("/missed?line=1"))
+
+
+def test_a_call_back_is_assigned_to_a_colleague_who_can_call_back(app):
+    client, number = app.log_in(BOB), items(app)["Caller 1"].id
+    answer = client.post(f"/missed/{number}/assign", headers=SCRIPT, owner=CAROL.email).json()
+    assert answer["message"] == "Caller 1 assigned to carol@example.com."
+    assert items(app)["Caller 1"].owner == CAROL.email
+    for owner in (DAVE.email, "nobody@example.com"):
+        refused = client.post(f"/missed/{number}/assign", headers=SCRIPT, owner=owner).json()
+        assert not refused["done"]
+    assert items(app)["Caller 1"].owner == CAROL.email
+    assert "Call-back assigned to you: Caller 1" in text(app.log_in(CAROL).get("/notifications"))
+
+
+def test_a_reminder_appears_at_its_time_while_the_caller_waits(app):
+    client, number = app.log_in(ERIN), items(app)["Caller 1"].id
+    for wrong in ("", "tomorrow", "2026-11-20T11:59"):
+        assert not client.post(f"/missed/{number}/remind", headers=SCRIPT, at=wrong).json()["done"]
+    answer = client.post(f"/missed/{number}/remind", headers=SCRIPT, at="2026-11-20T15:30").json()
+    assert answer["message"] == "Reminder for Caller 1 at 15:30."
+    assert "Reminder" not in text(client.get("/notifications"))
+    app.clock.advance(hours=3, minutes=31)
+    assert "Reminder: call Caller 1 back" in text(client.get("/notifications"))
+    assert "Reminder" not in text(app.log_in(BOB).get("/notifications"))
+    client.post(f"/missed/{number}/close")
+    assert "Reminder" not in text(client.get("/notifications"))
+
+
+def test_several_callers_are_changed_at_once_and_undone(app):
+    client, found = app.log_in(ERIN), items(app)
+    numbers = [found[f"Caller {number}"].id for number in (1, 2, 3)]
+    callbacks.record_action(app.app_db, numbers[2], BOB.email, "assign", BOB.email)
+
+    def post(do: str, *chosen: int):
+        query = "&".join(f"item={number}" for number in chosen)
+        return client.post(f"/missed/several?{query}", headers=SCRIPT, do=do).json()
+
+    # A caller whom a colleague has claimed is not taken from them.
+    assert post("claim", *numbers)["message"] == "2 callers claimed."
+    assert [items(app)[f"Caller {number}"].owner for number in (1, 2, 3)] == [
+        ERIN.email,
+        ERIN.email,
+        BOB.email,
+    ]
+    answer = post("close", *numbers[:2])
+    assert answer["message"] == "2 callers marked as done."
+    assert set(items(app)) == {"Caller 3", "Caller 4"}
+    assert "2 of 2 callers of today reached or done" in text(client.get("/missed"))
+    undo = client.post(answer["undo"]["action"], headers=SCRIPT).json()
+    assert undo["message"] == "2 callers back on the list."
+    assert len(items(app)) == 4
+    assert not post("close")["done"]
+    assert not post("anything", *numbers)["done"]
+    assert app.log_in(DAVE).post("/missed/several", do="close", item=str(numbers[0])).status_code == 403

@@ -1,0 +1,176 @@
+"""Wallboard: its address chooses figures, queue, line, theme and night; curve and lamps have words."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+
+import pytest
+import requests
+
+from integration.core import clock
+from integration.workspace import wallboards
+from tests.support.applications.shared_app import SharedApp, module_app  # noqa: F401
+from tests.support.page_text import text
+
+NOON = datetime(2026, 11, 20, 12, 30, tzinfo=UTC)
+SUPPORT = {"group_kind": "queue", "group_id": 5, "group_name": "Support"}
+BOOKINGS = {"group_kind": "queue", "group_id": 6, "group_name": "Bookings"}
+LINE = "+442079460001"
+
+
+@pytest.fixture
+def board(module_app: SharedApp, monkeypatch):  # noqa: F811
+    """`board("?hero=level")` returns the page. Two queues, one number, 20 November 2026 at 12:30."""
+    app = module_app
+    app.clear()
+    monkeypatch.setattr(clock, "unix", NOON.timestamp)
+    app.put("queues", {"id": 5, "name": "Support"})
+    app.put("queues", {"id": 6, "name": "Bookings"})
+    app.put("ddis", {"id": 1, "e164": LINE, "name": "Main"})
+    url = f"{app.url}/wall/{wallboards.add(app.app_db, 'Front desk')}"
+
+    def get(query: str = "") -> requests.Response:
+        return requests.get(url + query, timeout=30, headers={"Accept": "text/html"})
+
+    get.app = app
+    return get
+
+
+def figures(page: requests.Response) -> dict[str, str]:
+    """Values by label, the large figure first."""
+    return {
+        label: " ".join(re.sub(r"<[^>]*>", "", value).split())
+        for label, value in re.findall(r"<dt>([^<]*)</dt><dd>(.*?)</dd>", page.text)
+    }
+
+
+def points(page: requests.Response, number: int) -> str:
+    return re.findall(r'points="([^"]*)"', page.text)[number].strip()
+
+
+def test_the_usual_wallboard_has_six_figures_and_waiting_is_the_large_one(board) -> None:
+    labels = list(figures(board()))
+    assert labels == [
+        "Waiting",
+        "Longest wait",
+        "Talking",
+        "To call back",
+        "Answered within 20 s",
+        "Calls today",
+    ]
+    assert 'data-theme="dark"' in board().text
+
+
+def test_the_address_chooses_the_figures_and_the_theme(board) -> None:
+    page = board("?hero=level&tile=missed&tile=level&tile=talking&theme=light")
+    assert list(figures(page)) == ["Answered within 20 s", "Missed today", "Talking"]
+    assert 'data-theme="light"' in page.text
+    checked = re.findall(r'value="(\w+)" checked', page.text)
+    assert checked == ["talking", "missed"]
+
+
+def test_a_queue_or_line_limits_calls_of_now_and_of_today(board) -> None:
+    app = board.app
+    app.call(1, "2026-11-20 12:29:30", state="ringing", outcome=None, **SUPPORT)
+    app.call(2, "2026-11-20 12:28:00", state="ringing", outcome=None, **BOOKINGS)
+    app.call(3, "2026-11-20 12:20:00", state="talking", outcome=None, our_e164=LINE, **BOOKINGS)
+    app.call(4, "2026-11-20 09:00:00", outcome="missed", **SUPPORT)
+    app.call(5, "2026-11-20 09:10:00", outcome="answered", wait_seconds=5, **SUPPORT)
+    app.call(6, "2026-11-13 12:30:30", outcome="answered", **SUPPORT)
+    app.call(7, "2026-11-13 12:31:00", outcome="answered", **SUPPORT)
+    app.call(8, "2026-11-20 10:00:00", direction="internal", outcome="internal")
+    every = "&tile=wait&tile=talking&tile=level&tile=calls&tile=missed"
+    assert figures(board(f"?hero=waiting{every}")) == {
+        "Waiting": "2",
+        "Longest wait": "2:00",
+        "Talking": "1",
+        "Answered within 20 s": "50 %",
+        "Calls today": "5",
+        "Missed today": "1",
+    }
+    page = board(f"?queue=5{every}&tile=callbacks")
+    assert figures(page) == {
+        "Waiting": "1",
+        "Longest wait": "0:30",
+        "Talking": "0",
+        "Answered within 20 s": "50 %",
+        "Calls today": "3",
+        "Missed today": "1",
+        "To call back, all lines": "0",
+    }
+    assert "Front desk · Support" in text(page)
+    assert "1 a week ago" in text(page)
+    assert re.findall(r"<strong>([^<]*)</strong>", page.text) == ["Support"]
+    page = board(f"?line=%2B442079460001{every}")
+    assert figures(page)["Talking"] == "1"
+    assert figures(page)["Waiting"] == "0"
+    assert "Front desk · 020 7946 0001" in text(page)
+
+
+def test_lamps_differ_by_word_and_shape(board) -> None:
+    board.app.call(1, "2026-11-20 12:29:30", state="ringing", outcome=None, **SUPPORT)
+    board.app.call(2, "2026-11-20 12:28:00", state="ringing", outcome=None, **BOOKINGS)
+    board.app.put("queues", {"id": 7, "name": "Sales"})
+    page = board()
+    lamps = re.findall(r'<li class="(\w+)"><svg[^>]*><(\w+)[^>]*/></svg>(.*?)</li>', page.text)
+    assert [
+        (state, shape, " ".join(re.sub(r"<[^>]*>", " ", words).split())) for state, shape, words in lamps
+    ] == [
+        ("late", "path", "Bookings 1 waiting too long 2:00"),
+        ("waiting", "path", "Support 1 waiting 0:30"),
+        ("calm", "circle", "Sales no one waiting"),
+    ]
+    assert len(set(re.findall(r'<path d="([^"]+)"', page.text))) == 2
+
+
+def test_the_curve_has_a_point_for_each_hour_and_words(board) -> None:
+    for number, hour in enumerate((9, 9, 9, 9, 9, 10), 1):
+        board.app.call(number, f"2026-11-20 {hour:02}:15:00")
+    board.app.call(20, "2026-11-13 18:00:00")
+    page = board()
+    # From 08:00 to 18:00, with at most 5 calls: 10 % of the width for an hour, 20 % of the height for a call.
+    assert points(page, 0).split() == [
+        "0.0,100.0", "10.0,100.0", "20.0,100.0", "30.0,100.0", "40.0,100.0", "50.0,100.0",
+        "60.0,100.0", "70.0,100.0", "80.0,100.0", "90.0,100.0", "100.0,80.0",
+    ]  # fmt: skip
+    assert points(page, 1).split() == ["0.0,100.0", "10.0,0.0", "20.0,80.0", "30.0,100.0"]
+    assert points(page, 2).split() == ["30.0,100.0", "40.0,100.0"]
+    assert (
+        'aria-label="Calls of each hour today: 09:00 5, 10:00 1. The hour with most calls last Friday had 1."'
+        in page.text
+    )
+
+
+@pytest.mark.parametrize(
+    ("night", "is_dim"),
+    [
+        ("", False),
+        ("?dim_from=12:00&dim_to=13:00", True),
+        ("?dim_from=12:30&dim_to=12:31", True),
+        ("?dim_from=20:00&dim_to=07:00", False),
+        ("?dim_from=20:00&dim_to=12:31", True),
+        ("?dim_from=12:00&dim_to=12:30", False),
+    ],
+)
+def test_the_screen_is_dim_in_the_chosen_hours(board, night: str, is_dim: bool) -> None:
+    assert ('class="board night"' in board(night).text) is is_dim
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        ("hero=profit", "There is no figure 'profit'. Choose one of waiting, wait, talking"),
+        ("tile=wait&tile=x", "There is no figure 'x'."),
+        ("theme=pink", "There is no theme 'pink'. Choose one of dark, light."),
+        ("queue=77", "There is no queue '77'."),
+        ("queue=%2B5", "There is no queue '+5'."),
+        ("line=%2B442079460999", "The account has no number '+442079460999'."),
+        ("dim_from=25:00&dim_to=07:00", "Enter both times of the night as in 20:00, or neither."),
+        ("dim_from=20:00", "Enter both times of the night as in 20:00, or neither."),
+    ],
+)
+def test_an_invalid_choice_is_refused_with_the_way_out(board, query: str, message: str) -> None:
+    page = board(f"?{query}")
+    assert page.status_code == 400
+    assert message in text(page)

@@ -1,0 +1,141 @@
+"""Privacy: what is stored about a number, legal hold, erasure and certificate."""
+
+from __future__ import annotations
+
+import pytest
+
+from integration.access import audit, people
+from tests.support.application import Browser, TestApp, running_app
+from tests.support.applications.filled_data_dir import LEG, OTHER, THEIRS, FilledDataDir
+from tests.support.harness import wait_for
+from tests.support.page_text import text
+from tests.support.people import ALICE, BOB
+
+NUMBER = "07700 900123"
+POSTS = ("find", "clear", "erase", "holds", "holds/1/release", "erasures/1/certificate")
+
+
+@pytest.fixture
+def app(place: FilledDataDir):
+    with running_app(place.data_dir) as app:
+        yield app
+
+
+def find(client: Browser, number: str = NUMBER) -> str:
+    """Search for a number.
+
+    Returns the text of the page with the report.
+    """
+    client.post("/privacy/find", number=number)
+    wait_for(lambda: "as of" in text(client.get("/privacy")), "the report")
+    return text(client.get("/privacy"))
+
+
+def audited(app: TestApp) -> list[tuple[str, str, str]]:
+    return [(entry.who, entry.what, entry.about) for entry in audit.list_newest(app.app_db)]
+
+
+@pytest.mark.parametrize("path", ["", "/holds", "/erasures", "/retention", "/audit", "/audit.csv"])
+def test_only_administrators_see_privacy(shared_app, path):
+    assert shared_app.log_in(BOB).get(f"/privacy{path}").status_code == 403
+    assert 'href="/privacy"' not in shared_app.log_in(BOB).get("/live").text
+    assert 'href="/privacy"' in shared_app.log_in().get("/live").text
+
+
+@pytest.mark.parametrize("path", POSTS)
+def test_only_administrators_with_the_csrf_token_change_anything(shared_app, path):
+    assert shared_app.log_in(BOB).post(f"/privacy/{path}").status_code == 403
+    assert shared_app.log_in().post(f"/privacy/{path}", csrf=False).status_code == 403
+
+
+def test_the_page_shows_all_data_of_a_number_in_any_notation(app):
+    client = app.log_in()
+    for written in (NUMBER, f"+{THEIRS}", "0044 7700 900 123"):
+        page = find(client, written)
+        assert NUMBER in page
+        for counted in ("calls 1", "CDRs 2", "recordings 2", "voicemail messages 1", "SMS 1", "faxes 1",
+                        "contacts 1", "call-back items 1", "notes 1"):  # fmt: skip
+            assert counted in page, counted
+        client.post("/privacy/clear")
+        assert NUMBER not in text(client.get("/privacy"))
+    assert "No data of this number is stored." in find(client, "07700 900999")
+    # Another administrator sees no report of this one.
+    assert "07700 900999" not in text(app.log_in(ALICE.as_user(5)).get("/privacy"))
+
+
+@pytest.mark.parametrize("number", ["", "Ann", "12"])
+def test_an_invalid_number_is_refused(shared_app, number):
+    answer = shared_app.log_in().post("/privacy/find", number=number)
+    assert answer.status_code == 400
+    assert "isn’t a phone number" in text(answer)
+
+
+def test_an_erasure_removes_the_number_and_gives_a_certificate(app, place):
+    client = app.log_in()
+    assert "Search for the number first" in text(client.post("/privacy/erase", number=NUMBER))
+    find(client)
+    refused = client.post("/privacy/erase", number="07700 900124")
+    assert refused.status_code == 400
+    assert "The numbers differ. Nothing was erased." in text(refused)
+    assert place.find_texts("Ann Example")
+    client.post("/privacy/erase", number="+44 7700 900123")
+    wait_for(lambda: "Erasure 1 is complete" in text(client.get("/privacy")), "the end of the erasure")
+    assert NUMBER not in text(client.get("/privacy"))
+    assert "No data of this number is stored." in find(client)
+    # The same entries as those of the command, by the user.
+    assert ("alice@example.com", "number erased", "erasure 1") in audited(app)
+    assert not any("900123" in entry[2] for entry in audited(app))
+
+    page = client.get("/privacy/erasures")
+    assert "Complete" in text(page)
+    unnamed = client.post("/privacy/erasures/1/certificate")
+    assert unnamed.headers["Content-Disposition"] == 'attachment; filename="erasure-1.txt"'
+    assert "Erasure:      1\n" in unnamed.text
+    assert "900123" not in unnamed.text
+    assert "  CDRs: 2\n" in unnamed.text
+    assert "Kept under legal hold\n  none\n" in unnamed.text
+    named = client.post("/privacy/erasures/1/certificate", number=NUMBER)
+    assert f"Number:       +{THEIRS}\n" in named.text
+    wrong = client.post("/privacy/erasures/1/certificate", number=f"+{OTHER}")
+    assert wrong.status_code == 400
+    assert "has another number" in text(wrong)
+    assert client.post("/privacy/erasures/2/certificate").status_code == 404
+
+
+def test_a_hold_prevents_the_erasure_until_it_is_released(app):
+    client = app.log_in()
+    find(client)
+    page = client.post("/privacy/holds", what=f"+{THEIRS}", reason="claim 17")
+    assert "now under legal hold" in text(page)
+    assert "claim 17" in text(page)
+    wait_for(lambda: "is under legal hold. Nothing was erased" in text(client.get("/privacy")), "the refusal")
+    assert "to confirm" not in text(client.get("/privacy"))
+    client.post("/privacy/erase", number=NUMBER)
+    wait_for(
+        lambda: ("alice@example.com", "erasure refused", "a number") in audited(app), "the refused erasure"
+    )
+    assert "already under legal hold" in text(client.post("/privacy/holds", what=NUMBER, reason="twice"))
+    assert client.post("/privacy/holds", what=NUMBER, reason=" ").status_code == 400
+    assert "no longer under legal hold" in text(client.post("/privacy/holds/1/release"))
+    assert ("alice@example.com", "legal hold released", f"number +{THEIRS}") in audited(app)
+    assert "No legal holds" in text(client.get("/privacy/holds"))
+
+
+def test_a_hold_of_a_call_names_the_call(app):
+    client = app.log_in()
+    assert f"Call {LEG} is now under legal hold" in text(
+        client.post("/privacy/holds", what=str(LEG), reason="claim 17")
+    )
+    answer = client.post("/privacy/holds", what="99", reason="claim 17")
+    assert answer.status_code == 400
+    assert "There is no call with the id 99" in text(answer)
+
+
+def test_an_erasure_needs_the_password_after_ten_minutes(app):
+    people.set_password(app.app_db, app.add(ALICE).email, "x")
+    client = app.log_in()
+    find(client)
+    app.clock.advance(601)
+    page = client.post("/privacy/erase", number=NUMBER)
+    assert page.status_code == 403
+    assert "erasure" not in [entry[2] for entry in audited(app)]

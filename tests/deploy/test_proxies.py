@@ -1,0 +1,187 @@
+"""Caddy and nginx with the published files proxy a running Switchroom."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import sqlite3
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from urllib.parse import urlencode
+
+import pytest
+
+from tests.deploy.proxies import HOST, Proxy, run_proxy
+from tests.support.applications.data_dir import webhook
+from tests.support.harness import Product, free_port, wait_for
+
+PASSWORD = "quiet-lamp-seven-rivers"
+EMAIL = "ann@example.com"
+SECRET = "s" * 43
+FORGED = (
+    "X-Forwarded-For: 203.0.113.9\nX-Real-IP: 203.0.113.9\nForwarded: for=203.0.113.9\n"
+    "X-Forwarded-Proto: http\nX-Forwarded-Host: evil.example.com"
+)
+KINDS = ("caddy", "nginx")
+pytestmark = pytest.mark.exhaustive
+
+
+@pytest.fixture(scope="module")
+def ports() -> dict[str, int]:
+    return {kind: free_port() for kind in KINDS}
+
+
+@pytest.fixture(scope="module")
+def product(tmp_path_factory: pytest.TempPathFactory, ports: dict[str, int]) -> Iterator[Product]:
+    data_dir = tmp_path_factory.mktemp("proxied") / "data"
+    server = Product(
+        data_dir,
+        server__trusted_proxies="127.0.0.1",
+        server__public_url=f"https://{HOST}:{ports['nginx']}",
+        webhooks__secret=SECRET,
+    )
+    try:
+        added = server.command(
+            "user", "add", EMAIL, "--role", "admin", "--password-stdin", stdin=PASSWORD + "\n"
+        )
+        assert added.returncode == 0, added.stderr
+        yield server
+    finally:
+        server.stop()
+
+
+@pytest.fixture(scope="module")
+def proxies(
+    product: Product, ports: dict[str, int], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[dict[str, Proxy]]:
+    with ExitStack() as stack:
+        yield {
+            kind: stack.enter_context(
+                run_proxy(kind, tmp_path_factory.mktemp(kind), product.port or 0, ports[kind])
+            )
+            for kind in KINDS
+        }
+
+
+@pytest.fixture(params=KINDS)
+def proxy(request: pytest.FixtureRequest, proxies: dict[str, Proxy]) -> Proxy:
+    return proxies[request.param]
+
+
+def log_in(proxy: Proxy) -> str:
+    """Log in through the proxy with forged headers.
+
+    Returns the session cookie.
+    """
+    _, headers, page = proxy.exchange(f"GET /login HTTP/1.1\n{FORGED}")
+    cookie = headers["Set-Cookie"].split(";")[0]
+    (token,) = re.findall(rb'name="csrf_token" value="([^"]+)"', page)[:1]
+    form = urlencode({"email": EMAIL, "password": PASSWORD, "csrf_token": token.decode()})
+    status, headers, _ = proxy.exchange(
+        f"POST /login HTTP/1.1\nCookie: {cookie}\nOrigin: https://{HOST}:{proxy.port}\n"
+        f"Content-Type: application/x-www-form-urlencoded\n{FORGED}",
+        form.encode(),
+    )
+    assert status in (302, 303)
+    # The name has the prefix only if Switchroom sees HTTPS, whatever the client sends.
+    (session,) = [
+        value.split(";")[0]
+        for value in headers.get_all("Set-Cookie", [])
+        if value.startswith("__Host-session=")
+    ]
+    return session
+
+
+def test_a_login_through_the_proxy_is_one_over_https_from_the_client(proxy: Proxy, product: Product) -> None:
+    cookie = log_in(proxy)
+    status, headers, page = proxy.exchange(f"GET /calls HTTP/1.1\nCookie: {cookie}")
+    assert status == 200, page[:500]
+    assert headers["Strict-Transport-Security"].startswith("max-age=")
+    with closing(sqlite3.connect(f"file:{product.data_dir}/house.db?mode=ro", uri=True)) as database:
+        rows = database.execute("SELECT * FROM audit ORDER BY id DESC LIMIT 5").fetchall()
+    assert "127.0.0.1" in str(rows)
+    assert "203.0.113.9" not in str(rows)
+
+
+def test_forwarding_headers_of_a_client_are_replaced(proxy: Proxy, product: Product) -> None:
+    # A client that could claim to be local would read the errors of /readyz and the metrics.
+    status, _, body = proxy.exchange(f"GET /readyz HTTP/1.1\n{FORGED.replace('203.0.113.9', '127.0.0.1')}")
+    assert status == 200
+    assert all(check.keys() == {"state"} for check in json.loads(body)["checks"].values())
+    status, _, _ = proxy.exchange("GET /metrics HTTP/1.1\nX-Forwarded-For: 127.0.0.1")
+    assert status == 401
+
+
+def test_webhooks_pass_up_to_their_limit(proxy: Proxy, product: Product) -> None:
+    number = proxy.port
+    assert proxy.exchange(f"POST /webhooks/{SECRET} HTTP/1.1", webhook(number))[0] == 200
+    assert proxy.exchange(f"POST /webhooks/{'x' * 43} HTTP/1.1", webhook(number))[0] == 404
+    large = json.dumps({"id": f"large.{number}", "text": "x" * 255_000}).encode()
+    assert proxy.exchange(f"POST /webhooks/{SECRET} HTTP/1.1", large)[0] == 200
+    # Spaces are an empty body, a probe.
+    assert proxy.exchange(f"POST /webhooks/{SECRET} HTTP/1.1", b" " * 262_144)[0] == 200
+    for size in (262_145, 300_000, 1_100_000):
+        assert proxy.exchange(f"POST /webhooks/{SECRET} HTTP/1.1", b" " * size)[0] == 413
+
+
+def test_events_arrive_while_the_live_stream_is_open(proxy: Proxy, product: Product) -> None:
+    cookie = log_in(proxy)
+    with proxy.connect() as stream:
+        stream.sendall(
+            f"GET /live/stream HTTP/1.1\r\nHost: {HOST}:{proxy.port}\r\nCookie: {cookie}\r\n\r\n".encode()
+        )
+        received = b""
+        while b"\r\n\r\n" not in received:
+            received += stream.recv(4096)
+        assert b"200 OK" in received
+        assert b"text/event-stream" in received
+        event = json.loads(webhook(proxy.port)) | {
+            "id": f"stream.{proxy.port}",
+            "call_id": 4_400_000_000 + proxy.port,
+        }
+        event["event_time"] = event["start_time"] = "2026-03-01 12:00:00"
+        assert product.client.send("POST", f"/webhooks/{SECRET}", json.dumps(event).encode())[0] == 200
+        # A proxy that buffers sends the event with the end of the stream, which stays open here.
+        while b"event: " not in received:
+            received += stream.recv(4096)
+
+
+def test_json_is_compressed_and_compared_by_its_tag(proxy: Proxy, product: Product) -> None:
+    for number in range(20):
+        event = json.loads(webhook(proxy.port + number)) | {"id": f"packed.{proxy.port}.{number}"}
+        event["call_id"] = 4_500_000_000 + proxy.port * 100 + number
+        assert product.client.send("POST", f"/webhooks/{SECRET}", json.dumps(event).encode())[0] == 200
+    key = product.command("key", "add", f"packed-{proxy.port}", "--scope", "read").stdout.strip()
+    request = f"GET /v1.2/calls HTTP/1.1\nX-Auth-Token: {key.partition(':')[2]}\nAccept-Encoding: gzip"
+
+    def count_calls() -> int:
+        body = proxy.exchange(request)[2]
+        return len(json.loads(gzip.decompress(body))["data"]) if body[:2] == b"\x1f\x8b" else 0
+
+    wait_for(lambda: count_calls() >= 20, "the calls of the webhooks, compressed")
+    status, headers, body = proxy.exchange(request)
+    assert (status, headers["Content-Encoding"]) == (200, "gzip")
+    assert headers["ETag"].startswith('W/"')
+    assert "accept-encoding" in ",".join(headers.get_all("Vary", [])).lower()
+    status, unchanged, body = proxy.exchange(f"{request}\nIf-None-Match: {headers['ETag']}")
+    assert (status, body, unchanged["ETag"]) == (304, b"", headers["ETag"])
+    # A live stream that is compressed can be held back.
+    with proxy.connect() as stream:
+        stream.sendall(
+            f"GET /live/stream HTTP/1.1\r\nHost: {HOST}:{proxy.port}\r\nCookie: {log_in(proxy)}\r\n"
+            "Accept-Encoding: gzip\r\n\r\n".encode()
+        )
+        received = b""
+        while b"\r\n\r\n" not in received:
+            received += stream.recv(4096)
+    assert b"200 OK" in received
+    assert b"content-encoding" not in received.lower()
+
+
+def test_secrets_are_not_in_the_log_of_the_proxy(proxy: Proxy, product: Product) -> None:
+    proxy.exchange(f"GET /webhooks/{SECRET} HTTP/1.1")
+    proxy.exchange("GET /healthz HTTP/1.1")
+    log = proxy.log_path
+    wait_for(lambda: log.exists() and "/healthz" in log.read_text(), "the log of the proxy")
+    assert SECRET not in log.read_text()

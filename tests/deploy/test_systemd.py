@@ -1,0 +1,114 @@
+"""The unit, the user and the folders of deploy/systemd."""
+
+from __future__ import annotations
+
+import configparser
+import re
+from pathlib import Path
+
+import pytest
+
+from integration.core.errors import ConfigurationError
+from integration.server import supervisor, worker
+from integration.settings.model import load
+from tests.deploy.debian_tools import run_tool
+from tests.support.harness import ROOT
+
+FOLDER = ROOT / "deploy"
+UNITS = [
+    "systemd/switchroom.service",
+    "restic/switchroom-restic.service",
+    "restic/switchroom-restic.timer",
+]
+MAX_EXPOSURE = 2.0
+"""Largest exposure of `systemd-analyze security`. Without hardening it is 9.2."""
+
+
+def read_unit(name: str) -> dict[str, dict[str, list[str]]]:
+    """Return the values by section and key."""
+    sections: dict[str, dict[str, list[str]]] = {}
+    for line in (FOLDER / name).read_text().splitlines():
+        if line.startswith("["):
+            section = sections.setdefault(line.strip("[]"), {})
+        elif "=" in line and not line.startswith("#"):
+            key, _, value = line.partition("=")
+            section.setdefault(key, []).append(value)
+    return sections
+
+
+def write_executable(path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("#!/bin/sh\n")
+    path.chmod(0o755)
+
+
+def test_systemd_accepts_the_units(tmp_path: Path) -> None:
+    # Programs and environment file are those of an installation: here they are below tmp_path.
+    paths = []
+    for name in UNITS:
+        text = (FOLDER / name).read_text()
+        text = re.sub(r"=(/opt/switchroom/bin/switchroom|/usr/local/bin/\S+)", rf"={tmp_path}\1", text)
+        for program in re.findall(rf"^ExecStart=({tmp_path}\S+)", text, re.M):
+            write_executable(Path(program))
+        path = tmp_path / Path(name).name
+        path.write_text(text)
+        paths.append(path)
+    checked = run_tool("systemd-analyze", "verify", "--man=no", *paths)
+    assert checked.returncode == 0, checked.stderr
+    assert str(tmp_path) not in checked.stderr
+
+
+def test_the_hardening_is_good(tmp_path: Path) -> None:
+    checked = run_tool(
+        "systemd-analyze", "security", "--offline=true", "--no-pager", f"--threshold={MAX_EXPOSURE * 10:.0f}",
+        FOLDER / "systemd/switchroom.service",
+    )  # fmt: skip
+    assert checked.returncode == 0, checked.stdout
+    assert (
+        float(re.findall(r"exposure level for switchroom.service: (\S+)", checked.stdout)[0]) < MAX_EXPOSURE
+    )
+
+
+def test_the_user_is_created(tmp_path: Path) -> None:
+    (tmp_path / "etc").mkdir()
+    created = run_tool("systemd-sysusers", f"--root={tmp_path}", FOLDER / "systemd/switchroom.sysusers.conf")
+    assert created.returncode == 0, created.stderr
+    entry = (tmp_path / "etc/passwd").read_text().strip().split(":")
+    assert (entry[0], *entry[5:]) == ("switchroom", "/var/lib/switchroom", "/usr/sbin/nologin")
+    # Unlike sysusers, tmpfiles changes owners, which needs root.
+    text = (FOLDER / "systemd/switchroom.tmpfiles.conf").read_text()
+    assert [line for line in text.splitlines() if not line.startswith("#")] == [
+        "d /etc/switchroom 0750 switchroom switchroom -"
+    ]
+
+
+def test_the_unit_and_the_product_agree(tmp_path: Path) -> None:
+    service = read_unit("systemd/switchroom.service")["Service"]
+    assert service["Type"] == ["notify"]
+    # The supervisor waits KILL_SECONDS before it kills its worker.
+    assert int(service["TimeoutStopSec"][0]) > supervisor.KILL_SECONDS > worker.DRAIN_SECONDS
+    # A stop request to the worker would end it before its supervisor has asked it to.
+    assert service["KillMode"] == ["mixed"]
+    assert service["RestartPreventExitStatus"] == ["2"]
+    with pytest.raises(ConfigurationError):
+        load(None, {"SWITCHROOM_SERVER__PORT": "no number"})
+    (variable,) = service["Environment"]
+    name, _, data_dir = variable.partition("=")
+    platform = {
+        "SWITCHROOM_PLATFORM__BASE_URL": "https://api.example.com/v1.2",
+        "SWITCHROOM_PLATFORM__USER_ID": "100001",
+        "SWITCHROOM_PLATFORM__API_KEY": "k",
+    }
+    assert str(load(None, {**platform, name: data_dir}).storage.data_dir) == data_dir
+    assert data_dir == f"/var/lib/{service['StateDirectory'][0]}"
+    # Granian raises the limit of files to 65536 itself, if the unit allows it.
+    assert service["LimitNOFILE"] == ["65536"]
+
+
+def test_the_timer_starts_the_service() -> None:
+    parser = configparser.ConfigParser(interpolation=None)
+    parser.read(FOLDER / "restic/switchroom-restic.timer")
+    assert parser["Timer"]["OnCalendar"] == "*-*-* 02:30"
+    assert (FOLDER / "restic/switchroom-restic.service").exists()
+    service = read_unit("restic/switchroom-restic.service")["Service"]
+    assert service["User"] == read_unit("systemd/switchroom.service")["Service"]["User"]

@@ -1,0 +1,308 @@
+"""OpenAPI document and its page, compared with the routes."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from integration.catalogue import OPERATIONS, list_methods, match
+from integration.catalogue.undocumented_operations import UNDOCUMENTED_OPERATIONS
+from integration.facade.blueprint import list_base_paths
+from integration.facade.exposure import UNDOCUMENTED_METHODS
+from integration.facade.openapi import reference
+from integration.facade.openapi.document import build_document
+from tests.support.application import TestApp, running_app
+from tests.support.fake_exchange import FIXTURES
+
+ALL_OPERATIONS = (*OPERATIONS, *UNDOCUMENTED_OPERATIONS)
+OPERATION_IDS = {
+    "GET /cdrs": "list_cdrs",
+    "GET /cdrs/{id}": "get_cdr",
+    "PATCH /cdrs": "update_cdrs",
+    "DELETE /cdrs": "delete_all_cdrs",
+    "GET /users": "list_users",
+    "GET /users/{id}/cdrs": "list_user_cdrs",
+    "GET /users/{id}/cdrs.csv": "get_user_cdrs_csv",
+    "GET /users/{id}/sms/threads/{from}/{to}": "get_user_sms_thread",
+    "POST /sms": "create_sms",
+    "GET /faxes/{id}.pdf": "get_fax_pdf",
+    "GET /monitors/{id}.mp3": "get_monitor_mp3",
+    "DELETE /monitors": "delete_all_monitors",
+    "DELETE /monitors/{id}": "delete_monitor",
+    "POST /contacts": "create_contact",
+    "PATCH /contacts/{id}": "update_contact",
+    "PATCH /contacts": "update_contacts",
+    "DELETE /contacts/{id}": "delete_contact",
+    "GET /usergrouppolicies/{id}": "get_usergrouppolicy",
+    "GET /sms/cannedresponses": "list_sms_cannedresponses",
+    "GET /cdrs/calltracking": "list_cdrs_calltracking",
+    "GET /calltracking/cdrs": "list_calltracking_cdrs",
+    "GET /cdrs/dictionaries": "list_cdrs_dictionaries",
+    "GET /me": "get_me",
+    "GET /ping": "ping",
+    "POST /login": "login",
+    "POST /registrations/{hash}/resend": "resend_registration",
+}
+EXAMPLES = {"id": "7", "e164": "442079460001", "hash": "abc", "areacode": "20"}
+
+
+@pytest.fixture(scope="module")
+def api() -> dict[str, Any]:
+    return build_document(("/v1.2/voipstudio",), 5000)
+
+
+def iter_operations(api: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    for path, operations in api["paths"].items():
+        for method, operation in operations.items():
+            yield method.upper(), path, operation
+
+
+def list_arrays(node: Any) -> list[Any]:
+    """Return the schemas of arrays without `items`."""
+    found: list[Any] = []
+    if isinstance(node, dict):
+        types = node.get("type")
+        is_array = types == "array" or (isinstance(types, list) and "array" in types)
+        found += [node] if is_array and "items" not in node else []
+        found += [inner for value in node.values() for inner in list_arrays(value)]
+    elif isinstance(node, list):
+        found += [inner for value in node for inner in list_arrays(value)]
+    return found
+
+
+def fill_path(path: str) -> str:
+    return re.sub(r"\{(\w+)\}", lambda name: EXAMPLES.get(name[1], "x"), path)
+
+
+def test_document_has_exactly_the_operations_of_the_catalogue(api: dict[str, Any]) -> None:
+    described = [f"{method} {path}" for method, path, _ in iter_operations(api)]
+    # One path takes one id or several: OpenAPI has no two paths that differ in the name of a parameter only.
+    names = [operation.name.replace("{ids}", "{id}") for operation in ALL_OPERATIONS]
+    assert sorted(described) == sorted(names)
+    assert len(OPERATIONS) == 165
+
+
+@pytest.mark.exhaustive
+def test_the_document_is_valid_openapi(api: dict[str, Any]) -> None:
+    # In the extra `examples`, which the step `exhaustive` installs.
+    from openapi_spec_validator import OpenAPIV31SpecValidator
+
+    # The validator does not compare paths whose parameters have different names.
+    shapes = [re.sub(r"\{\w+\}", "{}", path) for path in api["paths"]]
+    assert len(shapes) == len(set(shapes))
+    assert list(OpenAPIV31SpecValidator(api).iter_errors()) == []
+
+
+def test_operation_ids_are_a_verb_and_the_words_of_the_path(api: dict[str, Any]) -> None:
+    ids = {f"{method} {path}": operation["operationId"] for method, path, operation in iter_operations(api)}
+    assert len(set(ids.values())) == len(ids)
+    assert all(re.fullmatch(r"[a-z][a-z0-9]*(_[a-z0-9]+)*", name) for name in ids.values())
+    for name, expected in OPERATION_IDS.items():
+        assert ids[name] == expected
+
+
+def test_every_array_has_items(api: dict[str, Any]) -> None:
+    assert list_arrays({"a": [{"type": ["array", "null"]}, {"type": "array", "items": {}}]}) == [
+        {"type": ["array", "null"]}
+    ]
+    assert list_arrays(api) == []
+
+
+def test_filter_is_a_text_with_an_example(api: dict[str, Any]) -> None:
+    for _, path, operation in iter_operations(api):
+        for parameter in operation["parameters"]:
+            assert "content" not in parameter, path
+            if parameter["name"] == "filter":
+                assert parameter["schema"]["type"] == "string"
+                assert isinstance(json.loads(parameter["example"]), list)
+    filters = {
+        path: parameter["example"]
+        for path in ("/cdrs", "/users", "/calllabels", "/reportschedules/dictionaries")
+        for parameter in api["paths"][path]["get"]["parameters"]
+        if parameter["name"] == "filter"
+    }
+    assert filters["/cdrs"] == '[{"property":"calldate","operator":"gte","value":"2026-09-01"}]'
+    assert filters["/users"] == '[{"property":"id","operator":"ne","value":null}]'
+    assert filters["/reportschedules/dictionaries"] == "[]"
+
+
+def test_every_operation_has_the_error_schema(api: dict[str, Any]) -> None:
+    error = {"$ref": "#/components/schemas/error"}
+    assert api["components"]["responses"]["error"]["content"]["application/json"]["schema"] == error
+    for _, path, operation in iter_operations(api):
+        assert "default" in operation["responses"], path
+        for status, response in operation["responses"].items():
+            if status == "default" or int(status) >= 400:
+                content = response.get("content", {}).get("application/json", {})
+                assert (
+                    response == {"$ref": "#/components/responses/error"} or content.get("schema") == error
+                ), (path, status)
+
+
+def test_recorded_payloads_fit_the_document(api: dict[str, Any]) -> None:
+    """Payloads of the platform have the documented types."""
+    # Takes two seconds to import, and every worker imports every file.
+    from jsonschema import Draft202012Validator
+
+    count = 0
+    for method, path, operation in iter_operations(api):
+        for response in [*operation["responses"].values(), operation.get("requestBody", {})]:
+            for content in response.get("content", {}).values():
+                if "example" in content:
+                    count += 1
+                    validator = Draft202012Validator({**content["schema"], "components": api["components"]})
+                    problems = [error.message for error in validator.iter_errors(content["example"])]
+                    assert problems == [], (method, path)
+    assert count > 20
+
+
+@pytest.mark.exhaustive
+def test_documented_methods_are_allowed_and_others_are_405(api: dict[str, Any], app: TestApp) -> None:
+    """Sends every method to every documented path."""
+    app.platform.respond("*", {"data": [], "total": 0})
+    headers = app.add_key("openapi", "write")
+    by_path: dict[str, set[str]] = {}
+    for method, path, _ in iter_operations(api):
+        by_path.setdefault(fill_path(path), set()).add(method)
+    for path, methods in by_path.items():
+        for method in ("GET", "POST", "PATCH", "DELETE"):
+            response = app.client.open(app.base + path, method=method, headers=headers, json={})
+            if method in methods:
+                assert response.status_code != 405, (method, path)
+            elif list_methods(path) and (method, path.split("/")[1]) not in UNDOCUMENTED_METHODS:
+                assert response.status_code == 405, (method, path)
+
+
+def test_documented_path_matches_its_operation(api: dict[str, Any]) -> None:
+    undocumented = {operation.name for operation in UNDOCUMENTED_OPERATIONS}
+    for method, path, operation in iter_operations(api):
+        found = match(method, fill_path(path))
+        if f"{method} {path}" in undocumented:
+            assert found is None
+        else:
+            assert found is not None
+            assert found[0].name.replace("{ids}", "{id}") == f"{method} {path}"
+            names = [p["name"] for p in operation["parameters"] if p["in"] == "path"]
+            assert names == ["id" if name == "ids" else name for name in found[1]]
+
+
+def test_archived_files_are_documented_with_range_requests(api: dict[str, Any]) -> None:
+    partial = {path for method, path, operation in iter_operations(api) if "206" in operation["responses"]}
+    assert partial == {
+        "/monitors/{id}.mp3",
+        "/voicemessages/{id}.mp3",
+        "/cdrs/{id}.trace",
+        "/cdrs/{id}.pcap",
+        "/msdrs/{id}.trace",
+        "/msdrs/{id}.pcap",
+        "/faxes/{id}.pdf",
+    }
+    for path in partial:
+        operation = api["paths"][path]["get"]
+        assert "416" in operation["responses"]
+        assert "Range" in [parameter["name"] for parameter in operation["parameters"]]
+
+
+def test_the_document_is_built_once_at_its_first_request(
+    app: TestApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    built: list[object] = []
+
+    def count(*arguments: Any) -> dict[str, Any]:
+        built.append(arguments)
+        return build_document(*arguments)
+
+    monkeypatch.setattr(reference, "build_document", count)
+    client, headers = app.client, app.headers
+    assert built == []
+    first, second = (client.get("/openapi.json", headers=headers).data for _ in range(2))
+    assert first == second
+    assert built == [(list_base_paths(app.context), 5000)]
+
+
+def test_codes_are_integers_or_letters(api: dict[str, Any]) -> None:
+    """The specification calls them integers, the platform sends letters or words."""
+    schemas = api["components"]["schemas"]
+    for name, field in (("contact", "type"), ("ddi", "target_type"), ("ring_group", "strategy"),
+                        ("monitor", "sentiment"), ("queue", "language")):  # fmt: skip
+        assert schemas[name]["properties"][field]["type"] == ["integer", "string", "null"], (name, field)
+    assert schemas["contact"]["properties"]["user_id"]["type"] == ["integer", "null"]
+
+
+def test_every_reference_has_a_target(api: dict[str, Any]) -> None:
+    text = json.dumps(api)
+    for target in set(re.findall(r'"\$ref": "#/([^"]+)"', text)):
+        node: Any = api
+        for key in target.split("/"):
+            node = node[key]
+        assert node
+
+
+def test_schemathesis_loads_every_operation(api: dict[str, Any]) -> None:
+    # Takes a second to import.
+    import schemathesis
+
+    schema = schemathesis.openapi.from_dict(api)
+    assert schema.specification.version == "3.1.0"
+    loaded = [result.ok().label for result in schema.get_all_operations()]
+    assert len(loaded) == len(list(iter_operations(api)))
+
+
+def test_examples_are_recorded_payloads(api: dict[str, Any]) -> None:
+    fixtures = [json.loads(path.read_text()) for path in Path(FIXTURES).glob("*.json")]
+    shown = [
+        content["example"]
+        for _, _, operation in iter_operations(api)
+        for response in [*operation["responses"].values(), operation.get("requestBody", {})]
+        for content in response.get("content", {}).values()
+        if "example" in content
+    ]
+    assert len(shown) > 20
+    assert all(example in fixtures for example in shown)
+
+
+def test_served_document_lists_the_base_paths(app: TestApp) -> None:
+    response = app.client.get("/openapi.json", headers=app.headers)
+    assert response.status_code == 200
+    assert response.content_type == "application/json"
+    assert [server["url"] for server in response.json["servers"]] == list(list_base_paths(app.context))
+
+
+def test_page_shows_every_operation_and_loads_no_external_resource(api: dict[str, Any], app: TestApp) -> None:
+    page = app.client.get("/docs", headers=app.headers).text
+    for _, _, operation in iter_operations(api):
+        assert f'id="{operation["operationId"]}"' in page
+    sms = page.partition('id="create_sms"')[2].partition("</details>")[0]
+    assert re.findall(r'<th scope="row"><code>(\w+)</code>', sms) == ["to", "from", "message"]
+    assert "`" not in page
+    loaded = re.findall(r'(?:src|href)="([^"#]+)"', page)
+    assert loaded
+    assert all(target.startswith(("/", "data:")) for target in loaded)
+    assert re.findall(r"<script[^>]*>", page) == ['<script type="module" src="/static/js/reference.js">']
+    assert "style=" not in page
+
+
+def test_the_description_needs_a_login_or_a_key(app: TestApp) -> None:
+    client = app.product.site.test_client()
+    for path in ("/openapi.json", "/docs"):
+        refused = client.get(path)
+        assert refused.status_code == 401
+        assert "WWW-Authenticate" in refused.headers
+        assert client.get(path, headers={"X-Auth-Token": "0" * 40}).status_code == 401
+        assert client.get(path, headers=app.headers).status_code == 200
+        page = client.get(path, headers={"Accept": "text/html"})
+        assert (page.status_code, page.headers["Location"]) == (302, f"/login?next={path}")
+    client.set_cookie("session", app.make_token())
+    for path in ("/openapi.json", "/docs"):
+        assert client.get(path, headers={"Accept": "text/html"}).status_code == 200
+
+
+def test_the_description_is_public_if_configured(tmp_path: Path) -> None:
+    with running_app(tmp_path, facade__public_docs="true") as app:
+        for path in ("/openapi.json", "/docs"):
+            assert app.client.get(path).status_code == 200

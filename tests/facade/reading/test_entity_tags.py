@@ -1,0 +1,186 @@
+"""ETag, If-None-Match and HEAD of JSON reads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from integration.catalogue import OPERATIONS
+from integration.mirror.sync_state import collection_state
+from tests.support.application import TestApp
+from tests.support.fake_exchange import ADMINISTRATOR, read_fixture
+from tests.support.platform_collection import PlatformCollection
+
+CDR = read_fixture("response-cdrs-list-200")["data"][0]
+USER = read_fixture("response-users-list-200")["data"][0]
+RECORDS = [("cdrs", CDR, {"info": "changed"}), ("users", USER, {"last_name": "Changed"})]
+"""A collection whose pages are compared by version, and one whose bodies are compared."""
+
+
+def read(app: TestApp, path: str, tag: str | None = None, **options: Any) -> Any:
+    """Send GET or HEAD with If-None-Match."""
+    headers = {**options.pop("headers", app.headers), **({"If-None-Match": tag} if tag else {})}
+    return app.client.open(app.base + path, headers=headers, **options)
+
+
+def assert_unchanged(app: TestApp, path: str, tag: str) -> None:
+    response = read(app, path, tag)
+    assert (response.status_code, response.data) == (304, b"")
+    assert response.headers["ETag"] == tag
+    assert "Content-Type" not in response.headers
+
+
+@pytest.mark.parametrize(("collection", "record", "change"), RECORDS)
+def test_a_list_that_the_client_has_is_not_sent_twice(
+    app: TestApp, collection: str, record: dict[str, Any], change: dict[str, Any]
+) -> None:
+    app.put(collection, record)
+    path = f"/{collection}?limit=5"
+    first = read(app, path)
+    tag = first.headers["ETag"]
+    assert tag.startswith('W/"')
+    assert first.headers["Cache-Control"] == "private, no-cache"
+    assert first.vary.as_set() == {"authorization", "x-auth-token"}
+    second = read(app, path, tag)
+    assert (second.status_code, second.data) == (304, b"")
+    for name in ("ETag", "Cache-Control", "Vary", "X-Mirror-Complete"):
+        assert second.headers[name] == first.headers[name]
+    assert "X-Mirror-Age" in second.headers
+    # A proxy may have made a strong tag of it, and clients may send several.
+    assert read(app, path, f'"other", {tag.removeprefix("W/")}').status_code == 304
+    assert read(app, path, "*").status_code == 304
+    assert read(app, path, 'W/"other"').status_code == 200
+    # The next sync found nothing new.
+    app.put(collection, record)
+    app.mirror_db.write(lambda tx: collection_state.finish_full_sync(tx, collection, None, 1))
+    assert_unchanged(app, path, tag)
+
+
+@pytest.mark.parametrize(("collection", "record", "change"), RECORDS)
+def test_every_change_of_a_list_is_sent(
+    app: TestApp, collection: str, record: dict[str, Any], change: dict[str, Any]
+) -> None:
+    app.put(collection, record)
+    path, tags = f"/{collection}", []
+
+    def read_changed() -> Any:
+        response = read(app, path, tags[-1] if tags else None)
+        assert response.status_code == 200
+        assert response.headers["ETag"] not in tags
+        tags.append(response.headers["ETag"])
+        return response.json
+
+    assert read_changed()["total"] == 1
+    app.put(collection, record | change)
+    assert read_changed()["data"] == [record | change]
+    app.put(collection, record | {"id": record["id"] + 1})
+    assert read_changed()["total"] == 2
+    gone_at = "2026-11-23 10:00:00"
+    app.mirror_db.write(
+        lambda tx: tx.execute(
+            f"UPDATE {collection} SET _missing_since = ? WHERE id = ?", (gone_at, record["id"])
+        )
+    )
+    assert read_changed()["total"] == 1
+    app.mirror_db.write(lambda tx: tx.execute(f"DELETE FROM {collection}"))
+    assert read_changed() == {"data": [], "total": 0}
+
+
+def test_tags_belong_to_one_request(app: TestApp) -> None:
+    app.put("cdrs", CDR, CDR | {"id": CDR["id"] + 1})
+    tag = read(app, "/cdrs?limit=1").headers["ETag"]
+    for path in ("/cdrs", "/cdrs?limit=1&page=2", "/cdrs?limit=1&sort=id&dir=DESC"):
+        assert read(app, path, tag).status_code == 200, path
+
+
+def test_tags_depend_on_what_a_key_sees(app: TestApp) -> None:
+    app.put("users", USER)
+    app.put("cdrs", CDR | {"user_id": USER["id"]}, CDR | {"id": CDR["id"] + 1, "user_id": USER["id"] + 1})
+    full_tag = read(app, "/cdrs").headers["ETag"]
+    own = app.add_key("own", user=USER["id"])
+    limited = read(app, "/cdrs", full_tag, headers=own)
+    assert (limited.status_code, limited.json["total"]) == (200, 1)
+    assert read(app, "/cdrs", limited.headers["ETag"], headers=own).status_code == 304
+    assert read(app, "/cdrs", limited.headers["ETag"]).status_code == 200
+    # A key without access gets its error, whatever tag it sends.
+    other = app.add_key("other", collections=["users"])
+    assert read(app, "/cdrs", full_tag, headers=other).status_code == 403
+    assert read(app, "/cdrs", full_tag, headers={"X-Auth-Token": "0" * 40}).status_code == 401
+
+
+def test_a_record_has_a_tag(app: TestApp) -> None:
+    app.put("cdrs", CDR)
+    path = f"/cdrs/{CDR['id']}"
+    tag = read(app, path).headers["ETag"]
+    assert_unchanged(app, path, tag)
+    app.put("cdrs", CDR | {"info": "changed"})
+    changed = read(app, path, tag)
+    assert (changed.status_code, changed.json["data"]["info"]) == (200, "changed")
+
+
+def test_what_changed_on_the_platform_only_is_sent_to_clients_that_read_through(app: TestApp) -> None:
+    app.put("cdrs", CDR)
+    PlatformCollection(app.platform, "cdrs", CDR)
+    fresh = {**app.headers, "Cache-Control": "no-cache"}
+    tag = read(app, "/cdrs", headers=fresh).headers["ETag"]
+    assert read(app, "/cdrs", tag, headers=fresh).status_code == 304
+    PlatformCollection(app.platform, "cdrs", CDR | {"info": "changed"})
+    changed = read(app, "/cdrs", tag, headers=fresh)
+    assert (changed.status_code, changed.json["data"][0]["info"]) == (200, "changed")
+
+
+def test_a_tag_of_the_platform_is_replaced(app: TestApp) -> None:
+    headers = {"ETag": 'W/"v1"', "Last-Modified": "Mon, 23 Nov 2026 10:00:00 GMT"}
+    app.platform.routes["/calls/7/trace"] = lambda _, reply: reply.json({"data": []}, headers=headers)
+    first = read(app, "/calls/7/trace")
+    assert first.headers["ETag"] != 'W/"v1"'
+    assert "Last-Modified" not in first.headers
+    assert read(app, "/calls/7/trace", 'W/"v1"').status_code == 200
+
+
+def test_a_version_that_repeats_after_a_restart_is_another_tag(own_app: TestApp) -> None:
+    """A restored mirror.db counts from an older version."""
+    own_app.put("cdrs", CDR)
+    before = read(own_app, "/cdrs")
+    own_app.restart()
+    after = read(own_app, "/cdrs", before.headers["ETag"])
+    assert (after.status_code, after.data) == (200, before.data)
+
+
+def test_errors_and_writes_are_not_cached(app: TestApp, writer: dict[str, str]) -> None:
+    app.platform.respond("/contacts", {"data": {"id": 9}}, 201)
+    missing = read(app, "/cdrs?filter=1")
+    written = app.client.post(f"{app.base}/contacts", json={"tel": "442079460123"}, headers=writer)
+    assert (missing.status_code, written.status_code) == (400, 201)
+    for response in (missing, written):
+        assert response.headers["Cache-Control"] == "no-store"
+        assert "ETag" not in response.headers
+        assert response.vary.as_set() == {"authorization", "x-auth-token"}
+
+
+def test_secrets_that_an_administrator_sees_are_not_stored_by_caches(app: TestApp) -> None:
+    app.put("users", USER)
+    app.put("cdrs", CDR)
+    headers = {"X-Auth-Token": ADMINISTRATOR}
+    found = {
+        path: read(app, path, headers=headers).headers["Cache-Control"] for path in ("/users", "/me", "/cdrs")
+    }
+    assert found == {"/users": "no-store", "/me": "no-store", "/cdrs": "private, no-cache"}
+    assert read(app, "/users").headers["Cache-Control"] == "private, no-cache"
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("path", [operation.path for operation in OPERATIONS if operation.method == "GET"])
+def test_head_has_the_headers_of_get(app: TestApp, path: str) -> None:
+    app.clock.freeze()
+    app.put("cdrs", CDR)
+    app.put("users", USER)
+    app.platform.respond("*", {"data": [{"id": 7}], "total": 1})
+    for name, value in {"id": "7", "e164": "442079460001", "areacode": "20"}.items():
+        path = path.replace("{" + name + "}", value)
+    path = path.replace("{from}", "447700900101").replace("{to}", "442079460001").replace("{hash}", "f00d")
+    read(app, path)  # stores what it reads through
+    got, head = read(app, path), read(app, path, method="HEAD")
+    assert (head.status_code, head.data) == (got.status_code, b"")
+    assert dict(head.headers) == dict(got.headers)

@@ -1,0 +1,191 @@
+"""The documents in `docs/` agree with the product: pages, links, commands, settings, messages, pictures."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from docs_site.build import PAGES_BESIDE, SECTION, adapt_links, compute_digest, list_contents, list_pages
+from integration.cli import COMMANDS
+from integration.settings.model import Settings
+from tests.screenshots import PICTURES
+from tests.support.application import running_app
+from tests.support.harness import ROOT
+
+DOCS = ROOT / "docs"
+MD = ".md"
+"""Suffix of names that are examples, not citations."""
+TROUBLESHOOTING = (ROOT / "docs/troubleshooting.md").read_text("utf-8")
+CODE = re.compile(r"``(?!`) ?(.+?) ?``|`([^`\n]+)`")
+COMMAND = re.compile(r"(?:^|[ /])switchroom (?!switchroom)([a-z]+)((?: [^ ]+)*)")
+MESSAGE = re.compile(
+    r"^(?:(?:port|server\.host|the disk|the archive) .*\w{3,}.* \w+.* \w+|….* \w+.*\.$)", re.DOTALL
+)
+"""Text for users of a file whose other texts are docstrings and SQL."""
+SETTING = re.compile(r"^([a-z]+)\.([a-z_]+)(?: = .*)?$")
+
+
+def list_documents() -> list[Path]:
+    return sorted(DOCS.rglob("*.md"))
+
+
+def read_code(text: str) -> Iterator[str]:
+    """Yield the code of a page: spans, and lines of blocks."""
+    for number, part in enumerate(re.split(r"^ *```.*$", text, flags=re.MULTILINE)):
+        if number % 2:
+            yield from part.splitlines()
+        else:
+            yield from (match[1] or match[2] for match in CODE.finditer(part))
+
+
+def read_texts(path: Path) -> Iterator[str]:
+    """Yield the texts in a Python file, with `…` for their variable parts."""
+    nodes = list(ast.walk(ast.parse(path.read_text("utf-8"))))
+    parts = {id(part) for node in nodes if isinstance(node, ast.JoinedStr) for part in node.values}
+    for node in nodes:
+        if id(node) in parts:
+            continue
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield re.sub(r"%[\d.,]*[sdfr]", "…", node.value)
+        elif isinstance(node, ast.JoinedStr):
+            yield "".join(str(part.value) if isinstance(part, ast.Constant) else "…" for part in node.values)
+
+
+@cache
+def read_all_texts() -> tuple[str, ...]:
+    return tuple(text for path in (ROOT / "integration").rglob("*.py") for text in read_texts(path))
+
+
+def has_message(text: str, message: str) -> bool:
+    """Return whether `text` has all parts of `message`, in order."""
+    position = 0
+    for part in message.split("…"):
+        position = text.find(part, position)
+        if position < 0:
+            return False
+        position += len(part)
+    return True
+
+
+def is_in_code(message: str) -> bool:
+    return any(has_message(text, message) for text in read_all_texts())
+
+
+def list_messages() -> list[str]:
+    """Return the messages in the tables of docs/troubleshooting.md."""
+    messages, is_table = [], False
+    for line in TROUBLESHOOTING.splitlines():
+        if line.startswith("| Message |"):
+            is_table = True
+        elif not line.startswith("|"):
+            is_table = False
+        elif is_table and not line.startswith("|---"):
+            match = CODE.search(line)
+            assert match is not None, line
+            messages.append(match[1] or match[2])
+    return messages
+
+
+def test_the_first_page_links_to_every_page_once() -> None:
+    pages = list_pages(ROOT)
+    index = ROOT / "docs/index.md"
+    text = adapt_links(index, index.read_text("utf-8"), pages)
+    listed = [
+        name
+        for table in list_contents(text)
+        for name in table.split("\n\n")[1].removesuffix("\n```\n").split()
+    ]
+    assert sorted(f"{name}.md" for name in listed) == sorted({*pages.values()} - {f"index{MD}"})
+
+
+def test_links_are_adapted_to_the_site() -> None:
+    pages = list_pages(ROOT)
+    text = f"[a](sync{MD}#archive) [b](../CHANGELOG{MD}) [c](../config.example.toml) ![d](pictures/live.png)"
+    adapted = f"[a](sync{MD}#archive) [b](changelog{MD}) c ![d](pictures/live.png)"
+    assert adapt_links(DOCS / "sql.md", text, pages) == adapted
+    text = f"[a](docs/sync{MD}#archive) [b](https://example.com/x{MD})"
+    adapted = f"[a](sync{MD}#archive) [b](https://example.com/x{MD})"
+    assert adapt_links(ROOT / "CONTRIBUTING.md", text, pages) == adapted
+
+
+@pytest.mark.parametrize("path", list_documents(), ids=lambda path: path.name)
+def test_commands_and_settings_of_a_page_exist(path: Path) -> None:
+    reference = (DOCS / "command-line.md").read_text("utf-8")
+    sections = dict(zip((parts := SECTION.split(reference))[1::2], parts[2::2], strict=True))
+    for code in read_code(path.read_text("utf-8")):
+        for match in COMMAND.finditer(code):
+            assert match[1] in COMMANDS, f"{code}: there is no command {match[1]}"
+            for option in re.findall(r"(?<= )--[a-z-]+", match[2].partition(" | ")[0]):
+                assert re.search(rf"{option}\b", sections[match[1]]), f"{code}: there is no option {option}"
+        setting = SETTING.match(code)
+        if setting is not None and setting[1] in Settings.model_fields:
+            assert setting[2] in list_keys(setting[1]), f"there is no setting {code}"
+
+
+def list_keys(section: str) -> set[str]:
+    annotation = Settings.model_fields[section].annotation
+    models = [annotation, *get_args(annotation)]
+    fields = {name: field for model in models for name, field in getattr(model, "model_fields", {}).items()}
+    return set(fields) | {field.alias for field in fields.values() if field.alias}
+
+
+def test_messages_are_recognized() -> None:
+    text = "port … on … is in use. Stop that program."
+    assert has_message(text, "port … on … is in use.")
+    assert not has_message(text, "port … is free.")
+    assert not has_message(text, "is in use. … on")
+
+
+@pytest.mark.exhaustive
+def test_every_quoted_message_is_one_of_the_product() -> None:
+    messages = list_messages()
+    assert len(messages) > 60
+    assert [message for message in messages if not is_in_code(message)] == []
+    assert not is_in_code("port … on … is in use by another process.")
+
+
+@pytest.mark.parametrize("name", ["server/port.py", "core/process_lock.py", "sync/files/disk_quota.py"])
+def test_every_message_about_port_lock_and_disk_is_explained(name: str) -> None:
+    explained = list_messages()
+    texts = [text for text in read_texts(ROOT / "integration" / name) if MESSAGE.search(text)]
+    assert texts
+    assert [text for text in texts if not any(has_message(text, message) for message in explained)] == []
+
+
+def test_every_health_check_is_explained(tmp_path: Path) -> None:
+    section = TROUBLESHOOTING.partition("## Components that fail")[2].partition("\n## ")[0]
+    explained = set(re.findall(r"`([^`]+)`", section))
+    with running_app(tmp_path) as app:
+        assert set(app.client.get("/readyz").json["checks"]) <= explained
+
+
+def test_every_picture_is_shown_and_made_by_one_command() -> None:
+    pictures = {path.stem for path in (DOCS / "pictures").iterdir()}
+    shown = {
+        name
+        for path in list_documents()
+        for name in re.findall(r"!\[.+\]\(pictures/(\w+)\.png\)", path.read_text("utf-8"))
+    }
+    assert pictures == shown == set(PICTURES)
+
+
+def test_the_site_is_built_after_each_change_of_its_sources(tmp_path: Path) -> None:
+    for name in (f"docs/a{MD}", "docs_site/conf.py", *PAGES_BESIDE):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("text")
+    version = tmp_path / "integration" / "__init__.py"
+    version.parent.mkdir()
+    version.write_text('__version__ = "1.0.0"\n')
+    digests = [compute_digest(tmp_path)]
+    for name in (f"docs/a{MD}", "CHANGELOG.md", "docs_site/conf.py"):
+        (tmp_path / name).write_text(f"changed {name}")
+        digests.append(compute_digest(tmp_path))
+    version.write_text('__version__ = "1.1.0"\n')
+    digests.append(compute_digest(tmp_path))
+    assert len(set(digests)) == 5

@@ -1,0 +1,150 @@
+"""docs/sql.md: examples and recipes in four programs, tables of columns."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import sqlite3
+import subprocess
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from integration.mirror.sql_views.definitions import render_tables
+from tests.mirror.sql_views.sample_account import fill
+from tests.support.applications.shared_app import SharedApp, running_shared_app
+from tests.support.harness import ROOT
+
+PAGE = (ROOT / "docs" / "sql.md").read_text("utf-8")
+RECIPES: dict[str, str] = dict(
+    re.findall(r"^### ([^\n]+)\n(?:(?!\n### ).)*?```sql\n(.*?)```", PAGE, re.M | re.S)
+)
+
+EXPECTED: dict[str, list[tuple[Any, ...]]] = {
+    "Calls per local day": [
+        ("2026-10-03", 1, 1),
+        ("2026-10-05", 1, 1),
+        ("2026-10-06", 2, 1),
+        ("2026-10-25", 3, 3),
+        ("2026-10-31", 1, 1),
+    ],
+    "Missed calls by hour of the day": [("00", 2), ("01", 1)],
+    "Service level of each number": [("+442079460002", 6, 33.3), ("+442079460003", 1, 100.0)],
+    "Answered calls and talk time of each person": [
+        ("Bob Sample", 4, 229),
+        ("Ann Example", 2, 90),
+        ("Cat", 0, 0),
+    ],
+    "Missed callers who were not reached since": [("+447700900103", "", 1, "2026-10-25 00:15:00")],
+    "Callers with most calls": [
+        ("+447700900101", "Dora Example", 4),
+        ("+447700900102", "", 1),
+        ("+447700900103", "", 1),
+        ("+447700900104", "", 1),
+    ],
+    "Cost of each month": [("2026-10", "GBP", 0.75), ("2026-11", "GBP", 0.1)],
+    "Transferred calls": [
+        (5, "2026-10-25 01:30:00", "Ann Example", 50),
+        (5, "2026-10-25 01:30:55", "Bob Sample", 40),
+    ],
+    "Recordings in which a word was spoken": [
+        ("2026-10-05 09:30:07", "Ann Example", "Dora Example", "recordings/2026/10/05/7001.mp3")
+    ],
+    "Text messages of each contact": [
+        ("447700900101", "Dora Example", 2, "2026-10-05 11:05:00"),
+        ("447700900104", "Finn Sample", 1, "2026-10-06 11:00:00"),
+    ],
+}
+"""Results of the recipes for the calls of `sample_account`, written by hand."""
+
+
+@pytest.fixture(scope="module")
+def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedApp]:
+    with running_shared_app(tmp_path_factory.mktemp("sql") / "data") as app:
+        fill(app)
+        yield app
+
+
+@pytest.fixture(scope="module")
+def mirror(app: SharedApp) -> Path:
+    return app.mirror_db.path
+
+
+def test_the_page_has_ten_recipes_with_expected_results() -> None:
+    assert list(RECIPES) == list(EXPECTED)
+    assert len(RECIPES) == 10
+
+
+def test_the_page_has_the_columns_of_all_views() -> None:
+    assert PAGE.split("\n## Columns\n\n", 1)[1] == render_tables() + "\n", (
+        "docs/sql.md: replace the section Columns with the output of"
+        " `python -m integration.mirror.sql_views.definitions`"
+    )
+
+
+@pytest.mark.parametrize("title", EXPECTED)
+def test_recipes_in_sqlite3(title: str, mirror: Path) -> None:
+    with closing(sqlite3.connect(f"{mirror.as_uri()}?mode=ro", uri=True)) as connection:
+        assert connection.execute(RECIPES[title]).fetchall() == EXPECTED[title]
+
+
+@pytest.mark.exhaustive
+def test_recipes_in_the_shell_of_sqlite(mirror: Path) -> None:
+    for title, sql in RECIPES.items():
+        command = ["sqlite3", "-readonly", str(mirror), sql]
+        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+        lines = ["|".join("" if cell is None else str(cell) for cell in row) for row in EXPECTED[title]]
+        assert done.stdout.splitlines() == lines, title
+
+
+@pytest.mark.exhaustive
+def test_recipes_in_sqlite_utils(mirror: Path) -> None:
+    import sqlite_utils
+
+    with closing(sqlite3.connect(f"{mirror.as_uri()}?mode=ro", uri=True)) as connection:
+        database = sqlite_utils.Database(connection)
+        for title, sql in RECIPES.items():
+            assert [tuple(row.values()) for row in database.query(sql)] == EXPECTED[title], title
+
+
+@pytest.mark.exhaustive
+def test_recipes_in_datasette(mirror: Path) -> None:
+    from datasette.app import Datasette
+
+    async def run_recipes() -> dict[str, Any]:
+        server = Datasette([str(mirror)], settings={"sql_time_limit_ms": 5000})
+        return {
+            title: (await server.client.get("/mirror.json", params={"sql": sql, "_shape": "arrays"})).json()
+            for title, sql in RECIPES.items()
+        }
+
+    with ThreadPoolExecutor(1) as thread:  # Browser tests leave an event loop in this one.
+        responses = thread.submit(asyncio.run, run_recipes()).result()
+    for title, expected in EXPECTED.items():
+        assert [tuple(row) for row in responses[title]["rows"]] == expected, title
+
+
+@pytest.mark.exhaustive
+def test_python_examples_and_recipes_in_duckdb(
+    mirror: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "data").symlink_to(mirror.parent)
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    for block in re.findall(r"```python\n(.*?)```", PAGE, re.S):
+        exec(block, names)  # the examples are the project's own
+    assert names["newest"][0] == ("2026-11-02 09:00:00", "")
+    assert names["people"][0] == {"name": "Ann Example", "extension": "1001"}
+    assert names["outcomes"] == [
+        ("answered", 6),
+        ("internal", 1),
+        ("missed", 2),
+        ("not_answered", 1),
+        ("voicemail", 1),
+    ]
+    for title, sql in RECIPES.items():
+        assert names["duck"].execute(sql).fetchall() == EXPECTED[title], title
