@@ -36,6 +36,9 @@ LIMITS = {"documents": 8, "nodes": 4000, "jsEventListeners": 8, "heap": 300_000}
 One row that is kept per call would be 16,000 nodes, one response per refresh more than 100 documents.
 """
 
+MAX_NEW_ELEMENTS = 20
+"""Elements of a page that come and go, such as the note of a figure. One row per missed call would be 240."""
+
 COUNTING_SCRIPT = """
 (() => {
   // Timers of pages run 20 times faster. Counts timers that are pending, streams that are open, and requests.
@@ -163,6 +166,8 @@ def test_pages_that_are_open_for_a_day_do_not_grow(
     growth = {name: after["totals"][name] - count for name, count in before.pop("totals").items()}
     assert {name: count for name, count in growth.items() if count > LIMITS[name]} == {}
     del after["totals"]
-    assert after == before
+    for path, counts in after.items():
+        assert counts["timers"] == before[path]["timers"], path
+        assert counts["elements"] - before[path]["elements"] <= MAX_NEW_ELEMENTS, path
     assert [counts["streams"] for counts in after.values()] == [1, 0, 0, 0]
     assert problems == []

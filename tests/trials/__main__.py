@@ -98,12 +98,19 @@ SHORT = tuple((trial.name, shlex.split(options)) for trial in TRIALS for options
 
 
 def _run_all_short() -> int:
-    """Run all trials as processes, two at a time.
+    """Run all trials as processes, two at a time, and those that failed once more, alone.
+
+    Trials are about moments: on a busy machine a process may get no time for seconds. What fails twice has
+    failed; what passes only alone is printed as such.
 
     Prints their output, then their times. Returns 1 if a trial failed, else 0.
     """
     with ThreadPoolExecutor(2) as pool:
         results = list(pool.map(_run_short, SHORT))
+    for number, (_, command, is_passed) in enumerate(results):
+        if not is_passed:
+            print(f"-- once more, alone: {command}", flush=True)
+            results[number] = _run_short(SHORT[number])
     for seconds, command, is_passed in sorted(results, reverse=True):
         print(f"{seconds:6.1f} s  {command}{'' if is_passed else '  FAILED'}")
     failed = sum(1 for _, _, is_passed in results if not is_passed)
