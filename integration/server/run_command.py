@@ -70,6 +70,9 @@ def run_command(
     over. Raises the errors of the handler, and SwitchroomError if the writer does not respond.
     """
     data_dir = settings.storage.data_dir
+    if not data_dir.exists():
+        # Without this line a typing error in the setting looks like an empty installation.
+        on_notice(f"storage.data_dir: {data_dir} did not exist and is created")
     try:
         data_dir.mkdir(parents=True, exist_ok=True)
     except OSError as error:

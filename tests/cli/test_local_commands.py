@@ -72,6 +72,14 @@ def test_data_of_another_platform_is_refused_without_credentials(run, home):
     assert "1000001" in (home.data_dir / ACCOUNT_FILE).read_text()
 
 
+def test_a_command_names_the_data_dir_that_it_creates(run, tmp_path):
+    folder = tmp_path / "mistyped"
+    first = run("key", "add", "crm", "--scope", "read", storage__data_dir=str(folder))
+    second = run("key", "add", "erp", "--scope", "read", storage__data_dir=str(folder))
+    assert f"storage.data_dir: {folder} did not exist and is created" in first.stderr
+    assert "is created" not in second.stderr
+
+
 SHAPES = {
     ("key", "list"): {"keys": [
         "name", "user_id", "scope", "rights", "collections", "platform_user_id", "networks",
