@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from integration.settings.model import Settings
     from integration.sqlite.database import Database
 
+MAX_THREADS = 4
+"""Maximum number of threads that compute a file; with more, one thread cannot write fast enough."""
+
 
 @click.command("export")
 @click.argument("name", metavar="RESOURCE", shell_complete=complete_exports)
@@ -127,7 +130,14 @@ def command(
             for file in parquet_months.write_months(context.mirror_db.read, selection, Path(out)):
                 print_message(f"{file.month}  {file.rows} rows{'' if file.is_written else ', unchanged'}")
         else:
-            chunks = export_request.open_chunks(context, selection, form, {"bom": parameters["bom"] or ""})
+            processors = min(len(os.sched_getaffinity(0)), MAX_THREADS)
+            chunks = export_request.open_chunks(
+                context,
+                selection,
+                form,
+                {"bom": parameters["bom"] or ""},
+                threads=processors if processors > 1 else 0,
+            )
             audit_export(chunks.row_count)
             with _open_output(out) as output:
                 for chunk in chunks:

@@ -165,10 +165,15 @@ def freeze_days(settings: Settings, args: Mapping[str, str]) -> dict[str, str]:
 
 
 def open_chunks(
-    context: ExportContext, selected: Selection, form: str, args: Mapping[str, str]
+    context: ExportContext, selected: Selection, form: str, args: Mapping[str, str], *, threads: int = 0
 ) -> ChunkedFile:
-    """Open an export as a chunked file with counted rows. Raises QueryError."""
-    options = StreamOptions(context.settings.storage.data_dir, bom=args.get("bom") in ("1", "true"))
+    """Open an export as a chunked file with counted rows.
+
+    `threads` may compute it. Raises QueryError.
+    """
+    options = StreamOptions(
+        context.settings.storage.data_dir, bom=args.get("bom") in ("1", "true"), threads=threads
+    )
     return FORMATS[form].stream(context.mirror_db.read, selected, options)
 
 

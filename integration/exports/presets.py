@@ -41,6 +41,13 @@ class Preset:
     newest_first: bool = False
     file_name: str = ""
 
+    @property
+    def nul_condition(self) -> str:
+        """SQL that is true for each row whose text contains a NUL."""
+        names = [field.name for field in self.resource.fields if field.type == "string"]
+        values = " || ".join(f"coalesce({name}, '')" for name in names)
+        return f"instr({values}, char(0))"
+
 
 def _build_case_sql(column: str, labels: Mapping[str, tuple[str, str]], default: str) -> str:
     cases = " ".join(f"WHEN '{code}' THEN '{label}'" for code, (label, _) in labels.items())

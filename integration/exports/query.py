@@ -24,11 +24,12 @@ from integration.exports.columns import ColumnKind, DerivedColumn, derive_column
 from integration.exports.headings import make_word_headings
 from integration.exports.presets import Preset
 from integration.exports.selection import BOOKKEEPING_COLUMNS, MAX_COLUMNS, OpenReader, Selection
-from integration.exports.sql_functions import register, register_local_labels
+from integration.exports.sql_functions import register
 from integration.mirror.page_queries import history
 from integration.mirror.query import browse
 from integration.mirror.query.filter_sql import SqlBuilder, get_value_kind
 from integration.mirror.records import dictionaries
+from integration.sqlite.same_view import open_same_view
 
 log = logging.getLogger(__name__)
 
@@ -112,9 +113,6 @@ class ExportQuery:
             self.on_progress(count)
 
 
-ChunkWriter = Callable[[sqlite3.Connection, ExportQuery], Iterator[bytes]]
-
-
 class ChunkedFile(Iterator[bytes]):
     """A file in chunks.
 
@@ -177,18 +175,28 @@ class ExportStream(ChunkedFile):
     """An export written from one snapshot of the mirror.
 
     The number of rows is counted in the same snapshot, so it always matches the file. If the client reads
-    nothing for STALLED_SECONDS, the snapshot is released. The constructor raises QueryError.
+    nothing for STALLED_SECONDS, the snapshot is released. `write_chunks` receives the connection, the query
+    and a connection with the same view for each of `threads`. The constructor raises QueryError.
     """
 
-    def __init__(self, read: OpenReader, selection: Selection, write_chunks: ChunkWriter) -> None:
+    def __init__(
+        self,
+        read: OpenReader,
+        selection: Selection,
+        write_chunks: Callable[..., Iterator[bytes]],
+        *,
+        threads: int = 0,
+    ) -> None:
         self._open_resources = ExitStack()
         try:
-            connection = self._open_resources.enter_context(read())
+            connection, *helpers = self._open_resources.enter_context(open_same_view(read, 1 + threads))
+            for helper in helpers:
+                register(helper, selection.local_labels)
             self.export_query = build_export_query(connection, selection)
             self.row_count, first_rowid = self.export_query.count_rows(connection)
             self.export_query = replace(self.export_query, first_rowid=first_rowid)
             self.name = selection.file_name
-            self._chunks = write_chunks(connection, self.export_query)
+            self._chunks = write_chunks(connection, self.export_query, *helpers)
         except BaseException:
             self._open_resources.close()
             raise
@@ -240,8 +248,7 @@ def count(connection: sqlite3.Connection, selection: Selection) -> int:
 
 def build_export_query(connection: sqlite3.Connection, selection: Selection) -> ExportQuery:
     """Build the SQL of an export. Raises QueryError for unknown fields."""
-    register(connection)
-    register_local_labels(connection, selection.local_labels)
+    register(connection, selection.local_labels)
     parsed_query, resource, preset = selection.dated_query, selection.resource, selection.preset
     has_own_table = preset is not None and preset.has_own_table
     binder = parsed_query.make_builder(connection)
@@ -283,7 +290,7 @@ def build_export_query(connection: sqlite3.Connection, selection: Selection) -> 
         where=where,
         order=order,
         # GLOB searches for the backslash first, in a third of the time of instr().
-        nul_condition=_build_nul_condition(preset)
+        nul_condition=preset.nul_condition
         if preset is not None and has_own_table
         else f"_doc GLOB '*{_NUL}*'",
         zone=selection.zone,
@@ -304,11 +311,6 @@ def _add_words(
         selection.local_zone.key,
     )
     return tuple(replace(column, words=words) for column, words in zip(columns, headings, strict=True))
-
-
-def _build_nul_condition(preset: Preset) -> str:
-    names = [field.name for field in preset.resource.fields if field.type == "string"]
-    return f"instr({' || '.join(f'''coalesce({name}, '')''' for name in names)}, char(0))"
 
 
 def list_derived_columns(

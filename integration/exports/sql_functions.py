@@ -14,20 +14,17 @@ from integration.core.json_records import read_record, to_column_value
 from integration.mirror.records.masking import mask_json
 
 
-def register(connection: sqlite3.Connection) -> None:
+def register(connection: sqlite3.Connection, local_labels: Mapping[int, Sequence[str]]) -> None:
+    """Register the functions, and `local_labels(leg_id)`, which returns a JSON list or NULL.
+
+    The labels are in another database, so a statement of the mirror cannot join them.
+    """
     connection.create_function("without_nul", 1, without_nul, deterministic=True)
     connection.create_function("in_zone", 2, in_zone, deterministic=True)
     connection.create_function("field_of", 2, field_of, deterministic=True)
     connection.create_function("without_secrets", 1, without_secrets, deterministic=True)
     connection.create_function("with_offset", 2, with_offset, deterministic=True)
-
-
-def register_local_labels(connection: sqlite3.Connection, labels_by_leg: Mapping[int, Sequence[str]]) -> None:
-    """Register `local_labels(leg_id)`, which returns a JSON list or NULL.
-
-    The labels are in another database, so a statement of the mirror cannot join them.
-    """
-    texts = {leg_id: json.dumps(list(labels)) for leg_id, labels in labels_by_leg.items()}
+    texts = {leg_id: json.dumps(list(labels)) for leg_id, labels in local_labels.items()}
     connection.create_function("local_labels", 1, texts.get)
 
 

@@ -105,11 +105,12 @@ def _parquet(data: bytes) -> list[tuple[int, int]]:
     ("stream", "read"),
     [
         (partial(as_csv.stream, chunk_rows=3), _csv),
+        (partial(as_csv.stream, chunk_rows=3, threads=2), _csv),
         (partial(jsonl.stream, chunk_rows=3), _jsonl),
         (xlsx.stream, _xlsx),
         (parquet.stream, _parquet),
     ],
-    ids=["csv", "jsonl", "xlsx", "parquet"],
+    ids=["csv", "csv-threads", "jsonl", "xlsx", "parquet"],
 )
 def test_every_format_is_one_snapshot_during_writes(
     app: TestApp, stream: Callable[..., Any], read: Callable[[bytes], list[tuple[int, int]]]

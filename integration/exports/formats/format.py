@@ -23,11 +23,13 @@ if TYPE_CHECKING:
 class StreamOptions:
     """Options of a stream.
 
-    `bom` adds a byte order mark; `data_dir` contains the archive.
+    `bom` adds a byte order mark; `data_dir` contains the archive. `threads` may compute the file beside the
+    thread that reads it: a process that serves users has better use for its processors.
     """
 
     data_dir: Path
     bom: bool = False
+    threads: int = 0
 
 
 @dataclass(frozen=True, slots=True)
