@@ -143,6 +143,7 @@ def test_pages_that_are_open_for_a_day_do_not_grow(
     pages = {path: context.new_page() for path in ("/", "/missed", "/calls", wallboard)}
     for path, page in pages.items():
         watch(page, problems)
+        page.set_default_timeout(90_000)  # The pages request twenty times as often as usual.
         page.goto(app.url + path)
     live, missed = pages["/"], pages["/missed"]
     day, tools = Day(app, live), context.new_cdp_session(live)
