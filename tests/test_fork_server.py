@@ -32,6 +32,7 @@ def test_status_and_output_are_those_of_a_new_interpreter(tmp_path: Path, argume
     assert (forked.returncode, forked.stdout, forked.stderr) == (new.returncode, new.stdout, new.stderr)
 
 
+@pytest.mark.exhaustive
 def test_a_forked_process_has_its_own_environment_folder_and_streams(tmp_path: Path) -> None:
     settings = {
         **os.environ,

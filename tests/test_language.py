@@ -285,6 +285,7 @@ def _list_constants(node: ast.AST) -> Iterator[tuple[int, str]]:
             yield inner.lineno, inner.value
 
 
+@pytest.mark.exhaustive
 def test_texts_avoid_banned_words() -> None:
     found = [
         f"{module.relative_to(ROOT)}:{line}: {', '.join(words)}: {text[:80]}"
@@ -298,6 +299,7 @@ def test_texts_avoid_banned_words() -> None:
 @pytest.mark.parametrize(
     "list_sources", [list_modules, pytest.param(list_test_modules, marks=pytest.mark.exhaustive)]
 )
+@pytest.mark.exhaustive
 def test_names_and_first_docstring_lines_are_plain(list_sources: Callable[[], list[Path]]) -> None:
     found = []
     for module in list_sources():
@@ -328,6 +330,7 @@ def test_the_words_are_found() -> None:
     assert words == ["Tell", "nobody", "nobody", "knows", "asked"]
 
 
+@pytest.mark.exhaustive
 def test_texts_on_pages_avoid_banned_words() -> None:
     found = [
         f"{source.relative_to(ROOT)}:{line}: {', '.join(words)}: {text[:100]}"

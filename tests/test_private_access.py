@@ -84,6 +84,7 @@ def get_function_name(call: ast.Call) -> str:
     return function.attr if isinstance(function, ast.Attribute) else get_root(function)
 
 
+@pytest.mark.exhaustive
 def test_no_test_uses_a_private_attribute_or_patches_a_library() -> None:
     found = [
         f"{path.relative_to(ROOT)}:{violation}"

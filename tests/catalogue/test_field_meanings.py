@@ -87,6 +87,7 @@ def without_meanings(reports):
     return reports["without meanings"]
 
 
+@pytest.mark.exhaustive
 def test_each_added_field_has_a_label(added):
     assert added["labels"] == {
         "second_number": "Second number", "private_number": "Private number", "desk": "Desk",

@@ -308,6 +308,7 @@ def test_closing_the_hub_ends_every_stream_at_once(stream: Stream) -> None:
     until(lambda: stream.hub.subscriber_count == 0)
 
 
+@pytest.mark.exhaustive
 def test_a_hundred_streams_share_one_rendering_per_change(stream: Stream) -> None:
     streams = stream.watch_all(100)
     delays: list[float] = []

@@ -89,6 +89,7 @@ def test_a_worker_that_hangs_sends_no_sign_of_life(
     assert notifications.recv(4096) == b"WATCHDOG=1"
 
 
+@pytest.mark.exhaustive
 def test_a_worker_whose_requests_hang_sends_no_sign_of_life(
     start: Start, tmp_path: Path, notifications: socket.socket
 ) -> None:

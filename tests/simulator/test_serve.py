@@ -68,6 +68,7 @@ def test_the_process_serves_https(launch, tmp_path):
     assert response.json()["total"] > 50
 
 
+@pytest.mark.exhaustive
 def test_a_taken_port_and_invalid_options_are_errors_of_one_line(launch):
     first = launch("--no-traffic")
     port = read_printed_lines(first)["Simulator"].rsplit(":", 1)[1].split("/")[0]

@@ -81,6 +81,7 @@ def test_every_other_route_needs_a_login(app: TestApp) -> None:
                 assert status in allowed, f"{method} {target}: {status}"
 
 
+@pytest.mark.exhaustive
 def test_every_unsafe_route_needs_the_csrf_token(app: TestApp) -> None:
     add_with_password(app, ALICE)
     unsafe = [

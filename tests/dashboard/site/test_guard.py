@@ -33,6 +33,7 @@ HARMLESS_FORM = "/calls/columns"
 """A form that every dashboard user may send."""
 
 
+@pytest.mark.exhaustive
 def test_routes_need_a_login_in_every_method_and_spelling(site: TestApp) -> None:
     # test_every_route has all rules of the product, in the exhaustive step.
     rules = {"/", "/live/stream", "/settings", HARMLESS_FORM}

@@ -144,6 +144,7 @@ def test_every_operation_has_the_error_schema(api: dict[str, Any]) -> None:
                 ), (path, status)
 
 
+@pytest.mark.exhaustive
 def test_recorded_payloads_fit_the_document(api: dict[str, Any]) -> None:
     """Payloads of the platform have the documented types."""
     # Takes two seconds to import, and every worker imports every file.
@@ -243,6 +244,7 @@ def test_every_reference_has_a_target(api: dict[str, Any]) -> None:
         assert node
 
 
+@pytest.mark.exhaustive
 def test_schemathesis_loads_every_operation(api: dict[str, Any]) -> None:
     # Takes a second to import.
     import schemathesis

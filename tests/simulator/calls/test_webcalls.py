@@ -137,6 +137,7 @@ def test_a_queue_script_without_agents_is_refused(begin):
     assert "queue" in refused.json()["message"]
 
 
+@pytest.mark.exhaustive
 def test_live_traffic_creates_faxes_chats_web_calls_and_visitors(begin, receiver):
     client = begin(live=True, speed=300, webhook=receiver.url)
     names = ("/faxes", "/chats", "/webcalls", "/callmeback/visitors")
