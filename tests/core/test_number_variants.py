@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
-from integration.core.number_search import wide_search
+from integration.core.number_search import folding, wide_search
 from integration.core.number_search.wide_search import WideSearch
 from integration.core.number_variants import digits, is_number, make_finder
 from integration.mirror.privacy.erasure_gate import remove_number
@@ -93,6 +95,28 @@ def test_the_wide_search_finds_digits_that_the_finder_overlooks(body: bytes, tmp
     path.write_bytes(b"ID3\4\0\0\0\0\x14\x08" + b"\0" * 2400 + body + b"\0" * (1 << 17))
     assert WideSearch(UK).is_in_audio_file(path)
     assert not WideSearch("+447700900999").is_in_file(path)
+
+
+def test_the_wide_search_folds_only_bytes_whose_digits_contain_the_number(monkeypatch) -> None:
+    """Folding takes several times as long as the selection of digits."""
+    folded, fold = [], folding.fold
+
+    def count_and_fold(text: str) -> str:
+        folded.append(len(text))
+        return fold(text)
+
+    monkeypatch.setattr(folding, "fold", count_and_fold)
+    content = bytes(range(256)) * 400
+    assert not WideSearch(UK).contains(content)
+    assert sum(folded) < len(content)
+    assert WideSearch(UK).contains(
+        content + "\u0667\u0667\u0660\u0660\u0669\u0660\u0660\u0661\u0662\u0663".encode()
+    )
+
+
+def test_selected_digits_are_those_of_the_folded_text() -> None:
+    characters = "".join(map(chr, range(0x110000)))
+    assert folding.extract_digits(characters) == re.sub("[^0-9]", "", folding.fold(characters))
 
 
 @pytest.mark.parametrize(

@@ -23,8 +23,9 @@ _FILLER_CATEGORIES = {"Cf", "Mn", "Me", "Cn"}
 """Categories of invisible characters, such as zero-width spaces and the frame of keycap digits."""
 
 _ESCAPE = re.compile(
-    r"\\+u[dD][89abAB][0-9a-fA-F]{2}\\+u[dD][c-fC-F][0-9a-fA-F]{2}"  # a surrogate pair in JSON
-    r"|\\+u[0-9a-fA-F]{4}|\\+[nrtbf]|(?:%(?:25)*[0-9a-fA-F]{2})+|&\#?[0-9A-Za-z]{1,8};"
+    # Each alternative begins with a literal: re skips other characters ten times as fast.
+    r"\\\\*u[dD][89abAB][0-9a-fA-F]{2}\\+u[dD][c-fC-F][0-9a-fA-F]{2}"  # a surrogate pair in JSON
+    r"|\\\\*u[0-9a-fA-F]{4}|\\\\*[nrtbf]|%(?:25)*[0-9a-fA-F]{2}(?:%(?:25)*[0-9a-fA-F]{2})*|&\#?[0-9A-Za-z]{1,8};"
 )
 _ESCAPE_SIGNS = frozenset("\\%&")
 
@@ -58,6 +59,12 @@ def _fold_character(character: str) -> str:
 _TABLE = _FoldTable()
 _ASCII_TABLE = {code: _fold_character(chr(code)) for code in range(128)}
 _NON_ASCII = re.compile(r"[^\x00-\x7f]+")
+_NO_DIGITS = re.compile(
+    r"[^\d\u00b2\u00b3\u00b9\u1369-\u1371\u19da\u2070\u2074-\u2079\u2080-\u2089\u2460-\u2468\u2474-\u247c"
+    r"\u2488-\u2490\u24ea\u24f5-\u24fd\u24ff\u2776-\u277e\u2780-\u2788\u278a-\u2792\U00010a40-\U00010a43"
+    r"\U00010e60-\U00010e68\U00011052-\U0001105a\U0001f100-\U0001f10a]+"
+)
+"""Characters that `fold` does not turn into digits. `\\d` has no superscript and circled digits."""
 
 
 def fold(text: str) -> str:
@@ -68,16 +75,29 @@ def fold(text: str) -> str:
     return text.translate(_ASCII_TABLE)
 
 
+def extract_digits(text: str) -> str:
+    """Return only the digits of the folded text.
+
+    Takes a fifth of the time of `fold` for binary content.
+    """
+    return fold(_NO_DIGITS.sub("", text))
+
+
 def fold_variants(text: str) -> Iterator[str]:
     """Yield the folded text as written, then with escape sequences resolved.
 
     The second is left out for a text without escape sequences of JSON, URLs and HTML (also `%252B`).
     """
-    yield fold(text)
+    return map(fold, iterate_variants(text))
+
+
+def iterate_variants(text: str) -> Iterator[str]:
+    """Yield the text as written, then with escape sequences resolved."""
+    yield text
     if not _ESCAPE_SIGNS.isdisjoint(text):
         resolved = _ESCAPE.sub(lambda match: _resolve(match[0]), text)
         if resolved != text:
-            yield fold(resolved)
+            yield resolved
 
 
 def _resolve(escape: str) -> str:

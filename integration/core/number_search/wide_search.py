@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
 from integration.core.number_search import folding
@@ -47,12 +48,12 @@ class WideSearch:
             for spelling in spellings
             if not any(other != spelling and other in spelling for other in spellings)
         )
-        self._needles = [needle.encode() for needle in needles]
+        self._needles = needles
         self._pattern = re.compile("|".join(map(_build_pattern, needles)).encode())
 
     def contains(self, body: bytes) -> bool:
         """Return whether `body` possibly contains the number."""
-        return any(self._find_in_form(form) for form in _iterate_forms(body))
+        return self._find_in_form(body) or any(map(self._find_in_text, _iterate_texts(body)))
 
     def is_in_file(self, path: Path) -> bool:
         """Return whether a file possibly contains the number.
@@ -90,8 +91,18 @@ class WideSearch:
             or self.contains(tail[-TEXT_BYTES:])
         )
 
+    def _find_in_text(self, text: str) -> bool:
+        """Return whether the folded text possibly contains the number.
+
+        The text is folded only if its digits contain the number.
+        """
+        digits = folding.extract_digits(text)
+        return any(needle in digits for needle in self._needles) and self._find_in_form(
+            folding.fold(text).encode()
+        )
+
     def _find_in_form(self, form: bytes) -> bool:
-        compact = form.translate(None, _NO_DIGITS)
+        compact = form.translate(None, _NO_DIGITS).decode()
         return any(needle in compact for needle in self._needles) and self._pattern.search(form) is not None
 
 
@@ -108,13 +119,17 @@ def _build_pattern(needle: str) -> str:
     return spaced if len(needle) >= _MIN_HIDDEN_DIGITS else f"(?<![0-9]){spaced}(?![0-9])"
 
 
-def _iterate_forms(body: bytes) -> Iterator[bytes]:
-    """Yield the body, and its folded text in each possible encoding."""
-    yield body
-    for folded in folding.fold_variants(body.decode("utf-8", "surrogateescape")):
-        yield folded.encode()
+def _iterate_texts(body: bytes) -> Iterator[str]:
+    """Yield the texts of `body` in each possible encoding.
+
+    Then follows the text with escape sequences resolved.
+
+    ASCII without escape sequences is left out: its digits are those of the bytes.
+    """
+    texts = folding.iterate_variants(body.decode("utf-8", "surrogateescape"))
+    yield from islice(texts, 1 if body.isascii() else 0, None)
     if _UTF16_DIGITS.search(body):
         for offset in (0, 1):
             units = body[offset : offset + (len(body) - offset) // 2 * 2]
             for codec in ("utf-16-le", "utf-16-be"):
-                yield folding.fold(units.decode(codec, "surrogatepass")).encode()
+                yield units.decode(codec, "surrogatepass")
