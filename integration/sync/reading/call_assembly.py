@@ -6,10 +6,11 @@ A full sync stored their records (mirror/calls/backlog.py).
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 
 from integration.core import clock
 from integration.mirror.calls import backlog
+from integration.sqlite.step_size import StepSize
+from integration.sqlite.transaction import Transaction
 from integration.sync import progress
 from integration.sync.context import SyncContext
 
@@ -20,7 +21,7 @@ The progress is shown on a terminal and as a fact of /readyz.
 """
 
 LEGS_PER_STEP, STEPS_PER_RUN = 200, 10
-"""Legs of one step, which bounds the wait of webhooks, and steps that may share a transaction."""
+"""Most legs of one step, and steps that may share a transaction. Slow steps have fewer legs."""
 
 RECOUNT_SECONDS = 2.0
 """Seconds between counts of the backlog.
@@ -43,12 +44,16 @@ def assemble_pending(
     remaining, counted_at = _count_pending(context), clock.monotonic()
     if not remaining:
         return 0
-    assembled = 0
+    assembled, step_size = 0, StepSize(LEGS_PER_STEP)
+
+    def step(tx: Transaction) -> int:
+        with step_size.measure(limit := step_size.value):
+            return context.call_store.assemble_backlog(tx, limit=limit)
+
     with progress.track_progress(context.health, JOB_NAME, on_progress) as show:
         show(0, remaining)
         while remaining and should_continue():
-            steps = [partial(context.call_store.assemble_backlog, limit=LEGS_PER_STEP)] * STEPS_PER_RUN
-            batch_size = sum(context.mirror_db.write_bulk(steps))
+            batch_size = sum(context.mirror_db.write_bulk([step] * STEPS_PER_RUN))
             assembled, remaining = assembled + batch_size, remaining - batch_size
             if not batch_size or remaining <= 0 or clock.monotonic() - counted_at >= RECOUNT_SECONDS:
                 remaining, counted_at = _count_pending(context), clock.monotonic()

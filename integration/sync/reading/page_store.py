@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from integration.core.errors import PlatformBroken, PlatformError, PlatformRefused, SwitchroomError
@@ -12,6 +12,7 @@ from integration.mirror.records.unchanged_rows import RowGroup, confirm_rows
 from integration.mirror.records.upsert import get_usable_key, upsert
 from integration.mirror.records.upsert import store_item as store_item_row
 from integration.mirror.sync_state import collection_state
+from integration.sqlite.step_size import StepSize
 from integration.sqlite.transaction import Transaction
 from integration.sync.context import SyncContext
 from integration.sync.plan import Policy
@@ -19,10 +20,10 @@ from integration.sync.reading.known_pages import GROUP_SIZE, KnownRecords
 from integration.sync.reading.pages import Window
 
 RECORDS_PER_STEP = 500
-"""Records of one step that computes no calls, which bounds the wait of webhooks."""
+"""Most records of one step that computes no calls. Slow steps have fewer (sqlite/step_size.py)."""
 
 RECORDS_PER_STEP_WITH_CALLS = 100
-"""Records of one step that computes their calls, which takes several times as long."""
+"""Most records of one step that computes their calls, which takes several times as long."""
 
 UNAVAILABLE_STATUSES = (403, 404)
 """Statuses with which the platform refuses a collection.
@@ -57,6 +58,14 @@ class Tally:
     keyless: int = 0
     unreadable: list[str] = field(default_factory=list)
     changed_keys: list[Key] = field(default_factory=list)
+    _step_sizes: dict[bool, StepSize] = field(default_factory=dict)
+
+    def get_step_size(self, defer_calls: bool) -> StepSize:
+        """Return the size of steps, without or with calls."""
+        if defer_calls not in self._step_sizes:
+            largest = RECORDS_PER_STEP if defer_calls else RECORDS_PER_STEP_WITH_CALLS
+            self._step_sizes[defer_calls] = StepSize(largest)
+        return self._step_sizes[defer_calls]
 
     def add_outcome(self, outcome: UpsertResult) -> None:
         self.inserted += len(outcome.inserted)
@@ -114,14 +123,18 @@ def _upsert_records(
 ) -> None:
     if not records:
         return
-    size = RECORDS_PER_STEP if defer_calls else RECORDS_PER_STEP_WITH_CALLS
-    steps = [
-        _make_upsert_step(
-            policy, records[offset : offset + size], window.requested_at, full_sync_total, defer_calls
-        )
-        for offset in range(0, len(records), size)
-    ]
-    for outcome in context.mirror_db.write_bulk(steps):
+    step_size = tally.get_step_size(defer_calls)
+
+    def make_steps() -> Iterator[Callable[[Transaction], UpsertResult]]:
+        position = 0
+        while position < len(records):
+            chunk = records[position : position + step_size.value]
+            position += len(chunk)
+            yield _make_upsert_step(
+                policy, chunk, window.requested_at, full_sync_total, defer_calls, step_size
+            )
+
+    for outcome in context.mirror_db.write_bulk(make_steps()):
         tally.add_outcome(outcome)
         if policy.reads_items:
             tally.changed_keys += outcome.updated
@@ -177,11 +190,18 @@ def _make_upsert_step(
     requested_at: str,
     full_sync_total: int | None,
     defer_calls: bool,
+    step_size: StepSize,
 ) -> Callable[[Transaction], UpsertResult]:
     def step(tx: Transaction) -> UpsertResult:
-        outcome = upsert(
-            tx, policy.resource, records, source="sync", requested_at=requested_at, defer_calls=defer_calls
-        )
+        with step_size.measure(len(records)):
+            outcome = upsert(
+                tx,
+                policy.resource,
+                records,
+                source="sync",
+                requested_at=requested_at,
+                defer_calls=defer_calls,
+            )
         key = get_usable_key(policy.resource, records[-1])
         if full_sync_total is not None and key is not None:
             collection_state.record_progress(tx, policy.collection, key, len(records), full_sync_total)

@@ -156,3 +156,37 @@ def test_a_webhook_is_applied_after_one_step_of_the_assembly(simulated, monkeypa
     assert call_assembly.assemble_pending(simulated.context) == 0
     webhooks.join(30)
     assert open_calls_before_step[:3] == [0, 1, 1]
+
+
+def test_steps_of_the_assembly_are_as_large_as_their_time_allows(simulated, monkeypatch, stopped_clock):
+    """A leg takes 4 ms, then a tenth of this."""
+    run_full_sync(simulated.context, CDRS)
+    monkeypatch.setattr(call_assembly, "LEGS_PER_STEP", 20)
+    call_store = simulated.context.call_store
+    assemble, limits = call_store.assemble_backlog, []
+
+    def assemble_slowly(tx, limit):
+        stopped_clock.advance(limit * (0.004 if len(limits) < 3 else 0.0004))
+        limits.append(limit)
+        return assemble(tx, limit)
+
+    monkeypatch.setattr(call_store, "assemble_backlog", assemble_slowly)
+    assert call_assembly.assemble_pending(simulated.context) == 0
+    assert limits[:6] == [20, 8, 8, 8, 16, 20]
+
+
+def test_steps_that_store_records_are_as_large_as_their_time_allows(simulated, monkeypatch, stopped_clock):
+    """A record takes 4 ms."""
+    monkeypatch.setattr(full_sync, "page_limit", lambda failures: 100)
+    monkeypatch.setattr(page_store, "RECORDS_PER_STEP_WITH_CALLS", 20)
+    upsert, sizes = page_store.upsert, []
+
+    def upsert_slowly(tx, resource, records, **options):
+        stopped_clock.advance(len(records) * 0.004)
+        sizes.append(len(records))
+        return upsert(tx, resource, records, **options)
+
+    monkeypatch.setattr(page_store, "upsert", upsert_slowly)
+    run_full_sync(simulated.context, CDRS)
+    assert sizes[:4] == [20, 8, 8, 8]
+    assert sum(sizes) == len(simulated.records("cdrs")) == len(simulated.rows("SELECT id FROM cdrs"))
