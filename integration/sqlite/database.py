@@ -208,7 +208,7 @@ class Database:
                     if self._broken is None:
                         self._run_group(group)
                 if self._broken is None:
-                    self._wal.checkpoint_if_due()
+                    self._wal.checkpoint_if_due(is_job_waiting=self._jobs.has_arrivals)
             except BaseException as error:
                 # The outcome of the transaction is unknown. Fail all waiting jobs, or their callers block for
                 # ever.
@@ -227,7 +227,7 @@ class Database:
             self._commit(group)
 
     def _run_bulk_steps(self, job: Job) -> None:
-        """Run steps in one transaction until another job arrives."""
+        """Run steps in one transaction until a job or read arrives."""
         steps, results = job.item
         transaction = Transaction(self._writer, self.hooks, self.gates)
         step_results, is_finished = list[Any](), True
@@ -235,7 +235,7 @@ class Database:
             self._writer.execute("BEGIN IMMEDIATE")
             for step in steps:
                 step_results.append(step(transaction))
-                if self._jobs.has_arrivals:
+                if self._jobs.must_bulk_yield:
                     is_finished = False
                     break
             self._writer.execute("COMMIT")

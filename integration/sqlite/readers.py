@@ -15,6 +15,7 @@ from typing import Protocol, TypeVar
 
 from integration.core import clock
 from integration.core.errors import StorageError
+from integration.sqlite import live_reads
 from integration.sqlite.errors import is_damage, translate_error
 
 T = TypeVar("T")
@@ -126,6 +127,9 @@ class ReaderPool:
         """Open a connection for the block. See `Database.read`."""
         connection = self._acquire()
         has_damage = False
+        is_live = seconds is not None
+        if is_live:
+            live_reads.begin()
         try:
             if full_scan:
                 connection.execute("PRAGMA mmap_size=0")
@@ -142,7 +146,8 @@ class ReaderPool:
                 self._on_damage(error)
             raise
         finally:
-            if seconds is not None:
+            if is_live:
+                live_reads.end()
                 connection.set_progress_handler(None, 0)
             if connection.in_transaction:
                 connection.rollback()

@@ -22,6 +22,11 @@ CHECKPOINT_COMMITS = 32
 """Number of commits with changes after which a checkpoint is due."""
 CHECKPOINT_ROWS = 1000
 """Number of changed rows after which a checkpoint is due."""
+POSTPONED_FACTOR = 16
+"""Factor of both numbers while a job waits: a checkpoint takes as long as several transactions.
+
+The WAL then has about 30 MB.
+"""
 LOG_SECONDS = 60.0
 """Interval between log lines on failed checkpoints; on a full disk several fail each second."""
 
@@ -44,19 +49,21 @@ class WriteAheadLog:
         self._checkpointed_changes = self._last_changes = connection.total_changes
         self.checkpoint()
 
-    def checkpoint_if_due(self) -> None:
+    def checkpoint_if_due(self, *, is_job_waiting: bool = False) -> None:
         """Count a commit, and checkpoint if CHECKPOINT_COMMITS or CHECKPOINT_ROWS is reached.
 
-        Called after the results of the commit were delivered. Raises sqlite3.Error if the disk fails.
+        Called after the results of the commit were delivered. While a job waits, a checkpoint is postponed,
+        up to POSTPONED_FACTOR times both numbers. Raises sqlite3.Error if the disk fails.
         """
         total_changes = self._connection.total_changes
         if total_changes == self._last_changes:
             return
         self._last_changes = total_changes
         self._commits_since_checkpoint += 1
+        factor = POSTPONED_FACTOR if is_job_waiting else 1
         if (
-            self._commits_since_checkpoint < CHECKPOINT_COMMITS
-            and total_changes - self._checkpointed_changes < CHECKPOINT_ROWS
+            self._commits_since_checkpoint < factor * CHECKPOINT_COMMITS
+            and total_changes - self._checkpointed_changes < factor * CHECKPOINT_ROWS
         ):
             return
         self._commits_since_checkpoint, self._checkpointed_changes = 0, total_changes

@@ -1,4 +1,4 @@
-"""Bulk jobs: their steps run after the live jobs that arrive."""
+"""Bulk jobs: live jobs and reads of requests go first."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from functools import partial
 
 import pytest
 
+from integration.sqlite import job_queue
 from integration.sqlite.database import Database
 from integration.sqlite.transaction import Transaction
 from tests.sqlite.test_database import add, busy_writer, notes, prepare
@@ -92,3 +93,34 @@ def test_closing_finishes_a_running_bulk_job(db):
 
     db.write_bulk([add("one"), close, add("two"), add("three")])
     assert notes(db.path) == ["one", "two", "three"]
+
+
+def test_a_bulk_job_pauses_while_a_request_reads(db, monkeypatch):
+    """Live jobs run meanwhile. Reads without a limit are not of requests."""
+    monkeypatch.setattr(job_queue, "PAUSE_SECONDS", 600.0)
+    with db.read(seconds=5):
+        bulk = ThreadPoolExecutor(1).submit(db.write_bulk, [add("bulk")])
+        for number in range(20):
+            db.write(add(f"live {number}"))
+        assert not bulk.done()
+        assert "bulk" not in notes(db.path)
+    bulk.result(30)
+    assert notes(db.path)[-1] == "bulk"
+    with db.read():
+        db.write_bulk([add("bulk")])
+
+
+def test_bulk_jobs_advance_while_reads_of_requests_never_end(db, monkeypatch):
+    monkeypatch.setattr(job_queue, "PAUSE_SECONDS", 0.01)
+    with db.read(seconds=5):
+        assert db.write_bulk([lambda tx, n=n: n for n in range(5)]) == list(range(5))
+
+
+def test_each_step_has_its_own_transaction_while_a_request_reads(db, monkeypatch):
+    """A request that begins to read waits for the present step, not for those that follow."""
+    monkeypatch.setattr(job_queue, "PAUSE_SECONDS", 0.01)
+    announced = []
+    db.on_commit = announced.append
+    with db.read(seconds=5):
+        db.write_bulk([lambda tx: tx.announce("step", 0)] * 3)
+    assert [len(changes) for changes in announced] == [1, 1, 1]
