@@ -82,4 +82,4 @@ def _create_indexes(connection: sqlite3.Connection, indexes: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]), indexes_after="--indexes-after" in sys.argv)
+    main(sys.argv[1], Path(sys.argv[-1]), indexes_after="--indexes-after" in sys.argv)
