@@ -1,7 +1,8 @@
 """Reads of requests, before which bulk jobs pause.
 
-All threads of the process share one interpreter lock. A page that is computed beside a bulk job takes twice
-its time or more: after each row that SQLite returns its thread waits for the lock.
+All threads of the process share one interpreter lock, so a page that is computed beside a bulk job takes
+twice its time or more. Rejected: a switch interval of 0.5 ms instead of 5 ms, with which a query of 2,000
+rows beside a bulk job takes the same 6 ms.
 """
 
 from __future__ import annotations
