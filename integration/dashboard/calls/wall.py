@@ -20,8 +20,9 @@ from integration.dashboard.site import error_pages, formats, layout
 from integration.exports.call_filter import make_counting_rules
 from integration.mirror.page_queries import history, live, reports
 from integration.mirror.page_queries.history import CallFilter
+from integration.mirror.page_queries.live import UserStatus
 from integration.mirror.page_queries.reports import ReportSums, Span
-from integration.workspace import wallboards
+from integration.workspace import callbacks, wallboards
 from integration.workspace.wallboards import Wallboard
 
 blueprint = Blueprint("wall", __name__)
@@ -173,9 +174,9 @@ def _make_figures(
         call["started_at"] for call in calls if call["direction"] == "in" and call["state"] == "ringing"
     ]
     talking = sum(call["state"] in ("talking", "on_hold") for call in calls)
-    people = live.list_user_status(connection, FAR_FUTURE)
+    people = _list_people(connection, display)
     free_count = sum(person.state == "idle" for person in people)
-    open_callbacks = layout.count_open_callbacks(context, visibility.UNLIMITED)
+    open_callbacks = _count_callbacks(connection, context, display)
     longest_since = min(waiting, default=None)
     longest_wait_seconds = (formats.seconds_since(longest_since) or 0) if longest_since else 0
     today, last_week = sums.total, before.total
@@ -200,7 +201,7 @@ def _make_figures(
             f"of {len(people)} {'person' if len(people) == 1 else 'people'}" if people else "",
         ),
         "callbacks": WallFigure(
-            "To call back, all lines" if display.is_filtered else "To call back",
+            "To call back",
             str(open_callbacks),
             f"target {board.missed_target}",
             _judge(open_callbacks <= board.missed_target, unreachable_at),
@@ -222,6 +223,32 @@ def _make_figures(
             f"{last_week.missed} a week ago" if last_week.calls else "",
         ),
     }
+
+
+def _list_people(connection: sqlite3.Connection, display: WallDisplay) -> list[UserStatus]:
+    """Return the people who answer the calls of the display.
+
+    Empty for a number, because people belong to queues, and for a queue whose record lists no users.
+    """
+    if display.line:
+        return []
+    people = live.list_user_status(connection, FAR_FUTURE)
+    if display.queue_id is None:
+        return people
+    members = live.find_queue_users(connection, display.queue_id) or ()
+    return [person for person in people if person.id in members]
+
+
+def _count_callbacks(connection: sqlite3.Connection, context: AppContext, display: WallDisplay) -> int:
+    """Count the open call-backs of the display.
+
+    The last missed call decides to which queue and number a call-back belongs.
+    """
+    if not display.is_filtered:
+        return layout.count_open_callbacks(context, visibility.UNLIMITED)
+    with context.app_db.read() as app_connection:
+        call_ids = [item.last_call_id for item in callbacks.list_items(app_connection)]
+    return len(live.select_calls(connection, call_ids, display.queue_id, display.line))
 
 
 def _light(queue: sqlite3.Row, board: Wallboard, unreachable_at: str | None) -> Lamp:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from integration.core import clock
-from integration.core.ids import id_list
+from integration.core.ids import id_list, parse_id
+from integration.core.json_records import read_record
 
 LONGEST_CALL = timedelta(hours=12)
 """Maximum duration of calls that `find_last_talk` finds."""
@@ -87,6 +88,39 @@ def find_owners(connection: sqlite3.Connection, call_ids: list[int]) -> dict[int
         (id_list(call_ids),),
     )
     return {row["id"]: row["user_id"] for row in rows}
+
+
+def select_calls(
+    connection: sqlite3.Connection, call_ids: list[int], queue_id: int | None, line: str
+) -> set[int]:
+    """Return those of `call_ids` that belong to a queue and a number.
+
+    Ids may be former ids of calls. `queue_id` None and `line` "" (else E.164) do not limit the calls.
+    """
+    rows = connection.execute(
+        "SELECT ids.value AS id FROM json_each(:ids) ids JOIN _calls c ON c.id = coalesce("
+        "(SELECT i.call_id FROM _call_ids i WHERE i.id = ids.value"
+        " AND NOT EXISTS (SELECT 1 FROM _calls WHERE id = ids.value)), ids.value)"
+        " WHERE (:queue IS NULL OR c.group_kind = 'queue' AND c.group_id = :queue)"
+        " AND (:line = '' OR :line IN (c.our_e164, c.our_number))",
+        {"ids": id_list(call_ids), "queue": queue_id, "line": line},
+    )
+    return {row["id"] for row in rows}
+
+
+def find_queue_users(connection: sqlite3.Connection, queue_id: int) -> frozenset[int] | None:
+    """Return the users who are logged in to a queue.
+
+    Users without a state count as logged in. None if the queue's record does not list its users.
+    """
+    row = connection.execute("SELECT _doc, _item FROM queues WHERE id = ?", (queue_id,)).fetchone()
+    values = {name: value for text in row or () if text for name, value in read_record(text).values.items()}
+    users = values.get("users")
+    if not isinstance(users, list):
+        return None
+    states = (user if isinstance(user, dict) else {"id": user} for user in users)
+    present = (str(state.get("id")) for state in states if state.get("status") not in (False, 0))
+    return frozenset(user_id for text in present if (user_id := parse_id(text)))
 
 
 def get_change_number(connection: sqlite3.Connection) -> str:

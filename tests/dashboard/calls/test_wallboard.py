@@ -10,6 +10,7 @@ import requests
 
 from integration.core import clock
 from integration.workspace import wallboards
+from integration.workspace.callback_following import update_from_mirror
 from tests.support.applications.shared_app import SharedApp, module_app  # noqa: F401
 from tests.support.page_text import text
 
@@ -97,7 +98,7 @@ def test_a_queue_or_line_limits_calls_of_now_and_of_today(board) -> None:
         "Answered within 20 s": "50 %",
         "Calls today": "3",
         "Missed today": "1",
-        "To call back, all lines": "0",
+        "To call back": "0",
     }
     assert "Front desk · Support" in text(page)
     assert "1 a week ago" in text(page)
@@ -106,6 +107,48 @@ def test_a_queue_or_line_limits_calls_of_now_and_of_today(board) -> None:
     assert figures(page)["Talking"] == "1"
     assert figures(page)["Waiting"] == "0"
     assert "Front desk · 020 7946 0001" in text(page)
+
+
+def test_a_queue_or_line_limits_call_backs(board) -> None:
+    app = board.app
+    for number, values in enumerate(
+        (
+            SUPPORT,
+            {**BOOKINGS, "our_e164": LINE, "our_number": LINE[1:]},
+            {**SUPPORT, "our_number": LINE},
+            {**SUPPORT, "group_kind": "ringgroup"},
+        ),
+        1,
+    ):
+        party = f"44770090010{number}"
+        app.call(number, "2026-11-20 09:00:00", outcome="missed", party=party, party_e164=f"+{party}",
+                 change_no=number, **values)  # fmt: skip
+        app.mirror_db.write(lambda tx, number=number: tx.announce("call", number, {}))
+    update_from_mirror(app.app_db, app.mirror_db)
+    shown = {
+        query: figures(board(f"?hero=callbacks&tile=calls{query}"))["To call back"]
+        for query in ("", "&queue=5", "&queue=6", "&line=%2B442079460001", "&queue=5&line=%2B442079460001")
+    }
+    assert list(shown.values()) == ["4", "2", "1", "2", "1"], shown
+
+
+def test_available_people_are_those_logged_in_to_the_queue(board) -> None:
+    app = board.app
+    for user_id in (1, 2, 3, 4):
+        app.put("users", {"id": user_id, "first_name": "Ann", "last_name": str(user_id)}, complete=False)
+    users = [{"id": 1, "status": True}, {"id": 2, "status": True}, {"id": 3, "status": False}]
+    app.put("queues", {"id": 5, "name": "Support", "users": users}, complete=False)
+    app.call(1, "2026-11-20 12:20:00", state="talking", outcome=None, user_id=2, **SUPPORT)
+    assert "4 people" in text(board())
+    assert "3 available" in text(board())
+    page = text(board("?queue=5"))
+    assert "1 available" in page
+    assert "of 2 people" in page
+    # Its record does not list the users of this queue, and a number has none.
+    for query in ("?queue=6", "?line=%2B442079460001", "?queue=5&line=%2B442079460001"):
+        page = text(board(query))
+        assert "available" not in page
+        assert not re.search(r"of \d+ (people|person)", page)
 
 
 def test_lamps_differ_by_word_and_shape(board) -> None:
