@@ -9,6 +9,7 @@ from flask import Blueprint, abort, request
 from werkzeug.wrappers import Response
 
 from integration.context import app_context
+from integration.dashboard.calls.playback import can_edit_recordings
 from integration.dashboard.site import form_responses, layout
 from integration.dashboard.site.guard import current_person, requires
 from integration.mirror.page_queries import call_detail, media_lists, search_index
@@ -87,6 +88,7 @@ def _render_list(kind: AudioKind, path: str) -> str:
         "voicemail",
         "audio.html",
         kind=kind,
+        can_edit_recordings=can_edit_recordings(layout.get_visibility()),
         rows=page.rows,
         older=url(before=page.next) if page.next else None,
         files=files,

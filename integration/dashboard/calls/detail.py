@@ -68,6 +68,7 @@ def index(number: int) -> str | Response:
         call=call,
         details=details,
         playbacks=playbacks,
+        can_edit_recordings=playback.can_edit_recordings(layout.get_visibility()),
         chart=timeline.build_chart(details, playbacks),
         steps=timeline.build_steps(call, details),
         raw=timeline.raw_records(details) if layout.get_visibility().can_see_raw else [],

@@ -127,6 +127,7 @@ def show_drawer(number: int) -> str:
     return render_template(
         "_beside.html",
         playbacks=playback.list_playbacks(details, context.settings.storage.data_dir),
+        can_edit_recordings=playback.can_edit_recordings(viewer),
         away=unreachable_at,
         call=call,
         earlier=earlier_calls,

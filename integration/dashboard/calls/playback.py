@@ -10,6 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from integration.access.visibility import Visibility
+from integration.catalogue import get_resource
+from integration.dashboard.account.editable import can_write
 from integration.dashboard.site import formats
 from integration.mirror.calls.reading import parse_number
 from integration.mirror.page_queries.call_detail import CallDetail
@@ -71,6 +74,11 @@ class Playback:
     @property
     def seconds(self) -> float:
         return _read_duration(self.record)
+
+
+def can_edit_recordings(viewer: Visibility) -> bool:
+    """Return whether the viewer may change transcripts, summaries and scores."""
+    return viewer.can_open(get_resource("monitors")) and can_write(viewer, "monitors", "change")
 
 
 def list_playbacks(details: CallDetail, data_dir: Path) -> list[Playback]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from integration.access import audit
 from integration.core import clock
 from tests.dashboard.calls.test_live_and_missed import ago
 from tests.support.page_text import text
-from tests.support.people import CAROL, DAVE
+from tests.support.people import ALICE, BOB, CAROL, DAVE
 
 
 @pytest.fixture
@@ -31,6 +33,30 @@ def test_a_recording_is_sent_completely_or_by_range(app, client, recording):
     assert (complete.status_code, complete.content) == (200, recording.read_bytes())
     assert client.get("/recordings/901.mp3").status_code == 404
     assert "<u>Hello</u>" in text(client.get("/calls/5"))
+
+
+@pytest.mark.parametrize(
+    ("member", "sees_link"),
+    [(ALICE, True), (BOB, True), (CAROL.as_user(11), False)],
+    ids=lambda one: str(one),
+)
+def test_who_may_edit_a_recording_finds_its_form(app, recording, member, sees_link):
+    client = app.log_in(member)
+    for path in ("/calls/5", "/calls/5/beside", "/recordings"):
+        found = re.findall(r'href="(/account/monitors/900\?edit=1)"', client.get(path).text)
+        assert found == (["/account/monitors/900?edit=1"] if sees_link else []), path
+    form = client.get("/account/monitors/900?edit=1")
+    assert (form.status_code == 200) is sees_link
+    if sees_link:
+        assert "Transcript" in text(form)
+
+
+def test_a_recording_that_the_platform_deleted_has_no_form(app, client, recording):
+    app.context.mirror_db.write(
+        lambda tx: tx.execute("UPDATE monitors SET _missing_since = '2026-01-01 00:00:00'")
+    )
+    for path in ("/calls/5", "/recordings"):
+        assert "/account/monitors/" not in client.get(path).text
 
 
 def list_content_entries(app):
