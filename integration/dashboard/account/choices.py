@@ -12,6 +12,7 @@ from integration.catalogue.shapes import Resource
 from integration.core.json_records import read_record
 from integration.dashboard.account.editable import FormSpec
 from integration.dashboard.account.sections import SECTIONS, Section
+from integration.dashboard.account.values import find_meaning
 from integration.dashboard.account.widgets import Choice
 from integration.dashboard.site import formats
 from integration.mirror.query import browse
@@ -62,13 +63,14 @@ class ChoiceReader:
         codes = self.labels.get(spec.name) or field_labels.parse_codes(record_field or spec.field, spec.name)
         return [Choice(code, label) for code, label in codes.items()] if len(codes) > 1 else []
 
-    def list_suggestions(self, spec: FormSpec) -> list[str]:
-        """Return values of this field in other records."""
+    def list_suggestions(self, spec: FormSpec) -> list[Choice]:
+        """Return values of this field in other records, with their meanings."""
         resource = self.section.resource
         field = resource.field(spec.source)
         if not spec.widget.has_suggestions or field is None or field.item_only or not resource.is_listed:
             return []
-        return browse.list_values(self.connection, resource, spec.source)
+        values = browse.list_values(self.connection, resource, spec.source)
+        return [Choice(value, find_meaning(resource, spec.source, value) or "") for value in values]
 
     def _list_records(self, collection: str, value_field: str) -> list[Choice]:
         resource = SECTIONS[collection].resource

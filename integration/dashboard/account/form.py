@@ -54,7 +54,7 @@ class FormField:
     stored: Entry
     entry: Entry
     choices: tuple[Choice, ...] = ()
-    suggestions: tuple[str, ...] = ()
+    suggestions: tuple[Choice, ...] = ()
     is_unknown: bool = False
 
     @property

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from integration.catalogue import field_labels
+from integration.catalogue import field_labels, get_resource
 from integration.catalogue.field_meanings import get_meaning, is_secret
 from integration.catalogue.shapes import Field, Meaning, Resource
 from integration.core import clock
@@ -30,6 +30,11 @@ ValueKind = Literal[
 _COLOUR = re.compile(r"#(?:[0-9a-fA-F]{3}|[0-9a-fA-F]{6})")
 _EMAIL = re.compile(r"[A-Za-z0-9._+'-]{1,64}@[A-Za-z0-9.-]{1,189}")
 _MAX_DEPTH = 4
+_RING_STRATEGIES = ("strategy", "ring_strategy")
+"""Fields that are read with the codes of `fm_strategy`: the specification states no others.
+
+Queues with A were observed to ring all (docs/platform.md).
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,8 +178,8 @@ class ValueFormatter:
         return DisplayValue("code", label, str(value)) if label else None
 
     def _find_code_label(self, name: str, code: str) -> str | None:
-        dictionary = self.labels.get(name, {})
-        return dictionary.get(code) or field_labels.parse_codes(self.resource.field(name), name).get(code)
+        label = self.labels.get(name, {}).get(code) or find_meaning(self.resource, name, code)
+        return label[:1].upper() + label[1:] if label else None
 
     def label_code(self, name: str, code: str) -> str:
         """Return the label of a code of the field `name`.
@@ -238,6 +243,14 @@ class ValueFormatter:
         if isinstance(item, list | dict):
             return self._format_nested(name, item, depth + 1)
         return self._format_plain(name, item, None)
+
+
+def find_meaning(resource: Resource, name: str, code: str) -> str | None:
+    """Return the meaning that the specification states for a code."""
+    meanings = field_labels.parse_codes(resource.field(name), name)
+    if name in _RING_STRATEGIES:
+        meanings = field_labels.parse_codes(get_resource("users").field("fm_strategy"), name) | meanings
+    return meanings.get(code)
 
 
 def _format_boolean(value: bool) -> DisplayValue:

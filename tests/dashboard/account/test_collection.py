@@ -288,10 +288,21 @@ def test_the_export_link_has_the_filter_order_and_columns_of_the_list(client, fi
     }
 
 
-def test_a_code_is_shown_as_word_and_raw_value(client, fill):
-    fill("cdrs", cdr(1, type="O", src="1001"))
-    row = re.search(r'<tr class="row">(.*?)</tr>', client.get("/account/cdrs").text, re.DOTALL)[1]
-    assert 'outbound <code class="raw-code">O</code>' in row
+@pytest.mark.parametrize(
+    ("collection", "record", "cell"),
+    [
+        ("cdrs", cdr(1, type="O", src="1001"), '<span title="O">Outbound</span>'),
+        ("queues", {"id": 5, "name": "Sales", "ring_strategy": "A"}, '<span title="A">Ring all</span>'),
+        ("queues", {"id": 5, "name": "Sales", "ring_strategy": "H"}, '<span title="H">Hunt</span>'),
+        ("ringgroups", {"id": 8, "name": "Shop", "strategy": "M"}, '<span title="M">Memory hunt</span>'),
+        ("ringgroups", {"id": 8, "name": "Shop", "strategy": "Z"}, "<span>Z</span>"),
+        ("routingrules", {"id": 3, "direction": "I"}, "<span>I</span>"),
+    ],
+)
+def test_a_code_is_shown_as_the_word_that_is_stated_for_it(client, fill, collection, record, cell):
+    fill(collection, record)
+    row = re.search(r'<tr class="row">(.*?)</tr>', client.get(f"/account/{collection}").text, re.DOTALL)[1]
+    assert cell in row
 
 
 def test_records_without_ids_open_by_their_position(client, fill):

@@ -108,7 +108,7 @@ def test_members_are_listed_by_name_and_unknown_ones_by_id(client, office):
 
 def test_a_destination_links_to_the_record_of_its_type(client, office):
     user = client.get("/account/users/1000001")
-    assert field(user, "final_dst_type") == "ring group R"
+    assert field(user, "final_dst_type") == "Ring group R"
     assert 'href="/account/ringgroups/80001"' in markup(user, "final_dst_id")
     assert 'href="/account/ringgroups/80001"' in markup(client.get("/account/ddis/4001"), "target_id")
 
@@ -124,8 +124,8 @@ def test_a_record_lists_the_records_that_refer_to_it(client, office):
 
 
 def test_a_code_has_the_word_of_the_dictionary_or_else_of_the_catalogue(client, fill, office):
-    assert field(client.get("/account/cdrs/7"), "type") == "outbound O"
-    assert field(client.get("/account/users/1000001"), "fm_strategy") == "hunt H"
+    assert field(client.get("/account/cdrs/7"), "type") == "Outbound O"
+    assert field(client.get("/account/users/1000001"), "fm_strategy") == "Hunt H"
     entries = (
         {"property": "type", "id": "O", "name": "Going out <b>"},
         {"disposition": [{"id": "VM", "name": "Voicemail"}], "destination": {"in": "Incoming"}},
@@ -133,7 +133,7 @@ def test_a_code_has_the_word_of_the_dictionary_or_else_of_the_catalogue(client, 
     fill("cdrs/dictionaries", *entries)
     assert field(client.get("/account/cdrs/7"), "type") == "Going out <b> O"
     row = re.search(r'<tr class="row">(.*?)</tr>', client.get("/account/cdrs").text, re.DOTALL)[1]
-    assert 'Going out &lt;b&gt; <code class="raw-code">O</code>' in row
+    assert '<span title="O">Going out &lt;b&gt;</span>' in row
 
 
 def test_a_secret_is_shown_as_hidden(client, office):
