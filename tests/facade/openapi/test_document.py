@@ -282,6 +282,9 @@ def test_page_shows_every_operation_and_loads_no_external_resource(api: dict[str
     sms = page.partition('id="create_sms"')[2].partition("</details>")[0]
     assert re.findall(r'<th scope="row"><code>(\w+)</code>', sms) == ["to", "from", "message"]
     assert "`" not in page
+    bases = re.findall(r"<option( selected)?>(/v1\.\d)</option>", page)
+    assert bases == [("", "/v1.1"), (" selected", "/v1.2")]
+    assert "/v1.2/cdrs?limit=5" in page
     loaded = re.findall(r'(?:src|href)="([^"#]+)"', page)
     assert loaded
     assert all(target.startswith(("/", "data:")) for target in loaded)
