@@ -5,7 +5,10 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import expect
 
+from integration.access import audit, keys
+from integration.access.key_limits import KeyLimits
 from integration.core import clock
+from integration.workspace import wallboards
 
 pytestmark = pytest.mark.exhaustive
 
@@ -57,6 +60,23 @@ def test_no_page_has_a_one_pixel_scroll_bar_or_two_landmarks_of_one_name(browse,
         assert page.evaluate(ONE_PIXEL_BARS) == [], path
         landmarks = page.evaluate(LANDMARKS)
         assert sorted(set(landmarks)) == sorted(landmarks), path
+
+
+SCROLLING_TABLES = """() => [...document.querySelectorAll(".scroll")]
+  .filter((box) => box.scrollWidth > box.clientWidth + 1).map((box) => box.innerText.slice(0, 80))"""
+
+
+def test_a_phone_shows_settings_and_audit_without_scrolling_sideways(app, browse, page):
+    limits = KeyLimits(rights=frozenset({"export"}), networks=("192.0.2.0/24",), requests_per_minute=60)
+    keys.add(app.app_db, "Reporting tool", "read", ["cdrs", "users"], None, limits=limits)
+    wallboards.add(app.app_db, "Front desk")
+    audit.record(app.app_db, "ann.example@example.com", "many", "a long object of the audit log " * 3)
+    page.set_viewport_size({"width": 340, "height": 700})
+    for path in ("/settings", "/settings/people/1", "/privacy/audit"):
+        browse(path)
+        assert page.locator("table.records tbody tr").count() >= 1, path
+        assert page.evaluate(SCROLLING_TABLES) == [], path
+        assert page.evaluate("document.documentElement.scrollWidth") == 340, path
 
 
 def test_a_phone_shows_five_tabs_and_the_others_behind_more(browse, page):

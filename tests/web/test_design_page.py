@@ -31,6 +31,12 @@ READABLE = [(text, back) for text in ("ink", "ink-2", "ink-3", "accent") for bac
     *((hue, back) for hue in ("amber", "green", "blue", "red") for back in ("page", "raised", "hover")),
 ]
 """Pairs of text and background that occur on pages."""
+BARS = [
+    *((hue, back) for hue in ("ring", "talk", "held") for back in ("page", "raised", "grey-soft")),
+    *((hue, back) for hue in ("wait", "red", "accent") for back in ("page", "raised")),
+    ("ring", "amber-soft"),
+]
+"""Pairs of bar and background."""
 
 
 def tokens() -> dict[str, tuple[str, str]]:
@@ -78,6 +84,13 @@ def test_text_is_readable_on_every_background(theme: int) -> None:
         if (ratio := contrast(found[text][theme], found[back][theme])) < 4.5
     }
     assert not pale
+
+
+@pytest.mark.parametrize("theme", [0, 1], ids=["light", "dark"])
+def test_bars_are_visible_on_their_backgrounds(theme: int) -> None:
+    found = tokens()
+    ratios = {(hue, back): round(contrast(found[hue][theme], found[back][theme]), 2) for hue, back in BARS}
+    assert not {pair: ratio for pair, ratio in ratios.items() if ratio < 3}
 
 
 @pytest.mark.parametrize("name", SHEETS)

@@ -95,6 +95,9 @@ def index() -> str:
         me=person.email,
         people=_list_agents(),
         reminders=reminders,
+        has_work=any(
+            item.owner or item.note or (item.state == "open" and item.party in reminders) for item in shown
+        ),
         progress=(sum(item.state == "closed" for item in opened_today), len(opened_today)),
         limits=(DUE_MINUTES, LATE_MINUTES),
         hidden=visible_count - len(items),

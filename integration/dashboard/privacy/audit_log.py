@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
+from urllib.parse import urlencode
 
 from flask import Blueprint, Response, request
 
@@ -22,7 +23,8 @@ blueprint = Blueprint("audit_log", __name__, url_prefix="/privacy")
 PAGE_SIZE = 100
 CHUNK_SIZE = 1000
 """Entries that the export holds in memory."""
-PARAMETERS = ("who", "action", "q", "from", "to")
+PARAMETERS = {"who": "", "action": "", "q": "contains ", "from": "from ", "to": "to "}
+"""Words before the value of each parameter of the filter."""
 
 
 @blueprint.get("/audit")
@@ -39,6 +41,10 @@ def index() -> str:
         older=entries[PAGE_SIZE - 1].id if len(entries) > PAGE_SIZE else None,
         newest=not before,
         parameters=parameters,
+        filters=[
+            (PARAMETERS[name] + value, _without_filter(parameters, name))
+            for name, value in parameters.items()
+        ],
         people=audit.list_values(app_db, "who"),
         actions=audit.list_values(app_db, "what"),
     )
@@ -72,6 +78,12 @@ def _stream_csv(app_db: Database, audit_filter: AuditFilter) -> Iterator[bytes]:
         ]
         yield ("\r\n".join(lines) + "\r\n").encode()
         before = entries[-1].id
+
+
+def _without_filter(parameters: dict[str, str], removed: str) -> str:
+    """Return the URL of the page without one part of its filter."""
+    kept = {name: value for name, value in parameters.items() if name != removed}
+    return "/privacy/audit" + (f"?{urlencode(kept)}" if kept else "")
 
 
 def _parse_filter() -> AuditFilter:

@@ -147,3 +147,17 @@ def test_several_callers_are_changed_at_once_and_undone(app):
     assert not post("close")["done"]
     assert not post("anything", *numbers)["done"]
     assert app.log_in(DAVE).post("/missed/several", do="close", item=str(numbers[0])).status_code == 403
+
+
+def test_owners_and_notes_have_a_column_only_if_there_are_any(app):
+    client = app.log_in(ERIN)
+    assert "Owner and note" not in client.get("/missed").text
+    assert client.get("/missed").text.count('colspan="6"') == 3
+    number = items(app)["Caller 2"].id
+    callbacks.record_action(app.app_db, number, BOB.email, "assign", BOB.email)
+    page = client.get("/missed").text
+    assert "Owner and note" in page
+    assert page.count('colspan="7"') == 3
+    assert re.findall(r'<td class="with"><span[^>]*>([^<]*)<', page) == [
+        "Unassigned", BOB.email, "Unassigned", "Unassigned",
+    ]  # fmt: skip

@@ -76,7 +76,7 @@ def log(shared_app):
 
 def rows(page) -> list[tuple[str, str]]:
     """(who, action) of each entry on the page."""
-    return re.findall(r'<th scope="row">([^<]*)</th><td>([^<]*)</td>', page.text)
+    return re.findall(r'<th scope="row">([^<]*)</th><td data-label="Action">([^<]*)</td>', page.text)
 
 
 @pytest.mark.parametrize(
@@ -95,6 +95,17 @@ def rows(page) -> list[tuple[str, str]]:
 )  # fmt: skip
 def test_the_audit_log_is_filtered(log, query, expected):
     assert rows(log.log_in().get(f"/privacy/audit?{query}")) == expected
+
+
+def test_each_part_of_the_audit_filter_can_be_removed(log):
+    page = log.log_in().get("/privacy/audit?who=bob@x.example&action=export&from=2020-01-01")
+    chips = re.findall(r'<a class="chip on" href="([^"]*)"[^>]*>(.*?) <svg', page.text)
+    assert [(words, unescape(url)) for url, words in chips] == [
+        ("bob@x.example", "/privacy/audit?action=export&from=2020-01-01"),
+        ("export", "/privacy/audit?who=bob%40x.example&from=2020-01-01"),
+        ("from 2020-01-01", "/privacy/audit?who=bob%40x.example&action=export"),
+    ]
+    assert "Filter · 3" in page.text
 
 
 def test_a_day_of_the_filter_is_a_day_of_the_display_zone(log):
