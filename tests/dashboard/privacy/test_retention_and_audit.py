@@ -19,7 +19,7 @@ from tests.support.people import BOB
 
 def row(page, label: str) -> str:
     """Text of the row of a kind of data."""
-    found = re.search(rf'<tr><th scope="row" class="who">{label}</th>(.*?)</tr>', page.text)
+    found = re.search(rf'<tr><th scope="row"><span class="strong">{label}</span></th>(.*?)</tr>', page.text)
     assert found, label
     return " ".join(unescape(re.sub("<[^>]*>", " ", found[1])).split())
 
