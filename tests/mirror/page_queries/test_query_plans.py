@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 
 from integration.mirror.calls.schema import build_insert_sql, build_update_sql
-from integration.mirror.page_queries import media_lists, search_index
+from integration.mirror.page_queries import media_lists, platform_labels, search_index
 from integration.mirror.schema import open_mirror
 from integration.sqlite.transaction import Transaction
+
+LISTS = (["Order"], [{"name": "Order"}, {"name": "Complaint"}])
 
 
 @pytest.fixture
@@ -76,3 +78,23 @@ def test_a_row_of_calls_is_written_without_a_statement_journal(tmp_path, sql):
     assert any(name == "Program" for name, _ in found), "there are triggers"
     abort = 2
     assert not [name for name, p2 in found if "Func" in name or (name.startswith("Halt") and p2 == abort)]
+
+
+def test_the_names_of_labels_cost_the_same_for_ten_times_as_many_labelled_calls(app):
+    def measure(calls: int) -> int:
+        app.put("cdrs", *({"id": id_, "live_id": id_, "labels": LISTS[id_ % 2]} for id_ in range(1, calls)))
+        steps = 0
+
+        def count() -> None:
+            nonlocal steps
+            steps += 1
+
+        with app.mirror_db.read() as connection:
+            connection.set_progress_handler(count, 10)
+            assert platform_labels.list_names(connection) == ["Complaint", "Order"]
+            connection.set_progress_handler(None, 0)
+            assert sorted(platform_labels.find_legs(connection, "Order")) == list(range(1, calls))
+        return steps
+
+    few = measure(100)
+    assert measure(1000) <= 1.2 * few
