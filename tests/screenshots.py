@@ -46,6 +46,7 @@ PAGES = {
     "reports": "/reports",
     "reports-missed": "/reports/missed?range=month",
     "reports-summary": "/reports/summary",
+    "reports-labels": "/reports/labels",
     "account": "/account",
     "account-users": "/account/users",
     "account-faxes": "/account/faxes",
@@ -66,6 +67,8 @@ PAGES = {
     "privacy-retention": "/privacy/retention?kind=cdrs&days=1",
     "audit": "/privacy/audit",
     "own-login": "/profile",
+    "settings-person": "/settings/people/1",
+    "api": "/docs",
     "notifications": "/notifications",
     "second-factor": "/login/second-factor",
 }
@@ -84,7 +87,7 @@ FOUND = {
 PICTURES = {"live": "/live", "missed": "/missed", "calls": "/calls", "reports": "/reports?range=7"}
 """Pages of README and docs/getting-started.md."""
 SIZES = {"wide": (1440, 900), "narrow": (390, 844)}
-BETWEEN = (1200, 960, 820)
+BETWEEN = (1920, 1200, 960, 820, 768, 340)
 """Widths that are checked without a screenshot, in pixels."""
 BUSY = 5
 """Live calls required before a screenshot of the live page."""
