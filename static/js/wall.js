@@ -3,7 +3,7 @@ import { parse } from "./html.js";
 import { lost, start, sync } from "./timers.js";
 
 const wall = document.getElementById("wall");
-const SHIFT = 3, CYCLE = 8; // pixels; minutes of one round
+const SHIFT = 6, CYCLE = 8; // pixels; minutes of one round
 
 async function reload() {
 	try {
@@ -18,10 +18,10 @@ async function reload() {
 	setTimeout(reload, 5000);
 }
 
-// A place on a circle, up and left.
+// A place on a circle for each minute.
 function shift() {
 	const turn = (2 * Math.PI * Math.floor(Date.now() / 60_000)) / CYCLE;
-	wall.style.translate = `${Math.round(SHIFT * Math.cos(turn) - SHIFT)}px ${Math.round(SHIFT * Math.sin(turn) - SHIFT)}px`;
+	wall.style.translate = `${Math.round(SHIFT * Math.cos(turn))}px ${Math.round(SHIFT * Math.sin(turn))}px`;
 }
 
 document.querySelector("[data-action=screen]").addEventListener("click", () => document.documentElement.requestFullscreen());
