@@ -21,7 +21,11 @@ SIZE_LIMIT_BYTES = 64 * 1024 * 1024
 CHECKPOINT_COMMITS = 32
 """Number of commits with changes after which a checkpoint is due."""
 CHECKPOINT_ROWS = 1000
-"""Number of changed rows after which a checkpoint is due."""
+"""Number of changed rows after which a checkpoint is due.
+
+Rejected: 8,000. Beside a sync of 50,000 CDRs all checkpoints then take 2.8 s instead of 5.0 s, but each takes
+twice as long, and webhooks and pages wait as long.
+"""
 POSTPONED_FACTOR = 16
 """Factor of both numbers while a job waits: a checkpoint takes as long as several transactions.
 

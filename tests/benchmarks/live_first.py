@@ -72,9 +72,7 @@ class Office:
         begun = time.perf_counter()
         self._post_event(number, b'"call.ringing","state":"RINGING"')
         delays.acknowledged.append(time.perf_counter() - begun)
-        received = b""
-        while b"call-%d" % (FIRST_CALL + number) not in received:
-            received = received[-100:] + self._stream.recv(65536)
+        self._wait_for_row(b"call-%d" % (FIRST_CALL + number))
         delays.rows.append(time.perf_counter() - begun)
         self._post_event(number, b'"call.hangup","state":"HANGUP"')
         if number % PAGE_EVERY == 0:
@@ -87,6 +85,15 @@ class Office:
 
     def close(self) -> None:
         self._stream.close()
+
+    def _wait_for_row(self, row: bytes) -> None:
+        """Read the stream until it has a row. The stream sends a heartbeat while nothing changes."""
+        received, end = b"", time.perf_counter() + MAX_SECONDS
+        while row not in received:
+            chunk = self._stream.recv(65536)
+            is_open = chunk and b"event: reload" not in chunk and time.perf_counter() < end
+            assert is_open, f"the stream ended, or had no {row!r} after {MAX_SECONDS} s: {received[-500:]!r}"
+            received += chunk
 
     def _post_event(self, number: int, step: bytes) -> None:
         """Post an event of a call that happens now."""
