@@ -10,7 +10,8 @@ from __future__ import annotations
 import re
 import sys
 import time
-from datetime import UTC, date, datetime
+from collections.abc import Iterable, Iterator
+from datetime import UTC, date, datetime, timedelta
 from datetime import time as time_of_day
 from zoneinfo import ZoneInfo
 
@@ -65,6 +66,23 @@ def utc_text(moment: datetime | float | None = None) -> str:
 def midnight(day: date, zone: ZoneInfo) -> str:
     """Return the UTC text of the beginning of `day` in `zone`."""
     return utc_text(datetime.combine(day, time_of_day(), zone))
+
+
+def iterate_days(first: date, last: date) -> Iterator[date]:
+    """Yield the days from `first` to `last`, both included."""
+    return (first + timedelta(days=offset) for offset in range((last - first).days + 1))
+
+
+def merge_days(days: Iterable[date]) -> Iterator[tuple[date, date]]:
+    """Merge consecutive days to ranges (first, last)."""
+    begin = end = None
+    for day in sorted(days):
+        if end is not None and begin is not None and day - end > timedelta(days=1):
+            yield begin, end
+            begin = day
+        begin, end = begin or day, day
+    if begin is not None and end is not None:
+        yield begin, end
 
 
 _UTC_PATTERN = re.compile(r"\d{4}-\d{2}-\d{2}( \d{2}:\d{2}:\d{2})?")

@@ -84,10 +84,7 @@ CREATE TRIGGER IF NOT EXISTS _calls_report_delete AFTER DELETE ON _calls BEGIN {
 """
 
 MAX_DIRECT_SPANS = 12
-"""Largest number of ranges of consecutive days that are read from the calls.
-
-With more, the entire report is read from the calls.
-"""
+"""Most ranges of days that are read from the calls. With more, the entire report is read from the calls."""
 
 _SUM_COLUMNS = ", ".join(f"sum({name})" for name in FIGURES)
 _INSERT_ROW = f"INSERT INTO _report_days VALUES ({', '.join('?' * (4 + len(FIGURES)))})"
@@ -118,20 +115,28 @@ def read_sums(
 
     `today` is the present day in the zone.
     """
-    direct_days = _list_direct_days(connection, first, last, rules, today)
+    direct_days, spans = _list_direct_spans(connection, first, last, rules, today)
     sums = ReportSums()
-    if direct_days is not None:
-        spans = list(_merge_days(direct_days))
-        if len(spans) <= MAX_DIRECT_SPANS:
-            _add_rollups(sums, connection, first, last, direct_days, with_shares=with_shares)
-        else:
-            spans = [(first, last)]
-    else:
-        spans = [(first, last)]
+    if spans != [(first, last)]:
+        _add_rollups(sums, connection, first, last, direct_days, with_shares=with_shares)
     for begin, end in spans:
         span = _make_span(begin, end, rules)
         sums.add(reports.compute_sums(connection, span, rules.zone, with_shares=with_shares))
     return sums
+
+
+def count_direct_calls(
+    connection: sqlite3.Connection, first: date, last: date, rules: CountingRules, today: date, limit: int
+) -> int:
+    """Count the calls that `read_sums` reads, up to `limit`."""
+    counted = 0
+    for begin, end in _list_direct_spans(connection, first, last, rules, today)[1]:
+        span = _make_span(begin, end, rules)
+        counted += connection.execute(
+            "SELECT count(*) FROM (SELECT 1 FROM _calls WHERE started_at >= ? AND started_at < ? LIMIT ?)",
+            (span.since, span.until, limit - counted),
+        ).fetchone()[0]
+    return counted
 
 
 def read_missed(
@@ -143,11 +148,11 @@ def read_missed(
     spans = [(first, last)]
     if later is not None:
         direct_days = {day for day in _list_days_before(later) if first <= day <= last}
-        spans = list(_merge_days(direct_days))
+        spans = list(clock.merge_days(direct_days))
         if len(spans) > MAX_DIRECT_SPANS:
             spans = [(first, last)]
         else:
-            days = [day for day in _iterate_days(first, last) if day not in direct_days]
+            days = [day for day in clock.iterate_days(first, last) if day not in direct_days]
             missed_calls.add_stored(sums, connection, _list_labels(days))
     for begin, end in spans:
         span = _make_span(begin, end, rules)
@@ -165,8 +170,19 @@ def _list_direct_days(
     if _get_stored_basis(connection) != _get_requested_basis(rules):
         return None
     direct_days = {day for day in _list_due_days(connection, first, last, rules) if first <= day <= last}
-    direct_days.update(_iterate_days(max(first, today), last))
+    direct_days.update(clock.iterate_days(max(first, today), last))
     return direct_days
+
+
+def _list_direct_spans(
+    connection: sqlite3.Connection, first: date, last: date, rules: CountingRules, today: date
+) -> tuple[set[date], list[tuple[date, date]]]:
+    """Return the days that are read from the calls, and their ranges."""
+    direct_days = _list_direct_days(connection, first, last, rules, today)
+    spans = [] if direct_days is None else list(clock.merge_days(direct_days))
+    if direct_days is None or len(spans) > MAX_DIRECT_SPANS:
+        return set(), [(first, last)]
+    return direct_days, spans
 
 
 def _list_days_before(days: Iterable[date]) -> set[date]:
@@ -194,7 +210,7 @@ def _add_rollups(
     *,
     with_shares: bool,
 ) -> None:
-    days = [day for day in _iterate_days(first, last) if day not in excluded_days]
+    days = [day for day in clock.iterate_days(first, last) if day not in excluded_days]
     figure_columns = ", ".join(FIGURES)
     source = " FROM _report_days WHERE kind = ? AND day IN (SELECT value FROM json_each(?))"
     labels = json.dumps([str(day) for day in days])
@@ -382,19 +398,3 @@ def _list_days_of_hour(hour: str, zone: ZoneInfo) -> tuple[date, ...]:
     except (ValueError, OverflowError):
         # The start is no valid time, so no day and no sum includes the call.
         return ()
-
-
-def _iterate_days(first: date, last: date) -> Iterator[date]:
-    return (first + timedelta(days=offset) for offset in range((last - first).days + 1))
-
-
-def _merge_days(days: Iterable[date]) -> Iterator[tuple[date, date]]:
-    """Merge consecutive days to ranges (first, last)."""
-    begin = end = None
-    for day in sorted(days):
-        if end is not None and begin is not None and day - end > timedelta(days=1):
-            yield begin, end
-            begin = day
-        begin, end = begin or day, day
-    if begin is not None and end is not None:
-        yield begin, end

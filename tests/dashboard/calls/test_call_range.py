@@ -8,6 +8,9 @@ from html import unescape
 
 import pytest
 
+from integration.dashboard.calls import call_range
+from integration.exports.call_filter import make_counting_rules
+from integration.mirror.page_queries import report_rollups
 from tests.support.applications.shared_app import module_app, shared_app
 from tests.support.page_text import call_ids, link, text
 from tests.support.people import ERIN
@@ -58,6 +61,18 @@ def test_totals_stand_beside_those_of_the_period_before(app):
         " talked 4:00 from 1:00"
     )
     assert "Compared with 7–13 November 2026, until 14:04" in text(app.log_in().get("/calls"))
+
+
+def test_days_without_stored_sums_are_summed_only_up_to_a_number_of_calls(app, monkeypatch):
+    """During an initial sync no day has stored sums, and a page would read all calls."""
+    monkeypatch.setattr(call_range, "MAX_UNSUMMED_CALLS", 8)
+    client = app.log_in()
+    assert '<dl class="totals' not in client.get("/calls?range=all").text
+    assert read_totals(client.get("/calls").text)
+    rules = make_counting_rules(app.context.settings)
+    while report_rollups.update_due(app.context.mirror_db, rules):
+        pass
+    assert read_totals(client.get("/calls?range=all").text)
 
 
 @pytest.mark.parametrize(
