@@ -20,6 +20,7 @@ from integration.core import number_variants
 from integration.core.ids import id_list
 from integration.sqlite.database import Database
 from integration.sqlite.schema import Schema
+from integration.sqlite.step_size import StepSize
 from integration.sqlite.transaction import Transaction
 
 
@@ -132,7 +133,7 @@ PADDING = "\x1f"
 """Character that pads words to the length of a trigram. Removed from searches."""
 
 BATCH_SIZE, STEPS_PER_RUN = 1000, 10
-"""Calls indexed by one step, which bounds the wait of webhooks, and steps that may share a transaction."""
+"""Most calls indexed by one step, and steps that may share a transaction. Slow steps have fewer calls."""
 
 
 def index_stored_notes(schema: Schema) -> None:
@@ -170,11 +171,17 @@ def index_all_due(mirror_db: Database) -> None:
 
     Writes nothing if no call is due.
     """
+    step_size = StepSize(BATCH_SIZE)
+
+    def step(tx: Transaction) -> int:
+        with step_size.measure(limit := step_size.value):
+            return index_changed_calls(tx, limit)
+
     while True:
         with mirror_db.read() as connection:
             if connection.execute("SELECT 1 FROM _calls_search_due LIMIT 1").fetchone() is None:
                 return
-        mirror_db.write_bulk([index_changed_calls] * STEPS_PER_RUN)
+        mirror_db.write_bulk([step] * STEPS_PER_RUN)
 
 
 def _build_text(row: sqlite3.Row) -> str:
