@@ -124,7 +124,9 @@ def _read_batch(
         for row in rows
         if row["outcome"] in MISSED_KINDS and (row["started_at"] or "") >= since and row["party"] != ERASED
     }
-    other_parties = id_list(sorted({row["party"] for row in rows if row["party"]} - parties))
+    # Older calls change no item; an initial sync has thousands for each call that does.
+    recent_parties = {row["party"] for row in rows if row["party"] and (row["started_at"] or "") >= since}
+    other_parties = id_list(sorted(recent_parties - parties))
     parties |= {
         row[0]
         for row in app_connection.execute(

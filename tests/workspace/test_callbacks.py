@@ -103,6 +103,17 @@ def called_back(leg: int, when: float, talked: int) -> Fact:
     )  # fmt: skip
 
 
+def test_calls_before_the_list_began_compute_no_item_again(callback_list: CallbackList) -> None:
+    """An initial sync stores years of them, for callers who are in the list."""
+    callback_list.apply(missed(101, 0))
+    days = 86_400
+    callback_list.mirror.apply(called_back(90, -9 * days, 60))
+    assert callback_list.follow() == 0
+    callback_list.mirror.apply(called_back(91, -6 * days, 60))
+    assert callback_list.follow() == 1
+    assert len(callback_list.open()) == 1
+
+
 def test_missed_call_opens_an_item_and_further_ones_add_attempts(callback_list: CallbackList) -> None:
     callback_list.apply(missed(101, 0))
     callback_list.apply(missed(102, 100), missed(103, 50, src="00447700900101"))
