@@ -151,19 +151,21 @@ class Platform:
         limit: int = paging.MAX_PAGE_RECORDS,
         priority: Priority = BACKGROUND,
         tries: int | None = None,
+        seconds: float | None = None,
         on_response: Callable[[PlatformResponse], None] | None = None,
         parse: Callable[[bytes], RecordPage] = read_page,
     ) -> RecordPage:
         """Fetch one page of a collection.
 
         `collection` is its path with or without a leading slash. `on_response` receives the PlatformResponse,
-        for its `date`. `parse` reads the body. Raises PlatformBroken for a response that is not a page.
+        for its `date`. `parse` reads the body. `seconds` limits one attempt, as in `get`. Raises
+        PlatformBroken for a response that is not a page.
         """
         params = paging.build_parameters(conditions=filter, sort=sort, direction=dir, page=page, limit=limit)
         target = f"/{collection.lstrip('/')}{paging.format_query_string(params)}"
 
         def attempt() -> RecordPage:
-            response = self._session.request("GET", target, None, priority, None, True, None)
+            response = self._session.request("GET", target, None, priority, None, True, seconds)
             page_records = self._parse(response, parse)
             if on_response is not None:
                 on_response(response)
@@ -171,14 +173,21 @@ class Platform:
 
         return self._retry(attempt, priority, tries)
 
-    def item(self, path: str, *, priority: Priority = BACKGROUND, tries: int | None = None) -> JsonRecord:
+    def item(
+        self,
+        path: str,
+        *,
+        priority: Priority = BACKGROUND,
+        tries: int | None = None,
+        seconds: float | None = None,
+    ) -> JsonRecord:
         """Fetch one record by its own path.
 
-        A missing record raises PlatformRefused with status 404.
+        A missing record raises PlatformRefused with status 404. `seconds` limits one attempt, as in `get`.
         """
         return self._retry(
             lambda: self._parse(
-                self._session.request("GET", path, None, priority, None, True, None), read_item
+                self._session.request("GET", path, None, priority, None, True, seconds), read_item
             ),
             priority,
             tries,

@@ -37,6 +37,8 @@ from integration.platform_api.budget import INTERACTIVE
 STORED_VALUES_NOTICE = (
     "Cannot read the current values from the phone system. The values shown are from the last sync."
 )
+READ_SECONDS = 4.0
+"""Seconds that a form waits for current values; a phone system that hangs never sends them."""
 MAX_FILE_BYTES = 5 * 1024 * 1024
 """Bytes of an uploaded audio file."""
 BLANK_ROWS = 4
@@ -194,7 +196,11 @@ def _fetch_targeted_numbers(key: str) -> list[dict[str, Any]]:
     target_id = as_id(key)
     try:
         page = app_context().platform.page(
-            "ddis", filter=[("target_id", "eq", target_id)], priority=INTERACTIVE, tries=1
+            "ddis",
+            filter=[("target_id", "eq", target_id)],
+            priority=INTERACTIVE,
+            tries=1,
+            seconds=READ_SECONDS,
         )
         return [one.values for one in page.records]
     except PlatformError:
@@ -220,11 +226,12 @@ def fetch_record(visibility: Visibility, section: Section, key: str) -> tuple[di
     if included:
         path += f"?include={included}"
     try:
-        return dict(context.platform.item(path, priority=INTERACTIVE, tries=1).values), None
+        record = context.platform.item(path, priority=INTERACTIVE, tries=1, seconds=READ_SECONDS)
     except PlatformError as error:
         if stored is None:
             abort(404 if isinstance(error, PlatformRefused) else 503, f"Phone system: {error}")
         return stored, STORED_VALUES_NOTICE
+    return dict(record.values), None
 
 
 def _find_stored(visibility: Visibility, resource: Resource, key: str) -> dict[str, Any] | None:

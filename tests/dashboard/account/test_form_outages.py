@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import threading
 
 import pytest
 
 from integration.access import people
+from integration.dashboard.account import form
 from tests.support import people as people_support
+from tests.support.application import make_app
 from tests.support.applications.shared_app import SharedApp
 from tests.support.fake_exchange import FakeExchange
 from tests.support.page_text import text
 from tests.support.payloads.account_records import Filling
 from tests.support.people import Member
+from tests.support.scripted_server import Reply, Request
 
 ADMIN = Member("root@example.com", "admin")
 ROOM = {"id": 7, "name": "Board", "confno": 901, "ann_join_leave": 1, "monitor": 0, "pin": "1234"}
@@ -135,3 +139,25 @@ def test_a_form_larger_than_the_limit_of_uploads_is_refused(app):
     assert "Audio file is larger than 5 MB." in text(large)
     assert client.post("/contacts", notes="x" * (2 * 1024**2)).status_code == 413
     assert bodies(app, "POST") == []
+
+
+def test_a_form_does_not_wait_for_a_phone_system_that_hangs(
+    tmp_path, wired_platform, movable_clock, monkeypatch
+):
+    monkeypatch.setattr(form, "READ_SECONDS", 0.2)
+    released = threading.Event()
+
+    def hang(request: Request, reply: Reply) -> None:
+        released.wait(5)  # Without the limit of the form its response arrives.
+        reply.json({"data": ROOM})
+
+    wired_platform.routes["GET /conferences/{id}"] = hang
+    app = make_app(tmp_path, platform=wired_platform, clock=movable_clock, platform__timeout="20")
+    try:
+        Filling(app)("conferences", ROOM)
+        page = app.log_in(ADMIN).get("/account/conferences/7?edit=1")
+        assert "The values shown are from the last sync." in text(page)
+        assert 'value="Board"' in page.text
+    finally:
+        released.set()
+        app.close()
