@@ -1,8 +1,8 @@
 """Screenshots of every page, for review and README: `python -m tests.screenshots`.
 
 --readme   only the pictures of README and docs/getting-started.md, in docs/pictures
---to DIR   every page of the demo and of an empty installation, light and dark, wide and narrow
-           (default: build/screenshots)
+--to DIR   every page of the demo and of an empty installation, light and dark, wide and narrow; in the
+           folder "offline" those of the demo while its phone system hangs (default: build/screenshots)
 --only A,B pages whose name contains one of these
 
 Prints pages that are wider than their window and console errors; then the exit status is 1.
@@ -12,7 +12,9 @@ from __future__ import annotations
 
 import argparse
 import logging
+import os
 import re
+import signal
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -23,7 +25,7 @@ from typing import TYPE_CHECKING
 from integration.workspace import wallboards
 from tests.conftest import CHROMIUM, CHROMIUM_ARGUMENTS
 from tests.support.application import running_app
-from tests.support.harness import ROOT, Process, wait_for
+from tests.support.harness import ROOT, Process, children, wait_for
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -95,14 +97,34 @@ READY = "tbody a.name"
 """Selector of a row in the lists that the initial sync fills last."""
 
 
+Address = tuple[str, str, str]
+"""URL, login and password."""
+
+
 @contextmanager
-def demo(folder: Path) -> Iterator[tuple[str, str, str]]:
-    """Run the demo. Yields its URL, login and password."""
+def demo(folder: Path) -> Iterator[tuple[Address, Process]]:
+    """Run the demo. Yields its address and its process."""
     process = Process([sys.executable, "app.py", "demo", "--port", "0", "--data", str(folder / "demo")])
     try:
-        yield process.line("Dashboard: ").rstrip("/"), process.line("Login: "), process.line("Password: ")
+        url = process.line("Dashboard: ").rstrip("/")
+        yield (url, process.line("Login: "), process.line("Password: ")), process
     finally:
         process.stop()
+
+
+@contextmanager
+def suspended_platform(process: Process) -> Iterator[None]:
+    """Suspend the simulated phone system of the demo."""
+    (platform,) = (
+        child
+        for child in children(process.pid)
+        if b"simulator" in Path(f"/proc/{child}/cmdline").read_bytes()
+    )
+    os.kill(platform, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(platform, signal.SIGCONT)
 
 
 def log_in(page: Page, url: str, email: str, password: str) -> None:
@@ -156,11 +178,18 @@ def watch(page: Page, problems: list[str]) -> None:
 
 
 def take(
-    browser: Browser, url: str, paths: dict[str, str], state: object, to: Path, only: list[str]
+    browser: Browser,
+    url: str,
+    paths: dict[str, str],
+    state: object,
+    to: Path,
+    only: list[str],
+    schemes: tuple[str, ...] = ("light", "dark"),
 ) -> list[str]:
     """Take screenshots of the pages in all forms. Returns their problems."""
+    to.mkdir(parents=True, exist_ok=True)
     all_problems: list[str] = []
-    for scheme in ("light", "dark"):
+    for scheme in schemes:
         for size, (width, height) in SIZES.items():
             context = browser.new_context(
                 color_scheme=scheme,
@@ -195,17 +224,25 @@ def take(
 
 
 def take_all(browser: Browser, folder: Path, to: Path, only: list[str]) -> list[str]:
-    """Take screenshots of the demo and, in `empty`, of an empty installation.
+    """Take screenshots of the demo, without its phone system in `offline`, and of an empty installation.
 
     The platform of the empty installation does not respond.
     """
-    (to / "empty").mkdir(parents=True, exist_ok=True)
-    with demo(folder) as address:
+    with demo(folder) as (address, process):
         page = browser.new_page()
         log_in(page, *address)
         wait_until_busy(page, address[0])
         paths = {**PAGES, **find_pages(page, address[0])}
-        all_problems = take(browser, address[0], paths, page.context.storage_state(), to, only)
+        state = page.context.storage_state()
+        all_problems = take(browser, address[0], paths, state, to, only)
+
+        def is_offline() -> bool:
+            page.goto(f"{address[0]}/contacts")
+            return page.get_by_text("Phone system unreachable").count() > 0
+
+        with suspended_platform(process):
+            wait_for(is_offline, "the notice that the phone system is unreachable", 240)
+            all_problems += take(browser, address[0], paths, state, to / "offline", only, ("light",))
         page.context.close()
     with running_app(folder / "empty") as app:
         cookie = {"name": "session", "value": app.make_token(), "url": app.url}
@@ -236,7 +273,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="switchroom-shots-") as folder, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=CHROMIUM_ARGUMENTS)
         if options.readme:
-            with demo(Path(folder)) as address:
+            with demo(Path(folder)) as (address, _):
                 page = browser.new_page(viewport={"width": 1280, "height": 800})
                 log_in(page, *address)
                 wait_until_busy(page, address[0])
