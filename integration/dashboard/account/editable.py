@@ -259,7 +259,7 @@ def list_specs(section: Section, mode: Mode) -> tuple[FormSpec, ...]:
 
 def _make_hint(section: Section, widget: Widget, field: Field) -> str:
     """Return the hint of the widget, or the catalogue's description."""
-    if widget.hint or widget.kind in ("date", "one", "many", "ordered", "agents", "destination"):
+    if widget.hint or widget.kind in ("date", "one", "many", "ordered", "agents", "destination", "frequency"):
         return widget.hint
     record_field = section.resource.field(widget.read_from or field.name)
     if record_field is not None and record_field.meaning == "seconds":

@@ -158,3 +158,13 @@ def test_fields_have_the_widget_of_their_content(field, kinds):
     collection, name = field.split()
     specs = list_specs(SECTIONS[collection], "create") or list_specs(SECTIONS[collection], "change")
     assert [spec.widget.kind for spec in specs if spec.name == name] == kinds
+
+
+def test_no_hint_is_a_description_of_a_data_structure():
+    hints = {
+        (section.collection, spec.name): spec.hint
+        for section in SECTIONS.values()
+        for mode in ("create", "change")
+        for spec in list_specs(section, mode)
+    }
+    assert {place: hint for place, hint in hints.items() if set(hint) & set("{}[]")} == {}
