@@ -15,9 +15,10 @@ from integration.mirror.page_queries import report_rollups
 from integration.sqlite.transaction import Transaction
 
 HISTORY_AGE_SECONDS = 12 * 3600
-"""Seconds since the end after which new calls are announced together.
+"""Seconds since the end after which new and changed calls are announced together.
 
-No page shows the arrival of such calls.
+No live page shows such calls. A sync of recordings changes thousands of them: announced one by one, they
+were more than the stream of a live page holds, and the page reloaded again and again.
 """
 
 _DUE_INDEX = CallRow._fields.index("due_at")
@@ -59,14 +60,25 @@ def write_calls(
     start_times = {row.started_at for row in (*new_calls, *changed_calls)}
     report_rollups.mark_due(tx, start_times | {old_rows[row.id][_STARTED_INDEX] for row in changed_calls})
     tx.executemany(_INSERT_CALL, [(*row, _announce_call(tx, row)) for row in new_calls])
-    tx.executemany(_UPDATE_CALL, [(*row[1:], _announce_call(tx, row), row.id) for row in changed_calls])
+    changed_history = [
+        row
+        for row in changed_calls
+        if is_history(row, now) and is_history(CallRow(*old_rows[row.id][: len(CallRow._fields)]), now)
+    ]
+    numbers = dict(
+        zip((row.id for row in changed_history), _announce_history(tx, changed_history), strict=True)
+    )
+    tx.executemany(
+        _UPDATE_CALL,
+        [(*row[1:], numbers.get(row.id) or _announce_call(tx, row), row.id) for row in changed_calls],
+    )
     insert_history(tx, history_calls)
 
 
 def is_history(row: CallRow, now: float) -> bool:
-    """Return whether no page shows the arrival of a new call.
+    """Return whether no live page shows the call: it ended long before `now`.
 
-    It ended long before `now` (Unix seconds).
+    `now`: Unix seconds.
     """
     history_limit = format_timestamp(now - HISTORY_AGE_SECONDS) or ""
     return row.state == "ended" and (row.ended_at or "") < history_limit
@@ -76,10 +88,8 @@ def insert_history(tx: Transaction, rows: Sequence[CallRow]) -> None:
     """Insert new calls of the past and announce them together."""
     if rows:
         report_rollups.mark_due(tx, {row.started_at for row in rows})
-        change_numbers = tx.announce_many("history", len(rows))
-        tx.executemany(
-            _INSERT_CALL, [(*row, number) for row, number in zip(rows, change_numbers, strict=True)]
-        )
+        numbers = _announce_history(tx, rows)
+        tx.executemany(_INSERT_CALL, [(*row, number) for row, number in zip(rows, numbers, strict=True)])
 
 
 def load_call_rows(tx: Transaction, ids: Iterable[int]) -> dict[int, tuple[Any, ...]]:
@@ -101,6 +111,11 @@ def is_due(stored_row: tuple[Any, ...] | None, now: float) -> bool:
     """Return whether the stored call must be evaluated at `now` (Unix seconds)."""
     due_at = None if stored_row is None else stored_row[_DUE_INDEX]
     return due_at is not None and due_at <= now
+
+
+def _announce_history(tx: Transaction, rows: Sequence[CallRow]) -> range:
+    """Announce calls of the past together; return their change numbers."""
+    return tx.announce_many("history", len(rows)) if rows else range(0)
 
 
 def _announce_call(tx: Transaction, row: CallRow) -> int:

@@ -203,7 +203,27 @@ def test_new_calls_of_the_past_are_announced_as_one_change_and_have_different_ch
     with mirror.mirror_db.read() as connection:
         assert max(numbers.values()) == connection.execute("SELECT max(id) FROM _changes").fetchone()[0]
     assert len(set(numbers.values())) == 3
+    for leg, when in ((101, 0), (102, 500), (103, 99 * 3600)):
+        mirror.put("cdrs", cdr(100 + leg, leg, when, 90, 80), defer_calls=True)
+    mirror.mirror_db.write(lambda tx: mirror.store.refresh(tx, [101, 102, 103]))
+    assert sorted(mirror.changes()[2:]) == [("call", "103"), ("history", "2")], (
+        "changes of stored calls of the past, as by a sync of recordings, are one change too"
+    )
+    changed_numbers = dict(mirror.calls("id", "change_no"))
+    assert min(changed_numbers.values()) > max(numbers.values())
+    assert len(set(changed_numbers.values())) == 3
+
+
+def test_a_call_that_ends_in_the_past_is_announced_on_its_own(
+    mirror: CallMirror, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A live page may show it as talking until its record arrives."""
+    set_now(monkeypatch, 0)
+    mirror.put("cdrs", cdr(101, 101, 0, 20, 9), defer_calls=True)
+    mirror.mirror_db.write(lambda tx: tx.execute("DELETE FROM _changes"))
+    mirror.mirror_db.write(lambda tx: mirror.store.refresh(tx, [101]))
+    mirror.mirror_db.write(lambda tx: tx.execute("UPDATE _calls SET state = 'talking', ended_at = NULL"))
+    set_now(monkeypatch, 100 * 3600)
     mirror.put("cdrs", cdr(201, 101, 0, 90, 80), defer_calls=True)
-    mirror.mirror_db.write(lambda tx: mirror.store.refresh(tx, [101, 102]))
-    assert mirror.changes()[2:] == [("call", "101")], "a change of a stored call is announced on its own"
-    assert dict(mirror.calls("id", "change_no"))[101] > max(numbers.values())
+    mirror.mirror_db.write(lambda tx: mirror.store.refresh(tx, [101]))
+    assert mirror.changes()[-1] == ("call", "101")
