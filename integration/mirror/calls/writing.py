@@ -76,9 +76,9 @@ def write_calls(
 
 
 def is_history(row: CallRow, now: float) -> bool:
-    """Return whether no live page shows the call: it ended long before `now`.
+    """Return whether no live page shows the call.
 
-    `now`: Unix seconds.
+    It ended long before `now` (Unix seconds).
     """
     history_limit = format_timestamp(now - HISTORY_AGE_SECONDS) or ""
     return row.state == "ended" and (row.ended_at or "") < history_limit

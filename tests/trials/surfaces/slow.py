@@ -14,7 +14,7 @@ from tests.trials.tools.traffic import Readers, Senders, SlowClients, create_acc
 from tests.trials.trial import NO_TRAFFIC, Trial, allow_many_connections, await_sync, until
 
 RESPONSE_SECONDS = 1.0
-SETTLED_PROBES = 30
+FAST_RESPONSES = 30
 """Fast responses in succession after which all requests of slow clients have been computed."""
 OPEN_PATHS = ("/webhooks/wrong", "/login", "/v1.2/login", "/setup/wrong", "/v1.2/sms", "/logout")
 """Paths that accept a body without a login."""
@@ -92,8 +92,8 @@ class Slow(Trial):
             # At first the product computes the responses to all slow clients at once, until their sockets are
             # full; the trial states how long this takes and measures what follows.
             began = time.monotonic()
-            until(self._is_settled, 1 if self.is_seeded else 40)
-            settled_after = time.monotonic() - began
+            until(self._are_responses_fast, 1 if self.is_seeded else 40)
+            fast_after = time.monotonic() - began
             pages = [(path, self.access.dashboard if path == "/missed" else {}) for path in PROBES]
             probes = Readers(self.product.port, pages, rest=0.1)
             path = self.product.webhook_path
@@ -123,12 +123,12 @@ class Slow(Trial):
         self.figures.append(
             f"{kind}: {sum(answered.values())} probes, "
             f"{len(senders.responses)} webhooks, slowest {slowest:.2f} s,"
-            f" {still_open} clients still connected, all requests computed after {settled_after:.1f} s"
+            f" {still_open} clients still connected, all requests computed after {fast_after:.1f} s"
         )
 
-    def _is_settled(self) -> bool:
-        """Whether SETTLED_PROBES requests in succession get fast responses."""
-        return all(self._measure_ready() < RESPONSE_SECONDS for _ in range(SETTLED_PROBES))
+    def _are_responses_fast(self) -> bool:
+        """Whether FAST_RESPONSES requests in succession get fast responses."""
+        return all(self._measure_ready() < RESPONSE_SECONDS for _ in range(FAST_RESPONSES))
 
     def _measure_ready(self) -> float:
         """Seconds of a request to /readyz."""
