@@ -29,7 +29,7 @@ LIMITS: Mapping[str, int] = {
     "glibc.malloc.tcache_count": 0,
     # From this size on a block is mapped outside the arenas, and unmapped when it is freed. Without a fixed
     # size glibc raises it to that of the largest block freed so far, such as a page of records. With 256 KiB
-    # the gaps that pages of HTML and bodies of responses left grew by 6 MB an hour.
+    # and two arenas the gaps that HTML pages and responses left took 10 MB more after an hour under load.
     "glibc.malloc.mmap_threshold": 64 * 1024,
     "glibc.malloc.trim_threshold": 256 * 1024,
 }
