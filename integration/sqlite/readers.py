@@ -45,7 +45,7 @@ After a rush of requests a hundred connections would keep their caches and state
 """
 
 CHECK_STEPS = 50_000
-"""Steps of SQLite's machine between two checks of the time limit, 1 to 50 ms.
+"""Steps of SQLite's machine between two checks of the time limit.
 
 Each check waits for Python's lock. With 10,000 steps a tenth of a query's time were checks.
 """

@@ -121,7 +121,7 @@ def recount(execute: Callable[[str], object]) -> None:
 def find_wrong_month(connection: sqlite3.Connection, *, sampled: bool) -> str | None:
     """Return a month whose counts differ from its CDRs, or None.
 
-    '' stands for CDRs without a month. `sampled`: compare the total and one random month, otherwise all
+    CDRs without a month have the month ''. `sampled`: compare the total and one random month, otherwise all
     months. Each comparison is one statement, so that it reads one state of the database.
     """
     is_total_exact = "SELECT count(*) = (SELECT coalesce(sum(stored), 0) FROM _cdr_months) FROM cdrs"
