@@ -27,6 +27,8 @@ LIMITS: Mapping[str, int] = {
     "glibc.malloc.arena_max": 1,
     # Freed blocks that a thread keeps, of each size. Without them SQLite and Python are as fast.
     "glibc.malloc.tcache_count": 0,
+    # A freed block of any size is joined with its free neighbours at once.
+    "glibc.malloc.mxfast": 0,
     # From this size on a block is mapped outside the arenas, and unmapped when it is freed. Without a fixed
     # size glibc raises it to that of the largest block freed so far, such as a page of records. With 256 KiB
     # and two arenas the gaps that HTML pages and responses left took 10 MB more after an hour under load.

@@ -39,9 +39,15 @@ scans. The cache of the system holds the others.
 """
 
 MAX_IDLE_SECONDS = 60.0
-"""Seconds after which an idle connection is closed.
+"""Seconds after which an idle connection is closed, unless it is one of KEPT_IDLE.
 
 After a rush of requests a hundred connections would keep their caches and statements until the process ends.
+"""
+KEPT_IDLE = 8
+"""Idle connections that stay open.
+
+A connection has the schema in about 8,000 small blocks. When five were closed and opened every minute, these
+blocks got into the gaps of all memory that the process ever used, which could then not be returned.
 """
 
 CHECK_STEPS = 50_000
@@ -188,7 +194,7 @@ class ReaderPool:
         now = clock.monotonic()
         self._idle.append((connection, now))
         try:
-            while self._idle[0][1] < now - MAX_IDLE_SECONDS:
+            while len(self._idle) > KEPT_IDLE and self._idle[0][1] < now - MAX_IDLE_SECONDS:
                 self._close_oldest()
         except IndexError:
             pass  # Other threads use all connections.
