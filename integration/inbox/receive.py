@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterable, Sequence
-from concurrent.futures import TimeoutError as FutureTimeout
 from functools import cache
 from http import HTTPStatus
 from typing import TYPE_CHECKING, NamedTuple
@@ -78,7 +77,7 @@ class Receiver:
             return _status_response("probe")
         try:
             acknowledgement = self._inbox.receive(body).result(COMMIT_TIMEOUT_SECONDS)
-        except (StorageError, FutureTimeout):
+        except (StorageError, TimeoutError):
             message = "The event could not be stored. Send it again in 5 seconds."
             return _error_response(HTTPStatus.SERVICE_UNAVAILABLE, message, ("Retry-After", "5"))
         return _status_response(acknowledgement)

@@ -9,7 +9,6 @@ import hashlib
 import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
-from concurrent.futures import Future
 from dataclasses import dataclass, fields
 from functools import cache, partial
 from itertools import takewhile
@@ -26,6 +25,7 @@ from integration.sqlite.database import Database
 from integration.sqlite.readers import build_readonly_uri
 from integration.sqlite.schema import Schema, execute_script
 from integration.sqlite.transaction import Transaction
+from integration.sqlite.write_jobs import Pending
 
 Status = Literal["new", "done", "failed", "unknown", "unreadable"]
 
@@ -142,10 +142,10 @@ class Inbox:
         """
         self._acknowledgement_counts = Counter[str]()
 
-    def receive(self, body: bytes) -> Future[Acknowledgement]:
+    def receive(self, body: bytes) -> Pending[Acknowledgement]:
         """Queue `body` for the next commit.
 
-        The future is done when the body is durable.
+        The result is set when the body is durable.
         """
         self.received_count += 1
         if self.redact is not None:

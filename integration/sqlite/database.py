@@ -13,7 +13,6 @@ import logging
 import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from itertools import groupby
 from pathlib import Path
@@ -21,12 +20,13 @@ from typing import Any, TypeVar
 
 from integration.core import clock
 from integration.core.errors import StorageBroken, StorageBusy, StorageDamaged, StorageError, StorageFull
+from integration.sqlite import write_jobs
 from integration.sqlite.damage import DamageWatch
 from integration.sqlite.errors import is_damage, translate_error
 from integration.sqlite.job_queue import JobQueue
 from integration.sqlite.readers import ReaderPool
 from integration.sqlite.transaction import Change, Gate, Hook, Transaction
-from integration.sqlite.write_jobs import Job, bulk_marker, exclusive_marker, get_work, group_runs, run_single
+from integration.sqlite.write_jobs import Job, Pending
 from integration.sqlite.writer_connection import open_writer
 
 log = logging.getLogger(__name__)
@@ -84,31 +84,31 @@ class Database:
 
     # --- writing -----------------------------------------------------------------------------------
 
-    def submit(self, work: Callable[[Transaction], T]) -> Future[T]:
+    def submit(self, work: Callable[[Transaction], T]) -> Pending[T]:
         """Queue `work` for the writer. Raises nothing.
 
-        The future gets the result after COMMIT, or the error; StorageError on a closed or broken database.
+        The pending result is set after COMMIT, or the error; StorageError on a closed or broken database.
         """
-        return self._enqueue(run_single, work)
+        return self._enqueue(write_jobs.run_single, work)
 
-    def submit_grouped(self, work: Callable[[Transaction, list[S]], Sequence[T]], item: S) -> Future[T]:
+    def submit_grouped(self, work: Callable[[Transaction, list[S]], Sequence[T]], item: S) -> Pending[T]:
         """Queue `item` for one call of `work` with all adjacent items.
 
         `work(transaction, items)` returns a result for each item, in order. The number of its statements
         should not grow with the items: each statement releases the GIL and must acquire it in competition
-        with all waiting requests. If `work` raises, it is called for each item alone. The future is like that
-        of `submit`.
+        with all waiting requests. If `work` raises, it is called for each item alone. The result is set
+        as by `submit`.
         """
         return self._enqueue(work, item)
 
-    def _enqueue(self, work: Callable[[Transaction, list[Any]], Sequence[Any]], item: Any) -> Future[Any]:
-        future: Future[Any] = Future()
+    def _enqueue(self, work: Callable[[Transaction, list[Any]], Sequence[Any]], item: Any) -> Pending[Any]:
+        pending: Pending[Any] = Pending()
         with self._queue_lock:
             if not self._closed.is_set() and self._broken is None:
-                self._jobs.put(Job(work, item, future))
-                return future
-        future.set_exception(self._broken_error())
-        return future
+                self._jobs.put(Job(work, item, pending))
+                return pending
+        pending.set_exception(self._broken_error())
+        return pending
 
     def write(self, work: Callable[[Transaction], T], timeout: float | None = None) -> T:
         """Run `work` in the writer's next transaction; return the durable result.
@@ -130,7 +130,7 @@ class Database:
         """
         self._refuse_writer_thread()
         results: list[T] = []
-        self._enqueue(bulk_marker, (iter(steps), results)).result()
+        self._enqueue(write_jobs.bulk_marker, (iter(steps), results)).result()
         return results
 
     def run_exclusive(self, work: Callable[[sqlite3.Connection], T]) -> T:
@@ -139,7 +139,7 @@ class Database:
         For operations on the entire file, such as VACUUM. Later writes wait for the end. Raises StorageError,
         and the errors of `work`.
         """
-        result: T = self._enqueue(exclusive_marker, work).result()
+        result: T = self._enqueue(write_jobs.exclusive_marker, work).result()
         return result
 
     @property
@@ -204,7 +204,7 @@ class Database:
     def _run(self) -> None:
         while (jobs := self._jobs.take_group()) is not None:
             try:
-                for group in group_runs(jobs):
+                for group in write_jobs.group_runs(jobs):
                     if self._broken is None:
                         self._run_group(group)
                 if self._broken is None:
@@ -219,9 +219,9 @@ class Database:
                 return
 
     def _run_group(self, group: list[Job]) -> None:
-        if group[0].work is exclusive_marker:
+        if group[0].work is write_jobs.exclusive_marker:
             self._run_exclusive_jobs(group)
-        elif group[0].work is bulk_marker:
+        elif group[0].work is write_jobs.bulk_marker:
             self._run_bulk_steps(group[0])
         else:
             self._commit(group)
@@ -243,26 +243,26 @@ class Database:
             self._rollback()
             self._jobs.remove_bulk()
             if isinstance(problem, sqlite3.Error) and self._affects_all_jobs(problem):
-                job.future.set_exception(self._handle_failure(problem))
+                job.pending.set_exception(self._handle_failure(problem))
             else:
-                job.future.set_exception(self._translate_damage(problem))
+                job.pending.set_exception(self._translate_damage(problem))
             return
         results.extend(step_results)
         self._publish(transaction)
         if is_finished:
             self._jobs.remove_bulk()
-            job.future.set_result(None)
+            job.pending.set_result(None)
 
     def _run_exclusive_jobs(self, jobs: list[Job]) -> None:
         for job in jobs:
             try:
                 result = job.item(self._writer)
             except sqlite3.Error as error:
-                job.future.set_exception(self._handle_failure(error))
+                job.pending.set_exception(self._handle_failure(error))
             except BaseException as problem:  # noqa: BLE001 – an error of the job must not end the writer
-                job.future.set_exception(problem)
+                job.pending.set_exception(problem)
             else:
-                job.future.set_result(result)
+                job.pending.set_result(result)
 
     def _commit(self, jobs: list[Job]) -> None:
         """Run `jobs` in one transaction; set their results after COMMIT."""
@@ -273,7 +273,7 @@ class Database:
             if len(jobs) == 1:
                 outcomes = self._run_alone(jobs[0], transaction)
             else:
-                for work, same_work in groupby(jobs, key=get_work):
+                for work, same_work in groupby(jobs, key=write_jobs.get_work):
                     outcomes += self._run_in_savepoint(work, [job.item for job in same_work], transaction)
             self._writer.execute("COMMIT")
         except sqlite3.Error as error:
@@ -283,14 +283,14 @@ class Database:
                 if isinstance(failure, StorageDamaged) and len(jobs) > 1:
                     self._commit([job])  # Only some of the jobs need the invalid page.
                 else:
-                    job.future.set_exception(failure)
+                    job.pending.set_exception(failure)
             return
         self._publish(transaction)
         for job, (result, problem) in zip(jobs, outcomes, strict=True):
             if problem is None:
-                job.future.set_result(result)
+                job.pending.set_result(result)
             else:
-                job.future.set_exception(problem)
+                job.pending.set_exception(problem)
 
     def _run_alone(self, job: Job, transaction: Transaction) -> list[tuple[Any, BaseException | None]]:
         """Run the only job of a transaction without a savepoint.
@@ -322,7 +322,7 @@ class Database:
         transaction: Transaction,
     ) -> list[tuple[Any, BaseException | None]]:
         """Run all items in one savepoint; after a failure, each alone."""
-        if work is run_single and len(items) > 1:
+        if work is write_jobs.run_single and len(items) > 1:
             return [
                 outcome for item in items for outcome in self._run_in_savepoint(work, [item], transaction)
             ]
@@ -396,5 +396,5 @@ class Database:
     def _fail_jobs(self, jobs: list[Job]) -> None:
         """Fail `jobs` and all queued jobs: no write can become durable."""
         for job in (*jobs, *self._jobs.drain()):
-            if not job.future.done():
-                job.future.set_exception(self._broken_error())
+            if not job.pending.done():
+                job.pending.set_exception(self._broken_error())

@@ -72,6 +72,28 @@ def test_a_call_event_has_the_id_of_its_row(applied):
     assert {row["event_id"] for row in applied.rows("SELECT event_id FROM _leg_events")} == stored
 
 
+@pytest.mark.parametrize(("seconds", "pauses"), [(0, 1), (apply.MAX_YIELD_SECONDS + 1, 0)])
+def test_the_applier_pauses_in_a_burst_until_a_webhook_has_waited_for_long(
+    applied, monkeypatch, seconds, pauses
+):
+    waits: list[float] = []
+    monkeypatch.setattr(applied.context.applier._stop, "wait", waits.append)
+    burst = [sample("call.ringing", id=f"burst {number}") for number in range(apply.BURST_WEBHOOKS + 1)]
+
+    def receive_burst(_name: str) -> None:
+        """Receive webhooks while the first is applied."""
+        while burst:
+            applied.receive(burst.pop())
+
+    applied.apply_webhooks()
+    applied.context.scheduler.nudge = receive_burst
+    applied.receive(sample("call.initial"))
+    applied.clock.advance(seconds)
+    applied.apply_webhooks()
+    assert len(waits) == pauses
+    assert len(applied.rows("SELECT * FROM _applied")) == apply.BURST_WEBHOOKS + 2
+
+
 def test_every_sample_is_applied_and_marked_done(applied):
     paths = sorted(FIXTURES.glob("webhook-*.json"))
     applied.receive(*(path.read_bytes() for path in paths))

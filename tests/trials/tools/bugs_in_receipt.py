@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from concurrent.futures import Future
 from typing import Any
 
 from integration.inbox import receive, store
 from integration.mirror.page_queries import messages
+from integration.sqlite.write_jobs import Pending
 
 Patch = Callable[[Any, str, object], object]
-Acknowledgements = Future[store.Acknowledgement]
+Acknowledgements = Pending[store.Acknowledgement]
 
 
 def keep_first_body(patch: Patch) -> None:
@@ -22,7 +22,7 @@ def keep_first_body(patch: Patch) -> None:
         first = known.setdefault(_read_id(body), body)
         if first == body:
             return receive_durably(inbox, body)
-        result: Acknowledgements = Future()
+        result: Acknowledgements = Pending()
         result.set_result("duplicate")
         return result
 

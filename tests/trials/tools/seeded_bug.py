@@ -12,7 +12,6 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterable
-from concurrent.futures import Future
 from itertools import count, islice
 from pathlib import Path
 from typing import Any
@@ -32,6 +31,7 @@ from integration.platform_api.budget import Budget
 from integration.platform_api.circuit import CircuitOpen
 from integration.platform_api.client import Platform
 from integration.sqlite import database
+from integration.sqlite.write_jobs import Pending
 from integration.sync.collection_backoff import CollectionBackoff
 from integration.sync.files import disk_quota, file_check
 from integration.sync.jobs import SyncJobs
@@ -40,7 +40,7 @@ from integration.sync.reading.page_store import Tally
 from tests.trials.tools import bugs_in_receipt, bugs_in_upkeep, slowdowns
 
 Patch = Callable[[Any, str, object], object]
-Acknowledgements = Future[store.Acknowledgement]
+Acknowledgements = Pending[store.Acknowledgement]
 
 HOURS_OF_OUTAGE = 0.5
 """Hours of a first sync; later syncs belong to the outage of the trial `day`."""
@@ -56,7 +56,7 @@ def acknowledge_early(patch: Patch) -> None:
         later = threading.Timer(0.2, receive_durably, (inbox, body))
         later.daemon = True
         later.start()
-        result: Acknowledgements = Future()
+        result: Acknowledgements = Pending()
         result.set_result("stored")
         return result
 
@@ -68,16 +68,11 @@ def acknowledge_unstored(patch: Patch) -> None:
     receive_durably = store.Inbox.receive
 
     def receive(inbox: store.Inbox, body: bytes) -> Acknowledgements:
-        result: Acknowledgements = Future()
-
-        def finish(real: Acknowledgements) -> None:
-            problem = real.exception()
-            if problem is None or isinstance(problem, StorageError):
-                result.set_result("stored" if problem else real.result())
-            else:
-                result.set_exception(problem)
-
-        receive_durably(inbox, body).add_done_callback(finish)
+        result: Acknowledgements = Pending()
+        try:
+            result.set_result(receive_durably(inbox, body).result())
+        except StorageError:
+            result.set_result("stored")
         return result
 
     patch(store.Inbox, "receive", receive)
@@ -90,7 +85,7 @@ def refuse_some_webhooks(patch: Patch) -> None:
     def receive(inbox: store.Inbox, body: bytes) -> Acknowledgements:
         if next(numbers) % 50:
             return receive_durably(inbox, body)
-        refused: Acknowledgements = Future()
+        refused: Acknowledgements = Pending()
         refused.set_exception(StorageBusy("too many requests"))
         return refused
 
