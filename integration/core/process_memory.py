@@ -30,9 +30,10 @@ LIMITS: Mapping[str, int] = {
     # A freed block of any size is joined with its free neighbours at once.
     "glibc.malloc.mxfast": 0,
     # From this size on a block is mapped outside the arenas, and unmapped when it is freed. Without a fixed
-    # size glibc raises it to that of the largest block freed so far, such as a page of records. With 256 KiB
-    # and two arenas the gaps that HTML pages and responses left took 10 MB more after an hour under load.
-    "glibc.malloc.mmap_threshold": 64 * 1024,
+    # size glibc raises it to that of the largest block freed so far, such as a page of records. The gaps that
+    # HTML pages and responses left after an hour under load took 3 MB more with 64 KiB, and 10 MB more with
+    # 256 KiB and two arenas.
+    "glibc.malloc.mmap_threshold": 16 * 1024,
     "glibc.malloc.trim_threshold": 256 * 1024,
 }
 """Settings of glibc, by their names in the environment variable VARIABLE."""

@@ -34,8 +34,8 @@ MAX_PEAK = 250.0
 WARM_UP_SECONDS, SHORT_HOURS, SHORT_GROWTH = 1800.0, 1.5, 4.0
 """Seconds in which caches fill; hours of measurement below which the noise of a few MB is more than an hour's
 limit, so that SHORT_GROWTH MB may be added in total."""
-SAMPLE_SECONDS = 5.0
-"""Seconds between two measurements of memory."""
+SAMPLE_SECONDS = 1.0
+"""Seconds between two measurements of memory. The lowest memory of a minute lasts for a few seconds only."""
 KILL_CYCLE = 0
 """Number of the failure after which the worker is killed: early, because a new worker must warm up."""
 FAULTS = (
