@@ -117,9 +117,8 @@ class Applier:
             started_at, received_before = clock.monotonic(), self._inbox.received_count
             self._apply_rows(rows)
             self._position = rows[-1].seq
-            is_burst = self._inbox.received_count - received_before > BURST_WEBHOOKS
-            if is_burst and rows[0].received_at > clock.utc_text(clock.unix() - MAX_YIELD_SECONDS):
-                self._stop.wait(min(PAUSE_FACTOR * (clock.monotonic() - started_at), MAX_PAUSE_SECONDS))
+            received = self._inbox.received_count - received_before
+            self._stop.wait(get_pause(received, clock.monotonic() - started_at, rows[0].received_at))
 
     def reapply(self, seqs: Sequence[int]) -> int:
         """Apply the webhooks `seqs` again, whatever their status.
@@ -210,6 +209,17 @@ class Applier:
             tx, [(webhook.row.seq, status) for webhook, status in zip(webhooks, statuses, strict=True)]
         )
         return statuses
+
+
+def get_pause(received: int, seconds: float, oldest_received_at: str) -> float:
+    """Return the seconds that the applier pauses after a batch.
+
+    `received`: webhooks received during the batch; `seconds`: its duration; `oldest_received_at`: UTC text.
+    """
+    is_late = oldest_received_at <= clock.utc_text(clock.unix() - MAX_YIELD_SECONDS)
+    if received <= BURST_WEBHOOKS or is_late:
+        return 0.0
+    return min(PAUSE_FACTOR * seconds, MAX_PAUSE_SECONDS)
 
 
 def read_last_applied(mirror_db: Database) -> int:

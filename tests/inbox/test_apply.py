@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from integration.core import clock
 from integration.core.errors import StorageBusy
 from integration.inbox import apply
 from tests.support.application import DEFAULTS, TestApp
@@ -72,26 +73,14 @@ def test_a_call_event_has_the_id_of_its_row(applied):
     assert {row["event_id"] for row in applied.rows("SELECT event_id FROM _leg_events")} == stored
 
 
-@pytest.mark.parametrize(("seconds", "pauses"), [(0, 1), (apply.MAX_YIELD_SECONDS + 1, 0)])
-def test_the_applier_pauses_in_a_burst_until_a_webhook_has_waited_for_long(
-    applied, monkeypatch, seconds, pauses
-):
-    waits: list[float] = []
-    monkeypatch.setattr(applied.context.applier._stop, "wait", waits.append)
-    burst = [sample("call.ringing", id=f"burst {number}") for number in range(apply.BURST_WEBHOOKS + 1)]
-
-    def receive_burst(_name: str) -> None:
-        """Receive webhooks while the first is applied."""
-        while burst:
-            applied.receive(burst.pop())
-
-    applied.apply_webhooks()
-    applied.context.scheduler.nudge = receive_burst
-    applied.receive(sample("call.initial"))
-    applied.clock.advance(seconds)
-    applied.apply_webhooks()
-    assert len(waits) == pauses
-    assert len(applied.rows("SELECT * FROM _applied")) == apply.BURST_WEBHOOKS + 2
+def test_the_applier_pauses_in_a_burst_until_a_webhook_has_waited_for_long(frozen_clock):
+    now = clock.utc_text()
+    burst = apply.BURST_WEBHOOKS + 1
+    assert apply.get_pause(burst, 0.01, now) == pytest.approx(0.01 * apply.PAUSE_FACTOR)
+    assert apply.get_pause(burst, 5.0, now) == apply.MAX_PAUSE_SECONDS
+    assert apply.get_pause(apply.BURST_WEBHOOKS, 5.0, now) == 0
+    frozen_clock.advance(apply.MAX_YIELD_SECONDS)
+    assert apply.get_pause(burst, 5.0, now) == 0
 
 
 def test_every_sample_is_applied_and_marked_done(applied):
