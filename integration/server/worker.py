@@ -160,8 +160,8 @@ class Worker:
             )
             product.scheduler.every(
                 MEMORY_JOB,
-                process_memory.TRIM_SECONDS,
-                process_memory.release_free_memory,
+                process_memory.RELEASE_SECONDS,
+                process_memory.MemoryRelease().run,
                 executor="maintenance",
                 at_once=False,
             )
