@@ -66,6 +66,8 @@ def killed_server(installation, page, row) -> Iterator[Locator]:
 
     Yields the field of the note. Page, drawer and text stay, and the page recovers without a reload.
     """
+    # Until its scripts run, a link opens a page of its own.
+    expect(page.locator("body[data-flowing]")).to_be_attached(timeout=PATIENCE)
     page.evaluate("window.isSamePage = true")
     row.get_by_role("link").first.click()
     note = page.locator("#drawer").get_by_label("New note")
