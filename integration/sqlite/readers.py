@@ -46,8 +46,8 @@ After a rush of requests a hundred connections would keep their caches and state
 KEPT_IDLE = 8
 """Idle connections that stay open.
 
-A connection has the schema in about 8,000 small blocks. When five were closed and opened every minute, these
-blocks got into the gaps of all memory that the process ever used, which could then not be returned.
+A connection keeps the schema in many small blocks. While five connections were closed and opened every
+minute, these blocks filled gaps in all memory that the process had used, which could then not be returned.
 """
 
 CHECK_STEPS = 50_000

@@ -77,12 +77,12 @@ def run_program(folder: Path, mode: str, **environment: str) -> tuple[int, int]:
 
 
 @glibc_only
-def test_threads_of_a_limited_program_share_two_arenas_and_keep_no_freed_memory(tmp_path: Path) -> None:
+def test_threads_of_a_limited_program_share_one_arena_and_keep_no_freed_memory(tmp_path: Path) -> None:
     arenas, kept = run_program(tmp_path, "unlimited")
     assert arenas > 2
     assert kept > 1_000_000
     arenas, kept = run_program(tmp_path, "limited")
-    assert arenas <= 2
+    assert arenas == 1
     assert kept < 300_000
 
 

@@ -26,8 +26,8 @@ from tests.trials.trial import Trial, await_new_worker, await_sync, kill_worker,
 MAX_SLOPE = 1.0
 """MB of anonymous memory that may be added in an hour, after WARM_UP_SECONDS.
 
-Of each minute the lowest measurement counts: a sync or a page takes 3 to 10 MB for less than a second. Memory
-that is never freed raises the lowest one too.
+Of each minute the lowest measurement counts, because syncs and pages take some MB for a moment. Memory that
+is never freed raises the lowest one too.
 """
 MAX_PEAK = 250.0
 """MB of memory at any time: anonymous memory, and each page of a mapped file once."""
