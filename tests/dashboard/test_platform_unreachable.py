@@ -9,9 +9,11 @@ import pytest
 import requests
 
 from integration.core import clock
+from integration.platform_api.circuit import MIN_FAILING_SECONDS, MIN_FAILURES
 from integration.workspace import wallboards
 from tests.support.application import Browser
 from tests.support.applications.shared_app import SharedApp, running_shared_app
+from tests.support.clock import Clock
 from tests.support.page_text import text
 from tests.support.payloads.account_records import Filling
 
@@ -138,3 +140,21 @@ def test_an_unfinished_first_sync_is_stated_and_a_reachable_platform_needs_no_do
     assert "No one to call back" in shown
     assert "has not finished" not in shown
     assert "unreachable" not in shown
+
+
+def test_an_open_circuit_counts_as_unreachable_before_a_read_of_cdrs_fails(
+    empty_app: SharedApp, client: Browser, stopped_clock: Clock
+) -> None:
+    empty_app.insert("_walks", collection="cdrs", last_success_at=clock.utc_text())
+    budget = empty_app.context.platform.budget
+    budget.record_failure()
+    assert "unreachable" not in text(client.get("/missed"))
+    stopped_clock.advance(MIN_FAILING_SECONDS)
+    for _ in range(MIN_FAILURES):
+        budget.record_failure()
+    try:
+        for path in ("/missed", "/contacts", "/"):
+            assert re.search(r"Phone system unreachable since \d\d:\d\d", text(client.get(path)))
+    finally:
+        budget.record_success()
+    assert "unreachable" not in text(client.get("/missed"))

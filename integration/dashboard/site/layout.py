@@ -94,12 +94,12 @@ def read_data_age(connection: sqlite3.Connection, context: AppContext) -> DataAg
     seconds = formats.seconds_since(last_success_at) or 0.0
     stale_after = max(STALE_SECONDS, 2 * context.settings.sync.recent_interval)
     last_read_text = formats.at_full(last_success_at)
-    if state.last_error:
+    if unreachable_since(connection):
         return DataAge(
             "Phone system unreachable, updated",
             last_success_at,
             "bad",
-            f"Last synced {last_read_text}. Since then: {state.last_error}",
+            f"Last synced {last_read_text}. Since then: {state.last_error or 'no response'}",
         )
     return DataAge(
         "Updated",
@@ -110,14 +110,16 @@ def read_data_age(connection: sqlite3.Connection, context: AppContext) -> DataAg
 
 
 def unreachable_since(connection: sqlite3.Connection) -> str | None:
-    """Return the time (UTC text) since which reads of CDRs fail.
+    """Return the time (UTC text) since which the platform is unreachable.
 
-    Returns None if the last read succeeded.
+    Returns None if the last read of CDRs succeeded and the circuit breaker is closed. The circuit may open
+    long before a read of CDRs fails: then its probes are requests of any collection.
     """
     state = collection_state.get_state(connection, "cdrs")
-    if not state.last_error:
-        return None
-    return state.last_success_at or state.last_error_at or clock.utc_text()
+    if state.last_error:
+        return state.last_success_at or state.last_error_at or clock.utc_text()
+    open_since = app_context().platform.budget.state().open_since
+    return None if open_since is None else clock.utc_text(open_since)
 
 
 def count_open_callbacks(context: AppContext, viewer: Visibility) -> int:
