@@ -98,6 +98,7 @@ def index() -> Response:
         }
         calls_without_webhook = live.count_calls_without_webhook(connection, hour_ago)
         freshness = collection_state.get_state(connection, "cdrs")
+        unreachable_at = layout.unreachable_since(connection)
         archive_counts = _count_archive_files(connection)
         completeness_rows = [
             completeness_row
@@ -120,17 +121,14 @@ def index() -> Response:
     with context.app_db.read() as connection:
         holds_and_erasures = holds.list_all(connection), erasures.list_all(connection)
     report = context.health.report()
-    requests = report["facts"].get("platform_requests")
     held_deletions = [state for state in collection_states if state.held is not None]
     failing_collections = [
         state
         for state in collection_states
-        if state.last_error and state.off_since is None and not freshness.last_error
+        if state.last_error and state.off_since is None and not unreachable_at
     ]
     stale_after = max(layout.STALE_SECONDS, 2 * context.settings.sync.recent_interval)
-    is_late = (
-        not freshness.last_error and (formats.seconds_since(freshness.last_success_at) or 0) > stale_after
-    )
+    is_late = not unreachable_at and (formats.seconds_since(freshness.last_success_at) or 0) > stale_after
     is_silent = inbox_overview.last_received_at is None or inbox_overview.last_received_at < hour_ago
     silent_calls = calls_without_webhook if is_silent else 0
     gaps = sum(len(completeness_row.gaps) for completeness_row in completeness_rows)
@@ -138,7 +136,7 @@ def index() -> Response:
         report,
         [state.collection for state in held_deletions],
         [state.collection for state in failing_collections],
-        is_unreachable=bool(freshness.last_error or (requests and requests["open_since"])),
+        is_unreachable=bool(unreachable_at),
     )
     disk = read_disk_usage(Path(context.settings.storage.data_dir))
     damaged_databases = database_checks.list_damaged_names(context.settings.storage.data_dir)
@@ -148,11 +146,10 @@ def index() -> Response:
         failing_components, failing_collections, held_deletions, recent_losses, damaged_databases
     )  # fmt: skip
     problem_signs = (
-        silent_calls, gaps, proxy_problem, disk.is_low, freshness.last_error, is_late,
+        silent_calls, gaps, proxy_problem, disk.is_low, unreachable_at, is_late,
         archive_counts["failed"], scrub_result.damaged_files, backups[1],
         inbox_overview.by_status.get("failed"),
         holds_and_erasures[1] and not holds_and_erasures[1][0].done_at,
-        requests and requests["open_since"] and not freshness.last_error,
     )  # fmt: skip
     page = layout.render_page(
         "system",
@@ -186,7 +183,7 @@ def index() -> Response:
         reading=list_active_reads(report["facts"]),
         waiting=backlog_state,
         putting=report["facts"].get(CALL_ASSEMBLY_JOB),
-        requests=requests,
+        requests=context.platform.budget.state(),
         disk=disk,
         report=report,
         damaged_databases=damaged_databases,

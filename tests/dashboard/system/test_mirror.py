@@ -5,6 +5,7 @@ from __future__ import annotations
 from integration.core import clock
 from integration.mirror.calls import backlog
 from integration.mirror.sync_state import collection_state, completeness
+from integration.platform_api.budget import BudgetState
 from integration.sync.plan import PLAN
 from integration.sync.reading import verify_coverage
 from integration.sync.reading.call_assembly import JOB_NAME
@@ -75,7 +76,7 @@ def test_a_full_sync_shows_its_progress_and_remaining_time(app, client):
     assert "Syncing, 0 so far" in text(client.get("/system"))
 
 
-def test_system_shows_the_request_rate_and_the_circuit_breaker(app, client):
+def test_system_shows_the_request_rate_and_the_circuit_breaker(app, client, monkeypatch):
     normal = {"per_minute": 600.0, "full": 600.0, "rest": 0.0, "open_since": None, "again": 0.0}
     for facts, words in (
         ({}, "600 requests a minute"),
@@ -83,7 +84,8 @@ def test_system_shows_the_request_rate_and_the_circuit_breaker(app, client):
         ({"rest": 30.0}, "Rate limited, resuming in 30 s"),
         ({"open_since": 1.0, "again": 40.0}, "Retrying in 40 s"),
     ):
-        app.context.health.set_fact("platform_requests", {**normal, **facts})
+        state = BudgetState(**{**normal, **facts})
+        monkeypatch.setattr(app.context.platform.budget, "state", lambda state=state: state)
         assert words in text(client.get("/system"))
 
 
