@@ -117,6 +117,11 @@ class CallFilter:
             return False
         return self.outcome is None or self.outcome == "internal"
 
+    @property
+    def has_only_matches(self) -> bool:
+        """True if exactly the calls in `matched_call_ids` match."""
+        return self.matched_call_ids is not None and not self.noted_leg_ids and not self.build_conditions()[0]
+
     def build_conditions(self) -> tuple[list[str], list[Any]]:
         """Return conditions on `_calls AS c` and their values, without the search."""
         conditions: list[str] = []
@@ -224,8 +229,11 @@ def _query_page(
         values += [cursor.started_at, cursor.id]
     order = "ASC" if ascending else "DESC"
     where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
+    in_order = f"ORDER BY c.started_at {order}, c.id {order}"
     rows = connection.execute(
-        f"SELECT c.* FROM {source} {where} ORDER BY c.started_at {order}, c.id {order} LIMIT ?",
+        # Sorting complete rows of a search with 4,375 matches takes twice as long.
+        f"SELECT c.* FROM (SELECT c.id FROM {source} {where} {in_order} LIMIT ?) AS page"
+        f" JOIN _calls AS c ON c.id = page.id {in_order}",
         [*span_values, *values, size + 1],
     ).fetchall()
     has_more = len(rows) > size
@@ -254,6 +262,8 @@ def _build_source(call_filter: CallFilter) -> tuple[str, list[str]]:
 
 def count(connection: sqlite3.Connection, call_filter: CallFilter, limit: int = MAX_COUNT) -> int:
     """Count the matching calls. Counting stops at `limit` + 1."""
+    if call_filter.has_only_matches:
+        return min(len(json.loads(call_filter.matched_call_ids or "")), limit + 1)
     source, span_values = _build_source(call_filter)
     conditions, values = _build_conditions(
         connection, replace(call_filter, time_spans=None), is_ordered=False
@@ -289,11 +299,8 @@ def resolve_search(connection: sqlite3.Connection, call_filter: CallFilter) -> C
     """Return the filter plus at most MAX_INDEXED_MATCHES matches, for page and count."""
     if call_filter.search_terms is None:
         return call_filter
-    rows = connection.execute(
-        # In the order of the index. Any other order would read the entire index.
-        "SELECT rowid FROM _calls_search WHERE _calls_search MATCH ? LIMIT ?",
-        (call_filter.search_terms.fts_query, MAX_INDEXED_MATCHES + 1),
-    ).fetchall()
+    query, values = call_filter.search_terms.build_query()
+    rows = connection.execute(f"{query} LIMIT ?", (*values, MAX_INDEXED_MATCHES + 1)).fetchall()
     matched_ids = json.dumps([row[0] for row in rows[:MAX_INDEXED_MATCHES]])
     return replace(
         call_filter, matched_call_ids=matched_ids, has_all_matches=len(rows) <= MAX_INDEXED_MATCHES
@@ -323,29 +330,23 @@ def _build_conditions(
     conditions, values = call_filter.build_conditions()
     if call_filter.search_terms is None:
         return conditions, values
-    search_values: list[Any] = []
     if call_filter.matched_call_ids is not None and (call_filter.has_all_matches or not is_ordered):
         condition = "c.id IN (SELECT value FROM json_each(?))"
-        search_values.append(call_filter.matched_call_ids)
+        search_values = [call_filter.matched_call_ids]
     elif is_ordered and (
         not call_filter.has_all_matches
         or search_index.has_more_matches(connection, call_filter.search_terms, MAX_INDEXED_MATCHES)
     ):
-        text = "(SELECT s.text FROM _calls_search s WHERE s.rowid = c.id)"
-        groups = []
-        for group in call_filter.search_terms.groups:
-            groups.append("(" + " OR ".join(f"instr({text}, ?)" for _ in group) + ")")
-            search_values += group
-        condition = " AND ".join(groups)
+        condition, search_values = call_filter.search_terms.build_text_condition(
+            "(SELECT s.text FROM _calls_search s WHERE s.rowid = c.id)"
+        )
     else:
-        condition = "c.id IN (SELECT rowid FROM _calls_search WHERE _calls_search MATCH ?)"
-        search_values.append(call_filter.search_terms.fts_query)
+        query, search_values = call_filter.search_terms.build_query()
+        condition = f"c.id IN ({query})"
     if call_filter.noted_leg_ids is not None:
         condition = f"({condition} OR {_HAS_LEG})"
         search_values += [call_filter.noted_leg_ids, call_filter.noted_leg_ids]
-    conditions.append(condition)
-    values += search_values
-    return conditions, values
+    return [*conditions, condition], [*values, *search_values]
 
 
 # --- around one call ---------------------------------------------------------------------------------

@@ -132,14 +132,15 @@ def _find_candidates(connection: sqlite3.Connection, text: str) -> str | None:
         or search_index.has_more_matches(connection, terms, MAX_CANDIDATES)
     ):
         return None
+    query, values = terms.build_query()
     rows = connection.execute(
-        "SELECT m.id FROM _calls_search s JOIN _legs l ON l.call_id = s.rowid"
-        " JOIN monitors m ON m.live_id = +l.leg_id WHERE s._calls_search MATCH ?"
+        f"SELECT m.id FROM ({query}) AS s JOIN _legs l ON l.call_id = s.id"
+        " JOIN monitors m ON m.live_id = +l.leg_id"
         # Recordings without a stored call: without leg id, or older than the oldest stored call.
         " UNION SELECT id FROM monitors WHERE live_id IS NULL OR live_id = 0"
         " UNION SELECT id FROM monitors"
         "  WHERE timestamp < (SELECT coalesce(min(started_at), '9999') FROM _calls)",
-        (terms.fts_query,),
+        values,
     )
     return json.dumps([row[0] for row in rows])
 

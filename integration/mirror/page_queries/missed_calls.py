@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
@@ -99,12 +99,8 @@ class CountingRules:
         `form` is a format of strftime. By default the text has the weekday (0 is Sunday) and the time.
         """
         last = until or clock.utc_text(clock.now() + timedelta(days=1))[:10] + " 00:00:00"
-        *earlier, (_, offset) = list_offsets(self.zone, since or "2000-01-01 00:00:00", last)
-        cases = "".join(
-            f" WHEN c.started_at < '{end}' THEN '{seconds:+d} seconds'" for end, seconds in earlier
-        )
-        modifier = f"CASE{cases} ELSE '{offset:+d} seconds' END" if earlier else f"'{offset:+d} seconds'"
-        return f"strftime('{form}', c.started_at, {modifier})"
+        offsets = list_offsets(self.zone, since or "2000-01-01 00:00:00", last)
+        return f"strftime('{form}', c.started_at, {_build_offset_sql(offsets)})"
 
     @property
     def reached_sql(self) -> str:
@@ -187,6 +183,19 @@ def list_offsets(zone: ZoneInfo, since: str, until: str) -> tuple[tuple[str, int
             spans.append((clock.utc_text(change), int(get_offset(moment).total_seconds())))
         moment = later
     return (*spans, (until, int(get_offset(end).total_seconds())))
+
+
+def _build_offset_sql(offsets: Sequence[tuple[str, int]]) -> str:
+    """Return SQL for the modifier of the offset at the start of the call `c`.
+
+    `offsets` as in `list_offsets`. Ten years have 23 spans, so comparing with each in turn takes half of
+    the time of a sum.
+    """
+    if len(offsets) == 1:
+        return f"'{offsets[0][1]:+d} seconds'"
+    middle = len(offsets) // 2
+    earlier, later = _build_offset_sql(offsets[:middle]), _build_offset_sql(offsets[middle:])
+    return f"CASE WHEN c.started_at < '{offsets[middle - 1][0]}' THEN {earlier} ELSE {later} END"
 
 
 @dataclass(slots=True)

@@ -214,13 +214,41 @@ class SearchTerms:
         """Return whether an indexed text matches every group."""
         return all(any(word in text for word in group) for group in self.groups)
 
+    def build_text_condition(self, text: str) -> tuple[str, list[str]]:
+        """Return a condition that the SQL expression `text` matches every group, and its values."""
+        groups = ("(" + " OR ".join(f"instr({text}, ?)" for _ in group) + ")" for group in self.groups)
+        return " AND ".join(groups), [word for group in self.groups for word in group]
+
+    def build_query(self) -> tuple[str, list[str]]:
+        """Return SQL that selects the `id` of each matching call, in the order of the index, and its values.
+
+        Any other order would read the entire index.
+        """
+        ends = SearchTerms(tuple(tuple(dict.fromkeys(map(_get_end, group))) for group in self.groups))
+        query = "SELECT s.rowid AS id FROM _calls_search AS s WHERE s._calls_search MATCH ?"
+        if ends == self:
+            return query, [self._fts_query]
+        condition, values = self.build_text_condition("s.text")
+        return f"{query} AND {condition}", [ends._fts_query, *values]
+
     @property
-    def fts_query(self) -> str:
-        """FTS5 expression of the search."""
+    def _fts_query(self) -> str:
         return " AND ".join(
             "(" + " OR ".join('"' + word.replace('"', '""') + '"' for word in group) + ")"
             for group in self.groups
         )
+
+
+INDEXED_DIGITS = 6
+"""Last digits of a number that are searched in the index; the texts found are compared with all digits.
+
+FTS5 compares the positions of each trigram. At a million CDRs a number of 12 digits with 4,375 calls takes
+92 ms, its last 6 digits 18 ms, and 24 ms more with the comparison.
+"""
+
+
+def _get_end(word: str) -> str:
+    return word[-INDEXED_DIGITS:] if word.isdecimal() else word
 
 
 def load_texts(connection: sqlite3.Connection, call_ids: Sequence[int]) -> dict[int, tuple[str, str]]:
@@ -241,10 +269,8 @@ def has_more_matches(connection: sqlite3.Connection, search_terms: SearchTerms, 
 
     If so, reading calls in order and comparing their texts finds a page faster.
     """
-    count = connection.execute(
-        "SELECT count(*) FROM (SELECT 1 FROM _calls_search WHERE _calls_search MATCH ? LIMIT ?)",
-        (search_terms.fts_query, limit + 1),
-    ).fetchone()[0]
+    query, values = search_terms.build_query()
+    (count,) = connection.execute(f"SELECT count(*) FROM ({query} LIMIT ?)", (*values, limit + 1)).fetchone()
     return bool(count > limit)
 
 

@@ -60,6 +60,15 @@ def test_a_number_is_found_by_any_fragment_in_any_spelling(searched, spelling):
     assert call_ids(searched.get(f"/calls?q={quote(spelling)}")) == [1]
 
 
+def test_a_number_with_the_same_last_digits_is_not_found(app, client):
+    for call_id, party in ((1, "442079460123"), (2, "441632460123"), (3, "447700900123")):
+        app.call(call_id, ago(hours=call_id), party=party, party_e164=f"+{party}")
+    assert call_ids(client.get("/calls?q=460123")) == [1, 2]
+    assert call_ids(client.get("/calls?q=79460123")) == [1]
+    assert call_ids(client.get("/calls?q=442079460123+44163")) == []
+    assert call_ids(client.get("/calls?q=1632460123")) == [2]
+
+
 @pytest.mark.parametrize("spelling", ["Müller", "muller", "MÜLLER", "ülle", "jürgen mül", "mull jurg", "JU"])
 def test_a_name_is_found_without_its_accents_and_in_any_case(searched, spelling):
     assert call_ids(searched.get(f"/calls?q={quote(spelling)}")) == [1]
