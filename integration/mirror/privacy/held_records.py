@@ -23,6 +23,13 @@ LEG_ID_FIELDS = frozenset(
 
 _IN_JSON_LIST = "IN (SELECT value FROM json_each(?))"
 
+_LEGS = """
+SELECT leg_id FROM _legs WHERE call_id IN (
+  SELECT value FROM json_each(?1)
+  UNION SELECT call_id FROM _call_ids WHERE id IN (SELECT value FROM json_each(?1))
+  UNION SELECT id FROM _calls WHERE coalesce(party_e164, party) IN (SELECT value FROM json_each(?2)))"""
+"""SQL of the legs of calls: JSON lists of their ids and of numbers. `coalesce` is that of an index."""
+
 
 class HeldRecords:
     """Numbers (E.164) and calls (ids) that must not be deleted.
@@ -44,14 +51,11 @@ class HeldRecords:
         """Replace the held numbers and calls, and read the legs of both."""
         self._finder = make_finder(numbers)
         self.numbers, self.calls = frozenset(numbers), frozenset(calls)
-        rows = connection.execute(
-            f"SELECT leg_id FROM _legs WHERE call_id {_IN_JSON_LIST} OR call_id IN"
-            f" (SELECT call_id FROM _call_ids WHERE id {_IN_JSON_LIST}) OR call_id IN"
-            f" (SELECT id FROM _calls WHERE party_e164 {_IN_JSON_LIST})",
-            (json.dumps(sorted(calls)), json.dumps(sorted(calls)), json.dumps(sorted(numbers))),
-        )
         # The id of a call that is not computed yet is the id of its leg.
-        self.legs = frozenset({row[0] for row in rows} | self.calls)
+        self.legs = self.calls
+        if self:
+            rows = connection.execute(_LEGS, (json.dumps(sorted(calls)), json.dumps(sorted(numbers))))
+            self.legs |= {row[0] for row in rows}
 
     def is_record_held(self, record: JsonRecord) -> bool:
         """Return whether a record is under legal hold."""

@@ -6,6 +6,7 @@ import pytest
 
 from integration.mirror.calls.schema import build_insert_sql, build_update_sql
 from integration.mirror.page_queries import media_lists, platform_labels, search_index
+from integration.mirror.privacy.held_records import HeldRecords
 from integration.mirror.schema import open_mirror
 from integration.sqlite.transaction import Transaction
 
@@ -60,6 +61,20 @@ def test_the_count_of_new_messages_reads_only_new_messages(tmp_path):
         steps = [row["detail"] for row in connection.execute(f"EXPLAIN QUERY PLAN {statements[0]}")]
     mirror.close()
     assert steps[0] == "SCAN v USING INDEX voicemessages_new"
+
+
+def test_the_legs_under_legal_hold_are_read_by_indexes_and_only_with_a_hold(tmp_path):
+    mirror, statements, held_records = open_mirror(tmp_path / "mirror.db"), [], HeldRecords()
+    with mirror.read() as connection:
+        connection.set_trace_callback(statements.append)
+        held_records.load(connection, [], [])
+        assert statements == []
+        held_records.load(connection, ["+442079460123"], [7])
+        connection.set_trace_callback(None)
+        steps = [row["detail"] for row in connection.execute(f"EXPLAIN QUERY PLAN {statements[0]}")]
+    mirror.close()
+    assert held_records.legs == {7}
+    assert [step for step in steps if step.startswith("SCAN") and "json_each" not in step] == []
 
 
 @pytest.mark.parametrize("sql", [build_insert_sql, build_update_sql])
