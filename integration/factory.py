@@ -263,7 +263,7 @@ class Product:
             content_check_job.INTERVAL_SECONDS,
             self.content_check_job.run,
             executor="maintenance",
-            at_once=False,
+            first_after=content_check_job.INTERVAL_SECONDS,
         )
         if context.settings.backup.every_hours:
             # A failed backup is not retried earlier, because each attempt copies all databases.

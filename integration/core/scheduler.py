@@ -103,13 +103,13 @@ class Scheduler:
         job: Job,
         *arguments: object,
         executor: str,
-        at_once: bool = True,
+        first_after: float = 0.0,
         is_watched: bool = False,
         retries: bool = False,
     ) -> None:
         """Run `job(*arguments)` every `seconds` and report its results to Health as `name`.
 
-        `at_once`: start the first run now, not after `seconds`. `is_watched`: the health check is stalled
+        The first run starts after `first_after` seconds. `is_watched`: the health check is stalled
         `seconds` + STALLED_AFTER_SECONDS after the last heartbeat. `retries`: retry a failed run after
         RETRY_SECONDS, then after twice as long, up to `seconds`.
         """
@@ -125,7 +125,7 @@ class Scheduler:
             name=name,
             executor=executor,
             replace_existing=True,
-            next_run_time=_get_run_time() if at_once else _get_run_time(seconds),
+            next_run_time=_get_run_time(first_after),
         )
 
     def nudge(self, name: str) -> None:

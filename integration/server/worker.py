@@ -163,14 +163,14 @@ class Worker:
                 process_memory.RELEASE_SECONDS,
                 process_memory.MemoryRelease().run,
                 executor="maintenance",
-                at_once=False,
+                first_after=process_memory.RELEASE_SECONDS,
             )
             product.scheduler.every(
                 SUMMARIES_JOB,
                 repeat_folding.REPEAT_SECONDS[0],
                 repeat_folding.write_summaries,
                 executor="maintenance",
-                at_once=False,
+                first_after=repeat_folding.REPEAT_SECONDS[0],
             )
             # Before the jobs start, which would compete with this for the processor.
             application = product.application

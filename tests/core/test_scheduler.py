@@ -74,7 +74,7 @@ def test_a_failed_job_that_does_not_retry_waits_for_its_interval(running, health
         raise StorageBusy("busy")
 
     running.every("backup", 3600, job, executor="timers")
-    running.every("other", 0.05, runs.clear, executor="sync", at_once=False)
+    running.every("other", 0.05, runs.clear, executor="sync", first_after=0.05)
     wait_for(lambda: health.report()["checks"].get("backup", {}).get("failures"), "the failure")
     wait_for(lambda: health.report()["checks"].get("other"), "a run of another job")
     assert health.report()["checks"]["backup"]["failures"] == 1

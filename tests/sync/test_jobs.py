@@ -209,7 +209,7 @@ def test_a_clock_that_jumps_ahead_runs_a_job_once_and_computes_no_missed_time(ru
     simulated = run(sync__recent_interval="60", sync__live_interval="60")
     runs = []
     simulated.context.scheduler.every(
-        "counted", 600, lambda: runs.append(clock.unix()), executor="timers", at_once=False
+        "counted", 600, lambda: runs.append(clock.unix()), executor="timers", first_after=600
     )
 
     class Ahead(datetime):
