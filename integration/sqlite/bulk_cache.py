@@ -20,7 +20,7 @@ DEFAULT_KIB = 2000
 
 @contextmanager
 def bulk_cache(database: Database) -> Iterator[None]:
-    """Give the writer of `database` a page cache of CACHE_KIB during the block.
+    """Give the writer a page cache of CACHE_KIB during the block.
 
     The end of the first of several blocks ends it for all, which then are only slower. Raises StorageError.
     """

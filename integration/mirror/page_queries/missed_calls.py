@@ -186,10 +186,10 @@ def list_offsets(zone: ZoneInfo, since: str, until: str) -> tuple[tuple[str, int
 
 
 def _build_offset_sql(offsets: Sequence[tuple[str, int]]) -> str:
-    """Return SQL for the modifier of the offset at the start of the call `c`.
+    """Return SQL for the offset at the start of call `c`.
 
-    `offsets` as in `list_offsets`. Ten years have 23 spans, so comparing with each in turn takes half of
-    the time of a sum.
+    The SQL is a modifier of strftime. `offsets` as in `list_offsets`. Ten years have 23 spans, so comparing
+    with each in turn would double the time of a sum.
     """
     if len(offsets) == 1:
         return f"'{offsets[0][1]:+d} seconds'"

@@ -215,14 +215,17 @@ class SearchTerms:
         return all(any(word in text for word in group) for group in self.groups)
 
     def build_text_condition(self, text: str) -> tuple[str, list[str]]:
-        """Return a condition that the SQL expression `text` matches every group, and its values."""
+        """Return (condition, values).
+
+        The SQL expression `text` must match every group.
+        """
         groups = ("(" + " OR ".join(f"instr({text}, ?)" for _ in group) + ")" for group in self.groups)
         return " AND ".join(groups), [word for group in self.groups for word in group]
 
     def build_query(self) -> tuple[str, list[str]]:
-        """Return SQL that selects the `id` of each matching call, in the order of the index, and its values.
+        """Return (SQL, values) that select the `id` of each matching call.
 
-        Any other order would read the entire index.
+        The ids are in the order of the index. Any other order would read the entire index.
         """
         ends = SearchTerms(tuple(tuple(dict.fromkeys(map(_get_end, group))) for group in self.groups))
         query = "SELECT s.rowid AS id FROM _calls_search AS s WHERE s._calls_search MATCH ?"
