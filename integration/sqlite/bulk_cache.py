@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sqlite3
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from weakref import WeakKeyDictionary
 
 from integration.core.errors import StorageError
 from integration.sqlite.database import Database
@@ -18,25 +20,38 @@ again and written to the WAL before a commit. 32 MiB were no faster.
 DEFAULT_KIB = 2000
 
 
+_open_blocks = WeakKeyDictionary[Database, int]()
+"""Blocks of each database that are not ended."""
+_lock = threading.Lock()
+
+
 @contextmanager
 def bulk_cache(database: Database) -> Iterator[None]:
     """Give the writer a page cache of CACHE_KIB during the block.
 
-    The end of the first of several blocks ends it for all, which then are only slower. Raises StorageError.
+    Several threads may have blocks; the end of the last one returns the memory. Raises StorageError.
     """
-    _set_cache(database, CACHE_KIB)
+    _change_blocks(database, 1)
     try:
         yield
     finally:
         # The error of the block, or of the next write, states why the database is closed.
         with suppress(StorageError):
-            _set_cache(database, DEFAULT_KIB)
+            _change_blocks(database, -1)
 
 
-def _set_cache(database: Database, kibibytes: int) -> None:
-    def work(connection: sqlite3.Connection) -> None:
-        connection.execute(f"PRAGMA cache_size=-{kibibytes}")
-        if kibibytes == DEFAULT_KIB:
-            connection.execute("PRAGMA shrink_memory")
+def _change_blocks(database: Database, change: int) -> None:
+    with _lock:
+        count = _open_blocks.get(database, 0)
+        _open_blocks[database] = count + change
+        if count == 0 or count + change == 0:
+            database.run_exclusive(_grow if change > 0 else _shrink)
 
-    database.run_exclusive(work)
+
+def _grow(connection: sqlite3.Connection) -> None:
+    connection.execute(f"PRAGMA cache_size=-{CACHE_KIB}")
+
+
+def _shrink(connection: sqlite3.Connection) -> None:
+    connection.execute(f"PRAGMA cache_size=-{DEFAULT_KIB}")
+    connection.execute("PRAGMA shrink_memory")

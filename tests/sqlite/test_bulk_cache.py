@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import ExitStack
 
 import pytest
 
@@ -25,6 +26,15 @@ def get_cache_size(db: Database) -> int:
 def test_a_bulk_cache_ends_with_its_block(db):
     assert get_cache_size(db) == -DEFAULT_KIB
     with bulk_cache(db):
+        assert get_cache_size(db) == -CACHE_KIB
+    assert get_cache_size(db) == -DEFAULT_KIB
+
+
+def test_overlapping_blocks_keep_the_cache_until_the_last_one_ends(db):
+    with ExitStack() as first, ExitStack() as second:
+        first.enter_context(bulk_cache(db))
+        second.enter_context(bulk_cache(db))
+        first.close()
         assert get_cache_size(db) == -CACHE_KIB
     assert get_cache_size(db) == -DEFAULT_KIB
 
