@@ -47,13 +47,20 @@ class ApiError(SwitchroomError):
 
 
 def build_response(
-    body: bytes, status: int = 200, *, content_type: str = JSON, headers: Mapping[str, str] | None = None
+    body: bytes | Sequence[bytes],
+    status: int = 200,
+    *,
+    content_type: str = JSON,
+    headers: Mapping[str, str] | None = None,
 ) -> Response:
-    """Return `body` in one piece with its Content-Length.
+    """Return `body`, or its parts, with Content-Length.
 
-    Real clients read only once (docs/platform.md#16-clients).
+    Real clients read only once (docs/platform.md#16-clients), so `web/request_limits` joins the parts of a
+    body up to 256 KiB. Those of a longer one are not joined: a copy of 3 MB takes 2 ms.
     """
-    response = Response(body, status=status, content_type=content_type)
+    parts = [body] if isinstance(body, bytes) else body
+    response = Response(parts, status=status, content_type=content_type)
+    response.content_length = sum(map(len, parts))
     for name, value in (headers or {}).items():
         response.headers[name] = value
     return response

@@ -249,7 +249,8 @@ def build_page(
             texts = included or []
             state = _merge_related_states(connection, parsed_query, state)
         data = b",".join(map(mask_json, texts) if needs_masking else texts)
-    body = b'{"data":[%b],"total":%d}' % (data, request.page_cache.count_matches(connection, parsed_query))
+    total = request.page_cache.count_matches(connection, parsed_query)
+    body = b'{"data":[', data, b'],"total":%d}' % total
     response = build_response(body, headers=build_mirror_headers(state, is_partial=is_partial))
     if tag is not None:
         response.set_etag(tag, weak=True)

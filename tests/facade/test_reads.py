@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
+import requests
 
 from integration.catalogue import get_resource
 from integration.facade.blueprint import list_base_paths
@@ -43,6 +44,14 @@ def test_collection_is_served_from_the_mirror_as_received(app: TestApp) -> None:
     assert 0 <= int(response.headers["X-Mirror-Age"]) < 60
     assert "X-Next-Page" not in response.headers
     assert app.platform.count("/cdrs") == 0
+
+
+@pytest.mark.parametrize("digits", [100, 600_000])
+def test_page_of_any_length_arrives_complete(app: TestApp, digits: int) -> None:
+    app.put("cdrs", *cdrs(1, 2, info="7" * digits))
+    response = requests.get(f"{app.url}{app.base}/cdrs", headers=app.headers, timeout=30)
+    assert int(response.headers["Content-Length"]) == len(response.content)
+    assert response.json() == {"data": cdrs(1, 2, info="7" * digits), "total": 2}
 
 
 def test_record_is_served_from_the_mirror_with_links(app: TestApp) -> None:
