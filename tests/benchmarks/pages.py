@@ -64,7 +64,7 @@ REPORTS = {
 
 def measure(options: Options) -> list[Figure]:
     (rows,) = options.rows[-1:] or BENCHMARK.rows
-    data_dir, rounds = get_data_dir(rows), SMALL_ROUNDS if options.is_small else ROUNDS
+    data_dir, rounds = get_data_dir(rows, without_webhooks=True), SMALL_ROUNDS if options.is_small else ROUNDS
     limits = dict.fromkeys([*PAGES, *REPORTS], PAGE_LIMIT) | dict.fromkeys(SEARCHES, SEARCH_LIMIT)
     paths = {**PAGES, **SEARCHES, **REPORTS}
     if options.is_small:

@@ -349,10 +349,7 @@ def sum_filtered(
     *,
     by_hour: bool,
 ) -> ReportSums:
-    """Return the sums of filtered calls by day, or by hour.
-
-    The calls start within `span`.
-    """
+    """Return the sums of filtered calls that start within `span`, by day or by hour."""
     conditions, values = history.build_named_conditions(connection, call_filter, "value")
     local_start = rules.build_local_time_sql(span.since, span.until, "%Y-%m-%d" + (" %H" if by_hour else ""))
     rows = connection.execute(
@@ -361,7 +358,10 @@ def sum_filtered(
     )
     sums = ReportSums()
     for text, *figures in rows:
-        sums.add_hour(datetime.fromisoformat(text), _make_figures(figures))
+        if by_hour:
+            sums.add_hour(datetime.fromisoformat(text), _make_figures(figures))
+        else:
+            sums.days[date.fromisoformat(text)] = _make_figures(figures)
     return sums
 
 
@@ -391,10 +391,8 @@ def _has_full_hour_offsets(span: Span, zone: ZoneInfo) -> bool:
     assert begin is not None
     assert end is not None
     step = max(timedelta(days=1), (end - begin) / 400)
-    moment = begin
-    while moment < end + step:
-        offset = moment.astimezone(zone).utcoffset() or timedelta()
-        if offset % timedelta(hours=1):
+    while begin < end + step:
+        if (begin.astimezone(zone).utcoffset() or timedelta()) % timedelta(hours=1):
             return False
-        moment += step
+        begin += step
     return True

@@ -232,6 +232,14 @@ class SearchTerms:
         if ends == self:
             return query, [self._fts_query]
         condition, values = self.build_text_condition("s.text")
+        if len(self.groups) == 1:
+            # Page and sums read the calls anyway, so the texts are read of the other matches only.
+            (group,) = self.groups
+            has_number = " OR ".join(f"instr(c.{name}, ?)" for name in _NUMBER_COLUMNS for _ in group)
+            condition = (
+                f"(EXISTS (SELECT 1 FROM _calls AS c WHERE c.id = s.rowid AND ({has_number})) OR {condition})"
+            )
+            values = [*(word for _ in _NUMBER_COLUMNS for word in group), *values]
         return f"{query} AND {condition}", [ends._fts_query, *values]
 
     @property

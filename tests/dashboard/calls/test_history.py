@@ -67,6 +67,8 @@ def test_a_number_with_the_same_last_digits_is_not_found(app, client):
     assert call_ids(client.get("/calls?q=79460123")) == [1]
     assert call_ids(client.get("/calls?q=442079460123+44163")) == []
     assert call_ids(client.get("/calls?q=1632460123")) == [2]
+    app.call(4, ago(hours=4), party="443069990123", party_name="Forwarded from 442079460123")
+    assert call_ids(client.get("/calls?q=442079460123")) == [1, 4]
 
 
 @pytest.mark.parametrize("spelling", ["Müller", "muller", "MÜLLER", "ülle", "jürgen mül", "mull jurg", "JU"])
