@@ -349,7 +349,7 @@ def sum_filtered(
     *,
     by_hour: bool,
 ) -> ReportSums:
-    """Return the sums of filtered calls that start within `span`, by day or by hour."""
+    """Return the sums of filtered calls within `span`, by day or hour."""
     conditions, values = history.build_named_conditions(connection, call_filter, "value")
     local_start = rules.build_local_time_sql(span.since, span.until, "%Y-%m-%d" + (" %H" if by_hour else ""))
     rows = connection.execute(
