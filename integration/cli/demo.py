@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import sys
 import threading
 from collections.abc import Callable
@@ -69,7 +70,7 @@ def command(requested_port: int, data: Path, speed: float, seed: int, cdrs: int)
         raise click.UsageError(f"--speed: must be above 0, not {speed:g}")
     if not 0 <= requested_port <= 65535:
         raise click.UsageError(f"--port: must be from 0 to 65535, not {requested_port}")
-    free_port = _find_port(requested_port)
+    listener = _reserve_port(requested_port)
     # Imported here because `--help` does not need it.
     from integration.simulator.calls.office_hours import choose_morning_zone
 
@@ -80,8 +81,8 @@ def command(requested_port: int, data: Path, speed: float, seed: int, cdrs: int)
         f"Times of the demo are those of {now.tzinfo}, where it is {now:%H:%M} on {now:%A}."
         f" Its office is busy {open_days}."
     )
-    with _StopOnSignal() as stop:
-        run_demo(data, free_port, _SimulatedAccount(seed, cdrs, speed, str(now.tzinfo)), password, stop)
+    with listener, _StopOnSignal() as stop:
+        run_demo(data, listener, _SimulatedAccount(seed, cdrs, speed, str(now.tzinfo)), password, stop)
 
 
 @dataclass(frozen=True)
@@ -102,12 +103,13 @@ class _SimulatedAccount:
 
 
 def run_demo(
-    data: Path, dashboard_port: int, account: _SimulatedAccount, password: str, stop: threading.Event
+    data: Path, listener: socket.socket, account: _SimulatedAccount, password: str, stop: threading.Event
 ) -> None:
     """Run simulator and `serve` as child processes until `stop` is set.
 
-    Raises SwitchroomError.
+    `listener` reserves the port of `serve` until its start. Raises SwitchroomError.
     """
+    dashboard_port = int(listener.getsockname()[1])
     base_environ = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
     children: list[ChildProcess] = []
     try:
@@ -129,6 +131,7 @@ def run_demo(
         )
         settings = load(None, environ)
         _print_message("Starting Switchroom …")
+        listener.close()
         serve = ChildProcess("`switchroom serve`", "serve", environ=environ)
         children.append(serve)
         url = f"http://127.0.0.1:{dashboard_port}"
@@ -204,14 +207,14 @@ def _remove_data(data: Path) -> None:
             shutil.rmtree(folder)
 
 
-def _find_port(requested_port: int) -> int:
-    """Return a usable port for the dashboard.
+def _reserve_port(requested_port: int) -> socket.socket:
+    """Return a socket with a usable port for the dashboard.
 
-    Raises SwitchroomError before the simulator is started.
+    The start of the simulator takes seconds, in which another program could take the port. Raises
+    SwitchroomError.
     """
     try:
-        with port.listen("127.0.0.1", requested_port) as listener:
-            return int(listener.getsockname()[1])
+        return port.listen("127.0.0.1", requested_port)
     except SwitchroomError as error:
         raise SwitchroomError(str(error).replace("server.port", "--port")) from error
 
