@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
+from operator import itemgetter
 from types import NoneType
 from typing import Any
 
@@ -290,13 +291,16 @@ def _write_rows(
 ) -> None:
     names = [*(f.name for f in resource.fields), *promoted_columns]
     key_index, bookkeeping = names.index(resource.key or ""), (requested_at, requested_at, source)
+    get_all = itemgetter(*names, names[0])  # With a single name it would return no tuple.
     rows = []
     for key, record in records_by_key.items():
+        try:
+            *row, _ = get_all(record.values)
+        except KeyError:
+            row = [record.values.get(name) for name in names]
         # Values of these types need no conversion. SQLite rejects those that it cannot store.
-        row = [
-            value if value.__class__ in _STORABLE_TYPES else to_column_value(value)
-            for value in map(record.values.get, names)
-        ]
+        if not _STORABLE_TYPES.issuperset(map(type, row)):
+            row = [value if type(value) in _STORABLE_TYPES else to_column_value(value) for value in row]
         row[key_index] = key
         rows.append((*row, record.text, *bookkeeping))
     try:

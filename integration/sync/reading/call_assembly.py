@@ -22,7 +22,7 @@ JOB_NAME = "calls put together"
 The progress is shown on a terminal and as a fact of /readyz.
 """
 
-LEGS_PER_STEP, STEPS_PER_RUN = 200, 10
+LEGS_PER_STEP, STEPS_PER_RUN = 400, 10
 """Most legs of one step, and steps that may share a transaction. Slow steps have fewer legs."""
 
 RECOUNT_SECONDS = 2.0
