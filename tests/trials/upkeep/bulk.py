@@ -25,6 +25,8 @@ RESPONSE_SECONDS = 10.0
 """Seconds within which each webhook gets its response, on a machine with other work: 5 on a quiet one."""
 REFUSED_SECONDS, REFUSED_SECONDS_PER_MILLION = 60.0, 120.0
 """Longest time of refusals during one operation: a constant, and a part for each million CDRs."""
+OPERATION_SECONDS, OPERATION_SECONDS_PER_MILLION = 600.0, 1200.0
+"""Longest time of one operation: a constant, and a part for each million CDRs."""
 CDRS_PER_WEBHOOK = 20
 """CDRs for each webhook that is stored before the trial, so that `inbox.db` has its size too."""
 INDEXES = "SELECT name FROM sqlite_schema WHERE type = 'index' AND tbl_name = 'cdrs' AND sql IS NOT NULL"
@@ -74,6 +76,8 @@ class Bulk(Trial):
     def disturb(self) -> None:
         if not self.is_seeded:
             self._measure("a backup", lambda: self._run("backup", str(self.folder / "backups")))
+            # The erasure needs as much space again.
+            shutil.rmtree(self.folder / "backups")
             self._measure("a verification", lambda: self._run("verify"))
             self._measure("an erasure", lambda: self._run("erase", shared_number(1), "--yes"))
             self._measure(INDEX_START, self._build_indexes)
@@ -149,7 +153,7 @@ class Bulk(Trial):
     def _run(self, *arguments: str) -> None:
         """Run a command of the product beside the worker."""
         run = Process([sys.executable, "app.py", *arguments], self.product.environment)
-        status = run.popen.wait(1800)
+        status = run.popen.wait(OPERATION_SECONDS + OPERATION_SECONDS_PER_MILLION * self.options.size / 1e6)
         self.verify(status == 0, f"{arguments[0]} ends with status 0, not {status}:\n{run.output[-600:]}")
 
     def check(self) -> None:
