@@ -31,10 +31,6 @@ CREATE INDEX IF NOT EXISTS cdrs_src_time ON cdrs (src, calldate, _missing_since)
 CREATE INDEX IF NOT EXISTS cdrs_dst_time ON cdrs (dst, calldate, _missing_since);
 CREATE INDEX IF NOT EXISTS cdrs_type_time ON cdrs (type, calldate, _missing_since);
 CREATE INDEX IF NOT EXISTS cdrs_disposition_time ON cdrs (disposition, calldate, _missing_since);
--- serves the search for the records of a leg by its live id
-CREATE INDEX IF NOT EXISTS cdrs_live_id ON cdrs (live_id, _missing_since);
-CREATE INDEX IF NOT EXISTS monitors_live_id ON monitors (live_id, _missing_since);
-CREATE INDEX IF NOT EXISTS voicemessages_live_id ON voicemessages (live_id, _missing_since);
 -- serves filters by user, user scopes, /users/{id}/cdrs.csv
 CREATE INDEX IF NOT EXISTS cdrs_user_id ON cdrs (user_id, _missing_since);
 CREATE INDEX IF NOT EXISTS monitors_user_id ON monitors (user_id, _missing_since);
