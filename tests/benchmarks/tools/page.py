@@ -9,9 +9,6 @@ from typing import Any
 from tests.benchmarks.tools import plots, results
 from tests.benchmarks.tools.benchmark import PRODUCT, Benchmark, Figure, Goal, format_number
 from tests.support.harness import ROOT
-from tests.trials import promises_page
-from tests.trials.long_form import RESULTS as TRIAL_RESULTS
-from tests.trials.long_form import describe_result
 
 PAGE = ROOT / "docs" / "benchmarks.md"
 CHARTS = ROOT / "docs" / "benchmarks"
@@ -31,7 +28,12 @@ cores, and the first run some more for its data. `--rows N` sets the number of C
 that benchmark runs and only its results on this page change.
 
 """
-MEMORY_TRIAL = "soak"
+FOOT = """\
+## Memory over hours of load
+
+A trial measures it: [promise P28](promises.md#results-of-the-long-forms). Goals: less than 1 MB an hour
+after the first half hour, at most 250 MB.
+"""
 
 
 def write(benchmarks: Mapping[str, Benchmark], page: Path = PAGE, charts: Path = CHARTS) -> None:
@@ -48,7 +50,7 @@ def make_page(benchmarks: Mapping[str, Benchmark], kept: Mapping[str, dict[str, 
     sections = [HEAD.format(minutes=minutes), _make_overview(benchmarks, kept)]
     for name in sorted(benchmarks, key=lambda name: (not benchmarks[name].in_table, name)):
         sections.append(_make_section(name, benchmarks[name], kept.get(name)))
-    return "".join([*sections, _make_memory_section()])
+    return "".join([*sections, FOOT])
 
 
 def make_charts(kept: Mapping[str, dict[str, Any]]) -> dict[str, str]:
@@ -178,15 +180,3 @@ def _make_row(figure: Figure) -> str:
         "<br>".join(goals) or "–",
     )
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"
-
-
-def _make_memory_section() -> str:
-    """Return the result of the trial of hours of load."""
-    path = TRIAL_RESULTS / f"{MEMORY_TRIAL}.json"
-    found = describe_result(results.load(path)) if path.exists() else "not run"
-    return (
-        "## Memory over hours of load\n\n"
-        f"`python -m tests.trials {MEMORY_TRIAL} --long` measures it. Last result: {found}. Goals: less than "
-        "1 MB an hour after the first half hour, at most 250 MB. "
-        f"[All results]({promises_page.PAGE.name}#results-of-the-long-forms).\n"
-    )
