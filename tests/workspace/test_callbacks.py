@@ -12,7 +12,7 @@ from typing import Any, get_args
 import pytest
 
 from integration.sqlite.database import Database
-from integration.workspace import callbacks
+from integration.workspace import callback_following, callbacks
 from integration.workspace.callback_following import update_from_mirror
 from integration.workspace.callback_items import CallbackAction, CallbackCall, build_episodes
 from tests.support.application import make_app
@@ -112,6 +112,31 @@ def test_calls_before_the_list_began_compute_no_item_again(callback_list: Callba
     callback_list.mirror.apply(called_back(91, -6 * days, 60))
     assert callback_list.follow() == 1
     assert len(callback_list.open()) == 1
+
+
+def test_calls_before_the_list_began_need_one_commit(
+    callback_list: CallbackList, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(callback_following, "BATCH_SIZE", 1)
+    callback_list.mirror.apply(*(called_back(leg, -9 * 86_400, 60) for leg in range(90, 96)))
+    writes, write = [], callback_list.app_db.write
+    monkeypatch.setattr(callback_list.app_db, "write", lambda work: writes.append(work) or write(work))
+    assert callback_list.follow() == 0
+    assert len(writes) == 2, "one reads the position, one stores it"
+    callback_list.follow()
+    assert len(writes) == 3, "the position is that after the last call"
+
+
+def test_pruned_changes_compute_the_items_of_each_caller_once(
+    callback_list: CallbackList, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    callback_list.apply(missed(101, 0))
+    callback_list.mirror.apply(*(called_back(leg, -9 * 86_400, 60) for leg in range(90, 96)))
+    callback_list.mirror.mirror_db.write(
+        lambda tx: tx.execute("DELETE FROM _changes WHERE id < (SELECT max(id) FROM _changes)").rowcount
+    )
+    monkeypatch.setattr(callback_following, "BATCH_SIZE", 1)
+    assert callback_list.follow() == 1
 
 
 def test_missed_call_opens_an_item_and_further_ones_add_attempts(callback_list: CallbackList) -> None:

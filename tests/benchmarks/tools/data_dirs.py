@@ -10,13 +10,15 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
+from integration.app_schema import open_app_db
 from integration.mirror.page_queries import report_rollups, search_index
 from integration.mirror.page_queries.missed_calls import CountingRules
 from integration.mirror.schema import open_mirror
+from integration.workspace.callback_following import update_from_mirror
 from tests.benchmarks.tools.benchmark import PROGRAM
 from tests.support.harness import NOWHERE, ROOT, Process, Product
 from tests.trials.tools.databases import query_number
@@ -80,7 +82,7 @@ def add_key(product: Product) -> str:
 
 
 def get_data_dir(cdrs: int, *, without_webhooks: bool = False) -> Path:
-    """Return a data directory after the initial sync of `cdrs` CDRs, with search index and report sums.
+    """Return a data directory after the initial sync of `cdrs` CDRs, complete like that of a running product.
 
     It is made by the product itself: `switchroom sync` reads the platform of the benchmarks. Without
     `without_webhooks` it may have the calls of webhooks that earlier benchmarks sent.
@@ -105,14 +107,16 @@ def get_data_dir(cdrs: int, *, without_webhooks: bool = False) -> Path:
     account = data_dir / "account.json"
     account.write_text(account.read_text().replace(url.removesuffix("/v1.2"), NOWHERE.removesuffix("/v1.2")))
     begun = time.perf_counter()
-    mirror = open_mirror(data_dir / "mirror.db")
-    try:
+    with (
+        closing(open_mirror(data_dir / "mirror.db")) as mirror,
+        closing(open_app_db(data_dir / "house.db")) as app_db,
+    ):
+        # The worker's other threads do this during an initial sync.
         search_index.index_all_due(mirror)
         while report_rollups.update_due(mirror, CountingRules(ZoneInfo(ZONE))):
             pass
-    finally:
-        mirror.close()
-    seconds["search index and report sums"] = time.perf_counter() - begun
+        update_from_mirror(app_db, mirror)
+    seconds["search index, report sums and call-back list"] = time.perf_counter() - begun
     mark.write_text(json.dumps(seconds))
     return data_dir
 
