@@ -10,6 +10,7 @@ from dataclasses import astuple, dataclass
 from integration.core import clock
 from integration.core.ids import id_list
 from integration.core.number_variants import ERASED
+from integration.mirror.records import change_log
 from integration.sqlite.database import Database
 from integration.sqlite.transaction import Transaction
 from integration.workspace import callbacks
@@ -114,7 +115,7 @@ def _read_batch(
 ) -> _Batch | None:
     epoch, number, since = position
     mirror_epoch = str(mirror_connection.execute("SELECT value FROM _meta WHERE key = 'epoch'").fetchone()[0])
-    oldest, newest = mirror_connection.execute("SELECT min(id), max(id) FROM _changes").fetchone()
+    oldest, newest = change_log.find_bounds(mirror_connection)
     if epoch == mirror_epoch and (newest is None or newest <= number):
         return None
     parties: set[str] = set()

