@@ -130,3 +130,21 @@ def test_a_toast_does_not_cover_the_form_of_a_message(browse, page, width):
     page.evaluate("document.getElementById('toast').hidden = false")
     toast, form = page.locator("#toast").bounding_box(), page.locator(".compose").bounding_box()
     assert toast["y"] + toast["height"] <= form["y"]
+
+
+EXTENTS = """(all) => all.map((one) => one.getBoundingClientRect())
+  .filter((box) => box.height).map((box) => [box.top, box.bottom])"""
+
+
+def count_lines(locator) -> int:
+    """Count the lines of a wrapping row. Elements with overlapping vertical extents share a line."""
+    count, end = 0, float("-inf")
+    for top, bottom in sorted(locator.evaluate_all(EXTENTS)):
+        count, end = count + (top >= end), max(end, bottom)
+    return count
+
+
+def test_other_days_of_reports_follow_the_ranges(browse, records, page):
+    page.set_viewport_size({"width": 768, "height": 900})
+    browse("/reports")
+    assert count_lines(page.locator("#range").locator(".chip, .end")) == 2
