@@ -148,3 +148,15 @@ def test_other_days_of_reports_follow_the_ranges(browse, records, page):
     page.set_viewport_size({"width": 768, "height": 900})
     browse("/reports")
     assert count_lines(page.locator("#range").locator(".chip, .end")) == 2
+
+
+@pytest.mark.parametrize(("width", "ranges", "figures"), [(1440, 1, 1), (1280, 1, 1), (768, 2, 2)])
+def test_filters_follow_the_ranges_and_exports_the_figures_of_calls(
+    browse, records, page, width, ranges, figures
+):
+    page.set_viewport_size({"width": width, "height": 900})
+    browse("/calls")
+    first, second = page.locator("main .head").all()
+    expect(second.get_by_role("link", name="Export …")).to_be_visible()
+    assert count_lines(first.locator(".chip")) == ranges
+    assert count_lines(second.locator(".totals > div, .end")) <= figures
