@@ -160,3 +160,10 @@ def test_filters_follow_the_ranges_and_exports_the_figures_of_calls(
     expect(second.get_by_role("link", name="Export …")).to_be_visible()
     assert count_lines(first.locator(".chip")) == ranges
     assert count_lines(second.locator(".totals > div, .end")) <= figures
+
+
+def test_a_tablet_shows_names_of_users_in_full(app, browse, page):
+    app.call(1, clock.utc_text(clock.unix() - 60), user_id=1, user_name="Clara Whitfield", extension="1003")
+    page.set_viewport_size({"width": 768, "height": 900})
+    browse("/calls")
+    assert page.locator("#calls .with").evaluate("(cell) => cell.scrollWidth - cell.clientWidth") == 0
