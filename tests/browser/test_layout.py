@@ -9,6 +9,7 @@ from integration.access import audit, keys
 from integration.access.key_limits import KeyLimits
 from integration.core import clock
 from integration.workspace import wallboards
+from integration.workspace.callback_following import update_from_mirror
 
 pytestmark = pytest.mark.exhaustive
 
@@ -167,3 +168,28 @@ def test_a_tablet_shows_names_of_users_in_full(app, browse, page):
     page.set_viewport_size({"width": 768, "height": 900})
     browse("/calls")
     assert page.locator("#calls .with").evaluate("(cell) => cell.scrollWidth - cell.clientWidth") == 0
+
+
+OVERLAPS = """(row) => {
+  const boxes = (selector) => [...row.querySelectorAll(selector)].map((one) => one.getBoundingClientRect());
+  const end = Math.max(...boxes(":scope > :not(:last-child)").map((cell) => cell.right));
+  const buttons = boxes(".acts > form > .button, .acts > .button, .acts summary");
+  return buttons.filter((one) => one.left < end).length;
+}"""
+
+
+@pytest.mark.parametrize("width", [1440, 1280, 1180, 1001, 900, 768])
+def test_buttons_of_missed_leave_owner_and_name_readable(app, browse, page, width):
+    app.call(1, clock.utc_text(clock.unix() - 60), outcome="missed", party="447700900201",
+             party_e164="+447700900201", party_name="Quentin Crane", change_no=1)  # fmt: skip
+    app.mirror_db.write(lambda tx: tx.announce("call", 1, {}))
+    update_from_mirror(app.app_db, app.mirror_db)
+    page.set_viewport_size({"width": width, "height": 900})
+    browse("/missed")
+    row = page.locator("tr.row")
+    row.hover()
+    row.get_by_role("button", name="Claim").click()
+    expect(row.locator(".with")).to_have_text("You")
+    row.hover()
+    assert row.evaluate(OVERLAPS) == 0
+    assert row.locator(".who").evaluate("(cell) => cell.scrollWidth - cell.clientWidth") == 0
