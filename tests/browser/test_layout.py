@@ -193,3 +193,22 @@ def test_buttons_of_missed_leave_owner_and_name_readable(app, browse, page, widt
     row.hover()
     assert row.evaluate(OVERLAPS) == 0
     assert row.locator(".who").evaluate("(cell) => cell.scrollWidth - cell.clientWidth") == 0
+
+
+def test_an_e_mail_address_in_a_list_breaks_before_its_domain_only(app, browse, page):
+    for number, name in enumerate(("Ann", "Katharina-Charlotte"), 1):
+        email = f"{name.lower()}.example@example.com"
+        app.put("users", {"id": number, "first_name": name, "last_name": "Example", "ext": f"100{number}",
+                          "email": email, "cid": "447700900101", "is_root": 1})  # fmt: skip
+    page.set_viewport_size({"width": 768, "height": 900})
+    browse("/account/users")
+    parts = page.locator(".email").evaluate_all(
+        """all => all.flatMap((one) => [...one.childNodes]).filter((part) => part.data).map((part) => {
+          const range = document.createRange();
+          range.selectNodeContents(part);
+          return [part.data, range.getClientRects().length];
+        })"""
+    )
+    assert ["@example.com", 1] in parts
+    assert {count for _, count in parts} == {1}
+    assert page.evaluate(SCROLLING_TABLES) == []
