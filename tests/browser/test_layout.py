@@ -80,19 +80,23 @@ def test_a_phone_shows_settings_and_audit_without_scrolling_sideways(app, browse
         assert page.evaluate("document.documentElement.scrollWidth") == 340, path
 
 
+PLACES = """(all) => all.map(
+  (one) => [one.getBoundingClientRect().left, one.scrollWidth - one.clientWidth])"""
+
+
 def test_tables_of_shares_side_by_side_do_not_cover_each_other(app, browse, page):
     name = "Department for unusually long names of queues, second line support and returns"
     for number, kind in enumerate(("queue", "ringgroup"), 1):
         app.call(number, clock.utc_text(clock.unix() - 90), charge=0.5, group_kind=kind, group_id=number,
                  group_name=f"{name} {number}", user_id=number, user_name=f"{name} {number}")  # fmt: skip
-    for width in (1440, 1920):
-        page.set_viewport_size({"width": width, "height": 900})
-        browse("/reports")
-        places = page.locator(".pair section").evaluate_all(
-            "all => all.map((one) => [one.getBoundingClientRect().left, one.scrollWidth - one.clientWidth])"
-        )
-        assert len({left for left, _ in places}) == 2, places
-        assert [overflow for _, overflow in places] == [0, 0, 0, 0]
+    app.call(3, clock.utc_text(clock.unix() - 60), outcome="missed", user_id=1, user_name=f"{name} 1")
+    for path in ("/reports", "/reports/missed"):
+        for width in (1440, 1920):
+            page.set_viewport_size({"width": width, "height": 900})
+            browse(path)
+            places = page.locator(".pair section").evaluate_all(PLACES)
+            assert len({left for left, _ in places}) == 2, places
+            assert {overflow for _, overflow in places} == {0}
 
 
 def test_a_phone_shows_five_tabs_and_the_others_behind_more(browse, page):
