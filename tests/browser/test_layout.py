@@ -216,3 +216,16 @@ def test_an_e_mail_address_in_a_list_breaks_before_its_domain_only(app, browse, 
     assert ["@example.com", 1] in parts
     assert {count for _, count in parts} == {1}
     assert page.evaluate(SCROLLING_TABLES) == []
+
+
+def test_the_conditions_of_an_alert_rule_are_shown_in_full(browse, page):
+    browse("/system/alerts")
+    hidden = page.locator("[name=condition]").evaluate(
+        """(select) => {
+          const shown = select.offsetWidth, copy = select.cloneNode(true);
+          copy.style.width = "max-content";
+          select.after(copy);
+          return copy.offsetWidth - shown;
+        }"""
+    )
+    assert hidden <= 0
