@@ -9,6 +9,7 @@ from integration.access import audit, keys
 from integration.access.key_limits import KeyLimits
 from integration.core import clock
 from integration.workspace import wallboards
+from integration.workspace.callback_following import update_from_mirror
 
 pytestmark = pytest.mark.exhaustive
 
@@ -74,9 +75,13 @@ def test_a_phone_shows_settings_and_audit_without_scrolling_sideways(app, browse
     page.set_viewport_size({"width": 340, "height": 700})
     for path in ("/settings", "/settings/people/1", "/privacy/audit"):
         browse(path)
-        assert page.locator("table.records tbody tr").count() >= 1, path
+        assert page.locator("table:is(.records, .cards) tbody tr").count() >= 1, path
         assert page.evaluate(SCROLLING_TABLES) == [], path
         assert page.evaluate("document.documentElement.scrollWidth") == 340, path
+
+
+PLACES = """(all) => all.map(
+  (one) => [one.getBoundingClientRect().left, one.scrollWidth - one.clientWidth])"""
 
 
 def test_tables_of_shares_side_by_side_do_not_cover_each_other(app, browse, page):
@@ -84,14 +89,14 @@ def test_tables_of_shares_side_by_side_do_not_cover_each_other(app, browse, page
     for number, kind in enumerate(("queue", "ringgroup"), 1):
         app.call(number, clock.utc_text(clock.unix() - 90), charge=0.5, group_kind=kind, group_id=number,
                  group_name=f"{name} {number}", user_id=number, user_name=f"{name} {number}")  # fmt: skip
-    for width in (1440, 1920):
-        page.set_viewport_size({"width": width, "height": 900})
-        browse("/reports")
-        places = page.locator(".pair section").evaluate_all(
-            "all => all.map((one) => [one.getBoundingClientRect().left, one.scrollWidth - one.clientWidth])"
-        )
-        assert len({left for left, _ in places}) == 2, places
-        assert [overflow for _, overflow in places] == [0, 0, 0, 0]
+    app.call(3, clock.utc_text(clock.unix() - 60), outcome="missed", user_id=1, user_name=f"{name} 1")
+    for path in ("/reports", "/reports/missed"):
+        for width in (1440, 1920):
+            page.set_viewport_size({"width": width, "height": 900})
+            browse(path)
+            places = page.locator(".pair section").evaluate_all(PLACES)
+            assert len({left for left, _ in places}) == 2, places
+            assert {overflow for _, overflow in places} == {0}
 
 
 def test_a_phone_shows_five_tabs_and_the_others_behind_more(browse, page):
@@ -130,3 +135,104 @@ def test_a_toast_does_not_cover_the_form_of_a_message(browse, page, width):
     page.evaluate("document.getElementById('toast').hidden = false")
     toast, form = page.locator("#toast").bounding_box(), page.locator(".compose").bounding_box()
     assert toast["y"] + toast["height"] <= form["y"]
+
+
+EXTENTS = """(all) => all.map((one) => one.getBoundingClientRect())
+  .filter((box) => box.height).map((box) => [box.top, box.bottom])"""
+
+
+def count_lines(locator) -> int:
+    """Count the lines of a wrapping row. Elements with overlapping vertical extents share a line."""
+    count, end = 0, float("-inf")
+    for top, bottom in sorted(locator.evaluate_all(EXTENTS)):
+        count, end = count + (top >= end), max(end, bottom)
+    return count
+
+
+def test_other_days_of_reports_follow_the_ranges(browse, records, page):
+    page.set_viewport_size({"width": 768, "height": 900})
+    browse("/reports")
+    assert count_lines(page.locator("#range").locator(".chip, .end")) == 2
+
+
+@pytest.mark.parametrize(("width", "ranges", "figures"), [(1440, 1, 1), (1280, 1, 1), (768, 2, 2)])
+def test_filters_follow_the_ranges_and_exports_the_figures_of_calls(
+    browse, records, page, width, ranges, figures
+):
+    page.set_viewport_size({"width": width, "height": 900})
+    browse("/calls")
+    first, second = page.locator("main .head").all()
+    expect(second.get_by_role("link", name="Export …")).to_be_visible()
+    assert count_lines(first.locator(".chip")) == ranges
+    assert count_lines(second.locator(".totals > div, .end")) <= figures
+
+
+def test_a_tablet_shows_names_of_users_in_full(app, browse, page):
+    app.call(1, clock.utc_text(clock.unix() - 60), user_id=1, user_name="Clara Whitfield", extension="1003")
+    page.set_viewport_size({"width": 768, "height": 900})
+    browse("/calls")
+    assert page.locator("#calls .with").evaluate("(cell) => cell.scrollWidth - cell.clientWidth") == 0
+
+
+OVERLAPS = """(row) => {
+  const boxes = (selector) => [...row.querySelectorAll(selector)].map((one) => one.getBoundingClientRect());
+  const end = Math.max(...boxes(":scope > :not(:last-child)").map((cell) => cell.right));
+  const buttons = boxes(".acts > form > .button, .acts > .button, .acts summary");
+  return buttons.filter((one) => one.left < end).length;
+}"""
+
+
+@pytest.mark.parametrize("width", [1440, 1280, 1180, 1001, 900, 768])
+def test_buttons_of_missed_leave_owner_and_name_readable(app, browse, page, width):
+    app.call(1, clock.utc_text(clock.unix() - 60), outcome="missed", party="447700900201",
+             party_e164="+447700900201", party_name="Quentin Crane", change_no=1)  # fmt: skip
+    app.mirror_db.write(lambda tx: tx.announce("call", 1, {}))
+    update_from_mirror(app.app_db, app.mirror_db)
+    page.set_viewport_size({"width": width, "height": 900})
+    browse("/missed")
+    row = page.locator("tr.row")
+    row.hover()
+    row.get_by_role("button", name="Claim").click()
+    expect(row.locator(".with")).to_have_text("You")
+    row.hover()
+    assert row.evaluate(OVERLAPS) == 0
+    assert row.locator(".who").evaluate("(cell) => cell.scrollWidth - cell.clientWidth") == 0
+
+
+def test_an_e_mail_address_in_a_list_breaks_before_its_domain_only(app, browse, page):
+    for number, name in enumerate(("Ann", "Katharina-Charlotte"), 1):
+        email = f"{name.lower()}.example@example.com"
+        app.put("users", {"id": number, "first_name": name, "last_name": "Example", "ext": f"100{number}",
+                          "email": email, "cid": "447700900101", "is_root": 1})  # fmt: skip
+    page.set_viewport_size({"width": 768, "height": 900})
+    browse("/account/users")
+    parts = page.locator(".email").evaluate_all(
+        """all => all.flatMap((one) => [...one.childNodes]).filter((part) => part.data).map((part) => {
+          const range = document.createRange();
+          range.selectNodeContents(part);
+          return [part.data, range.getClientRects().length];
+        })"""
+    )
+    assert ["@example.com", 1] in parts
+    assert {count for _, count in parts} == {1}
+    assert page.evaluate(SCROLLING_TABLES) == []
+
+
+def test_the_conditions_of_an_alert_rule_are_shown_in_full(browse, page):
+    browse("/system/alerts")
+    hidden = page.locator("[name=condition]").evaluate(
+        """(select) => {
+          const shown = select.offsetWidth, copy = select.cloneNode(true);
+          copy.style.width = "max-content";
+          select.after(copy);
+          return copy.offsetWidth - shown;
+        }"""
+    )
+    assert hidden <= 0
+
+
+def test_a_phone_shows_an_audit_entry_in_three_lines(app, browse, page):
+    audit.record(app.app_db, "ann.example@example.com", "note", "call 7")
+    page.set_viewport_size({"width": 340, "height": 700})
+    browse("/privacy/audit")
+    assert count_lines(page.locator("tbody tr").first.locator("> *")) <= 3

@@ -84,6 +84,21 @@ def test_clicks_and_keys_on_bars_and_lines_jump(browse, recorded, page):
     wait_for(lambda: position(page) == 0, "the bar, by keyboard")
 
 
+def test_a_phone_shows_a_readable_timeline_and_the_time_in_one_line(browse, recorded, page):
+    page.set_viewport_size({"width": 340, "height": 700})
+    browse("/calls/5")
+    clock_size = page.locator(".deck > span").evaluate(
+        "(text) => [text.offsetHeight, 2 * parseFloat(getComputedStyle(text).fontSize)]"
+    )
+    assert clock_size[0] < clock_size[1]
+    # Pixels of the drawing's text: its units are scaled to the width.
+    pixels = page.locator(".legs").evaluate(
+        """(chart) => parseFloat(getComputedStyle(chart.querySelector("text")).fontSize)
+          * chart.getBoundingClientRect().width / chart.viewBox.baseVal.width"""
+    )
+    assert pixels >= 11
+
+
 def test_the_player_in_the_drawer_survives_a_note(browse, recorded, page):
     browse("/")
     page.locator("#call-5 a.name").click()

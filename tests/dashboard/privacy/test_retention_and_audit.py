@@ -76,7 +76,7 @@ def log(shared_app):
 
 def rows(page) -> list[tuple[str, str]]:
     """(who, action) of each entry on the page."""
-    return re.findall(r'<th scope="row">([^<]*)</th><td data-label="Action">([^<]*)</td>', page.text)
+    return re.findall(r'<th scope="row" class="who">([^<]*)</th><td class="place">([^<]*)</td>', page.text)
 
 
 @pytest.mark.parametrize(
