@@ -37,10 +37,14 @@ after the first half hour, at most 250 MB.
 
 
 def write(benchmarks: Mapping[str, Benchmark], page: Path = PAGE, charts: Path = CHARTS) -> None:
-    """Write the page and its charts."""
+    """Write the page and its charts. Charts without a result are deleted."""
     kept = results.load_all()
     charts.mkdir(parents=True, exist_ok=True)
-    for name, chart in make_charts(kept).items():
+    made = make_charts(kept)
+    for path in charts.glob("*.svg"):
+        if path.name not in made:
+            path.unlink()
+    for name, chart in made.items():
         (charts / name).write_text(chart, "utf-8")
     page.write_text(make_page(benchmarks, kept), "utf-8")
 
