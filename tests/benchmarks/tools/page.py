@@ -9,6 +9,7 @@ from typing import Any
 from tests.benchmarks.tools import plots, results
 from tests.benchmarks.tools.benchmark import PRODUCT, Benchmark, Figure, Goal, format_number
 from tests.support.harness import ROOT
+from tests.trials import promises_page
 
 PAGE = ROOT / "docs" / "benchmarks.md"
 CHARTS = ROOT / "docs" / "benchmarks"
@@ -28,11 +29,11 @@ cores, and the first run some more for its data. `--rows N` sets the number of C
 that benchmark runs and only its results on this page change.
 
 """
-FOOT = """\
+FOOT = f"""\
 ## Memory over hours of load
 
-A trial measures it: [promise P28](promises.md#results-of-the-long-forms). Goals: less than 1 MB an hour
-after the first half hour, at most 250 MB.
+A trial measures it: [promise P28]({promises_page.PAGE.name}#results-of-the-long-forms). Goals: less than
+1 MB an hour after the first half hour, at most 250 MB.
 """
 
 
