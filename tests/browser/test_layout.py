@@ -199,6 +199,20 @@ def test_buttons_of_missed_leave_owner_and_name_readable(app, browse, page, widt
     assert row.locator(".who").evaluate("(cell) => cell.scrollWidth - cell.clientWidth") == 0
 
 
+@pytest.mark.parametrize("width", [768, 860, 1024])
+def test_numbers_and_names_on_missed_are_complete_on_tablets(app, browse, page, width):
+    callers = (("+12025550109", ""), ("+442079460320", ""), ("+447700900201", "Quentin Esposito"))
+    for number, (party, name) in enumerate(callers, 1):
+        app.call(number, clock.utc_text(clock.unix() - 60), outcome="missed", party=party, party_e164=party,
+                 party_name=name, change_no=number)  # fmt: skip
+        app.mirror_db.write(lambda tx, number=number: tx.announce("call", number, {}))
+    update_from_mirror(app.app_db, app.mirror_db)
+    page.set_viewport_size({"width": width, "height": 900})
+    browse("/missed")
+    cut = "all => all.map((cell) => cell.scrollWidth - cell.clientWidth)"
+    assert page.locator("tr.row .who").evaluate_all(cut) == [0, 0, 0]
+
+
 def test_an_e_mail_address_in_a_list_breaks_before_its_domain_only(app, browse, page):
     for number, name in enumerate(("Ann", "Katharina-Charlotte"), 1):
         email = f"{name.lower()}.example@example.com"
