@@ -32,7 +32,7 @@ INITIAL_PERIOD_SECONDS = 7 * 86_400
 class _Batch:
     """Changes read from mirror.db.
 
-    `change_number` is the position behind them. The calls of all listed callers were read after the change
+    `change_number` is the number of the last one. The calls of all listed callers were read after the change
     `listed_number` or later. `calls` are the calls of the affected `parties`. `mirrored_ids` are the ids of
     listed and deleted calls that mirror.db has; `merged_ids` maps the ids of merged calls to the remaining
     ones.
@@ -48,10 +48,10 @@ class _Batch:
 
     @property
     def has_effect(self) -> bool:
-        """False if the list stays as it is.
+        """False if the batch changes no item of the list.
 
-        After an initial sync of a million CDRs most of 690 batches are. All take 2 s, with a commit for
-        each 4 to 5 s.
+        Such batches are not committed. The first update after an initial sync of a million CDRs has 690
+        batches; it takes 2 s, and with a commit for each batch 4 to 5 s.
         """
         return bool(self.parties or self.merged_ids)
 
