@@ -13,7 +13,7 @@ import pytest
 
 from integration.sqlite.database import Database
 from integration.workspace import callback_following, callbacks
-from integration.workspace.callback_following import update_from_mirror
+from integration.workspace.callback_following import update_and_announce, update_from_mirror
 from integration.workspace.callback_items import CallbackAction, CallbackCall, build_episodes
 from tests.support.application import make_app
 from tests.support.applications.shared_app import SharedApp
@@ -137,6 +137,26 @@ def test_pruned_changes_compute_the_items_of_each_caller_once(
     )
     monkeypatch.setattr(callback_following, "BATCH_SIZE", 1)
     assert callback_list.follow() == 1
+
+
+def test_each_change_of_the_list_is_announced_once(callback_list: CallbackList) -> None:
+    mirror_db = callback_list.mirror.mirror_db
+
+    def count_announcements(*facts: Fact) -> int:
+        """Return the announcements of the update after `facts`."""
+        callback_list.mirror.apply(*facts)
+        mirror_db.write(lambda tx: tx.execute("DELETE FROM _changes WHERE topic = 'callback'").rowcount)
+        update_and_announce(callback_list.app_db, mirror_db, 15)
+        with mirror_db.read() as connection:
+            row = connection.execute("SELECT count(*) FROM _changes WHERE topic = 'callback'").fetchone()
+        return int(row[0])
+
+    assert count_announcements(missed(101, 0)) == 1, "a new item"
+    assert count_announcements(missed(102, 60)) == 1, "one more attempt"
+    assert count_announcements(("cdrs", cdr(9101, 101, 0, 18, 0))) == 0, "the record of a listed call"
+    assert count_announcements(called_back(91, 30, 5)) == 0, "a call to the caller that did not reach them"
+    assert count_announcements(called_back(92, 90, 60)) == 1, "a closed item"
+    assert count_announcements() == 0
 
 
 def test_missed_call_opens_an_item_and_further_ones_add_attempts(callback_list: CallbackList) -> None:
