@@ -125,6 +125,18 @@ def test_webhooks_pass_up_to_their_limit(proxy: Proxy, product: Product) -> None
         assert proxy.exchange(f"POST /webhooks/{SECRET} HTTP/1.1", b" " * size)[0] == 413
 
 
+def test_a_request_to_the_rest_api_passes_with_a_body_of_several_megabytes(
+    proxy: Proxy, product: Product
+) -> None:
+    key = product.command("key", "add", f"large-{proxy.port}", "--scope", "write").stdout.strip()
+    body = json.dumps({"name": "x" * 5_500_000}).encode()
+    headers = f"X-Auth-Token: {key.partition(':')[2]}\nContent-Type: application/json"
+    status, _, answer = proxy.exchange(f"POST /v1.2/contacts HTTP/1.1\n{headers}", body)
+    # The product responds: the platform is unreachable.
+    assert status == 502
+    assert "platform" in json.loads(answer)["message"]
+
+
 def test_events_arrive_while_the_live_stream_is_open(proxy: Proxy, product: Product) -> None:
     cookie = log_in(proxy)
     with proxy.connect() as stream:
