@@ -122,7 +122,7 @@ def _send_apprise(context: AppContext, notification: Notification) -> None:
         apprise: Any = importlib.import_module("apprise")
     except ImportError:
         raise SendingFailed(
-            "The setting alerts.urls requires the package Apprise: pip install 'switchroom[alerts]'"
+            "The setting alerts.urls requires the package Apprise: pip install apprise"
         ) from None
     notifier = apprise.Apprise()
     if not notifier.add(urls[notification.place]):

@@ -174,7 +174,7 @@ def _check_extras(settings: Settings) -> Iterator[CheckResult]:
             "fail",
             "alerts",
             "alerts.urls is set, but the package apprise is not installed, so these alerts are not sent",
-            "install the extra: pip install 'switchroom[alerts]'; or remove alerts.urls",
+            "pip install apprise; or remove alerts.urls",
         )
 
 

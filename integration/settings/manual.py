@@ -92,7 +92,7 @@ def _section_text(section: str) -> str:
     model = Settings.model_fields[section].annotation
     assert isinstance(model, type)
     assert issubclass(model, BaseModel)
-    return model.__doc__ or ""
+    return " ".join((model.__doc__ or "").split())
 
 
 def _describe_field(info: FieldInfo) -> str:

@@ -118,5 +118,5 @@ BENCHMARK = Benchmark(
     minutes=1,
     rows=(20_000,),
     in_table=False,
-    remarks="CPU time in one process. It decides whether `mirror/calls/fast_path` stays.",
+    remarks="CPU time in one process. It decides whether `mirror/calls/plain` stays.",
 )

@@ -47,7 +47,7 @@ ADVICE: dict[str, tuple[str, str, str]] = {
         "fail",
         "has expired, so browsers and the platform refuse it; renew",
     ),
-    "missing extra": ("alerts", "fail", "pip install 'switchroom[alerts]'; or remove alerts.urls"),
+    "missing extra": ("alerts", "fail", "pip install apprise; or remove alerts.urls"),
     "mail without a server": ("configuration", "fail", "smtp.host: is required if smtp.from is set; set it"),
     "authority file without certificates": ("platform.ca_file", "fail", "use the file of the authority"),
     "clock never set": ("clock", "fail", "synchronize it by NTP (timedatectl set-ntp true)"),

@@ -77,9 +77,7 @@ def import_pyarrow() -> Any:
     try:
         import pyarrow
     except ImportError:
-        raise QueryError(
-            "The format parquet requires the package pyarrow: pip install 'switchroom[parquet]'"
-        ) from None
+        raise QueryError("The format parquet requires the package pyarrow: pip install pyarrow") from None
     return pyarrow
 
 

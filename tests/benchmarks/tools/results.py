@@ -25,7 +25,7 @@ def describe_machine() -> dict[str, Any]:
         "processor": models[0] if models else platform.machine(),
         "cores": os.cpu_count(),
         "memory_gb": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9),
-        "system": f"{platform.system()} {platform.release()}",
+        "system": f"{platform.system()} {'.'.join(platform.release().split('.')[:2])}",
         "python": platform.python_version(),
         "sqlite": sqlite3.sqlite_version,
         "load": round(os.getloadavg()[0], 1),
