@@ -252,7 +252,8 @@ def _render_page(
 def _read_timeline(numbers: list[str], before: str | None) -> tuple[list[TimelineEntry], str | None]:
     """Return a page of the timeline and `before` of the next.
 
-    Entries are newest first. `before` is UTC text, None after the last page.
+    Entries are newest first. `before` is UTC text, None after the last page. A note is on the page of its
+    call, because it may be written long after the call.
     """
     context, user_scope = app_context(), layout.get_visibility().user_scope
     with context.mirror_db.read(seconds=READ_SECONDS) as mirror_connection:
@@ -274,33 +275,27 @@ def _read_timeline(numbers: list[str], before: str | None) -> tuple[list[Timelin
                     cursor=f"{before}~" if before else None,
                     size=TIMELINE_PAGE_SIZE + 1,
                 ).rows
-        call_id_by_leg = {
-            leg: call["id"]
-            for call in calls
-            for leg in (
-                call["id"],
-                *(row["leg_id"] for row in call_detail.list_legs(mirror_connection, call["id"])),
-            )
-        }
+        entries = [TimelineEntry(call["started_at"] or "", "call", call) for call in calls]
+        entries += [TimelineEntry(sms_row["at"], "message", sms_row) for sms_row in sms_rows]
+        entries += [TimelineEntry(fax["at"] or "", "fax", fax) for fax in fax_rows]
+        entries.sort(key=lambda entry: entry.occurred_at, reverse=True)
+        next_before = None
+        if len(entries) > TIMELINE_PAGE_SIZE:
+            # The next page has entries before `next_before`. A second that may have unread entries is left
+            # to it.
+            following_at = entries[TIMELINE_PAGE_SIZE].occurred_at
+            later_entries = [entry for entry in entries if entry.occurred_at > following_at]
+            entries = later_entries or entries[:TIMELINE_PAGE_SIZE]
+            next_before = entries[-1].occurred_at
+        call_id_by_leg = call_detail.map_legs_to_calls(
+            mirror_connection, [entry.row["id"] for entry in entries if entry.kind == "call"]
+        )
         remote_notes = platform_notes.list_notes(mirror_connection, list(call_id_by_leg))
-    entries = [TimelineEntry(call["started_at"] or "", "call", call) for call in calls]
-    entries += [TimelineEntry(sms_row["at"], "message", sms_row) for sms_row in sms_rows]
-    entries += [TimelineEntry(fax["at"] or "", "fax", fax) for fax in fax_rows]
-    entries.sort(key=lambda entry: entry.occurred_at, reverse=True)
-    next_before = None
-    if len(entries) > TIMELINE_PAGE_SIZE:
-        # The next page has entries before `next_before`. A second that may have unread entries is left to it.
-        following_at = entries[TIMELINE_PAGE_SIZE].occurred_at
-        later_entries = [entry for entry in entries if entry.occurred_at > following_at]
-        entries = later_entries or entries[:TIMELINE_PAGE_SIZE]
-        next_before = entries[-1].occurred_at
-    oldest = next_before or ""
     if call_id_by_leg:
         with context.app_db.read() as app_connection:
             entries += [
                 TimelineEntry(note["at"], "note", {**dict(note), "call_id": call_id_by_leg[note["leg_id"]]})
                 for note in notes.list_notes(app_connection, list(call_id_by_leg))
-                if note["at"] >= oldest and (before is None or note["at"] < before)
             ]
     entries += [
         TimelineEntry(
@@ -309,7 +304,7 @@ def _read_timeline(numbers: list[str], before: str | None) -> tuple[list[Timelin
             {"text": note.text, "person": note.author, "call_id": call_id_by_leg[note.leg_id]},
         )
         for note in remote_notes
-        if note.at and note.at >= oldest and (before is None or note.at < before)
+        if note.at
     ]
     entries.sort(key=lambda entry: entry.occurred_at, reverse=True)
     return entries, next_before
