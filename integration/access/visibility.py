@@ -25,6 +25,7 @@ from integration.catalogue.collection_titles import get_title
 from integration.catalogue.shapes import Resource
 from integration.core.errors import SwitchroomError
 from integration.mirror.calls.schema import CALLS
+from integration.mirror.privacy.retention_rules import TEXT_FIELDS
 from integration.mirror.query import browse
 from integration.mirror.query.query import Query
 from integration.mirror.records import subresources
@@ -32,6 +33,7 @@ from integration.mirror.records.masking import list_hidden_fields
 
 if TYPE_CHECKING:
     from integration.access.people import Person
+    from integration.mirror.page_queries.history import CallFilter
 
 AgentsSee = Literal["all", "own"]
 
@@ -58,7 +60,8 @@ class Visibility:
 
     Viewers with equal visibilities see equal pages and buttons. `user_scope` is the platform user to whose
     records the viewer is limited; None for no limit. Collections that are shared are exempt if `sees_shared`.
-    `allowed_collections`: collections of a key, None for all.
+    `allowed_collections`: collections of a key, None for all. `can_read_transcripts`: False for dashboard
+    users without the right `recordings`.
     """
 
     role: Role
@@ -66,6 +69,7 @@ class Visibility:
     user_scope: int | None = None
     sees_shared: bool = True
     allowed_collections: frozenset[str] | None = None
+    can_read_transcripts: bool = True
 
     # --- collections ---------------------------------------------------------------------------------
 
@@ -130,23 +134,33 @@ class Visibility:
         """
         return user_id is None or self.can_see_call(user_id)
 
+    def restrict_search(self, call_filter: CallFilter) -> CallFilter:
+        """Limit a search of calls to texts that the viewer reads."""
+        terms = call_filter.search_terms
+        if self.can_read_transcripts or terms is None:
+            return call_filter
+        return replace(call_filter, search_terms=replace(terms, names_only=True))
+
     # --- fields --------------------------------------------------------------------------------------
 
-    @property
-    def can_see_raw(self) -> bool:
-        """True if records are shown as received, with undocumented fields."""
-        return has(self, FULL_ACCESS_ROLE)
+    def can_see_raw(self, resource: Resource) -> bool:
+        """Return whether records are shown as received, with undocumented fields."""
+        return has(self, FULL_ACCESS_ROLE) and not self._list_transcript_fields(resource)
 
     def can_see_item_fields(self, resource: Resource) -> bool:
         """Return whether fields are shown that only a record's own path returns."""
-        return self.can_see_raw or not resource.has_item_only_fields
+        return has(self, FULL_ACCESS_ROLE) or not resource.has_item_only_fields
 
     def hidden_fields(self, resource: Resource) -> frozenset[str]:
         """Return fields that must not be shown, searched, filtered or sorted by."""
-        hidden_fields = list_hidden_fields(resource)
+        hidden_fields = list_hidden_fields(resource) | self._list_transcript_fields(resource)
         if not self.can_see_item_fields(resource):
             hidden_fields |= {field.name for field in resource.fields if field.item_only}
         return hidden_fields
+
+    def _list_transcript_fields(self, resource: Resource) -> frozenset[str]:
+        """Return the fields that are hidden without `can_read_transcripts`."""
+        return frozenset(() if self.can_read_transcripts else TEXT_FIELDS.get(resource.table, ()))
 
     # --- exports -------------------------------------------------------------------------------------
 
@@ -188,10 +202,11 @@ def of(viewer: Person | Key | None, agents_see: AgentsSee = "all") -> Visibility
         allowed = None if viewer.collections is None else frozenset(viewer.collections)
         limited = UNLIMITED.limited_to(viewer.platform_user_id)
         return replace(limited, allowed_collections=allowed, rights=viewer.limits.rights)
+    visibility = Visibility(viewer.role, viewer.rights, can_read_transcripts=has(viewer, "recordings"))
     if agents_see == "all" or has(viewer, "supervisor"):
-        return Visibility(viewer.role, viewer.rights)
+        return visibility
     user_id = NO_USER_ID if viewer.platform_user_id is None else viewer.platform_user_id
-    return Visibility(viewer.role, viewer.rights, user_id)
+    return replace(visibility, user_scope=user_id)
 
 
 def required_resource(target: Resource) -> Resource:

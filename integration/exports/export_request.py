@@ -90,10 +90,12 @@ def build_selection(
     zone, base_url = settings.dashboard.timezone, find_base_url(settings)
     if preset is None:
         result = select(target, args, hidden_fields, timezone=zone, base_url=base_url)
-        result = replace(result, is_raw=result.is_raw and viewer.can_see_raw)
+        result = replace(result, is_raw=result.is_raw and viewer.can_see_raw(target))
     else:
         result = select_preset(preset, args, timezone=zone, base_url=base_url, hidden=hidden_fields)
         page_filter = _parse_page_filter(context, args)
+        if page_filter is not None:
+            page_filter = viewer.restrict_search(page_filter)
         if preset.has_own_table:
             if _LABEL_COLUMNS.intersection(result.columns):
                 with context.app_db.read() as connection:

@@ -11,6 +11,7 @@ from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from integration.catalogue import HISTORY
+from integration.catalogue.field_meanings import is_secret
 from integration.catalogue.shapes import Resource
 from integration.core import clock
 from integration.core.errors import QueryError
@@ -217,7 +218,9 @@ def select(
     zone = _parse_zone(args.get("tz"))
     requested_columns = _parse_columns(args)
     documented_columns = tuple(
-        field.name for field in resource.fields if field.documented and not field.item_only
+        field.name
+        for field in resource.fields
+        if field.documented and not field.item_only and _is_shown(field.name, hidden)
     )
     has_word_headings = _parse_headings(args)
     local_zone = zone or ZoneInfo(timezone)
@@ -254,7 +257,8 @@ def select_preset(
     selection = replace(
         selection,
         query=replace(selection.query, include_missing=True),
-        columns=_parse_columns(args) or _default_columns(preset, selection),
+        columns=_parse_columns(args)
+        or tuple(name for name in _default_columns(preset, selection) if _is_shown(name, hidden)),
         is_raw=False,
         preset=preset,
         call_filters=() if preset.call_filter is None else (preset.call_filter,),
@@ -262,6 +266,14 @@ def select_preset(
     if preset.has_own_table:
         _check_properties_exist(preset, selection.query, selection.columns)
     return selection
+
+
+def _is_shown(name: str, hidden: frozenset[str]) -> bool:
+    """Return whether a default column is in the file.
+
+    The column of a secret shows only that the secret is set.
+    """
+    return name not in hidden or is_secret(name)
 
 
 def _default_columns(preset: Preset, selection: Selection) -> tuple[str, ...]:

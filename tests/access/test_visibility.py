@@ -85,7 +85,7 @@ def test_role_sees_its_collections_records_and_fields(role, agents_see, collecti
             assert viewer.can_open(row) == (row.collection in collections), row.collection
     assert viewer.scope_of(get_resource("cdrs")) == viewer.scope_of(CALLS) == viewer.user_scope == of_cdrs
     assert viewer.scope_of(get_resource("users")) == of_users
-    assert viewer.can_see_raw is raw
+    assert viewer.can_see_raw(get_resource("cdrs")) is raw
     assert viewer.can_see_item_fields(get_resource("users")) is raw
     assert viewer.can_see_item_fields(get_resource("cdrs"))
     private = {"mobile", "fm_targets"} & viewer.hidden_fields(get_resource("users"))
@@ -198,7 +198,7 @@ def test_command_line_and_unlimited_key_see_everything_except_secrets():
     for viewer in (visibility.of(None), visibility.of(None, "own"), visibility.of(KEY)):
         assert viewer == UNLIMITED
         assert viewer.collections == EVERYTHING
-        assert viewer.can_see_raw
+        assert viewer.can_see_raw(get_resource("monitors"))
         assert "mobile" not in viewer.hidden_fields(get_resource("users"))
         assert "password" in viewer.hidden_fields(get_resource("users"))
 

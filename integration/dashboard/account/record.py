@@ -94,7 +94,7 @@ def show_record(visibility: Visibility, section: Section, key_text: str | None) 
             related=related_groups,
             messages=chat_messages,
             announcements=announcements,
-            raw=_raw_texts(row, include_item_fields) if visibility.can_see_raw else [],
+            raw=_raw_texts(row, include_item_fields) if visibility.can_see_raw(resource) else [],
             row=row,
             own_path=own_path,
             history=section.collection in HISTORY,

@@ -109,7 +109,9 @@ def read_range(
     days = {"from": str(earlier.first), "to": str(earlier.last), "clock": earlier.clock or ""}
     others = {name: text for name, text in view.args.items() if name not in ("range", "from", "to", "clock")}
     earlier_view = parse({**others, **days})
-    earlier_filter = replace(earlier_view.call_filter, user_scope=call_filter.user_scope)
+    earlier_filter = replace(
+        earlier_view.call_filter, user_scope=call_filter.user_scope, search_terms=call_filter.search_terms
+    )
     if not is_stored:
         earlier_filter = history.resolve_search(connection, earlier_filter)
         if history.count(connection, earlier_filter, MAX_FILTERED_CALLS) > MAX_FILTERED_CALLS:

@@ -11,6 +11,7 @@ from flask import Blueprint, abort, redirect, request
 from werkzeug.wrappers import Response
 
 from integration.access import audit
+from integration.catalogue import get_resource
 from integration.context import app_context
 from integration.dashboard.calls import actions, labelling, playback, timeline
 from integration.dashboard.site import archived_files, form_responses, layout
@@ -71,7 +72,9 @@ def index(number: int) -> str | Response:
         can_edit_recordings=playback.can_edit_recordings(layout.get_visibility()),
         chart=timeline.build_chart(details, playbacks),
         steps=timeline.build_steps(call, details),
-        raw=timeline.raw_records(details) if layout.get_visibility().can_see_raw else [],
+        raw=timeline.raw_records(details)
+        if layout.get_visibility().can_see_raw(get_resource("monitors"))
+        else [],
         earlier=earlier_calls,
         notes=call_notes,
         platform_notes=remote_notes,

@@ -72,7 +72,8 @@ def index() -> str:
     jump = parse_day(request.args.get("on"))
     if jump is not None and not _is_in_range(view, jump):
         view = parse({**view.args, "from": "", "to": "", "range": "all"})
-    call_filter = replace(view.call_filter, user_scope=layout.get_visibility().user_scope)
+    viewer = layout.get_visibility()
+    call_filter = viewer.restrict_search(replace(view.call_filter, user_scope=viewer.user_scope))
     if call_filter.search_terms is not None:
         search_index.index_all_due(context.mirror_db)
     cursor = Cursor.parse(request.args.get("before"), "before") or Cursor.parse(

@@ -132,7 +132,7 @@ def show(name: str) -> Response:
         me=person.id,
         formats=formats.list_available(resource, person),
         raw=_build_url(f"exports/{export_name}.jsonl", args)
-        if preset is None and viewer.can_see_raw
+        if preset is None and viewer.can_see_raw(resource)
         else None,
         others=_list_presets(name, args),
         usual=_export_page_url(name, args),

@@ -200,7 +200,8 @@ def _find_account_numbers(connection: sqlite3.Connection, viewer: Visibility, te
 
 def _find_calls(connection: sqlite3.Connection, viewer: Visibility, terms: SearchTerms) -> Iterator[Group]:
     call_filter = history.resolve_search(
-        connection, CallFilter(search_terms=terms, user_scope=viewer.user_scope)
+        connection,
+        viewer.restrict_search(CallFilter(search_terms=terms, user_scope=viewer.user_scope)),
     )
     rows = history.fetch_page(connection, call_filter, size=SCANNED_CALLS).rows
     texts = search_index.load_texts(connection, [row["id"] for row in rows])
@@ -216,7 +217,7 @@ def _find_calls(connection: sqlite3.Connection, viewer: Visibility, terms: Searc
         names, words = texts.get(row["id"], ("", ""))
         if terms.matches(names) or not terms.matches(words):
             named.append(result)
-        elif has(viewer, "recordings"):
+        else:
             spoken.append(replace(result, details=_cut_excerpt(words, terms)))
     yield Group("Calls", named[:GROUP_SIZE])
     yield Group("Words in calls", spoken[:GROUP_SIZE])

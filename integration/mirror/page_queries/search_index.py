@@ -129,6 +129,13 @@ _NOTES = """(SELECT group_concat(t.atom, char(10)) FROM _legs AS l JOIN cdrs AS 
   JOIN json_tree(b.doc) AS t ON t.type = 'text' WHERE l.call_id = c.id)"""
 """SQL for the texts of the notes of a call on the platform, or NULL."""
 
+_NAMES = f"""coalesce((
+  WITH RECURSIVE source(text) AS (SELECT {{text}}), line(number, position) AS (SELECT 0, 0
+    UNION ALL SELECT number + 1, position + instr(substr(text, position + 1), char(10)) FROM line, source
+     WHERE number < {_NAME_LINES} AND instr(substr(text, position + 1), char(10)))
+  SELECT substr(text, 1, position) FROM line, source WHERE number = {_NAME_LINES}), {{text}})"""
+"""SQL for the part of an indexed text without transcripts and notes."""
+
 PADDING = "\x1f"
 """Character that pads words to the length of a trigram. Removed from searches."""
 
@@ -205,10 +212,12 @@ class SearchTerms:
 
     Every group must match by at least one of its alternatives. Alternatives are folded. Those of one or two
     characters get padding in front, so that they match only at the start of a word: FTS5 finds nothing
-    shorter than a trigram.
+    shorter than a trigram. With `names_only` transcripts and notes on the platform, which follow them in the
+    index, do not match.
     """
 
     groups: tuple[tuple[str, ...], ...]
+    names_only: bool = False
 
     def matches(self, text: str) -> bool:
         """Return whether an indexed text matches every group."""
@@ -219,6 +228,7 @@ class SearchTerms:
 
         The SQL expression `text` must match every group.
         """
+        text = _NAMES.format(text=text) if self.names_only else text
         groups = ("(" + " OR ".join(f"instr({text}, ?)" for _ in group) + ")" for group in self.groups)
         return " AND ".join(groups), [word for group in self.groups for word in group]
 

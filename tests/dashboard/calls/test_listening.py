@@ -6,11 +6,13 @@ import re
 
 import pytest
 
-from integration.access import audit
+from integration.access import audit, people
 from integration.core import clock
+from integration.mirror.page_queries import history
+from integration.workspace import notes
 from tests.dashboard.calls.test_live_and_missed import ago
 from tests.support.page_text import text
-from tests.support.people import ALICE, BOB, CAROL, DAVE
+from tests.support.people import ALICE, BOB, CALLER, CAROL, DAVE
 
 
 @pytest.fixture
@@ -112,3 +114,84 @@ def test_a_recording_needs_the_right_and_a_visible_call(own_calls_only):
     assert app.log_in(DAVE.as_user(11)).get("/recordings/900.mp3").status_code == 403
     assert app.log_in(CAROL.as_user(12)).get("/recordings/900.mp3").status_code == 404
     assert app.log_in(CAROL.as_user(11)).get("/recordings/900.mp3").status_code == 200
+
+
+@pytest.fixture
+def spoken(app):
+    """A call with a recording and a voice message, with transcripts, and a call without."""
+    app.call(5, ago(60), party_name="Nora Lind", recordings=1, voicemails=1)
+    app.leg(5)
+    app.call(6, ago(50), party_name="Greenhouse Ltd")
+    app.insert(
+        "monitors",
+        id=900,
+        live_id=5,
+        timestamp=ago(60),
+        transcript="The greenhouse.",
+        summary="A delivery.",
+        _doc='{"id":900,"transcript":"The greenhouse.","summary":"A delivery."}',
+    )
+    app.insert(
+        "voicemessages",
+        id=800,
+        live_id=5,
+        origtime=ago(60),
+        transcript="Ring me.",
+        _doc='{"id":800,"transcript":"Ring me."}',
+    )
+    app.app_db.write(lambda tx: notes.add_note(tx, 5, BOB.email, "Likes tea"))
+    return app
+
+
+def deny_recordings(app, member):
+    app.add(member)
+    people.set_right(app.app_db, member.email, "recordings", False)
+    return app.log_in(member)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/calls/5",
+        "/calls/5/beside",
+        f"/contacts/of/{CALLER}",
+        "/account/monitors",
+        "/account/monitors/900",
+        "/account/voicemessages",
+        "/account/voicemessages/800",
+        "/exports/monitors.csv",
+        "/exports/monitors.jsonl",
+        "/exports/voicemail.csv",
+    ],
+)
+def test_transcripts_need_the_right_to_play_recordings(spoken, path):
+    words = ("greenhouse.", "delivery.", "Ring me.")
+    assert any(word in spoken.log_in(ALICE).get(path).text for word in words)
+    page = deny_recordings(spoken, BOB).get(path)
+    assert page.status_code == 200
+    assert [word for word in words if word in page.text] == []
+
+
+@pytest.mark.parametrize("max_matches", [0, 4000])
+@pytest.mark.parametrize("search", ["greenhouse", "gr", "nora greenhouse", "nora", "447700900101", "tea"])
+def test_searches_find_words_of_transcripts_only_with_the_right(spoken, search, max_matches, monkeypatch):
+    monkeypatch.setattr(history, "MAX_INDEXED_MATCHES", max_matches)
+
+    def find(client):
+        page = client.get(f"/calls?range=all&q={search}").text
+        rows = client.get(f"/exports/call-history.csv?columns=id&view=range%3Dall%26q%3D{search}").text
+        found = [number for number in ("5", "6") if f'href="/calls/{number}"' in page]
+        assert sorted(rows.split()[1:]) == found
+        return found
+
+    everyone = {"gr": ["6"], "nora": ["5"], "447700900101": ["5", "6"], "tea": ["5"]}
+    granted = {"greenhouse": ["5", "6"], "nora greenhouse": ["5"], **everyone}
+    denied = {"greenhouse": ["6"], "nora greenhouse": [], **everyone}
+    assert find(spoken.log_in(ALICE)) == granted[search]
+    assert find(deny_recordings(spoken, BOB)) == denied[search]
+
+
+def test_lists_of_the_account_search_transcripts_only_with_the_right(spoken):
+    link = 'href="/account/monitors/900"'
+    assert link in spoken.log_in(ALICE).get("/account/monitors?q=greenhouse").text
+    assert link not in deny_recordings(spoken, BOB).get("/account/monitors?q=greenhouse").text
