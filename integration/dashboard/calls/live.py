@@ -82,6 +82,7 @@ def index() -> str:
             "ringing_at": {call["id"]: list_ringing_users(connection, call) for call in open_calls},
             "has_calls": bool(ended_calls or open_calls),
             "own": user_scope is not None,
+            "can_see_call": viewer.can_see_call,
         }
     person = current_person()
     phone = actions.find_phone(context, person) if has(person, "agent") else None

@@ -151,6 +151,18 @@ def test_agents_limited_to_own_calls_see_no_earlier_calls_with_colleagues(own_ca
         assert "Bea Example" in app.log_in(BOB).get(path).text
 
 
+def test_agents_limited_to_own_calls_get_no_link_to_the_call_of_a_colleague(own_calls_only):
+    app = own_calls_only
+    app.put("users", {"id": 11, "first_name": "Ann"}, {"id": 12, "first_name": "Bea"})
+    for number, user_id in ((1, 11), (2, 12)):
+        app.call(number, ago(60), user_id=user_id, state="talking", outcome=None)
+    page = app.log_in(CAROL.as_user(11)).get("/")
+    assert "Bea" in text(page)
+    assert 'href="/calls/1"' in page.text
+    assert 'href="/calls/2"' not in page.text
+    assert 'href="/calls/2"' in app.log_in(BOB).get("/").text
+
+
 def test_a_change_of_another_users_call_sends_no_details(own_calls_only):
     app = own_calls_only
     app.call(2, ago(70), user_id=12, party_name="Secret Caller", state="talking", outcome=None)
