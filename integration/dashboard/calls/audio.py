@@ -68,16 +68,16 @@ def _render_list(kind: AudioKind, path: str) -> str:
     """
     search_text = request.args.get("find", "").strip()[:200]
     state = request.args.get("state") if request.args.get("state") in STATES else None
+    user_scope = layout.get_visibility().user_scope
     with app_context().app_db.read() as connection:
         played_ids = tuple(reads.list_played_ids(connection))
-    media_filter = MediaFilter(
-        search_text, state, request.args.get("new") == "1", played_ids, layout.get_visibility().user_scope
-    )
+    media_filter = MediaFilter(search_text, state, request.args.get("new") == "1", played_ids, user_scope)
     if search_text and kind == "recording":
         search_index.index_all_due(app_context().mirror_db)
     with app_context().mirror_db.read(seconds=READ_SECONDS) as connection:
         page = media_lists.fetch_page(connection, kind, media_filter, request.args.get("before"))
-        files = media_lists.count_by_state(connection, kind)
+        # The counts include files of all users.
+        files = media_lists.count_by_state(connection, kind) if user_scope is None else None
     parameters = {"find": search_text, "state": state or "", "new": "1" if media_filter.only_unplayed else ""}
 
     def url(**changes: str) -> str:

@@ -195,3 +195,17 @@ def test_lists_of_the_account_search_transcripts_only_with_the_right(spoken):
     link = 'href="/account/monitors/900"'
     assert link in spoken.log_in(ALICE).get("/account/monitors?q=greenhouse").text
     assert link not in deny_recordings(spoken, BOB).get("/account/monitors?q=greenhouse").text
+
+
+def test_agents_limited_to_own_calls_see_no_counts_of_all_files(own_calls_only):
+    app = own_calls_only
+    record = {"user_id": 11, "live_id": 5, "duration": 3, "timestamp": ago(60)}
+    app.put("monitors", {"id": 900, **record}, {"id": 901, **record, "user_id": 12})
+    app.archive("recording", 900, b"audio")
+    app.archive("recording", 901, b"audio")
+    assert "Saved (2)" in text(app.log_in(BOB).get("/recordings"))
+    agent = app.log_in(CAROL.as_user(11))
+    page = agent.get("/recordings")
+    assert 'href="/recordings?state=have"' in page.text
+    for shown in (page, agent.get("/recordings?state=failed")):
+        assert not re.search(r"Saved \(|hidden by the filter", text(shown))
