@@ -178,8 +178,8 @@ def parse_view(
         hour_spans = json.dumps(daily_spans(*days, zone, weekday, begin or time(), end or time()))
     if _parse_amount(parameters.get("cost")) is None:
         parameters.pop("cost", None)
-    minute = _parse_minute(parameters.get("clock"))
-    if minute is None or last is None:
+    minute = _take_time(parameters, "clock")
+    if last is None:
         parameters.pop("clock", None)
         minute = None
     call_filter = CallFilter(
@@ -264,13 +264,6 @@ def parse_day(text: str | None) -> date | None:
     return day if 1970 <= day.year < 9000 else None
 
 
-def _parse_minute(text: str | None) -> time | None:
-    try:
-        return time.fromisoformat(text or "").replace(tzinfo=None)
-    except ValueError:
-        return None
-
-
 def _range_end(last: date | None, minute: time | None, zone: ZoneInfo) -> str | None:
     """Return the exclusive end of a view as UTC text.
 
@@ -305,13 +298,16 @@ def daily_spans(
 
 
 def _take_time(parameters: dict[str, str], name: str) -> time | None:
-    """Return a parameter as a time of day.
+    """Return a parameter as a time of day in minutes.
 
-    Remove an invalid value from `parameters`.
+    In `parameters` an invalid value is removed, and another form, such as '1403', becomes '14:03'.
     """
-    parsed = _parse_minute(parameters.get(name))
-    if parsed is None:
+    try:
+        parsed = time.fromisoformat(parameters.get(name, "")).replace(second=0, microsecond=0, tzinfo=None)
+    except ValueError:
         parameters.pop(name, None)
+        return None
+    parameters[name] = f"{parsed:%H:%M}"
     return parsed
 
 

@@ -243,6 +243,19 @@ def test_calls_are_filtered_by_hours_also_across_midnight(app, client):
         assert call_ids(client.get(f"/calls?from=2026-07-01&to=2026-07-01&{span}")) == found, span
 
 
+@pytest.mark.parametrize("form", ["14:03", "14:03:30", "1403", "14:03:30.5", "T14:03+02:00"])
+def test_every_form_of_a_time_of_day_is_a_minute(app, client, form):
+    app.call(1, "2026-07-01 13:02:59")  # an hour later in London
+    app.call(2, "2026-07-01 13:03:00")
+    day = "from=2026-07-01&to=2026-07-01"
+    for filters, found in ((f"clock={form}", [1]), (f"begin={form}", [2]), (f"end={form}", [1])):
+        page = client.get(f"/calls?{day}&{filters.replace('+', '%2B')}")
+        assert page.status_code == 200
+        assert call_ids(page) == found
+        assert "14:03" in text(page)
+        assert "14:03:30" not in page.text
+
+
 def test_active_filters_are_named_and_cleared_by_a_link(app, client):
     app.call(1, ago(hours=1))
     answer = client.get("/calls?range=month&q=x&direction=in&begin=08:00&clock=09:00&min=5")
