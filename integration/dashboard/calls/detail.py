@@ -113,11 +113,11 @@ def label(number: int) -> Response:
     with app_context().mirror_db.read() as connection:
         call_id = actions.require_call(connection, number)["id"]
     try:
-        message = (
-            labelling.remove_label(call_id, removed_label)
-            if removed_label
-            else labelling.add_label(call_id, added_label)
-        )
+        if removed_label:
+            message = labelling.remove_label(call_id, removed_label)
+        else:
+            added_label = notes.normalize_label(added_label)
+            message = labelling.add_label(call_id, added_label)
     except ValueError as mistake:
         abort(400, str(mistake))
     undo = {"action": f"/calls/{call_id}/labels?{urlencode({'remove': added_label})}", "label": "Undo"}

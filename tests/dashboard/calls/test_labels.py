@@ -150,6 +150,17 @@ class Cdrs:
         reply.json({"data": found, "total": len(found)})
 
 
+def test_undo_removes_a_label_that_was_entered_with_spaces(app: TestApp, client: Browser) -> None:
+    put_call(app, 1)
+    platform = Cdrs(app, make_cdr(1, calldate=ago(hours=1), labels=[]))
+    headers = {"Accept": "application/json"}
+    added = client.post("/calls/1/labels", label=" VIP  customer ", headers=headers).json()
+    assert read_tags(client.get("/calls/1").text) == ["VIP customer phone system and here"]
+    client.post(added["undo"]["action"], headers=headers)
+    assert read_tags(client.get("/calls/1").text) == []
+    assert platform.records[701]["labels"] == []
+
+
 def test_label_of_an_ended_call_is_written_to_its_cdr(app: TestApp, client: Browser) -> None:
     put_call(app, 1, ["Order"])
     # The platform has a label that the mirror lacks: PATCH replaces all labels.
