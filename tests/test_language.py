@@ -101,6 +101,8 @@ BANNED_ON_PAGES = {
     "scheduler": r"clockwork",
     "this computer": r"machine",
     "the message without it": r"please|shall|not done:",
+    "what happened and what to do": r"something went wrong",
+    "no problems": r"all well",
 }
 """Like BANNED, for the words that users read: pages, their scripts, toasts, alerts and e-mails.
 

@@ -21,8 +21,9 @@ ERROR_TEXTS = {
     405: ("Page not found", "It may have moved, or you may not have access."),
     413: ("Upload too large", "Send a smaller file or text."),
     500: (
-        "Something went wrong",
-        "The error is logged. Calls are still being recorded.",
+        "This page could not be built",
+        "The error is logged, and calls are still saved. Reload the page. If it fails again, report this page"
+        " to your administrator.",
     ),
     503: ("Busy", "The database is busy. Reload the page in a few seconds."),
 }

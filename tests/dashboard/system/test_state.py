@@ -61,17 +61,17 @@ def test_a_healthy_system_is_one_sentence_and_closed_sections(app, client):
     finish_syncs(app)
     receive(app)
     page = client.get("/system").text
-    assert re.search(r"All well\. Last sync \d+ s ago\.", top(client))
+    assert re.search(r"No problems\. Last sync \d+ s ago\.", top(client))
     assert "notice" not in page[page.index('id="state"') : page.index('id="system"')]
     assert "<details" in page
     assert not re.search(r"<details[^>]* open", page)
-    assert re.search(r"\d+ components, all well", text(client.get("/system")))
+    assert re.search(r"\d+ components, no problems", text(client.get("/system")))
 
 
-def test_the_first_sync_is_not_reported_as_all_well(app, client):
+def test_the_first_sync_is_not_reported_as_complete(app, client):
     app.mirror_db.write(lambda tx: collection_state.finish_full_sync(tx, "cdrs", 9, 9, clock.utc_text()))
     assert f"First sync: 1 of {len(PLAN)} collections." in top(client)
-    assert "All well" not in top(client)
+    assert "No problems" not in top(client)
 
 
 def test_each_problem_is_listed_at_the_top_and_counted(app, client):
@@ -83,7 +83,7 @@ def test_each_problem_is_listed_at_the_top_and_counted(app, client):
     assert "2 problems." in shown
     assert "Scheduler: no run since 09:00" in shown
     assert "faxes sync: HTTP 500" in shown
-    assert "All well" not in shown
+    assert "No problems" not in shown
 
 
 def test_a_failing_sync_is_one_problem(app, client):
