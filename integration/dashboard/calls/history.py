@@ -129,6 +129,7 @@ def index() -> str:
         page_rows=view.args.get("rows", ROW_COUNTS[0]),
         today=now.date(),
         total=total,
+        max_count=history.MAX_COUNT,
         waiting=backlog_state
         if backlog_state is not None and backlog_state.may_contain(call_filter.since)
         else None,

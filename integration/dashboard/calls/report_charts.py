@@ -14,7 +14,7 @@ MAX_DAILY_DAYS, MAX_WEEKLY_DAYS = 62, 400
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 HEAT_SHADES = 5
 """Shades of the heat map, without that of an hour without calls."""
-FEW_CALLS = 10
+PALE_BELOW_CALLS = 10
 """Calls below which a point or cell of a share is drawn pale, and not joined to others."""
 HEAT_MODES = {
     "calls": ("Calls", "inbound calls"),
@@ -44,7 +44,7 @@ class Bar:
     @property
     def is_small(self) -> bool:
         """True if the service level is that of few calls."""
-        return self.figures.offered < FEW_CALLS
+        return self.figures.offered < PALE_BELOW_CALLS
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +154,7 @@ def _get_heat_value(figures: Figures, mode: str) -> tuple[float | None, int, boo
     if mode == "missed":
         return figures.unanswered or None, figures.unanswered, False
     if mode == "level":
-        return figures.service_level, figures.in_time, figures.offered < FEW_CALLS
+        return figures.service_level, figures.in_time, figures.offered < PALE_BELOW_CALLS
     if mode == "talk":
         return figures.average_talk, figures.talks, False
     return figures.inbound or None, figures.inbound, False

@@ -105,6 +105,7 @@ def index() -> str | Response:
         level_target=calls.service_level_target,
         missed_target=calls.missed_target,
         few=FEW_CALLS,
+        pale_below=report_charts.PALE_BELOW_CALLS,
         short=calls.short_seconds,
         weekdays=report_charts.WEEKDAYS,
         weekday=f"{now:%A}",

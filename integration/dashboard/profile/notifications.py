@@ -18,7 +18,9 @@ def index() -> str:
     days: dict[str, list[news.Notification]] = {}
     for entry in news.list_notifications(app_context(), current_person(), layout.get_visibility()):
         days.setdefault(formats.day_of(entry.at), []).append(entry)
-    return layout.render_page("notifications", "notifications.html", days=list(days.items()))
+    return layout.render_page(
+        "notifications", "notifications.html", days=list(days.items()), period=news.PERIOD
+    )
 
 
 @blueprint.post("/notifications/seen")

@@ -15,7 +15,7 @@ from typing import Any
 from flask import Blueprint, Response, make_response, redirect, request
 
 from integration import catalogue
-from integration.access import key_limits, keys, people
+from integration.access import key_limits, keys, people, setup_links
 from integration.access.rights import RIGHTS, ROLES
 from integration.context import app_context
 from integration.core import clock
@@ -69,6 +69,8 @@ def render_page(**values: Any) -> str:
         mail_test=current_jobs().last_by_name.get(MAIL_TEST_JOB),
         roles=ROLES,
         key_rights=RIGHTS.values(),
+        key_overlap_hours=int(keys.DEFAULT_OVERLAP_HOURS),
+        link_hours=int(setup_links.VALID_SECONDS / 3600),
         now_utc=clock.utc_text(),
         message=RESULT_MESSAGES.get(request.args.get("said", ""), ""),
         **values,

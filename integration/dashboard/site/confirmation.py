@@ -117,5 +117,6 @@ def _refuse_unconfirmed() -> Response | None:
         email=person.email,
         has_factor=has_factor,
         error=error,
+        minutes=int(sessions.CONFIRMED_SECONDS / 60),
     )
     return make_response(page, 403)

@@ -116,7 +116,13 @@ def _login_page(target: str, error: str = "", status: int = 200, retry_after: in
 def _reset_page(
     error: str = "", status: int = 200, retry_after: int | None = None, *, is_sent: bool = False
 ) -> Response:
-    page = render_template("reset_request.html", error=error, is_sent=is_sent, can_send_mail=_can_send_mail())
+    page = render_template(
+        "reset_request.html",
+        error=error,
+        is_sent=is_sent,
+        can_send_mail=_can_send_mail(),
+        link_minutes=int(setup_links.RESET_SECONDS / 60),
+    )
     return _respond(page, status, retry_after)
 
 
