@@ -30,6 +30,7 @@ from integration.exports.formats import FORMATS
 from integration.exports.prepared_exports import ExportJob
 from integration.exports.query import ExportQuery, ExportStream
 from integration.exports.selection import Selection
+from integration.settings.values import MIN_FREE_BYTES, MIN_FREE_TEXT
 
 log = logging.getLogger(__name__)
 
@@ -40,8 +41,6 @@ CHECK_SECONDS = 60.0
 """Seconds between runs of the job."""
 MAX_ATTEMPTS = 3
 """Largest number of starts of an export. An export that crashes the process is not retried for ever."""
-MIN_FREE_BYTES = 2 * 10**9
-"""Bytes of disk that stay free. The archive has the same limit (`recordings.max_gb`)."""
 _FILE_NAME = re.compile(r"[0-9]{1,18}\.([a-z0-9]+)(\.part)?")
 
 
@@ -187,7 +186,9 @@ class ExportJobs:
         if self._is_stopping or job_id in self._cancelled:
             raise JobCancelled
         if shutil.disk_usage(self._folder).free < MIN_FREE_BYTES:
-            raise QueryError("The disk is nearly full: 2 GB always stay free. Free disk space and try again.")
+            raise QueryError(
+                f"The disk is nearly full: {MIN_FREE_TEXT} always stay free. Free disk space and try again."
+            )
 
     @property
     def _max_bytes(self) -> float:

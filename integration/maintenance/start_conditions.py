@@ -20,11 +20,10 @@ from integration.core import clock
 from integration.core.errors import ConfigurationError, SwitchroomError
 from integration.maintenance.check_result import CheckResult
 from integration.settings.model import Settings
+from integration.settings.values import MIN_FREE_BYTES, MIN_FREE_TEXT
 
 EARLIEST_TIME = datetime(2026, 1, 1, tzinfo=UTC)
 """Earliest plausible time: a clock before the first release was never set."""
-MIN_FREE_BYTES = 2 * 10**9
-"""Free bytes below which downloads stop; the check fails."""
 LOW_FREE_BYTES = 5 * 10**9
 """Free bytes below which the check warns."""
 PROBE_BYTES = 1024 * 1024
@@ -218,11 +217,11 @@ def _check_disk(settings: Settings) -> Iterator[CheckResult]:
         yield CheckResult(
             "fail",
             "disk",
-            f"{text}; downloads stop below 2 GB",
+            f"{text}; downloads stop below {MIN_FREE_TEXT}",
             "free disk space, or set recordings.max_gb to limit the archive",
         )
     elif free_bytes < LOW_FREE_BYTES:
-        yield CheckResult("warn", "disk", f"{text}; downloads stop below 2 GB", "free disk space")
+        yield CheckResult("warn", "disk", f"{text}; downloads stop below {MIN_FREE_TEXT}", "free disk space")
     else:
         yield CheckResult("ok", "disk", text)
 

@@ -18,6 +18,7 @@ from integration.settings.section import SECRET, Section
 from integration.settings.sources import build_settings, read_sources
 from integration.settings.user_sections import Alerts, Dashboard, Exports, Facade, Outgoing
 from integration.settings.values import (
+    MIN_FREE_TEXT,
     Email,
     FilePath,
     Host,
@@ -168,7 +169,8 @@ class Recordings(Section):
     max_gb: Number = Field(
         default=0,
         ge=0,
-        description="Disk budget of the archive in GB; 0 is unlimited. 2 GB of disk always stay free.",
+        description="Disk budget of the archive in GB; 0 is unlimited."
+        f" {MIN_FREE_TEXT} of disk always stay free.",
     )
 
 

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from integration.settings.section import SECRET, Section
 from integration.settings.values import (
+    MIN_FREE_TEXT,
     AlertUrl,
     BasePath,
     Country,
@@ -35,7 +36,7 @@ class Exports(Section):
         default=10,
         gt=0,
         description="Disk budget of large exports in GB; the oldest are removed first."
-        " 2 GB of disk always stay free.",
+        f" {MIN_FREE_TEXT} of disk always stay free.",
     )
 
 

@@ -21,6 +21,10 @@ from integration.settings.usual_hours import check_hours
 
 Network = IPv4Network | IPv6Network
 
+MIN_FREE_BYTES = 2 * 10**9
+"""Bytes of disk that stay free, in addition to `recordings.max_gb` and `exports.max_gb`."""
+MIN_FREE_TEXT = f"{MIN_FREE_BYTES / 10**9:g} GB"
+
 RESERVED_PATHS = frozenset({
     "account", "calls", "contacts", "dial", "docs", "export", "exports", "healthz", "help", "live",
     "login", "logout", "messages", "metrics", "missed", "notifications", "openapi.json", "palette",

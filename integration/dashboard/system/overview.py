@@ -25,6 +25,7 @@ from integration.mirror.sync_state import collection_state, completeness, lookup
 from integration.privacy import erasures, holds
 from integration.settings.base_url import find_base_url
 from integration.settings.data_dir_secrets import load_webhook_secrets
+from integration.settings.values import MIN_FREE_BYTES, MIN_FREE_TEXT
 from integration.sync.plan import PLAN
 from integration.sync.progress import list_active_reads
 from integration.sync.reading.call_assembly import JOB_NAME as CALL_ASSEMBLY_JOB
@@ -38,8 +39,6 @@ SILENT_SECONDS = 3600
 DATABASES = ("inbox.db", "mirror.db", "house.db")
 REFRESH_SECONDS = 2
 """Seconds between reloads of the page while a job runs."""
-RESERVED_BYTES = 2_000_000_000
-"""Bytes of disk that the archive keeps free, besides `recordings.max_gb`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +51,7 @@ class Disk:
 
     @property
     def is_low(self) -> bool:
-        return self.free < 2 * RESERVED_BYTES
+        return self.free < 2 * MIN_FREE_BYTES
 
 
 def read_disk_usage(data_dir: Path) -> Disk:
@@ -185,6 +184,7 @@ def index() -> Response:
         putting=report["facts"].get(CALL_ASSEMBLY_JOB),
         requests=context.platform.budget.state(),
         disk=disk,
+        min_free=MIN_FREE_TEXT,
         report=report,
         damaged_databases=damaged_databases,
         public_url=context.settings.server.public_url,

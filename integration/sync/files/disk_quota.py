@@ -10,13 +10,8 @@ from contextlib import contextmanager
 from integration.core.errors import StorageFull
 from integration.mirror.sync_state import media_files
 from integration.mirror.sync_state.media_files import MediaFile
+from integration.settings.values import MIN_FREE_BYTES, MIN_FREE_TEXT
 from integration.sync.context import SyncContext
-
-MIN_FREE_BYTES = 2 * 10**9
-"""Bytes of the disk that the archive leaves free.
-
-The limit applies in addition to `recordings.max_gb`.
-"""
 
 ASSUMED_FILE_BYTES = 10 * 10**6
 """Bytes reserved for a file whose record has no size."""
@@ -47,7 +42,8 @@ def _check_space(context: SyncContext, file: MediaFile, size: int) -> None:
         folder = folder.parent
     if shutil.disk_usage(folder).free - size < MIN_FREE_BYTES:
         raise StorageFull(
-            f"the disk of {folder} would have less than 2 GB free; downloads stop until space is freed"
+            f"the disk of {folder} would have less than {MIN_FREE_TEXT} free;"
+            " downloads stop until space is freed"
         )
     quota_bytes = context.settings.recordings.max_gb * 10**9
     if not quota_bytes:
