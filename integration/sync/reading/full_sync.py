@@ -196,7 +196,7 @@ def _read_by_key(context: SyncContext, policy: Policy, tally: Tally, restart: bo
         if after is None and records_read == 0:
             if window.total == 0:
                 _reject_unexpected_empty(context, policy, state)
-            elif descending:
+            elif descending and window.records:
                 _store_newest_key(context, policy, window.records[0])
         total = records_read + window.total
         store_window(

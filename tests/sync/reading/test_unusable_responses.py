@@ -95,6 +95,17 @@ def test_all_records_but_the_unreadable_ones_are_stored_and_these_are_named(simu
     assert (row["complete"], result["complete"]) == (False, False)
 
 
+def test_a_history_whose_only_record_is_unreadable_does_not_end_the_sync(simulated, spoil):
+    only, *others = sorted(simulated.records("cdrs"))
+    for number in others:
+        del simulated.records("cdrs")[number]
+    spoil(only)
+    result = sync_full(simulated)
+    errors = {row["collection"]: row["error"] for row in result["rows"] if row["error"]}
+    assert list(errors) == ["cdrs"]
+    assert "/cdrs: the first record of its page is unreadable" in errors["cdrs"]
+
+
 @pytest.mark.exhaustive
 def test_an_error_names_the_record_before_the_unreadable_one(simulated, spoil):
     newest, unreadable = sorted(simulated.records("cdrs"))[:-3:-1]
