@@ -14,6 +14,7 @@ from integration.mirror.sync_state.lookup_queue import DueLookup
 from integration.platform_api.paging import Condition
 from integration.sqlite.transaction import Transaction
 from integration.sync.context import SyncContext
+from integration.sync.reading.page_store import is_unavailable
 from integration.sync.reading.pages import Window, read_by_key
 from integration.sync.reading.windows import read_matching
 
@@ -60,9 +61,13 @@ def _request_batch(context: SyncContext, batch: Sequence[DueLookup]) -> list[tup
 def _read_by_ids(
     context: SyncContext, collection: str, field_name: str, ids: list[int]
 ) -> list[tuple[str, Window]]:
+    """Read the records with these ids; none of a collection that the platform refuses."""
     try:
         return _read_by_condition(context, collection, (field_name, "in", ids))
     except PlatformRefused as error:
+        if is_unavailable(error):
+            # The account may have CDRs but no recordings. Syncs record the refusal.
+            return []
         if error.status != 400 or len(ids) == 1:
             raise
         # `in` is specified, but only `eq` has been confirmed on the real platform

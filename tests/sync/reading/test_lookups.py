@@ -148,6 +148,19 @@ def test_a_failed_request_does_not_count_as_a_try(simulated, movable_clock):
     assert simulated.rows("SELECT DISTINCT tries FROM _lookups") == [(1,)]
 
 
+@pytest.mark.parametrize("status", [403, 404])
+def test_the_cdr_of_a_leg_is_stored_on_an_account_without_recordings(simulated, movable_clock, status):
+    played = simulated.play("plain_answered")
+    enqueue_ended_legs(simulated, *played["leg_ids"])
+    simulated.faults(f"status={status}@/monitors")
+    movable_clock.advance(2.1)
+    assert run_due_lookups(simulated.context) == len(played["leg_ids"])
+    assert set(played["cdr_ids"]) <= set(simulated.ids("cdrs"))
+    while wait_for_next(simulated, movable_clock):
+        run_due_lookups(simulated.context)
+    assert set(states(simulated).values()) == {"done"}
+
+
 def test_without_filters_by_list_each_leg_is_looked_up_alone(simulated, movable_clock, monkeypatch):
     real = simulated.context.platform.page
 
