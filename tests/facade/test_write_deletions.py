@@ -93,6 +93,32 @@ def test_pending_deletion_is_polled_until_it_is_done(app: TestApp, writer: dict[
         assert pending_deletions.due(connection, clock.unix() + 1e9) == []
 
 
+def test_pending_deletion_keeps_the_records_that_the_platform_lists_with_ids_as_text(
+    app: TestApp, writer: dict[str, str]
+) -> None:
+    app.put("monitors", {"id": 1}, {"id": 2})
+    app.platform.respond("/monitors/1,2", {"message": "Accepted"}, 202)
+    app.platform.respond("/monitors", {"data": [{"id": "1"}], "total": 1})
+    assert app.client.delete(f"{app.base}/monitors/1,2", headers=writer).status_code == 202
+    assert [record["id"] for record in app.get("/monitors").json["data"]] == [1]
+
+
+def test_pending_deletion_is_polled_after_a_list_with_a_record_without_id(
+    app: TestApp, writer: dict[str, str]
+) -> None:
+    app.put("monitors", {"id": 1})
+    app.platform.respond("/monitors/1", {"message": "Accepted"}, 202)
+    app.platform.respond("/monitors", {"data": [{"destination": "Reception"}], "total": 1})
+    assert app.client.delete(f"{app.base}/monitors/1", headers=writer).status_code == 202
+    make_deletions_due(app)
+    poll_due(app.context)
+    assert [record["id"] for record in app.get("/monitors").json["data"]] == [1]
+    make_deletions_due(app)
+    app.platform.respond("/monitors", {"data": [], "total": 0})
+    poll_due(app.context)
+    assert app.get("/monitors").json["data"] == []
+
+
 def test_deletion_does_not_wait_for_the_back_off_of_background_requests(
     own_app: TestApp, own_writer: dict[str, str]
 ) -> None:

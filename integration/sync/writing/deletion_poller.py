@@ -9,8 +9,9 @@ from functools import partial
 from integration.catalogue import get_resource
 from integration.context import AppContext
 from integration.core import clock
-from integration.core.errors import PlatformError
+from integration.core.errors import PlatformBroken, PlatformError
 from integration.mirror.records import single_record
+from integration.mirror.records.upsert import list_usable_keys
 from integration.mirror.sync_state import pending_deletions
 from integration.mirror.sync_state.pending_deletions import PendingDeletion
 from integration.platform_api.budget import BACKGROUND, INTERACTIVE, Priority
@@ -62,7 +63,8 @@ def _poll_entries(context: AppContext, entries: Iterable[PendingDeletion], prior
 def _fetch_remaining(context: AppContext, entry: PendingDeletion, priority: Priority) -> list[int]:
     """Fetch the keys that the platform still lists.
 
-    For an entire collection at most one key.
+    For an entire collection at most one key. Raises PlatformError, also if a listed record has no usable key:
+    it may be one of the deleted records.
     """
     target = get_resource(entry.collection)
     key = target.key or "id"
@@ -73,7 +75,12 @@ def _fetch_remaining(context: AppContext, entry: PendingDeletion, priority: Prio
         priority=priority,
         tries=1,
     )
-    return [record.values[key] for record in page.records]
+    listed_keys = list_usable_keys(target, page.records)
+    if None in listed_keys:
+        raise PlatformBroken(f"/{target.collection}: a listed record has no usable {key}")
+    if entry.keys is None:
+        return [key for key in listed_keys if isinstance(key, int)]
+    return [key for key in entry.keys if key in listed_keys]
 
 
 def _record_result(context: AppContext, entry: PendingDeletion, remaining_keys: list[int]) -> None:
