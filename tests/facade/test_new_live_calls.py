@@ -73,6 +73,32 @@ def test_an_event_during_the_request_keeps_its_state(
     assert call["clid"] == RECORD["clid"]
 
 
+def test_events_update_a_call_with_values_that_a_strict_parser_rejects(
+    app: TestApp, facade: LiveCallClient, movable_clock: Clock
+) -> None:
+    unusual = {**RECORD, "src_name": "Ann \ud800", "account": 2**70, "tags": [{"name": "vip"}]}
+    app.context.sync_jobs.poll()
+
+    def respond_late(_request: Any, reply: Any) -> None:
+        movable_clock.advance(2)
+        app.event("call.connected", LEG, "2026-09-02 08:45:52", connected_at="2026-09-02 08:45:52")
+        reply.json({"data": unusual, "links": {}})
+
+    app.platform.routes[PATH] = respond_late
+    app.event("call.ringing", LEG, "2026-09-02 08:45:50")
+    live_poll.read_new_legs(app.context)
+    call = facade.read_both()
+    assert call == {**unusual, "state": "CONNECTED", "connected_at": 1788338752}
+    app.event("call.hold", LEG, "2026-09-02 08:46:10")
+    call = facade.read_both()
+    assert call is not None
+    assert {name: call[name] for name in unusual} == {
+        **unusual,
+        "state": "ON_HOLD",
+        "connected_at": 1788338752,
+    }
+
+
 @pytest.mark.parametrize("status", [403, 404, 503])
 def test_a_failed_request_of_a_new_call_ends_nothing_and_is_not_repeated(
     app: TestApp, facade: LiveCallClient, movable_clock: Clock, status: int

@@ -9,11 +9,9 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable
 
-import orjson
-
 from integration.catalogue import get_resource
 from integration.core import clock
-from integration.core.json_records import JsonRecord
+from integration.core.json_records import JsonRecord, read_record, serialize_values
 from integration.mirror.calls.facts import CallEvent
 from integration.mirror.calls.legs import ENDED, STATE_RANK
 from integration.mirror.calls.store import CallStore
@@ -35,7 +33,7 @@ def apply_event(tx: Transaction, event: CallEvent) -> None:
     if state is None or state == ENDED:
         return
     row = tx.execute("SELECT _doc FROM calls WHERE id = ?", (event.leg_id,)).fetchone()
-    values = orjson.loads(row["_doc"]) if row is not None else {"id": event.leg_id}
+    values: dict[str, object] = read_record(row["_doc"]).values if row is not None else {"id": event.leg_id}
     values["state"] = state
     _fill_empty(values, _get_event_fields(event))
     upsert(tx, calls, [_make_record(values)], source="webhook", requested_at=clock.utc_text())
@@ -71,7 +69,7 @@ def store_written(tx: Transaction, record: JsonRecord, requested_at: float) -> N
     """
     row = _find_row(tx, get_usable_key(get_resource(COLLECTION), record))
     if row is not None:
-        record = _make_record(orjson.loads(row["_doc"]) | record.values)
+        record = _make_record(read_record(row["_doc"]).values | record.values)
     store_records(tx, [record], source="write", requested_at=requested_at)
 
 
@@ -139,7 +137,7 @@ def _set_newer_state(record: JsonRecord, leg_state: str, row: sqlite3.Row | None
         return record
     values = record.values | {"state": leg_state}
     if row is not None:
-        _fill_empty(values, {"connected_at": orjson.loads(row["_doc"]).get("connected_at")})
+        _fill_empty(values, {"connected_at": read_record(row["_doc"]).values.get("connected_at")})
     return _make_record(values)
 
 
@@ -151,7 +149,7 @@ def _fill_empty(values: dict[str, object], other_values: dict[str, object]) -> N
 
 
 def _make_record(values: dict[str, object]) -> JsonRecord:
-    return JsonRecord(orjson.dumps(values).decode(), values)
+    return JsonRecord(serialize_values(values), values)
 
 
 def _get_event_fields(event: CallEvent) -> dict[str, object]:

@@ -7,7 +7,6 @@ the same transaction.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from operator import itemgetter
@@ -333,7 +332,7 @@ def _to_storable_text(text: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
-        return json.dumps(read_record(text).values, separators=(",", ":"))
+        return text.encode("utf-8", "backslashreplace").decode()
     return text
 
 
