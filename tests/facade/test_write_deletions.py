@@ -8,10 +8,13 @@ from typing import Any
 import pytest
 
 from integration.core import clock
+from integration.core.commands import Progress
 from integration.mirror.sync_state import pending_deletions
+from integration.privacy import hold_commands
 from integration.sync.writing.deletion_poller import poll_due
 from tests.support.application import TestApp
 from tests.support.applications.shared_app import SharedApp
+from tests.support.people import CALLER
 from tests.support.records import find_record
 
 
@@ -33,6 +36,21 @@ def test_records_deleted_by_id_are_hidden_and_kept_in_the_table(app: TestApp, wr
     assert [record["id"] for record in app.get("/monitors").json["data"]] == [3]
     with app.mirror_db.read() as connection:
         assert connection.execute("SELECT count(*) FROM monitors").fetchone()[0] == 3
+
+
+def test_deleted_contact_no_longer_names_its_calls(app: TestApp, writer: dict[str, str]) -> None:
+    app.put("contacts", {"id": 5, "first_name": "Zoe", "last_name": "Caller", "mobile": f"+{CALLER}"})
+    app.event("call.ringing", 101, "2026-09-02 08:45:55")
+
+    def read_name() -> str:
+        app.mirror_db.write(lambda tx: app.context.call_store.evaluate_due_calls(tx, clock.unix()))
+        with app.mirror_db.read() as connection:
+            return str(connection.execute("SELECT party_name FROM _calls").fetchone()[0])
+
+    assert read_name() == "Zoe Caller"
+    app.platform.routes["/contacts/5"] = lambda request, reply: reply.content(b"", "text/plain", 204)
+    assert app.client.delete(f"{app.base}/contacts/5", headers=writer).status_code == 204
+    assert read_name() == ""
 
 
 def test_destructive_deletions_are_rejected_by_default(app: TestApp, writer: dict[str, str]) -> None:
@@ -59,6 +77,22 @@ class TestSettings:
         app.platform.routes["/cdrs"] = lambda request, reply: reply.content(b"", "text/plain", 204)
         assert app.client.delete(f"{app.base}/cdrs", headers=app.add_key("w", "write")).status_code == 204
         assert app.get("/cdrs").json == {"data": [], "total": 0}
+
+    @pytest.mark.parametrize("settings", [{"sync__on_platform_delete": "delete"}], indirect=True)
+    @pytest.mark.parametrize("status", [204, 202])
+    def test_rows_of_deleted_records_are_deleted_except_under_legal_hold(
+        self, app: TestApp, status: int
+    ) -> None:
+        hold = {"kind": "number", "what": f"+{CALLER}", "reason": "claim 17"}
+        hold_commands.set_hold(app.context, hold, Progress(lambda _: None, lambda: True))
+        app.put("monitors", {"id": 1, "src": CALLER}, {"id": 2, "src": "447700900456"}, {"id": 3})
+        app.platform.routes["/monitors/1,2"] = lambda request, reply: reply.content(b"", "text/plain", status)
+        app.platform.respond("/monitors", {"data": [], "total": 0})
+        response = app.client.delete(f"{app.base}/monitors/1,2", headers=app.add_key("w", "write"))
+        assert response.status_code == status
+        assert [record["id"] for record in app.get("/monitors").json["data"]] == [3]
+        with app.mirror_db.read() as connection:
+            assert [row[0] for row in connection.execute("SELECT id FROM monitors ORDER BY id")] == [1, 3]
 
 
 def test_pending_deletion_is_polled_until_it_is_done(app: TestApp, writer: dict[str, str]) -> None:

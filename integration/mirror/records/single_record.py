@@ -113,21 +113,15 @@ def find_newest(connection: sqlite3.Connection, resource: Resource) -> dict[str,
     return None if row is None else json.loads(row[0])
 
 
-def mark_missing(tx: Transaction, resource: Resource, keys: Collection[Key], deleted_at: str) -> None:
-    """Mark records as missing that a write deleted by `deleted_at` (UTC text).
+def mark_missing(tx: Transaction, resource: Resource, keys: Collection[Key], deleted_at: str) -> list[Key]:
+    """Mark records as missing that a write deleted by `deleted_at` (UTC text). Return their keys.
 
     The rows stay in the table; the facade omits them. Pages requested until `deleted_at` can still list
     these records, but do not restore them.
     """
-    tx.execute(
+    rows = tx.execute(
         f'UPDATE "{resource.table}" SET _missing_since = ? WHERE _missing_since IS NULL'
-        f' AND "{resource.key}" IN (SELECT value FROM json_each(?))',
+        f' AND "{resource.key}" IN (SELECT value FROM json_each(?)) RETURNING "{resource.key}"',
         (deleted_at, id_list(keys)),
     )
-
-
-def mark_all_missing(tx: Transaction, resource: Resource, deleted_at: str) -> None:
-    """Mark all records of a collection deleted by `deleted_at` (UTC text)."""
-    tx.execute(
-        f'UPDATE "{resource.table}" SET _missing_since = ? WHERE _missing_since IS NULL', (deleted_at,)
-    )
+    return [row[0] for row in rows]

@@ -16,10 +16,12 @@ from dataclasses import dataclass
 from functools import partial
 
 from integration.catalogue import get_resource
+from integration.catalogue.shapes import Resource
 from integration.core import clock
 from integration.core.errors import PlatformError, PlatformRefused
+from integration.mirror.calls import live_table
 from integration.mirror.calls.facts import LEG_FIELDS
-from integration.mirror.records import missing_records
+from integration.mirror.records import missing_records, single_record
 from integration.mirror.records.rows import Key
 from integration.mirror.records.upsert import delete_rows
 from integration.mirror.sync_state import collection_state, completeness
@@ -172,6 +174,27 @@ def release_deletions(context: SyncContext, policy: Policy, state: collection_st
     context.health.unwatch(health_check_name(policy.collection))
 
 
+def record_written_deletions(context: SyncContext, resource: Resource, keys: Sequence[Key] | None) -> None:
+    """Record deletions that a write of a user requested and the platform has finished.
+
+    `keys` None: all records of the collection. They need no confirmation and no limit.
+    """
+    if keys is None:
+        with context.mirror_db.read() as connection:
+            keys = collection_state.list_keys(connection, resource, without_item=False)
+    for offset in range(0, len(keys), RECORDS_PER_TRANSACTION):
+        batch = keys[offset : offset + RECORDS_PER_TRANSACTION]
+
+        def job(tx: Transaction, batch: Sequence[Key] = batch) -> None:
+            if resource.table == live_table.COLLECTION:
+                delete_rows(tx, resource, batch)
+            else:
+                marked = single_record.mark_missing(tx, resource, batch, clock.utc_text())
+                _finish_deletions(context, tx, resource, marked)
+
+        context.mirror_db.write(job)
+
+
 def restore_deleted(context: SyncContext, policy: Policy) -> int:
     """Restore the missing records of a collection and return their number.
 
@@ -184,7 +207,7 @@ def restore_deleted(context: SyncContext, policy: Policy) -> int:
         if state.held is not None and state.walked_from is not None and policy.resource.key:
             # Without this the next full sync would hold the same records.
             missing_records.keep_unseen(tx, policy.resource, state.walked_from)
-        _update_contact_names(context, tx, policy, restored_keys)
+        _update_contact_names(context, tx, policy.resource, restored_keys)
         collection_state.hold_deletions(tx, policy.collection, None)
         return len(restored_keys)
 
@@ -309,16 +332,12 @@ def _mark_missing(
     confirmation: missing_records.ConfirmedBy,
     tally: Tally,
 ) -> None:
-    should_delete = context.settings.sync.on_platform_delete == "delete"
     for offset in range(0, len(keys), RECORDS_PER_TRANSACTION):
         batch = keys[offset : offset + RECORDS_PER_TRANSACTION]
 
         def job(tx: Transaction, batch: Sequence[Key] = batch) -> int:
             marked = missing_records.confirm(tx, policy.resource, batch, full_sync_start, confirmation)
-            if should_delete:
-                _delete_rows(context, tx, policy, marked)
-            else:
-                _update_contact_names(context, tx, policy, marked)
+            _finish_deletions(context, tx, policy.resource, marked)
             return len(marked)
 
         tally.missing += context.mirror_db.write(job)
@@ -328,22 +347,30 @@ def _mark_missing(
         )
 
 
-def _update_contact_names(context: SyncContext, tx: Transaction, policy: Policy, keys: Sequence[Key]) -> None:
+def _finish_deletions(context: SyncContext, tx: Transaction, resource: Resource, keys: Sequence[Key]) -> None:
+    """Update what depends on records that were just marked as missing.
+
+    With `sync.on_platform_delete = "delete"` their rows are deleted too. Rows under legal hold are kept, as
+    with `keep`.
+    """
+    if context.settings.sync.on_platform_delete == "delete":
+        gate = tx.gates.get("deletions")
+        _delete_rows(context, tx, resource, keys if gate is None else gate((tx.connection, resource, keys)))
+    _update_contact_names(context, tx, resource, keys)
+
+
+def _update_contact_names(
+    context: SyncContext, tx: Transaction, resource: Resource, keys: Sequence[Key]
+) -> None:
     """Recompute names on calls after contacts were hidden or restored."""
-    if policy.collection == "contacts" and keys:
+    if resource.collection == "contacts" and keys:
         context.call_store.refresh_contacts(tx, [key for key in keys if isinstance(key, int)])
 
 
-def _delete_rows(context: SyncContext, tx: Transaction, policy: Policy, keys: Sequence[Key]) -> None:
-    """Delete rows (`sync.on_platform_delete = "delete"`) and recompute the calls derived from them.
-
-    Rows under legal hold are kept, as with `keep`.
-    """
-    gate = tx.gates.get("deletions")
-    keys = keys if gate is None else gate((tx.connection, policy.resource, keys))
-    legs = missing_records.find_leg_ids(tx, policy.resource, LEG_FIELDS.get(policy.resource.table, ()), keys)
-    delete_rows(tx, policy.resource, keys)
-    _update_contact_names(context, tx, policy, keys)
+def _delete_rows(context: SyncContext, tx: Transaction, resource: Resource, keys: Sequence[Key]) -> None:
+    """Delete rows and recompute the calls derived from them."""
+    legs = missing_records.find_leg_ids(tx, resource, LEG_FIELDS.get(resource.table, ()), keys)
+    delete_rows(tx, resource, keys)
     if legs:
         context.call_store.refresh(tx, legs)
 

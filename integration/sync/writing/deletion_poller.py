@@ -10,12 +10,12 @@ from integration.catalogue import get_resource
 from integration.context import AppContext
 from integration.core import clock
 from integration.core.errors import PlatformBroken, PlatformError
-from integration.mirror.records import single_record
 from integration.mirror.records.upsert import list_usable_keys
 from integration.mirror.sync_state import pending_deletions
 from integration.mirror.sync_state.pending_deletions import PendingDeletion
 from integration.platform_api.budget import BACKGROUND, INTERACTIVE, Priority
 from integration.sqlite.transaction import Transaction
+from integration.sync.reading import deletions
 
 log = logging.getLogger(__name__)
 
@@ -86,12 +86,13 @@ def _fetch_remaining(context: AppContext, entry: PendingDeletion, priority: Prio
 def _record_result(context: AppContext, entry: PendingDeletion, remaining_keys: list[int]) -> None:
     target = get_resource(entry.collection)
 
+    if entry.keys is not None:
+        deleted_keys = [key for key in entry.keys if key not in remaining_keys]
+        deletions.record_written_deletions(context, target, deleted_keys)
+    elif not remaining_keys:
+        deletions.record_written_deletions(context, target, None)
+
     def work(tx: Transaction) -> None:
-        if entry.keys is not None:
-            deleted_keys = [key for key in entry.keys if key not in remaining_keys]
-            single_record.mark_missing(tx, target, deleted_keys, clock.utc_text())
-        elif not remaining_keys:
-            single_record.mark_all_missing(tx, target, clock.utc_text())
         if remaining_keys:
             pending_deletions.reschedule(tx, entry, None if entry.keys is None else remaining_keys)
         else:

@@ -24,16 +24,17 @@ from integration.core.ids import parse_id
 from integration.core.json_records import JsonRecord, find_item, read_page
 from integration.core.timestamps import parse_seconds
 from integration.mirror.calls import live_table
-from integration.mirror.records import item_forms, single_record, subresources, write_results
+from integration.mirror.records import item_forms, subresources, write_results
 from integration.mirror.records.masking import mask_json
 from integration.mirror.records.rows import Key
-from integration.mirror.records.upsert import delete_rows, get_usable_key, store_item, upsert
+from integration.mirror.records.upsert import get_usable_key, store_item, upsert
 from integration.mirror.sync_state import collection_state, pending_deletions
 from integration.outbound.exchange import PlatformResponse
 from integration.platform_api.budget import INTERACTIVE
 from integration.platform_api.paging import encode_path
 from integration.sqlite.errors import STORAGE_FAILURES
 from integration.sqlite.transaction import Transaction
+from integration.sync.reading import deletions
 from integration.sync.writing import write_log
 from integration.sync.writing.deletion_poller import poll_now
 from integration.sync.writing.write_log import EarlierRequest
@@ -335,19 +336,11 @@ def _record_deletion(
     key_list = path.strip("/").removeprefix(resource.collection).strip("/")
     keys = [key for part in key_list.split(",") if (key := parse_id(part)) is not None] if key_list else None
 
-    def work(tx: Transaction) -> None:
-        if status == 202:
-            pending_deletions.add(tx, resource.collection, keys, requested_at)
-        elif keys is None:
-            single_record.mark_all_missing(tx, resource, clock.utc_text())
-        elif resource.table == "calls":
-            delete_rows(tx, resource, keys)
-        else:
-            single_record.mark_missing(tx, resource, keys, clock.utc_text())
-
-    context.mirror_db.write(work)
     if status == 202:
+        context.mirror_db.write(lambda tx: pending_deletions.add(tx, resource.collection, keys, requested_at))
         poll_now(context, resource.collection)
+    else:
+        deletions.record_written_deletions(context, resource, keys)
 
 
 def _refresh_records(
