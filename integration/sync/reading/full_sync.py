@@ -31,6 +31,7 @@ from integration.sync.reading.pages import (
     read_by_key,
     read_by_pages,
 )
+from integration.sync.reading.turns import take_turn
 
 log = logging.getLogger(__name__)
 
@@ -59,16 +60,28 @@ def run_full_sync(
 ) -> Tally:
     """Read a collection completely; resume an interrupted full sync unless `restart`.
 
-    Marks the collection complete at the end, then checks missing records. Raises PlatformError, Interrupted;
-    committed records are kept.
+    Marks the collection complete at the end, then checks missing records. Waits for a running full sync of
+    the collection; one of a history then serves this call too, unless `restart`. Raises PlatformError,
+    Interrupted; committed records are kept.
     """
     tally = tally or Tally()
+    complete_at = _read_state(context, policy).complete_at
+    with take_turn(context, policy, tally):
+        has_completed_since = _read_state(context, policy).complete_at not in (None, complete_at)
+        if restart or policy.kind != "grows" or not has_completed_since:
+            _run_full_sync(context, policy, tally, restart, by_pages_only)
+    return tally
+
+
+def _run_full_sync(
+    context: SyncContext, policy: Policy, tally: Tally, restart: bool, by_pages_only: bool
+) -> None:
     if policy.kind == "single":
         _read_single(context, policy, tally)
-        return tally
+        return
     if policy.kind == "dictionary":
         _read_dictionary(context, policy, tally)
-        return tally
+        return
     with bulk_cache(context.mirror_db):
         try:
             _read_collection(context, policy, tally, restart, by_pages_only)
@@ -82,7 +95,11 @@ def run_full_sync(
     if policy.resource.key is not None and not tally.keyless and not tally.unreadable:
         deletions.confirm_missing(context, policy, tally)
     tally.raise_if_unreadable()
-    return tally
+
+
+def _read_state(context: SyncContext, policy: Policy) -> collection_state.State:
+    with context.mirror_db.read() as connection:
+        return collection_state.get_state(connection, policy.collection)
 
 
 def _read_collection(
@@ -100,11 +117,7 @@ def _read_ordered(context: SyncContext, policy: Policy, tally: Tally, restart: b
     If the platform does not sort or filter by key, read history by time; if it cannot filter by time either,
     and for other collections, read by page numbers.
     """
-    with context.mirror_db.read() as connection:
-        continues_by_time = (
-            isinstance(collection_state.get_state(connection, policy.collection).walk_key, str)
-            and not restart
-        )
+    continues_by_time = isinstance(_read_state(context, policy).walk_key, str) and not restart
     try:
         if not continues_by_time:
             _read_by_key(context, policy, tally, restart)
@@ -132,8 +145,7 @@ def _read_by_time(context: SyncContext, policy: Policy, tally: Tally, *, restart
     collection = policy.collection
     if restart:
         context.mirror_db.write(lambda tx: collection_state.begin_full_sync(tx, collection))
-    with context.mirror_db.read() as connection:
-        state = collection_state.get_state(connection, collection)
+    state = _read_state(context, policy)
     total = windows.count_records(context.platform, policy.resource, [], tries=get_max_tries(state.failures))
     if total == 0:
         _reject_unexpected_empty(context, policy, state)
@@ -176,8 +188,7 @@ def _read_by_time(context: SyncContext, policy: Policy, tally: Tally, *, restart
 
 def _read_by_key(context: SyncContext, policy: Policy, tally: Tally, restart: bool) -> None:
     collection, descending = policy.collection, policy.is_history
-    with context.mirror_db.read() as connection:
-        state = collection_state.get_state(connection, collection)
+    state = _read_state(context, policy)
     if restart or state.begun_at is None:
         context.mirror_db.write(lambda tx: collection_state.begin_full_sync(tx, collection))
         after, records_read = None, 0
@@ -225,8 +236,7 @@ def _store_newest_key(context: SyncContext, policy: Policy, newest_record: JsonR
 
 def _read_by_pages(context: SyncContext, policy: Policy, tally: Tally) -> None:
     collection, resource = policy.collection, policy.resource
-    with context.mirror_db.read() as connection:
-        state = collection_state.get_state(connection, collection)
+    state = _read_state(context, policy)
     for _ in range(MAX_PASSES):
         seen_keys: set[Key | None] = set()
         totals: set[int] = set()
@@ -328,8 +338,7 @@ def _read_dictionary(context: SyncContext, policy: Policy, tally: Tally) -> None
     The specification calls it a collection but shows no record.
     """
     requested_at, path = clock.utc_text(), policy.collection
-    with context.mirror_db.read() as connection:
-        state = collection_state.get_state(connection, path)
+    state = _read_state(context, policy)
     try:
         page = context.platform.page(path, tries=get_max_tries(state.failures))
         records = list(page.records)

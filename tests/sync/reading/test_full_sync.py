@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import random
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from types import SimpleNamespace
 
@@ -16,6 +17,7 @@ from integration.sync.reading import full_sync, incremental_sync, items, page_st
 from integration.sync.reading.full_sync import run_full_sync
 from integration.sync.reading.incremental_sync import run_incremental_sync
 from integration.sync.reading.page_store import Interrupted, Tally
+from tests.support.simulated_app import START
 
 CDRS = PLAN["cdrs"]
 
@@ -291,6 +293,65 @@ def test_a_full_sync_does_not_delay_other_writes(simulated, small_pages):
 
     run_full_sync(simulated.context, CDRS, Tally(show_progress=show))
     assert seen == [True]
+
+
+class SecondSync:
+    """A full sync of CDRs that starts after the first page of another, on a thread of its own."""
+
+    def __init__(self, simulated, movable_clock, *, should_continue=True, **options):
+        self.walked_from = []
+        self._simulated, self._clock = simulated, movable_clock
+        self._should_continue, self._options = should_continue, options
+        self._has_checked = threading.Event()
+        self._pool = ThreadPoolExecutor(1)
+        self._running = None
+
+    def run(self):
+        """Run both; return their tallies."""
+        first = run_full_sync(self._simulated.context, CDRS, Tally(show_progress=self._start))
+        return first, self._running.result(30)
+
+    def _start(self, _done, _total):
+        if self._running is None:
+            self._clock.advance(60)
+            tally = Tally(show_progress=self._record_state, should_continue=self._check)
+            self._running = self._pool.submit(
+                run_full_sync, self._simulated.context, CDRS, tally, **self._options
+            )
+            assert self._has_checked.wait(30)
+
+    def _record_state(self, _done, _total):
+        self.walked_from.append(self._simulated.state("cdrs").walked_from)
+
+    def _check(self):
+        """Both a waiting and a reading sync check whether they are cancelled."""
+        self._has_checked.set()
+        return self._should_continue
+
+
+def test_a_second_full_sync_of_a_collection_starts_after_the_first(simulated, small_pages, movable_clock):
+    simulated.add_cdrs(60)
+    movable_clock.freeze(START)
+    second = SecondSync(simulated, movable_clock, restart=True)
+    first, repeated = second.run()
+    assert set(second.walked_from) == {START}
+    assert first.read == repeated.read == len(simulated.records("cdrs"))
+    assert (first.missing, simulated.state("cdrs").held) == (0, None)
+
+
+def test_a_full_sync_that_waited_for_another_of_a_history_does_not_repeat_it(
+    simulated, small_pages, movable_clock
+):
+    first, waiting = SecondSync(simulated, movable_clock).run()
+    assert (first.read, waiting.read) == (len(simulated.records("cdrs")), 0)
+
+
+def test_a_waiting_full_sync_can_be_cancelled(simulated, small_pages, movable_clock):
+    second = SecondSync(simulated, movable_clock, should_continue=False, restart=True)
+    with pytest.raises(Interrupted):
+        second.run()
+    assert second.walked_from == []
+    assert simulated.state("cdrs").complete_at is not None
 
 
 def test_a_truncated_dictionary_does_not_replace_the_stored_one(simulated, monkeypatch):
