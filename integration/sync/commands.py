@@ -60,7 +60,8 @@ class FilesResult:
     """Result of the downloads of a sync.
 
     `fetched` counts files that this sync downloaded, `have` files in the archive, `waiting` files without a
-    successful download. `error` is the last error of a file, or that of a full disk.
+    successful download. `error` is that of a full disk or an unreachable platform, which ends the downloads,
+    otherwise the last error of a file.
     """
 
     fetched: int = 0
@@ -290,7 +291,7 @@ def _fetch_files(context: SyncContext, kinds: Sequence[MediaKind], progress: Pro
             if next_try_at is None or next_try_at - clock.unix() > MAX_RETRY_WAIT_SECONDS:
                 break
             threading.Event().wait(max(0.05, min(1.0, next_try_at - clock.unix())))
-    except StorageFull as error:
+    except (PlatformError, StorageFull) as error:
         errors.append(str(error))
     counts = _count_files(context, enabled_kinds)
     files.have, files.waiting = counts["have"], counts["waiting"]

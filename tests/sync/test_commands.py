@@ -107,6 +107,16 @@ def test_a_failed_download_is_retried_in_the_same_sync(simulated, sync):
     assert sync(resources=["voicemessages"])["complete"] is True
 
 
+def test_a_sync_whose_downloads_fail_returns_its_results(simulated, sync):
+    simulated.faults("status=500@/monitors/*.mp3")
+    result = sync(resources=["monitors"])
+    assert result["complete"] is False
+    (row,) = result["rows"]
+    assert (row["complete"], row["rows"]) == (True, len(simulated.records("monitors")))
+    assert (result["files"]["have"], result["files"]["waiting"]) == (0, row["rows"])
+    assert "Simulated 500" in result["files"]["error"]
+
+
 @pytest.mark.parametrize(
     "ends_after", [1, 9, *(pytest.param(requests, marks=pytest.mark.exhaustive) for requests in (4, 14, 25))]
 )
