@@ -78,7 +78,11 @@ def serve_archived(request: FacadeRequest) -> Response:
         # The specification has no path for one fax record, so only the platform can decide whether it exists.
         return pass_through.forward(request)
     if stored_record is None:
-        _mirror_record(request, target, record_id)
+        try:
+            _mirror_record(request, target, record_id)
+        except StorageError as error:
+            log.warning("cannot store the record of %s, passing it through: %s", request.path, error)
+            return pass_through.forward(request)
     elif stored_record.is_missing:
         raise ApiError(404, f"There is no {target.title} {record_id}.")
     if row is not None and row["state"] == "have":
@@ -186,7 +190,7 @@ def serve_user_cdrs(request: FacadeRequest) -> Response:
 def _mirror_record(request: FacadeRequest, target: Resource, record_id: int) -> None:
     """Request and store the record of a file.
 
-    The record determines the file's path. Raises ApiError.
+    The record determines the file's path. Raises ApiError, StorageError.
     """
     requested_at = clock.utc_text()
     try:

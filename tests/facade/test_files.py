@@ -20,6 +20,7 @@ from tests.support.application import TestApp
 from tests.support.applications.shared_app import SharedApp
 from tests.support.fake_exchange import USER, read_fixture
 from tests.support.harness import wait_for
+from tests.support.records import find_record
 
 SOUND = b"\xff\xfb" + bytes(range(256)) * 40
 RECORD = {"id": 1052000001, "timestamp": "2026-09-02 08:45:55", "size": len(SOUND)}
@@ -110,6 +111,17 @@ def test_recording_without_a_mirrored_record_is_requested_with_its_record(app: T
     app.platform.fail()
     assert app.get("/monitors/6.mp3").status_code == 502
     assert app.get(URL).data == SOUND
+
+
+def test_recording_is_passed_through_if_its_record_cannot_be_stored(own_app: TestApp) -> None:
+    record = {**RECORD, "transcript": "Hello. " * 10_000}
+    own_app.platform.respond("/monitors/1052000001", {"data": record, "links": {}})
+    offer(own_app)
+    # SQLite raises the limit to the current size and reports a full disk above it.
+    own_app.mirror_db.run_exclusive(lambda connection: connection.execute("PRAGMA max_page_count = 1"))
+    response = own_app.get(URL)
+    assert (response.status_code, response.data) == (200, SOUND)
+    assert find_record(own_app.mirror_db, "monitors", 1052000001) is None
 
 
 def test_file_missing_on_the_platform_is_404_as_json(app: TestApp) -> None:
