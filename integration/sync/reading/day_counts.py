@@ -153,7 +153,7 @@ def verify_day(context: SyncContext, policy: Policy, day: str, tally: Tally) -> 
     platform_count, local_count = _count_between(context, policy, lo, hi)
     cause = repair = None
     if platform_count != local_count:
-        inserted_before = tally.inserted
+        inserted_before, unreadable_before = tally.inserted, len(tally.unreadable)
         for window in windows.read_closed(context.platform, policy.resource, lo, hi):
             store_window(context, policy, window, tally)
             tally.raise_if_cancelled()
@@ -161,9 +161,8 @@ def verify_day(context: SyncContext, policy: Policy, day: str, tally: Tally) -> 
         platform_count, local_count = _count_between(context, policy, lo, hi)
         repair = f"read again at {clock.utc_text()}: {tally.inserted - inserted_before:,} records added"
         if platform_count != local_count:
-            cause = (
-                tally.unreadable[-1] if tally.unreadable else _explain_difference(platform_count, local_count)
-            )
+            unreadable = tally.unreadable[unreadable_before:]
+            cause = unreadable[-1] if unreadable else _explain_difference(platform_count, local_count)
         log.info(
             "/%s on %s: %d records in the mirror, %d on the platform; %s",
             policy.collection,

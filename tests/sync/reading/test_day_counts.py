@@ -6,11 +6,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from integration.core import clock
-from integration.core.errors import PlatformBroken, PlatformError, PlatformRefused
+from integration.core.errors import PlatformBroken, PlatformError, PlatformRefused, UnusableBody
 from integration.mirror.sync_state import completeness
 from integration.sync.plan import PLAN, list_history_policies
 from integration.sync.reading import day_counts, windows
 from integration.sync.reading.full_sync import run_full_sync
+from integration.sync.reading.page_store import Tally
 
 CDRS = PLAN["cdrs"]
 
@@ -56,6 +57,30 @@ def test_every_day_of_a_collection_is_verified_by_the_count_of_the_platform(simu
     assert found.is_complete
     assert found.verified_days == found.day_count == len(counted) - 1
     assert day_counts.verify_due_days(simulated.context, policy) == 0, "a verified day is due at once"
+
+
+def test_a_gap_does_not_get_the_cause_of_another_day(simulated, monkeypatch):
+    run_full_sync(simulated.context, CDRS)
+    newer, older = sorted(count_by_day(simulated, "cdrs"), reverse=True)[:2]
+    unreadable = max(
+        key for key, record in simulated.records("cdrs").items() if record["calldate"].startswith(newer)
+    )
+    delete_from_mirror(simulated, unreadable)
+    fetch_page = simulated.context.platform.page
+
+    def page(*args, **options):
+        found = fetch_page(*args, **options)
+        if any(record.values["id"] == unreadable for record in found.records):
+            raise UnusableBody("malformed JSON near character 7")
+        if options.get("limit") == 1 and any(older in str(value) for *_, value in options["filter"][:1]):
+            found = replace(found, total=found.total + 1)
+        return found
+
+    monkeypatch.setattr(simulated.context.platform, "page", page)
+    assert day_counts.verify_days(simulated.context, CDRS, [newer, older], Tally()) == 2
+    counted = days(simulated, "cdrs")
+    assert "is unreadable" in counted[newer].cause
+    assert counted[older].cause.startswith("the platform counts 1 records more than it lists")
 
 
 def test_records_deleted_by_retention_are_no_gap(simulated):
