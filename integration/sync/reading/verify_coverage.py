@@ -87,7 +87,7 @@ def verify_collection(
 
     Failures of the platform are part of the result. Raises Interrupted, StorageError.
     """
-    result = CompletenessResult(policy.collection)
+    result, verified_days = CompletenessResult(policy.collection), list[str]()
 
     def show(done: int, total: int | None) -> None:
         progress(collection=policy.collection, done=done, total=total)
@@ -97,7 +97,7 @@ def verify_collection(
     show(0, None)
     try:
         if policy.kind == "grows":
-            _verify_history(context, policy, tally, result)
+            _verify_history(context, policy, tally, result, verified_days)
         elif policy.kind == "live":
             live_poll.poll(context)
         else:
@@ -108,12 +108,15 @@ def verify_collection(
         tally.raise_if_cancelled()
         result.error, result.off = str(error), is_unavailable(error)
         store_failure(context, policy, error)
-    result.came = tally.inserted
-    _add_stored_state(context, policy, result, every_day)
+    result.came, result.days = tally.inserted, len(verified_days)
+    _add_stored_state(context, policy, result, verified_days, every_day)
     return result
 
 
-def _verify_history(context: SyncContext, policy: Policy, tally: Tally, result: CompletenessResult) -> None:
+def _verify_history(
+    context: SyncContext, policy: Policy, tally: Tally, result: CompletenessResult, verified_days: list[str]
+) -> None:
+    """Verify a history; append to `verified_days` the days whose counts were compared."""
     with context.mirror_db.read() as connection:
         completed_at = collection_state.get_state(connection, policy.collection).complete_at
     if completed_at is None:
@@ -128,7 +131,7 @@ def _verify_history(context: SyncContext, policy: Policy, tally: Tally, result: 
             connection, policy.resource, day_counts.retention_start(context, policy)
         )
         days = day_counts.list_days(oldest_date, clock.now())
-    result.days = day_counts.verify_days(context, policy, days, tally)
+    verified_days += days[: day_counts.verify_days(context, policy, days, tally)]
     day_counts.verify_total(context, policy)
     gaps = _list_gaps(context, policy)
     if gaps:
@@ -145,7 +148,11 @@ def _list_gaps(context: SyncContext, policy: Policy) -> Sequence[DayCount]:
 
 
 def _add_stored_state(
-    context: SyncContext, policy: Policy, result: CompletenessResult, every_day: bool
+    context: SyncContext,
+    policy: Policy,
+    result: CompletenessResult,
+    verified_days: Sequence[str],
+    every_day: bool,
 ) -> None:
     """Add the stored counts, gaps and days to `result`."""
     with context.mirror_db.read() as connection:
@@ -158,6 +165,6 @@ def _add_stored_state(
     if collection_count is not None:
         result.there = collection_count.total
     result.gaps = [asdict(gap) for gap in gaps]
-    result.agree = result.days - sum(1 for gap in gaps if gap.day != ENTIRE_COLLECTION)
+    result.agree = len(set(verified_days) - {gap.day for gap in gaps})
     if every_day:
         result.every = [asdict(day) for day in days if day.day != ENTIRE_COLLECTION]

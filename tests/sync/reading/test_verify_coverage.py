@@ -91,6 +91,10 @@ def test_a_platform_that_counts_more_than_it_lists_leaves_a_gap(simulated, monke
     assert not result["complete"]
     assert results["cdrs"]["gaps"][0]["cause"]
     assert results["cdrs"]["agree"] == 0
+    simulated.faults("status=500@/cdrs")
+    failed = verify_collections(simulated, "cdrs")[1]["cdrs"]
+    assert (failed["days"], failed["agree"]) == (0, 0)
+    assert len(failed["gaps"]) > 1, "gaps of earlier verifications"
 
 
 FAILURES = ("status=500", "html", "truncate", "malformed=json", "malformed=headers")
