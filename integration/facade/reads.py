@@ -172,7 +172,7 @@ def read_new_record(
 def read_me(request: FacadeRequest, resource: Resource) -> Response:
     """Respond to `GET /me`: passed through for platform credentials.
 
-    A local key gets the `/me` of the configured account without `sip_*` fields.
+    A local key gets the `/me` of the configured account, masked and without `sip_*` fields.
     """
     if not request.caller.is_local:
         return pass_through.relay_response(request, pass_through.fetch(request))
@@ -184,7 +184,7 @@ def read_me(request: FacadeRequest, resource: Resource) -> Response:
     if row is not None and not request.requires_fresh:
         headers = build_mirror_headers(replace(state, last_success_at=row["_last_seen"]))
         return build_response(
-            links.wrap_record(request, resource, _strip_sip_fields(row["_doc"].encode())), headers=headers
+            links.wrap_record(request, resource, _hide_credentials(row["_doc"].encode())), headers=headers
         )
     requested_at = clock.utc_text()
     platform_response = pass_through.fetch(request)
@@ -194,7 +194,7 @@ def read_me(request: FacadeRequest, resource: Resource) -> Response:
     record = find_item(platform_response.body)
     if record is None:
         raise ApiError(502, "The platform returned an invalid response to GET /me. Try again later.")
-    return build_response(links.wrap_record(request, resource, _strip_sip_fields(record.text.encode())))
+    return build_response(links.wrap_record(request, resource, _hide_credentials(record.text.encode())))
 
 
 def parse_query(request: FacadeRequest, resource: Resource) -> Query:
@@ -389,6 +389,7 @@ def build_mirror_headers(state: State, *, is_partial: bool = False) -> Mapping[s
     return headers
 
 
-def _strip_sip_fields(text: bytes) -> bytes:
+def _hide_credentials(text: bytes) -> bytes:
     record = orjson.loads(text)
-    return orjson.dumps({name: value for name, value in record.items() if not name.startswith("sip_")})
+    without_sip = {name: value for name, value in record.items() if not name.startswith("sip_")}
+    return mask_json(orjson.dumps(without_sip))
