@@ -7,6 +7,7 @@ response until it gives up.
 
 from __future__ import annotations
 
+import json
 import logging
 import socket
 import ssl
@@ -15,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Self
 
 from integration.core import clock
+from integration.core.errors import error_body
 from integration.settings.model import Server
 
 log = logging.getLogger(__name__)
@@ -31,7 +33,9 @@ ACCEPT_SECONDS = 0.2
 """Seconds between two checks whether the start has ended."""
 THREADS = 16
 
-BODY = b'{"errors":[{"message":"Switchroom is starting. Send the request again in 5 seconds."}]}'
+BODY = json.dumps(
+    error_body(f"Switchroom is starting. Send the request again in {RETRY_SECONDS} seconds.")
+).encode()
 RESPONSE = (
     b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nContent-Length: %d\r\n"
     b"Retry-After: %d\r\nCache-Control: no-store\r\nConnection: close\r\n\r\n" % (len(BODY), RETRY_SECONDS)

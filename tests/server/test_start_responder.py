@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import json
 import socket
 import ssl
 import threading
@@ -36,7 +37,10 @@ def test_a_webhook_during_a_long_start_gets_503_and_the_time_of_a_retry(listener
         client.request("POST", "/webhooks/0123456789", BODY)
         response = client.getresponse()
         assert (response.status, response.getheader("Retry-After")) == (503, "5")
-        assert b"Switchroom is starting" in response.read()
+        assert json.loads(response.read()) == {
+            "message": "Switchroom is starting. Send the request again in 5 seconds.",
+            "errors": [],
+        }
 
 
 def test_a_body_of_the_largest_accepted_size_gets_the_response(listener: socket.socket) -> None:
