@@ -9,7 +9,7 @@ scheduler while no request succeeds.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
@@ -21,11 +21,16 @@ from integration.platform_api.circuit import Circuit
 Priority = Literal["people", "background"]
 INTERACTIVE: Priority = "people"
 BACKGROUND: Priority = "background"
+PrioritySource = Priority | Callable[[], Priority]
+"""Priority of a request, or a function that returns it if it may rise while the request waits."""
 
 MIN_SHARE = 1 / 64
 """Lowest rate of the scheduler, as a fraction of the full rate."""
 SHARE_GROWTH = 1 / 50
 """Growth of the rate per success, as a fraction of the maximum."""
+
+PRIORITY_CHECK_SECONDS = 1.0
+"""Seconds between two checks of the priority of a waiting request of the scheduler."""
 
 MAX_PAUSE_SECONDS = 3600.0
 """Longest pause in seconds that a `Retry-After` of the platform can cause."""
@@ -65,19 +70,20 @@ class Budget:
         self._is_closed = False
 
     @contextmanager
-    def turn(self, priority: Priority, seconds: float) -> Iterator[None]:
+    def turn(self, priority: PrioritySource, seconds: float) -> Iterator[None]:
         """Wait for a slot and hold it.
 
         A request for a user waits at most `seconds`. A request of the scheduler has no limit and also waits
         for a token. Raises PlatformUnreachable without a free slot in time and after `close()`. Raises
         CircuitOpen for the scheduler while the circuit is open.
         """
+        get_priority = priority if callable(priority) else lambda: priority
         with self._condition:
-            if priority == INTERACTIVE:
+            if get_priority() == INTERACTIVE:
                 self._wait_interactive(seconds)
             else:
                 self._circuit.admit()
-                self._wait_background()
+                self._wait_background(get_priority, seconds)
             self._tokens -= 1
             self._active += 1
         try:
@@ -158,13 +164,16 @@ class Budget:
         finally:
             self._interactive_waiting -= 1
 
-    def _wait_background(self) -> None:
+    def _wait_background(self, get_priority: Callable[[], Priority], seconds: float) -> None:
         while True:
             self._check_open()
+            if get_priority() == INTERACTIVE:
+                self._wait_interactive(seconds)
+                return
             delay = self._compute_delay()
             if delay <= 0 and not self._interactive_waiting and self._active < self._background_slots:
                 return
-            self._condition.wait(min(delay, 1.0) if delay > 0 else None)
+            self._condition.wait(min(delay, PRIORITY_CHECK_SECONDS) if delay > 0 else PRIORITY_CHECK_SECONDS)
 
     def _compute_delay(self) -> float:
         self._refill()

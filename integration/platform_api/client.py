@@ -17,7 +17,7 @@ from integration.core.errors import PlatformBroken, UnusableBody
 from integration.core.json_records import JsonRecord, RecordPage, read_item, read_page
 from integration.outbound.exchange import Exchange, HttpExchange, PlatformResponse
 from integration.platform_api import downloads, paging
-from integration.platform_api.budget import BACKGROUND, INTERACTIVE, Budget, Priority
+from integration.platform_api.budget import BACKGROUND, INTERACTIVE, Budget, Priority, PrioritySource
 from integration.platform_api.failures import build_error
 from integration.platform_api.login import ApiKey, Credentials, CredentialSource, Login, NoCredentials
 from integration.platform_api.page_memory import PageMemory
@@ -177,7 +177,7 @@ class Platform:
         self,
         path: str,
         *,
-        priority: Priority = BACKGROUND,
+        priority: PrioritySource = BACKGROUND,
         tries: int | None = None,
         seconds: float | None = None,
     ) -> JsonRecord:
@@ -199,7 +199,7 @@ class Platform:
         target_path: Path,
         expected: downloads.Expected = downloads.ANY_FILE,
         *,
-        priority: Priority = BACKGROUND,
+        priority: PrioritySource = BACKGROUND,
         seconds: float | None = None,
         shared_download: SharedDownload | None = None,
     ) -> downloads.DownloadedFile:
@@ -223,7 +223,7 @@ class Platform:
         path: str,
         target_path: Path,
         expected: downloads.Expected,
-        priority: Priority,
+        priority: PrioritySource,
         seconds: float,
         shared_download: SharedDownload | None,
     ) -> downloads.DownloadedFile:
@@ -330,7 +330,7 @@ class Platform:
 
     # --- internals ---------------------------------------------------------------------------------
 
-    def _retry(self, attempt: Callable[[], T], priority: Priority, tries: int | None) -> T:
+    def _retry(self, attempt: Callable[[], T], priority: PrioritySource, tries: int | None) -> T:
         if tries is None:
             tries = INTERACTIVE_TRIES if priority == INTERACTIVE else BACKGROUND_TRIES
         seconds = self._timeout

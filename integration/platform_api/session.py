@@ -16,7 +16,7 @@ import integration
 from integration.core import clock
 from integration.core.errors import PlatformBroken, PlatformThrottled, PlatformUnreachable
 from integration.outbound.exchange import JSON_LIMIT, HttpExchange, PlatformResponse, ResponseBody
-from integration.platform_api.budget import Budget, Priority
+from integration.platform_api.budget import Budget, PrioritySource
 from integration.platform_api.failures import build_error
 from integration.platform_api.login import Credentials, CredentialSource
 from integration.platform_api.retry import parse_retry_after
@@ -72,7 +72,7 @@ class Session:
         method: str,
         target: str,
         content: bytes | None,
-        priority: Priority,
+        priority: PrioritySource,
         client_credentials: Credentials | None,
         check: bool,
         seconds: float | None,
@@ -97,7 +97,7 @@ class Session:
         method: str,
         target: str,
         content: bytes | None,
-        priority: Priority,
+        priority: PrioritySource,
         client_credentials: Credentials | None,
         seconds: float,
         extra_headers: Mapping[str, str] | None = None,

@@ -13,6 +13,7 @@ from typing import BinaryIO
 
 from integration.core.errors import PlatformBroken
 from integration.outbound.exchange import ResponseBody
+from integration.platform_api.budget import INTERACTIVE, Priority
 
 MAX_BYTES = 2 * 1024**3
 """Largest download in bytes."""
@@ -89,11 +90,21 @@ class SharedDownload(_ArrivingFile):
     before the start, and where neither the record nor the platform states it.
     """
 
-    def __init__(self, target: Path) -> None:
+    def __init__(self, target: Path, priority: Priority) -> None:
         super().__init__()
         self.target = target
+        self._priority = priority
         self.size: int | None = None
         self._part_path: Path | None = None
+
+    def get_priority(self) -> Priority:
+        """Return the highest priority of the readers."""
+        return self._priority
+
+    def join(self, priority: Priority) -> None:
+        """Add a reader: the requests of a download for a user take precedence."""
+        if priority == INTERACTIVE:
+            self._priority = INTERACTIVE
 
     def mark_started(self, part_path: Path, size: int | None) -> None:
         """Record that `part_path` has the first bytes, of the correct type."""

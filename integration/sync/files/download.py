@@ -18,7 +18,7 @@ from integration.mirror.privacy import retention_rules
 from integration.mirror.sync_state import media_files, scrub_log
 from integration.mirror.sync_state.media_files import MediaFile, MediaKind
 from integration.platform_api import downloads, file_types
-from integration.platform_api.budget import BACKGROUND, INTERACTIVE, Priority
+from integration.platform_api.budget import BACKGROUND, INTERACTIVE, Priority, PrioritySource
 from integration.platform_api.shared_download import SharedDownload
 from integration.settings.model import Settings
 from integration.sync.context import SyncContext
@@ -57,13 +57,13 @@ def list_enabled_kinds(settings: Settings) -> list[MediaKind]:
 def fetch(context: SyncContext, kind: MediaKind, record_id: int, *, priority: Priority = INTERACTIVE) -> Path:
     """Return the path of a record's file, downloaded if it is missing.
 
-    Waits for a running download of the file. Raises PlatformRefused (404: the record is not mirrored, is
-    erased or past its retention, or the platform has no such file), other PlatformErrors, StorageFull,
-    OSError.
+    Waits for a running download of the file, which gets `priority` if that is higher. Raises PlatformRefused
+    (404: the record is not mirrored, is erased or past its retention, or the platform has no such file),
+    other PlatformErrors, StorageFull, OSError.
     """
-    file, shared_download, is_owner = _join_download(context, kind, record_id)
+    file, shared_download, is_owner = _join_download(context, kind, record_id, priority)
     if is_owner:
-        _run_download(context, file, shared_download, priority)
+        _run_download(context, file, shared_download)
     return shared_download.wait()
 
 
@@ -73,11 +73,11 @@ def open_file(context: SyncContext, kind: MediaKind, record_id: int) -> SharedDo
     The download continues even if all readers disconnect. Raises the errors of `fetch` that occur before the
     first bytes.
     """
-    file, shared_download, is_owner = _join_download(context, kind, record_id)
+    file, shared_download, is_owner = _join_download(context, kind, record_id, INTERACTIVE)
     if is_owner:
         thread = threading.Thread(
             target=_run_download,
-            args=(context, file, shared_download, INTERACTIVE),
+            args=(context, file, shared_download),
             name=f"fetch {shared_download.target.name}",
             daemon=True,
         )
@@ -91,7 +91,7 @@ def open_file(context: SyncContext, kind: MediaKind, record_id: int) -> SharedDo
 
 
 def _join_download(
-    context: SyncContext, kind: MediaKind, record_id: int
+    context: SyncContext, kind: MediaKind, record_id: int, priority: Priority
 ) -> tuple[MediaFile, SharedDownload, bool]:
     """Find or register the download of a file.
 
@@ -115,8 +115,9 @@ def _join_download(
     with _downloads_lock:
         active_download = _active_downloads.get(target)
         if active_download is not None:
+            active_download.join(priority)
             return file, active_download, False
-        shared_download = _active_downloads[target] = SharedDownload(target)
+        shared_download = _active_downloads[target] = SharedDownload(target, priority)
     # Read the state only now: a download that has just ended recorded it before it was unregistered.
     try:
         with context.mirror_db.read() as connection:
@@ -225,9 +226,7 @@ class _DownloadRun:
                 self.failure = error
 
 
-def _run_download(
-    context: SyncContext, file: MediaFile, shared_download: SharedDownload, priority: Priority
-) -> None:
+def _run_download(context: SyncContext, file: MediaFile, shared_download: SharedDownload) -> None:
     """Run one download and record its result.
 
     Its error is passed to the readers of `shared_download`.
@@ -235,7 +234,7 @@ def _run_download(
     failure: BaseException | None = None
     try:
         with reserve_space(context, file):
-            _download_file(context, file, shared_download, priority)
+            _download_file(context, file, shared_download)
     except (PlatformError, StorageError, OSError) as error:
         failure = error
     except BaseException as error:
@@ -251,9 +250,7 @@ def _finish_download(shared_download: SharedDownload, error: BaseException | Non
     shared_download.mark_ended(error)
 
 
-def _download_file(
-    context: SyncContext, file: MediaFile, shared_download: SharedDownload, priority: Priority
-) -> None:
+def _download_file(context: SyncContext, file: MediaFile, shared_download: SharedDownload) -> None:
     if _is_in_archive(context, file):
         return
     try:
@@ -264,11 +261,11 @@ def _download_file(
             media_files.get_platform_file_path(file.kind, file.record_id),
             shared_download.target,
             _get_expected_content(file),
-            priority=priority,
+            priority=shared_download.get_priority,
             shared_download=shared_download,
         )
     except PlatformRefused as error:
-        if error.status == 404 and _is_record_deleted(context, file, priority):
+        if error.status == 404 and _is_record_deleted(context, file, shared_download.get_priority):
             context.mirror_db.write(lambda tx: media_files.mark_missing(tx, file))
         else:
             _store_failure(context, file, error)
@@ -339,7 +336,7 @@ def _store_failure(context: SyncContext, file: MediaFile, error: Exception) -> N
     context.mirror_db.write(lambda tx: media_files.mark_failed(tx, file, message))
 
 
-def _is_record_deleted(context: SyncContext, file: MediaFile, priority: Priority) -> bool:
+def _is_record_deleted(context: SyncContext, file: MediaFile, priority: PrioritySource) -> bool:
     """Return whether the platform has deleted the record too.
 
     A 404 of the file alone can mean that the recording is not ready.

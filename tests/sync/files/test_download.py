@@ -150,6 +150,31 @@ def test_concurrent_requests_share_one_download(simulated, recording):
     )
 
 
+@pytest.mark.parametrize("request_file", [download.fetch, download.open_file])
+def test_a_request_for_a_user_does_not_wait_for_the_pause_of_a_background_download(
+    simulated, recording, monkeypatch, request_file
+):
+    budget, has_registered = simulated.context.platform.budget, threading.Event()
+    wait_for_turn = budget.turn
+
+    def turn(*arguments):
+        has_registered.set()
+        return wait_for_turn(*arguments)
+
+    monkeypatch.setattr(budget, "turn", turn)
+    budget.record_failure(retry_after=3600)
+    with ThreadPoolExecutor(2) as pool:
+        background = pool.submit(download.download_due_files, simulated.context)
+        assert has_registered.wait(30)
+        try:
+            pool.submit(request_file, simulated.context, "recording", recording).result(30)
+            assert background.result(30) == 1
+        finally:
+            simulated.context.platform.close()
+    assert rows(simulated) == [("have",)]
+    assert simulated.count_requests(f"/monitors/{recording}.mp3") == 1
+
+
 def test_a_removed_truncated_or_linked_file_is_downloaded(simulated, recording):
     path = download.fetch(simulated.context, "recording", recording)
     content = path.read_bytes()
