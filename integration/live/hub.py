@@ -68,9 +68,7 @@ class Subscription:
                 raise SubscriptionReplaced
             if self._is_lost:
                 raise SubscriptionLost
-            changes = [
-                change for change in self._pending if self.position is None or change.number > self.position
-            ]
+            changes = list(self._pending)
             self._pending.clear()
         if changes:
             self.position = changes[-1].number
@@ -78,7 +76,9 @@ class Subscription:
 
     def _add_changes(self, changes: Iterable[Change]) -> None:
         with self._condition:
-            self._pending.extend(changes)
+            # A change that is committed, but not published yet, may have been read as a missed change.
+            last = self._pending[-1].number if self._pending else self.position
+            self._pending.extend(change for change in changes if last is None or change.number > last)
             if len(self._pending) > self._max_pending:
                 self._mark_lost()
             self._condition.notify()

@@ -61,6 +61,16 @@ def test_changes_published_during_the_catch_up_are_received_once() -> None:
     assert numbers(subscription.take(0)) == [5, 6, 7, 8, 9]
 
 
+def test_changes_published_after_they_were_read_as_missed_are_received_once() -> None:
+    hub = Hub(lambda number: changes(5, 6), "e")
+    waiting, reading = hub.subscribe("e-4"), hub.subscribe("e-4")
+    assert numbers(reading.take(0)) == [5, 6]
+    hub.publish(changes(5))
+    hub.publish(changes(6, 7))
+    assert numbers(waiting.take(0)) == [5, 6, 7]
+    assert numbers(reading.take(0)) == [7]
+
+
 @pytest.mark.parametrize(
     "after", ["other-4", "4", "", "-", "e-", "e-x", "e-²", "e--1", "e-" + "9" * 30, "e-99"]
 )
