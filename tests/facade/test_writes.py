@@ -77,7 +77,7 @@ class TestConnection:
         response = app.client.post(f"{app.base}/calls", json={"to": "1001"}, headers=writer)
         assert response.status_code == 502
         assert app.platform.count("/calls") == 1
-        assert list_writes(app.app_db)[0]["result"].startswith("no answer")
+        assert list_writes(app.app_db)[0]["result"].startswith("no response")
 
     def test_slow_write_is_504(self, app: TestApp) -> None:
         app.platform.routes["/calls"] = lambda request, reply: app.platform.stopping.wait(5)

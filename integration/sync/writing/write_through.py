@@ -88,10 +88,10 @@ class WriteRequest:
 class WriteResult:
     """Result of a write.
 
-    Without a response `status` is None, and the write may have been done. `message` is a sentence if the
-    write failed. `fields` are the platform's messages by field. `record` is the record in the response.
-    `problem` is the reason for a missing response. `earlier` is the first request with the same idempotency
-    key; the other fields then describe its result.
+    Without a response `status` is None, and the write may have been done. `message` is a sentence for
+    pages if the write failed. `fields` are the platform's messages by field. `record` is the record in the
+    response. `problem` is the reason for a missing response. `earlier` is the first request with the same
+    idempotency key; the other fields then describe its result.
     """
 
     status: int | None
@@ -155,7 +155,7 @@ def _send_logged(context: AppContext, request: WriteRequest) -> WriteResult:
             seconds=max(WRITE_TIMEOUT_SECONDS, context.settings.platform.timeout),
         )
     except PlatformError as error:
-        _finish_log_entry(context, entry_id, None, f"no answer: {error}", clock.monotonic() - started_at)
+        _finish_log_entry(context, entry_id, None, f"no response: {error}", clock.monotonic() - started_at)
         return _make_unanswered_result(str(error), is_timeout(error))
     result = "done" if response.status < 400 else "refused" if response.status < 500 else "failed"
     _finish_log_entry(context, entry_id, response.status, result, clock.monotonic() - started_at)
@@ -207,7 +207,10 @@ def _make_result(
 def _make_unanswered_result(
     problem: str, has_timed_out: bool, earlier: EarlierRequest | None = None
 ) -> WriteResult:
-    message = f"No answer from the platform ({problem}). It may have been done: look before you repeat it."
+    message = (
+        f"The phone system did not respond ({problem}). "
+        "Check whether the action was done before you repeat it."
+    )
     return WriteResult(None, message, problem=problem, has_timed_out=has_timed_out, earlier=earlier)
 
 
@@ -235,7 +238,10 @@ def _store_for_repeats(context: AppContext, request: WriteRequest, key: str, res
 
 def _make_repeated_result(earlier: EarlierRequest) -> WriteResult:
     if earlier.status is None:
-        return WriteResult(None, "This was sent a moment ago and has no answer yet.", earlier=earlier)
+        message = (
+            "This was sent a moment ago, and the phone system has not responded yet. Check the result first."
+        )
+        return WriteResult(None, message, earlier=earlier)
     body = earlier.body or b""
     if earlier.status == 0:
         stored_failure = orjson.loads(body)
@@ -257,7 +263,7 @@ def parse_errors(body: bytes, status: int) -> tuple[str, dict[str, str]]:
     except orjson.JSONDecodeError:
         parsed = None
     if not isinstance(parsed, dict):
-        return f"The platform failed with status {status}. Try again in a minute.", {}
+        return f"The phone system failed with status {status}. Try again in a minute.", {}
     fields: dict[str, str] = {}
     messages: list[str] = []
     errors = parsed.get("errors")

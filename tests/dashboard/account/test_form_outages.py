@@ -48,7 +48,7 @@ def test_an_unreachable_platform_is_named_and_the_entries_stay(app):
     assert 'value="Board"' in page.text
     failed = client.post("/account/conferences/7", name="Board room", monitor="1")
     assert failed.status_code == 502
-    assert "No answer from the platform" in text(failed)
+    assert "The phone system did not respond (" in text(failed)
     assert 'value="Board room"' in failed.text
     assert '<option value="1" selected>Yes</option>' in failed.text
     failed = client.post("/account/usergroups", name="Drivers", color="#112233")

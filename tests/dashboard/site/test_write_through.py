@@ -110,6 +110,6 @@ def test_storage_failure_without_a_response_of_the_platform_does_not_repeat_the_
     make_fail(app, APP_DB, "UPDATE", "journal")
     response = create_contact(agent)
     assert response.status_code == 502
-    assert "It may have been done" in text(response)
+    assert "Check whether the action was done before you repeat it." in text(response)
     create_contact(agent)
     assert platform.count("/v1.2/contacts") == 1

@@ -46,9 +46,25 @@ def test_repeat_without_a_first_response_returns_the_same_problem(app: TestApp) 
     app.platform.routes["/contacts"] = lambda request, reply: reply.raw(b"", close=True)
     first, repeat = send(app), send(app)
     assert first.status is None
-    assert "It may have been done" in first.message
+    assert "The phone system did not respond (" in first.message
     assert (repeat.message, repeat.problem) == (first.message, first.problem)
     assert app.platform.count("/contacts") == 1
+
+
+def test_repeat_before_the_first_response_states_that_it_is_missing(app: TestApp) -> None:
+    def respond_late(_request: Any, reply: Any) -> None:
+        repeats.append(send(app))
+        reply.json({"data": CONTACT, "links": {}}, 201)
+
+    repeats: list[WriteResult] = []
+    app.platform.routes["/contacts"] = respond_late
+    assert send(app).status == 201
+    assert "the phone system has not responded yet" in repeats[0].message
+
+
+def test_failure_without_a_reason_names_its_status(app: TestApp) -> None:
+    app.platform.routes["/contacts"] = lambda request, reply: reply.content(b"<html>", "text/html", 500)
+    assert send(app).message == "The phone system failed with status 500. Try again in a minute."
 
 
 class TestTimeout:
