@@ -46,9 +46,6 @@ class ServiceManager:
         """Report the end of the start. `status` is shown by `systemctl status`."""
         self._send(f"READY=1\nSTATUS={status}")
 
-    def report_status(self, status: str) -> None:
-        self._send(f"STATUS={status}")
-
     def report_alive(self) -> None:
         """Send a sign of life for the watchdog."""
         self._send("WATCHDOG=1")
