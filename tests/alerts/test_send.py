@@ -274,7 +274,7 @@ def test_configured_urls_are_sent_by_apprise_if_installed(tmp_path, monkeypatch)
         app.call(1, clock.utc_text(clock.unix() - 60), outcome="missed")
         RuleEvaluator(app.context, lambda: None).run()
         monkeypatch.setitem(sys.modules, "apprise", None)
-        with pytest.raises(SendingFailed, match=r"pip install 'switchroom\[alerts\]'"):
+        with pytest.raises(SendingFailed, match=r"pip install apprise"):
             Sender(app.context, "apprise").run()
         monkeypatch.setitem(sys.modules, "apprise", SimpleNamespace(Apprise=FakeApprise))
         app.app_db.write(lambda tx: tx.execute("UPDATE alert_log SET next_at = at"))
