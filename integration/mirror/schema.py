@@ -99,6 +99,7 @@ MIGRATIONS: Mapping[str, Step] = {
     "links of item forms": item_forms.add_links,
     "counts of CDRs by month": month_counts.add_counts,
     "triggers of calls with legs and causes": call_schema.drop_triggers,
+    "deleted transcripts in the search index": search_index.index_deleted_transcripts,
 }
 """Migration steps by name, in order.
 

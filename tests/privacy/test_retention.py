@@ -30,6 +30,7 @@ from tests.support.fake_exchange import FakeExchange
 
 OLD, NEW = 40, 20
 LIMIT = 30
+LEG = 4_300_000_001
 DATES = {"cdrs": "calldate", "webcalls": "calldate", "monitors": "timestamp", "voicemessages": "origtime"}
 
 
@@ -174,6 +175,22 @@ def test_transcripts_are_deleted_from_columns_and_documents_and_stay_deleted(mak
         document = json.loads(app.query("SELECT _doc FROM monitors ORDER BY id")[0])
         assert list(document) == ["id", "timestamp", "transcript", "summary"]
         assert document["transcript"] is None
+
+
+def test_a_deleted_transcript_of_a_kept_call_is_not_found(make_retention):
+    app = make_retention()
+    app.store("cdrs", 1, NEW, live_id=LEG, src="442079460001", duration=5)
+    app.store("voicemessages", 1, OLD, live_id=LEG, transcript="the greenhouse has no door")
+
+    def find() -> str:
+        search_index.index_all_due(app.mirror_db)
+        return app.log_in().get("/palette?q=greenhouse").text
+
+    assert "the greenhouse has no door" in find()
+    app.restart(retention__voicemail_days=str(LIMIT))
+    app.job.run()
+    assert (app.ids("voicemessages"), app.ids("_calls")) == ([], [LEG])
+    assert "the greenhouse" not in find()
 
 
 def test_an_old_file_is_deleted_and_its_download_rejected(make_retention):

@@ -62,21 +62,28 @@ def _build_transcript_triggers(
 ) -> str:
     """Return triggers that record the calls of changed transcripts.
 
-    A transcript arrives after its call, so changes of `_calls` are not enough.
+    A transcript arrives after its call and can be deleted before it, so changes of `_calls` are not enough.
     """
-    due_insert = (
-        "INSERT INTO _calls_search_due SELECT DISTINCT call_id FROM _legs WHERE leg_id IN"
-        f" ({', '.join(f'NEW.{leg}' for leg in leg_columns)})"
-        " AND call_id NOT IN (SELECT id FROM _calls_search_due);"
-    )
-    has_text = " OR ".join(f"NEW.{text} IS NOT NULL" for text in text_columns)
+
+    def build_due_insert(row: str) -> str:
+        return (
+            "INSERT INTO _calls_search_due SELECT DISTINCT call_id FROM _legs WHERE leg_id IN"
+            f" ({', '.join(f'{row}.{leg}' for leg in leg_columns)})"
+            " AND call_id NOT IN (SELECT id FROM _calls_search_due);"
+        )
+
+    def build_condition(row: str) -> str:
+        return " OR ".join(f"{row}.{text} IS NOT NULL" for text in text_columns)
+
     is_changed = " OR ".join(f"NEW.{text} IS NOT OLD.{text}" for text in text_columns)
     return (
         f"CREATE TRIGGER IF NOT EXISTS _{table}_search_insert AFTER INSERT ON {table}"
-        f" WHEN {has_text} BEGIN {due_insert} END;\n"
+        f" WHEN {build_condition('NEW')} BEGIN {build_due_insert('NEW')} END;\n"
         f"CREATE TRIGGER IF NOT EXISTS _{table}_search_update AFTER UPDATE OF {', '.join(text_columns)}"
         f" ON {table}"
-        f" WHEN {is_changed} BEGIN {due_insert} END;"
+        f" WHEN {is_changed} BEGIN {build_due_insert('NEW')} END;\n"
+        f"CREATE TRIGGER IF NOT EXISTS _{table}_search_delete AFTER DELETE ON {table}"
+        f" WHEN {build_condition('OLD')} BEGIN {build_due_insert('OLD')} END;"
     )
 
 
@@ -151,6 +158,16 @@ def index_stored_notes(schema: Schema) -> None:
             "INSERT OR IGNORE INTO _calls_search_due SELECT leg.call_id FROM _below AS b"
             " JOIN cdrs ON cdrs.id = b.key JOIN _legs AS leg ON leg.leg_id = cdrs.live_id"
             " WHERE b.collection = 'cdrs' AND b.name = 'notes' AND b.doc IS NOT NULL"
+        )
+
+
+def index_deleted_transcripts(schema: Schema) -> None:
+    """Migration: record the calls indexed with texts, because deleted transcripts are still indexed."""
+    if "_calls_search_due" in schema.table_names():
+        schema.execute(
+            "INSERT OR IGNORE INTO _calls_search_due SELECT rowid FROM _calls_search"
+            " WHERE length(text) - length(replace(text, char(10), '')) >= ?",
+            (_NAME_LINES,),
         )
 
 

@@ -12,6 +12,7 @@ import pytest
 from integration.core import clock
 from integration.core.errors import PlatformBroken, PlatformRefused
 from integration.core.json_records import RecordPage
+from integration.mirror.page_queries import search_index
 from integration.sync.plan import PLAN
 from integration.sync.reading import full_sync, incremental_sync, items, page_store
 from integration.sync.reading.full_sync import run_full_sync
@@ -369,3 +370,26 @@ def test_a_truncated_dictionary_does_not_replace_the_stored_one(simulated, monke
     with pytest.raises(PlatformBroken, match="3 records instead of"):
         run_full_sync(simulated.context, codes)
     assert simulated.rows("SELECT _doc FROM cdrs_dictionaries") == before
+
+
+def test_with_on_platform_delete_a_transcript_is_deleted_from_the_search_index(make_simulated, movable_clock):
+    simulated = make_simulated(sync__on_platform_delete="delete")
+    run_full_sync(simulated.context, CDRS)
+    recordings = simulated.records("monitors")
+    key = next(
+        key
+        for key, record in recordings.items()
+        if simulated.rows("SELECT 1 FROM _legs WHERE leg_id = ?", record["live_id"])
+    )
+    recordings[key]["transcript"] = "the greenhouse has no door"
+
+    def count_found() -> int:
+        run_full_sync(simulated.context, PLAN["monitors"])
+        search_index.index_all_due(simulated.context.mirror_db)
+        movable_clock.advance(60)
+        return len(simulated.rows("SELECT 1 FROM _calls_search WHERE text LIKE '%greenhouse%'"))
+
+    assert count_found() == 1
+    with simulated.simulator.world.lock:
+        del recordings[key]
+    assert count_found() == 0
