@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
+
 import pytest
 
 from integration.access import audit
@@ -11,6 +14,7 @@ from integration.core.errors import PlatformRefused
 from integration.factory import Product
 from integration.mirror.sync_state import collection_state
 from integration.privacy import erasures, hold_commands, holds
+from integration.privacy.erase import refresh_held
 from integration.privacy.retention import RetentionJob
 from integration.sqlite.transaction import Transaction
 from integration.sync.files import download
@@ -20,6 +24,7 @@ from integration.sync.reading.page_store import Tally
 from tests.support.application import running_app
 from tests.support.applications.filled_data_dir import (
     DDI,
+    INNER,
     LEG,
     OTHER,
     OTHER_LEG,
@@ -114,6 +119,18 @@ def test_a_hold_that_is_set_while_the_product_runs_takes_effect_at_once(place: F
         finish_empty_full_sync(product, "sms")
         with product.context.mirror_db.read() as connection:
             assert [row[0] for row in connection.execute("SELECT id FROM sms")] == [41]
+
+
+def test_a_held_leg_stays_held_while_the_holds_are_read_again(place: FilledDataDir) -> None:
+    assert place.hold(str(LEG), "--reason", "claim 17").exit_code == 0
+    found: list[bool] = []
+    with place.product() as product, closing(sqlite3.connect(place.data_dir / "mirror.db")) as connection:
+        held_records = product.context.held_records
+        with product.context.app_db.read() as app_connection:
+            refresh_held(app_connection, connection, held_records)
+            connection.set_trace_callback(lambda _: found.append(INNER in held_records.legs))
+            refresh_held(app_connection, connection, held_records)
+    assert found == [True]
 
 
 def finish_empty_full_sync(product: Product, collection: str) -> None:

@@ -49,13 +49,14 @@ class HeldRecords:
 
     def load(self, connection: sqlite3.Connection, numbers: Collection[str], calls: Collection[int]) -> None:
         """Replace the held numbers and calls, and read the legs of both."""
-        self._finder = make_finder(numbers)
-        self.numbers, self.calls = frozenset(numbers), frozenset(calls)
         # The id of a call that is not computed yet is the id of its leg.
-        self.legs = self.calls
-        if self:
+        legs = set(calls)
+        if numbers or calls:
             rows = connection.execute(_LEGS, (json.dumps(sorted(calls)), json.dumps(sorted(numbers))))
-            self.legs |= {row[0] for row in rows}
+            legs.update(row[0] for row in rows)
+        # Gates on the writer thread use the sets during the query, so each is assigned once, after it.
+        self.legs, self._finder = frozenset(legs), make_finder(numbers)
+        self.numbers, self.calls = frozenset(numbers), frozenset(calls)
 
     def is_record_held(self, record: JsonRecord) -> bool:
         """Return whether a record is under legal hold."""
