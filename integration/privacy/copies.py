@@ -96,8 +96,8 @@ def find_copies(data_dir: Path) -> list[DataCopy]:
     return sorted(copies, key=lambda copy: copy.path)
 
 
-def find_expired(settings: Settings, held_records: HeldRecords) -> tuple[list[DataCopy], list[DataCopy]]:
-    """Return expired copies: those to delete, and those under legal hold.
+def find_expired(settings: Settings) -> list[DataCopy]:
+    """Return expired copies, also those with data under legal hold.
 
     Data before a restore is due after `storage.keep_before_restore_days`, data before an upgrade after
     KEEP_DAYS. If retention limits are set, such data and damaged databases are due after the shortest of
@@ -109,13 +109,11 @@ def find_expired(settings: Settings, held_records: HeldRecords) -> tuple[list[Da
         "data before an upgrade": [*retention_days, KEEP_DAYS],
         "damaged database": retention_days,
     }
-    due = [
+    return [
         copy
         for copy in find_copies(settings.storage.data_dir)
         if (days := limits.get(copy.kind)) and copy.created_at < clock.now() - timedelta(days=min(days))
     ]
-    held = [copy for copy in due if copy.has_held_data(held_records)]
-    return [copy for copy in due if copy not in held], held
 
 
 def iterate_files(folder: Path) -> Iterator[Path]:

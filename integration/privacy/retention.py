@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from functools import partial
 from typing import TypeVar
@@ -26,10 +26,13 @@ from integration.mirror.privacy import retention_rules
 from integration.mirror.privacy.held_records import HeldRecords
 from integration.mirror.privacy.retention_rules import RetentionLimits
 from integration.mirror.records import response_cache
+from integration.mirror.sync_state import media_files
+from integration.mirror.sync_state.media_files import MediaKind
 from integration.privacy import copies, due_records
 from integration.privacy.erase import refresh_held
 from integration.settings.model import Settings
 from integration.sqlite.database import Database
+from integration.sqlite.transaction import Transaction
 from integration.sync.writing import write_log
 
 T = TypeVar("T")
@@ -99,34 +102,24 @@ class RetentionJob:
             if limit := self._limits.for_kind(limit_name):
                 with self._mirror_db.read() as connection:
                     due_files = due_records.find_files(connection, file_kind, limit, held_records)
-                for batch in self._iterate_batches(due_files, removed, f"{file_kind} files before {limit}"):
-                    retention_rules.remove_files(self._mirror_db, self._data_dir, file_kind, batch)
+                remove_files = partial(self._remove_files, file_kind)
+                self._remove_in_batches(due_files, remove_files, removed, f"{file_kind} files before {limit}")
         if limit := self._limits.for_kind("transcripts"):
             for table in retention_rules.TEXT_FIELDS:
                 with self._mirror_db.read() as connection:
                     keys = due_records.find_texts(connection, table, limit, held_records)
-                for key_batch in self._iterate_batches(keys, removed, f"texts of {table} before {limit}"):
-                    self._mirror_db.write(partial(retention_rules.clear_texts, keys=key_batch, table=table))
+                clear_texts = partial(self._clear_texts, table)
+                self._remove_in_batches(keys, clear_texts, removed, f"texts of {table} before {limit}")
         if limit := self._limits.for_kind("cdrs"):
             with self._mirror_db.read() as connection:
                 keys = due_records.find_calls(connection, limit, held_records)
-            for key_batch in self._iterate_batches(keys, removed, f"calls before {limit}"):
-                self._mirror_db.write(
-                    partial(retention_rules.remove_calls, call_ids=key_batch, call_store=self._call_store)
-                )
+            self._remove_in_batches(keys, self._remove_calls, removed, f"calls before {limit}")
         for table in retention_rules.ROW_KINDS:
             if limit := self._limits.for_table(table):
                 with self._mirror_db.read() as connection:
                     keys = due_records.find_rows(connection, table, limit, held_records)
-                for key_batch in self._iterate_batches(keys, removed, f"{table} before {limit}"):
-                    self._mirror_db.write(
-                        partial(
-                            retention_rules.remove_rows,
-                            keys=key_batch,
-                            table=table,
-                            call_store=self._call_store,
-                        )
-                    )
+                remove_rows = partial(self._remove_rows, table)
+                self._remove_in_batches(keys, remove_rows, removed, f"{table} before {limit}")
                 self._mirror_db.write(
                     partial(
                         retention_rules.remove_related_rows,
@@ -142,15 +135,7 @@ class RetentionJob:
             )
             removed[f"cached responses before {yesterday[:10]}"] += removed_responses
         if limit := self._limits.for_kind("inbox"):
-            due_webhooks = self._inbox.list_before(limit) if held_records else []
-            held_seqs = [
-                seq for seq, call_id, body in due_webhooks if held_records.is_webhook_held(call_id, body)
-            ]
-            while not self._stopping.is_set() and (
-                removed_count := self._inbox.delete_before(limit, held_seqs)
-            ):
-                removed[f"webhooks before {limit}"] += removed_count
-                self._health.beat(JOB_NAME)
+            self._remove_webhooks(limit, removed)
         logs = (
             ("audit", audit),
             ("logs", write_log),
@@ -164,27 +149,79 @@ class RetentionJob:
 
     def _remove_copies(self, held_records: HeldRecords) -> None:
         """Delete expired copies, except those with data under legal hold."""
-        expired_copies, held_copies = copies.find_expired(self._settings, held_records)
-        for copy in expired_copies:
+        held_names = set[str]()
+        for copy in copies.find_expired(self._settings):
+            if copy.has_held_data(held_records):
+                held_names.add(copy.path.name)
+                continue
             copy.delete()
             audit.record(self._app_db, JOB_NAME, "removed by retention", f"{copy.kind}: {copy.path.name}")
             self._health.beat(JOB_NAME)
-        held_names = {copy.path.name for copy in held_copies}
         for name in sorted(held_names - self._held_copies):
             log.warning("%s is kept, because it contains data under legal hold", name)
         self._held_copies = held_names
 
-    def _iterate_batches(
-        self, due_items: Sequence[T], removed: Counter[str], label: str
-    ) -> Iterator[Sequence[T]]:
-        """Yield batches of `due_items`.
+    def _remove_in_batches(
+        self,
+        due_items: Sequence[T],
+        remove: Callable[[Sequence[T]], int],
+        removed: Counter[str],
+        label: str,
+    ) -> None:
+        """Remove batches of `due_items`; count in `removed` what `remove` returns.
 
-        Count each batch in `removed` after it was processed.
+        `remove` excludes what is under legal hold since the items were found.
         """
         for offset in range(0, len(due_items), retention_rules.BATCH_SIZE):
             if self._stopping.is_set():
                 return
-            batch = due_items[offset : offset + retention_rules.BATCH_SIZE]
-            yield batch
-            removed[label] += len(batch)
+            removed[label] += remove(due_items[offset : offset + retention_rules.BATCH_SIZE])
+            self._health.beat(JOB_NAME)
+
+    def _remove_files(self, kind: MediaKind, files: Sequence[tuple[int, str]]) -> int:
+        table, keys = media_files.get_record_table(kind), [key for key, _ in files]
+        with self._mirror_db.read() as connection:
+            due_keys = set(self._held_records.exclude_held(connection, table, keys))
+        due_files = [file for file in files if file[0] in due_keys]
+        retention_rules.remove_files(self._mirror_db, self._data_dir, kind, due_files)
+        return len(due_files)
+
+    def _clear_texts(self, table: str, keys: Sequence[int]) -> int:
+        def work(tx: Transaction) -> int:
+            due_keys = self._held_records.exclude_held(tx.connection, table, keys)
+            retention_rules.clear_texts(tx, due_keys, table)
+            return len(due_keys)
+
+        return self._mirror_db.write(work)
+
+    def _remove_calls(self, call_ids: Sequence[int]) -> int:
+        def work(tx: Transaction) -> int:
+            due_ids = self._held_records.exclude_held_calls(tx.connection, call_ids)
+            retention_rules.remove_calls(tx, due_ids, self._call_store)
+            return len(due_ids)
+
+        return self._mirror_db.write(work)
+
+    def _remove_rows(self, table: str, keys: Sequence[int]) -> int:
+        def work(tx: Transaction) -> int:
+            due_keys = self._held_records.exclude_held(tx.connection, table, keys)
+            retention_rules.remove_rows(tx, due_keys, table, self._call_store)
+            return len(due_keys)
+
+        return self._mirror_db.write(work)
+
+    def _remove_webhooks(self, limit: str, removed: Counter[str]) -> None:
+        held_records, found_for = self._held_records, None
+        held_seqs: list[int] = []
+        while not self._stopping.is_set():
+            held_now = (held_records.numbers, held_records.legs)
+            if held_now != found_for:
+                found_for = held_now
+                due_webhooks = self._inbox.list_before(limit) if held_records else []
+                held_seqs = [
+                    seq for seq, call_id, body in due_webhooks if held_records.is_webhook_held(call_id, body)
+                ]
+            if not (removed_count := self._inbox.delete_before(limit, held_seqs)):
+                return
+            removed[f"webhooks before {limit}"] += removed_count
             self._health.beat(JOB_NAME)

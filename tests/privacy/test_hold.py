@@ -12,6 +12,8 @@ from integration.core import clock
 from integration.core.commands import Progress
 from integration.core.errors import PlatformRefused
 from integration.factory import Product
+from integration.inbox import store
+from integration.mirror.privacy import retention_rules
 from integration.mirror.sync_state import collection_state
 from integration.privacy import erasures, hold_commands, holds
 from integration.privacy.erase import refresh_held
@@ -40,25 +42,27 @@ TABLES = ("cdrs", "monitors", "voicemessages", "sms", "faxes")
 
 
 def run_retention(place: FilledDataDir) -> dict[str, list[int]]:
-    """Run retention before and after a full sync. Return what is left.
-
-    Ids by table, record ids of files, and seqs of webhooks.
-    """
+    """Run retention before and after a full sync. Return what is left."""
     with place.product(**SHORT) as product:
         get_retention_job(product).run()
         place.sync(product)
         get_retention_job(product).run()
-        with product.context.mirror_db.read() as connection:
-            left = {
-                table: [row[0] for row in connection.execute(f"SELECT id FROM {table} ORDER BY id")]
-                for table in TABLES
-            }
-            texts = connection.execute("SELECT id FROM monitors WHERE transcript IS NOT NULL ORDER BY id")
-            left["texts"] = [row[0] for row in texts]
-            left["events"] = [1 for _ in connection.execute("SELECT 1 FROM _sms_events")]
-            left["calls"] = [row[0] for row in connection.execute("SELECT id FROM _calls ORDER BY id")]
-        left["files"] = sorted(int(path.stem) for path in place.files(product).values() if path.exists())
-        left["webhooks"] = [row.seq for row in product.context.inbox.list_after(0, 100)]
+        return list_left(place, product)
+
+
+def list_left(place: FilledDataDir, product: Product) -> dict[str, list[int]]:
+    """Return ids by table, record ids of files, and seqs of webhooks."""
+    with product.context.mirror_db.read() as connection:
+        left = {
+            table: [row[0] for row in connection.execute(f"SELECT id FROM {table} ORDER BY id")]
+            for table in TABLES
+        }
+        texts = connection.execute("SELECT id FROM monitors WHERE transcript IS NOT NULL ORDER BY id")
+        left["texts"] = [row[0] for row in texts]
+        left["events"] = [1 for _ in connection.execute("SELECT 1 FROM _sms_events")]
+        left["calls"] = [row[0] for row in connection.execute("SELECT id FROM _calls ORDER BY id")]
+    left["files"] = sorted(int(path.stem) for path in place.files(product).values() if path.exists())
+    left["webhooks"] = [row.seq for row in product.context.inbox.list_after(0, 100)]
     return left
 
 
@@ -119,6 +123,35 @@ def test_a_hold_that_is_set_while_the_product_runs_takes_effect_at_once(place: F
         finish_empty_full_sync(product, "sms")
         with product.context.mirror_db.read() as connection:
             assert [row[0] for row in connection.execute("SELECT id FROM sms")] == [41]
+
+
+@pytest.mark.parametrize(
+    ("kinds", "found", "kept"),
+    [
+        (("recordings",), "files", [12, 13, 21, 22, 51]),
+        (("transcripts",), "texts", [12, 13]),
+        (("cdrs",), "calls", [OTHER_LEG]),
+        (("sms",), "sms", [42]),
+        (("inbox",), "webhooks", [2, 3, 4, 5, 6, 7, 8, 9, 10]),
+    ],
+)
+def test_a_hold_that_is_set_during_retention_protects_the_data_that_is_left(
+    place: FilledDataDir, monkeypatch: pytest.MonkeyPatch, kinds: tuple[str, ...], found: str, kept: list[int]
+) -> None:
+    monkeypatch.setattr(retention_rules, "BATCH_SIZE", 1)
+    monkeypatch.setattr(store, "GROUP_SIZE", 1)
+    with place.product(**{f"retention__{kind}_days": "30" for kind in kinds}) as product:
+        numbers = [THEIRS, OTHER]
+
+        def set_holds(_: str) -> None:
+            while numbers:
+                values = {"kind": "number", "what": f"+{numbers.pop()}", "reason": "claim 17"}
+                hold_commands.set_hold(product.context, values, Progress(lambda _: None, lambda: True))
+
+        # Retention records a heartbeat after each batch.
+        monkeypatch.setattr(product.health, "beat", set_holds)
+        get_retention_job(product).run()
+        assert list_left(place, product)[found] == kept
 
 
 def test_a_held_leg_stays_held_while_the_holds_are_read_again(place: FilledDataDir) -> None:
