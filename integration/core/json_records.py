@@ -135,7 +135,7 @@ def read_record(text: str) -> JsonRecord:
 def serialize_values(values: Mapping[str, Any]) -> str:
     """Return the compact text of a record.
 
-    Values that are RawJson are inserted unchanged.
+    Values that are RawJson are inserted unchanged. The text can be stored.
     """
     members = (
         f"{json.dumps(name, ensure_ascii=False)}:"
@@ -146,7 +146,12 @@ def serialize_values(values: Mapping[str, Any]) -> str:
         )
         for name, value in values.items()
     )
-    return "{" + ",".join(members) + "}"
+    return escape_surrogates("{" + ",".join(members) + "}")
+
+
+def escape_surrogates(text: str) -> str:
+    """Return a JSON text with lone surrogates escaped, for encoding as UTF-8."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def replace_values(

@@ -14,7 +14,7 @@ from integration.access import audit
 from integration.catalogue import get_resource
 from integration.core import clock
 from integration.core.errors import PlatformRefused
-from integration.core.json_records import JsonRecord
+from integration.core.json_records import read_record
 from integration.mirror.page_queries import search_index
 from integration.mirror.privacy import retention_rules
 from integration.mirror.records import response_cache
@@ -57,7 +57,7 @@ class RetentionApp(TestApp):
         As if stored then; with `late` as if a sync stored it today.
         """
         record = {"id": id, DATES.get(table, "created_at"): at(days), **values}
-        document = JsonRecord(json.dumps(record), record)
+        document = read_record(json.dumps(record))
         gates, self.mirror_db.gates = self.mirror_db.gates, self.mirror_db.gates if late else {}
         self.mirror_db.write(
             lambda tx: (
@@ -175,6 +175,17 @@ def test_transcripts_are_deleted_from_columns_and_documents_and_stay_deleted(mak
         document = json.loads(app.query("SELECT _doc FROM monitors ORDER BY id")[0])
         assert list(document) == ["id", "timestamp", "transcript", "summary"]
         assert document["transcript"] is None
+
+
+@pytest.mark.parametrize("late", [False, True])
+@pytest.mark.parametrize("title", ["\U0001f600", "\ud83d"])
+def test_other_values_of_a_record_without_its_transcript_are_unchanged(make_retention, late, title):
+    app = make_retention(transcripts_days=LIMIT)
+    values = {"metadata": {"score": [1, None]}, "number": 12345678901234567890, "title": title}
+    app.store("monitors", 1, OLD, late=late, transcript="call back", **values)
+    app.job.run()
+    document = json.loads(app.query("SELECT _doc FROM monitors")[0])
+    assert document == {"id": 1, "timestamp": at(OLD), "transcript": None, **values}
 
 
 def test_a_deleted_transcript_of_a_kept_call_is_not_found(make_retention):

@@ -8,7 +8,6 @@ A limit is a UTC midnight, so that complete days are kept. Data without a valid 
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ from integration.catalogue import RESOURCES, get_resource
 from integration.catalogue.shapes import Resource
 from integration.core import clock
 from integration.core.ids import id_list
-from integration.core.json_records import JsonRecord, read_record
+from integration.core.json_records import JsonRecord, read_record, serialize_values
 from integration.mirror.calls.facts import LEG_FIELDS
 from integration.mirror.calls.store import CallStore
 from integration.mirror.privacy import message_retention
@@ -177,7 +176,7 @@ def _clear_fields(record: JsonRecord, field_names: Sequence[str]) -> JsonRecord:
     if all(record.values.get(field_name) is None for field_name in field_names):
         return record
     values = {name: None if name in field_names else value for name, value in record.values.items()}
-    return JsonRecord(json.dumps(values, separators=(",", ":"), ensure_ascii=False), values)
+    return JsonRecord(serialize_values(values), values)
 
 
 # --- deletion ------------------------------------------------------------------------------------------

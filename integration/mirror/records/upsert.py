@@ -15,7 +15,13 @@ from typing import Any
 
 from integration.catalogue.shapes import Resource
 from integration.core.ids import MAX_ID, as_id, id_list, parse_id
-from integration.core.json_records import JsonRecord, read_record, serialize_values, to_column_value
+from integration.core.json_records import (
+    JsonRecord,
+    escape_surrogates,
+    read_record,
+    serialize_values,
+    to_column_value,
+)
 from integration.mirror.records import collection_versions, item_forms, month_counts, promoted_fields
 from integration.mirror.records.rows import Key, Source, UpsertResult, get_key_type, quote_identifier
 from integration.sqlite.transaction import Transaction
@@ -73,7 +79,7 @@ def replace_all(
     for row in tx.execute(f"SELECT _doc, _first_seen FROM {table} ORDER BY _n"):
         first_seen_by_text.setdefault(row[0], []).append(row[1])
         stored_texts.append(row[0])
-    texts = [_to_storable_text(record.text) for record in records]
+    texts = [escape_surrogates(record.text) for record in records]
     if texts == stored_texts:
         tx.execute(f"UPDATE {table} SET _last_seen = ?", (requested_at,))
         result.unchanged = len(texts)
@@ -137,7 +143,7 @@ def store_item(
         tx,
         resource,
         key,
-        _to_storable_text(record.text),
+        escape_surrogates(record.text),
         adds_fields=adds_fields,
         read_at=requested_at,
         # Links of a changed record may contain what was removed from it.
@@ -324,16 +330,7 @@ def _make_row(
     values = record.values
     row = [key if f.name == resource.key else to_column_value(values.get(f.name)) for f in resource.fields]
     row += [to_column_value(values.get(name)) for name in promoted_columns]
-    return [*row, _to_storable_text(record.text), requested_at, requested_at, source]
-
-
-def _to_storable_text(text: str) -> str:
-    """Return JSON text with lone surrogates escaped, for encoding as UTF-8."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-8", "backslashreplace").decode()
-    return text
+    return [*row, escape_surrogates(record.text), requested_at, requested_at, source]
 
 
 def _list_columns(resource: Resource, promoted_columns: Sequence[str]) -> Iterator[str]:
@@ -373,5 +370,5 @@ def _build_upsert_sql(resource: Resource, promoted_columns: Sequence[str]) -> st
 def _store_flagged(tx: Transaction, resource: Resource, record: JsonRecord, flagged_at: str) -> None:
     tx.execute(
         "INSERT OR IGNORE INTO _flagged (table_name, at, reason, doc) VALUES (?, ?, ?, ?)",
-        (resource.table, flagged_at, "no usable key", _to_storable_text(record.text)),
+        (resource.table, flagged_at, "no usable key", escape_surrogates(record.text)),
     )

@@ -10,7 +10,7 @@ import pytest
 
 from integration.catalogue import RESOURCES, get_resource
 from integration.core.errors import NewerDatabase
-from integration.core.json_records import JsonRecord, read_item, read_page
+from integration.core.json_records import JsonRecord, read_item, read_page, read_record
 from integration.mirror.records import single_record
 from integration.mirror.records.upsert import delete_rows, replace_all, store_item, upsert
 from integration.mirror.schema import open_mirror
@@ -51,6 +51,12 @@ def test_every_listed_collection_has_its_table_with_every_field(mirror):
                 assert {"_doc", "_item", "_first_seen", "_last_seen", "_source", "_missing_since"} <= columns
             else:
                 assert not columns
+
+
+def test_only_lone_surrogates_of_a_text_are_escaped(mirror):
+    text = '{"id":1,"metadata":{"score":1},"number":12345678901234567890,"title":"\ud83d \U0001f600"}'
+    store(mirror, "monitors", JsonRecord(text, read_record(text).values))
+    assert row(mirror, "monitors", 1)["_doc"] == text.replace("\ud83d", "\\ud83d")
 
 
 @pytest.mark.parametrize(
