@@ -17,8 +17,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
-import orjson
-
+from integration.core.json_records import read_record
 from integration.mirror.query.query import Query
 from integration.mirror.records.collection_versions import CACHED_TABLES
 
@@ -188,7 +187,7 @@ class PageCache:
             texts = query.fetch_texts(connection)
         self._store_total(connection, query, len(texts))
         if positions is not None and len(texts) == query.limit:
-            key = orjson.loads(texts[-1]).get(query.resource.key)
+            key = read_record(texts[-1].decode()).values.get(query.resource.key or "")
             if query.is_in_key_order:
                 self._store_page_end(positions, query, key)
             elif (value := query.fetch_sort_value(connection, key)) is not None:

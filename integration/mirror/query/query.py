@@ -12,10 +12,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import orjson
-
 from integration.catalogue.shapes import Resource
 from integration.core.errors import QueryError
+from integration.core.json_records import read_record, serialize_values
 from integration.mirror.query.counted_filter import CountedFilter, read_filter
 from integration.mirror.query.filter_sql import SqlBuilder
 from integration.mirror.query.filters import AnyOf, Condition, parse_filter, quote_value
@@ -396,5 +395,5 @@ def _split_names(text: str) -> tuple[str, ...]:
 def _add_count(text: bytes, count: int) -> bytes:
     """Return the JSON record `text` with the integer `count`."""
     if b'"count"' in text:
-        return orjson.dumps({**orjson.loads(text), "count": count})
+        return serialize_values({**read_record(text.decode()).values, "count": count}).encode()
     return text[:-1] + (b"" if text == b"{}" else b",") + b'"count":%d}' % count

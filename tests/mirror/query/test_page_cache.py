@@ -349,3 +349,19 @@ def test_keys_of_earlier_versions_of_a_collection_are_deleted(mirror: Database) 
         assert tracemalloc.get_traced_memory()[0] < 60_000
     finally:
         tracemalloc.stop()
+
+
+def test_records_with_lone_surrogates_end_pages_and_are_grouped(mirror: Database) -> None:
+    put(mirror, 1, calldate="2026-09-02 07:00:00", info="\ud83d", count=5)
+    cache, pages = PageCache(), []
+    with mirror.read() as connection:
+        for number in (10, 11):
+            arguments = {"sort": "-calldate", "limit": "10", "page": str(number)}
+            pages.append(cache.fetch_texts(connection, make_query(**arguments)))
+        groups = cache.fetch_texts(connection, make_query(group_by="info", sort="info", dir="DESC"))
+    assert json.loads(pages[0][-1])["info"] == "\ud83d"
+    assert pages[1] == []
+    assert {(json.loads(text).get("info"), json.loads(text)["count"]) for text in groups} == {
+        ("\ud83d", 1),
+        (None, 99),
+    }
