@@ -19,7 +19,7 @@ from integration.cli import verify
 from integration.core import clock
 from integration.core.commands import Progress
 from integration.core.errors import PlatformRefused, StorageBroken
-from integration.core.json_records import JsonRecord
+from integration.core.json_records import JsonRecord, read_record
 from integration.exports import prepared_exports
 from integration.factory import Product
 from integration.inbox.replay import replay
@@ -34,7 +34,7 @@ from integration.sync.files import download
 from integration.workspace import callbacks
 from integration.workspace.callback_following import update_from_mirror
 from integration.workspace.callback_items import CallbackItem
-from tests.support.applications.filled_data_dir import DDI, OTHER, THEIRS, FilledDataDir
+from tests.support.applications.filled_data_dir import DDI, INNER, OTHER, THEIRS, FilledDataDir
 
 TRACES = (THEIRS[2:], "7700 900123", "7700 900 123", "Ann Example", "a" * 40)
 OTHERS = ("Bob Other", OTHER)
@@ -174,6 +174,16 @@ def test_data_from_after_the_erasure_is_stored(erased: FilledDataDir) -> None:
         assert query(product, "SELECT party_e164, party_name FROM _calls WHERE id = 4300000950") == [
             (f"+{THEIRS}", "Ann Example")
         ]
+
+
+def test_ids_as_text_are_recognized_and_unusable_ids_are_flagged(erased: FilledDataDir) -> None:
+    record = next(record for record in erased.records()["monitors"] if record["id"] == 12)
+    documents = [read_record(json.dumps(record | {"id": id})) for id in ("12", [12], {"id": 12})]
+    of = {"resource": get_resource("monitors"), "source": "sync", "requested_at": clock.utc_text()}
+    with erased.product() as product:
+        product.context.mirror_db.write(partial(upsert, records=documents, **of))
+        assert query(product, "SELECT transcript, live_id FROM monitors WHERE id = 12") == [(None, INNER)]
+        assert query(product, "SELECT count(*) FROM _flagged WHERE reason = 'no usable key'") == [(2,)]
 
 
 def test_an_interrupted_erasure_is_reported_and_completed_by_the_next(

@@ -27,6 +27,7 @@ from integration.core.json_records import JsonRecord, RawJson, read_record, seri
 from integration.core.number_variants import ERASED, Finder
 from integration.core.phone_numbers import parse_clid_number
 from integration.mirror.privacy.held_records import HeldRecords
+from integration.mirror.records.upsert import get_usable_key
 from integration.mirror.sync_state.media_files import MediaKind, get_record_table
 from integration.sqlite.database import Database
 
@@ -203,7 +204,7 @@ class ErasureGate:
 
     def filter_record(self, resource: Resource, record: JsonRecord) -> JsonRecord | None:
         """Return the record as it may be stored; None to drop it."""
-        is_erased = record.values.get(resource.key or "") in self.record_keys.get(resource.table, ())
+        is_erased = get_usable_key(resource, record) in self.record_keys.get(resource.table, ())
         if not is_erased:
             if resource.key is not None and (resource.date is None or not is_history(resource)):
                 # Records without a date are recognized by their id only. Other ids were created after the
