@@ -54,6 +54,7 @@ QUEUE = RetryQueue(
     key=("id",),
     gaps=(0, *RETRY_GAPS_SECONDS),
     waiting="state = 'waiting'",
+    order="next_at, id",
     encode=clock.utc_text,
 )
 
@@ -100,9 +101,10 @@ def add(tx: Transaction, notifications: Iterable[Notification]) -> None:
     )  # fmt: skip
 
 
-def due(connection: sqlite3.Connection, channel: Channel, limit: int) -> list[Notification]:
-    """Return notifications of a channel that are due, oldest first."""
-    return [Notification(*row) for row in QUEUE.due(connection, clock.unix(), limit, channel=channel)]
+def find_due(connection: sqlite3.Connection, channel: Channel) -> Notification | None:
+    """Return the notification of a channel that is due the longest, or None."""
+    rows = QUEUE.due(connection, clock.unix(), 1, channel=channel)
+    return Notification(*rows[0]) if rows else None
 
 
 def mark_sent(app_db: Database, notification: Notification) -> None:
@@ -121,10 +123,17 @@ def mark_sent(app_db: Database, notification: Notification) -> None:
 def mark_failed(app_db: Database, notification: Notification, error: str) -> None:
     """Record a failed attempt.
 
-    Schedule the next one, unless this was the last.
+    Schedule the next one, unless this was the last. Other notifications of the target wait for the shortest
+    gap, so that they do not delay those of other targets.
     """
 
     def work(tx: Transaction) -> None:
+        next_at = clock.utc_text(clock.unix() + RETRY_GAPS_SECONDS[0])
+        tx.execute(
+            "UPDATE alert_log SET next_at = ?1 WHERE channel = ?2 AND target = ?3 AND state = 'waiting'"
+            " AND next_at < ?1",
+            (next_at, notification.channel, notification.target),
+        )
         key, tries = (notification.id,), notification.tries + 1
         attempt = {"tried_at": clock.utc_text(), "error": error[:500]}
         if not QUEUE.fail(tx, key, tries, clock.unix(), **attempt):

@@ -46,19 +46,17 @@ class Sender:
     def run(self) -> None:
         """Send due notifications. Raises SendingFailed if targets of the channel fail."""
         app_db, deadline = self._context.app_db, clock.monotonic() + RUN_SECONDS
-        with app_db.read() as connection:
-            notifications = notification_log.due(connection, self._channel, MAX_BATCH)
-            rules = {rule.id: rule for rule in alert_rules.list_all(connection)}
-        failed_targets = set()
-        for notification in notifications:
-            if clock.monotonic() > deadline or notification.target in failed_targets:
-                continue
+        for _ in range(MAX_BATCH):
+            with app_db.read() as connection:
+                notification = notification_log.find_due(connection, self._channel)
+                rules = {rule.id: rule for rule in alert_rules.list_all(connection)}
+            if notification is None or clock.monotonic() > deadline:
+                break
             try:
                 send(self._context, notification, rules.get(notification.rule_id))
             except Undeliverable as error:
                 notification_log.mark_undeliverable(app_db, notification, str(error))
             except SendingFailed as error:
-                failed_targets.add(notification.target)
                 notification_log.mark_failed(app_db, notification, str(error))
             else:
                 notification_log.mark_sent(app_db, notification)

@@ -18,7 +18,7 @@ from integration.alerts import rules as alert_rules
 from integration.alerts.evaluate import RuleEvaluator, schedule_jobs
 from integration.alerts.messages import list_targets, make_notifications
 from integration.alerts.rules import Finding, Rule
-from integration.alerts.send import Sender, SendingFailed
+from integration.alerts.send import MAX_BATCH, Sender, SendingFailed
 from integration.core import clock
 from tests.support.application import running_app
 from tests.support.applications.shared_app import running_shared_app
@@ -255,6 +255,18 @@ def test_successful_target_does_not_hide_a_failed_one(app, receiver):
     with pytest.raises(SendingFailed, match=r"^http://127\.0\.0\.1:9/: "):
         Sender(app.context, "post").run()
     assert len(receiver.requests) == 1
+
+
+def test_a_failed_target_delays_no_other_target_of_its_channel(app, receiver):
+    with serving(Receiver(500)) as failed_receiver:
+        for server, number in ((failed_receiver, MAX_BATCH + 1), (receiver, 1)):
+            rule = Rule(0, "Long waits", "waiting", 60, url=server.url)
+            rule = replace(rule, id=alert_rules.save(app.app_db, rule))
+            made = list(make_notifications(app.context.settings, rule, "alert", [FOUND], clock.now()))
+            app.app_db.write(lambda tx, made=made, number=number: notification_log.add(tx, made * number))
+        with pytest.raises(SendingFailed, match="returned 500"):
+            Sender(app.context, "post").run()
+        assert (len(failed_receiver.requests), len(receiver.requests)) == (1, 1)
 
 
 def test_configured_urls_are_sent_by_apprise_if_installed(tmp_path, monkeypatch):
