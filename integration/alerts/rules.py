@@ -92,7 +92,9 @@ class Rule:
 
         `now`: in the display zone.
         """
-        return str(now.weekday()) in self.days and (
+        # After midnight the day is that on which the hours began.
+        began_at = self.find_active_since(now) or now
+        return str(began_at.weekday()) in self.days and (
             not self.begins or is_within_hours(now, self.begins, self.ends)
         )
 
