@@ -14,6 +14,8 @@ from typing import Any
 from integration.core.ids import parse_id
 
 _SEPARATOR = "~"
+_NULL = r"\N"
+"""NULL in a cursor."""
 
 
 def escape_like(text: str) -> str:
@@ -36,7 +38,8 @@ class Listing:
     """Order of a list by columns that together identify a row.
 
     `order`: names of the columns, `-name` for descending order. `has_id`: the last column is an id, and a
-    cursor without an id is ignored. Text is compared by the collation of its column.
+    cursor without an id is ignored. Text is compared by the collation of its column. Only the first of
+    several columns can be NULL.
     """
 
     def __init__(self, *order: str, has_id: bool = True) -> None:
@@ -46,7 +49,7 @@ class Listing:
             f"{column}{' DESC' if name != column else ''}"
             for name, column in zip(order, self._columns, strict=True)
         )
-        self._condition = _build_condition(order)
+        self._conditions, self._null_conditions = _build_conditions(order)
 
     def fetch_page(
         self,
@@ -62,16 +65,28 @@ class Listing:
         page, None for the first page. `size`: maximum number of rows.
         """
         key = self._parse_cursor(cursor)
-        where = f" WHERE {self._condition}" if key else ""
-        rows = connection.execute(
-            f"SELECT * FROM ({select}){where} ORDER BY {self._order} LIMIT :page_limit",  # noqa: S608
-            {**values, **key, "page_limit": size + 1},
-        ).fetchall()
+        rows: list[sqlite3.Row] = []
+        for condition in self._list_conditions(key):
+            rows += connection.execute(
+                f"SELECT * FROM ({select}) WHERE {condition} ORDER BY {self._order}"  # noqa: S608
+                " LIMIT :page_limit",
+                {**values, **key, "page_limit": size + 1 - len(rows)},
+            )
+            if len(rows) > size:
+                break
         has_more = len(rows) > size
         return Page(rows[:size], self._format_cursor(rows[size - 1]) if has_more else None)
 
     def _format_cursor(self, row: sqlite3.Row) -> str:
-        return _SEPARATOR.join(str(row[column]) for column in self._columns)
+        values = (row[column] for column in self._columns)
+        return _SEPARATOR.join(_NULL if value is None else str(value) for value in values)
+
+    def _list_conditions(self, key: Mapping[str, Any]) -> tuple[str, ...]:
+        """Return the conditions for the rows after the key, in order of the rows."""
+        if not key:
+            return ("true",)
+        is_null = key[f"last_{self._columns[0]}"] is None
+        return self._null_conditions if is_null else self._conditions
 
     def _parse_cursor(self, text: str | None) -> dict[str, Any]:
         """Return the condition's parameters; {} if `text` is not a cursor."""
@@ -85,7 +100,25 @@ class Listing:
             values[-1] = parse_id(values[-1])
         if len(values) <= splits or values[-1] is None:
             return {}
-        return {f"last_{column}": value for column, value in zip(self._columns, values, strict=True)}
+        return {
+            f"last_{column}": None if value == _NULL else value
+            for column, value in zip(self._columns, values, strict=True)
+        }
+
+
+def _build_conditions(order: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return SQL conditions for the rows after a key, and after a key with NULL.
+
+    Rows with NULL are selected separately, so that each condition can search an index. SQLite sorts them
+    first, in descending order last.
+    """
+    column = order[0].removeprefix("-")
+    if len(order) == 1:
+        return (_build_condition(order),), ("false",)
+    null_rows = f"{column} IS NULL AND {_build_condition(order[1:])}"
+    if column == order[0]:
+        return (_build_condition(order),), (null_rows, f"{column} IS NOT NULL")
+    return (_build_condition(order), f"{column} IS NULL"), (null_rows,)
 
 
 def _build_condition(order: tuple[str, ...]) -> str:

@@ -61,6 +61,17 @@ def test_pages_contain_each_row_once_in_order(
     assert ids == [row["id"] for row in connection.execute(f"SELECT id FROM notes ORDER BY {sql}")]
 
 
+@pytest.mark.parametrize("size", [1, 7, 14, 86])
+@pytest.mark.parametrize(("order", "sql"), [(("-at", "-id"), "at DESC, id DESC"), (("at", "id"), "at, id")])
+def test_pages_contain_rows_without_a_time(
+    connection: sqlite3.Connection, order: tuple[str, ...], sql: str, size: int
+) -> None:
+    connection.execute("UPDATE notes SET at = NULL WHERE id % 7 = 0")
+    connection.execute("UPDATE notes SET at = '' WHERE id % 7 = 1")
+    ids, _ = read_pages(connection, Listing(*order), "SELECT * FROM notes", size)
+    assert ids == [row["id"] for row in connection.execute(f"SELECT id FROM notes ORDER BY {sql}")]
+
+
 def test_a_full_last_page_has_no_next_cursor(connection: sqlite3.Connection) -> None:
     page = Listing("-at", "-id").fetch_page(connection, "SELECT * FROM notes", {}, None, 100)
     assert (len(page.rows), page.next) == (100, None)
@@ -87,13 +98,26 @@ def test_an_invalid_cursor_returns_the_first_page(connection: sqlite3.Connection
     assert page.rows[0]["at"] == "2026-09-02 09:00:03"
 
 
-def test_an_index_is_searched_from_the_cursor(connection: sqlite3.Connection) -> None:
+@pytest.mark.parametrize(
+    ("cursor", "searches"),
+    [
+        ("2026-09-02 09:00:01~50", ["(at<?)"]),
+        ("2026-09-02 09:00:00~1", ["(at<?)", "(at=?)"]),
+        (r"\N~50", ["(at=? AND rowid<?)"]),
+    ],
+)
+def test_an_index_is_searched_from_the_cursor(
+    connection: sqlite3.Connection, cursor: str, searches: list[str]
+) -> None:
     executed: list[str] = []
     connection.set_trace_callback(executed.append)
-    Listing("-at", "-id").fetch_page(connection, "SELECT * FROM notes", {}, "2026-09-02 09:00:01~50", 5)
+    Listing("-at", "-id").fetch_page(connection, "SELECT * FROM notes", {}, cursor, 5)
     connection.set_trace_callback(None)
-    plan = [row["detail"] for row in connection.execute(f"EXPLAIN QUERY PLAN {executed[0]}")]
-    assert "SEARCH notes USING INDEX notes_at (at<?)" in plan
+    plans = [
+        [row["detail"] for row in connection.execute(f"EXPLAIN QUERY PLAN {statement}")]
+        for statement in executed
+    ]
+    assert [plan[0] for plan in plans] == [f"SEARCH notes USING INDEX notes_at {each}" for each in searches]
 
 
 def test_escape_like(connection: sqlite3.Connection) -> None:
