@@ -45,6 +45,7 @@ class BackupRotation:
         self._stopping = threading.Event()
         self.newest_created_at: datetime | None = None
         """Time of the newest scheduled backup that was found or made, None without one."""
+        self._newest_folder: Path | None = None
         self.is_last_attempt_ok = True
 
     def stop(self) -> None:
@@ -56,7 +57,7 @@ class BackupRotation:
 
         Raises SwitchroomError if it fails; it is then still due.
         """
-        if clock.now() < self._get_due_at():
+        if self._is_newest_young() or clock.now() < self._get_due_at():
             return
         try:
             finished = backup.create(self._data_dir, self._dest, self._on_progress, scheduled=True)
@@ -69,6 +70,7 @@ class BackupRotation:
             self.is_last_attempt_ok = False
             raise
         self.newest_created_at, self.is_last_attempt_ok = clock.now(), True
+        self._newest_folder = finished.path
         log.info("%s: %d files, %d bytes", finished.path.name, finished.files, finished.bytes)
         for note in finished.notes:
             log.warning("%s: %s", finished.path.name, note)
@@ -82,15 +84,27 @@ class BackupRotation:
         if self._stopping.is_set():
             raise _StopRequested("stopped")
 
+    def _is_newest_young(self) -> bool:
+        """Return whether the newest backup is stored and no backup is due.
+
+        Manifests are not read: those of many files have tens of megabytes.
+        """
+        return (
+            self.newest_created_at is not None
+            and self._newest_folder is not None
+            and self.newest_created_at <= clock.now() < self.newest_created_at + self._interval
+            and (self._newest_folder / manifest.MANIFEST_FILE).is_file()
+        )
+
     def _get_due_at(self) -> datetime:
         now = clock.now()
         # Ignore backups dated in the future: the clock was wrong when they were made.
         created_times = [
-            created_at
-            for _, stored_manifest in self._list_scheduled_backups()
+            (created_at, folder)
+            for folder, stored_manifest in self._list_scheduled_backups()
             if (created_at := clock.parse_utc(stored_manifest.made_at)) and created_at <= now
         ]
-        self.newest_created_at = max(created_times, default=None)
+        self.newest_created_at, self._newest_folder = max(created_times, default=(None, None))
         return (self.newest_created_at or self._get_first_data_time()) + self._interval
 
     def _get_first_data_time(self) -> datetime:
