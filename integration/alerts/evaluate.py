@@ -63,9 +63,9 @@ class RuleEvaluator:
         app_db = self._context.app_db
         with app_db.read() as connection:
             rules = [rule for rule in alert_rules.list_all(connection) if rule.paused_at is None]
+            rules += self._configured_rules
             findings_by_rule = alert_rules.list_findings(connection)
-            last_alerts = notification_log.find_last_alert_times(connection)
-        rules += self._configured_rules
+            last_alerts = notification_log.find_last_alert_times(connection, [rule.id for rule in rules])
         if not rules and not findings_by_rule:
             return
         failing = self._failing_since()

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from integration.core import clock
+from integration.core.ids import id_list
 from integration.sqlite.database import Database
 from integration.sqlite.retry_queue import RetryQueue
 from integration.sqlite.transaction import Transaction
@@ -177,13 +178,18 @@ def count_waiting(connection: sqlite3.Connection) -> dict[str, int]:
     return dict(tuple(row) for row in rows)
 
 
-def find_last_alert_times(connection: sqlite3.Connection) -> dict[int, str]:
+def find_last_alert_times(connection: sqlite3.Connection, rule_ids: Iterable[int]) -> dict[int, str]:
     """Return the time of each rule's last alert notification.
 
-    Keys are rule ids, times are UTC text.
+    Keys are rule ids, times are UTC text. Rules without an alert are absent.
     """
-    rows = connection.execute("SELECT rule_id, max(at) FROM alert_log WHERE kind = 'alert' GROUP BY rule_id")
-    return dict(tuple(row) for row in rows)
+    rows = connection.execute(
+        # One search for each rule, because max(at) with GROUP BY reads the entire log.
+        "SELECT value, (SELECT at FROM alert_log WHERE rule_id = value AND kind = 'alert'"
+        " ORDER BY at DESC LIMIT 1) AS last_at FROM json_each(?)",
+        (id_list(rule_ids),),
+    )
+    return {row[0]: row[1] for row in rows if row[1] is not None}
 
 
 def list_newest(connection: sqlite3.Connection, limit: int, before: int | None = None) -> list[Notification]:

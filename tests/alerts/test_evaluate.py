@@ -45,6 +45,33 @@ def log(app) -> list[tuple[str, str]]:
         return [(line.kind, line.subject) for line in notification_log.list_newest(connection, 50)]
 
 
+def test_the_last_alert_of_each_rule_is_found_without_reading_the_log(app):
+    def add_log(tx):
+        for rule_id, kind, at in (
+            (1, "alert", "2026-03-04 11:00:00"),
+            (1, "alert", "2026-03-04 12:00:00"),
+            (1, "recovered", "2026-03-04 13:00:00"),
+            (2, "test", "2026-03-04 12:00:00"),
+            (-1, "alert", "2026-03-04 10:00:00"),
+        ):
+            tx.execute(
+                "INSERT INTO alert_log (at, rule_id, rule, kind, subject, body, channel, target, place,"
+                " state, tries) VALUES (?, ?, '', ?, '', '', 'notice', '', 0, 'sent', 0)",
+                (at, rule_id, kind),
+            )
+
+    app.app_db.write(add_log)
+    statements: list[str] = []
+    with app.app_db.read() as connection:
+        connection.set_trace_callback(statements.append)
+        found = notification_log.find_last_alert_times(connection, [-1, 1, 2, 3])
+        connection.set_trace_callback(None)
+        plan = [row["detail"] for row in connection.execute(f"EXPLAIN QUERY PLAN {statements[0]}")]
+    assert found == {-1: "2026-03-04 10:00:00", 1: "2026-03-04 12:00:00"}
+    assert "SEARCH alert_log USING INDEX alert_log_rule (rule_id=?)" in plan
+    assert not [step for step in plan if "SCAN alert_log" in step or "TEMP B-TREE" in step]
+
+
 def test_overdue_call_back_is_an_alert_until_it_is_closed(app, watch):
     add(app, "not_called_back", 30)
     app.call(1, ago(1700), outcome="missed", party_name="Ann Example")
