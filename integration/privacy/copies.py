@@ -32,7 +32,11 @@ _MAX_DEPTH = 5
 """Levels of folders below data_dir that are searched for copies."""
 _AUDIO_SUFFIX = ".mp3"
 _TIME_SUFFIX = re.compile(r"(\d{8}-\d{6})$")
-_INTEGER = re.compile(rb"[0-9]{4,19}")
+_MAX_DIGITS = 19
+"""Digits of the largest id."""
+_INTEGER = re.compile(rb"[0-9]{4,%d}" % _MAX_DIGITS)
+CHUNK_BYTES = 1 << 22
+"""Bytes of one read."""
 _SIDE_FILES = ("-wal", "-shm", "-journal")
 
 
@@ -154,11 +158,13 @@ def _contains_integer(path: Path, integers: set[bytes]) -> bool:
     if path.suffix == _AUDIO_SUFFIX:
         return path.stem.encode() in integers
     with open(path, "rb") as file:
-        return any(
-            match[0] in integers
-            for chunk in iter(lambda: file.read(1 << 22), b"")
-            for match in _INTEGER.finditer(chunk)
-        )
+        overlap = b""
+        while chunk := file.read(CHUNK_BYTES):
+            # An integer that spans two chunks is found with the end of the first one.
+            if any(match[0] in integers for match in _INTEGER.finditer(overlap + chunk)):
+                return True
+            overlap = chunk[-_MAX_DIGITS:]
+    return False
 
 
 def _list_set(days: float) -> list[float]:

@@ -18,6 +18,8 @@ from integration.core.commands import Progress
 from integration.inbox.replay import replay
 from integration.maintenance import backup
 from integration.maintenance.restore import restore
+from integration.mirror.privacy.held_records import HeldRecords
+from integration.privacy import copies
 from tests.support.applications.filled_data_dir import DDI, OTHER, OTHER_LEG, THEIRS, FilledDataDir, stamp
 
 
@@ -254,3 +256,12 @@ def test_delivered_exports_with_the_number_are_named(place: FilledDataDir) -> No
     done = place.erase(f"+{THEIRS}", "--yes")
     assert (done.exit_code, export.exists()) == (0, True)
     assert "delivered export with the number: exports/calls.csv" in done.stderr
+
+
+def test_a_held_call_is_found_across_two_reads_of_a_file(tmp_path: Path) -> None:
+    path, held_records = tmp_path / "mirror.db.damaged-20260304-120000", HeldRecords()
+    held_records.calls = frozenset({OTHER_LEG})
+    text = str(OTHER_LEG).encode()
+    for split in range(len(text) + 1):
+        path.write_bytes(b" " * (copies.CHUNK_BYTES - split) + text + b" 1234")
+        assert copies.DataCopy(path, "damaged database").has_held_data(held_records), split
