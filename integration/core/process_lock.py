@@ -128,16 +128,17 @@ def _read_holder(descriptor: int) -> Holder | None:
         return None
 
 
-def find_writer(data_dir: Path) -> str | None:
+def find_writer(data_dir: Path, purpose: str) -> str | None:
     """Describe the process that holds the lock; None if there is none.
 
+    The lock is acquired for a moment: a process that starts then is refused and names the command `purpose`.
     Without a lock file no process ever wrote. None is created, because a file of root would lock out the user
     that runs `serve`. Raises SwitchroomError without permission.
     """
     if not (data_dir / LOCK_FILE).exists():
         return None
     try:
-        acquire(data_dir, "look").release()
+        acquire(data_dir, purpose).release()
     except LockHeld as held:
         return str(held.holder or "another process")
     return None

@@ -104,7 +104,7 @@ def _check_account(settings: Settings) -> Iterator[CheckResult]:
 
 def _check_process(folder: Path) -> Iterator[CheckResult]:
     try:
-        writer_name = find_writer(folder)
+        writer_name = find_writer(folder, "doctor")
     except SwitchroomError as error:
         yield CheckResult("fail", "process", str(error))
         return

@@ -134,7 +134,7 @@ class Verification:
     def _check_applied(self) -> Iterator[Finding]:
         """Compare the webhooks in inbox.db with those that mirror.db has applied."""
         inbox_path = self._data_dir / "inbox.db"
-        is_serving = find_writer(self._data_dir) is not None
+        is_serving = find_writer(self._data_dir, "verify") is not None
         received_before = clock.utc_text(clock.now() - APPLY_GRACE) if is_serving else "9999"
         with open_readonly(self._data_dir / "mirror.db") as connection:
             unapplied = archive_queries.find_unapplied_webhooks(connection, inbox_path, received_before)

@@ -54,7 +54,7 @@ def check_port(settings: Settings) -> Iterator[CheckResult]:
     Yields nothing while a process uses `data_dir`.
     """
     try:
-        if find_writer(settings.storage.data_dir) is not None:
+        if find_writer(settings.storage.data_dir, "doctor") is not None:
             return
     except SwitchroomError:
         return  # Reported by the check of the process.

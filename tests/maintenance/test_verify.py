@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
 
@@ -95,6 +96,14 @@ def test_unapplied_webhooks_are_a_finding_only_while_serve_runs(home):
     assert "2 webhooks are stored but not applied, the first is number 1" in done.stdout
     # Without a running serve they are applied at its next start.
     assert home.run("verify").returncode == 0
+
+
+@pytest.mark.parametrize("command", ["verify", "doctor"])
+def test_a_process_that_starts_during_a_check_of_the_lock_reports_its_command(home, command):
+    process_lock.acquire(home.data_dir, "serve").release()
+    home.run(command)
+    # The content of the file outlasts the lock.
+    assert json.loads((home.data_dir / "lock").read_text())["purpose"] == command
 
 
 def test_an_inbox_that_is_older_than_the_mirror_is_found(home):
