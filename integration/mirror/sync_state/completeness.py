@@ -320,9 +320,9 @@ def explain_unfinished_calls(connection: sqlite3.Connection, since: datetime, un
     """
     backlog_state = backlog.get_state(connection)
     if backlog_state is not None and backlog_state.may_contain(clock.utc_text(since)):
-        return f"{backlog_state.remaining:,} legs of calls are still being put together"
+        return f"{backlog_state.remaining:,} legs are not computed to calls yet"
     row = connection.execute(
         "SELECT count(*) FROM _calls WHERE started_at >= ? AND started_at < ? AND state <> 'ended'",
         (clock.utc_text(since), clock.utc_text(until)),
     ).fetchone()
-    return f"{row[0]} of its calls are still going on" if row[0] else None
+    return f"{row[0]:,} of its calls have not ended" if row[0] else None
