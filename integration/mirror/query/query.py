@@ -151,7 +151,7 @@ class Query:
         elif self.conditions or self.include_missing:
             sql = f"SELECT count(*) FROM {table} WHERE {self.build_where(builder)}"
         else:
-            # count(*) without WHERE only adds up page headers.
+            # count(*) without WHERE adds up the headers of the leaf pages of an index, and reads no entry.
             sql = (
                 f"SELECT (SELECT count(*) FROM {table})"
                 f" - (SELECT count(*) FROM {table} WHERE _missing_since IS NOT NULL)"
