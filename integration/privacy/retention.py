@@ -22,7 +22,7 @@ from integration.exports import delivery_states
 from integration.inbox.store import Inbox
 from integration.maintenance import upgrade
 from integration.mirror.calls.store import CallStore
-from integration.mirror.privacy import retention_rules
+from integration.mirror.privacy import message_retention, retention_rules
 from integration.mirror.privacy.held_records import HeldRecords
 from integration.mirror.privacy.retention_rules import RetentionLimits
 from integration.mirror.records import response_cache
@@ -128,6 +128,8 @@ class RetentionJob:
                         held_records=held_records,
                     )
                 )
+        if limit := self._limits.for_table("chats"):
+            self._remove_messages(limit)
         if any(map(self._limits.for_table, retention_rules.ROW_KINDS)):
             yesterday = clock.utc_text(clock.now() - RESPONSE_CACHE_AGE)
             removed_responses = self._mirror_db.write(
@@ -209,6 +211,26 @@ class RetentionJob:
             return len(due_keys)
 
         return self._mirror_db.write(work)
+
+    def _remove_messages(self, limit: str) -> None:
+        """Remove expired chat messages.
+
+        The writer parses only those of users with expired ones, and one user's at a time.
+        """
+        with self._mirror_db.read() as connection:
+            user_ids = message_retention.find_users(connection, limit, self._held_records)
+        for user_id in user_ids:
+            if self._stopping.is_set():
+                return
+            self._mirror_db.write(
+                partial(
+                    message_retention.delete_messages,
+                    user_id=user_id,
+                    limit=limit,
+                    held_records=self._held_records,
+                )
+            )
+            self._health.beat(JOB_NAME)
 
     def _remove_webhooks(self, limit: str, removed: Counter[str]) -> None:
         held_records, found_for = self._held_records, None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from datetime import timedelta
 from functools import cache
 from pathlib import Path
@@ -17,7 +18,7 @@ from integration.core.errors import PlatformRefused
 from integration.core.json_records import read_record
 from integration.mirror.page_queries import search_index
 from integration.mirror.privacy import retention_rules
-from integration.mirror.records import response_cache
+from integration.mirror.records import response_cache, subresources
 from integration.mirror.records.upsert import upsert
 from integration.mirror.sync_state import media_files
 from integration.privacy.retention import RetentionJob
@@ -319,7 +320,7 @@ def test_cached_responses_that_may_contain_deleted_records_are_kept_for_one_day(
         app.close()
 
 
-def test_old_chat_messages_of_users_are_deleted_and_stay_deleted(make_retention):
+def test_old_chat_messages_of_users_are_deleted_and_stay_deleted(make_retention, monkeypatch):
     messages = [
         {"id": 1, "message": "old", "created_at": at(OLD)},
         {"id": 2, "message": "new", "created_at": at(NEW)},
@@ -335,6 +336,13 @@ def test_old_chat_messages_of_users_are_deleted_and_stay_deleted(make_retention)
     assert app.get("/users/7/chatmsgs").json["total"] == 3
     app.job.run()
     assert app.get("/users/7/chatmsgs").json == kept
+    threads, split_doc = set(), subresources.split_doc
+    with monkeypatch.context() as patched:
+        patched.setattr(
+            subresources, "split_doc", lambda doc: threads.add(threading.current_thread()) or split_doc(doc)
+        )
+        app.job.run()
+    assert threads == {threading.current_thread()}, "the writer parses no unexpired messages"
     app.platform.respond("/users/7/chatmsgs", {"data": messages, "total": 3})
     app.context.erasure_gate.install(app.mirror_db)  # as after an erasure: both gates apply
     fresh = {**app.headers, "Cache-Control": "no-cache"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable
 
 from integration.mirror.privacy.held_records import HeldRecords
@@ -36,19 +37,27 @@ class MessageGate:
         return _remove_expired(doc, self._find_limit("chats"), self._held_records)
 
 
-def delete_messages(tx: Transaction, limit: str, held_records: HeldRecords) -> None:
-    """Delete chat messages dated before `limit`, except under legal hold."""
-    rows = tx.execute(
+def find_users(connection: sqlite3.Connection, limit: str, held_records: HeldRecords) -> list[int]:
+    """Return the users with chat messages dated before `limit`, except under legal hold."""
+    rows = connection.execute(
         "SELECT key, doc FROM _below WHERE collection = 'users' AND name = ? AND doc IS NOT NULL",
         (subresources.CHAT_MESSAGES,),
+    )
+    return [key for key, doc in rows if _remove_expired(doc, limit, held_records) != doc]
+
+
+def delete_messages(tx: Transaction, user_id: int, limit: str, held_records: HeldRecords) -> None:
+    """Delete a user's chat messages dated before `limit`, except under legal hold."""
+    entry = (user_id, subresources.CHAT_MESSAGES)
+    rows = tx.execute(
+        "SELECT doc FROM _below WHERE collection = 'users' AND key = ? AND name = ? AND doc IS NOT NULL",
+        entry,
     ).fetchall()
-    for key, doc in rows:
-        kept_doc = _remove_expired(doc, limit, held_records)
-        if kept_doc != doc:
-            tx.execute(
-                "UPDATE _below SET doc = ? WHERE collection = 'users' AND key = ? AND name = ?",
-                (kept_doc, key, subresources.CHAT_MESSAGES),
-            )
+    for (doc,) in rows:
+        tx.execute(
+            "UPDATE _below SET doc = ? WHERE collection = 'users' AND key = ? AND name = ?",
+            (_remove_expired(doc, limit, held_records), *entry),
+        )
 
 
 def _remove_expired(doc: str, limit: str | None, held_records: HeldRecords) -> str:

@@ -279,7 +279,7 @@ def remove_rows(tx: Transaction, keys: Sequence[int], table: str, call_store: Ca
 def remove_related_rows(tx: Transaction, table: str, limit: str, held_records: HeldRecords) -> None:
     """Delete expired data related to a table.
 
-    These are rejected records, counts by day, SMS events and chat messages, unless under legal hold.
+    These are rejected records, counts by day and SMS events, unless under legal hold.
     """
     flagged_rows = tx.execute(
         "SELECT id, doc FROM _flagged WHERE table_name = ? AND at < ?", (table, limit)
@@ -296,8 +296,6 @@ def remove_related_rows(tx: Transaction, table: str, limit: str, held_records: H
         ).fetchall()
         expired_ids = [row["number"] for row in event_rows if not held_records.is_text_held(row["doc"])]
         tx.execute(f"DELETE FROM _sms_events WHERE rowid {_IN_JSON_LIST}", (id_list(expired_ids),))
-    if table == "chats":
-        message_retention.delete_messages(tx, limit, held_records)
 
 
 def _delete_rows(
