@@ -9,6 +9,7 @@ import contextlib
 import json
 import os
 import secrets
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, overload
@@ -23,6 +24,9 @@ SECRET_FILE = "webhook-secret"
 ACCOUNT_FILE = "account.json"
 ERASURE_FILE = "erasure-key"
 AUDIT_FILE = "audit-key"
+
+_rotation_lock = threading.Lock()
+"""Held while SECRET_FILE is read and replaced: a double click sends two requests at once."""
 
 
 def load_webhook_secrets(settings: Settings) -> list[str]:
@@ -137,15 +141,26 @@ def _load_key(path: Path, *, create: bool) -> bytes | None:
 def rotate_secret(settings: Settings) -> None:
     """Generate a new webhook secret. The previous secret stays valid until `drop_old_secret`.
 
-    Raises SwitchroomError if `webhooks.secret` is configured or the file cannot be written.
+    Raises SwitchroomError if a previous secret is still valid, because the platform may use it. Raises it too
+    if `webhooks.secret` is configured or the file cannot be written.
     """
-    current = _load_generated_secrets(settings)
-    _replace(settings.storage.data_dir / SECRET_FILE, f"{tokens.new()}\n{current[0]}\n")
+    with _rotation_lock:
+        current = _load_generated_secrets(settings)
+        if len(current) > 1:
+            raise SwitchroomError(
+                "The webhook secret was not rotated: the old one is still valid. Enter the new URL on the"
+                " phone system, then delete the old secret first."
+            )
+        _replace(settings.storage.data_dir / SECRET_FILE, f"{tokens.new()}\n{current[0]}\n")
 
 
 def drop_old_secret(settings: Settings) -> None:
-    """Drop all secrets except the newest. Raises SwitchroomError like `rotate_secret`."""
-    _replace(settings.storage.data_dir / SECRET_FILE, f"{_load_generated_secrets(settings)[0]}\n")
+    """Drop all secrets except the newest.
+
+    Raises SwitchroomError if `webhooks.secret` is configured or the file cannot be written.
+    """
+    with _rotation_lock:
+        _replace(settings.storage.data_dir / SECRET_FILE, f"{_load_generated_secrets(settings)[0]}\n")
 
 
 def _load_generated_secrets(settings: Settings) -> list[str]:

@@ -185,6 +185,22 @@ def test_both_webhook_secrets_work_until_the_old_one_is_removed(app, client, mon
     assert not any(new in about or old in about for _, about in audited(app))
 
 
+def test_a_second_rotation_keeps_the_secret_that_the_platform_uses(app, client, monkeypatch):
+    monkeypatch.setattr("integration.settings.data_dir_secrets.CHECK_SECONDS", 0)
+    (old,) = load_webhook_secrets(app.context.settings)
+    receiver = Client(
+        Receiver(app.context.inbox, app.context.settings.webhooks, WebhookSecrets(app.context.settings))
+    )
+    client.post("/settings/webhook/rotate")
+    rotated = load_webhook_secrets(app.context.settings)
+    answer = client.post("/settings/webhook/rotate")
+    assert answer.status_code == 400
+    assert "delete the old secret first" in text(answer)
+    assert load_webhook_secrets(app.context.settings) == rotated
+    assert receiver.get(f"/webhooks/{old}").status_code == 200
+    assert [what for what, _ in audited(app)].count("webhook secret rotated") == 1
+
+
 def test_the_webhook_check_shows_that_no_url_is_set(client):
     assert "not set" in text(client.post("/settings/webhook/check"))
 
