@@ -18,17 +18,13 @@ from integration.context import app_context
 from integration.core.errors import SwitchroomError
 from integration.core.ids import as_id, parse_id
 from integration.dashboard.account.editable import FormSpec
-from integration.dashboard.site import formats
+from integration.dashboard.site import edit_versions, formats
 from integration.mirror.query import browse
 
 Entry = str | list[str] | dict[str, str] | list[dict[str, str]]
 
-MAX_TEXT_LENGTH = 2000
-"""Characters of one value; longer input is truncated."""
-MAX_PROSE_LENGTH = 200_000
-"""Characters of a text of several lines, such as a transcript."""
 MAX_ROWS = 200
-"""Rows of a list that are read from a form."""
+"""Rows of an entered list; longer lists of a record are kept while they are not changed."""
 
 FREQUENCY_LISTS = ("time_of_day", "day_of_week", "day_of_month")
 """Members of the frequency of a report schedule that are lists of integers."""
@@ -69,7 +65,7 @@ def read_stored(spec: FormSpec, record: Mapping[str, Any], choices: Choices) -> 
     if kind == "date":
         return str(value or "")[:10]
     if kind == "phone":
-        return _normalize_phone(str(value or ""))
+        return _normalize_phone(_normalize_text(str(value or "")))
     if kind == "one":
         return next(iter(_match_choices(browse.extract_ids(value), choices)), "")
     if kind == "destination":
@@ -78,15 +74,15 @@ def read_stored(spec: FormSpec, record: Mapping[str, Any], choices: Choices) -> 
         return _match_choices(browse.extract_ids(value), choices)
     if kind == "agents":
         return _read_agents(value)
-    if kind in ("lines", "parties"):
-        return _split_list(value)
+    if kind == "lines":
+        return _split_lines("\n".join(_split_list(value)))
+    if kind == "parties":
+        return [text for one in _split_list(value) if (text := _normalize_text(one))]
     if kind == "frequency":
         return _read_frequency(value)
     if kind == "rules":
-        return [
-            {name: str(text) for name, text in row.items()} for row in value or () if isinstance(row, dict)
-        ]
-    return _normalize_text("" if value is None else str(value))
+        return _normalize_rule_rows([row for row in value or () if isinstance(row, dict)])
+    return _normalize_text("" if value is None else str(value), kind)
 
 
 def _match_choices(ids: list[str], choices: Choices) -> list[str]:
@@ -152,26 +148,21 @@ def read_entered(spec: FormSpec, form: MultiDict[str, str], stored: Entry, choic
     """
     kind, name = spec.widget.kind, spec.name
     if kind in ("many", "ordered"):
-        members = list(dict.fromkeys(text for text in form.getlist(name)[:MAX_TEXT_LENGTH] if text))
+        members = list(dict.fromkeys(text for text in form.getlist(name) if text))
         return _sort_members(name, members, form, stored) if kind == "ordered" else members
     if kind == "agents":
         states = {choice.value: form.get(f"{name} {choice.value}", "") for choice in choices}
         return sorted(f"{user}:{state}" for user, state in states.items() if state in ("in", "out"))
     if kind == "lines":
-        lines = form.get(name, "").splitlines()[:MAX_ROWS]
-        return [text for line in lines if (text := _normalize_text(line)[:MAX_TEXT_LENGTH])]
+        return _split_lines(form.get(name, ""))
     if kind == "parties":
-        texts = (_normalize_text(one) for one in form.getlist(name)[:MAX_ROWS])
+        texts = (_normalize_text(one) for one in form.getlist(name))
         return [_parse_party(text, choices) for text in texts if text]
     if kind == "frequency":
-        return {
-            part: _normalize_text(form.get(f"{name} {part}", "")[:MAX_TEXT_LENGTH])
-            for part in ("type", *FREQUENCY_LISTS)
-        }
+        return {part: _normalize_text(form.get(f"{name} {part}", "")) for part in ("type", *FREQUENCY_LISTS)}
     if kind == "rules":
         return _read_rule_rows(name, form, [choice.value for choice in choices])
-    limit = MAX_PROSE_LENGTH if kind == "prose" else MAX_TEXT_LENGTH
-    text = _normalize_text(form.get(name, "")[:limit])
+    text = _normalize_text(form.get(name, ""), kind)
     if kind == "phone":
         return _normalize_phone(text)
     return stored if kind == "yes" and not text else text
@@ -195,12 +186,18 @@ def _sort_members(name: str, members: list[str], form: MultiDict[str, str], stor
 
 
 def _read_rule_rows(name: str, form: MultiDict[str, str], columns: Sequence[str]) -> list[dict[str, str]]:
-    columns_of_texts = [form.getlist(f"{name} {column}")[:MAX_ROWS] for column in columns]
-    rows = [
-        {column: text for column, one in zip(columns, texts, strict=True) if (text := _normalize_text(one))}
-        for texts in zip(*columns_of_texts, strict=False)
+    columns_of_texts = [form.getlist(f"{name} {column}") for column in columns]
+    return _normalize_rule_rows(
+        [dict(zip(columns, texts, strict=True)) for texts in zip(*columns_of_texts, strict=False)]
+    )
+
+
+def _normalize_rule_rows(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
+    """Return the rows without their empty texts, and without empty rows."""
+    normalized = [
+        {name: text for name, one in row.items() if (text := _normalize_text(str(one)))} for row in rows
     ]
-    return [row for row in rows if row]
+    return [row for row in normalized if row]
 
 
 def _parse_party(text: str, choices: Choices) -> str:
@@ -215,9 +212,12 @@ def describe_party(text: str, choices: Choices) -> str:
     return named or formats.national(text)
 
 
-def _normalize_text(text: str) -> str:
-    # Browsers send line breaks of a textarea as CRLF.
-    return text.replace("\r\n", "\n").strip()
+def _split_lines(text: str) -> list[str]:
+    return [line for one in text.splitlines() if (line := _normalize_text(one))]
+
+
+def _normalize_text(text: str, kind: str = "") -> str:
+    return edit_versions.normalize_text(text, has_lines=kind == "prose")
 
 
 def _normalize_phone(text: str) -> str:
@@ -235,6 +235,7 @@ def make_body(spec: FormSpec, entry: Entry, record: Mapping[str, Any]) -> dict[s
     A cleared text is '', any other cleared value null. Raises InvalidEntry.
     """
     kind = spec.widget.kind
+    _check_size(spec, entry)
     if isinstance(entry, str):
         return _make_text_body(spec, entry)
     if kind == "frequency" and isinstance(entry, dict):
@@ -248,6 +249,18 @@ def make_body(spec: FormSpec, entry: Entry, record: Mapping[str, Any]) -> dict[s
     if spec.widget.target_key == "id" and (kind in ("many", "ordered", "parties") or spec.name in _ID_LISTS):
         to_value = _to_id
     return {spec.name: [to_value(str(one)) for one in entry]}
+
+
+def _check_size(spec: FormSpec, entry: Entry) -> None:
+    """Raise InvalidEntry if the entry has too many rows or a text that is too long."""
+    rows = [entry] if isinstance(entry, str | dict) else entry
+    if spec.widget.kind in ("lines", "parties", "rules") and len(rows) > MAX_ROWS:
+        raise InvalidEntry(f"{spec.label} has {len(rows):,} entries. Remove all but {MAX_ROWS}.")
+    for row in rows:
+        for text in row.values() if isinstance(row, dict) else (row,):
+            excess = edit_versions.describe_excess(spec.label, text, has_lines=spec.widget.kind == "prose")
+            if excess:
+                raise InvalidEntry(excess)
 
 
 def _to_id(text: str) -> int | str:

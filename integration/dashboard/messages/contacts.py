@@ -40,6 +40,8 @@ FORM_FIELDS = (
     ("notes", "Notes"),
 )
 """Fields of the platform's contact that the form has, in its order."""
+PROSE_FIELDS = frozenset({"notes"})
+"""Fields of several lines."""
 
 _CHANGE = catalogue.match("PATCH", "/contacts/1")
 assert _CHANGE is not None
@@ -111,6 +113,8 @@ def new() -> str:
 @requires("agent")
 def create() -> Response | tuple[str, int]:
     body = {name: value for name, value in _form_values().items() if value}
+    if refusal := _find_excess(body):
+        return _respond_refused(refusal, None)
     result = form_responses.send_write("POST", "/contacts", body, once=True)
     if not result.is_done:
         return _respond_refused(result, None)
@@ -137,6 +141,8 @@ def change(number: int) -> Response | tuple[str, int]:
         return _respond_refused(result, number, edit.changed)
     if edit.changed:
         body = {name: value for name, value in form_values.items() if name in edit.changed}
+        if refusal := _find_excess(body):
+            return _respond_refused(refusal, number, edit.changed)
         result = form_responses.send_write("PATCH", f"/contacts/{number}", body)
         if not result.is_done:
             return _respond_refused(result, number, edit.changed)
@@ -163,15 +169,25 @@ def _form_values() -> dict[str, str]:
     Valid telephone numbers are converted to the platform's form.
     """
     return {
-        name: _normalize_value(name, request.form[name][:2000])
-        for name, _ in FORM_FIELDS
-        if name in request.form
+        name: _normalize_value(name, request.form[name]) for name, _ in FORM_FIELDS if name in request.form
     }
 
 
+def _find_excess(body: dict[str, str]) -> WriteResult | None:
+    """Return the refusal of values that are too long, or None."""
+    labels = dict(FORM_FIELDS)
+    messages_by_field = {
+        name: message
+        for name, value in body.items()
+        if (message := edit_versions.describe_excess(labels[name], value, has_lines=name in PROSE_FIELDS))
+    }
+    if not messages_by_field:
+        return None
+    return WriteResult(400, "Not saved: " + " ".join(messages_by_field.values()), messages_by_field)
+
+
 def _normalize_value(name: str, value: object) -> str:
-    # Browsers send line breaks of a textarea as CRLF.
-    text = str(value or "").replace("\r\n", "\n").strip()
+    text = edit_versions.normalize_text(str(value or ""), has_lines=name in PROSE_FIELDS)
     e164 = app_context().phone_numbers.to_e164(text) if name in contacts.NUMBER_FIELDS else None
     return e164.removeprefix("+") if e164 else text
 
@@ -245,6 +261,7 @@ def _render_page(
         version=edit_versions.make_version(_stored_values(contact)) if contact else "",
         result=result,
         FORM=FORM_FIELDS,
+        PROSE=PROSE_FIELDS,
         me=current_person().email,
     )
 

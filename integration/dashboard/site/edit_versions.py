@@ -1,6 +1,7 @@
 """Detect changes of a record since its edit form was shown.
 
-The platform has no versions of records. A form carries a digest of each value that it showed.
+The platform has no versions of records. A form carries a digest of each value that it showed. Values are
+compared in the form of `normalize_text`, so an untouched field is never a change.
 """
 
 from __future__ import annotations
@@ -15,6 +16,10 @@ from integration.sync.writing.write_through import WriteResult
 
 FIELD = "version"
 """Name of the hidden form field."""
+MAX_TEXT_LENGTH = 2000
+"""Characters of an entered text of one line."""
+MAX_PROSE_LENGTH = 200_000
+"""Characters of an entered text of several lines, such as a transcript."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +32,23 @@ class Edit:
 
     changed: frozenset[str]
     conflicts: frozenset[str]
+
+
+def normalize_text(text: str, *, has_lines: bool) -> str:
+    """Return a stored or submitted text without the changes of browsers.
+
+    Browsers send line breaks of a textarea as CRLF and remove them from a field of one line.
+    """
+    text = text.replace("\r\n", "\n").replace("\r", "\n").strip()
+    return text if has_lines else text.replace("\n", "")
+
+
+def describe_excess(label: str, text: str, *, has_lines: bool) -> str:
+    """Return the message about a text that is too long, or ''."""
+    limit = MAX_PROSE_LENGTH if has_lines else MAX_TEXT_LENGTH
+    if len(text) <= limit:
+        return ""
+    return f"{label} has {len(text):,} characters. Shorten it to at most {limit:,}."
 
 
 def make_version(stored: Mapping[str, str]) -> str:
