@@ -1,6 +1,6 @@
 // Sends forms without leaving the page and shows the result.
 import { UNSENT, away, check, later } from "./connection.js";
-import { open, shown } from "./drawer.js";
+import { reopen, shown } from "./drawer.js";
 import { parse } from "./html.js";
 import { refresh } from "./live.js";
 import { toast } from "./toast.js";
@@ -51,11 +51,11 @@ async function send(form, submitter) {
 function done(form) {
 	const details = form.closest("details");
 	// An update skips a region while the user types in it.
-	if (details?.contains(document.activeElement)) details.firstElementChild.focus({ preventScroll: true });
+	if ((details || form).contains(document.activeElement)) (details?.firstElementChild || form.closest("#drawer"))?.focus({ preventScroll: true });
 	form.reset();
 	if (form.once) form.once.value = `${Date.now()}${Math.random()}`;
 	details?.removeAttribute("open");
-	if (shown()) open(shown());
+	reopen(shown());
 	if (/missed|live/.test(document.body.dataset.page)) refresh();
 }
 

@@ -27,7 +27,7 @@ export function keep(region) {
 export async function open(id, update) {
 	if (!id) return;
 	if (!current) came = document.activeElement;
-	latest = String(id);
+	latest = id = String(id);
 	later("open");
 	let answer, html;
 	try {
@@ -35,16 +35,16 @@ export async function open(id, update) {
 		if (answer.status > 501) throw answer.status;
 		html = await answer.text();
 	} catch {
-		if (latest !== String(id)) return;
+		if (latest !== id) return;
 		latest = current;
 		check();
 		if (update) return;
 		toast("No connection. The call opens when the server responds.", true);
 		return later("open", () => open(id));
 	}
-	if (latest !== String(id)) return;
+	if (latest !== id) return;
 	if (!answer.ok || answer.redirected) return location.assign(`/calls/${id}`);
-	if (update && busy()) return;
+	if (update ? busy() : stays()) return;
 	current = latest;
 	const back = keep(drawer);
 	// A note must not end the playback.
@@ -59,6 +59,7 @@ export async function open(id, update) {
 }
 
 export function close() {
+	if (stays()) return;
 	current = latest = null;
 	later("open");
 	drawer.hidden = true;
@@ -66,13 +67,14 @@ export function close() {
 	(document.querySelector("tr[aria-selected] [data-open]") || came)?.focus({ preventScroll: true });
 }
 
+const stays = () => typed(drawer) && !confirm("Discard text that was not sent?");
 // True while a user types or confirms an action.
-const busy = () => drawer.querySelector("details[open]") || typed(drawer) || (drawer.contains(document.activeElement) && document.activeElement.matches("input, select"));
+const busy = () => drawer.querySelector("details[open]") || typed(drawer) || document.activeElement.closest("#drawer :is(input, select)");
 export const reopen = (id) => { if (current === String(id) && !busy()) open(id, true); };
 
 function mark(id) {
 	for (const row of document.querySelectorAll("tr.row[aria-selected]")) row.removeAttribute("aria-selected");
-	document.querySelector(`tr.row[data-call="${CSS.escape(String(id))}"]`)?.setAttribute("aria-selected", "true");
+	document.querySelector(`tr.row[data-call="${CSS.escape(id)}"]`)?.setAttribute("aria-selected", "true");
 }
 
 export function start() {

@@ -13,8 +13,8 @@ function select(step) {
 	if (!all.length) return;
 	const now = all.indexOf(selected());
 	const row = now < 0 && step < 0 ? all.at(-1) : all[Math.min(all.length - 1, Math.max(0, now + step))];
-	for (const other of all) other.removeAttribute("aria-selected");
-	row.setAttribute("aria-selected", "true");
+	for (const other of all) other.ariaSelected = null;
+	row.ariaSelected = "true";
 	row.scrollIntoView({ block: "nearest" });
 	row.querySelector("[data-open]")?.focus({ preventScroll: true });
 	if (shown()) open(row.dataset.call);

@@ -47,9 +47,8 @@ function place(row) {
 	const body = byId(`group-${row.dataset.group}`);
 	const old = byId(row.id);
 	const same = old && old.dataset.group === row.dataset.group;
-	const chosen = old?.getAttribute("aria-selected");
 	const focused = old?.contains(document.activeElement);
-	if (chosen) row.setAttribute("aria-selected", chosen);
+	if (old) row.ariaSelected = old.ariaSelected;
 	if (same) old.replaceWith(row);
 	else {
 		old?.remove();

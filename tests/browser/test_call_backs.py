@@ -103,3 +103,49 @@ def test_a_new_call_is_announced_only_in_a_view_to_which_it_belongs(browse, app,
     expect(today).to_have_text("1 new call")
     for chip in (matching, past, filtered):
         expect(chip).to_be_hidden()
+
+
+def test_a_note_being_entered_stays_while_other_rows_and_labels_change(browse, page, missed):
+    browse("/missed")
+    page.locator(CALLER).get_by_role("link").first.press("Enter")
+    note = page.get_by_label("New note")
+    note.fill("Asks for the in")
+    toast, done = page.locator("#toast"), page.locator("#item-13").get_by_role("button", name="Done")
+    done.press("Enter")
+    expect(page.locator("#item-13")).to_have_count(0)
+    expect(toast).to_contain_text("marked as done.")
+    expect(note).to_have_value("Asks for the in")
+    assert not page.evaluate("document.getElementById('drawer').contains(document.activeElement)")
+    note.fill("Asks for the invoice")
+    page.get_by_label("New label").fill("Order")
+    page.get_by_label("New label").press("Enter")
+    expect(toast).to_contain_text("Label added")
+    expect(note).to_have_value("Asks for the invoice")
+    note.press("Enter")
+    expect(page.locator("#drawer .notes")).to_contain_text("Asks for the invoice")
+    expect(page.locator("#drawer .tag")).to_contain_text("Order")
+    expect(page.locator("#drawer")).to_be_focused()
+
+
+def test_a_note_being_entered_is_discarded_only_after_a_confirmation(browse, page, missed):
+    browse("/missed")
+    page.locator(CALLER).get_by_role("link").first.press("Enter")
+    note, questions = page.get_by_label("New note"), []
+    note.fill("Asks for the invoice")
+
+    def refuse(dialog) -> None:
+        questions.append(dialog.message)
+        dialog.dismiss()
+
+    page.on("dialog", refuse)
+    for key in ("j", "Escape"):
+        with page.expect_event("dialog"):
+            page.locator("#item-13").get_by_role("link").first.focus()
+            page.keyboard.press(key)
+        expect(note).to_have_value("Asks for the invoice")
+    assert questions == ["Discard text that was not sent?"] * 2
+    page.remove_listener("dialog", refuse)
+    page.on("dialog", lambda dialog: dialog.accept())
+    page.locator("#item-13").get_by_role("link").first.press("Enter")
+    expect(page.locator("#drawer h2")).not_to_have_text("Caller 8")
+    expect(note).to_have_value("")
