@@ -40,7 +40,7 @@ async function probe() {
 	const actions = [...waiting.values()];
 	waiting.clear();
 	for (const action of actions) action();
-	if (was) document.dispatchEvent(new Event("connected"));
+	if (was) dispatchEvent(new Event("connected"));
 }
 
 // True while a form has text that was not sent.

@@ -132,3 +132,18 @@ def test_the_bar_shows_live_only_while_the_stream_is_open(installation, agent):
     expect(age).not_to_contain_text("Live", use_inner_text=True)
     installation.start()
     expect(page.locator("body[data-flowing]")).to_be_attached(timeout=PATIENCE)
+
+
+def test_the_stream_reconnects_at_once_when_the_server_responds(installation, agent):
+    page = agent
+    # Without the later reconnect by a timer.
+    page.add_init_script(
+        "const start = setTimeout;"
+        " window.setTimeout = (action, ms) => action.name === 'connect' ? 0 : start(action, ms);"
+    )
+    page.reload()
+    expect(page.locator("body[data-flowing]")).to_be_attached()
+    installation.kill()
+    expect(page.locator("#lost")).to_be_visible(timeout=PATIENCE)
+    installation.start()
+    expect(page.locator("body[data-flowing]")).to_be_attached(timeout=PATIENCE)
