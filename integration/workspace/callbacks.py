@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from integration.core import clock
+from integration.core.errors import SwitchroomError
 from integration.sqlite.database import Database
 from integration.sqlite.transaction import Transaction
 from integration.workspace.callback_items import CallbackItem, recompute_items
@@ -137,39 +138,40 @@ def compute_fingerprint(connection: sqlite3.Connection) -> tuple[int, ...]:
 # --- actions of users ----------------------------------------------------------------------------------
 
 
-def record_action(app_db: Database, item_id: int, who: str, action: ItemAction, text: str = "") -> bool:
+class ItemChanged(SwitchroomError):
+    """Another user has changed the owner or the note of an item.
+
+    `current`: its stored value.
+    """
+
+    def __init__(self, current: str) -> None:
+        super().__init__(f"The value is now {current!r}.")
+        self.current = current
+
+
+def record_action(
+    app_db: Database, item_id: int, who: str, action: ItemAction, text: str = "", *, shown: str | None = None
+) -> bool:
     """Apply an action of a user to an item.
 
     Returns False if the item does not exist.
 
     `text` is the note (close, note) or the new owner (assign); an empty one removes it. `reopen` has no
     effect while the caller has a newer open item.
+
+    `shown` is the owner (assign) or note (note) that `who` saw. Raises ItemChanged if another user has
+    replaced it. The check and the change are one transaction, so of two simultaneous changes one is refused.
     """
 
     def work(tx: Transaction) -> bool:
         stored = find_item(tx.connection, item_id)
-        if stored is not None:
-            _insert_action(tx, stored, who, action, text)
-        return stored is not None
-
-    return app_db.write(work)
-
-
-def claim(app_db: Database, item_id: int, who: str, expected_owner: str | None) -> str | None:
-    """Assign an item to `who`, unless another user has claimed it since.
-
-    `expected_owner` is the owner that `who` saw. Returns the owner after the claim, None if the item does not
-    exist. The check and the change are one transaction, so that of two simultaneous claims one is refused.
-    """
-
-    def work(tx: Transaction) -> str | None:
-        stored = find_item(tx.connection, item_id)
         if stored is None:
-            return None
-        if stored.owner not in (None, who, expected_owner):
-            return stored.owner
-        _insert_action(tx, stored, who, "assign", who)
-        return who
+            return False
+        current = (stored.note if action == "note" else stored.owner) or ""
+        if shown is not None and current not in ("", who, shown, text.strip()):
+            raise ItemChanged(current)
+        _insert_action(tx, stored, who, action, text)
+        return True
 
     return app_db.write(work)
 

@@ -20,7 +20,7 @@ from integration.mirror.page_queries import callback_calls, history, live
 from integration.sync.writing.write_through import WriteResult
 from integration.workspace import callback_reminders, callbacks, visible_callbacks
 from integration.workspace.callback_items import CallbackItem
-from integration.workspace.callbacks import ItemAction
+from integration.workspace.callbacks import ItemAction, ItemChanged
 
 blueprint = Blueprint("missed", __name__)
 
@@ -154,35 +154,34 @@ def reopen(number: int) -> Response:
 def assign(number: int) -> Response:
     """Assign an item to the current user (`owner=me`), another, or none.
 
-    `previous` is the owner that the form showed. If another user has claimed the item since, it is not taken
-    from them.
+    `previous` is the owner that the form showed. If the item has another owner since, it is not taken from
+    them.
     """
-    owner = request.form.get("owner", "")
-    if owner not in ("me", ""):
-        if owner not in _list_agents():
-            return form_responses.respond_refused(WriteResult(400, "Choose a user who can call back."))
-        item = _record_action(number, "assign", owner)
-        return form_responses.respond_done(
-            f"{formats.party_name(item)} assigned to {owner}.", _list_url(number)
-        )
-    if owner != "me":
-        item = _record_action(number, "assign")
-        return form_responses.respond_done(f"{formats.party_name(item)} released.", _list_url(number))
-    context, email, item = app_context(), current_person().email, _find_item(number)
-    expected_owner = request.form.get("previous", item.owner)
-    new_owner = callbacks.claim(context.app_db, number, email, expected_owner)
-    if new_owner != email:
-        if new_owner is None:
-            abort(404)
-        return form_responses.respond_refused(WriteResult(409, f"{new_owner} claimed this caller first."))
-    _announce_action(context, number, "assign")
-    return form_responses.respond_done(f"{formats.party_name(item)} claimed.", _list_url(number))
+    email, owner = current_person().email, request.form.get("owner", "")
+    if owner not in ("me", "") and owner not in _list_agents():
+        return form_responses.respond_refused(WriteResult(400, "Choose a user who can call back."))
+    new_owner = email if owner == "me" else owner
+    try:
+        item = _record_action(number, "assign", new_owner, shown=request.form.get("previous"))
+    except ItemChanged as change:
+        message = f"{change.current} claimed this caller first."
+        return form_responses.respond_refused(WriteResult(409, message))
+    result = "claimed" if owner == "me" else f"assigned to {owner}" if owner else "released"
+    return form_responses.respond_done(f"{formats.party_name(item)} {result}.", _list_url(number))
 
 
 @blueprint.post("/missed/<int:number>/note")
 @requires("agent")
 def note(number: int) -> Response:
-    _record_action(number, "note", request.form.get("note", ""))
+    """Save the note of an item.
+
+    `previous` is the note that the form showed. A newer note of another user is kept.
+    """
+    try:
+        _record_action(number, "note", request.form.get("note", ""), shown=request.form.get("previous"))
+    except ItemChanged as change:
+        message = f"Not saved: the note is now “{change.current}”. Reload the page, then change it."
+        return form_responses.respond_refused(WriteResult(409, message))
     return form_responses.respond_done("Note saved.", _list_url(number))
 
 
@@ -229,13 +228,11 @@ def _change_one(number: int, action: ItemAction) -> bool:
 
     Returns False if another user has claimed it.
     """
-    if action != "assign":
-        _record_action(number, action)
-        return True
-    context, email = app_context(), current_person().email
-    if callbacks.claim(context.app_db, _find_item(number).id, email, None) != email:
+    claim = {"text": current_person().email, "shown": ""} if action == "assign" else {}
+    try:
+        _record_action(number, action, **claim)
+    except ItemChanged:
         return False
-    _announce_action(context, number, action)
     return True
 
 
@@ -256,15 +253,20 @@ def _find_item(number: int) -> CallbackItem:
     return item or abort(404)
 
 
-def _record_action(number: int, action: ItemAction, text: str = "") -> CallbackItem:
+def _record_action(
+    number: int, action: ItemAction, text: str = "", *, shown: str | None = None
+) -> CallbackItem:
     item = _find_item(number)
-    if not _store_action(app_context(), number, action, text.strip()[:MAX_NOTE_LENGTH]):
+    if not _store_action(app_context(), number, action, text.strip()[:MAX_NOTE_LENGTH], shown):
         abort(404)
     return item
 
 
-def _store_action(context: AppContext, number: int, action: ItemAction, text: str) -> bool:
-    if not callbacks.record_action(context.app_db, number, current_person().email, action, text):
+def _store_action(
+    context: AppContext, number: int, action: ItemAction, text: str, shown: str | None = None
+) -> bool:
+    who = current_person().email
+    if not callbacks.record_action(context.app_db, number, who, action, text, shown=shown):
         return False
     _announce_action(context, number, action)
     return True

@@ -14,7 +14,7 @@ from integration.workspace.callback_following import update_from_mirror
 from tests.support.applications.shared_app import module_app  # noqa: F401
 from tests.support.harness import wait_for
 from tests.support.page_text import text
-from tests.support.people import BOB, ERIN
+from tests.support.people import BOB, CAROL, ERIN
 
 AS_SCRIPT = {"Accept": "application/json"}
 GRETA = "447700900101"
@@ -125,6 +125,44 @@ def test_a_claim_that_another_agent_made_since_is_refused(app, item):
     assert find(app, item).owner == ERIN.email
     second.post(f"/missed/{item}/assign", owner="me", previous=ERIN.email)
     assert find(app, item).owner == BOB.email
+
+
+@pytest.mark.parametrize(
+    ("action", "field", "value", "message"),
+    [
+        ("assign", "owner", BOB.email, "carol@example.com claimed this caller first."),
+        ("assign", "owner", "", "carol@example.com claimed this caller first."),
+        (
+            "note",
+            "note",
+            "Wednesday",
+            "Not saved: the note is now “Tuesday”. Reload the page, then change it.",
+        ),
+        ("note", "note", "", "Not saved: the note is now “Tuesday”. Reload the page, then change it."),
+    ],
+)
+def test_an_owner_or_note_that_a_colleague_changed_since_is_kept(app, item, action, field, value, message):
+    client, colleague, _ = app.log_in(ERIN), app.log_in(CAROL), app.log_in(BOB)
+    client.post(f"/missed/{item}/assign", owner="me", previous="")
+    client.post(f"/missed/{item}/note", note="Monday", previous="")
+    shown = shown_value(client.get("/missed").text, item, action, field)
+    assert shown == {"owner": ERIN.email, "note": "Monday"}[field]
+    colleague.post(f"/missed/{item}/assign", owner="me", previous=ERIN.email)
+    colleague.post(f"/missed/{item}/note", note="Tuesday", previous="Monday")
+    fields = {field: value, "previous": shown}
+    assert client.post(f"/missed/{item}/{action}", **fields).status_code == 409
+    refused = client.post(f"/missed/{item}/{action}", headers=AS_SCRIPT, **fields).json()
+    assert (refused["done"], refused["message"]) == (False, message)
+    assert (find(app, item).owner, find(app, item).note) == (CAROL.email, "Tuesday")
+    fields["previous"] = shown_value(client.get("/missed").text, item, action, field)
+    assert client.post(f"/missed/{item}/{action}", headers=AS_SCRIPT, **fields).json()["done"]
+    assert getattr(find(app, item), field) == (value or None)
+
+
+def shown_value(page: str, item: int, action: str, field: str) -> str:
+    """Return the owner or note that the last form of this action sends as shown."""
+    *_, form = re.findall(rf'<form[^>]*action="/missed/{item}/{action}".*?</form>', page, re.DOTALL)
+    return re.search(r'name="previous" value="([^"]*)"', form)[1]
 
 
 def test_a_note_that_a_page_sends_twice_is_stored_once(app, item):
