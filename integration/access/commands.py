@@ -60,13 +60,14 @@ def set_password(context: AccessContext, arguments: Arguments, _: Progress) -> R
 def change_user(context: AccessContext, arguments: Arguments, _: Progress) -> Result:
     app_db = context.app_db
     person = _require_person(context, arguments["email"])
-    if arguments.get("role") is not None:
-        person = people.set_role(app_db, person.email, arguments["role"])
-    if arguments.get("platform_user_id") is not None:
-        person = people.set_platform_user(app_db, person.email, arguments["platform_user_id"])
-    for right in RIGHTS:
-        if right in arguments.get("rights", {}):
-            person = people.set_right(app_db, person.email, right, arguments["rights"][right])
+    user_id = arguments.get("platform_user_id")
+    person = people.change(
+        app_db,
+        person.email,
+        role=arguments.get("role"),
+        rights={name: value for name, value in arguments.get("rights", {}).items() if name in RIGHTS},
+        platform_user_id="unchanged" if user_id is None else user_id,
+    )
     about = f"{person.email}, {person.role}, may {', '.join(sorted(person.rights)) or 'nothing more'}"
     audit.record(app_db, COMMAND_LINE, "user changed", about)
     return {"about": about}

@@ -18,7 +18,8 @@ import re
 import sqlite3
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Literal
 
 from integration.access import passwords
 from integration.access.login import mail_queue, second_factor
@@ -188,41 +189,55 @@ def store_password(tx: Transaction, person_id: int, password_hash: str) -> None:
     tx.execute("DELETE FROM devices WHERE person_id = ?", (person_id,))
 
 
-def set_role(app_db: Database, email: str, role: str) -> Person:
-    """Change the role of a dashboard user.
+def change(
+    app_db: Database,
+    email: str,
+    *,
+    role: str | None = None,
+    rights: Mapping[str, bool | None] = MappingProxyType({}),
+    platform_user_id: int | Literal["unchanged"] | None = "unchanged",
+) -> Person:
+    """Change a dashboard user in one transaction.
 
-    Raises DomainError for an unknown address or role, and if no administrator would remain.
+    `rights` are granted (True), denied (False) or follow the role (None); others are unchanged. The linked
+    platform user is required by `dashboard.agents_see: own`. Raises DomainError for an unknown address, role
+    or right, and if no administrator would remain.
     """
+    for right in rights:
+        if right not in RIGHTS:
+            raise DomainError(f"There is no right {right!r}. Rights are {', '.join(RIGHTS)}.")
 
     def work(tx: Transaction) -> Person:
         person = require_person(tx.connection, email)
-        if _check_role(role) != "admin":
+        new_role = person.role if role is None else _check_role(role)
+        if new_role != "admin":
             _check_not_last_admin(tx, person)
-        tx.execute("UPDATE people SET role = ? WHERE id = ?", (role, person.id))
+        row = tx.execute("SELECT * FROM people WHERE id = ?", (person.id,)).fetchone()
+        explicit = {**read_explicit_rights(row), **rights}
+        stored_rights = {name: value for name, value in explicit.items() if value is not None}
+        user_id = person.platform_user_id if platform_user_id == "unchanged" else platform_user_id
+        tx.execute(
+            "UPDATE people SET role = ?, rights = ?, platform_user_id = ? WHERE id = ?",
+            (new_role, _format_rights(stored_rights), user_id, person.id),
+        )
         return require_person(tx.connection, email)
 
     return app_db.write(work)
+
+
+def set_role(app_db: Database, email: str, role: str) -> Person:
+    """Change the role of a dashboard user. See `change`."""
+    return change(app_db, email, role=role)
 
 
 def set_right(app_db: Database, email: str, right: str, is_granted: bool | None) -> Person:
-    """Grant or deny a right by name, or reset it.
+    """Grant or deny a right by name, or reset it. See `change`."""
+    return change(app_db, email, rights={right: is_granted})
 
-    `is_granted`: None makes the right follow the role. Raises DomainError for an unknown address or right.
-    """
-    if right not in RIGHTS:
-        raise DomainError(f"There is no right {right!r}. Rights are {', '.join(RIGHTS)}.")
 
-    def work(tx: Transaction) -> Person:
-        person = require_person(tx.connection, email)
-        row = tx.execute("SELECT * FROM people WHERE id = ?", (person.id,)).fetchone()
-        explicit = read_explicit_rights(row)
-        explicit.pop(right, None)
-        if is_granted is not None:
-            explicit[right] = is_granted
-        tx.execute("UPDATE people SET rights = ? WHERE id = ?", (_format_rights(explicit), person.id))
-        return require_person(tx.connection, email)
-
-    return app_db.write(work)
+def set_platform_user(app_db: Database, email: str, user_id: int | None) -> Person:
+    """Link a dashboard user to a platform user. See `change`."""
+    return change(app_db, email, platform_user_id=user_id)
 
 
 def load_explicit_rights(app_db: Database, person_id: int) -> dict[str, bool]:
@@ -233,20 +248,6 @@ def load_explicit_rights(app_db: Database, person_id: int) -> dict[str, bool]:
     with app_db.read() as connection:
         row = connection.execute("SELECT * FROM people WHERE id = ?", (person_id,)).fetchone()
     return {} if row is None else read_explicit_rights(row)
-
-
-def set_platform_user(app_db: Database, email: str, user_id: int | None) -> Person:
-    """Link a dashboard user to a platform user, as `dashboard.agents_see: own` requires.
-
-    Raises DomainError for an unknown address.
-    """
-
-    def work(tx: Transaction) -> Person:
-        person = require_person(tx.connection, email)
-        tx.execute("UPDATE people SET platform_user_id = ? WHERE id = ?", (user_id, person.id))
-        return require_person(tx.connection, email)
-
-    return app_db.write(work)
 
 
 def remove_second_factor(app_db: Database, email: str) -> Person:

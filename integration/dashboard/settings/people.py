@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from flask import Blueprint, Response, abort, redirect, request
@@ -18,7 +19,7 @@ from integration.dashboard.settings.general import (
     redirect_home,
     requires_admin,
 )
-from integration.dashboard.site import layout
+from integration.dashboard.site import edit_versions, layout
 from integration.dashboard.site.confirmation import requires_confirmation
 from integration.dashboard.site.guard import audit_action
 from integration.dashboard.site.login_start import send_mails
@@ -26,6 +27,9 @@ from integration.mirror.page_queries import history
 from integration.settings.base_url import find_base_url
 
 blueprint = Blueprint("settings_people", __name__, url_prefix="/settings/people")
+
+DEFAULT_RIGHT_LABEL = "Default for role"
+"""Label of a right that is neither granted nor denied by name."""
 
 
 @blueprint.post("")
@@ -53,15 +57,30 @@ def show_person(number: int) -> str:
 @requires_admin
 @requires_confirmation()
 def change_person(number: int) -> Response | tuple[str, int]:
-    app_db, person = app_context().app_db, _require_person(number)
+    """Change the role, the rights and the phone user in one transaction.
+
+    Only fields that the user changed are stored. If another user has changed one of them since the form was
+    shown, nothing is stored.
+    """
+    person = _require_person(number)
+    stored = _form_values(person)
+    entered = {name: request.form.get(name, value).strip() for name, value in stored.items()}
+    edit = edit_versions.compare(entered, stored)
+    kept = {name: entered[name] for name in edit.changed}
+    if edit.conflicts:
+        result = edit_versions.make_refusal({name: _describe(name, stored[name]) for name in edit.conflicts})
+        return _render_person(person, kept, refused=result.message, mistakes=result.fields), 409
+    granted = {"yes": True, "no": False, "": None}
     try:
-        updated_person = people.set_role(app_db, person.email, request.form.get("role", person.role))
-        for right in RIGHTS:
-            granted = {"yes": True, "no": False}.get(request.form.get(right, ""))
-            updated_person = people.set_right(app_db, person.email, right, granted)
-        updated_person = people.set_platform_user(app_db, person.email, parse_platform_user_id())
+        updated_person = people.change(
+            app_context().app_db,
+            person.email,
+            role=kept.get("role"),
+            rights={name: granted.get(value) for name, value in kept.items() if name in RIGHTS},
+            platform_user_id=parse_platform_user_id() if "platform_user_id" in kept else "unchanged",
+        )
     except DomainError as refusal:
-        return _render_person(_require_person(number), refused=str(refusal)), 400
+        return _render_person(person, kept, refused=str(refusal)), 400
     rights = ", ".join(sorted(updated_person.rights)) or "nothing more"
     audit_action("user changed", f"{updated_person.email}, {updated_person.role}, may {rights}")
     return redirect_home("changed", "people")
@@ -115,7 +134,25 @@ def end_session(number: int) -> Response:
     return redirect(f"/settings/people/{person.id}?said=ended", 303)  # type: ignore[return-value]
 
 
-def _render_person(person: people.Person, **values: Any) -> str:
+def _form_values(person: people.Person) -> dict[str, str]:
+    """Return the stored values in the form of the fields."""
+    explicit = people.load_explicit_rights(app_context().app_db, person.id)
+    rights = {right: {True: "yes", False: "no", None: ""}[explicit.get(right)] for right in RIGHTS}
+    return {"role": person.role, **rights, "platform_user_id": str(person.platform_user_id or "")}
+
+
+def _describe(name: str, value: str) -> str:
+    """Return the label of a value of the form."""
+    if name != "platform_user_id":
+        return value or DEFAULT_RIGHT_LABEL
+    with app_context().mirror_db.read() as connection:
+        names = {str(user["id"]): user["name"] for user in history.list_users(connection)}
+    return names.get(value) or value
+
+
+def _render_person(person: people.Person, entered: Mapping[str, str] | None = None, **values: Any) -> str:
+    """Render the page of a dashboard user. `entered` replaces stored values of the form."""
+    stored = _form_values(person)
     context = app_context()
     with context.mirror_db.read() as connection:
         users = history.list_users(connection)
@@ -126,7 +163,9 @@ def _render_person(person: people.Person, **values: Any) -> str:
         "settings_person.html",
         known=person,
         has_factor=has_factor,
-        own=people.load_explicit_rights(context.app_db, person.id),
+        own=stored | dict(entered or {}),
+        version=edit_versions.make_version(stored),
+        DEFAULT_RIGHT=DEFAULT_RIGHT_LABEL,
         users=users,
         sessions=sessions.list_of_person(context.app_db, person.id),
         roles=ROLES,

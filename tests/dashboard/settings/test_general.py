@@ -92,6 +92,44 @@ def test_role_rights_and_platform_user_are_changed_and_audited(app, client):
     assert ("user changed", "bea@example.com, agent, may export") in audited(app)
 
 
+def read_version(client, path: str) -> str:
+    return re.search(r'name="version" value="([^"]*)"', client.get(path).text)[1]
+
+
+def test_of_two_administrators_who_change_a_user_the_later_keeps_the_changes_of_the_first(app, client):
+    app.put("users", {"id": 12, "first_name": "Finn", "last_name": "Gallagher", "ext": "1006"})
+    bea = people.create(app.app_db, "bea@example.com", "viewer", password_hash="x")
+    path = f"/settings/people/{bea.id}"
+    shown = {"role": "viewer", "export": "", "platform_user_id": "", "version": read_version(client, path)}
+    client.post(path, **shown | {"role": "agent", "platform_user_id": "12"})
+    client.post(path, **shown | {"export": "yes"})
+    changed = people.get(app.app_db, bea.id)
+    assert (changed.role, changed.platform_user_id) == ("agent", 12)
+    assert "export" in changed.rights
+
+    refused = client.post(path, **shown | {"role": "supervisor", "platform_user_id": "13", "export": "no"})
+    assert refused.status_code == 409
+    for stored in ("agent", "Finn Gallagher", "yes"):
+        assert f'<span class="error">Now saved: “{stored}”</span>' in refused.text
+    assert re.findall(r"<option[^>]* selected>([^<]*)", refused.text)[:1] == ["supervisor"]
+    assert people.get(app.app_db, bea.id) == changed
+    shown["version"] = re.search(r'name="version" value="([^"]*)"', refused.text)[1]
+    client.post(path, **shown | {"role": "supervisor", "platform_user_id": "12", "export": "yes"})
+    assert people.get(app.app_db, bea.id).role == "supervisor"
+
+
+def test_a_refused_change_of_a_user_changes_nothing(app, client):
+    bea = people.create(app.app_db, "bea@example.com", "viewer", password_hash="x")
+    refused = client.post(
+        f"/settings/people/{bea.id}", role="agent", export="yes", platform_user_id="1000000000000"
+    )
+    assert refused.status_code == 400
+    assert "The linked phone user must be a number." in text(refused)
+    assert "<option selected>agent" in refused.text
+    assert people.get(app.app_db, bea.id) == bea
+    assert audited(app) == []
+
+
 def test_the_last_administrator_can_neither_be_removed_nor_demoted(app, client):
     (admin,) = people.list_all(app.app_db)
     for answer in (
