@@ -26,7 +26,7 @@ from integration.context import app_context
 from integration.core import clock
 from integration.core.errors import DomainError
 from integration.dashboard.exports import export_filter, schedule_form
-from integration.dashboard.site import layout
+from integration.dashboard.site import edit_versions, layout
 from integration.dashboard.site.confirmation import has_new_secret, requires_confirmation
 from integration.dashboard.site.guard import audit_action, current_person, requires
 from integration.exports import (
@@ -187,6 +187,8 @@ def save(number: int) -> Response | tuple[str, int]:
     try:
         _require_export(old_schedule.export)
         new_schedule = schedule_form.parse_form(context, current_person(), request.form, old_schedule)
+        if edit_versions.is_outdated(_shown_values(new_schedule), _shown_values(old_schedule)):
+            return _render_form(old_schedule, refused=edit_versions.OUTDATED, given=request.form), 409
         schedules.change(context.app_db, new_schedule)
     except DomainError as refusal:
         return _render_form(old_schedule, refused=str(refusal), given=request.form), 400
@@ -218,6 +220,13 @@ def act(number: int, action: str) -> Response:
 # --- helpers ---------------------------------------------------------------------------------------------
 
 
+def _shown_values(schedule: Schedule) -> Schedule:
+    """Return the schedule without values that the form does not show."""
+    return replace(
+        schedule, place=schedule.display_place, who="", secret="", since="", paused_at=None, created_at=""
+    )
+
+
 def _render_form(schedule: Schedule, *, draft: Schedule | None = None, **values: Any) -> str:
     """Render the form of a schedule. `draft` has its unsaved values."""
     person, context = current_person(), app_context()
@@ -240,6 +249,7 @@ def _render_form(schedule: Schedule, *, draft: Schedule | None = None, **values:
         next_at=f"{next_at:%A} {next_at.day} {next_at:%B %Y, %H:%M}",
         exports=_list_exports(schedule.export),
         place=schedule_form.mask_place(schedule),
+        version=edit_versions.make_record_version(_shown_values(schedule)),
         title=schedule_status.export_title(schedule.export),
         grows=due_periods.has_period_records(resource),
         forms=schedule_form.list_form_choices(resource, person),

@@ -16,10 +16,17 @@ from integration.sync.writing.write_through import WriteResult
 
 FIELD = "version"
 """Name of the hidden form field."""
+OUTDATED = (
+    "Not saved: another user changed this while you were editing. Your entries are still here. Open this"
+    " page in a second window to compare them, then save again to replace the other changes."
+)
+"""Message of a form that is outdated."""
 MAX_TEXT_LENGTH = 2000
 """Characters of an entered text of one line."""
 MAX_PROSE_LENGTH = 200_000
 """Characters of an entered text of several lines, such as a transcript."""
+_RECORD = "record"
+"""Name of a whole record in the hidden field."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +79,19 @@ def compare(entered: Mapping[str, str], stored: Mapping[str, str]) -> Edit:
         if stored_digest != shown_digest:
             conflicts.add(name)
     return Edit(frozenset(changed), frozenset(conflicts))
+
+
+def make_record_version(stored: object) -> str:
+    """Return the value of the hidden field for a record that is saved as a whole.
+
+    The repr of `stored` must contain the shown values only, and no secret.
+    """
+    return make_version({_RECORD: repr(stored)})
+
+
+def is_outdated(entered: object, stored: object) -> bool:
+    """Return whether another user has changed the record since the form was shown."""
+    return bool(compare({_RECORD: repr(entered)}, {_RECORD: repr(stored)}).conflicts)
 
 
 def make_refusal(stored: Mapping[str, str]) -> WriteResult:

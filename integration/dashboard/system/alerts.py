@@ -23,7 +23,7 @@ from integration.context import app_context
 from integration.core import clock
 from integration.core.errors import DomainError
 from integration.core.ids import parse_id
-from integration.dashboard.site import after_redirect, layout
+from integration.dashboard.site import after_redirect, edit_versions, layout
 from integration.dashboard.site.confirmation import has_new_secret, requires_confirmation
 from integration.dashboard.site.guard import audit_action, current_person, requires
 from integration.outbound import mail
@@ -63,6 +63,8 @@ def save() -> Response | tuple[str, int]:
         new_rule = replace(
             new_rule, emails=" ".join(new_rule.emails.replace(",", " ").replace(";", " ").split())
         )
+        if number and edit_versions.is_outdated(_shown_values(new_rule), _shown_values(old_rule)):
+            return _render_page(new_rule, refused=edit_versions.OUTDATED), 409
         alert_rules.save(app_context().app_db, new_rule)
     except DomainError as refusal:
         return _render_page(new_rule, refused=str(refusal)), 400
@@ -148,6 +150,14 @@ def _render_page(edited_rule: Rule | None, **values: Any) -> str:
         log=log[:PAGE_SIZE],
         older=log[PAGE_SIZE - 1].id if len(log) > PAGE_SIZE else None,
         edited=edited_rule,
+        version=next(
+            (
+                edit_versions.make_record_version(_shown_values(rule))
+                for rule in all_rules
+                if edited_rule is not None and rule.id == edited_rule.id
+            ),
+            "",
+        ),
         message=RESULT_MESSAGES.get(request.args.get("said", ""), ""),
         mail=context.settings.smtp.host,
         CONDITIONS=CONDITIONS,
@@ -200,6 +210,11 @@ def _rule_from_form(old_rule: Rule) -> Rule:
         quiet_to=form.get("quiet_to", ""),
         cooldown=_parse_whole_number("cooldown", 0),
     )
+
+
+def _shown_values(rule: Rule) -> Rule:
+    """Return the rule without values that the form does not show."""
+    return replace(rule, secret="", paused_at=None, created_at="")
 
 
 def _validate_rule(new_rule: Rule, old_rule: Rule) -> None:

@@ -74,6 +74,28 @@ def test_a_schedule_is_created_changed_paused_run_and_removed(
     ]  # fmt: skip
 
 
+def test_a_schedule_that_another_user_changed_since_is_kept_until_it_is_saved_again(
+    app: TestApp, client: Browser
+) -> None:
+    client.post(NEW, **FORM)
+    (one,) = schedules(app)
+    url = f"/exports/schedules/{one.id}"
+
+    def version(page: str) -> str:
+        return page.split('name="version" value="')[1].split('"')[0]
+
+    shown = {**FORM, "version": version(client.get(url).text)}
+    client.post(f"{url}/pause")
+    client.post(url, **{**shown, "at": "07:30"})
+    refused = client.post(url, **{**shown, "name": "Back office"})
+    assert refused.status_code == 409
+    assert "another user changed this while you were editing" in text(refused.text)
+    assert 'value="Back office"' in refused.text
+    assert [(one.name, one.at) for one in schedules(app)] == [("Front desk", "07:30")]
+    client.post(url, **{**shown, "name": "Back office", "version": version(refused.text)})
+    assert [(one.name, one.at) for one in schedules(app)] == [("Back office", "06:00")]
+
+
 @pytest.mark.parametrize(
     ("values", "shown"),
     [

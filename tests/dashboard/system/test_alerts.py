@@ -70,6 +70,26 @@ def test_a_rule_is_created_changed_paused_and_removed(app, client):
     ]
 
 
+def test_a_rule_that_another_administrator_changed_since_is_kept_until_it_is_saved_again(app, client):
+    client.post("/system/alerts", **FORM, **WEEK)
+    number = rules(app)[0].id
+
+    def version(page: str) -> str:
+        return page.split('name="version" value="')[1].split('"')[0]
+
+    shown = {**FORM, **WEEK, "id": str(number)}
+    shown["version"] = version(client.get(f"/system/alerts?edit={number}").text)
+    client.post(f"/system/alerts/{number}/pause", paused="1")
+    client.post("/system/alerts", **shown | {"threshold": "90"})
+    refused = client.post("/system/alerts", **shown | {"name": "Waits"})
+    assert refused.status_code == 409
+    assert "another user changed this while you were editing" in text(refused)
+    assert 'value="Waits"' in refused.text
+    assert [(rule.name, rule.threshold) for rule in rules(app)] == [("Long waits", 90)]
+    client.post("/system/alerts", **shown | {"name": "Waits", "version": version(refused.text)})
+    assert [(rule.name, rule.threshold) for rule in rules(app)] == [("Waits", 45)]
+
+
 @pytest.mark.parametrize(
     ("changed", "why"),
     [
