@@ -20,12 +20,11 @@ from typing import TYPE_CHECKING, Literal
 from integration.access import user_scope as user_scopes
 from integration.access.keys import Key
 from integration.access.rights import RIGHTS, Role, has
-from integration.catalogue import RESOURCES, get_resource
+from integration.catalogue import RESOURCES, TRANSCRIPT_FIELDS, get_resource
 from integration.catalogue.collection_titles import get_title
 from integration.catalogue.shapes import Resource
 from integration.core.errors import SwitchroomError
 from integration.mirror.calls.schema import CALLS
-from integration.mirror.privacy.retention_rules import TEXT_FIELDS
 from integration.mirror.query import browse
 from integration.mirror.query.query import Query
 from integration.mirror.records import subresources
@@ -160,7 +159,7 @@ class Visibility:
 
     def _list_transcript_fields(self, resource: Resource) -> frozenset[str]:
         """Return the fields that are hidden without `can_read_transcripts`."""
-        return frozenset(() if self.can_read_transcripts else TEXT_FIELDS.get(resource.table, ()))
+        return frozenset(() if self.can_read_transcripts else TRANSCRIPT_FIELDS.get(resource.table, ()))
 
     # --- exports -------------------------------------------------------------------------------------
 

@@ -42,6 +42,13 @@ COLLECTIONS: frozenset[str] = frozenset(row.collection for row in RESOURCES)
 HISTORY: frozenset[str] = frozenset(row.collection for row in RESOURCES if row.history)
 """Paths of collections whose records report events (`Resource.history`)."""
 
+TRANSCRIPT_FIELDS: dict[str, tuple[str, ...]] = {
+    row.table: tuple(field.name for field in row.fields if field.meaning == "text")
+    for row in RESOURCES
+    if row.collection in ("monitors", "voicemessages")
+}
+"""Table → fields with transcripts and summaries of recordings and voicemail."""
+
 # An id has at most 20 digits. Python refuses to convert text of more than 4,300 digits to a number.
 _PARAMETER_PATTERNS = {
     "id": r"[0-9]{1,20}",

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from integration.access import audit
 from integration.alerts import notification_log
+from integration.catalogue import TRANSCRIPT_FIELDS
 from integration.context import AppContext
 from integration.exports import delivery_states
 from integration.mirror.privacy import retention_rules
@@ -113,7 +114,7 @@ def _count_mirror(
             number = len(find_files(connection, file_kind, limit, held_records))
             yield DueCount(kind, f"{file_kind.replace('_', ' ')} files", number)
     if limit := limits.for_kind("transcripts"):
-        for table in retention_rules.TEXT_FIELDS:
+        for table in TRANSCRIPT_FIELDS:
             number = len(find_texts(connection, table, limit, held_records))
             yield DueCount("transcripts", f"texts of {TABLE_LABELS[table]}", number)
 

@@ -16,6 +16,7 @@ from typing import TypeVar
 
 from integration.access import audit
 from integration.alerts import notification_log
+from integration.catalogue import TRANSCRIPT_FIELDS
 from integration.core import clock
 from integration.core.health import Health
 from integration.exports import delivery_states
@@ -105,7 +106,7 @@ class RetentionJob:
                 remove_files = partial(self._remove_files, file_kind)
                 self._remove_in_batches(due_files, remove_files, removed, f"{file_kind} files before {limit}")
         if limit := self._limits.for_kind("transcripts"):
-            for table in retention_rules.TEXT_FIELDS:
+            for table in TRANSCRIPT_FIELDS:
                 with self._mirror_db.read() as connection:
                     keys = due_records.find_texts(connection, table, limit, held_records)
                 clear_texts = partial(self._clear_texts, table)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from integration.catalogue import HISTORY, RESOURCES, get_resource
+from integration.catalogue import HISTORY, RESOURCES, TRANSCRIPT_FIELDS, get_resource
 from integration.dashboard.account.sections import SECTIONS
 from integration.mirror.calls import facts
 from integration.mirror.privacy import retention_rules
@@ -59,7 +59,7 @@ def test_the_account_pages_show_history_and_live_calls_in_one_group():
     [
         collection_versions.CACHED_TABLES,
         facts.LEG_FIELDS,
-        retention_rules.TEXT_FIELDS,
+        TRANSCRIPT_FIELDS,
         plan.FILES_OF,
     ],
 )

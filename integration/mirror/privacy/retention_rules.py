@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
-from integration.catalogue import RESOURCES, get_resource
+from integration.catalogue import RESOURCES, TRANSCRIPT_FIELDS
 from integration.catalogue.shapes import Resource
 from integration.core import clock
 from integration.core.ids import id_list
@@ -44,12 +44,6 @@ ROW_KINDS = {
     "chats": ("chats",),
 }
 """Table → kinds of `retention.<kind>_days` of its rows. The longest one decides."""
-
-TEXT_FIELDS = {
-    table: tuple(field.name for field in get_resource(table).fields if field.meaning == "text")
-    for table in ("monitors", "voicemessages")
-}
-"""Table → text fields that `retention.transcripts_days` removes from records."""
 
 FILE_KINDS: dict[MediaKind, str] = {
     "recording": "recordings",
@@ -113,7 +107,7 @@ def install_gates(
     mirror_db.gates["media"] = _FileGate(mirror_db, limits, held_records, erasure_gate)
     mirror_db.gates["deletions"] = held_records.filter_deletion
     for table, resource in _RESOURCES_BY_TABLE.items():
-        if limits.for_table(table) or (table in TEXT_FIELDS and limits.for_kind("transcripts")):
+        if limits.for_table(table) or (table in TRANSCRIPT_FIELDS and limits.for_kind("transcripts")):
             mirror_db.gates[table] = _RecordGate(resource, limits, held_records)
     if limits.for_table("chats"):
         mirror_db.gates["_below"] = message_retention.MessageGate(limits.for_table, held_records)
@@ -166,8 +160,8 @@ class _RecordGate:
             return record
         if is_before(date, self._limits.for_table(self._table)):
             return None
-        if self._table in TEXT_FIELDS and is_before(date, self._limits.for_kind("transcripts")):
-            return _clear_fields(record, TEXT_FIELDS[self._table])
+        if self._table in TRANSCRIPT_FIELDS and is_before(date, self._limits.for_kind("transcripts")):
+            return _clear_fields(record, TRANSCRIPT_FIELDS[self._table])
         return record
 
 
@@ -187,7 +181,7 @@ def _clear_fields(record: JsonRecord, field_names: Sequence[str]) -> JsonRecord:
 def find_old_texts(connection: sqlite3.Connection, table: str, limit: str) -> list[int]:
     """Return the ids of records dated before `limit` that have texts."""
     date = _RESOURCES_BY_TABLE[table].date
-    has_text = " OR ".join(f"{name} IS NOT NULL" for name in TEXT_FIELDS[table])
+    has_text = " OR ".join(f"{name} IS NOT NULL" for name in TRANSCRIPT_FIELDS[table])
     return _fetch_column(
         connection.execute(
             f'SELECT id FROM {table} WHERE "{date}" >= ? AND "{date}" < ? AND ({has_text})',
@@ -198,7 +192,7 @@ def find_old_texts(connection: sqlite3.Connection, table: str, limit: str) -> li
 
 def clear_texts(tx: Transaction, keys: Sequence[int], table: str) -> None:
     """Remove the texts from the columns, `_doc` and `_item` of records."""
-    names = TEXT_FIELDS[table]
+    names = TRANSCRIPT_FIELDS[table]
     rows = tx.execute(
         f"SELECT id, _doc, _item FROM {table} WHERE id {_IN_JSON_LIST}", (id_list(keys),)
     ).fetchall()

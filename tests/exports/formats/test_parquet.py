@@ -84,10 +84,10 @@ def test_calls_are_downloaded_over_http(tmp_path: Path) -> None:
     assert (row["talk_seconds"], row["party_e164"]) == (61, "+447700900101")
 
 
-def test_missing_pyarrow_is_reported_with_the_extra_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_pyarrow_is_reported_with_its_command(monkeypatch: pytest.MonkeyPatch) -> None:
     import sys
 
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     table = collection_at(":memory:", CALLS, [])
-    with pytest.raises(QueryError, match=r"switchroom\[parquet\]"):
+    with pytest.raises(QueryError, match="pip install pyarrow"):
         parquet.stream(lambda: nullcontext(table), select(CALLS, {}))
