@@ -19,7 +19,7 @@ from integration.mirror.records import month_counts, row_check
 from integration.mirror.schema import list_mirrored_resources
 from integration.sqlite.readers import open_readonly, read_tolerantly
 
-BATCH_SIZE = 1000
+BATCH_SIZE = 250
 """Rows of one read."""
 LEGS_PER_BATCH = 200
 """Legs whose calls are computed from one consistent view."""

@@ -31,6 +31,12 @@ POSTPONED_FACTOR = 16
 
 The WAL then has about 30 MB.
 """
+RESTART_WAIT_MILLISECONDS = 200
+"""Longest wait of the writer for readers, at SIZE_LIMIT_BYTES and each time the WAL has doubled since.
+
+SQLite starts the WAL file anew only in a moment without a reader of an older state. Readers that overlap
+leave none: beside `verify` of 5,000,000 CDRs and 250 webhooks a second the WAL grew to 23 GB in 46 minutes.
+"""
 LOG_SECONDS = 60.0
 """Interval between log lines on failed checkpoints; on a full disk several fail each second."""
 
@@ -49,6 +55,8 @@ class WriteAheadLog:
         connection.execute(f"PRAGMA journal_size_limit={SIZE_LIMIT_BYTES}")
         connection.execute("PRAGMA wal_autocheckpoint=0")
         self._last_logged_at: float | None = None
+        self._page_bytes = int(connection.execute("PRAGMA page_size").fetchone()[0])
+        self._restart_bytes = SIZE_LIMIT_BYTES
         self._commits_since_checkpoint = 0
         self._checkpointed_changes = self._last_changes = connection.total_changes
         self.checkpoint()
@@ -80,7 +88,11 @@ class WriteAheadLog:
         once in LOG_SECONDS; the next checkpoint retries.
         """
         try:
-            self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+            frames = self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()[1]
+            if frames * self._page_bytes >= self._restart_bytes:
+                self._restart(frames * self._page_bytes)
+            elif frames * self._page_bytes < SIZE_LIMIT_BYTES:
+                self._restart_bytes = SIZE_LIMIT_BYTES
         except sqlite3.Error as error:
             if isinstance(translate_error(error, self._path), StorageBroken):
                 raise
@@ -88,3 +100,13 @@ class WriteAheadLog:
             if self._last_logged_at is None or now - self._last_logged_at >= LOG_SECONDS:
                 self._last_logged_at = now
                 log.warning("%s: checkpoint of the WAL failed: %s", self._path.name, error)
+
+    def _restart(self, size: int) -> None:
+        """Wait for readers, so that the next commit starts the WAL of `size` bytes anew."""
+        (busy_timeout,) = self._connection.execute("PRAGMA busy_timeout").fetchone()
+        self._connection.execute(f"PRAGMA busy_timeout={RESTART_WAIT_MILLISECONDS}")
+        try:
+            is_busy = self._connection.execute("PRAGMA wal_checkpoint(RESTART)").fetchone()[0]
+        finally:
+            self._connection.execute(f"PRAGMA busy_timeout={busy_timeout}")
+        self._restart_bytes = 2 * size if is_busy else SIZE_LIMIT_BYTES

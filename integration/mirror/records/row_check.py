@@ -153,7 +153,8 @@ def _check(
 
     def read() -> tuple[int | None, int, list[DamagedRow]]:
         last_rowid, row_count, damaged = None, 0, list[DamagedRow]()
-        for rowid, doc, item, *values in connection.execute(sql, parameters):
+        # An open statement is a reader, beside which the WAL of the writer grows.
+        for rowid, doc, item, *values in connection.execute(sql, parameters).fetchall():
             last_rowid, row_count = rowid, row_count + 1
             stored = dict(zip((*names, *promoted_names), values, strict=True))
             if (fault := _find_row_fault(resource, doc, item, stored)) is not None:
