@@ -104,7 +104,7 @@ def test_right_columns_become_one_column(old_file: Path, tmp_path: Path) -> None
         assert {person.email: set(person.rights) for person in people.list_all(app_db)} == EFFECTIVE_RIGHTS
         assert people.load_explicit_rights(app_db, 3) == {"export": True, "recordings": False}
         assert people.load_explicit_rights(app_db, 1) == {}
-        people.set_right(app_db, "alice@example.com", "export", None)
+        people.change(app_db, "alice@example.com", rights={"export": None})
         app_db.close()
     open_app_db(tmp_path / "house.db").close()
     assert read_columns(old_file) == read_columns(tmp_path / "house.db")

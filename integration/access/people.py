@@ -225,21 +225,6 @@ def change(
     return app_db.write(work)
 
 
-def set_role(app_db: Database, email: str, role: str) -> Person:
-    """Change the role of a dashboard user. See `change`."""
-    return change(app_db, email, role=role)
-
-
-def set_right(app_db: Database, email: str, right: str, is_granted: bool | None) -> Person:
-    """Grant or deny a right by name, or reset it. See `change`."""
-    return change(app_db, email, rights={right: is_granted})
-
-
-def set_platform_user(app_db: Database, email: str, user_id: int | None) -> Person:
-    """Link a dashboard user to a platform user. See `change`."""
-    return change(app_db, email, platform_user_id=user_id)
-
-
 def load_explicit_rights(app_db: Database, person_id: int) -> dict[str, bool]:
     """Return the rights that are granted or denied by name.
 

@@ -120,9 +120,9 @@ def test_rights_follow_the_role_unless_granted_or_denied(app_db: Database) -> No
         "supervisor": {"export", "recordings"},
         "admin": {"export", "recordings"},
     }
-    assert has(people.set_right(app_db, "viewer@example.com", "export", True), "export")
-    assert not has(people.set_right(app_db, "admin@example.com", "recordings", False), "recordings")
-    assert has(people.set_right(app_db, "admin@example.com", "recordings", None), "recordings")
+    assert has(people.change(app_db, "viewer@example.com", rights={"export": True}), "export")
+    assert not has(people.change(app_db, "admin@example.com", rights={"recordings": False}), "recordings")
+    assert has(people.change(app_db, "admin@example.com", rights={"recordings": None}), "recordings")
 
 
 def test_role_includes_lower_roles(app_db: Database) -> None:
@@ -138,8 +138,8 @@ def test_last_administrator_cannot_be_removed(app_db: Database) -> None:
     with pytest.raises(DomainError, match="last administrator"):
         people.remove(app_db, "ann@example.com")
     with pytest.raises(DomainError, match="last administrator"):
-        people.set_role(app_db, "ann@example.com", "agent")
-    people.set_role(app_db, "ben@example.com", "admin")
+        people.change(app_db, "ann@example.com", role="agent")
+    people.change(app_db, "ben@example.com", role="admin")
     people.remove(app_db, "ann@example.com")
     assert [person.email for person in people.list_all(app_db)] == ["ben@example.com"]
 

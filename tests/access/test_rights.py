@@ -51,8 +51,8 @@ def test_right_follows_the_role_until_the_settings_page_changes_it(app: TestApp)
 
 def test_rights_are_one_json_column(app: TestApp) -> None:
     app.make_token(Member("carol@example.com", "agent"))
-    people.set_right(app.app_db, "carol@example.com", "fax", True)
-    people.set_right(app.app_db, "carol@example.com", "recordings", False)
+    people.change(app.app_db, "carol@example.com", rights={"fax": True})
+    people.change(app.app_db, "carol@example.com", rights={"recordings": False})
     with app.app_db.read() as connection:
         row = connection.execute("SELECT rights FROM people WHERE email = 'carol@example.com'").fetchone()
     assert json.loads(row["rights"]) == {"fax": True, "recordings": False}
@@ -62,9 +62,9 @@ def test_unregistered_stored_right_is_kept_and_has_no_effect(
     app: TestApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app.make_token(Member("carol@example.com", "agent"))
-    people.set_right(app.app_db, "carol@example.com", "fax", True)
+    people.change(app.app_db, "carol@example.com", rights={"fax": True})
     monkeypatch.delitem(RIGHTS, "fax")
-    carol = people.set_right(app.app_db, "carol@example.com", "export", True)
+    carol = people.change(app.app_db, "carol@example.com", rights={"export": True})
     assert carol.rights == {"export", "recordings"}
     with pytest.raises(ValueError, match="fax"):
         has(carol, "fax")

@@ -21,7 +21,7 @@ def wait_for_writes(app_db: Database) -> None:
 
 def test_session_has_the_current_role_of_its_user(app_db: Database, ann: people.Person) -> None:
     token = sessions.create(app_db, ann.id, address="192.0.2.7", agent="Browser")
-    people.set_role(app_db, ann.email, "supervisor")
+    people.change(app_db, ann.email, role="supervisor")
     found = sessions.find(app_db, token)
     assert found is not None
     session, person = found

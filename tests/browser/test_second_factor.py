@@ -73,7 +73,7 @@ def test_a_required_second_factor_is_set_up_and_used(app, browser, script):
 
 
 def test_a_sensitive_change_is_confirmed_in_a_browser(app, browser):
-    people.set_role(app.app_db, ERIN.email, "admin")
+    people.change(app.app_db, ERIN.email, role="admin")
     context = browser.new_context()
     page, problems = context.new_page(), []
     watch(page, problems)

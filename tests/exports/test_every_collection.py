@@ -116,7 +116,7 @@ def make_client(app: TestApp, role: str, **options: Any) -> Any:
     """Client of a dashboard user with `role` and the granted right “export”."""
     email = f"{role}@example.com"
     person = people.create(app.app_db, email, role, password_hash="x", **options)
-    people.set_right(app.app_db, email, "export", True)
+    people.change(app.app_db, email, rights={"export": True})
     client = exporting(app)
     client.set_cookie("session", sessions.create(app.app_db, person.id))
     return client

@@ -183,14 +183,14 @@ def test_export_job_is_visible_to_its_owner_with_the_right_only(exports: ExportC
     assert exports.client.delete(state_url, headers=ann).status_code == 403, (
         "a session cookie alone can be sent by another site"
     )
-    people.set_right(exports.app.app_db, "ann@example.com", "export", False)
+    people.change(exports.app.app_db, "ann@example.com", rights={"export": False})
     for url in (state_url, file):
         assert exports.client.get(url, headers=ann).status_code == 403
 
 
 def test_file_is_403_after_the_owner_lost_access_to_its_records(exports: ExportClient) -> None:
     ann = exports.person("ann", "agent", platform_user_id=7)
-    people.set_right(exports.app.app_db, "ann@example.com", "export", True)
+    people.change(exports.app.app_db, "ann@example.com", rights={"export": True})
     state_url = exports.request(ann)
     file = exports.wait_for_state("done", state_url, ann)["file"]
     exports.restart(dashboard__agents_see="own")

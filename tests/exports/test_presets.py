@@ -271,7 +271,7 @@ def test_agent_limited_to_own_calls_exports_own_calls(tmp_path):
         app.call(1, "2026-07-01 09:00:00", user_id=5)
         app.call(2, "2026-07-01 09:00:00", user_id=6)
         person = people.create(app.app_db, "ann@example.com", "agent", password_hash="x", platform_user_id=5)
-        people.set_right(app.app_db, "ann@example.com", "export", True)
+        people.change(app.app_db, "ann@example.com", rights={"export": True})
         client = exporting(app)
         client.set_cookie("session", sessions.create(app.app_db, person.id))
         assert [row["id"] for row in rows(client.get("/exports/call-history.csv").data)] == ["1"]

@@ -366,7 +366,7 @@ def test_schedule_fails_without_the_right_or_role_of_its_owner(
     schedule = exporting.schedule()
     movable_clock.set("2026-11-19 01:31:00")
     make_complete(exporting, "2026-11-17", "2026-11-18")
-    people.set_right(exporting.app_db, BOB.email, "export", False)
+    people.change(exporting.app_db, BOB.email, rights={"export": False})
     exporting.deliver()
     assert exporting.exported_files() == {}
     assert "right “export”" in exporting.attempts(schedule)[0][2]

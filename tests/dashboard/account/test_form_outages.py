@@ -122,7 +122,7 @@ def test_every_write_is_in_the_write_log_without_the_pin(app):
 def test_a_supervisor_without_the_right_recordings_gets_no_form_of_a_recording(app):
     Filling(app)("monitors", {"id": 5, "transcript": "secret words", "caller": "447700900100"})
     sue = Member("sue@example.com", "supervisor")
-    people.set_right(app.app_db, people_support.add(app.app_db, sue).email, "recordings", False)
+    people.change(app.app_db, people_support.add(app.app_db, sue).email, rights={"recordings": False})
     client = app.log_in(sue)
     assert client.get("/account/monitors/5?edit=1").status_code == 403
     assert client.post("/account/monitors/5", transcript="x").status_code == 403

@@ -145,7 +145,7 @@ def spoken(app):
 
 def deny_recordings(app, member):
     app.add(member)
-    people.set_right(app.app_db, member.email, "recordings", False)
+    people.change(app.app_db, member.email, rights={"recordings": False})
     return app.log_in(member)
 
 

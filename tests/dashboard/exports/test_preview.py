@@ -119,7 +119,7 @@ def test_an_invalid_export_gets_404_or_400_with_the_reason(app: TestApp) -> None
 def test_the_preview_needs_the_right_and_shows_fields_of_the_role(app: TestApp) -> None:
     agent = app.log_in(ERIN)
     assert agent.get("/export/cdrs").status_code == 403
-    people.set_right(app.app_db, people.list_all(app.app_db)[-1].email, "export", True)
+    people.change(app.app_db, people.list_all(app.app_db)[-1].email, rights={"export": True})
     assert agent.get("/export/cdrs").status_code == 200
     assert agent.get("/export/ivrs").status_code == 403
     assert "vm_transcribe" not in agent.get("/export/users").text

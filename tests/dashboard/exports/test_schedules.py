@@ -223,7 +223,7 @@ def test_schedules_need_the_role_supervisor_and_the_right_export(app: TestApp, c
     token = app.make_token(Member("agent@example.com", "agent"))
     agent = Browser(app.url, token)
     assert agent.get("/exports").status_code == 403
-    people.set_right(app.app_db, "agent@example.com", "export", True)
+    people.change(app.app_db, "agent@example.com", rights={"export": True})
     page = agent.get("/exports")
     assert page.status_code == 200
     assert "Front desk" not in page.text
@@ -233,7 +233,7 @@ def test_schedules_need_the_role_supervisor_and_the_right_export(app: TestApp, c
     assert agent.post("/exports/schedules/1/remove").status_code == 403
     supervisor = Browser(app.url, app.make_token(Member("boss@example.com", "supervisor")))
     assert supervisor.get("/exports/schedules/1").status_code == 200
-    people.set_right(app.app_db, "boss@example.com", "export", False)
+    people.change(app.app_db, "boss@example.com", rights={"export": False})
     assert supervisor.get("/exports/schedules/1").status_code == 403
     assert len(schedules(app)) == 1
 

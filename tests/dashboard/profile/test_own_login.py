@@ -59,7 +59,7 @@ def test_a_refused_password_changes_nothing(
 
 def test_the_name_of_the_linked_user_is_no_password(shared_app: TestApp) -> None:
     shared_app.insert("users", id=100, first_name="Wilhelmina", last_name="Featherstone")
-    people.set_platform_user(shared_app.app_db, add_with_password(shared_app, ERIN).email, 100)
+    people.change(shared_app.app_db, add_with_password(shared_app, ERIN).email, platform_user_id=100)
     visitor = Visitor(shared_app.url)
     visitor.log_in()
     assert change_password(visitor, PASSWORD, "featherstone77")[0] == 400

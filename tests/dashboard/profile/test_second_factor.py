@@ -163,16 +163,16 @@ def test_a_role_that_must_have_a_factor_reaches_only_the_set_up(
 
 
 def test_a_required_factor_applies_to_open_sessions_and_changed_roles(strict_site: TestApp) -> None:
-    people.set_role(strict_site.app_db, ERIN.email, "viewer")
+    people.change(strict_site.app_db, ERIN.email, role="viewer")
     visitor = Visitor(strict_site.url)
     visitor.log_in()
     assert visitor.get("/calls").status_code == 200
-    people.set_role(strict_site.app_db, ERIN.email, "agent")
+    people.change(strict_site.app_db, ERIN.email, role="agent")
     assert visitor.get("/calls").headers["Location"].startswith("/login/second-factor")
 
 
 def test_other_roles_need_no_factor(strict_site: TestApp) -> None:
-    people.set_role(strict_site.app_db, ERIN.email, "supervisor")
+    people.change(strict_site.app_db, ERIN.email, role="supervisor")
     visitor = Visitor(strict_site.url)
     visitor.log_in()
     assert visitor.get("/calls").status_code == 200

@@ -122,10 +122,10 @@ def test_a_session_ends_when_idle_and_a_week_after_login(site: TestApp, frozen_c
 
 def test_a_changed_role_or_right_applies_at_once(site: TestApp, logged_in_visitor: Visitor) -> None:
     assert logged_in_visitor.get("/exports/cdrs.csv").status_code == 403
-    people.set_right(site.app_db, ERIN.email, "export", True)
+    people.change(site.app_db, ERIN.email, rights={"export": True})
     assert logged_in_visitor.get("/exports/cdrs.csv").status_code == 200
     assert logged_in_visitor.get("/settings").status_code == 403
-    people.set_role(site.app_db, ERIN.email, "admin")
+    people.change(site.app_db, ERIN.email, role="admin")
     assert logged_in_visitor.get("/settings").status_code == 200
 
 

@@ -106,7 +106,7 @@ def test_zip_requires_the_right_recordings(app):
     assert client.get("/exports/recordings.zip").status_code == 200
     entry = audit.list_newest(app.app_db)[0]
     assert (entry.who, entry.about, entry.result) == ("back@example.com", "recordings.zip", "3 rows")
-    people.set_right(app.app_db, "back@example.com", "recordings", False)
+    people.change(app.app_db, "back@example.com", rights={"recordings": False})
     assert client.get("/exports/recordings.zip").status_code == 403
     assert client.get("/exports/recordings.csv").status_code == 200
 
