@@ -48,6 +48,27 @@ def test_an_invalid_query_gets_the_message_of_the_platform_and_the_reason(
     assert reason in entry["message"]
 
 
+def test_a_query_beyond_the_time_limit_gets_400_with_advice(
+    app: TestApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("integration.facade.reads.QUERY_TIMEOUT_SECONDS", 0.0)
+    app.put("cdrs", {**CDR, "id": 20_001})
+    app.mirror_db.write(
+        lambda tx: tx.execute(
+            "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20000)"
+            " INSERT INTO cdrs (id, src_name, _doc, _source, _first_seen, _last_seen)"
+            " SELECT i, 'Ann Example', '{}', 'sync', '', '' FROM n"
+        )
+    )
+    condition = quote('[{"property":"src_name","operator":"like","value":"%Bob%"}]')
+    response = app.get(f"/cdrs?filter={condition}")
+    assert (response.status_code, response.json["message"]) == (400, "Filtration error")
+    [entry] = response.json["errors"]
+    assert entry["message"] == (
+        "The query needs more than 0 s of CPU time and was cancelled. Filter by an indexed property."
+    )
+
+
 def test_an_invalid_body_gets_the_message_of_the_platform_and_the_reason(app: TestApp) -> None:
     response = app.client.post(f"{app.base}/sms", data=b"{", headers=app.add_key("w", "write"))
     assert (response.status_code, response.json["message"]) == (400, "Validation error")
