@@ -115,6 +115,27 @@ def test_a_trial_that_needs_a_missing_program_is_not_run(
     assert not (folders / "results").exists()
 
 
+class Windows(Doors):
+    """Windows close."""
+
+    bugs = ()
+
+    def disturb(self) -> None:
+        self.skip("windows, without a wall")
+
+
+def test_a_long_form_with_a_part_that_cannot_be_tried_is_not_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    report = tmp_path / "report"
+    assert Windows.main([]) == 0
+    with pytest.raises(SystemExit) as ended:
+        Windows.main(["--report", str(report)])
+    assert ended.value.code == long_form.NOT_RUN
+    assert not report.exists()
+    assert capsys.readouterr().out.count("doors: NOT TRIED: windows, without a wall") == 2
+
+
 def test_a_trial_without_a_short_form_runs_its_planted_bug(
     folders: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -21,7 +21,7 @@ from unittest import mock
 
 from integration.simulator import embed
 from tests.support.harness import Process, Product, Simulator, wait_for
-from tests.trials.long_form import LongForm
+from tests.trials.long_form import NOT_RUN, LongForm
 from tests.trials.tools import databases, seeded_bug
 from tests.trials.tools.local_mirror import LocalMirror, last_friday_evening
 from tests.trials.tools.local_product import LocalProduct
@@ -143,6 +143,12 @@ class Trial:
         """Record a failed check unless `condition` becomes true within `seconds`."""
         holds = until(condition, seconds)
         self.verify(holds, promise if isinstance(promise, str) else "" if holds else promise())
+
+    def skip(self, part: str) -> None:
+        """State that `part` cannot be tried on this machine. Ends a long form without a result."""
+        print(f"{self.name}: NOT TRIED: {part}", flush=True)
+        if self.options.report is not None:
+            raise SystemExit(NOT_RUN)
 
     def verify_applied(self, data_dir: Path, seconds: float = 240.0) -> None:
         self.verify_soon(lambda: not databases.count_unapplied(data_dir), "every event is applied", seconds)

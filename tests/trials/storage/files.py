@@ -76,7 +76,7 @@ class Files(Trial):
 
     @classmethod
     def main(cls, arguments: Sequence[str]) -> int:
-        trials: tuple[type[Trial], ...] = (FileResponses, Archive, InterruptedDownloads, DownloadOrder)
+        trials: tuple[type[Trial], ...] = (DownloadOrder, FileResponses, Archive, InterruptedDownloads)
         return max(trial.main(arguments) for trial in trials)
 
 
@@ -186,7 +186,7 @@ class FileResponses(Trial):
             for limit, where in ((_mount_tmpfs, "ENOSPC"), (_limit_file_size, "EFBIG")):
                 with open_without_files(self, simulator) as mirror, limit(mirror) as release:
                     if release is None:
-                        self.figures.append(f"{where}: not tried, no right to mount")
+                        self.skip(f"{where}, without the right to mount")
                     else:
                         self._download_to_full_disk(mirror, release, later, where)
 
