@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -157,7 +158,10 @@ def test_a_promise_without_results_is_not_run(tmp_path: Path) -> None:
 
 def test_every_promise_has_a_trial_with_a_planted_bug() -> None:
     promised = {promise for trial in TRIALS for promise in trial.long.promises}
-    assert {f"P{number}" for number in range(1, 29)} <= promised
+    promises = promises_page.PAGE.read_text("utf-8").partition(promises_page.BEGIN)[0]
+    listed = set(re.findall(r"^\| (P\d+) \|", promises, re.M))
+    assert len(listed) >= 29
+    assert listed <= promised
     numbered = [trial for trial in TRIALS if any(one.startswith("P") for one in trial.long.promises)]
     assert [trial.name for trial in numbered if not any("--seed-bug" in line for line in trial.short)] == []
 
