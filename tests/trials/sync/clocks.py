@@ -9,7 +9,7 @@ from typing import Any
 
 import requests
 
-from integration.core import clock
+from integration.core import clock, scheduler
 from tests.support.harness import Simulator
 from tests.trials.long_form import LongForm
 from tests.trials.tools.local_product import LocalProduct
@@ -177,5 +177,8 @@ class Clocks(Trial):
         sql = "SELECT count(*) FROM _lookups WHERE state = 'open' AND next_at > ?"
         late = self.product.query_value(sql, clock.unix() + DAY)
         self.verify(late == 0, f"{where}: no lookup is due in more than a day, not {late}")
-        failing = [one for one in self.product.list_failing("failing", "stalled") if "None" not in one]
+        # The heartbeats of these threads come in real seconds, which a moved clock exceeds.
+        threads = {scheduler.WATCHDOG, *(one.name for one in self.product.product.consumers)}
+        failing = self.product.list_failing("failing")
+        failing += self.product.list_failing("stalled", excluded=threads)
         self.verify(not failing, f"{where}: no job fails, not {failing}")

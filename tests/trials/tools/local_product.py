@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -66,10 +67,14 @@ class LocalProduct:
     def query_value(self, sql: str, *values: object) -> Any:
         return self.query(sql, *values)[0][0]
 
-    def list_failing(self, *states: str) -> list[str]:
-        """Failing health checks, with their errors."""
+    def list_failing(self, state: str, excluded: Iterable[str] = ()) -> list[str]:
+        """Health checks in a state, except `excluded`, with their errors."""
         checks = self.product.health.report()["checks"]
-        return [f"{name}: {one['error']}" for name, one in checks.items() if one["state"] in states]
+        return [
+            f"{name} {state}: {one['error']}"
+            for name, one in checks.items()
+            if one["state"] == state and name not in excluded
+        ]
 
     def await_initial_sync(self) -> None:
         sql, total = "SELECT count(*) FROM _walks WHERE complete_at > ''", len(list_full_sync_policies())
