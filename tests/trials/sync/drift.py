@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -206,20 +206,26 @@ class Drift(Trial):
                 return rest if value is REMOVED else {**record, key: value}
 
             self.wire.change = change
-            before = count_records(self.product)
+            before, flagged_before = count_records(self.product), self._count_flagged()
             self.wire.sent.clear()
             self._sync_changed_keys(what, usable)
             check_health(self.product, self.browser, f"key {what}", self, everything=self.options.all_kinds)
             after = count_records(self.product)
             self.verify(after == before, f"key {what}: no record is lost: {list_differences(before, after)}")
             if not usable:
-                flagged = {row[0] for row in self.product.query("SELECT DISTINCT table_name FROM _flagged")}
-                lost = [name for name in chosen if get_resource(name).table not in flagged]
+                # The records of the kinds before stay flagged.
+                flagged = self._count_flagged() - flagged_before
+                lost = [name for name in chosen if not flagged[get_resource(name).table]]
                 self.verify(
                     not lost, f"key {what}: records without a usable key are kept aside, except of {lost}"
                 )
                 page = self.browser.get(f"{self.product.origin}/system").text
                 self.verify("stored without columns" in page, f"key {what}: System shows these records")
+
+    def _count_flagged(self) -> Counter[str]:
+        """Number of flagged records by table."""
+        sql = "SELECT table_name, count(*) FROM _flagged GROUP BY table_name"
+        return Counter(dict(self.product.query(sql)))
 
     def _sync_changed_keys(self, what: str, usable: bool) -> None:
         try:
