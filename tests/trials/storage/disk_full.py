@@ -219,7 +219,7 @@ class FullDisk(Trial):
         recovered = time.monotonic() - freed
         if self.disk.is_real:
             fetched = "every recording is downloaded once there is space"
-            self.verify_soon(lambda: not self._count_files(False), fetched, 2 * RECOVERY_SECONDS)
+            self.verify_soon(lambda: not self._count_files(False), fetched, RECOVERY_SECONDS)
         complete = time.monotonic() - freed
         self.highest["seconds until webhooks are stored again"] = round(recovered, 1)
         self.highest["seconds until files are complete"] = round(complete, 1)
