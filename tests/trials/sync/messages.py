@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 import itertools
 import random
+import re
 from collections import Counter
 from dataclasses import dataclass
+from html import unescape
 
 import requests
 
@@ -20,6 +22,8 @@ SECONDS = (1, 4, 9)
 """Seconds of the minute in which the messages of one text are sent."""
 PHASES = 3
 FIRST_RECORD = 9_000_000
+BUBBLE = re.compile(r'<li class="bubble [a-z]+"><p>(text [^<]+)</p>')
+EARLIER = re.compile(r'<a [^>]*href="([^"]+)">Earlier messages</a>')
 
 
 @dataclass(frozen=True)
@@ -46,7 +50,7 @@ class Messages(Trial):
     every combination and order; webhooks are delivered twice. The platform is a server of hand-written
     records.
     Checked: of each text there are as many messages as webhooks or records, whichever are more, in the
-    mirror and on the page.
+    mirror and on the pages of the thread.
     Detects: texts that are merged.
     """
 
@@ -116,6 +120,9 @@ class Messages(Trial):
         wrong = [text for text in self.texts if found.get(text.name, 0) != text.count]
         for text in wrong[:5]:
             self.verify(False, f"of {text} there are {text.count} messages, not {found.get(text.name, 0)}")
+        shown = self._count_shown()
+        hidden = [text.name for text in self.texts if shown[text.name] != found.get(text.name, 0)]
+        self.verify(not hidden, f"the pages show the messages of every text, except of {hidden[:5]}")
         total = sum(text.count for text in self.texts)
         self.verify(sum(found.values()) == total, f"there are {total} messages, not {sum(found.values())}")
         self.sums = {
@@ -126,6 +133,17 @@ class Messages(Trial):
             "texts with a wrong number": len(wrong),
         }
         self.figures.append(f"{len(self.texts)} texts, {total} messages, {len(wrong)} wrong")
+
+    def _count_shown(self) -> Counter[str]:
+        """Number of messages on all pages of the thread, by text."""
+        browser, shown = self.product.login(), Counter[str]()
+        path = f"/messages?with={read_fixture('webhook-sms.received')['from_no']}"
+        while path:
+            page = browser.get(self.product.origin + path, timeout=60).text
+            shown.update(BUBBLE.findall(page))
+            earlier = EARLIER.search(page)
+            path = unescape(earlier[1]) if earlier else ""
+        return shown
 
 
 def _make_event(text: str, number: int) -> dict[str, object]:
