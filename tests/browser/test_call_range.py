@@ -13,9 +13,13 @@ from integration.core import clock
 
 pytestmark = pytest.mark.exhaustive
 
+NOW = datetime(2026, 7, 15, 12, tzinfo=UTC)
+"""Noon: shortly before midnight UTC it is the next day in London."""
+
 
 def test_days_are_chosen_by_dragging_and_by_keys(app: Any, browse: Any) -> None:
-    noon = datetime.now(UTC).replace(hour=12, minute=0, second=0, microsecond=0) - timedelta(days=1)
+    app.clock.set(NOW.timestamp())
+    noon = NOW - timedelta(days=1)
     for number in range(6):
         app.call(number + 1, clock.utc_text(noon - timedelta(days=number)))
     page = browse("/calls?direction=in")
