@@ -21,6 +21,7 @@ from integration.mirror.schema import open_mirror
 from integration.workspace.callback_following import update_from_mirror
 from tests.benchmarks.tools.benchmark import PROGRAM
 from tests.support.harness import NOWHERE, ROOT, Process, Product
+from tests.trials.long_form import get_commit
 from tests.trials.tools.databases import query_number
 
 FOLDER = ROOT / "build" / "benchmarks"
@@ -29,7 +30,7 @@ ZONE = "Europe/London"
 MAX_AGE_DAYS = 14.0
 """Age at which a directory is made again, because reports of this month count from now."""
 PARTS = "data.json"
-"""File that marks a complete directory: elapsed and CPU seconds of the parts of its creation."""
+"""File that marks a complete directory: commit, and elapsed and CPU seconds of the parts of its creation."""
 
 
 @contextmanager
@@ -81,15 +82,18 @@ def add_key(product: Product) -> str:
     return added.stdout.split()[-1].partition(":")[2]
 
 
-def get_data_dir(cdrs: int, *, without_webhooks: bool = False) -> Path:
+def get_data_dir(cdrs: int, *, without_webhooks: bool = False, of_this_commit: bool = False) -> Path:
     """Return a data directory after the initial sync of `cdrs` CDRs, complete like that of a running product.
 
     It is made by the product itself: `switchroom sync` reads the platform of the benchmarks. Without
-    `without_webhooks` it may have the calls of webhooks that earlier benchmarks sent.
+    `without_webhooks` it may have the calls of webhooks that earlier benchmarks sent; without
+    `of_this_commit` an earlier commit of the product may have made it.
     """
-    data_dir = FOLDER / f"data-{cdrs}"
+    data_dir, commit = FOLDER / f"data-{cdrs}", get_commit()
     mark = data_dir / PARTS
     is_present = mark.exists() and time.time() - mark.stat().st_mtime < MAX_AGE_DAYS * 86_400
+    if is_present and of_this_commit:
+        is_present = json.loads(mark.read_text()).get("commit") == commit
     if is_present and not (without_webhooks and _has_webhooks(data_dir)):
         return data_dir
     shutil.rmtree(data_dir, ignore_errors=True)
@@ -117,7 +121,7 @@ def get_data_dir(cdrs: int, *, without_webhooks: bool = False) -> Path:
             pass
         update_from_mirror(app_db, mirror)
     seconds["search index, report sums and call-back list"] = time.perf_counter() - begun
-    mark.write_text(json.dumps(seconds))
+    mark.write_text(json.dumps({"commit": commit, **seconds}))
     return data_dir
 
 

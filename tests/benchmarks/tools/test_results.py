@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import xml.etree.ElementTree as ElementTree
 from collections import Counter
+from contextlib import nullcontext
 from datetime import date
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import orjson
 import pytest
 
 from tests.benchmarks.__main__ import find_benchmarks
-from tests.benchmarks.tools import check, page, plots, results
+from tests.benchmarks.tools import check, data_dirs, page, plots, results
 from tests.benchmarks.tools.benchmark import (
     PRODUCT,
     PROGRAM,
@@ -139,3 +140,25 @@ def test_the_platform_serves_pages_and_periods() -> None:
     assert listing.select({"filter": since})[1] == sum(
         orjson.loads(office.cdr(number))["calldate"] >= time for number in range(1, 3001)
     )
+
+
+def refuse_creation(_cdrs: int) -> None:
+    raise RuntimeError("created")
+
+
+@pytest.mark.parametrize(
+    ("kept", "is_reused"), [({"commit": "abc1234"}, True), ({"commit": "def5678"}, False), ({}, False)]
+)
+def test_data_of_another_commit_is_made_again_if_its_creation_is_measured(
+    kept: dict[str, str], is_reused: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(data_dirs, "FOLDER", tmp_path)
+    monkeypatch.setattr(data_dirs, "get_commit", lambda: "abc1234")
+    monkeypatch.setattr(data_dirs, "run_platform", refuse_creation)
+    mark = tmp_path / "data-10" / data_dirs.PARTS
+    mark.parent.mkdir()
+    mark.write_bytes(orjson.dumps(kept))
+    assert data_dirs.get_data_dir(10) == mark.parent
+    with nullcontext() if is_reused else pytest.raises(RuntimeError, match="created"):
+        assert data_dirs.get_data_dir(10, of_this_commit=True) == mark.parent
+    assert mark.exists() is is_reused
