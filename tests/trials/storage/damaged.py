@@ -41,7 +41,7 @@ class Damaged(Trial):
     short = ("--rounds 1", "--rounds 4 --seed-bug")
     long = LongForm(
         rounds=("--rounds 5",) * 4,
-        minutes=6,
+        minutes=12,
         expectation="by hand: the senders' own list and the named losses",
     )
 

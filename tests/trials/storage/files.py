@@ -69,7 +69,7 @@ class Files(Trial):
     long = LongForm(
         promises=("P10",),
         rounds=("--kills 30",),
-        minutes=5,
+        minutes=12,
         remains="",
         expectation="files of the simulator, sha256; hand-written exchanges: trial `exchanges`",
     )

@@ -35,7 +35,7 @@ class SyncFailure(Trial):
     long = LongForm(
         promises=("P18",),
         rounds=("--rounds 5",) * 4,
-        minutes=5,
+        minutes=28,
         remains="a library before the C library reports the failure, not a disk",
         expectation="by hand: log of all syncs; the senders' own list",
     )

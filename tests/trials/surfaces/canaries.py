@@ -51,7 +51,7 @@ class Canaries(Trial):
     long = LongForm(
         promises=("S2",),
         rounds=("",),
-        minutes=2,
+        minutes=4,
         remains="",
         expectation="by hand: the planted secrets",
     )

@@ -60,7 +60,7 @@ class Contract(Trial):
     long = LongForm(
         promises=("S23",),
         rounds=("",),
-        minutes=5,
+        minutes=35,
         remains="",
         expectation="by hand: form of errors",
     )

@@ -73,7 +73,7 @@ class Deletions(Trial):
     long = LongForm(
         promises=("P13",),
         rounds=("--rounds 30",) * 2,
-        minutes=5,
+        minutes=12,
         remains="",
         expectation="simulator: its records at that time; hand-written exchanges: trial `exchanges`",
     )

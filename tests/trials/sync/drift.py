@@ -97,7 +97,7 @@ class Drift(Trial):
     long = LongForm(
         promises=("P22",),
         rounds=("--all-kinds",),
-        minutes=5,
+        minutes=10,
         remains="",
         expectation="what the trial sent; webhooks: recorded samples of `tests/fixtures/platform`",
     )

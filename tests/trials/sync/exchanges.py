@@ -49,7 +49,7 @@ class Exchanges(Trial):
     long = LongForm(
         promises=("P7", "P9", "P10", "P13", "P14", "P22", "P27"),
         rounds=("",) * 3,
-        minutes=4,
+        minutes=13,
         remains="exchanges that were recorded at the platform itself: the samples state which are",
         expectation="by hand; recorded samples of `tests/fixtures/platform`",
     )

@@ -37,7 +37,7 @@ class ExpiredToken(Trial):
     long = LongForm(
         promises=("P11",),
         rounds=("", "--each-request"),
-        minutes=5,
+        minutes=3,
         remains="",
         expectation="simulator: its log of requests; limits by hand",
     )

@@ -44,7 +44,7 @@ class Failures(Trial):
     long = LongForm(
         promises=("P12",),
         rounds=("--all-failures",),
-        minutes=5,
+        minutes=2,
         remains="",
         expectation="simulator: its records at that time",
     )

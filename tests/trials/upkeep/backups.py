@@ -32,7 +32,7 @@ class Backups(Trial):
     long = LongForm(
         promises=("P25",),
         rounds=("--backups 5",) * 2,
-        minutes=5,
+        minutes=10,
         remains="backups of more than a few thousand events and a hundred recordings",
         expectation="by hand: the senders' own list of acknowledged events",
     )

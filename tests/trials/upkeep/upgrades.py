@@ -44,7 +44,7 @@ class Upgrades(Trial):
     long = LongForm(
         promises=("P24",),
         rounds=("--kills 20",) * 2,
-        minutes=6,
+        minutes=13,
         remains="databases of a released version: there is none yet",
         expectation="by hand: schemas of `tests/fixtures/older_schemas`; the senders' own list",
     )

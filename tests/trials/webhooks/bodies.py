@@ -66,7 +66,7 @@ class Bodies(Trial):
     long = LongForm(
         promises=("P21",),
         rounds=("--repeats 20",) * 2,
-        minutes=4,
+        minutes=1,
         expectation="by hand: status of each body; the bodies themselves",
     )
 

@@ -48,7 +48,7 @@ class Burst(Trial):
     long = LongForm(
         promises=("P19",),
         rounds=("",) * 3,
-        minutes=5,
+        minutes=1,
         remains="",
         expectation="by hand: the list of posts",
     )

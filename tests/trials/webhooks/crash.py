@@ -41,7 +41,7 @@ class Crash(Trial):
     long = LongForm(
         promises=("P1",),
         rounds=("--kills 50 --acknowledgements 200",) * 10,
-        minutes=40,
+        minutes=80,
         remains="kills of the operating system; see P2 for what is on the disk",
         expectation="by hand: the senders' own list of acknowledged events",
     )

@@ -35,7 +35,7 @@ class Duplicates(Trial):
     long = LongForm(
         promises=("P3",),
         rounds=("",) * 3,
-        minutes=3,
+        minutes=7,
         remains="",
         expectation="by hand: the list of deliveries; a second product that received each event once",
     )

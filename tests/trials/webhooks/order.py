@@ -91,7 +91,7 @@ class Order(Trial):
     long = LongForm(
         promises=("P4",),
         rounds=("--orders 100",) * 5,
-        minutes=5,
+        minutes=10,
         remains="every order of seven events in process: `tests/mirror/calls/test_any_order.py`",
         expectation="the same call in order; by hand: `tests/mirror/calls/test_worked_examples.py`",
     )
