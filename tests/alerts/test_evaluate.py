@@ -15,10 +15,7 @@ from integration.core import clock
 from integration.workspace import callbacks
 from integration.workspace.callback_following import update_from_mirror
 from tests.support.application import running_app
-
-
-def ago(seconds: float) -> str:
-    return clock.utc_text(clock.unix() - seconds)
+from tests.support.clock import ago
 
 
 def add(app, condition: str, threshold: int | None = None, **values) -> int:

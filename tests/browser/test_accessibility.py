@@ -21,6 +21,7 @@ from integration.sync.writing import write_log
 from integration.workspace import notes, wallboards
 from integration.workspace.callback_following import update_from_mirror
 from tests.browser.conftest import log_in
+from tests.support.clock import ago
 
 pytestmark = pytest.mark.exhaustive
 
@@ -88,10 +89,6 @@ EMPTY = (
     "/system/alerts",
     "/account",
 )
-
-
-def ago(seconds: float) -> str:
-    return clock.utc_text(clock.unix() - seconds)
 
 
 @pytest.fixture

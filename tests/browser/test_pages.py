@@ -12,15 +12,12 @@ from integration.core import clock
 from integration.mirror.page_queries import messages
 from integration.workspace.callback_following import update_from_mirror
 from tests.browser.conftest import go_by_keys, log_in, watch
+from tests.support.clock import ago
 from tests.support.harness import wait_for
 from tests.support.people import CALLER
 from tests.support.records import ACCOUNT_NUMBER
 
 pytestmark = pytest.mark.exhaustive
-
-
-def ago(seconds: float) -> str:
-    return clock.utc_text(clock.unix() - seconds)
 
 
 def ring(app, leg: int, **values) -> None:

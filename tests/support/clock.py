@@ -80,6 +80,11 @@ def to_unix(moment: str | float) -> float:
     return moment
 
 
+def ago(seconds: float = 0.0, **units: float) -> str:
+    """Return the time `seconds` plus `timedelta(**units)` ago, as text in UTC."""
+    return clock.utc_text(clock.now() - timedelta(seconds=seconds, **units))
+
+
 @pytest.fixture
 def movable_clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[Clock]:
     # `monkeypatch` restores the real time even if a test has patched the clock as well.

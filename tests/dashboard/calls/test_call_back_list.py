@@ -8,10 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from integration.core import clock
 from integration.workspace import callbacks
 from integration.workspace.callback_following import update_from_mirror
 from tests.support.applications.shared_app import module_app  # noqa: F401
+from tests.support.clock import ago
 from tests.support.harness import wait_for
 from tests.support.page_text import text
 from tests.support.people import BOB, CAROL, ERIN
@@ -25,10 +25,6 @@ def app(module_app):  # noqa: F811
     """The application of the module, empty."""
     module_app.clear()
     return module_app
-
-
-def ago(seconds: float) -> str:
-    return clock.utc_text(clock.unix() - seconds)
 
 
 def update_list(app) -> None:

@@ -11,6 +11,7 @@ import pytest
 from integration.core import clock
 from integration.workspace import notes
 from tests.support.applications.shared_app import module_app  # noqa: F401
+from tests.support.clock import ago
 from tests.support.page_text import call_ids, link, text
 from tests.support.people import ERIN
 
@@ -20,10 +21,6 @@ def app(module_app):  # noqa: F811
     """The application of the module, empty."""
     module_app.clear()
     return module_app
-
-
-def ago(**span) -> str:
-    return clock.utc_text(clock.now() - timedelta(**span))
 
 
 @pytest.fixture(scope="module")

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-from datetime import timedelta
 from typing import Any
 
 import pytest
 import requests
 
-from integration.core import clock
 from integration.workspace import notes
 from tests.support.application import Browser, TestApp
 from tests.support.applications.shared_app import SharedApp, module_app  # noqa: F401
+from tests.support.clock import ago
 from tests.support.fake_exchange import read_fixture
 from tests.support.page_text import call_ids, text
 from tests.support.people import DAVE, ERIN
@@ -26,10 +25,6 @@ def app(module_app: SharedApp) -> SharedApp:  # noqa: F811
     """The application of the module, empty."""
     module_app.clear()
     return module_app
-
-
-def ago(**span: int) -> str:
-    return clock.utc_text(clock.now() - timedelta(**span))
 
 
 def make_cdr(number: int, **values: object) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from integration.sqlite.transaction import Change
 from integration.workspace import callbacks
 from integration.workspace.callback_following import update_from_mirror
 from tests.support.applications.shared_app import module_app  # noqa: F401
+from tests.support.clock import ago
 from tests.support.page_text import call_ids, text
 from tests.support.payloads.account_records import Filling
 from tests.support.people import BOB, CALLER, CAROL, DAVE, ERIN, Member
@@ -25,10 +26,6 @@ def app(module_app):  # noqa: F811
     """The application of the module, empty."""
     module_app.clear()
     return module_app
-
-
-def ago(seconds: float) -> str:
-    return clock.utc_text(clock.unix() - seconds)
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ from integration.dashboard.calls import report_period as page
 from integration.exports.call_filter import make_counting_rules
 from integration.mirror.page_queries import report_rollups, reports
 from tests.support.application import running_app
+from tests.support.clock import ago
 from tests.support.page_text import text
 from tests.support.people import BOB, ERIN
 from tests.support.records import ACCOUNT_NUMBER
@@ -24,10 +25,6 @@ from tests.support.records import ACCOUNT_NUMBER
 pytestmark = pytest.mark.exhaustive
 
 OUTCOMES = ("answered", "answered", "answered", "missed", "voicemail", "abandoned", None)
-
-
-def ago(seconds: float) -> str:
-    return clock.utc_text(clock.unix() - seconds)
 
 
 def figures(answer) -> list[tuple[str, int]]:

@@ -7,12 +7,9 @@ import pytest
 from integration.core import clock
 from integration.workspace import notes
 from integration.workspace.callback_following import update_from_mirror
+from tests.support.clock import ago
 from tests.support.page_text import call_ids, text
 from tests.support.people import BOB, CAROL, DAVE, ERIN
-
-
-def ago(seconds: float) -> str:
-    return clock.utc_text(clock.unix() - seconds)
 
 
 def test_a_view_is_saved_and_pinned_without_unknown_parameters(app, client):

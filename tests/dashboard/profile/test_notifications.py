@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from datetime import timedelta
 
 import pytest
 
@@ -12,12 +11,9 @@ from integration.exports import prepared_exports
 from integration.workspace import callbacks
 from integration.workspace.callback_following import update_from_mirror
 from tests.support.application import Browser, TestApp, running_app
+from tests.support.clock import ago
 from tests.support.page_text import text
 from tests.support.people import BOB, CALLER, CAROL, DAVE, ERIN
-
-
-def ago(**units: float) -> str:
-    return clock.utc_text(clock.now() - timedelta(**units))
 
 
 def count(client: Browser) -> str:
