@@ -199,9 +199,6 @@ class Office:
             }
         )
 
-    def recording_moment(self, number: int) -> int:
-        return self.moment(number * CDRS_PER_RECORDING)
-
     def first_at(self, moment: float) -> int:
         """Return the number of the first CDR at or after a Unix time."""
         return 1 + bisect.bisect_left(range(1, self.cdrs + 1), moment, key=self.moment)

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.support.harness import ROOT, Client, Process, children, free_port, wait_for
+from tests.trials.tools.processes import read_peak_memory
 
 BIN = Path(sys.executable).parent
 POLL_SECONDS = 0.02
@@ -69,11 +70,6 @@ class _PeakMemory:
         return self._peak
 
 
-def read_peak_memory(pid: int) -> float:
-    """Return the peak memory in MB, 0 for an ended process."""
-    return _read_status(pid, "VmHWM:")
-
-
 def read_memory(pids: Sequence[int]) -> float:
     """Return the memory of related processes in MB.
 
@@ -109,14 +105,6 @@ def read_thread_cpu(pid: int) -> float:
 def read_family(pid: int) -> list[int]:
     """Return a process and its children."""
     return [pid, *children(pid)]
-
-
-def _read_status(pid: int, name: str) -> float:
-    try:
-        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    except OSError:
-        return 0.0
-    return next((int(line.split()[1]) / 1024 for line in lines if line.startswith(name)), 0.0)
 
 
 def drop_from_page_cache(folder: Path) -> None:

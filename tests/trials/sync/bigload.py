@@ -19,6 +19,7 @@ from tests.trials.long_form import LongForm
 from tests.trials.tools import seeded_bug
 from tests.trials.tools.databases import query_number, query_rows
 from tests.trials.tools.peer import CDRS_PER_RECORDING, make_recording
+from tests.trials.tools.processes import read_peak_memory
 from tests.trials.trial import Trial
 
 MAX_MEGABYTES = 200
@@ -223,7 +224,7 @@ class SyncProcess:
     def _watch(self) -> None:
         pause, pid = threading.Event(), self.process.pid
         while not self.has_ended:
-            self.megabytes = max(self.megabytes, _read_peak_memory(pid))
+            self.megabytes = max(self.megabytes, read_peak_memory(pid))
             self.processor_seconds = max(self.processor_seconds, _read_processor_seconds(pid))
             pause.wait(0.1)
 
@@ -244,16 +245,6 @@ def _is_right(file: Path, number: int, size: int, digest: str) -> bool:
     content = file.read_bytes() if file.is_file() else b""
     expected = make_recording(number)
     return content == expected and size == len(expected) and digest == hashlib.sha256(expected).hexdigest()
-
-
-def _read_peak_memory(pid: int) -> float:
-    """VmHWM in MB."""
-    try:
-        status = Path(f"/proc/{pid}/status").read_text()
-    except OSError:
-        return 0.0
-    lines = [line for line in status.splitlines() if line.startswith("VmHWM:")]
-    return int(lines[0].split()[1]) / 1024 if lines else 0.0
 
 
 def _read_processor_seconds(pid: int) -> float:

@@ -8,11 +8,11 @@ import re
 import socket
 from collections import Counter
 from collections.abc import Iterable
-from pathlib import Path
 
 from tests.support.harness import wait_for
 from tests.trials.long_form import LongForm
 from tests.trials.tools.databases import query_rows
+from tests.trials.tools.processes import read_peak_memory
 from tests.trials.trial import Trial
 
 KIB = 1024
@@ -170,6 +170,4 @@ def _head(line: str, path: str) -> bytes:
 
 def _read_peak(pid: int) -> float:
     """Highest resident memory of a process in MB."""
-    status = wait_for(lambda: Path(f"/proc/{pid}/status").read_text(), "the state of the worker")
-    (found,) = re.findall(r"^VmHWM:\s+(\d+)", status, re.M)
-    return int(found) / 1024
+    return float(wait_for(lambda: read_peak_memory(pid), "the state of the worker"))
