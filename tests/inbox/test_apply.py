@@ -14,7 +14,7 @@ from integration.core.errors import StorageBusy
 from integration.inbox import apply
 from tests.support.application import DEFAULTS, TestApp
 from tests.support.clock import Clock
-from tests.support.fake_exchange import FIXTURES, FakeExchange
+from tests.support.fake_exchange import FIXTURES, FakeExchange, read_fixture
 
 
 class WebhookApp(TestApp):
@@ -57,7 +57,7 @@ def applied(tmp_path):
 
 
 def sample(name, **changes):
-    return {**json.loads((FIXTURES / f"webhook-{name}.json").read_text()), **changes}
+    return {**read_fixture(f"webhook-{name}"), **changes}
 
 
 PLAIN = ("call.initial", "call.ringing", "call.connected", "call.hold", "call.unhold", "call.hangup")

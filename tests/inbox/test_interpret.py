@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -17,8 +16,8 @@ from integration.inbox.interpret import (
 )
 from integration.mirror.calls.facts import CallEvent
 from integration.mirror.page_queries.messages import SmsReceived
+from tests.support.fake_exchange import FIXTURES, read_fixture
 
-FIXTURES = Path(__file__).parents[1] / "fixtures" / "platform"
 SAMPLES = sorted(FIXTURES.glob("webhook-*.json"))
 
 
@@ -30,7 +29,7 @@ def read(payload, received_at="2026-09-02 10:00:00"):
 
 
 def sample(name):
-    return json.loads((FIXTURES / f"webhook-{name}.json").read_text())
+    return read_fixture(f"webhook-{name}")
 
 
 @pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.stem)

@@ -11,11 +11,11 @@ import pytest
 from integration.app_schema import open_app_db
 from integration.core.errors import StorageError
 from integration.inbox.store import Inbox
-from tests.support.fake_exchange import FIXTURES
+from tests.support.fake_exchange import read_fixture
 from tests.support.people import ALICE
 
 NOW = "2026-09-02 12:00:00"
-SAMPLE = json.loads((FIXTURES / "webhook-call.ringing.json").read_text())
+SAMPLE = read_fixture("webhook-call.ringing")
 
 
 @pytest.fixture(autouse=True)

@@ -9,21 +9,21 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
 import requests
 
 from integration.simulator import embed
+from tests.support.fake_exchange import read_fixture
 
-FIXTURES = Path(__file__).parent.parent / "fixtures" / "platform"
 # 2026-11-20 10:00:00 UTC, a Friday.
 START = 1795168800.0
 
 
 def sample(name: str) -> dict[str, Any]:
-    return json.loads((FIXTURES / f"{name}.json").read_text())
+    record: dict[str, Any] = read_fixture(name)
+    return record
 
 
 def to_unix(text: str) -> float:

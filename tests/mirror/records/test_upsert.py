@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from pathlib import Path
 
 import pytest
 
@@ -14,8 +13,8 @@ from integration.core.json_records import JsonRecord, read_item, read_page, read
 from integration.mirror.records import single_record
 from integration.mirror.records.upsert import delete_rows, replace_all, store_item, upsert
 from integration.mirror.schema import open_mirror
+from tests.support.fake_exchange import FIXTURES
 
-FIXTURES = Path(__file__).parents[2] / "fixtures" / "platform"
 EARLY, LATE = "2026-09-02 09:00:00", "2026-09-02 10:00:00"
 
 
