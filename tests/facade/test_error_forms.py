@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from pathlib import Path
 from urllib.parse import quote
@@ -67,6 +68,16 @@ def test_a_query_beyond_the_time_limit_gets_400_with_advice(
     assert entry["message"] == (
         "The query needs more than 0 s of CPU time and was cancelled. Filter by an indexed property."
     )
+
+
+def test_a_word_is_a_valid_value_of_a_coded_field_without_records(app: TestApp) -> None:
+    app.put("calls")
+    for operator, value in (("eq", "in"), ("in", ["in", "out"]), ("gt", "a")):
+        condition = json.dumps([{"property": "destination", "operator": operator, "value": value}])
+        response = app.get(f"/calls?filter={quote(condition)}")
+        assert (response.status_code, response.json) == (200, {"data": [], "total": 0})
+    duration = quote('[{"property":"duration","operator":"gt","value":"long"}]')
+    assert app.get(f"/calls?filter={duration}").status_code == 400
 
 
 def test_an_invalid_body_gets_the_message_of_the_platform_and_the_reason(app: TestApp) -> None:

@@ -223,9 +223,11 @@ class SqlBuilder:
         number = parse_number(value)
         if kind in ("number", "decimal"):
             if number is None:
-                # Many coded fields that the specification types as integers contain words
-                # (docs/platform.md#4-types).
-                if not self._has_text_values(column):
+                # Coded fields that the specification types as integers contain words
+                # (docs/platform.md#4-types). So do other fields, if a record has a word.
+                field = self.resource.field(name)
+                is_coded = field is not None and field.meaning in ("code", "choice")
+                if not is_coded and not self._has_text_values(column):
                     raise value_error
                 return _Value((value,), None, value)
             return _make_number_value(number, kind, value)
