@@ -80,6 +80,15 @@ def test_a_word_is_a_valid_value_of_a_coded_field_without_records(app: TestApp) 
     assert app.get(f"/calls?filter={duration}").status_code == 400
 
 
+@pytest.mark.parametrize("query", [f"filter={UNKNOWN_PROPERTY}", "sort=nothing", "group_by=nothing"])
+def test_an_empty_collection_whose_fields_are_not_specified_can_be_queried(app: TestApp, query: str) -> None:
+    app.put("calltracking/cdrs")
+    response = app.get(f"/calltracking/cdrs?{query}")
+    assert (response.status_code, response.json) == (200, {"data": [], "total": 0})
+    app.put("calltracking/cdrs", {"id": 1, "src": "447700900101"})
+    assert app.get(f"/calltracking/cdrs?{query}").status_code == 400
+
+
 def test_an_invalid_body_gets_the_message_of_the_platform_and_the_reason(app: TestApp) -> None:
     response = app.client.post(f"{app.base}/sms", data=b"{", headers=app.add_key("w", "write"))
     assert (response.status_code, response.json["message"]) == (400, "Validation error")

@@ -22,7 +22,7 @@ from integration.catalogue.shapes import Field, Resource
 from integration.core.errors import FilterError, QueryError
 from integration.mirror.query.filters import AnyOf, Condition, quote_value
 from integration.mirror.query.functions import parse_number, to_sqlite_number
-from integration.mirror.records import promoted_fields
+from integration.mirror.records import promoted_fields, single_record
 
 ValueKind = Literal["number", "decimal", "boolean", "text", "time", "any"]
 
@@ -163,7 +163,12 @@ class SqlBuilder:
                 f'SELECT 1 FROM "{self.resource.table}" WHERE instr(_doc, ?) > 0 '
                 "AND json_type(_doc, ?) IS NOT NULL LIMIT 1"
             )
-            if not self._connection.execute(sql, (f'"{name}":', f'$."{name}"')).fetchone():
+            is_found = self._connection.execute(sql, (f'"{name}":', f'$."{name}"')).fetchone() is not None
+            # Records whose fields the specification does not show can have any field.
+            can_have_any = not self.resource.fields and single_record.is_empty(
+                self._connection, self.resource
+            )
+            if not is_found and not can_have_any:
                 raise unknown_field_error
         return f"json_extract(_doc, {path})"
 
