@@ -56,6 +56,7 @@ def _parse_error(body: bytes) -> tuple[str, list[Any]]:
     errors = parsed.get("errors")
     errors = errors if isinstance(errors, list) else []
     message = parsed.get("message")
-    first_message = errors[0].get("message") if errors and isinstance(errors[0], dict) else None
-    texts = [text for text in (message, first_message) if isinstance(text, str) and text]
+    first_entry = errors[0] if errors else None
+    reason = first_entry.get("message") if isinstance(first_entry, dict) else first_entry
+    texts = [text for text in (message, reason) if isinstance(text, str) and text]
     return " – ".join(dict.fromkeys(texts))[:300], errors
