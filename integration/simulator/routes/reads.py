@@ -40,7 +40,7 @@ def add_routes(app: Flask, collections: Iterable[str]) -> None:
     @app.get("/ping")
     def ping() -> Response:
         # `message` as specified, `data` as observed (docs/platform.md#2-sign-in).
-        return make_json_response({"data": {"response": "Pong"}})
+        return make_json_response({"message": "Pong", "data": {"response": "Pong"}})
 
     for name in collections:
         if name not in _NOT_LISTED:
