@@ -38,8 +38,8 @@ def find_record(
 ) -> StoredRecord | None:
     """Return the record with the key `key`, or None.
 
-    With `key_field`, that documented field is compared instead of the key. Of several records the present one
-    with the lowest key. Raises ValueError if `resource` has no such field.
+    With `key_field`, that documented field is compared instead of the key, with and without a plus. Of
+    several records the present one with the lowest key. Raises ValueError if `resource` has no such field.
     """
     field_name = key_field or resource.key
     if field_name is None or resource.field(field_name) is None:
@@ -51,9 +51,9 @@ def find_record(
         f" FROM {table} LEFT JOIN _item_forms AS forms"
         # The plus removes the column's affinity, without which the primary key of `forms` cannot be used.
         f" ON forms.table_name = ? AND forms.key = +{table}.{key_column}"
-        f' WHERE {table}."{field_name}" IN (?, ?)'
+        f' WHERE {table}."{field_name}" IN (?, ?, ?)'
         f" ORDER BY _missing_since IS NOT NULL, {table}.{key_column} LIMIT 1",
-        (resource.table, key, str(key)),
+        (resource.table, key, str(key), f"+{key}" if key_field else key),
     ).fetchone()
     if row is None:
         return None
