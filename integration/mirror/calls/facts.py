@@ -59,7 +59,8 @@ class ReceivedEvent(NamedTuple):
 class Sighting(NamedTuple):
     """Leg in the newest poll of `/calls` that listed the leg.
 
-    Times of `/calls` are Unix seconds. `seen_at` is the time of the poll.
+    A poll that shows the end of the leg is not replaced by a newer one. Times of `/calls` are Unix seconds.
+    `seen_at` is the time of the poll.
     """
 
     seen_at: int

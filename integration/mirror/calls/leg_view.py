@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from integration.core.phone_numbers import PhoneNumbers, clean_name, is_short
-from integration.mirror.calls.directory import Directory, Group, Person
+from integration.mirror.calls.directory import Directory, Group, Person, classify_context
 from integration.mirror.calls.joins import MUSIC, Link
-from integration.mirror.calls.legs import Leg, classify_far_end
+from integration.mirror.calls.legs import Leg
 from integration.mirror.calls.rules import CallRules
 
 
@@ -55,7 +55,8 @@ class LegView:
 
         None if no user was. Set by `conferences.mark_staffed_conferences`.
         """
-        self.kind = classify_far_end(leg)
+        # Of several contexts the CDR's decides.
+        self.kind = "machine" if leg.is_mailbox else classify_context(leg.context)
         self.side = _determine_side(leg, reference_data)
         self.group = _find_group(leg, directory)
         self.is_group = leg.group is not None and _goes_to_group(leg, self.group)

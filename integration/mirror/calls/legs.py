@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from integration.core.ids import parse_id
 from integration.core.timestamps import parse_seconds
-from integration.mirror.calls.directory import classify_context, parse_group
+from integration.mirror.calls.directory import parse_group
 from integration.mirror.calls.facts import CallEvent, Cdr, LegFacts, ReceivedEvent, Sighting
 
 STATE_RANK = {"INITIAL": 0, "ACCEPTED": 1, "RINGING": 2, "CONNECTED": 3, "ON_HOLD": 4}
@@ -327,6 +327,10 @@ def _set_end(leg: Leg, facts: LegFacts, cdrs: Sequence[Cdr]) -> None:
     elif cdrs:
         leg.ended_at = max((cdr.calldate or 0) + cdr.duration for cdr in cdrs)
         leg.origins["ended"] = "cdr"
+    elif facts.sighting is not None and (facts.sighting.state or "").upper() in END_STATES:
+        leg.ended_at = facts.sighting.seen_at
+        received_times = [facts.sighting.seen_at]
+        leg.origins["ended"] = "poll"
     elif facts.not_found_at is not None and facts.not_found_at > leg.last_signal_at:
         # Weaker than a CDR or webhook: a later event or poll that shows the leg reopens it.
         leg.is_end_inferred = True
@@ -391,10 +395,3 @@ def _set_times(leg: Leg, events: Sequence[CallEvent], sighting: Sighting | None,
             leg.connected_at = max(leg.started, min(times))
             leg.origins["connected_at"] = origin
             return
-
-
-def classify_far_end(leg: Leg) -> str:
-    """Classify the far end; of several contexts the CDR's decides."""
-    if leg.is_mailbox:
-        return "machine"
-    return classify_context(leg.context)

@@ -51,7 +51,8 @@ CREATE TABLE IF NOT EXISTS _leg_events (
 -- serves the facts of a leg
 CREATE INDEX IF NOT EXISTS _leg_events_leg ON _leg_events (leg_id);
 
--- One row per leg: newest poll of /calls that listed it, newest poll that did not, newest 404 of its path.
+-- One row per leg: newest poll of /calls that listed it (or first that showed its end), newest poll that did
+-- not, newest 404 of its path.
 CREATE TABLE IF NOT EXISTS _leg_live (
     leg_id INTEGER PRIMARY KEY, seen_at INTEGER, doc TEXT, missing_at INTEGER, gone_at INTEGER
 ) STRICT;

@@ -26,6 +26,7 @@ from integration.mirror.calls.directory import Directory
 from integration.mirror.calls.facts import CallEvent
 from integration.mirror.calls.joins import JoinedCall
 from integration.mirror.calls.leg_view import ReferenceData
+from integration.mirror.calls.legs import END_STATES
 from integration.mirror.calls.outcomes import CallRow, evaluate_call
 from integration.mirror.calls.plain import calls as plain_calls
 from integration.mirror.calls.rules import CallRules
@@ -325,10 +326,13 @@ def _index_by_leg(live_calls: Iterable[JsonRecord]) -> dict[int, str]:
 
 
 def _store_sightings(tx: Transaction, text_by_leg: dict[int, str], seen_at: int) -> None:
+    """Store records of `/calls` by leg. A record that shows the end of its leg is kept."""
     tx.executemany(
         "INSERT INTO _leg_live (leg_id, seen_at, doc) VALUES (?1, ?2, ?3) ON CONFLICT DO UPDATE"
-        " SET seen_at = ?2, doc = ?3 WHERE seen_at IS NULL OR seen_at <= ?2",
-        [(leg_id, seen_at, text) for leg_id, text in text_by_leg.items()],
+        " SET seen_at = ?2, doc = ?3 WHERE seen_at IS NULL OR (seen_at <= ?2 AND coalesce("
+        "CASE WHEN json_valid(doc) THEN upper(doc ->> 'state') END, '')"
+        " NOT IN (SELECT value FROM json_each(?4)))",
+        [(leg_id, seen_at, text, id_list(END_STATES)) for leg_id, text in text_by_leg.items()],
     )
 
 

@@ -78,6 +78,19 @@ def test_an_older_poll_that_arrives_late_changes_nothing(
     assert mirror.calls("state", "answered_at") == [("talking", at(4))]
 
 
+def test_a_final_state_in_a_poll_ends_the_call_and_later_polls_change_nothing(
+    mirror: CallMirror, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_now(monkeypatch, 60)
+    mirror.apply(inbound_leg().event("ringing", 1))
+    mirror.poll(live(101, "HANGUP"), when=30)
+    expected = [("ended", 0, at(30), "missed")]
+    assert mirror.calls("state", "unconfirmed", "ended_at", "outcome") == expected
+    mirror.poll(live(101, "HANGUP"), when=45)
+    mirror.poll(live(101, "RINGING"), when=60)
+    assert mirror.calls("state", "unconfirmed", "ended_at", "outcome") == expected
+
+
 def test_a_call_without_webhooks_is_stored_from_a_poll(
     mirror: CallMirror, monkeypatch: pytest.MonkeyPatch
 ) -> None:
