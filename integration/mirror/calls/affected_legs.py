@@ -16,6 +16,7 @@ from integration.mirror.calls.joins import (
     MAX_CHAIN_LEGS,
     MAX_JOIN_SECONDS,
     PAUSE_NEIGHBOURS,
+    SIMULTANEOUS_SECONDS,
     JoinedCall,
     Link,
     join_legs,
@@ -56,15 +57,15 @@ _NEAR_LEGS = (
     " AND (root_id IS NULL AND parent_id IS NULL) = (k.value ->> 4)"
 )
 _NEAR = (
-    f"{_NEAR_LEGS} WHERE started BETWEEN (k.value ->> 1) - 2 AND (k.value ->> 1) + 2"
-    f" UNION ALL {_NEAR_LEGS} WHERE started BETWEEN (k.value ->> 2) AND (k.value ->> 3)"
+    f"{_NEAR_LEGS} WHERE started BETWEEN (k.value ->> 1) - ?3 AND (k.value ->> 1) + ?3"
+    f" UNION ALL {_NEAR_LEGS} WHERE started BETWEEN (k.value ->> 2) - ?3 AND (k.value ->> 3)"
     f" UNION ALL {_NEAR_LEGS} WHERE window IS NOT NULL"
-    " AND ended BETWEEN (k.value ->> 1) - ?2 AND (k.value ->> 1) AND ended + window >= (k.value ->> 1)"
+    " AND ended BETWEEN (k.value ->> 1) - ?2 AND (k.value ->> 1) + ?3 AND ended + window >= (k.value ->> 1)"
 )
 """Legs with root or parent close to a leg without both, and the reverse (docs/calls.md#joining-legs, rule 3).
 
 Parameters: JSON list of (key, start, end if unanswered, latest start of the next leg, 1 if the leg has a root
-or a parent), and the longest waiting time. Times are Unix seconds.
+or a parent), the longest waiting time, and SIMULTANEOUS_SECONDS. Times are Unix seconds.
 """
 _CHAIN_LEGS = (
     f"SELECT {_LINK_COLUMNS} FROM _legs WHERE join_key = ? AND root_id IS NULL AND parent_id IS NULL"
@@ -268,9 +269,9 @@ class AffectedLegs:
         ]
         if not keyed_links:
             return []
-        return self._read_links(
-            _NEAR, orjson.dumps(keyed_links).decode(), get_longest_window(self.reference_data)
-        )
+        longest_window = get_longest_window(self.reference_data)
+        keyed_text = orjson.dumps(keyed_links).decode()
+        return self._read_links(_NEAR, keyed_text, longest_window, SIMULTANEOUS_SECONDS)
 
     def _read_links(self, sql: str, *parameters: str | int, former: bool = False) -> list[Link]:
         """Return the links of rows.

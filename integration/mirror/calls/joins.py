@@ -17,7 +17,11 @@ from collections.abc import Iterable, Iterator, Sequence, Set
 from typing import NamedTuple
 
 SIMULTANEOUS_SECONDS = 2
-"""Seconds between the starts of legs that ring a group for one caller."""
+"""Seconds between the starts of legs that ring a group for one caller.
+
+The next phone of a hunt starts at most this long before the recorded end of the previous one: times have a
+resolution of 1 s.
+"""
 
 MAX_JOIN_SECONDS = 600
 """Largest number of seconds between the starts of two legs that rule 3 joins."""
@@ -350,4 +354,4 @@ def _is_near(earlier: Link, later: Link) -> bool:
         return True
     if earlier.ended is None or earlier.window is None:
         return False
-    return earlier.ended <= later.started <= earlier.latest_start
+    return earlier.ended - SIMULTANEOUS_SECONDS <= later.started <= earlier.latest_start

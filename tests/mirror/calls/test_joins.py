@@ -59,6 +59,8 @@ def test_the_next_phone_of_a_hunt_joins_the_call_within_the_patience_of_the_grou
     first = ringing(1, 0, ended=20, window=22)
     assert legs(first, ringing(2, 42)) == [(1, (1, 2), True)]
     assert legs(first, ringing(2, 43)) == [(1, (1,), False), (2, (2,), False)]
+    assert legs(first, ringing(2, 18)) == [(1, (1, 2), True)]
+    assert legs(first, ringing(2, 17)) == [(1, (1,), False), (2, (2,), False)]
     assert legs(ringing(1, 0, ended=20), ringing(2, 21)) == [(1, (1,), False), (2, (2,), False)]
 
 

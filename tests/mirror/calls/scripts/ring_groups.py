@@ -18,6 +18,7 @@ _LOOSE = [replace(leg, root=None) for leg in (_ANN, _BOB, _CAT)]
 _LOOSE_BOB_ANSWERS = replace(_BOB_ANSWERS, root=None)
 _HUNT = [Leg(401, ANN, 0, context=SUPPORT), Leg(402, BOB, 20, context=SUPPORT)]
 _HUNT_END = Leg(403, CAT, 41, connected=47, context=SUPPORT)
+_OVERLAP = Leg(402, BOB, 20, connected=26, context=SUPPORT)
 _ROOTED_HUNT = [
     Leg(401 + n, user, 20 * n, context=SUPPORT, root=401) for n, user in enumerate((ANN, BOB, CAT))
 ]
@@ -111,6 +112,33 @@ SCRIPTS = [
             40.5: [{"state": "ended", "outcome": None, "legs": 2}],
             42: [{"state": "ringing", "legs": 3}],
         },
+    ),
+    Script(
+        "hunt group, the second phone starts a second before the end of the first",
+        [
+            _HUNT[0].ringing(), _OVERLAP.ringing(), _HUNT[0].missed(21), _OVERLAP.answer(),
+            _OVERLAP.hangup(60),
+        ],
+        [Call(401, "answered", (401, 402), wait=26, talk=34, user="Bob Sample", columns={"provisional": 1})],
+        during={21: [{"state": "ringing", "legs": 2}]},
+    ),
+    Script(
+        "hunt group, CDRs that overlap by a second",
+        [_HUNT[0].cdr(21, 0, at=90), _OVERLAP.cdr(40, 34, at=90)],
+        [
+            Call(
+                401, "answered", (401, 402), wait=26, talk=34, hold=None, user="Bob Sample",
+                columns={"provisional": 1},
+            )
+        ],
+    ),
+    Script(
+        "hunt group, a phone that overlaps the first joins the call that names its root",
+        [
+            _HUNT[0].ringing(), _HUNT[0].missed(21, final=False, root_call_id=401), _OVERLAP.ringing(),
+            _OVERLAP.answer(), _OVERLAP.hangup(60),
+        ],
+        [Call(401, "answered", (401, 402), wait=26, talk=34, user="Bob Sample", columns={"provisional": 1})],
     ),
     Script(
         "hunt group, no phone answers",
