@@ -43,8 +43,8 @@ LEG_COLUMNS = (
 _STATE_INDEX = LEG_COLUMNS.index("state")
 _INSERT_LEG, _UPDATE_LEG = build_insert_sql("_legs", LEG_COLUMNS), build_update_sql("_legs", LEG_COLUMNS)
 _LINK_COLUMNS = (
-    "leg_id, call_id, root_id, parent_id, join_key, started, ended, window, group_kind, group_id, user_id,"
-    " dst, dst_id, dst_name"
+    "leg_id, call_id, root_id, parent_id, join_key, started, ended, window, final, group_kind, group_id,"
+    " user_id, dst, dst_id, dst_name"
 )
 _SAME_CALL = f"SELECT {_LINK_COLUMNS} FROM _legs WHERE call_id IN (SELECT value FROM json_each(?1))"
 _NAMED = (

@@ -49,7 +49,7 @@ class Link(NamedTuple):
     `group_id` distinguishes queues with the same key if both ids are known. `window` is the number of seconds
     after the unanswered end of the leg in which its group may ring the next phone; None if the leg was
     answered, is open, or ended with `final: true`. `started` and `ended` are Unix seconds. `phone` identifies
-    the phone that the leg rings, or is MUSIC; None if unknown.
+    the phone that the leg rings, or is MUSIC; None if unknown. `is_final`: the leg ended with `final: true`.
     """
 
     id: int
@@ -61,6 +61,7 @@ class Link(NamedTuple):
     ended: int | None
     window: int | None
     phone: str | None = None
+    is_final: bool = False
 
     @property
     def known_root_id(self) -> int | None:
@@ -172,37 +173,63 @@ def _find_top_id(id_: int, links_by_id: dict[int, Link]) -> int:
     return id_
 
 
-class _PhoneRule:
-    """Joins sets of legs, but keeps withheld callers separate."""
+class _SeparateCalls:
+    """Joins sets of legs, but keeps withheld callers and redials separate."""
 
-    def __init__(self, links: Iterable[Link], sets: _DisjointSets) -> None:
+    def __init__(self, links_by_id: dict[int, Link], sets: _DisjointSets) -> None:
+        self._links_by_id = links_by_id
         self._sets = sets
         self._withheld_links: defaultdict[int, list[Link]] = defaultdict(list)
-        for link in links:
+        self._final_ends: dict[int, int] = {}
+        for link in links_by_id.values():
+            set_id = sets.find(link.id)
             if link.is_withheld and link.phone is not None:
-                self._withheld_links[sets.find(link.id)].append(link)
+                self._withheld_links[set_id].append(link)
+            if link.is_final and link.ended is not None:
+                self._final_ends[set_id] = min(link.ended, self._final_ends.get(set_id, link.ended))
 
-    def may_join(self, first_set: int, second_set: int) -> bool:
-        """Return whether two sets are different and of one caller."""
-        return first_set != second_set and not any(
-            _are_two_callers(first, second)
-            for first in self._withheld_links.get(first_set, ())
-            for second in self._withheld_links.get(second_set, ())
+    def may_join(self, first_id: int, second_id: int) -> bool:
+        """Return whether the sets of two legs are different and may be one call."""
+        first_set, second_set = self._sets.find(first_id), self._sets.find(second_id)
+        return (
+            first_set != second_set
+            and not self._is_redial(first_id, second_id)
+            and not any(
+                _are_two_callers(first, second)
+                for first in self._withheld_links.get(first_set, ())
+                for second in self._withheld_links.get(second_set, ())
+            )
         )
 
     def join(self, first_id: int, second_id: int) -> bool:
         """Join the sets of two legs.
 
-        Returns False if they are one set or belong to two callers.
+        Returns False if they are one set or belong to two calls.
         """
-        first_set, second_set = self._sets.find(first_id), self._sets.find(second_id)
-        if not self.may_join(first_set, second_set):
+        if not self.may_join(first_id, second_id):
             return False
+        first_set, second_set = self._sets.find(first_id), self._sets.find(second_id)
         self._sets.join(first_set, second_set)
+        joined_set = self._sets.find(first_set)
         links = self._withheld_links.pop(first_set, []) + self._withheld_links.pop(second_set, [])
         if links:
-            self._withheld_links[self._sets.find(first_set)] = links
+            self._withheld_links[joined_set] = links
+        final_ends = [self._final_ends.pop(id_) for id_ in (first_set, second_set) if id_ in self._final_ends]
+        if final_ends:
+            self._final_ends[joined_set] = min(final_ends)
         return True
+
+    def _is_redial(self, first_id: int, second_id: int) -> bool:
+        """Return whether the later leg starts after the call of the earlier ended with `final: true`."""
+        earlier, later = sorted(
+            (self._links_by_id[first_id], self._links_by_id[second_id]), key=_get_start_key
+        )
+        final_end = self._final_ends.get(self._sets.find(earlier.id))
+        return (
+            final_end is not None
+            and later.started >= final_end
+            and later.started - earlier.started > SIMULTANEOUS_SECONDS
+        )
 
 
 def _are_two_callers(first: Link, second: Link) -> bool:
@@ -225,24 +252,26 @@ def _join_provisionally(links_by_id: dict[int, Link], sets: _DisjointSets) -> se
     anchored_sets = {sets.find(link.id) for link in links_by_id.values() if link.is_anchored}
     loose_ids = {id_ for id_ in links_by_id if sets.find(id_) not in anchored_sets}
     loose_edges, anchor_edges = _find_edges(links_by_id.values(), loose_ids)
-    phone_rule = _PhoneRule(links_by_id.values(), sets)
+    separate_calls = _SeparateCalls(links_by_id, sets)
     joined_ids = [
-        first_id for _, first_id, second_id in sorted(loose_edges) if phone_rule.join(first_id, second_id)
+        first_id for _, first_id, second_id in sorted(loose_edges) if separate_calls.join(first_id, second_id)
     ]
     # A cluster of legs without root and parent joins the nearest call in time that has one. If another
     # cluster that rings the same phone is nearer to that call, it remains a call alone. Rejected: the call
     # that is next in distance, because the result would then depend on all clusters of the day.
-    choices: dict[int, tuple[int, int, int]] = {}
-    for distance, anchored_set, loose_id in sorted(
-        (distance, sets.find(anchored_id), loose_id) for distance, anchored_id, loose_id in anchor_edges
+    choices: dict[int, tuple[int, int, int, int]] = {}
+    for edge in sorted(
+        (distance, sets.find(anchored_id), loose_id, anchored_id)
+        for distance, anchored_id, loose_id in anchor_edges
     ):
+        _, _, loose_id, anchored_id = edge
         cluster = sets.find(loose_id)
-        if cluster not in choices and phone_rule.may_join(anchored_set, cluster):
-            choices[cluster] = distance, anchored_set, loose_id
+        if cluster not in choices and separate_calls.may_join(anchored_id, loose_id):
+            choices[cluster] = edge
     joined_ids += [
         loose_id
-        for _, anchored_set, loose_id in sorted(choices.values())
-        if phone_rule.join(anchored_set, loose_id)
+        for _, _, loose_id, anchored_id in sorted(choices.values())
+        if separate_calls.join(anchored_id, loose_id)
     ]
     return {sets.find(id_) for id_ in joined_ids}
 

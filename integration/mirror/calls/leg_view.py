@@ -149,22 +149,25 @@ def make_link(view: LegView, reference_data: ReferenceData) -> Link:
         if leg.has_ended and not leg.is_connected and not leg.final:
             window = get_next_leg_seconds(view, reference_data.rules)
     phone = _identify_phone(view) if key is not None else None
-    return Link(leg.id, leg.root_id, leg.parent_id, key, group_id, leg.started, leg.ended_at, window, phone)
+    return Link(
+        leg.id, leg.root_id, leg.parent_id, key, group_id, leg.started, leg.ended_at, window, phone,
+        bool(leg.final),
+    )  # fmt: skip
 
 
 def make_stored_link(row: Sequence[Any], directory: Directory) -> Link:
     """Return the link of a row of `_legs`, as `make_link` does.
 
-    `row` is (leg, call, root, parent, key, start, end, window, kind and id of the group, user, number, id and
-    name of the destination).
+    `row` is (leg, call, root, parent, key, start, end, window, final, kind and id of the group, user, number,
+    id and name of the destination).
     """
-    id_, _, root_id, parent_id, key, started, ended, window, kind, group_id, user_id, *destination = row
+    id_, _, root_id, parent_id, key, started, ended, window, final, *others = row
     if key is None:
-        return Link(id_, root_id, parent_id, None, None, started, ended, window)
-    dst, dst_id, dst_name = destination
+        return Link(id_, root_id, parent_id, None, None, started, ended, window, None, bool(final))
+    kind, group_id, user_id, dst, dst_id, dst_name = others
     group = directory.find_group(kind, group_id, dst_id, dst)
     phone = identify_phone(is_music(group, group_id, dst_id, dst, dst_name), user_id, dst_id)
-    return Link(id_, root_id, parent_id, key, group_id, started, ended, window, phone)
+    return Link(id_, root_id, parent_id, key, group_id, started, ended, window, phone, bool(final))
 
 
 def _identify_phone(view: LegView) -> str | None:

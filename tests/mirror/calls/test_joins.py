@@ -173,6 +173,21 @@ def test_a_redial_after_a_final_missed_event_is_another_call(mirror: CallMirror)
     assert len(mirror.calls()) == 2
 
 
+@pytest.mark.parametrize("root", [{"root_call_id": 101}, {}])
+def test_a_final_missed_event_that_arrives_late_separates_the_redial(
+    mirror: CallMirror, root: dict[str, int]
+) -> None:
+    one, two, redial = group(101, ANN), group(102, BOB), group(201, ANN, started=30)
+    mirror.apply(one.event("missed", 18, final=False, **root), two.event("ringing", 0.4, **root))
+    mirror.apply(redial.event("ringing", 30))
+    assert mirror.calls("id", "state", "legs") == [(101, "ringing", 3)]
+    mirror.apply(two.event("missed", 18, final=True, **root))
+    assert mirror.calls("id", "state", "outcome", "legs") == [
+        (101, "ended", "missed", 2),
+        (201, "ringing", None, 1),
+    ]
+
+
 def test_a_redial_after_the_patience_of_the_group_is_another_call(
     mirror: CallMirror, monkeypatch: pytest.MonkeyPatch
 ) -> None:

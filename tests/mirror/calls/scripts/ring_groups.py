@@ -29,6 +29,7 @@ _SECOND_CALLER = [
 _SECOND_LINE = [Leg(103, ANN, 1, context=SUPPORT, root=103), Leg(104, BOB, 1, context=SUPPORT, root=103)]
 _LATE_BOB = Leg(102, BOB, 31, connected=36, context=SUPPORT)
 _EARLY_BOB = replace(_BOB, connected=6)
+_REDIAL = [Leg(201, ANN, 30, context=SUPPORT), Leg(202, BOB, 30, context=SUPPORT)]
 _GROUP = {"group_kind": "ringgroup", "group_id": 80001, "group_name": "Support"}
 
 SCRIPTS = [
@@ -191,6 +192,27 @@ SCRIPTS = [
             Call(103, "missed", (103, 104), wait=19, talk=None),
         ],
         [Item("+447700900101")],
+    ),
+    *(
+        Script(
+            f"the caller dials again after a final miss, {title}",
+            [
+                _LOOSE[0].ringing(), _LOOSE[1].ringing(),
+                _LOOSE[0].missed(18, final=False, **root), _LOOSE[1].missed(18.1, final=True, **root),
+                _REDIAL[0].ringing(), _REDIAL[1].ringing(),
+                _REDIAL[0].missed(40, final=False), _REDIAL[1].missed(40.1, final=True),
+            ],
+            [
+                Call(101, "missed", (101, 102), wait=18, talk=None),
+                Call(201, "missed", (201, 202), wait=10, talk=None),
+            ],
+            [Item("+447700900101", attempts=2)],
+            during={
+                29: [{"state": "ended", "outcome": "missed"}],
+                31: [{"state": "ended", "outcome": "missed"}, {"state": "ringing", "legs": 2}],
+            },
+        )
+        for title, root in (("with roots", {"root_call_id": 101}), ("without roots", {}))
     ),
     Script(
         "a leg that is reported late withdraws the missed call",
