@@ -28,7 +28,7 @@ from integration.mirror.calls.leg_view import (
     make_link,
     make_stored_link,
 )
-from integration.mirror.calls.legs import ENDED, build_leg
+from integration.mirror.calls.legs import ENDED, Leg, build_leg
 from integration.mirror.calls.plain.legs import build_single_record_leg, is_single_record
 from integration.mirror.calls.schema import build_insert_sql, build_update_sql
 from integration.sqlite.transaction import Transaction
@@ -129,13 +129,12 @@ class AffectedLegs:
     def _load_changed_legs(self, ids: set[int]) -> None:
         """Compute `ids` from their facts.
 
-        Adds to `ids` the legs in the same conference at the same time, and legs of the backlog that they
-        name.
+        Adds to `ids` the legs in the same conference at the same time, legs of the backlog that they name,
+        and legs that name a root or parent without facts: a message may name it too.
         """
         self._load_legs(ids)
-        conference_views = [
-            self.views[id_] for id_ in ids if id_ in self.views and self.views[id_].conference is not None
-        ]
+        conference_views = [v for id_ in ids if (v := self.views.get(id_)) and v.conference is not None]
+        ids |= {row[0] for row in self.tx.execute(_NAMED, (id_list(ids & self.ids_without_facts),))}
         fresh = set(ids)
         ids |= list_overlapping_legs(self.tx, conference_views)
         while fresh:
@@ -156,14 +155,17 @@ class AffectedLegs:
         ):
             self.previous_rows[row[0]] = tuple(row)
             self._stored_call_ids[row[0]] = row[1]
+        legs: list[Leg] = []
         for id_, facts in reading.load_facts(self.tx.connection, leg_ids).items():
             if facts.is_empty:
                 self.ids_without_facts.add(id_)
                 self.links.pop(id_, None)
                 continue
-            leg = build_single_record_leg(facts) if is_single_record(facts) else build_leg(facts)
-            view = self.views[id_] = LegView(leg, self.reference_data)
-            self.links[id_] = make_link(view, self.reference_data)
+            legs.append(build_single_record_leg(facts) if is_single_record(facts) else build_leg(facts))
+        reading.add_messages_of_absent_legs(self.tx.connection, legs)
+        for leg in legs:
+            view = self.views[leg.id] = LegView(leg, self.reference_data)
+            self.links[leg.id] = make_link(view, self.reference_data)
 
     def _load_relatives(self, changed_ids: Iterable[int]) -> None:
         """Read the links of legs that may change calls.

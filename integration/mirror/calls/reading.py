@@ -27,6 +27,7 @@ from integration.mirror.calls.facts import (
     Sighting,
     Voicemail,
 )
+from integration.mirror.calls.legs import Leg
 
 EVENT_COLUMNS = (
     "event_id, name, leg_id, root_id, at, micros, server, state, connected_at, start_time, context, "
@@ -121,19 +122,38 @@ def load_facts(connection: sqlite3.Connection, leg_ids: Sequence[int]) -> dict[i
             leg.sighting = make_sighting(seen_at, _parse_record(doc))
     for cdr in load_cdrs(connection, mixed_ids):
         facts_by_leg[cdr.live_id].cdrs.append(cdr)
-    for id_, live_id, parent in connection.execute(
-        "SELECT id, live_id, parent_live_id FROM voicemessages"
-        " WHERE live_id IN (SELECT value FROM json_each(?1))"
-        " UNION SELECT id, live_id, parent_live_id FROM voicemessages"
-        " WHERE parent_live_id IN (SELECT value FROM json_each(?1))",
-        (mixed_ids,),
-    ):
-        message = Voicemail(id_, parse_int(live_id), parse_int(parent))
+    for message in _load_messages(connection, mixed_ids):
         for leg_id in {message.leg_id or 0, message.parent_id or 0} & facts_by_leg.keys():
             facts_by_leg[leg_id].voicemails.append(message)
     for recording in load_recordings(connection, mixed_ids):
         facts_by_leg[recording.leg_id].recordings.append(recording)
     return facts_by_leg
+
+
+def add_messages_of_absent_legs(connection: sqlite3.Connection, legs: Sequence[Leg]) -> None:
+    """Add the voicemail messages that name the root or parent of `legs`, if it has no facts of its own."""
+    names_by_leg = {leg.id: {leg.root_id or 0, leg.parent_id or 0} for leg in legs}
+    names = set().union(*names_by_leg.values()) - names_by_leg.keys() - {0}
+    messages = _load_messages(connection, to_mixed_id_list(list(names))) if names else []
+    if not messages:
+        return
+    facts_by_name = load_facts(connection, list(names))
+    absent_ids = {id_ for id_, facts in facts_by_name.items() if facts.is_empty}
+    for leg in legs:
+        for id_ in names_by_leg[leg.id] & absent_ids:
+            leg.voicemails |= {message.id for message in facts_by_name[id_].voicemails}
+
+
+def _load_messages(connection: sqlite3.Connection, mixed_ids: str) -> list[Voicemail]:
+    """Read the messages that name legs; `mixed_ids` is `to_mixed_id_list` of their ids."""
+    rows = connection.execute(
+        "SELECT id, live_id, parent_live_id FROM voicemessages"
+        " WHERE live_id IN (SELECT value FROM json_each(?1))"
+        " UNION SELECT id, live_id, parent_live_id FROM voicemessages"
+        " WHERE parent_live_id IN (SELECT value FROM json_each(?1))",
+        (mixed_ids,),
+    )
+    return [Voicemail(id_, parse_int(live_id), parse_int(parent)) for id_, live_id, parent in rows]
 
 
 def load_cdrs(connection: sqlite3.Connection, mixed_ids: str) -> list[Cdr]:

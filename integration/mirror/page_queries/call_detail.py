@@ -37,7 +37,8 @@ def load_call_detail(connection: sqlite3.Connection, call_id: int) -> CallDetail
     voicemails = _fetch_for_ids(
         connection,
         "SELECT * FROM voicemessages WHERE live_id IN ({0}) OR parent_live_id IN ({0}) ORDER BY origtime, id",
-        leg_ids,
+        # A message may name a root that has no leg.
+        [*leg_ids, call_id],
     )
     files = {
         (row["kind"], row["record_id"]): row

@@ -197,6 +197,13 @@ def test_lists_of_the_account_search_transcripts_only_with_the_right(spoken):
     assert link not in deny_recordings(spoken, BOB).get("/account/monitors?q=greenhouse").text
 
 
+def test_a_message_that_names_a_root_without_leg_is_on_the_page_of_the_call(app):
+    app.call(101, ago(60), voicemails=1)
+    app.leg(102, call_id=101, root_id=101)
+    app.insert("voicemessages", id=800, live_id=104, parent_live_id=101, transcript="Ring me.")
+    assert "Ring me." in app.log_in().get("/calls/101").text
+
+
 def test_agents_limited_to_own_calls_see_no_counts_of_all_files(own_calls_only):
     app = own_calls_only
     record = {"user_id": 11, "live_id": 5, "duration": 3, "timestamp": ago(60)}

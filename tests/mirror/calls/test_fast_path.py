@@ -116,7 +116,7 @@ def store_random_facts(mirror: CallMirror, generator: random.Random) -> list[int
             mirror.put("monitors", {"id": leg, "live_id": leg, "user_id": CAT}, defer_calls=True)
         if generator.random() < 0.1:
             mirror.put(
-                "voicemessages", voicemail(leg, leg, generator.choice((None, leg + 1))), defer_calls=True
+                "voicemessages", voicemail(leg, leg, generator.choice((None, leg + 1, 99))), defer_calls=True
             )
         if generator.random() < 0.2:
             phone = Phone(leg, generator.choice((ANN, None)), started=when)

@@ -30,6 +30,7 @@ _SECOND_LINE = [Leg(103, ANN, 1, context=SUPPORT, root=103), Leg(104, BOB, 1, co
 _LATE_BOB = Leg(102, BOB, 31, connected=36, context=SUPPORT)
 _EARLY_BOB = replace(_BOB, connected=6)
 _REDIAL = [Leg(201, ANN, 30, context=SUPPORT), Leg(202, BOB, 30, context=SUPPORT)]
+_MAILBOX = Leg(104, None, 20)
 _GROUP = {"group_kind": "ringgroup", "group_id": 80001, "group_name": "Support"}
 
 SCRIPTS = [
@@ -140,6 +141,17 @@ SCRIPTS = [
             _OVERLAP.answer(), _OVERLAP.hangup(60),
         ],
         [Call(401, "answered", (401, 402), wait=26, talk=34, user="Bob Sample", columns={"provisional": 1})],
+    ),
+    Script(
+        "ring group, a message names the root, which has no facts",
+        [
+            *(leg.ringing() for leg in (_BOB, _CAT)),
+            _BOB.missed(18, final=False), _CAT.missed(18.1, final=True),
+            _MAILBOX.voicemail(60, parent_live_id=101),
+        ],
+        [Call(101, "voicemail", (102, 103), wait=18, talk=None, columns={"voicemails": 1})],
+        [Item("+447700900101", reason="voicemail")],
+        during={59: [{"outcome": "missed"}]},
     ),
     Script(
         "hunt group, no phone answers",
