@@ -9,6 +9,7 @@ import sqlite3
 
 from integration.catalogue import get_resource
 from integration.catalogue.shapes import Resource
+from integration.mirror.page_queries.media_lists import list_mailbox_ids
 from integration.mirror.query.filters import AnyOf, Condition
 from integration.mirror.records import single_record
 from integration.mirror.sync_state.collection_state import get_state
@@ -24,7 +25,7 @@ def filter_for(connection: sqlite3.Connection, target: Resource, user_id: int) -
     if target.user_key is None:
         raise ValueError(target.collection)
     if target.user_key == _MAILBOX_KEY:
-        return Condition(_MAILBOX_KEY, "in", _list_mailbox_extensions(connection, user_id))
+        return Condition(_MAILBOX_KEY, "in", list_mailbox_ids(connection, user_id))
     own_records = Condition(target.user_key, "eq", user_id)
     if target.collection != "contacts":
         return own_records
@@ -46,10 +47,3 @@ def check_mirrored(connection: sqlite3.Connection, target: Resource) -> None:
             raise ApiError(
                 503, f"/{required_resource.collection} has not been read yet.", headers={"Retry-After": "30"}
             )
-
-
-def _list_mailbox_extensions(connection: sqlite3.Connection, user_id: int) -> list[str]:
-    """Return the values of `extension_id` of the user's own mailbox."""
-    user = single_record.fetch_by_key(connection, get_resource("users"), [user_id]).get(str(user_id), {})
-    candidates = [user.get("ext"), user.get("extension_id")]
-    return [str(value) for value in candidates if isinstance(value, int | str) and str(value).isdigit()]

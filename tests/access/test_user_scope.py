@@ -85,7 +85,8 @@ def test_api_tokens_are_403_for_local_keys(app: TestApp) -> None:
 def test_key_with_user_scope_sees_only_records_of_that_user(app: TestApp) -> None:
     app.put("cdrs", {**CDR, "id": 1, "user_id": 7}, {**CDR, "id": 2, "user_id": 8})
     app.put("users", {"id": 7, "ext": "1007"}, {"id": 8, "ext": "1008"})
-    app.put("voicemessages", {"id": 1, "extension_id": 1007}, {"id": 2, "extension_id": 1008})
+    messages = {1: 1007, 2: 1008, 3: 7, 4: "1007", 5: 8}
+    app.put("voicemessages", *({"id": number, "extension_id": box} for number, box in messages.items()))
     app.put(
         "contacts",
         {"id": 1, "user_id": 7, "global": False},
@@ -104,7 +105,7 @@ def test_key_with_user_scope_sees_only_records_of_that_user(app: TestApp) -> Non
         ids("/cdrs?filter=%5B%7B%22property%22:%22user_id%22,%22operator%22:%22eq%22,%22value%22:8%7D%5D")
         == []
     )
-    assert ids("/voicemessages") == [1]
+    assert ids("/voicemessages") == [1, 3, 4]
     assert ids("/contacts") == [1, 3]
     assert ids("/users") == [7]
     assert app.get("/cdrs/1", mine).status_code == 200

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from integration.core.ids import id_list
+from integration.mirror.page_queries.media_lists import MAILBOX_OWNER
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +102,7 @@ def find_voicemail_user(connection: sqlite3.Connection, message_id: int) -> tupl
     """Return (whether the message exists, platform user of the mailbox)."""
     return _find_user(
         connection,
-        "SELECT u.id FROM voicemessages v LEFT JOIN users u ON u.ext = CAST(v.extension_id AS TEXT)"
-        " OR u.id = v.extension_id WHERE v.id = ?",
+        f"SELECT u.id FROM voicemessages v LEFT JOIN users u ON {MAILBOX_OWNER} WHERE v.id = ?",
         message_id,
     )
 

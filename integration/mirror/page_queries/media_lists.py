@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from integration.core import number_variants
-from integration.core.ids import id_list
+from integration.core.ids import as_id, id_list
 from integration.mirror.page_queries import search_index
 from integration.sqlite.listing import Listing, Page, escape_like
 
@@ -58,6 +58,12 @@ SELECT m.id, m.timestamp AS at, m.live_id, m.duration, m.transcript, m.summary, 
    AND (:state IS NULL OR f.state = :state)
 """
 
+MAILBOX_OWNER = "(u.id = v.extension_id OR u.ext = CAST(v.extension_id AS TEXT))"
+"""SQL of whether the message `voicemessages v` is in the mailbox of the user `users u`.
+
+`extension_id` is the id of a user or an extension. `list_mailbox_ids` has the same rule.
+"""
+
 _IS_NEW = "(v.is_new IN (1, '1', 'true') AND v.id NOT IN (SELECT value FROM json_each(:played)))"
 _VOICEMAIL = f"""
 SELECT v.id, v.origtime AS at, v.live_id, v.duration, v.transcript, NULL AS summary, NULL AS sentiment,
@@ -67,7 +73,7 @@ SELECT v.id, v.origtime AS at, v.live_id, v.duration, v.transcript, NULL AS summ
        c.id AS call_id, v.caller, v.dialled AS called, {_IS_NEW} AS is_new,
        v._missing_since AS missing_since, f.state, f.size, f.tries, f.last_error, f.path
   FROM voicemessages v
-  LEFT JOIN users u ON u.id = v.extension_id OR u.ext = CAST(v.extension_id AS TEXT)
+  LEFT JOIN users u ON {MAILBOX_OWNER}
   LEFT JOIN _legs l ON l.leg_id = v.live_id LEFT JOIN _calls c ON c.id = l.call_id
   LEFT JOIN media f ON f.kind = 'voicemail' AND f.record_id = v.id
  WHERE (:only IS NULL OR u.id = :only)
@@ -155,6 +161,12 @@ def count_by_state(connection: sqlite3.Connection, kind: AudioKind) -> dict[str,
     )
 
 
+def list_mailbox_ids(connection: sqlite3.Connection, user_id: int) -> list[int]:
+    """Return the values of `extension_id` of messages in the mailbox of a platform user."""
+    rows = connection.execute("SELECT ext FROM users WHERE id = ?", (user_id,))
+    return [user_id, *(extension for row in rows if (extension := as_id(row[0])) is not None)]
+
+
 def count_unplayed(connection: sqlite3.Connection, user_scope: int | None, played_ids: Sequence[int]) -> int:
     """Count voicemail messages that no user has played.
 
@@ -164,8 +176,8 @@ def count_unplayed(connection: sqlite3.Connection, user_scope: int | None, playe
     # Every page runs this query. The plus excludes the index voicemessages_present, which has every message.
     row = connection.execute(
         f"SELECT count(*) FROM voicemessages v WHERE {_IS_NEW}"
-        " AND +v._missing_since IS NULL AND (:only IS NULL OR v.extension_id = :only"
-        " OR EXISTS (SELECT 1 FROM users u WHERE u.id = :only AND u.ext = CAST(v.extension_id AS TEXT)))",
+        " AND +v._missing_since IS NULL AND (:only IS NULL"
+        f" OR EXISTS (SELECT 1 FROM users u WHERE u.id = :only AND {MAILBOX_OWNER}))",
         {"only": user_scope, "played": id_list(played_ids)},
     ).fetchone()
     return int(row[0])
@@ -181,8 +193,8 @@ def list_received_voicemail(
     return connection.execute(
         "SELECT v.id, v.origtime AS at, v.duration, v.caller, c.party_name FROM voicemessages v"
         " LEFT JOIN _legs l ON l.leg_id = v.live_id LEFT JOIN _calls c ON c.id = l.call_id"
-        " WHERE v.origtime >= :since AND +v._missing_since IS NULL AND (v.extension_id = :user"
-        " OR EXISTS (SELECT 1 FROM users u WHERE u.id = :user AND u.ext = CAST(v.extension_id AS TEXT)))"
+        " WHERE v.origtime >= :since AND +v._missing_since IS NULL"
+        f" AND EXISTS (SELECT 1 FROM users u WHERE u.id = :user AND {MAILBOX_OWNER})"
         " ORDER BY v.origtime DESC, v.id DESC LIMIT :limit",
         {"since": since, "user": user_id, "limit": limit},
     ).fetchall()

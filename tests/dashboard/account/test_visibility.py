@@ -122,6 +122,10 @@ def test_agents_limited_to_own_calls_see_only_own_records(own_calls_only):
         assert sorted(keys(supervisor.get(f"/account/{collection}"))) == [11, 12], collection
         assert agent.get(f"/account/{collection}/11").status_code == 200
         assert agent.get(f"/account/{collection}/12").status_code == 404, collection
+    fill("voicemessages", {"id": 13, "extension_id": 1, **record}, {"id": 14, "extension_id": 2, **record})
+    voicemail = agent.get("/voicemail").text
+    assert sorted(keys(agent.get("/account/voicemessages"))) == [11, 13]
+    assert [number for number in range(11, 15) if f"/voicemail/{number}.mp3" in voicemail] == [11, 13]
     assert agent.get("/account/faxes").status_code == 403
     assert agent.get("/account/calls").status_code == 403
     assert names(agent.get("/account/users")) == ["Ada M", "Ben"]
