@@ -43,6 +43,8 @@ CDR_COLUMNS = (
 """Columns of `cdrs` in the order of the fields of `Cdr`."""
 _CDR_INTEGERS, _CDR_TEXTS = slice(0, 5), slice(7, 14)
 """Positions of columns with integers, and of columns with texts, in CDR_COLUMNS."""
+_MIN_UNIX_SECONDS = 10**9
+"""Smaller numbers are no times of calls (2001-09-09)."""
 _DIRECTORY_TABLES = ("conferences", "ddis", "ivrs", "queues", "ringgroups", "users")
 
 
@@ -232,7 +234,8 @@ def make_sighting(seen_at: int, record: dict[str, object]) -> Sighting:
         dst_id=parse_text(record.get("dst_id")),
         dst_name=parse_text(record.get("dst_name")),
         clid=parse_text(record.get("clid")),
-        dst_connection=bool(parse_number(record.get("dst_connection"))),
+        # The specification lists this number among prices. Only a time shows a connection.
+        dst_connection=(parse_number(record.get("dst_connection")) or 0) > _MIN_UNIX_SECONDS,
     )
 
 

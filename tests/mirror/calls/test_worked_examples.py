@@ -11,6 +11,7 @@ from tests.support.payloads.call_facts import (
     CAT,
     GROUP,
     QUEUE,
+    T0,
     CallMirror,
     Phone,
     at,
@@ -269,17 +270,17 @@ def test_8_the_cdr_decides_the_outcome_of_a_click_to_call_with_one_id(
         assert (call["answered_at"], call["talk_seconds"]) == (at(12), 18)
 
 
+@pytest.mark.parametrize(
+    ("dst_connection", "state"),
+    [(T0 + 12, "talking"), (None, "dialling"), (0, "dialling"), (0.01, "dialling")],
+)
 def test_8_a_poll_with_the_connection_of_the_destination_changes_dialling_to_talking(
-    mirror: CallMirror,
+    mirror: CallMirror, dst_connection: float | None, state: str
 ) -> None:
     mirror.apply(*one_id(rings_twice=False)[:3])
-    mirror.poll(
-        live(
-            201, "CONNECTED", src="1001", src_id=str(ANN), dst=CALLER, destination="out", dst_connection=0.01
-        ),
-        when=14,
-    )
-    assert mirror.calls("state") == [("talking",)]
+    fields = {"src": "1001", "src_id": str(ANN), "dst": CALLER, "destination": "out"}
+    mirror.poll(live(201, "CONNECTED", **fields, dst_connection=dst_connection), when=14)
+    assert mirror.calls("state") == [(state,)]
 
 
 def queue_left() -> list:
