@@ -103,7 +103,7 @@ def add(tx: Transaction, notifications: Iterable[Notification]) -> None:
 
 
 def find_due(connection: sqlite3.Connection, channel: Channel) -> Notification | None:
-    """Return the notification of a channel that is due the longest, or None."""
+    """Return the notification of a channel that is due longest, or None."""
     rows = QUEUE.due(connection, clock.unix(), 1, channel=channel)
     return Notification(*rows[0]) if rows else None
 

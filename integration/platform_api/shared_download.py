@@ -102,7 +102,7 @@ class SharedDownload(_ArrivingFile):
         return self._priority
 
     def join(self, priority: Priority) -> None:
-        """Add a reader: the requests of a download for a user take precedence."""
+        """Add a reader. Requests for a user take precedence."""
         if priority == INTERACTIVE:
             self._priority = INTERACTIVE
 

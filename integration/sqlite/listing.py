@@ -82,7 +82,7 @@ class Listing:
         return _SEPARATOR.join(_NULL if value is None else str(value) for value in values)
 
     def _list_conditions(self, key: Mapping[str, Any]) -> tuple[str, ...]:
-        """Return the conditions for the rows after the key, in order of the rows."""
+        """Return the conditions for rows after the key, in their order."""
         if not key:
             return ("true",)
         is_null = key[f"last_{self._columns[0]}"] is None
@@ -107,7 +107,7 @@ class Listing:
 
 
 def _build_conditions(order: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return SQL conditions for the rows after a key, and after a key with NULL.
+    """Return SQL conditions for rows after a key, also one with NULL.
 
     Rows with NULL are selected separately, so that each condition can search an index. SQLite sorts them
     first, in descending order last.

@@ -34,8 +34,9 @@ The WAL then has about 30 MB.
 RESTART_WAIT_MILLISECONDS = 200
 """Longest wait of the writer for readers, at SIZE_LIMIT_BYTES and each time the WAL has doubled since.
 
-SQLite starts the WAL file anew only in a moment without a reader of an older state. Readers that overlap
-leave none: beside `verify` of 5,000,000 CDRs and 250 webhooks a second the WAL grew to 23 GB in 46 minutes.
+SQLite overwrites the WAL from its beginning only in a moment without a reader of an older state. Readers
+that overlap leave none: beside `verify` of 5,000,000 CDRs and 250 webhooks a second the WAL grew to 23 GB in
+46 minutes.
 """
 LOG_SECONDS = 60.0
 """Interval between log lines on failed checkpoints; on a full disk several fail each second."""
@@ -90,7 +91,7 @@ class WriteAheadLog:
         try:
             frames = self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()[1]
             if frames * self._page_bytes >= self._restart_bytes:
-                self._restart(frames * self._page_bytes)
+                self.restart(frames * self._page_bytes)
             elif frames * self._page_bytes < SIZE_LIMIT_BYTES:
                 self._restart_bytes = SIZE_LIMIT_BYTES
         except sqlite3.Error as error:
@@ -101,8 +102,11 @@ class WriteAheadLog:
                 self._last_logged_at = now
                 log.warning("%s: checkpoint of the WAL failed: %s", self._path.name, error)
 
-    def _restart(self, size: int) -> None:
-        """Wait for readers, so that the next commit starts the WAL of `size` bytes anew."""
+    def restart(self, size: int) -> None:
+        """Wait for readers, so that the next commit overwrites the WAL.
+
+        `size` is its size in bytes.
+        """
         (busy_timeout,) = self._connection.execute("PRAGMA busy_timeout").fetchone()
         self._connection.execute(f"PRAGMA busy_timeout={RESTART_WAIT_MILLISECONDS}")
         try:

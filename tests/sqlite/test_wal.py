@@ -97,9 +97,9 @@ def test_a_long_reader_delays_writes_each_time_the_log_has_doubled(
 ) -> None:
     monkeypatch.setattr(wal, "RESTART_WAIT_MILLISECONDS", 1)
     waits: list[int] = []
-    restart = wal.WriteAheadLog._restart
+    restart = wal.WriteAheadLog.restart
     monkeypatch.setattr(
-        wal.WriteAheadLog, "_restart", lambda self, size: waits.append(size) or restart(self, size)
+        wal.WriteAheadLog, "restart", lambda self, size: waits.append(size) or restart(self, size)
     )
     with database.read() as connection:
         connection.execute("SELECT count(*) FROM texts").fetchone()

@@ -252,7 +252,7 @@ def make_body(spec: FormSpec, entry: Entry, record: Mapping[str, Any]) -> dict[s
 
 
 def _check_size(spec: FormSpec, entry: Entry) -> None:
-    """Raise InvalidEntry if the entry has too many rows or a text that is too long."""
+    """Raise InvalidEntry for too many rows or too long a text."""
     rows = [entry] if isinstance(entry, str | dict) else entry
     if spec.widget.kind in ("lines", "parties", "rules") and len(rows) > MAX_ROWS:
         raise InvalidEntry(f"{spec.label} has {len(rows):,} entries. Remove all but {MAX_ROWS}.")

@@ -82,7 +82,7 @@ def compare(entered: Mapping[str, str], stored: Mapping[str, str]) -> Edit:
 
 
 def make_record_version(stored: object) -> str:
-    """Return the value of the hidden field for a record that is saved as a whole.
+    """Return the hidden field of a record saved as a whole.
 
     The repr of `stored` must contain the shown values only, and no secret.
     """
@@ -90,7 +90,7 @@ def make_record_version(stored: object) -> str:
 
 
 def is_outdated(entered: object, stored: object) -> bool:
-    """Return whether another user has changed the record since the form was shown."""
+    """Return whether the record changed since the form was shown."""
     return bool(compare({_RECORD: repr(entered)}, {_RECORD: repr(stored)}).conflicts)
 
 

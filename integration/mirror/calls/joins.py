@@ -189,7 +189,7 @@ class _SeparateCalls:
                 self._final_ends[set_id] = min(link.ended, self._final_ends.get(set_id, link.ended))
 
     def may_join(self, first_id: int, second_id: int) -> bool:
-        """Return whether the sets of two legs are different and may be one call."""
+        """Return whether the sets of two legs may be joined."""
         first_set, second_set = self._sets.find(first_id), self._sets.find(second_id)
         return (
             first_set != second_set
@@ -220,7 +220,10 @@ class _SeparateCalls:
         return True
 
     def _is_redial(self, first_id: int, second_id: int) -> bool:
-        """Return whether the later leg starts after the call of the earlier ended with `final: true`."""
+        """Return whether the later leg is a redial.
+
+        It starts after the call of the earlier one ended with `final: true`.
+        """
         earlier, later = sorted(
             (self._links_by_id[first_id], self._links_by_id[second_id]), key=_get_start_key
         )

@@ -326,7 +326,10 @@ def _index_by_leg(live_calls: Iterable[JsonRecord]) -> dict[int, str]:
 
 
 def _store_sightings(tx: Transaction, text_by_leg: dict[int, str], seen_at: int) -> None:
-    """Store records of `/calls` by leg. A record that shows the end of its leg is kept."""
+    """Store records of `/calls` by leg.
+
+    A record that shows the end of its leg is kept.
+    """
     tx.executemany(
         "INSERT INTO _leg_live (leg_id, seen_at, doc) VALUES (?1, ?2, ?3) ON CONFLICT DO UPDATE"
         " SET seen_at = ?2, doc = ?3 WHERE seen_at IS NULL OR (seen_at <= ?2 AND coalesce("

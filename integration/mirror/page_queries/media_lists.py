@@ -162,7 +162,7 @@ def count_by_state(connection: sqlite3.Connection, kind: AudioKind) -> dict[str,
 
 
 def list_mailbox_ids(connection: sqlite3.Connection, user_id: int) -> list[int]:
-    """Return the values of `extension_id` of messages in the mailbox of a platform user."""
+    """Return the values of `extension_id` in the mailbox of a platform user."""
     rows = connection.execute("SELECT ext FROM users WHERE id = ?", (user_id,))
     return [user_id, *(extension for row in rows if (extension := as_id(row[0])) is not None)]
 

@@ -162,7 +162,7 @@ def index_stored_notes(schema: Schema) -> None:
 
 
 def index_deleted_transcripts(schema: Schema) -> None:
-    """Migration: record the calls indexed with texts, because deleted transcripts are still indexed."""
+    """Migration: index calls with texts again, because deleted transcripts are still indexed."""
     if "_calls_search_due" in schema.table_names():
         schema.execute(
             "INSERT OR IGNORE INTO _calls_search_due SELECT rowid FROM _calls_search"

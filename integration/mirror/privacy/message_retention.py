@@ -38,7 +38,7 @@ class MessageGate:
 
 
 def find_users(connection: sqlite3.Connection, limit: str, held_records: HeldRecords) -> list[int]:
-    """Return the users with chat messages dated before `limit`, except under legal hold."""
+    """Return users with chat messages before `limit`, except under legal hold."""
     rows = connection.execute(
         "SELECT key, doc FROM _below WHERE collection = 'users' AND name = ? AND doc IS NOT NULL",
         (subresources.CHAT_MESSAGES,),

@@ -114,7 +114,9 @@ def find_newest(connection: sqlite3.Connection, resource: Resource) -> dict[str,
 
 
 def mark_missing(tx: Transaction, resource: Resource, keys: Collection[Key], deleted_at: str) -> list[Key]:
-    """Mark records as missing that a write deleted by `deleted_at` (UTC text). Return their keys.
+    """Mark records as missing that a write deleted by `deleted_at` (UTC text).
+
+    Returns their keys.
 
     The rows stay in the table; the facade omits them. Pages requested until `deleted_at` can still list
     these records, but do not restore them.

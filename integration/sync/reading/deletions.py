@@ -175,7 +175,7 @@ def release_deletions(context: SyncContext, policy: Policy, state: collection_st
 
 
 def record_written_deletions(context: SyncContext, resource: Resource, keys: Sequence[Key] | None) -> None:
-    """Record deletions that a write of a user requested and the platform has finished.
+    """Record deletions that a user requested and the platform has finished.
 
     `keys` None: all records of the collection. They need no confirmation and no limit.
     """

@@ -61,7 +61,7 @@ def _request_batch(context: SyncContext, batch: Sequence[DueLookup]) -> list[tup
 def _read_by_ids(
     context: SyncContext, collection: str, field_name: str, ids: list[int]
 ) -> list[tuple[str, Window]]:
-    """Read the records with these ids; none of a collection that the platform refuses."""
+    """Read the records with these ids; none of a refused collection."""
     try:
         return _read_by_condition(context, collection, (field_name, "in", ids))
     except PlatformRefused as error:

@@ -1,7 +1,7 @@
-"""Turns of the full syncs of a collection: a job and a command never read it completely at the same time.
+"""Turns of the full syncs of a collection.
 
-Both would share the stored start and position, so that records that one of them has read would count as
-missing.
+A job and a command never read it completely at the same time. Both would share the stored start and
+position, so that records that one of them has read would count as missing.
 """
 
 from __future__ import annotations
