@@ -138,6 +138,9 @@ class Scheduler:
 
     def run_all_now(self) -> None:
         """Make every job due."""
+        # The shutdown of APScheduler holds the lock of its jobs while it waits for the running ones.
+        if self.stopping.is_set():
+            return
         for job in self._apscheduler.get_jobs():
             self._reschedule(job.id, 0.0)
 

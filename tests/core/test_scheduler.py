@@ -95,3 +95,20 @@ def test_a_watched_job_that_hangs_shows_as_stalled(running, health, monkeypatch)
     monkeypatch.setattr(clock, "monotonic", lambda: now + 30 + scheduler.STALLED_AFTER_SECONDS + 1)
     assert health.report()["checks"]["sums"]["state"] == "stalled"
     end.set()
+
+
+def test_a_job_that_makes_every_job_due_ends_while_the_scheduler_stops(health, caplog):
+    stopping = Scheduler(health)
+    stopping.start()
+    begun = threading.Event()
+
+    def job():
+        begun.set()
+        stopping.stopping.wait(30)
+        wait_for(lambda: "scheduler shutdown" in {one.name for one in threading.enumerate()}, "the shutdown")
+        stopping.run_all_now()
+
+    stopping.every("sums", 3600, job, executor="timers")
+    assert begun.wait(30)
+    stopping.stop(10)
+    assert "still running" not in caplog.text
