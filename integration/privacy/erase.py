@@ -160,12 +160,13 @@ class _Erasure:
             self._context.mirror_db.read() as mirror_connection,
         ):
             refresh_held(app_connection, mirror_connection, self._held_records)
+        # First, because the search takes minutes in millions of records.
+        self._check_space()
         traces = self._find_traces(include_unfinished=True)
         refusal = find_refusal(traces, self._e164, self._held_records)
         if refusal is not None:
             audit.record(self._app_db, self._who, "erasure refused", "a number", "legal hold, or in use")
             raise ErasureRefused(refusal)
-        self._check_space()
         erasure_id = self._begin_erasure(traces)
         removed, held = traces.counts, traces.held
         for _ in range(MAX_PASSES):

@@ -153,7 +153,8 @@ def _describe(name: str, value: str) -> str:
 def _render_person(person: people.Person, entered: Mapping[str, str] | None = None, **values: Any) -> str:
     """Render the page of a dashboard user.
 
-    `entered` replaces stored values of the form."""
+    `entered` replaces stored values of the form.
+    """
     stored = _form_values(person)
     context = app_context()
     with context.mirror_db.read() as connection:

@@ -135,11 +135,12 @@ def load_facts(connection: sqlite3.Connection, leg_ids: Sequence[int]) -> dict[i
 def add_messages_of_absent_legs(connection: sqlite3.Connection, legs: Sequence[Leg]) -> None:
     """Add the voicemail messages that name the root or parent of `legs`.
 
-    Only roots and parents without facts of their own: others have the message themselves."""
+    Only roots and parents without facts of their own: others have the message themselves.
+    """
     names_by_leg = {leg.id: {leg.root_id or 0, leg.parent_id or 0} for leg in legs}
     names = set().union(*names_by_leg.values()) - names_by_leg.keys() - {0}
-    messages = _load_messages(connection, to_mixed_id_list(list(names))) if names else []
-    if not messages:
+    # Few have a message. Only then their other facts are read.
+    if not names or not _load_messages(connection, to_mixed_id_list(list(names))):
         return
     facts_by_name = load_facts(connection, list(names))
     absent_ids = {id_ for id_, facts in facts_by_name.items() if facts.is_empty}
