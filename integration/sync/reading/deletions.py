@@ -174,7 +174,7 @@ def release_deletions(context: SyncContext, policy: Policy, state: collection_st
     context.health.unwatch(health_check_name(policy.collection))
 
 
-def record_written_deletions(context: SyncContext, resource: Resource, keys: Sequence[Key] | None) -> None:
+def record_requested_deletions(context: SyncContext, resource: Resource, keys: Sequence[Key] | None) -> None:
     """Record deletions that a user requested and the platform has finished.
 
     `keys` None: all records of the collection. They need no confirmation and no limit.

@@ -88,9 +88,9 @@ def _record_result(context: AppContext, entry: PendingDeletion, remaining_keys: 
 
     if entry.keys is not None:
         deleted_keys = [key for key in entry.keys if key not in remaining_keys]
-        deletions.record_written_deletions(context, target, deleted_keys)
+        deletions.record_requested_deletions(context, target, deleted_keys)
     elif not remaining_keys:
-        deletions.record_written_deletions(context, target, None)
+        deletions.record_requested_deletions(context, target, None)
 
     def work(tx: Transaction) -> None:
         if remaining_keys:

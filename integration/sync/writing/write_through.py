@@ -346,7 +346,7 @@ def _record_deletion(
         context.mirror_db.write(lambda tx: pending_deletions.add(tx, resource.collection, keys, requested_at))
         poll_now(context, resource.collection)
     else:
-        deletions.record_written_deletions(context, resource, keys)
+        deletions.record_requested_deletions(context, resource, keys)
 
 
 def _refresh_records(
