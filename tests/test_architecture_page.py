@@ -42,12 +42,3 @@ def test_the_layers_are_those_of_the_contract() -> None:
 def test_every_package_has_a_line() -> None:
     packages = sorted(path.parent.name for path in PACKAGE.glob("*/__init__.py"))
     assert [cell.strip("`") for cell in first_cells(section("Packages"))] == packages
-
-
-def test_each_flow_has_at_most_the_agreed_number_of_steps() -> None:
-    flows = section("Flows").split("\n### ")
-    steps = {flow.partition("\n")[0]: len(re.findall(r"^\d+\. ", flow, re.M)) for flow in flows[1:]}
-    assert steps["Webhook to open page"] <= 12
-    assert steps["Facade GET"] <= 9
-    assert steps["Facade PATCH"] <= 11
-    assert steps["Export"] <= 10

@@ -1,18 +1,13 @@
-"""Size of folders and files, private names, wiring of test applications."""
+"""Private names, imports of the simulator, wiring of test applications."""
 
 from __future__ import annotations
 
 import re
-from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from tests.support.harness import ROOT
-
-MAX_FILES = 20
-"""Python files in one folder, `__init__.py` and `conftest.py` included."""
-MAX_LINES = 400
 
 LOCAL_IMPORT = re.compile(r"^ *from (?:integration|tests)[\w.]* import (\([^)]*\)|.*)$", re.M)
 PRIVATE_NAME = re.compile(r"(?<![\w.])(?<! as )_[A-Za-z]\w*")
@@ -39,16 +34,6 @@ def find_hand_wiring(text: str) -> list[str]:
 def python_files() -> list[Path]:
     paths = (path for folder in ("integration", "tests") for path in (ROOT / folder).rglob("*.py"))
     return sorted(path.relative_to(ROOT) for path in paths)
-
-
-def test_no_folder_has_more_than_20_python_files(python_files: list[Path]) -> None:
-    counts = Counter(str(path.parent) for path in python_files)
-    assert {folder: count for folder, count in counts.items() if count > MAX_FILES} == {}
-
-
-def test_no_python_file_has_more_than_400_lines(python_files: list[Path]) -> None:
-    lengths = {str(path): len((ROOT / path).read_text().splitlines()) for path in python_files}
-    assert {path: length for path, length in lengths.items() if length > MAX_LINES} == {}
 
 
 def test_no_file_imports_a_private_name(python_files: list[Path]) -> None:

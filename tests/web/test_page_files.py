@@ -59,8 +59,3 @@ def test_without_pages_the_process_is_unready_and_stores_webhooks(
         webhook = {"event_id": "1", "event_name": "call.ringing"}
         stored = requests.post(f"{app.url}/webhooks/{'s' * 32}", json=webhook, timeout=10)
         assert stored.json() == {"status": "stored"}
-
-
-def test_scripts_and_styles_together_are_below_90_kb() -> None:
-    files = [*(ROOT / "static").glob("*.css"), *(ROOT / "static" / "js").glob("*.js")]
-    assert sum(file.stat().st_size for file in files) < 90_000
