@@ -17,6 +17,7 @@ from typing import Literal
 from integration.core import clock
 from integration.core.errors import PlatformUnreachable
 from integration.platform_api.circuit import Circuit
+from integration.platform_api.retry import MAX_GAP
 
 Priority = Literal["people", "background"]
 INTERACTIVE: Priority = "people"
@@ -31,9 +32,6 @@ SHARE_GROWTH = 1 / 50
 
 PRIORITY_CHECK_SECONDS = 1.0
 """Seconds between two checks of the priority of a waiting request of the scheduler."""
-
-MAX_PAUSE_SECONDS = 3600.0
-"""Longest pause in seconds that a `Retry-After` of the platform can cause."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +48,11 @@ class BudgetState:
     rest: float
     open_since: float | None
     again: float
+
+    @property
+    def pause_end(self) -> str | None:
+        """End of the requested pause in UTC text; None if retries of a request cover the pause."""
+        return clock.utc_text(round(clock.unix() + self.rest)) if self.rest > MAX_GAP else None
 
 
 class Budget:
@@ -109,8 +112,7 @@ class Budget:
             self._rate_share = max(MIN_SHARE, self._rate_share / 2)
             self._tokens = min(self._tokens, 1.0)
             if retry_after:
-                paused_until = clock.monotonic() + min(retry_after, MAX_PAUSE_SECONDS)
-                self._paused_until = max(self._paused_until, paused_until)
+                self._paused_until = max(self._paused_until, clock.monotonic() + retry_after)
 
     def record_success(self) -> None:
         """Record a successful request: raise the rate by SHARE_GROWTH."""

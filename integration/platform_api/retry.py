@@ -25,19 +25,22 @@ With a lower bound of 0 many clients would retry at once. Without jitter they wo
 """
 UNUSABLE_BODY_TRIES = 4
 """Attempts of a request whose responses have unusable bodies, the first included."""
-MAX_RETRY_AFTER = 3600.0
-"""Largest value in seconds that is accepted from a `Retry-After` header."""
+MAX_RETRY_AFTER = 600.0
+"""Longest wait in seconds that a `Retry-After` header can cause.
+
+A wrong value, such as a year, would otherwise stop all syncs.
+"""
 
 
 def parse_retry_after(value: str | None) -> float | None:
     """Parse a `Retry-After` header (number or date) into seconds.
 
-    The result is at most MAX_RETRY_AFTER. Returns None for a missing or invalid header.
+    The result is from 0 to MAX_RETRY_AFTER. Returns None for a missing or invalid header.
     """
     if not value:
         return None
     text = value.strip()
-    if text.isdecimal() and len(text) < 10:
+    if text.isdecimal():
         return min(float(text), MAX_RETRY_AFTER)
     moment = parse_http_date(text)
     if moment is None:

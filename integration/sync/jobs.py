@@ -299,11 +299,14 @@ class SyncJobs:
     def _describe_outage(self) -> str | None:
         """Return the error of health check `platform`, or None.
 
-        There is an error while the circuit is open.
+        There is an error while the circuit is open, and during a pause that the platform requested.
         """
         budget_state = self.context.platform.budget.state()
         if budget_state.open_since is None:
-            return None
+            pause_end = budget_state.pause_end
+            return (
+                pause_end and f"the platform requested fewer requests; syncs are paused until {pause_end} UTC"
+            )
         return (
             f"no request to the platform has succeeded since {clock.utc_text(budget_state.open_since)} UTC; "
             f"next attempt in {budget_state.again:.0f} s"

@@ -120,6 +120,27 @@ def test_a_long_retry_after_is_an_error_and_pauses_background_requests(server, m
     assert platform.budget.delay() > 590
 
 
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [
+        ("31536000", 600),
+        ("9" * 5000, 600),
+        ("Tue, 01 Jan 2999 00:00:00 GMT", 600),
+        ("Thu, 01 Jan 1998 00:00:00 GMT", 0),
+        ("0", 0),
+        ("-5", 0),
+        ("soon", 0),
+    ],
+)
+def test_a_retry_after_of_any_form_pauses_for_at_most_ten_minutes(server, make, value, seconds):
+    server.routes["*"] = lambda request, reply: reply.json({"message": "later"}, 429, {"Retry-After": value})
+    platform = make()
+    with pytest.raises(PlatformThrottled) as caught:
+        platform.get("/cdrs", tries=1)
+    assert caught.value.retry_after in (seconds, seconds or None)
+    assert seconds - 5 < platform.budget.state().rest <= seconds
+
+
 @pytest.mark.parametrize("method", ["POST", "PATCH", "DELETE"])
 def test_a_write_is_never_retried(server, make, method):
     server.routes["/v1.2/calls"] = lambda request, reply: reply.json({"message": "oops"}, 503)

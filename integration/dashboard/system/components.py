@@ -74,12 +74,12 @@ def list_problems(
     held_collections: Collection[str],
     failing_collections: Collection[str],
     *,
-    is_unreachable: bool,
+    has_platform_problem: bool,
 ) -> list[Component]:
     """Return the components with a problem, without those shown otherwise.
 
-    The page lists held deletions with buttons of their own, failing collections, and an unreachable platform,
-    which makes every sync fail.
+    The page lists held deletions with buttons of their own, failing collections, and a platform that is
+    unreachable or requested a pause (`has_platform_problem`), which makes every sync fail.
     """
     other_checks = {health_check_name(collection) for collection in held_collections}
     other_checks |= {f"{INCREMENTAL_SYNC_PREFIX}{collection}" for collection in failing_collections}
@@ -87,7 +87,9 @@ def list_problems(
         name: check
         for name, check in report["checks"].items()
         if name not in other_checks
-        and not (is_unreachable and (name in _PLATFORM_CHECKS or name.startswith(INCREMENTAL_SYNC_PREFIX)))
+        and not (
+            has_platform_problem and (name in _PLATFORM_CHECKS or name.startswith(INCREMENTAL_SYNC_PREFIX))
+        )
     }
     return [component for component in list_components({"checks": remaining}) if component.has_problem]
 

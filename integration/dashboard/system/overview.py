@@ -120,6 +120,7 @@ def index() -> Response:
     with context.app_db.read() as connection:
         holds_and_erasures = holds.list_all(connection), erasures.list_all(connection)
     report = context.health.report()
+    request_budget = context.platform.budget.state()
     held_deletions = [state for state in collection_states if state.held is not None]
     failing_collections = [
         state
@@ -135,7 +136,7 @@ def index() -> Response:
         report,
         [state.collection for state in held_deletions],
         [state.collection for state in failing_collections],
-        is_unreachable=bool(unreachable_at),
+        has_platform_problem=bool(unreachable_at or request_budget.pause_end),
     )
     disk = read_disk_usage(Path(context.settings.storage.data_dir))
     damaged_databases = database_checks.list_damaged_names(context.settings.storage.data_dir)
@@ -145,7 +146,7 @@ def index() -> Response:
         failing_components, failing_collections, held_deletions, recent_losses, damaged_databases
     )  # fmt: skip
     problem_signs = (
-        silent_calls, gaps, proxy_problem, disk.is_low, unreachable_at, is_late,
+        silent_calls, gaps, proxy_problem, disk.is_low, unreachable_at, request_budget.pause_end, is_late,
         archive_counts["failed"], scrub_result.damaged_files, backups[1],
         inbox_overview.by_status.get("failed"),
         holds_and_erasures[1] and not holds_and_erasures[1][0].done_at,
@@ -182,7 +183,7 @@ def index() -> Response:
         reading=list_active_reads(report["facts"]),
         waiting=backlog_state,
         putting=report["facts"].get(CALL_ASSEMBLY_JOB),
-        requests=context.platform.budget.state(),
+        requests=request_budget,
         disk=disk,
         min_free=MIN_FREE_TEXT,
         report=report,

@@ -81,7 +81,7 @@ def test_system_shows_the_request_rate_and_the_circuit_breaker(app, client, monk
     for facts, words in (
         ({}, "600 requests a minute"),
         ({"per_minute": 9.4}, "9 of 600 requests a minute"),
-        ({"rest": 30.0}, "Rate limited, resuming in 30 s"),
+        ({"rest": 30.0}, "The phone system limits requests. Syncs are paused until "),
         ({"open_since": 1.0, "again": 40.0}, "Retrying in 40 s"),
     ):
         state = BudgetState(**{**normal, **facts})

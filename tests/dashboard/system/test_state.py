@@ -10,6 +10,7 @@ import requests
 
 from integration.access import audit
 from integration.core import clock
+from integration.core.errors import PlatformThrottled
 from integration.mirror.sync_state import collection_state
 from integration.sync.plan import PLAN
 from integration.sync.reading import deletions
@@ -184,3 +185,30 @@ def test_held_deletions_are_accepted_and_then_undone(app, client):
     assert "30 of /contacts marked as deleted, last" in text(client.get("/system"))
     client.post("/system/deletions/undo", collection="contacts")
     wait_for(lambda: "30 of /contacts restored." in top(client), "the records")
+
+
+@pytest.fixture
+def zone(settings):
+    settings["dashboard__timezone"] = "Asia/Kolkata"
+
+
+def test_a_pause_that_the_platform_requests_is_a_failed_check_with_its_end(zone, app, client):
+    app.clock.freeze("2026-11-20 10:00:00")
+    app.context.sync_jobs.schedule()
+    finish_syncs(app)
+    limited = {"message": "Too many requests", "errors": []}
+    app.platform.routes["/cdrs"] = lambda _request, reply: reply.json(
+        limited, 429, {"Retry-After": "31536000"}
+    )
+    with pytest.raises(PlatformThrottled):
+        app.context.platform.get("/cdrs", tries=1)
+    report = app.client.get("/readyz").json
+    check = report["checks"]["platform"]
+    assert (report["status"], check["state"]) == ("degraded", "failing")
+    assert "until 2026-11-20 10:10:00 UTC" in check["error"]
+    shown = top(client)
+    assert "1 problem." in shown
+    assert "paused until 15:40" in shown
+    app.clock.advance(601)
+    assert app.client.get("/readyz").json["status"] == "ok"
+    assert "paused" not in top(client)
