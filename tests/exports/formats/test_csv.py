@@ -8,8 +8,10 @@ from __future__ import annotations
 import csv as python_csv
 import io
 import json
+import re
 import sqlite3
 from contextlib import nullcontext
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,6 +24,8 @@ from integration.exports.selection import select
 from tests.support.examples import example_count
 from tests.support.payloads.collection_table import collection_at, insert
 from tests.support.payloads.query_reference import CALLS
+
+DOCUMENT = Path(__file__).parents[3] / "docs/exports.md"
 
 
 def exported(
@@ -82,7 +86,7 @@ def test_cell_is_exact_and_never_a_formula(cell: Any, expected: str) -> None:
 
 CELL = (
     st.none()
-    | st.text(alphabet="ab=+-@\uff0b\uff1d\t\r\n\",;'1234567\x00é%\\", max_size=12)
+    | st.text(alphabet="ab=+-@\uff0b\uff1d\t\r\n\",;'1234567\x00é%\\ \xa0\u200b\x1c中", max_size=12)
     | st.integers(0, 2**62)
 )
 
@@ -90,16 +94,42 @@ CELL = (
 EXTRA = CELL.map(lambda value: value.replace("\x00", "") if isinstance(value, str) else value)
 
 
+def list_ignored_signs() -> str:
+    """Return the signs before a formula that docs/exports.md lists."""
+    (sentence,) = re.findall(r"after blanks and invisible signs.*?: (.*?)\. ", DOCUMENT.read_text("utf-8"))
+    signs = ""
+    for first, last in re.findall(r"U\+([0-9A-F]+)(?:–U\+([0-9A-F]+))?", sentence):
+        signs += "".join(map(chr, range(int(first, 16), int(last or first, 16) + 1)))
+    return signs
+
+
+IGNORED_SIGNS = list_ignored_signs()
+STARTS = ("=", "@", "-", "\t", "\n", "\r", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+
+
 def guarded(value: Any) -> str:
     if value is None:
         return ""
     text = str(value).replace("\x00", "\ufffd")
-    if text.startswith(("=", "@", "-", "\t", "\n", "\r", "\uff1d", "\uff0b", "\uff0d", "\uff20")):
-        return "'" + text
-    number = text[1:]
-    if text.startswith("+") and not (6 <= len(number) <= 15 and number.isascii() and number.isdigit()):
-        return "'" + text
-    return text
+    seen = text
+    while seen[:1] and seen[0] in IGNORED_SIGNS:
+        seen = seen[1:]
+    is_phone_number = re.fullmatch(r"\+[0-9]{6,15}", seen) is not None
+    return "'" + text if seen.startswith(STARTS) or (seen.startswith("+") and not is_phone_number) else text
+
+
+def test_formulas_after_each_blank_or_invisible_sign_are_guarded_by_both_forms() -> None:
+    assert set(" \u00a0\u200b\ufeff\v\x1c\u2028\u202a\u2060\u3000") < set(IGNORED_SIGNS)
+    runs = [*IGNORED_SIGNS, *("".join(pair) for pair in zip(IGNORED_SIGNS, IGNORED_SIGNS[7:], strict=False))]
+    ends = ["=1", "@A", "-2", "+1+1", "\t=1", "\uff1d1", "+442079460001", "4420", "a", "é=1", "中=1", ""]
+    texts = [run + end for run in runs for end in ends]
+    table = collection_at(
+        ":memory:", CALLS, [{"id": at, "src_name": text} for at, text in enumerate(texts, 1)]
+    )
+    expected = [guarded(text) for text in texts]
+    assert [row[0] for row in exported(table, {"columns": "src_name"})[1:]] == expected
+    lines = "\r\n".join(map(csv.quote_cell, texts))
+    assert [row[0] for row in python_csv.reader(io.StringIO(lines, newline=""))] == expected
 
 
 @example_count(20, exhaustive=150)

@@ -32,6 +32,7 @@ ODD = [
     '=HYPERLINK("http://example.com","x")', 'say "hi", ok', "a\r\nb", "a\nb;c", "a\x00=b", "\x00", "\x01\x1f",
     "\u202egnp.exe", "\u200f=1", "\u061c", "\ufeff=1", "\u2028x\u2029", "\ufffe\uffff",
     "Zoë 中文 🎉", "e\u0301", "'=1", "_x0041_", "%s%w%n", "1e5", "TRUE", "NULL", "", " =1",
+    "\xa0=1", "\u200b=1", "\x0b=1", "\x1c=1", "\u2028=1", " \ufeff +1+1", "\u202a+442079460001",
     "*** END ***", "x" * 5000,
 ]  # fmt: skip
 
