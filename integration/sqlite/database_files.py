@@ -90,6 +90,8 @@ def find_faults(path: Path) -> list[str]:
     """Check the integrity of a database and return one line per fault."""
     if not path.is_file():
         return ["is missing"]
+    if not path.stat().st_size:
+        return ["has 0 bytes"]  # For SQLite an empty database without faults.
     try:
         with open_readonly(path) as connection:
             messages = [str(row[0]) for row in connection.execute("PRAGMA integrity_check(20)")]

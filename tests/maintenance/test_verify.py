@@ -78,11 +78,15 @@ def test_a_damaged_database_is_found(home, archive, name):
     assert "Traceback" not in done.stderr
 
 
-def test_a_missing_database_is_found(home):
-    (home.data_dir / "inbox.db").unlink()
-    done = home.run("verify")
-    assert done.returncode == 1
-    assert done.stdout == "inbox.db: is missing\n"
+@pytest.mark.parametrize("options", [(), ("--quick",)])
+@pytest.mark.parametrize("name", ["house.db", "mirror.db", "inbox.db"])
+def test_a_missing_or_empty_database_is_found(home, name, options):
+    os.truncate(home.data_dir / name, 0)
+    done = home.run("verify", *options)
+    assert (done.returncode, done.stdout) == (1, f"{name}: has 0 bytes\n")
+    (home.data_dir / name).unlink()
+    done = home.run("verify", *options)
+    assert (done.returncode, done.stdout) == (1, f"{name}: is missing\n")
 
 
 def test_unapplied_webhooks_are_a_finding_only_while_serve_runs(home):
