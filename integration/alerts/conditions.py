@@ -15,6 +15,7 @@ from integration.core import clock
 from integration.core.phone_numbers import is_withheld
 from integration.mirror.page_queries import alert_queries, live
 from integration.mirror.sync_state import collection_state
+from integration.sync.files.download import list_enabled_kinds
 from integration.workspace import callbacks
 from integration.workspace.callback_items import CallbackItem
 
@@ -221,12 +222,13 @@ def _silent_webhooks(evaluation: Evaluation) -> list[Match]:
 
 
 def _failed_downloads(evaluation: Evaluation) -> list[Match]:
+    kinds = list_enabled_kinds(evaluation.context.settings)
     with evaluation.context.mirror_db.read() as connection:
-        row = alert_queries.summarize_failed_downloads(connection)
+        row = alert_queries.summarize_failed_downloads(connection, kinds)
     if row["n"] < evaluation.rule.threshold:
         return []
     reason = row["why"] if row["n"] == 1 else f"the last: {row['why']}"
-    text = f"{_format_count(row['n'], 'download')} of recordings or voicemail failed ({reason})"
+    text = f"{_format_count(row['n'], 'download')} of recordings, voicemail or faxes failed ({reason})"
     return [Match("files", text, "/recordings?state=failed", row["since"] or clock.utc_text(evaluation.now))]
 
 

@@ -305,7 +305,7 @@ def _make_enqueue_job(kind: MediaKind) -> Callable[[Any], int]:
 
 def _count_files(context: SyncContext, kinds: Sequence[MediaKind]) -> dict[str, int]:
     with context.mirror_db.read() as connection:
-        counts = media_files.count_by_state(connection)
+        counts = media_files.count_by_state(connection, kinds)
     return {
         "have": sum(number for (kind, state), number in counts.items() if kind in kinds and state == "have"),
         "waiting": sum(

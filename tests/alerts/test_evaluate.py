@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from zoneinfo import ZoneInfo
 
@@ -16,6 +17,7 @@ from integration.workspace import callbacks
 from integration.workspace.callback_following import update_from_mirror
 from tests.support.application import running_app
 from tests.support.clock import ago
+from tests.support.page_text import text
 
 
 def add(app, condition: str, threshold: int | None = None, **values) -> int:
@@ -152,10 +154,36 @@ def test_failed_download_gap_and_failed_sync_are_alerts(app, watch, monkeypatch)
     )
     watch.run()
     assert sorted(now(app)) == [
-        "1 download of recordings or voicemail failed (404 from the platform)",
+        "1 download of recordings, voicemail or faxes failed (404 from the platform)",
         f"3 records of /cdrs missing, the first of {ago(2 * 86400)[:10]}",
         "Call records are not syncing: timed out",
     ]
+
+
+@pytest.mark.parametrize("requested_path", ["/cdrs/9.trace", "/monitors/7.mp3"])
+def test_a_file_that_a_user_requested_once_is_no_problem(tmp_path, requested_path):
+    """Only the kinds that are downloaded automatically are waited for."""
+    with running_app(tmp_path, recordings__download="false") as app:
+        app.put("cdrs", {"id": 9, "calldate": "2026-11-20 09:00:00"})
+        app.put("monitors", {"id": 7, "timestamp": "2026-11-20 09:00:00"})
+        add(app, "files")
+        app.platform.fail()
+        assert app.get(requested_path).status_code >= 500
+        RuleEvaluator(app.context, lambda: None).run()
+        assert now(app) == []
+        shown = text(app.log_in().get("/system"))
+        assert "could not be downloaded" not in shown
+        assert "0 queued · 0 failed" in shown
+        metrics = app.client.get("/metrics").text
+        waiting = re.findall(r'switchroom_archive_files{.*state="(?:failed|wanted)"} [1-9].*', metrics)
+        assert waiting == []
+        # The same state of a kind that is downloaded automatically is a problem.
+        app.insert("media", kind="fax", record_id=1, path="faxes/1.pdf", state="failed", tries=3,
+                   last_error="404", updated_at=ago(60))  # fmt: skip
+        RuleEvaluator(app.context, lambda: None).run()
+        assert now(app) == ["1 download of recordings, voicemail or faxes failed (404)"]
+        assert "1 file could not be downloaded" in text(app.log_in().get("/system"))
+        assert 'switchroom_archive_files{kind="fax",state="failed"} 1.0' in app.client.get("/metrics").text
 
 
 def test_a_gap_counts_each_record_once_and_downloads_name_the_latest_error(app, watch, monkeypatch):
@@ -175,7 +203,7 @@ def test_a_gap_counts_each_record_once_and_downloads_name_the_latest_error(app, 
         app.insert("_coverage", collection=collection, day=day, total=10, ours=mirrored, asked_at=ago(60))
     watch.run()
     assert sorted(now(app)) == [
-        "2 downloads of recordings or voicemail failed (the last: 404 from the platform)",
+        "2 downloads of recordings, voicemail or faxes failed (the last: 404 from the platform)",
         f"2 records of /sms missing, the first of {ago(2 * 86400)[:10]}",
         f"3 records of /cdrs missing, the first of {yesterday}",
         "4 records of /monitors missing",

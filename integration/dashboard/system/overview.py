@@ -26,6 +26,7 @@ from integration.privacy import erasures, holds
 from integration.settings.base_url import find_base_url
 from integration.settings.data_dir_secrets import load_webhook_secrets
 from integration.settings.values import MIN_FREE_BYTES, MIN_FREE_TEXT
+from integration.sync.files.download import list_enabled_kinds
 from integration.sync.plan import PLAN
 from integration.sync.progress import list_active_reads
 from integration.sync.reading.call_assembly import JOB_NAME as CALL_ASSEMBLY_JOB
@@ -64,9 +65,13 @@ def read_disk_usage(data_dir: Path) -> Disk:
 
 
 def _count_archive_files(connection: sqlite3.Connection) -> dict[str, int]:
-    """Count archive files by state (`have`, `wanted`, `failed`, `gone`), and their `bytes`."""
+    """Count archive files by state (`have`, `wanted`, `failed`, `gone`), and their `bytes`.
+
+    `wanted` and `failed`: of the kinds that are downloaded automatically.
+    """
+    awaited = list_enabled_kinds(app_context().settings)
     count_by_state = dict.fromkeys(("have", "wanted", "failed", "gone"), 0)
-    for (_, state), count in media_files.count_by_state(connection).items():
+    for (_, state), count in media_files.count_by_state(connection, awaited).items():
         count_by_state[state] = count_by_state.get(state, 0) + count
     return {**count_by_state, "bytes": media_files.count_stored_bytes(connection)}
 

@@ -5,7 +5,9 @@ Each query runs every few seconds and uses an index.
 
 from __future__ import annotations
 
+import json
 import sqlite3
+from collections.abc import Sequence
 from typing import Literal
 
 
@@ -35,17 +37,19 @@ def list_waiting_calls(connection: sqlite3.Connection, before: str) -> list[sqli
     ).fetchall()
 
 
-def summarize_failed_downloads(connection: sqlite3.Connection) -> sqlite3.Row:
+def summarize_failed_downloads(connection: sqlite3.Connection, kinds: Sequence[str]) -> sqlite3.Row:
     """Return number, time and error of failed downloads.
 
-    Columns: n (files of all kinds in state 'failed'), since (UTC text, the earliest time of their last
+    Columns: n (files of `kinds` in state 'failed'), since (UTC text, the earliest time of their last
     attempts), why (the error of the latest attempt).
     """
     row: sqlite3.Row = connection.execute(
         "WITH failed AS (SELECT updated_at, last_error FROM media"
-        " WHERE state = 'failed' AND state IN ('wanted', 'failed'))"
+        " WHERE kind IN (SELECT value FROM json_each(?)) AND state = 'failed'"
+        " AND state IN ('wanted', 'failed'))"
         " SELECT count(*) AS n, min(updated_at) AS since,"
-        " (SELECT last_error FROM failed ORDER BY updated_at DESC LIMIT 1) AS why FROM failed"
+        " (SELECT last_error FROM failed ORDER BY updated_at DESC LIMIT 1) AS why FROM failed",
+        (json.dumps(kinds),),
     ).fetchone()
     return row
 

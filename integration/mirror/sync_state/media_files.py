@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -255,10 +255,20 @@ def state(connection: sqlite3.Connection, kind: MediaKind, record_id: int) -> sq
     return row
 
 
-def count_by_state(connection: sqlite3.Connection) -> dict[tuple[str, str], int]:
-    """Return the number of files by (kind, state)."""
+def count_by_state(
+    connection: sqlite3.Connection, awaited: Collection[MediaKind]
+) -> dict[tuple[str, str], int]:
+    """Return the number of files by (kind, state).
+
+    `awaited`: kinds that are downloaded automatically. Only their files are counted as 'wanted' and 'failed'.
+    Files of other kinds are downloaded once, on request, so nothing waits for them.
+    """
     rows = connection.execute("SELECT kind, state, files FROM _media_tally WHERE files > 0")
-    return {(kind, state): files for kind, state, files in rows}
+    return {
+        (kind, state): files
+        for kind, state, files in rows
+        if kind in awaited or state not in ("wanted", "failed")
+    }
 
 
 def find_last_error(

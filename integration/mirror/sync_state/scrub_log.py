@@ -135,7 +135,7 @@ def mark_damaged(tx: Transaction, file: ArchivedFile, finding: str) -> bool:
 
 def get_archive_state(connection: sqlite3.Connection, limit: int = 10) -> ArchiveState:
     """Return the state of the archive, with at most `limit` damaged files."""
-    file_count = sum(count for (_, state), count in count_by_state(connection).items() if state == "have")
+    file_count = sum(count for (_, state), count in count_by_state(connection, ()).items() if state == "have")
     oldest_row = connection.execute(
         # CROSS JOIN makes SQLite use the index by time. Otherwise it reads hundreds of thousands of rows.
         "SELECT checked_at FROM _checks CROSS JOIN media ON media.kind = _checks.kind"

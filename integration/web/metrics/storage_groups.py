@@ -9,6 +9,7 @@ from integration.core import clock
 from integration.inbox import apply
 from integration.maintenance.rotation import BackupRotation
 from integration.mirror.sync_state import media_files
+from integration.sync.files.download import list_enabled_kinds
 from integration.web.metrics.registry import Family, Metrics, Values
 
 FILE_STATES = ("have", "wanted", "failed", "gone")
@@ -26,7 +27,7 @@ UNAPPLIED_AGE = Family(
 )
 ARCHIVE_FILES = Family(
     "switchroom_archive_files",
-    "Files of the archive by kind and state.",
+    "Files of the archive by kind and state. Files that only a user requested count once they are stored.",
     ("kind", "state"),
 )
 ARCHIVE_BYTES = Family("switchroom_archive_size_bytes", "Bytes of the downloaded files.", ("kind",))
@@ -64,7 +65,7 @@ def add_groups(metrics: Metrics, context: AppContext, rotation: BackupRotation) 
 
     def read_archive() -> Values:
         with context.mirror_db.read() as connection:
-            files = media_files.count_by_state(connection)
+            files = media_files.count_by_state(connection, list_enabled_kinds(context.settings))
             size_by_kind = media_files.count_bytes_by_kind(connection)
         files_by_state: dict[tuple[str, ...], float] = {
             (kind, state): 0 for kind in media_files.AUTOMATIC_KINDS for state in FILE_STATES
