@@ -22,7 +22,7 @@ from integration.maintenance import manifest, version_record
 from integration.maintenance.manifest import DATABASES, Entry
 from integration.mirror.page_queries import archive_queries
 from integration.sqlite import database_files
-from integration.sqlite.migrations import read_recorded_steps
+from integration.sqlite.migrations import read_recorded_steps, remove_way_back
 from integration.sqlite.readers import open_readonly
 
 PRESERVED_NAMES = frozenset({process_lock.LOCK_FILE, SOCKET_FILE, "backups", database_files.CREATED_FILE})
@@ -97,7 +97,7 @@ def restore(
     with manifest.explain_os_errors(data_dir):
         data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         with process_lock.acquire(data_dir, "restore"):
-            existing_paths = _list_contents(data_dir)
+            existing_paths, kept_name = _list_contents(data_dir), None
             if not backup_manifest.has_archive:
                 kept_name = INBOX if _can_keep_inbox(source, data_dir) else None
                 backup_manifest = backup_manifest.leave_out(kept_name)
@@ -118,6 +118,9 @@ def restore(
                 raise
             if existing_paths:
                 result.previous_data_dir = _move_aside(data_dir, existing_paths)
+            if kept_name:
+                # A start of this version writes it again.
+                remove_way_back(data_dir / kept_name)
             # Databases last: if the process is killed here, missing databases show that the restore is
             # incomplete, because they are recorded as created.
             database_files.record_creation(data_dir)

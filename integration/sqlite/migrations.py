@@ -11,8 +11,11 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from pathlib import Path
 
+from integration import __version__
+from integration.core import clock
 from integration.core.errors import NewerDatabase
 from integration.sqlite.schema import Schema, make_migrations, open_schema
 
@@ -23,7 +26,14 @@ Tables that were added after the step can be missing in the file.
 """
 
 FORMER_TABLE = "_migrations"
-"""Table with the recorded steps in files of versions before `_sqlite_migrations`."""
+"""Table in which version 0.1.0 records its steps.
+
+It refuses a file with an unknown name here, with the message “… (it knows NAME); start that one”. Later
+versions record their steps in `_sqlite_migrations`, and have only WAY_BACK here.
+"""
+
+WAY_BACK = f"{__version__}: to go back, restore backups/before-{__version__} or an older backup"
+"""Name in FORMER_TABLE, for users of 0.1.0. Later versions keep the name that the first of them wrote."""
 
 
 def read_recorded_steps(connection: sqlite3.Connection, name: str) -> set[str] | None:
@@ -38,7 +48,7 @@ def read_recorded_steps(connection: sqlite3.Connection, name: str) -> set[str] |
             "SELECT name FROM _sqlite_migrations WHERE migration_set = ?", (name.removesuffix(".db"),)
         )
         recorded.update(row[0] for row in rows)
-    if FORMER_TABLE in tables:
+    elif FORMER_TABLE in tables:
         recorded.update(row[0] for row in connection.execute("SELECT name FROM _migrations"))
     return recorded if tables else None
 
@@ -65,9 +75,23 @@ def migrate(connection: sqlite3.Connection, name: str, steps: Mapping[str, Step]
             is_done = not tables or step_name in recorded
             migrations(name=step_name)(_do_nothing if is_done else step)
         migrations.apply(schema)
-        if FORMER_TABLE in tables:
-            schema.table(FORMER_TABLE).drop()
+        _record_way_back(schema, steps)
         create(schema)
+
+
+def _record_way_back(schema: Schema, steps: Mapping[str, Step]) -> None:
+    """Make version 0.1.0 refuse the file."""
+    table = schema.table(FORMER_TABLE)
+    if not table.exists() or not {row["name"] for row in table.rows} - steps.keys():
+        table.drop(ignore=True)
+        schema.execute("CREATE TABLE _migrations (name TEXT PRIMARY KEY, at TEXT NOT NULL) STRICT")
+        schema.execute("INSERT INTO _migrations VALUES (?, ?)", (WAY_BACK, clock.utc_text()))
+
+
+def remove_way_back(path: Path) -> None:
+    """Let version 0.1.0 open a file whose form it has."""
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute(f"DROP TABLE IF EXISTS {FORMER_TABLE}")
 
 
 def _do_nothing(_schema: Schema) -> None:

@@ -19,6 +19,12 @@ from tests.release.schemas import FOLDER
 from tests.support.application import DEFAULTS, running_app
 
 COPY = f"before-{__version__}"
+STEPS_OF_0_1_0 = {
+    "house.db": {"0001 first form"},
+    "mirror.db": {"walks tell more", "triggers of calls without conflict clauses"},
+    "inbox.db": set[str](),
+}
+"""Migration steps that version 0.1.0 (commit aea7251) has."""
 NEXT_MINOR = "1.999.0"
 
 
@@ -45,6 +51,18 @@ def store_webhook(data_dir: Path, event_id: str) -> None:
             " VALUES (?, '2026-01-01 00:00:00', x'7b7d', x'01')",
             (event_id,),
         )
+
+
+def read_steps_unknown_to_0_1_0(path: Path) -> set[str]:
+    """Return the names for which version 0.1.0 refuses a database, as its statement finds them.
+
+    Its message is “… (it knows NAME); start that one”.
+    """
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE IF NOT EXISTS _migrations (name TEXT PRIMARY KEY, at TEXT NOT NULL)")
+        return {row[0] for row in connection.execute("SELECT name FROM _migrations")} - STEPS_OF_0_1_0[
+            path.name
+        ]
 
 
 def list_webhooks(data_dir: Path) -> list[str]:
@@ -88,7 +106,7 @@ def test_a_start_copies_the_databases_before_it_migrates_them(
     ]  # fmt: skip
     assert read_app_tables(copy) == old_tables
     assert list_webhooks(copy) == ["before"]
-    assert read_app_tables(data_dir) > old_tables - {"_migrations"}
+    assert read_app_tables(data_dir) > old_tables
     assert read_version(data_dir) == __version__
     printed = capsys.readouterr().err
     assert f"switchroom restore {copy} --replace" in printed
@@ -149,6 +167,7 @@ def test_restore_goes_back_and_keeps_new_webhooks_and_the_archive(tmp_path: Path
     assert done.exit_code == 0, done.output
     assert read_app_tables(data_dir) == old_tables
     assert list_webhooks(data_dir) == ["before", "after"]
+    assert not any(read_steps_unknown_to_0_1_0(data_dir / name) for name in STEPS_OF_0_1_0)
     assert (data_dir / "recordings" / "2026" / "1.mp3").read_bytes() == b"sound"
     assert not (data_dir / "version.json").exists()
     assert "Start Switchroom 0.1.0 now" in done.stderr
@@ -175,6 +194,38 @@ def test_an_older_program_refuses_newer_data_and_names_version_and_way_back(tmp_
     copy.mkdir(parents=True)
     with pytest.raises(NewerDatabase, match=f"switchroom restore {copy} --replace"):
         start_once(data_dir)
+
+
+def test_version_0_1_0_refuses_each_database_and_names_the_way_back(tmp_path: Path) -> None:
+    for data_dir in (make_data_dir(tmp_path / "upgraded"), tmp_path / "new"):
+        for _ in range(2):
+            start_once(data_dir)
+        for name in STEPS_OF_0_1_0:
+            (unknown,) = read_steps_unknown_to_0_1_0(data_dir / name)
+            assert unknown.startswith(f"{__version__}: to go back, restore backups/{COPY}"), name
+    # The name of the first version of this form stays: its copy has the data of 0.1.0.
+    for name in STEPS_OF_0_1_0:
+        with closing(sqlite3.connect(data_dir / name)) as connection, connection:
+            connection.execute(
+                "UPDATE _migrations SET name = '0.9.3: to go back, restore backups/before-0.9.3'"
+            )
+    start_once(data_dir)
+    for name in STEPS_OF_0_1_0:
+        assert read_steps_unknown_to_0_1_0(data_dir / name) == {
+            "0.9.3: to go back, restore backups/before-0.9.3"
+        }
+    assert run(upgrade_command, data_dir, "--check").exit_code == 0
+
+
+def test_data_that_0_1_0_has_opened_since_its_upgrade_is_refused_to_it_again(tmp_path: Path) -> None:
+    data_dir = make_data_dir(tmp_path / "data")
+    start_once(data_dir)
+    for name, steps in STEPS_OF_0_1_0.items():
+        with closing(sqlite3.connect(data_dir / name)) as connection, connection:
+            connection.execute("DELETE FROM _migrations")
+            connection.executemany("INSERT INTO _migrations VALUES (?, '2026')", [(step,) for step in steps])
+    start_once(data_dir)
+    assert all(read_steps_unknown_to_0_1_0(data_dir / name) for name in STEPS_OF_0_1_0)
 
 
 def test_a_step_of_a_newer_version_is_refused_with_the_version_to_start(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import sqlite3
 import pytest
 
 from integration.core.errors import NewerDatabase
-from integration.sqlite.migrations import migrate
+from integration.sqlite.migrations import WAY_BACK, migrate
 
 TABLES = "CREATE TABLE IF NOT EXISTS doors (id INTEGER PRIMARY KEY, colour TEXT);\n"
 
@@ -108,7 +108,8 @@ def test_migrations_recorded_by_the_first_versions_are_not_repeated(connection):
     assert columns(connection) == ["id", "colour", "size"]
     assert recorded(connection) == [("any", "colour"), ("any", "size")]
     tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
-    assert tables == {"doors", "_sqlite_migrations"}
+    assert tables == {"doors", "_sqlite_migrations", "_migrations"}
+    assert [row["name"] for row in connection.execute("SELECT name FROM _migrations")] == [WAY_BACK]
 
 
 def test_an_unknown_migration_recorded_by_the_first_versions_is_rejected(connection):
