@@ -71,6 +71,7 @@ def make_site(context: AppContext, metrics: Metrics) -> Flask:
         second_factor_roles=settings.dashboard.second_factor,
         open_to_all=UNGUARDED_ENDPOINTS,
     )
+    app.url_map.converters["int"] = pages.IdConverter
     app.register_blueprint(health_routes.make_blueprint(context, metrics))
     app.register_blueprint(help_site.make_blueprint(find_help_site(), assets))
     app.register_blueprint(login.make_blueprint(context.app_db))

@@ -85,8 +85,8 @@ def _format_subject(rule: Rule, kind: NotificationKind, findings: Sequence[Findi
 def _format_text(kind: NotificationKind, findings: Sequence[Finding], zone: ZoneInfo, base_url: str) -> str:
     lines = ["Resolved:", ""] if kind == "recovered" else []
     for finding in findings[:MAX_LISTED]:
-        moment = clock.parse_utc(finding.began_at)
-        since = f", since {moment.astimezone(zone):%d %b %H:%M}" if moment and kind != "test" else ""
+        moment = clock.to_zone(clock.parse_utc(finding.began_at), zone)
+        since = f", since {moment:%d %b %H:%M}" if moment and kind != "test" else ""
         lines.append(f"- {finding.text}{since}")
         if base_url:
             lines.append(f"  {base_url}{finding.href}")

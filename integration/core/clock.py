@@ -85,6 +85,14 @@ def merge_days(days: Iterable[date]) -> Iterator[tuple[date, date]]:
         yield begin, end
 
 
+def to_zone(moment: datetime | None, zone: ZoneInfo) -> datetime | None:
+    """Convert a time to `zone`; None for None and for years outside 1 to 9999 in `zone`."""
+    try:
+        return None if moment is None else moment.astimezone(zone)
+    except OverflowError:
+        return None
+
+
 _UTC_PATTERN = re.compile(r"\d{4}-\d{2}-\d{2}( \d{2}:\d{2}:\d{2})?")
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from flask import Flask
-from werkzeug.routing import IntegerConverter
+from werkzeug.routing import IntegerConverter, Map
 
+from integration.core.ids import MAX_ID
 from integration.dashboard.account import overview as account_overview
 from integration.dashboard.calls import (
     actions,
@@ -67,17 +68,19 @@ BLUEPRINTS = (
 
 
 class IdConverter(IntegerConverter):
-    """Converter of `<int:…>` in URLs that accepts only ASCII digits.
+    """Converter of `<int:…>` in URLs that accepts ASCII digits up to `MAX_ID`.
 
-    Werkzeug's converter accepts digits of every script, for example `٣`.
+    Werkzeug's converter accepts digits of every script, for example `٣`, and numbers that SQLite rejects.
     """
 
     regex = "[0-9]+"
 
+    def __init__(self, map: Map) -> None:
+        super().__init__(map, max=MAX_ID)
+
 
 def register(app: Flask) -> None:
     """Register all pages in `app`. The guard must already be installed."""
-    app.url_map.converters["int"] = IdConverter
     formats.register(app)
     layout.register(app)
     error_pages.register(app)

@@ -161,7 +161,7 @@ class ExportPeriod:
         if first_day is None or last_day is None:
             limits = (("from", first_day), ("until", last_day))
             return " ".join(f"{word} {day}" for word, day in limits if day) or "all"
-        if self._has_complete_days:
+        if self._has_complete_days and first_day.year < date.max.year:
             for frequency in FREQUENCIES:
                 period = find_period(frequency, first_day)
                 if (period.first_day, period.end_day) == (first_day, last_day + _DAY):
@@ -192,8 +192,10 @@ class ExportPeriod:
     @property
     def _days(self) -> tuple[date | None, date | None]:
         """First and last day."""
-        last_moment = None if self.until is None else self.until - timedelta(microseconds=1)
-        return self.since and self.since.date(), last_moment and last_moment.date()
+        last_day = self.until and self.until.date()
+        if self.until is not None and self.until.time() == time() and self.until.date() > date.min:
+            last_day = self.until.date() - _DAY
+        return self.since and self.since.date(), last_day
 
     @property
     def _has_complete_days(self) -> bool:
@@ -202,11 +204,7 @@ class ExportPeriod:
 
 def find_export_period(since: str | None, until: str | None, zone: ZoneInfo) -> ExportPeriod:
     """Return the period between two UTC times (text), in `zone`."""
-    since_at, until_at = clock.parse_utc(since), clock.parse_utc(until)
-    return ExportPeriod(
-        since_at and since_at.astimezone(zone),
-        until_at and until_at.astimezone(zone),
-    )
+    return ExportPeriod(*(clock.to_zone(clock.parse_utc(limit), zone) for limit in (since, until)))
 
 
 def _format_day(day: date) -> str:

@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import Any
 from zoneinfo import ZoneInfo
 
+from integration.core import clock
 from integration.core.json_records import read_record, to_column_value
 from integration.mirror.records.masking import mask_json
 
@@ -56,20 +57,14 @@ def parse_utc(value: Any) -> datetime | None:
 
 def in_zone(value: Any, zone: str) -> Any:
     """Convert a UTC time to `zone`. Other values are returned unchanged."""
-    moment = parse_utc(value)
-    try:
-        return value if moment is None else _convert_to_zone(moment, zone).replace(tzinfo=None).isoformat(" ")
-    except OverflowError:
-        return value
+    moment = clock.to_zone(parse_utc(value), _load_zone(zone))
+    return value if moment is None else moment.replace(tzinfo=None).isoformat(" ")
 
 
 def with_offset(value: Any, zone: str) -> Any:
     """Convert a UTC time to `zone`, with its offset: '2026-07-01 09:30:00+01:00'."""
-    moment = parse_utc(value)
-    try:
-        return value if moment is None else _convert_to_zone(moment, zone).isoformat(" ")
-    except OverflowError:
-        return value
+    moment = clock.to_zone(parse_utc(value), _load_zone(zone))
+    return value if moment is None else moment.isoformat(" ")
 
 
 def format_duration(value: Any) -> Any:
@@ -77,10 +72,6 @@ def format_duration(value: Any) -> Any:
     if not isinstance(value, int) or value < 0:
         return value
     return f"{value // 3600}:{value // 60 % 60:02}:{value % 60:02}"
-
-
-def _convert_to_zone(moment: datetime, zone: str) -> datetime:
-    return moment.astimezone(_load_zone(zone))
 
 
 @lru_cache(maxsize=8)

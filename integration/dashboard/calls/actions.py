@@ -16,6 +16,7 @@ from integration.access.people import Person
 from integration.access.rights import has
 from integration.context import AppContext, app_context
 from integration.core import tokens
+from integration.core.ids import parse_id
 from integration.dashboard.calls import missed
 from integration.dashboard.site import form_responses, formats, layout
 from integration.dashboard.site.guard import current_person, requires
@@ -298,7 +299,7 @@ def _render_dial_form(to: str, result: WriteResult | None = None) -> str:
             lines=phones.list_caller_id_numbers(connection),
             result=result,
             form=request.form,
-            item_id=request.values.get("item", type=int),
+            item_id=parse_id(request.values.get("item")),
         )
 
 

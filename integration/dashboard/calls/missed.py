@@ -56,7 +56,7 @@ def index() -> str:
             opened_today = visible_callbacks.select_visible(mirror, viewer, opened_today)
             hidden_group_misses = live.count_users_without_missed_call_log(mirror)
             closed_item = visible_callbacks.find_visible(
-                connection, mirror, viewer, request.args.get("done", 0, type=int)
+                connection, mirror, viewer, parse_id(request.args.get("done")) or 0
             )
     lines = sorted({item.our_number for item in items if item.our_number} | ({line} if line else set()))
     visible_count = len(items)

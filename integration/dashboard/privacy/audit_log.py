@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, timedelta
 from urllib.parse import urlencode
 
 from flask import Blueprint, Response, request
@@ -103,8 +103,6 @@ def _parse_filter() -> AuditFilter:
 
 def _start_of_day(text: str, added_days: int) -> str:
     try:
-        day = date.fromisoformat(text) + timedelta(days=added_days)
+        return clock.midnight(date.fromisoformat(text) + timedelta(days=added_days), formats.display_zone())
     except (ValueError, OverflowError):
         return ""
-    start = datetime(day.year, day.month, day.day, tzinfo=formats.display_zone())
-    return clock.utc_text(start.astimezone(UTC))

@@ -34,7 +34,6 @@ def register(app: Flask) -> None:
     app.register_error_handler(sqlite3.OperationalError, _handle_interrupted)
     app.register_error_handler(sqlite3.DatabaseError, _handle_damage)
     app.register_error_handler(StorageError, _handle_storage_error)
-    app.register_error_handler(OverflowError, _handle_overflow)
     app.register_error_handler(500, _handle_http_error)
 
 
@@ -87,14 +86,6 @@ def _handle_damage(error: sqlite3.DatabaseError) -> Response:
         raise error
     log.error("%s %s: %s", request.method, request.path, error)
     return render_error(503, DAMAGED_MESSAGE, "Database damaged")
-
-
-def _handle_overflow(_: OverflowError) -> Response:
-    """Respond 404 to an id beyond 64 bits.
-
-    SQLite rejects such an id, and no record has one.
-    """
-    return render_error(404)
 
 
 def render_error(status: int, text: str = "", headline: str = "") -> Response:

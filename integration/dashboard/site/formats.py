@@ -1,7 +1,8 @@
 """Formats of times, durations, numbers and states on pages.
 
 `register` adds them as Jinja filters. Times are UTC text and are shown in the display zone
-(`dashboard.timezone`). Filters return '—' for a missing value, never a zero.
+(`dashboard.timezone`). Filters return '—' for a missing value, never a zero, and a text that is no time in
+that zone as received.
 """
 
 from __future__ import annotations
@@ -39,8 +40,12 @@ def export_style() -> dict[str, str]:
 
 def to_display_zone(timestamp: str | None) -> datetime | None:
     """Convert UTC text to the display zone. None for an invalid time."""
-    moment = clock.parse_utc(timestamp)
-    return None if moment is None else moment.astimezone(display_zone())
+    return clock.to_zone(clock.parse_utc(timestamp), display_zone())
+
+
+def _format(timestamp: str | None, form: Callable[[datetime], str]) -> str:
+    moment = to_display_zone(timestamp)
+    return (timestamp or NOTHING) if moment is None else form(moment)
 
 
 def today() -> date:
@@ -64,20 +69,17 @@ def iso(timestamp: str | None) -> str:
 
 def at_time(timestamp: str | None) -> str:
     """Format as '14:03'."""
-    moment = to_display_zone(timestamp)
-    return NOTHING if moment is None else f"{moment:%H:%M}"
+    return _format(timestamp, lambda moment: f"{moment:%H:%M}")
 
 
 def at_second(timestamp: str | None) -> str:
     """Format as '14:03:27'."""
-    moment = to_display_zone(timestamp)
-    return NOTHING if moment is None else f"{moment:%H:%M:%S}"
+    return _format(timestamp, lambda moment: f"{moment:%H:%M:%S}")
 
 
 def at_full(timestamp: str | None) -> str:
     """Format as 'Fri 20 Nov 2026, 14:03:27 GMT', for titles and details."""
-    moment = to_display_zone(timestamp)
-    return NOTHING if moment is None else f"{moment:%a} {moment.day} {moment:%b %Y, %H:%M:%S %Z}"
+    return _format(timestamp, lambda moment: f"{moment:%a} {moment.day} {moment:%b %Y, %H:%M:%S %Z}")
 
 
 def at_short(timestamp: str | None) -> str:
@@ -85,9 +87,10 @@ def at_short(timestamp: str | None) -> str:
 
     '14:03' today, '19 Nov 14:03' tomorrow or less than 180 days ago, else '19 Nov 2025'.
     """
-    moment = to_display_zone(timestamp)
-    if moment is None:
-        return NOTHING
+    return _format(timestamp, _format_short)
+
+
+def _format_short(moment: datetime) -> str:
     days = (today() - moment.date()).days
     if days == 0:
         return f"{moment:%H:%M}"
@@ -110,8 +113,7 @@ def day_name(day: date) -> str:
 
 
 def day_of(timestamp: str | None) -> str:
-    moment = to_display_zone(timestamp)
-    return NOTHING if moment is None else day_name(moment.date())
+    return _format(timestamp, lambda moment: day_name(moment.date()))
 
 
 def duration(seconds: object) -> str:

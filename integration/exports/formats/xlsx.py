@@ -266,10 +266,10 @@ def _to_excel_days(value: Any, zone: ZoneInfo | None) -> float | None:
 
     Returns None for an invalid time or one before 1901.
     """
-    moment = parse_utc(value)
+    moment = parse_utc(value) if zone is None else clock.to_zone(parse_utc(value), zone)
     if moment is None or not 1900 < moment.year < 9999:
         return None
-    since_epoch = (moment if zone is None else moment.astimezone(zone)).replace(tzinfo=None) - _EPOCH
+    since_epoch = moment.replace(tzinfo=None) - _EPOCH
     return since_epoch.days + since_epoch.seconds / _DAY_SECONDS
 
 

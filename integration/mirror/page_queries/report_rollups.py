@@ -26,7 +26,15 @@ from zoneinfo import ZoneInfo
 from integration.core import clock
 from integration.mirror.page_queries import missed_calls, reports
 from integration.mirror.page_queries.missed_calls import REACHED_DAYS, CountingRules, MissedSums
-from integration.mirror.page_queries.reports import FIGURES, SHARE_KINDS, Figures, ReportSums, Share, Span
+from integration.mirror.page_queries.reports import (
+    FIGURES,
+    FIRST_DAY,
+    SHARE_KINDS,
+    Figures,
+    ReportSums,
+    Share,
+    Span,
+)
 from integration.sqlite.database import Database
 from integration.sqlite.transaction import Transaction
 
@@ -394,7 +402,8 @@ def _list_days_of_hour(hour: str, zone: ZoneInfo) -> tuple[date, ...]:
     try:
         begin = datetime.fromisoformat(f"{hour[:13]}:00:00").replace(tzinfo=UTC)
         moments = (begin, begin + timedelta(minutes=59, seconds=59))
-        return tuple(dict.fromkeys(moment.astimezone(zone).date() for moment in moments))
     except (ValueError, OverflowError):
         # The start is no valid time, so no day and no sum includes the call.
         return ()
+    local_times = [local for moment in moments if (local := clock.to_zone(moment, zone)) is not None]
+    return tuple(dict.fromkeys(local.date() for local in local_times if local.date() >= FIRST_DAY))

@@ -20,6 +20,9 @@ from integration.mirror.page_queries import history
 from integration.mirror.page_queries.history import CallFilter
 from integration.mirror.page_queries.missed_calls import GROUP_KEY, CountingRules, find_user_name
 
+FIRST_DAY = date(1970, 1, 1)
+"""First day of reports. Earlier starts of calls are no times of calls, such as '0001-01-01 00:00:00'."""
+
 _SUMS = """count(*), sum(direction = 'in'), sum(direction = 'out'),
  coalesce(sum(direction = 'in' AND outcome = 'answered'), 0), coalesce(sum(outcome = 'missed'), 0),
  coalesce(sum(outcome = 'voicemail'), 0), coalesce(sum(outcome = 'abandoned'), 0),
@@ -30,8 +33,8 @@ _SUMS = """count(*), sum(direction = 'in'), sum(direction = 'out'),
  coalesce(sum(CASE WHEN outcome = 'answered' THEN talk_seconds END), 0),
  coalesce(sum(charge > 0), 0), coalesce(sum(CASE WHEN charge > 0 THEN charge END), 0.0)"""
 
-_FROM = """ FROM _calls INDEXED BY _calls_report
- WHERE started_at >= :since AND started_at < :until AND direction <> 'internal'"""
+_IN_SPAN = "started_at >= :since AND started_at < :until"
+_FROM = f" FROM _calls INDEXED BY _calls_report WHERE {_IN_SPAN} AND direction <> 'internal'"
 
 
 @dataclass(slots=True)
@@ -353,8 +356,9 @@ def sum_filtered(
     conditions, values = history.build_named_conditions(connection, call_filter, "value")
     local_start = rules.build_local_time_sql(span.since, span.until, "%Y-%m-%d" + (" %H" if by_hour else ""))
     rows = connection.execute(
-        f"SELECT {local_start}, {_SUMS} FROM _calls c WHERE {' AND '.join(conditions) or '1'} GROUP BY 1",
-        {**values, "level": span.level},
+        f"SELECT {local_start}, {_SUMS} FROM _calls c"
+        f" WHERE {' AND '.join([_IN_SPAN, *conditions])} GROUP BY 1",
+        {**values, **span.get_parameters()},
     )
     sums = ReportSums()
     for text, *figures in rows:
@@ -366,10 +370,12 @@ def sum_filtered(
 
 
 def find_first_day(connection: sqlite3.Connection, zone: ZoneInfo) -> date | None:
-    """Return the local day of the oldest call; None without calls."""
-    row = connection.execute("SELECT min(started_at) FROM _calls").fetchone()
-    started_at = clock.parse_utc(row[0]) if row[0] else None
-    return None if started_at is None else started_at.astimezone(zone).date()
+    """Return the local day of the oldest call since FIRST_DAY; None without calls."""
+    row = connection.execute(
+        "SELECT min(started_at) FROM _calls WHERE started_at >= ?", (clock.midnight(FIRST_DAY, zone),)
+    ).fetchone()
+    started_at = clock.to_zone(clock.parse_utc(row[0]), zone)
+    return None if started_at is None else started_at.date()
 
 
 def get_currency(connection: sqlite3.Connection) -> str:
