@@ -57,12 +57,14 @@ class JsonRecord:
 class RecordPage:
     """Page of a collection.
 
-    `total`: None if absent or not a number. `other_keys`: all keys except `data` and `total`.
+    `total`: None if absent or not a number. `other_keys`: all keys except `data` and `total`. `is_object`:
+    `data` is an object, which counts as one record.
     """
 
     records: Sequence[JsonRecord]
     total: int | None
     other_keys: dict[str, Any] = field(default_factory=dict)
+    is_object: bool = False
 
 
 def read_page(body: bytes) -> RecordPage:
@@ -74,7 +76,8 @@ def read_page(body: bytes) -> RecordPage:
         parsed = _loads(body)
         if parsed is not None:
             data = parsed.pop("data", None)
-            if isinstance(data, dict):
+            is_object = isinstance(data, dict)
+            if is_object:
                 data = [data]
             if not isinstance(data, list) or not all(isinstance(record, dict) for record in data):
                 raise PlatformBroken("the response has no list of records in `data`")
@@ -82,6 +85,7 @@ def read_page(body: bytes) -> RecordPage:
                 [JsonRecord(orjson.dumps(record).decode(), record) for record in data],
                 _parse_total(parsed.pop("total", None)),
                 parsed,
+                is_object,
             )
     return _scan_page(body)
 
@@ -324,7 +328,7 @@ def _scan_page(body: bytes) -> RecordPage:
     if not isinstance(data, RawJson) or data[0] not in "[{":
         raise PlatformBroken("the response has no list of records in `data`")
     if data.startswith("{"):
-        return RecordPage([_scan_record(data)], _parse_total(outer.pop("total", None)), outer)
+        return RecordPage([_scan_record(data)], _parse_total(outer.pop("total", None)), outer, is_object=True)
     tokens = _tokenize(data)
     records = [_scan_record("".join(tokens[start:end])) for start, end in _value_spans(tokens, 1)]
     return RecordPage(records, _parse_total(outer.pop("total", None)), outer)

@@ -60,19 +60,17 @@ def read_collection(request: FacadeRequest, resource: Resource) -> Response:
 
 
 def read_dictionary(request: FacadeRequest, resource: Resource) -> Response | None:
-    """Respond with a dictionary: `{data: [...], total}`.
+    """Respond with a dictionary in the form that was received, list or object.
 
-    Returns None if the mirror lacks its form.
-
-    The specification does not show the form of dictionaries. An object of codes is mirrored as one record, so
-    a single record may have been an object or a list; several records were a list.
+    Returns None if the form is not known. Mirrors of earlier versions lack it until the next sync; several
+    records were a list, because an object is mirrored as one record.
     """
     parsed_query = parse_query(request, resource)
     if request.requires_fresh:
         return None
     with request.context.mirror_db.read(seconds=QUERY_TIMEOUT_SECONDS) as connection:
         state = get_state(connection, resource.collection)
-        if not state.is_complete or Query(resource).count_matches(connection) < 2:
+        if not state.is_complete or (state.form is None and Query(resource).count_matches(connection) < 2):
             return None
         return build_page(request, parsed_query, connection, state)
 
@@ -222,9 +220,11 @@ def build_page(
 ) -> Response | None:
     """Build a page from the mirror.
 
-    Returns None if the mirror lacks data of an included relation. With `allow_partial` the page contains the
-    part that the mirror has.
+    Returns None if the mirror lacks data of an included relation, or an object in place of a list. With
+    `allow_partial` the page contains the part that the mirror has.
     """
+    if state.form in ("object", "bare"):
+        return _build_object(request, parsed_query.resource, connection, state)
     parsed_query = request.caller.visibility.restrict_query(connection, parsed_query)
     needs_masking = request.caller.is_local and (
         parsed_query.include or schema_drift.may_contain_secrets(connection, parsed_query.resource)
@@ -255,6 +255,25 @@ def build_page(
     if tag is not None:
         response.set_etag(tag, weak=True)
     return response
+
+
+def _build_object(
+    request: FacadeRequest, resource: Resource, connection: sqlite3.Connection, state: State
+) -> Response | None:
+    """Build a response that the platform sent as an object in place of a list.
+
+    Returns None if an erasure removed the object.
+    """
+    texts = Query(resource).fetch_texts(connection)
+    if not texts:
+        return None
+    text = mask_json(texts[0]) if request.caller.is_local else texts[0]
+    if state.form == "object":
+        text = b'{"data":%b,"links":%b}' % (
+            text,
+            orjson.dumps(links.build_links(request, resource, {}, connection)),
+        )
+    return build_response(text, headers=build_mirror_headers(state))
 
 
 def _merge_related_states(connection: sqlite3.Connection, parsed_query: Query, state: State) -> State:

@@ -100,6 +100,7 @@ MIGRATIONS: Mapping[str, Step] = {
     "counts of CDRs by month": month_counts.add_counts,
     "triggers of calls with legs and causes": call_schema.drop_triggers,
     "deleted transcripts in the search index": search_index.index_deleted_transcripts,
+    "forms of lists without ids": collection_state.add_form,
 }
 """Migration steps by name, in order.
 

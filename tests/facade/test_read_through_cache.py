@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
 from urllib.parse import quote
 
 import pytest
 
-from tests.support.application import TestApp
+from integration.sync.plan import PLAN
+from integration.sync.reading.full_sync import run_full_sync
+from tests.support.application import BASE_PATH, TestApp
 from tests.support.applications.shared_app import SharedApp
 
-CODES = {"data": [{"property": "type", "id": "O", "name": "Outbound"}], "total": 1}
+CODES: dict[str, Any] = {"data": [{"property": "type", "id": "O", "name": "Outbound"}], "total": 1}
 
 
-TWO = {
+TWO: dict[str, Any] = {
     "data": [
         {"property": "type", "id": "O", "name": "Outbound"},
         {"property": "type", "id": "I", "name": "Inbound"},
@@ -49,6 +52,63 @@ def test_dictionary_never_synced_or_of_one_record_is_read_through(app: TestApp) 
     app.put("cdrs/dictionaries", codes["data"])
     assert app.get(path, {**app.headers, "Cache-Control": "no-cache"}).json == codes
     assert app.platform.count(path) == 2
+
+
+OBJECT = {"type": {"O": "Outbound"}, "password": {"S": "sms"}}
+
+
+@pytest.mark.parametrize("collection", ["msdrs/dictionaries", "callmeback/websites"])
+@pytest.mark.parametrize(
+    "received",
+    [
+        CODES,
+        TWO,
+        {"data": [], "total": 0},
+        {"data": OBJECT, "links": {}},
+        {"data": OBJECT, "total": 1},
+        OBJECT,
+    ],
+    ids=["one", "two", "none", "object", "counted object", "bare object"],
+)
+def test_a_list_without_ids_is_served_in_the_form_that_was_received(
+    app: TestApp, collection: str, received: dict[str, Any]
+) -> None:
+    if received == OBJECT and not collection.endswith("dictionaries"):
+        return  # A list without an envelope is refused.
+    app.platform.respond(f"/{collection}", received)
+    run_full_sync(app.context, PLAN[collection])
+    app.platform.requests.clear()
+    app.platform.fail()
+    response = app.get(f"/{collection}?limit=5")
+    assert response.status_code == 200
+    assert response.headers["X-Mirror-Complete"] == "true"
+    masked = {**OBJECT, "password": None}
+    if "type" in received:
+        assert response.json == masked
+    elif isinstance(received["data"], dict):
+        assert response.json == {"data": masked, "links": {"self": f"{BASE_PATH}/{collection}"}}
+    else:
+        assert response.json == received
+    assert app.platform.requests == []
+    # The next response can have another form.
+    app.platform.respond(f"/{collection}", CODES)
+    run_full_sync(app.context, PLAN[collection])
+    app.platform.fail()
+    assert app.get(f"/{collection}").json == CODES
+
+
+def test_a_dictionary_of_unknown_form_is_read_through_until_its_next_sync(app: TestApp) -> None:
+    """Earlier versions did not store the form."""
+    path = "/cdrs/dictionaries"
+    app.platform.respond(path, CODES)
+    run_full_sync(app.context, PLAN["cdrs/dictionaries"])
+    app.mirror_db.write(lambda tx: tx.execute("UPDATE _walks SET form = NULL") and None)
+    app.platform.fail()
+    assert app.get(path).status_code == 502
+    app.platform.respond(path, CODES)
+    run_full_sync(app.context, PLAN["cdrs/dictionaries"])
+    app.platform.fail()
+    assert app.get(path).json == CODES
 
 
 def test_dictionary_is_requested_once_a_day(app: TestApp, monkeypatch: pytest.MonkeyPatch) -> None:

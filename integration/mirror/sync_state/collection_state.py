@@ -5,12 +5,12 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, Literal
 
 from integration.catalogue.shapes import Resource
 from integration.core import clock
 from integration.core.ids import id_list
-from integration.sqlite.schema import Schema
+from integration.sqlite.schema import Schema, read_columns
 from integration.sqlite.transaction import Transaction
 
 TABLES = """
@@ -32,7 +32,8 @@ CREATE TABLE IF NOT EXISTS _walks (
     reread_at TEXT,
     off_since TEXT,
     held INTEGER,
-    accepted INTEGER NOT NULL DEFAULT 0
+    accepted INTEGER NOT NULL DEFAULT 0,
+    form TEXT
 ) STRICT, WITHOUT ROWID;
 """
 
@@ -46,6 +47,19 @@ LIVE_COLLECTIONS = frozenset({"calls"})
 Each poll returns the entire list, but a list of live objects never stays complete. Events of webhooks
 update it between two polls.
 """
+
+
+Form = Literal["list", "object", "bare"]
+"""Form of the stored response of a collection without keys.
+
+`{data: [...]}`, `{data: {...}}`, or an object without `data`.
+"""
+
+
+def add_form(schema: Schema) -> None:
+    """Migration step: add column `form`, which the next full sync fills."""
+    if "form" not in read_columns(schema).get("_walks", {"form"}):
+        schema.execute("ALTER TABLE _walks ADD COLUMN form TEXT")
 
 
 def add_columns(schema: Schema) -> None:
@@ -75,7 +89,7 @@ class State:
     path. `walked_from`: start of the last finished full sync; records that it did not see are missing.
     `reread_at`: last refresh of recent records. `off_since`: time since which the platform refuses this
     collection (403, 404). `held`: number of missing records above the deletion limit. `accepted`: number of
-    missing records that a user accepted.
+    missing records that a user accepted. `form`: None if not known, and for collections with keys.
     """
 
     collection: str
@@ -96,6 +110,7 @@ class State:
     off_since: str | None = None
     held: int | None = None
     accepted: int = 0
+    form: Form | None = None
 
     @property
     def is_live(self) -> bool:
@@ -254,6 +269,11 @@ def finish_full_sync(
         walked_from=started_at or state.begun_at,
         **_get_success_values(),
     )
+
+
+def record_form(tx: Transaction, collection: str, form: Form) -> None:
+    """Record the form of the stored response of a collection without keys."""
+    _update(tx, collection, form=form)
 
 
 def finish_incremental_sync(

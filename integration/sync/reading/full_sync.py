@@ -16,6 +16,7 @@ from integration.core.json_records import JsonRecord
 from integration.mirror.records.rows import Key
 from integration.mirror.records.upsert import get_usable_key, replace_all, upsert
 from integration.mirror.sync_state import collection_state
+from integration.mirror.sync_state.collection_state import Form
 from integration.sqlite.bulk_cache import bulk_cache
 from integration.sqlite.transaction import Transaction
 from integration.sync.context import SyncContext
@@ -241,6 +242,7 @@ def _read_by_pages(context: SyncContext, policy: Policy, tally: Tally) -> None:
         seen_keys: set[Key | None] = set()
         totals: set[int] = set()
         all_records: list[JsonRecord] = []
+        form: Form = "list"
         requested_at, page_count = clock.utc_text(), 0
         tally.unreadable.clear()
         for window in read_by_pages(
@@ -248,6 +250,7 @@ def _read_by_pages(context: SyncContext, policy: Policy, tally: Tally) -> None:
         ):
             totals.add(window.total)
             page_count += 1
+            form = "object" if window.is_object else "list"
             if resource.key is None:
                 all_records += window.records
                 tally.unreadable += window.unreadable
@@ -272,7 +275,7 @@ def _read_by_pages(context: SyncContext, policy: Policy, tally: Tally) -> None:
             )
             tally.read += len(all_records)
             _finish_full_sync(
-                context, policy, state, all_records, requested_at, high_water_mark, record_count, tally
+                context, policy, state, all_records, form, requested_at, high_water_mark, record_count, tally
             )
             return
     raise PlatformBroken(f"/{collection} changed while it was read, {MAX_PASSES} times")
@@ -294,6 +297,7 @@ def _finish_full_sync(
     policy: Policy,
     state: collection_state.State,
     all_records: list[JsonRecord],
+    form: Form,
     requested_at: str,
     high_water_mark: int | None,
     total: int,
@@ -301,7 +305,8 @@ def _finish_full_sync(
 ) -> None:
     """Mark the collection complete and store `all_records`.
 
-    `all_records` are the records of a collection without keys, which are stored only together.
+    `all_records` are the records of a collection without keys, which are stored only together. `form` is that
+    of their response.
     """
     should_store = policy.resource.key is None and (
         total > 0 or deletions.may_accept_empty(context, policy, state)
@@ -312,6 +317,7 @@ def _finish_full_sync(
             tally.add_outcome(
                 replace_all(tx, policy.resource, all_records, source="sync", requested_at=requested_at)
             )
+            collection_state.record_form(tx, policy.collection, form)
         collection_state.finish_full_sync(tx, policy.collection, high_water_mark, total, requested_at)
 
     context.mirror_db.write(job)
@@ -339,18 +345,19 @@ def _read_dictionary(context: SyncContext, policy: Policy, tally: Tally) -> None
     """
     requested_at, path = clock.utc_text(), policy.collection
     state = _read_state(context, policy)
+    form: Form
     try:
         page = context.platform.page(path, tries=get_max_tries(state.failures))
-        records = list(page.records)
+        records, form = list(page.records), "object" if page.is_object else "list"
         if page.total is not None and 1 < len(records) < page.total:
             raise PlatformBroken(f"/{path}: {len(records):,} records instead of {page.total:,}", status=200)
     except PlatformBroken as error:
         if error.status is not None:
             raise
-        records = [context.platform.item(f"/{path}", tries=get_max_tries(state.failures))]
+        records, form = [context.platform.item(f"/{path}", tries=get_max_tries(state.failures))], "bare"
     if not records:
         _reject_unexpected_empty(context, policy, state)
-    _finish_full_sync(context, policy, state, records, requested_at, None, len(records), tally)
+    _finish_full_sync(context, policy, state, records, form, requested_at, None, len(records), tally)
     tally.read += len(records)
     tally.show_progress(len(records), len(records))
 

@@ -35,7 +35,8 @@ class Window:
     `total` counts the matching records from the first record of the page on, or in the entire collection for
     a numbered page. `last_key` is the last key read so far, or None. `requested_at` is UTC text.
     `platform_time` is the platform's clock. `since` is the start of a closed window of time, otherwise None.
-    `unreadable` has an error for each record whose response has an unusable body.
+    `unreadable` has an error for each record whose response has an unusable body. `is_object`: the response
+    has an object in place of a list.
     """
 
     records: Sequence[JsonRecord]
@@ -45,6 +46,7 @@ class Window:
     platform_time: datetime | None
     since: datetime | None = None
     unreadable: Sequence[str] = ()
+    is_object: bool = False
 
 
 class KeyOrderUnsupported(PlatformBroken):
@@ -115,7 +117,7 @@ def read_by_pages(
     records_read, page_number = 0, 1
     while True:
         page = split_pages.read_page(platform, resource, page=page_number, limit=limit, tries=tries)
-        total = require_total(resource, page.total)
+        total = 1 if page.is_object and page.total is None else require_total(resource, page.total)
         records_read += page.count
         last_key = list_keys(resource, page.records)[-1] if page.records and resource.key else None
         yield make_window(page, total, last_key)
@@ -185,7 +187,9 @@ def make_window(
 ) -> Window:
     """Make a Window of a page."""
     platform_time = page.response.date if page.response is not None else None
-    return Window(page.records, total, last_key, page.requested_at, platform_time, since, page.errors)
+    return Window(
+        page.records, total, last_key, page.requested_at, platform_time, since, page.errors, page.is_object
+    )
 
 
 def require_total(resource: Resource, total: int | None) -> int:

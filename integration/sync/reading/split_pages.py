@@ -38,6 +38,7 @@ class SplitPage:
 
     `total` is that of the first response, or None. `requested_at` is the UTC text of the first request,
     `response` the first response with a usable body. `failures` counts unusable responses in a row.
+    `is_object`: the body has an object in place of a list.
     """
 
     requested_at: str
@@ -46,6 +47,7 @@ class SplitPage:
     total: int | None = None
     response: PlatformResponse | None = None
     failures: int = 0
+    is_object: bool = False
 
     @property
     def count(self) -> int:
@@ -91,7 +93,7 @@ def read_page(
         result.records = join_records((result.records, found.records))
         result.failures = 0
         if result.response is None:
-            result.total, result.response = found.total, responses[0]
+            result.total, result.response, result.is_object = found.total, responses[0], found.is_object
 
     was_reachable = platform.unreachable_since is None
     try:
