@@ -254,6 +254,12 @@ class Inbox:
             ).fetchall()
         return [int(row[0]) for row in rows]
 
+    def has_received(self) -> bool:
+        """Return whether any webhook was ever stored. Webhooks that retention has deleted count."""
+        with self.database.read() as connection:
+            query = "SELECT 1 FROM sqlite_sequence WHERE name = 'inbox' AND seq > 0"
+            return connection.execute(query).fetchone() is not None
+
     def load_overview(self) -> InboxOverview:
         with self.database.read() as connection:
             newest = connection.execute("SELECT received_at FROM inbox ORDER BY seq DESC LIMIT 1").fetchone()

@@ -28,9 +28,9 @@ class SubscriptionLost(Exception):
 
 
 class SubscriptionReplaced(Exception):
-    """The subscriber has opened too many newer subscriptions.
+    """The browser of the subscriber has opened too many newer subscriptions.
 
-    The page must not subscribe until it is loaded next.
+    The page polls until one of them ends.
     """
 
 
@@ -51,23 +51,36 @@ class Subscription:
         self._is_lost = False
         self._is_closed = False
         self._is_replaced = False
+        self._is_woken = False
+        self._is_waiting = False
+        self._has_ended = False
         self._condition = threading.Condition()
 
     def take(self, timeout: float) -> list[Change]:
         """Wait up to `timeout` seconds for changes and return them in order.
 
-        Raises SubscriptionLost, SubscriptionReplaced and HubClosed.
+        Returns no changes after `timeout` or `wake`. Raises SubscriptionLost, SubscriptionReplaced and
+        HubClosed.
         """
         with self._condition:
+            self._is_waiting = True
+            self._condition.notify_all()
             self._condition.wait_for(
-                lambda: self._pending or self._is_lost or self._is_replaced or self._is_closed, timeout
+                lambda: (
+                    self._pending or self._is_lost or self._is_replaced or self._is_closed or self._is_woken
+                ),
+                timeout,
             )
+            self._is_waiting = False
             if self._is_closed:
                 raise HubClosed
             if self._is_replaced:
                 raise SubscriptionReplaced
             if self._is_lost:
                 raise SubscriptionLost
+            if self._is_woken:
+                self._is_woken = False
+                return []
             changes = list(self._pending)
             self._pending.clear()
         if changes:
@@ -81,7 +94,7 @@ class Subscription:
             self._pending.extend(change for change in changes if last is None or change.number > last)
             if len(self._pending) > self._max_pending:
                 self._mark_lost()
-            self._condition.notify()
+            self._condition.notify_all()
 
     def _start_after(self, position: int, missed_changes: list[Change] | None) -> None:
         with self._condition:
@@ -93,7 +106,7 @@ class Subscription:
                 last_missed = missed_changes[-1].number if missed_changes else position
                 newer_changes = [change for change in self._pending if change.number > last_missed]
                 self._pending = deque([*missed_changes, *newer_changes])
-            self._condition.notify()
+            self._condition.notify_all()
 
     def _mark_lost(self) -> None:
         self._is_lost = True
@@ -106,13 +119,32 @@ class Subscription:
         """
         with self._condition:
             self._is_replaced = True
-            self._condition.notify()
+            self._condition.notify_all()
+
+    def wake(self) -> None:
+        """Let `take` return at once, so that the stream verifies the login and writes to its client."""
+        with self._condition:
+            self._is_woken = True
+            self._condition.notify_all()
+
+    def wait_until_written(self, timeout: float) -> None:
+        """Wait up to `timeout` seconds until the stream has written what it took, or has ended."""
+        with self._condition:
+            self._condition.wait_for(
+                lambda: self._has_ended or (self._is_waiting and not self._is_woken), timeout
+            )
+
+    def mark_ended(self) -> None:
+        """Record that the stream of this subscriber has ended."""
+        with self._condition:
+            self._has_ended = True
+            self._condition.notify_all()
 
     def close(self) -> None:
         """End the stream of this subscriber: `take` raises HubClosed."""
         with self._condition:
             self._is_closed = True
-            self._condition.notify()
+            self._condition.notify_all()
 
 
 class Hub:
@@ -169,6 +201,13 @@ class Hub:
     def unsubscribe(self, subscription: Subscription) -> None:
         with self._lock:
             self._subscriptions.discard(subscription)
+        subscription.mark_ended()
+
+    def wake(self) -> None:
+        """Let all streams verify the logins of their viewers at once."""
+        with self._lock:
+            for subscription in self._subscriptions:
+                subscription.wake()
 
     def event_id(self, number: int) -> str:
         """Return the id of a change in the stream."""

@@ -30,11 +30,14 @@ connection, for example after suspension of the machine.
 """
 RETRY_MILLISECONDS = 2000
 """Milliseconds after which a browser reconnects."""
-MAX_STREAMS_PER_OWNER = 8
-"""Maximum number of open streams of one viewer. The oldest is closed for a ninth.
+MAX_STREAMS_PER_BROWSER = 4
+"""Maximum number of open streams of one browser. The oldest is closed for a fifth.
 
-A browser needs one stream for all its tabs, or one for each tab over plain HTTP.
+All tabs of a browser share one stream, but over plain HTTP each tab has its own. There a browser opens at
+most six connections to a host, and loads no page while streams occupy all of them.
 """
+WRITE_SECONDS = 1.0
+"""Maximum seconds in which the streams of a browser write, so that those of closed pages end."""
 FULL_RETRY_SECONDS = 10
 """Value of Retry-After, in seconds, when the limit of streams is reached."""
 
@@ -55,12 +58,12 @@ All viewers receive the event every KEEP_ALIVE seconds. Called in an application
 class Viewer:
     """Viewer of a stream.
 
-    Viewers with equal `visibility` receive equal events. `owner`: the user whose streams are counted.
+    Viewers with equal `visibility` receive equal events. `browser`: the session whose streams are counted.
     `has_access()`: whether the login is still valid.
     """
 
     person: Any
-    owner: Hashable
+    browser: Hashable
     visibility: Hashable
     has_access: Callable[[], bool]
 
@@ -73,32 +76,49 @@ class _Rendering:
     """Characters of `frames` that are counted, 0 until it is ready."""
 
 
-class OwnedStreams:
-    """Open subscriptions of each owner, oldest first, at most MAX_STREAMS_PER_OWNER."""
+class BrowserStreams:
+    """Open subscriptions of each browser, oldest first, at most MAX_STREAMS_PER_BROWSER."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._by_owner: dict[Hashable, list[Subscription]] = {}
+        self._by_browser: dict[Hashable, list[Subscription]] = {}
 
-    def add(self, owner: Hashable, subscription: Subscription) -> None:
-        """Add a subscription.
+    def add(self, browser: Hashable, subscription: Subscription, *, displaces: bool) -> bool:
+        """Add a subscription. Returns False if the browser has no place for it.
 
-        The oldest of its owner ends if there are too many.
+        `displaces`: the oldest subscription of the browser ends instead.
         """
+        self._end_streams_of_closed_pages(browser)
         with self._lock:
-            subscriptions = self._by_owner.setdefault(owner, [])
-            subscriptions.append(subscription)
-            if len(subscriptions) > MAX_STREAMS_PER_OWNER:
+            subscriptions = self._by_browser.get(browser, [])
+            if len(subscriptions) >= MAX_STREAMS_PER_BROWSER:
+                if not displaces:
+                    return False
                 subscriptions.pop(0).replace()
+            self._by_browser[browser] = [*subscriptions, subscription]
+        return True
 
-    def remove(self, owner: Hashable, subscription: Subscription) -> None:
+    def remove(self, browser: Hashable, subscription: Subscription) -> None:
         """Remove a subscription that has ended."""
         with self._lock:
-            subscriptions = self._by_owner.get(owner, [])
-            if subscription in subscriptions:
-                subscriptions.remove(subscription)
-            if not subscriptions:
-                self._by_owner.pop(owner, None)
+            subscriptions = [one for one in self._by_browser.pop(browser, []) if one is not subscription]
+            if subscriptions:
+                self._by_browser[browser] = subscriptions
+
+    def _end_streams_of_closed_pages(self, browser: Hashable) -> None:
+        """Let all streams of a browser write, if there is no place for another one.
+
+        The server closes the stream of a closed page when it writes, otherwise after up to KEEP_ALIVE.
+        """
+        with self._lock:
+            subscriptions = list(self._by_browser.get(browser, []))
+        if len(subscriptions) < MAX_STREAMS_PER_BROWSER:
+            return
+        for subscription in subscriptions:
+            subscription.wake()
+        deadline = clock.monotonic() + WRITE_SECONDS
+        for subscription in subscriptions:
+            subscription.wait_until_written(max(0.0, deadline - clock.monotonic()))
 
 
 class Renderer:
@@ -213,7 +233,7 @@ class EventStream:
             while True:
                 changes = self._subscription.take(max(0.0, last_heartbeat + KEEP_ALIVE - clock.monotonic()))
                 heartbeat = ""
-                if clock.monotonic() - last_heartbeat >= KEEP_ALIVE:
+                if not changes or clock.monotonic() - last_heartbeat >= KEEP_ALIVE:
                     last_heartbeat = clock.monotonic()
                     if not self._viewer.has_access():
                         raise SubscriptionLost
@@ -266,12 +286,13 @@ def make_stream(
     `limit`: maximum number of streams, half of the server's blocking threads. `find_viewer()`: the viewer of
     the current request. `latest_only`: topics of which only the last change per key in a batch is sent. The
     header `Last-Event-ID`, or `?after=` with the id at which a page was rendered, is the last change that the
-    browser has.
+    browser has. With `?free` the stream displaces no other stream of the browser, and the response is 204 if
+    there is no place.
     """
     blueprint = Blueprint("live_stream", __name__)
     renderer = Renderer(live_hub, render_events)
     slots = threading.BoundedSemaphore(limit)
-    owned_streams = OwnedStreams()
+    browser_streams = BrowserStreams()
 
     @blueprint.get("/live/stream")
     def stream() -> Response:
@@ -293,7 +314,7 @@ def make_stream(
             subscription = live_hub.subscribe(last_event_id)
 
             def release() -> None:
-                owned_streams.remove(current_viewer.owner, subscription)
+                browser_streams.remove(current_viewer.browser, subscription)
                 slots.release()
 
             body = EventStream(
@@ -309,7 +330,11 @@ def make_stream(
         except BaseException:
             slots.release()
             raise
-        owned_streams.add(current_viewer.owner, subscription)
+        if not browser_streams.add(
+            current_viewer.browser, subscription, displaces="free" not in request.args
+        ):
+            body.close()
+            return Response(status=204)
         # Without X-Accel-Buffering nginx buffers the stream until its buffer is full.
         return Response(body, content_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
 

@@ -3,7 +3,8 @@ import * as keys from "./keys.js";
 import * as drawer from "./drawer.js";
 import * as player from "./player.js";
 import * as connection from "./connection.js";
-import * as live from "./live.js";
+import * as stream from "./stream.js";
+import { offer } from "./live.js";
 import * as act from "./act.js";
 import * as bell from "./bell.js";
 import * as order from "./order.js";
@@ -30,7 +31,7 @@ for (const here of document.querySelectorAll("#threads [aria-current], .tabs [ar
 	if (a.top < b.top || a.bottom > b.bottom) list.scrollTop += a.top - b.top;
 }
 if (document.getElementById("talk")) scrollTo(0, document.body.scrollHeight);
-if (document.body.dataset.change) live.start();
+if (document.body.dataset.change) { offer(); stream.start(); }
 // Sections of System stay open while the page reloads.
 for (const fold of document.querySelectorAll("[data-fold]")) fold.open ||= Boolean(kept.get(`open-${fold.dataset.fold}`));
 addEventListener("click", ({ target }) => {

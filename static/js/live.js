@@ -1,20 +1,17 @@
-// One stream per browser, shared by the tab that holds the lock. If streams fail (buffering proxy), pages poll.
+// Shows changes on the page.
 import { keep, reopen } from "./drawer.js";
 import { seen } from "./act.js";
 import { parse } from "./html.js";
-import { ring } from "./bell.js";
 import { check } from "./connection.js";
 import { lost, sync, tick } from "./timers.js";
 
-const EVENTS = ["call", "call_gone", "sms", "callback", "alert", "reload", "beat"];
-const POLL = 10_000, KEPT = 8, SILENT = 40_000;
+const PATIENCE = 10_000, KEPT = 8;
 const byId = (id) => document.getElementById(id);
 const list = byId("live");
 const page = document.body.dataset.page;
 const title = document.title.replace(/^\(\d+\) /, "");
-const channel = new BroadcastChannel("switchroom");
-let last = document.body.dataset.change;
-let spoken = 0, polling = null, refreshing = null, reading = false, wide = false, replaced = false;
+export let last = document.body.dataset.change;
+let spoken = 0, refreshing = null, wide = false;
 let turn = Promise.resolve();
 
 function counts(values) {
@@ -36,7 +33,7 @@ function speak(text) {
 }
 
 // Answer in rows that ring at this phone.
-function offer() {
+export function offer() {
 	for (const form of document.querySelectorAll(`[data-rings~="${list?.dataset.phone}"][hidden]`)) {
 		form.append(document.querySelector("[name=csrf_token]").cloneNode());
 		form.hidden = false;
@@ -85,12 +82,12 @@ async function update(all) {
 	let answer, html;
 	wide ||= all;
 	try {
-		answer = await fetch(location.href, { signal: AbortSignal.timeout(2 * POLL) });
+		answer = await fetch(location.href, { signal: AbortSignal.timeout(2 * PATIENCE) });
 		html = await answer.text();
-	} catch { soon(POLL); check(); return lost(true); }
+	} catch { soon(PATIENCE); check(); return lost(true); }
 	if (answer.redirected && new URL(answer.url).pathname === "/login") return location.reload();
 	lost(answer.status > 501);
-	if (!answer.ok) return answer.status > 499 && soon(POLL);
+	if (!answer.ok) return answer.status > 499 && soon(PATIENCE);
 	const fresh = parse(html);
 	sync(Number(fresh.body.dataset.now));
 	const areas = wide ? "[data-region], #live, #age" : "[data-region]";
@@ -132,7 +129,7 @@ const soon = (ms = 800) => {
 	refreshing ||= setTimeout(() => { turn = turn.finally(() => { refreshing = null; return update(); }); }, ms);
 };
 
-function take(name, data, id) {
+export function take(name, data, id) {
 	if (id) last = id;
 	sync(data.now);
 	if (name === "reload") return refresh(true);
@@ -172,77 +169,4 @@ function more(fresh) {
 	byId("newer").hidden = !n;
 	byId("newer").textContent = n === 1 ? "1 new call" : `${n} new calls`;
 	byId("newer").onclick = () => location.reload();
-}
-
-const load = () => { if (!document.hidden) refresh(true); };
-
-function poll(on) {
-	if (on && !polling) { load(); polling = setInterval(load, POLL); }
-	if (!on && !replaced) { clearInterval(polling); polling = null; lost(false); }
-}
-
-// The bar says "Live" while changes arrive, and the age of the data otherwise.
-const flowing = (yes) => document.body.toggleAttribute("data-flowing", yes);
-
-// Reconnects with jitter, unlike EventSource, to spread the load after a restart.
-function read() {
-	reading = true;
-	let failed = 0, alive = Date.now(), source, retry;
-	const connect = () => {
-		alive = Date.now();
-		source = new EventSource(`/live/stream?after=${encodeURIComponent(last)}`);
-		source.onopen = () => { failed = 0; flowing(true); post({ name: "open" }); poll(false); };
-		for (const name of EVENTS) source.addEventListener(name, (event) => {
-			alive = Date.now();
-			const message = { name, data: JSON.parse(event.data), id: event.lastEventId };
-			post(message);
-			ring(message.data);
-			take(message.name, message.data, message.id);
-		});
-		// The oldest of too many streams: poll, without a reconnect.
-		source.addEventListener("replaced", () => {
-			replaced = true; alive = Infinity;
-			source.close(); flowing(false); poll(true);
-			if (navigator.locks) post({ name: "poll" });
-		});
-		source.onerror = () => {
-			source.close();
-			failed += 1;
-			flowing(false);
-			post({ name: "down" });
-			check();
-			if (failed > 2) { poll(true); post({ name: "poll" }); }
-			clearTimeout(retry);
-			retry = setTimeout(connect, Math.min(30_000, 500 * 2 ** failed) * (0.5 + Math.random()));
-		};
-	};
-	connect();
-	addEventListener("pagehide", () => { source.close(); post({ name: "down" }); });
-	addEventListener("connected", () => {
-		if (replaced || source.readyState !== EventSource.CLOSED) return;
-		clearTimeout(retry);
-		connect();
-	});
-	// Connections can fail without an error (sleep): reconnect without heartbeat.
-	setInterval(() => { if (Date.now() - alive > SILENT) { alive = Date.now(); source.onerror(); } }, 5000);
-}
-
-const post = (message) => channel.postMessage(message);
-
-export function start() {
-	offer();
-	channel.onmessage = ({ data: { name, data, id } }) => {
-		if (name === "open") { flowing(true); poll(false); }
-		else if (name === "down") { if (!reading) { flowing(false); check(); } }
-		else if (name === "poll") { flowing(false); poll(true); }
-		else if (name === "hello") { if (reading) post({ name: "at", id: last, data: "flowing" in document.body.dataset }); }
-		else if (name === "at") { flowing(data); if (id !== last) refresh(true); }
-		else take(name, data, id);
-	};
-	// Changes since the server rendered this page were not received.
-	post({ name: "hello" });
-	// Locks exist only on HTTPS and localhost; elsewhere each tab has a stream.
-	if (navigator.locks) navigator.locks.request("switchroom-stream", () => new Promise(read));
-	else read();
-	addEventListener("pageshow", (event) => { if (event.persisted) location.reload(); });
 }

@@ -135,7 +135,7 @@ class Guard:
             )
             return login is not None and visibility.of(login[1], self._agents_see) == initial_visibility
 
-        return Viewer(person, person.id, initial_visibility, is_still_valid)
+        return Viewer(person, g.session.id, initial_visibility, is_still_valid)
 
     def _is_open(self, endpoint: str, blueprint: str | None) -> bool:
         return endpoint in self._open_routes or (blueprint is not None and blueprint in self._open_routes)

@@ -67,12 +67,14 @@ class DataAge:
     """Age of the displayed data.
 
     `timestamp` is the UTC text from which the age counts, None if there are no data; `title` is a sentence.
+    `has_webhooks`: whether the platform has ever sent a webhook.
     """
 
     label: str
     timestamp: str | None
     css_class: str
     title: str
+    has_webhooks: bool
 
 
 def get_visibility() -> Visibility:
@@ -86,11 +88,11 @@ def read_data_age(connection: sqlite3.Connection, context: AppContext) -> DataAg
     Other collections do not count: calls are final only with their CDRs.
     """
     state = collection_state.get_state(connection, "cdrs")
-    last_success_at = state.last_success_at
+    last_success_at, has_webhooks = state.last_success_at, context.inbox.has_received()
     if last_success_at is None:
         if state.last_error:
-            return DataAge("Not synced yet", None, "bad", f"Sync failed: {state.last_error}")
-        return DataAge("First sync", None, "wary", "The first sync has not finished yet.")
+            return DataAge("Not synced yet", None, "bad", f"Sync failed: {state.last_error}", has_webhooks)
+        return DataAge("First sync", None, "wary", "The first sync has not finished yet.", has_webhooks)
     seconds = formats.seconds_since(last_success_at) or 0.0
     stale_after = max(STALE_SECONDS, 2 * context.settings.sync.recent_interval)
     last_read_text = formats.at_full(last_success_at)
@@ -100,12 +102,14 @@ def read_data_age(connection: sqlite3.Connection, context: AppContext) -> DataAg
             last_success_at,
             "bad",
             f"Last synced {last_read_text}. Since then: {state.last_error or 'no response'}",
+            has_webhooks,
         )
     return DataAge(
         "Updated",
         last_success_at,
         "wary" if seconds > stale_after else "",
         f"Call records last synced {last_read_text}.",
+        has_webhooks,
     )
 
 
