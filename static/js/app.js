@@ -13,7 +13,7 @@ import * as palette from "./palette.js";
 import * as range from "./range.js";
 
 addEventListener("click", async (event) => {
-	for (const box of document.querySelectorAll(".filters[open]")) if (!box.contains(event.target)) box.open = false;
+	for (const box of document.querySelectorAll(".dropdown[open]")) if (!box.contains(event.target)) box.open = false;
 	const button = event.target.closest("[data-copy], [data-action='theme']");
 	if (!button) return;
 	if (button.dataset.action) return window.switchTheme();

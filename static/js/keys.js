@@ -30,7 +30,7 @@ const typing = (target) => target.closest("input:not([type=checkbox],[type=range
 function press(event) {
 	if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
 	if (event.key === "Escape") {
-		const box = document.querySelector(":is(.filters, .sure)[open]");
+		const box = document.querySelector(":is(.dropdown, .sure)[open]");
 		if (box) { box.open = false; box.firstElementChild.focus(); }
 		else if (typing(event.target)) return event.target.blur();
 		else if (shown()) close();

@@ -280,7 +280,7 @@ def test_keys_reach_search_rows_drawer_filters_help_and_pages(browse, records, p
     expect(page.locator("#call-1 a.name")).to_be_focused()
     page.locator("summary", has_text="Filter").press("Enter")
     page.keyboard.press("Escape")
-    expect(page.locator(".filters[open]")).to_have_count(0)
+    expect(page.locator(".dropdown[open]")).to_have_count(0)
     page.keyboard.press("?")
     expect(page.get_by_role("dialog")).to_be_visible()
     page.keyboard.press("Escape")
