@@ -7,7 +7,6 @@ of `MIGRATIONS` (`sqlite/migrations.py`).
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import stat
 from pathlib import Path
@@ -128,7 +127,8 @@ def _make_private(path: Path) -> None:
     The files -wal and -shm inherit it.
     """
     try:
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        # Not opened if it exists: to close it would drop the locks of this process.
+        path.touch(mode=0o600)
         if stat.S_IMODE(path.stat().st_mode) & 0o077:
             path.chmod(0o600)
     except OSError as error:

@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Literal
 
 from integration.core import clock
-from integration.core.number_search.wide_search import WideSearch
 from integration.maintenance.manifest import DATABASES, MANIFEST_FILE
 from integration.maintenance.restore import ASIDE_PREFIX, PARTIAL_FOLDER
 from integration.maintenance.upgrade import COPY_PREFIX, KEEP_DAYS
 from integration.mirror.privacy.held_records import HeldRecords
+from integration.privacy.file_search import search_files
 from integration.settings.model import Settings
 from integration.sqlite import damage
 
@@ -30,13 +30,7 @@ CopyKind = Literal[
 
 _MAX_DEPTH = 5
 """Levels of folders below data_dir that are searched for copies."""
-_AUDIO_SUFFIX = ".mp3"
 _TIME_SUFFIX = re.compile(r"(\d{8}-\d{6})$")
-_MAX_DIGITS = 19
-"""Digits of the largest id."""
-_INTEGER = re.compile(rb"[0-9]{4,%d}" % _MAX_DIGITS)
-CHUNK_BYTES = 1 << 22
-"""Bytes of one read."""
 _SIDE_FILES = ("-wal", "-shm", "-journal")
 
 
@@ -69,20 +63,15 @@ class DataCopy:
         return [path for path in (self.path, *side_files) if path.is_file()]
 
     def contains_number(self, e164: str) -> bool:
-        """Return whether a file possibly contains the number. Raises OSError."""
-        search = WideSearch(e164)
-        return any(is_in_file(search, path) for path in self.list_files())
+        """Return whether a file possibly contains the number. Raises OSError and StorageError."""
+        return bool(search_files(self.list_files(), [e164], first_only=True))
 
     def has_held_data(self, held_records: HeldRecords) -> bool:
-        """Return whether a file names a held number or leg. Raises OSError."""
+        """Return whether a file names a held number or leg. Raises OSError and StorageError."""
         if not held_records:
             return False
-        searches = [WideSearch(e164) for e164 in held_records.numbers]
-        legs = {str(leg).encode() for leg in held_records.legs | held_records.calls}
-        return any(
-            _contains_integer(path, legs) or any(is_in_file(search, path) for search in searches)
-            for path in self.list_files()
-        )
+        ids = held_records.legs | held_records.calls
+        return bool(search_files(self.list_files(), held_records.numbers, ids, first_only=True))
 
     def delete(self) -> None:
         """Delete the copy permanently. Raises OSError."""
@@ -129,14 +118,6 @@ def iterate_files(folder: Path) -> Iterator[Path]:
                 yield path
 
 
-def is_in_file(search: WideSearch, path: Path) -> bool:
-    """Return whether a file possibly contains the number.
-
-    Of an audio file the tags are searched. Raises OSError.
-    """
-    return search.is_in_audio_file(path) if path.suffix == _AUDIO_SUFFIX else search.is_in_file(path)
-
-
 def _find_folders(folder: Path, depth: int) -> Iterator[DataCopy]:
     for entry in os.scandir(folder):
         if not entry.is_dir(follow_symlinks=False):
@@ -152,19 +133,6 @@ def _find_folders(folder: Path, depth: int) -> Iterator[DataCopy]:
             yield DataCopy(path, "backup")
         elif depth:
             yield from _find_folders(path, depth - 1)
-
-
-def _contains_integer(path: Path, integers: set[bytes]) -> bool:
-    if path.suffix == _AUDIO_SUFFIX:
-        return path.stem.encode() in integers
-    with open(path, "rb") as file:
-        overlap = b""
-        while chunk := file.read(CHUNK_BYTES):
-            # An integer that spans two chunks is found with the end of the first one.
-            if any(match[0] in integers for match in _INTEGER.finditer(overlap + chunk)):
-                return True
-            overlap = chunk[-_MAX_DIGITS:]
-    return False
 
 
 def _list_set(days: float) -> list[float]:

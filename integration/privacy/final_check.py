@@ -16,6 +16,7 @@ from integration.mirror.privacy import scrub_tables
 from integration.mirror.privacy.erase_mirror import DERIVED_TABLES
 from integration.mirror.privacy.held_records import HeldRecords
 from integration.privacy import copies
+from integration.privacy.file_search import search_files
 from integration.sqlite.database import Database
 
 UNFINISHED_FILE = "unfinished.json"
@@ -40,28 +41,27 @@ def find_places(
     StorageError.
     """
     search, places = WideSearch(e164), []
+    database_files: list[Path] = []
     for database in databases:
         on_step(f"searching {database.name}")
         with database.read(full_scan=True) as connection:
             found, has_held_rows = _search_rows(connection, search, held_records)
         places += [f"{database.name}: {place}" for place in found]
         if not found and not has_held_rows:
-            places += [
-                f"{path.name}: unused pages or an index"
-                for path in (database.path.with_name(database.name + suffix) for suffix in _SIDE_FILES)
-                if search.is_in_file(path)
-            ]
+            database_files += [database.path.with_name(database.name + suffix) for suffix in _SIDE_FILES]
     on_step("searching files")
     own_names = {f"{name}{suffix}" for name in DATABASES for suffix in ("", "-wal", "-shm")}
-    for path in copies.iterate_files(data_dir):
-        relative = path.relative_to(data_dir)
-        if str(relative) in own_names or path.name == UNFINISHED_FILE:
-            continue
-        if any(path.is_relative_to(skipped) for skipped in skipped_paths):
-            continue
-        if search.contains(path.name.encode()) or copies.is_in_file(search, path):
-            places.append(str(relative))
-    return places
+    other_files = [
+        path
+        for path in copies.iterate_files(data_dir)
+        if str(path.relative_to(data_dir)) not in own_names
+        and path.name != UNFINISHED_FILE
+        and not any(path.is_relative_to(skipped) for skipped in skipped_paths)
+    ]
+    found_files = set(search_files([*database_files, *other_files], [e164]))
+    found_files.update(path for path in other_files if search.contains(path.name.encode()))
+    places += [f"{path.name}: unused pages or an index" for path in database_files if path in found_files]
+    return places + [str(path.relative_to(data_dir)) for path in other_files if path in found_files]
 
 
 def _search_rows(

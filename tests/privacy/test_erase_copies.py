@@ -15,11 +15,11 @@ from integration.access import audit
 from integration.cli import verify
 from integration.core import clock
 from integration.core.commands import Progress
+from integration.core.number_search.wide_search import CHUNK_BYTES
 from integration.inbox.replay import replay
 from integration.maintenance import backup
 from integration.maintenance.restore import restore
-from integration.mirror.privacy.held_records import HeldRecords
-from integration.privacy import copies
+from integration.privacy.file_search import search_files
 from tests.support.applications.filled_data_dir import DDI, OTHER, OTHER_LEG, THEIRS, FilledDataDir, stamp
 
 
@@ -258,10 +258,15 @@ def test_delivered_exports_with_the_number_are_named(place: FilledDataDir) -> No
     assert "delivered export with the number: exports/calls.csv" in done.stderr
 
 
-def test_a_held_call_is_found_across_two_reads_of_a_file(tmp_path: Path) -> None:
-    path, held_records = tmp_path / "mirror.db.damaged-20260304-120000", HeldRecords()
-    held_records.calls = frozenset({OTHER_LEG})
+def test_an_id_is_found_across_two_reads_of_a_file(tmp_path: Path) -> None:
     text = str(OTHER_LEG).encode()
-    for split in range(len(text) + 1):
-        path.write_bytes(b" " * (copies.CHUNK_BYTES - split) + text + b" 1234")
-        assert copies.DataCopy(path, "damaged database").has_held_data(held_records), split
+    paths = [tmp_path / f"mirror.db.damaged-{split}" for split in range(len(text) + 1)]
+    for split, path in enumerate(paths):
+        path.write_bytes(b" " * (CHUNK_BYTES - split) + text + b" 1234")
+    assert search_files(paths, (), [OTHER_LEG]) == paths
+    assert search_files(paths, (), [OTHER_LEG + 1]) == []
+
+
+def test_a_file_that_cannot_be_searched_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(IsADirectoryError, match=str(tmp_path)):
+        search_files([tmp_path], [f"+{THEIRS}"])
