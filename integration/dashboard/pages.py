@@ -10,6 +10,7 @@ from integration.dashboard.account import overview as account_overview
 from integration.dashboard.calls import (
     actions,
     audio,
+    calls_in_progress,
     detail,
     history,
     live,
@@ -26,7 +27,7 @@ from integration.dashboard.messages import contacts, messages
 from integration.dashboard.privacy import audit_log, holds_and_erasures, numbers, retention
 from integration.dashboard.profile import notifications, own_login, second_factor
 from integration.dashboard.settings import general, mail_server, people
-from integration.dashboard.site import error_pages, first_steps, formats, layout, palette
+from integration.dashboard.site import error_pages, first_steps, formats, layout, palette, person_names
 from integration.dashboard.system import alerts, mirror, work
 from integration.dashboard.system import overview as system_overview
 
@@ -85,5 +86,7 @@ def register(app: Flask) -> None:
     layout.register(app)
     error_pages.register(app)
     actions.register(app)
+    calls_in_progress.register(app)
+    person_names.register(app)
     for blueprint in BLUEPRINTS:
         app.register_blueprint(blueprint)

@@ -14,6 +14,17 @@ function button(form, { action, label }) {
 	return other;
 }
 
+// A copy of `form` with more fields, and a button for a second click.
+function confirmation(form, { label, fields }) {
+	const copy = form.cloneNode(true);
+	copy.ariaBusy = null;
+	const entered = new FormData(form);
+	const send = Object.assign(document.createElement("button"), { className: "button small", textContent: label });
+	copy.replaceChildren(...[...entered, ...Object.entries(fields)].map(([name, value]) =>
+		Object.assign(document.createElement("input"), { type: "hidden", name, value })), send);
+	return copy;
+}
+
 const post = (form, submitter) => fetch(form.action, { method: "POST", body: new FormData(form, submitter), headers: { Accept: "application/json" } });
 
 function submit(event) {
@@ -33,7 +44,7 @@ async function send(form, submitter) {
 		if (away()) throw 0;
 		const data = await (await post(form, submitter)).json();
 		if (data.location) return location.assign(data.location);
-		toast(data.message, !data.done, data.done && data.undo && button(form, data.undo));
+		toast(data.message, !data.done, data.confirm ? confirmation(form, data.confirm) : data.undo && button(form, data.undo));
 		if (data.done) done(form);
 	} catch {
 		if (repeat) {

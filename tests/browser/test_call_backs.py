@@ -7,6 +7,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
+from integration.access import people
 from integration.core import clock
 from integration.workspace.callback_following import update_from_mirror
 from tests.browser.conftest import watch
@@ -38,6 +39,11 @@ def missed(app):
 
 def position(page) -> int:
     return page.evaluate("Math.round(document.querySelector('#item-12').getBoundingClientRect().top)")
+
+
+def count_sent_calls(app) -> int:
+    with app.app_db.read() as connection:
+        return connection.execute("SELECT count(*) FROM journal WHERE path = '/calls'").fetchone()[0]
 
 
 def test_every_action_keeps_the_position_of_the_page(browse, page, missed):
@@ -86,6 +92,22 @@ def test_another_agent_sees_claims_and_calls_in_progress(browse, app, page, miss
     expect(row).to_contain_text("No answer")
     expect(row).not_to_contain_text("Calling now")
     other.close()
+
+
+def test_a_second_call_to_a_busy_caller_must_be_confirmed(browse, app, page, missed):
+    app.put("users", {"id": 12, "first_name": "Finn", "last_name": "Gallagher", "ext": "1006"})
+    people.change(app.app_db, "ann@example.com", platform_user_id=12)
+    app.call(901, clock.utc_text(), direction="out", state="talking", party="447700900208",
+             party_e164="+447700900208", user_id=13, user_name="Clara Whitfield")  # fmt: skip
+    browse("/missed")
+    row, toast = page.locator(CALLER), page.locator("#toast")
+    row.get_by_role("button", name="Clara Whitfield is talking to them").click()
+    expect(toast).to_contain_text("Clara Whitfield is talking to them. Call anyway?")
+    assert count_sent_calls(app) == 0
+    toast.get_by_role("button", name="Call anyway").click()
+    # The platform of this application is unreachable, so the call was sent and fails.
+    expect(toast).to_contain_text("The phone system did not respond")
+    assert count_sent_calls(app) == 1
 
 
 def test_a_new_call_is_announced_only_in_a_view_to_which_it_belongs(browse, app, page, missed, problems):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import urlencode
 
@@ -17,9 +18,11 @@ from integration.access.rights import has
 from integration.context import AppContext, app_context
 from integration.core import tokens
 from integration.core.ids import parse_id
-from integration.dashboard.calls import missed
+from integration.dashboard.calls import calls_in_progress, missed
+from integration.dashboard.calls.calls_in_progress import CallNotConfirmed
 from integration.dashboard.site import form_responses, formats, layout
 from integration.dashboard.site.guard import current_person, requires
+from integration.dashboard.site.person_names import person_name
 from integration.mirror.page_queries import history, live, phones
 from integration.mirror.page_queries.phones import LiveLeg, Phone
 from integration.sync.writing.write_through import WriteResult
@@ -32,6 +35,8 @@ RECORDING_MESSAGES = {
     "pause": "Recording paused.",
     "resume": "Recording resumed.",
 }
+CONFIRMED_OWNER = "confirmed_owner"
+"""Form field of a confirmed call: the owner of the caller that the user saw, '' without one."""
 CONNECTED_STATES = ("CONNECTED", "ON_HOLD")
 
 
@@ -61,9 +66,7 @@ def find_phone(context: AppContext, person: Person) -> Phone | None:
     there is no phone.
     """
     with context.mirror_db.read() as mirror_connection:
-        own_phone = phones.find_phone(
-            mirror_connection, person.platform_user_id
-        ) or phones.find_phone_by_email(mirror_connection, person.email)
+        own_phone = phones.find_own_phone(mirror_connection, person.platform_user_id, person.email)
         if own_phone is not None or not has(person, "supervisor"):
             return own_phone
         with context.app_db.read() as app_connection:
@@ -243,6 +246,8 @@ def dial() -> Response | tuple[str, int]:
 
     The user's own phone rings first, then `to` is dialled. See docs/platform.md#8-call-flow. If `to` was
     missed, the user claims it on the page Missed; `item` is the row whose form sent this.
+
+    While a call with `to` is in progress, or if another user has claimed the caller, the user must confirm.
     """
     context, person = app_context(), current_person()
     to = to_dialable(request.form.get("to", ""))
@@ -269,14 +274,29 @@ def dial() -> Response | tuple[str, int]:
     body = {"to": to, "from": str(phone.id)}
     if request.form.get("caller_id"):
         body["caller_id"] = to_dialable(request.form["caller_id"]) or "anonymous"
-    result = form_responses.send_write("POST", "/calls", body, once=True)
+    owner, confirmed_owner = missed.find_other_owner(context, to), request.form.get(CONFIRMED_OWNER)
+    claim = None if owner is None else f"{person_name(owner)} claimed this caller"
+    check = calls_in_progress.make_check(to, claim) if confirmed_owner is None else None
+    try:
+        result = form_responses.send_write("POST", "/calls", body, once=True, check=check)
+    except CallNotConfirmed as refusal:
+        return _request_confirmation(f"{refusal} Call anyway?", owner)
     if not result.is_done:
         return _respond_failed(result)
-    missed.claim_called(context, to)
+    missed.claim_called(context, to, confirmed_owner or "")
     return form_responses.respond_done(
         f"Calling {phone.name}’s phone first, then {formats.national(to)}.",
         "/" if item_id is None else f"/missed#item-{item_id}",
     )
+
+
+def _request_confirmation(question: str, owner: str | None) -> Response | tuple[str, int]:
+    """Request a second click. Scripts get the fields that confirm it, browsers the form with a button."""
+    fields = {CONFIRMED_OWNER: owner or ""}
+    if form_responses.is_script_request():
+        return form_responses.respond_question(question, "Call anyway", fields)
+    result = WriteResult(409, question)
+    return _render_dial_form(request.form.get("to", "")[:40], result, confirmation=fields), 409
 
 
 def _respond_failed(result: WriteResult) -> Response | tuple[str, int]:
@@ -286,7 +306,9 @@ def _respond_failed(result: WriteResult) -> Response | tuple[str, int]:
     return _render_dial_form(request.form.get("to", "")[:40], result), result.status or 502
 
 
-def _render_dial_form(to: str, result: WriteResult | None = None) -> str:
+def _render_dial_form(
+    to: str, result: WriteResult | None = None, confirmation: Mapping[str, str] = MappingProxyType({})
+) -> str:
     context, person = app_context(), current_person()
     phone = find_phone(context, person)
     with context.mirror_db.read() as connection:
@@ -299,6 +321,7 @@ def _render_dial_form(to: str, result: WriteResult | None = None) -> str:
             lines=phones.list_caller_id_numbers(connection),
             result=result,
             form=request.form,
+            confirmation=confirmation,
             item_id=parse_id(request.values.get("item")),
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlencode
@@ -22,6 +23,7 @@ from integration.workspace import callback_reminders, callbacks, visible_callbac
 from integration.workspace.callback_items import CallbackItem
 from integration.workspace.callbacks import ItemAction, ItemChanged
 
+log = logging.getLogger(__name__)
 blueprint = Blueprint("missed", __name__)
 
 ITEMS_PER_PAGE = 100
@@ -87,6 +89,7 @@ def index() -> str:
         next_url=_page_url(page + 1) if page < last_page else None,
         calls=calls,
         attempts=attempts,
+        can_see_call=viewer.can_see_call,
         state=state,
         mine=only_mine,
         line=line,
@@ -236,13 +239,31 @@ def _change_one(number: int, action: ItemAction) -> bool:
     return True
 
 
-def claim_called(context: AppContext, number: str) -> None:
-    """Assign the open item of a called number to the current user."""
-    email, party = current_person().email, formats.tel(number) or number
+def find_other_owner(context: AppContext, number: str) -> str | None:
+    """Return the e-mail address of another user who has claimed a called number."""
+    item = _find_called(context, number)
+    return item.owner if item is not None and item.owner != current_person().email else None
+
+
+def claim_called(context: AppContext, number: str, confirmed_owner: str) -> None:
+    """Assign the open item of a called number to the current user.
+
+    `confirmed_owner` is the owner that the user has agreed to replace, '' for none. Another owner stays.
+    """
+    item, email = _find_called(context, number), current_person().email
+    if item is None or item.owner == email:
+        return
+    try:
+        _store_action(context, item.id, "assign", email, confirmed_owner)
+    except ItemChanged as change:
+        log.info("call-back %d stays with %s", item.id, change.current)
+
+
+def _find_called(context: AppContext, number: str) -> CallbackItem | None:
     with context.app_db.read() as connection, context.mirror_db.read() as mirror:
-        item = visible_callbacks.find_visible_open(connection, mirror, layout.get_visibility(), party)
-    if item is not None and item.owner != email:
-        _store_action(context, item.id, "assign", email)
+        return visible_callbacks.find_visible_open(
+            connection, mirror, layout.get_visibility(), formats.tel(number) or number
+        )
 
 
 def _find_item(number: int) -> CallbackItem:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import sqlite3
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import orjson
@@ -23,11 +24,12 @@ def send_write(
     body: dict[str, Any] | list[dict[str, Any]] | None = None,
     *,
     once: bool = False,
+    check: Callable[[sqlite3.Connection], None] | None = None,
 ) -> WriteResult:
     """Send one write to the platform for the current dashboard user.
 
     With `once` the form field `once` (`new_once()`) is the idempotency key: a double click or a reload gets
-    the first result.
+    the first result. Raises the DomainError of `check` (see WriteRequest) without sending.
     """
     form_id = request.form.get("once") if once else None
     write_request = WriteRequest(
@@ -38,6 +40,7 @@ def send_write(
         body=None if body is None else orjson.dumps(body),
         idempotency_key=f"form {form_id}" if form_id else None,
         may_repeat_refused=True,
+        check=check,
     )
     return write_through.send(app_context(), write_request)
 
@@ -59,6 +62,14 @@ def respond_done(message: str, url: str, *, undo: Mapping[str, str] | None = Non
     if is_script_request():
         return jsonify({"done": True, "message": message, **({"undo": undo} if undo else {})})
     return redirect(url, 303)
+
+
+def respond_question(question: str, label: str, fields: Mapping[str, str]) -> Response:
+    """Request a confirmation from a script.
+
+    A button `label` sends the same form with the additional `fields`.
+    """
+    return jsonify({"done": False, "message": question, "confirm": {"label": label, "fields": fields}})
 
 
 def respond_refused(result: WriteResult) -> Response:

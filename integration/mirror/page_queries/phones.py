@@ -13,11 +13,13 @@ class Phone:
     id: int
     name: str
     number: str
+    email: str
 
 
 _SELECT_PHONES = (
     "SELECT id, coalesce(nullif(trim(coalesce(first_name, '') || ' ' || coalesce(last_name, '')), ''),"
-    " 'User ' || id) AS name, CAST(coalesce(ext, '') AS TEXT) AS number FROM users"
+    " 'User ' || id) AS name, CAST(coalesce(ext, '') AS TEXT) AS number,"
+    " CAST(coalesce(email, '') AS TEXT) AS email FROM users"
     " WHERE _missing_since IS NULL AND coalesce(active, 1) <> 0"
 )
 
@@ -40,6 +42,11 @@ def find_phone_by_email(connection: sqlite3.Connection, email: str) -> Phone | N
     """
     rows = connection.execute(f"{_SELECT_PHONES} AND lower(email) = lower(?) LIMIT 2", (email,)).fetchall()
     return Phone(*rows[0]) if len(rows) == 1 else None
+
+
+def find_own_phone(connection: sqlite3.Connection, user_id: int | None, email: str) -> Phone | None:
+    """Return the phone that an administrator assigned, otherwise the one with the e-mail address."""
+    return find_phone(connection, user_id) or find_phone_by_email(connection, email)
 
 
 def list_caller_id_numbers(connection: sqlite3.Connection) -> list[sqlite3.Row]:

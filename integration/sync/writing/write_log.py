@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,6 +48,8 @@ CREATE INDEX IF NOT EXISTS idempotency_at ON idempotency (at); -- serves the del
 
 IDEMPOTENCY_SECONDS = 86400.0
 """Seconds for which the response of an idempotency key is kept."""
+MAX_RECENT = 500
+"""Newest entries among which recent ones are searched. The request budget allows 200 writes in 20 s."""
 MAX_BODY_LENGTH = 10_000
 """Maximum number of characters of a body in the write log."""
 _SECRET_PATTERN = re.compile(
@@ -87,14 +90,35 @@ class EarlierRequest:
     body: bytes | None
 
 
-def begin(app_db: Database, *, who: str, address: str, method: str, path: str, body: bytes | None) -> int:
+@dataclass(frozen=True, slots=True)
+class PlacedCall:
+    """Click-to-call that the platform has not refused. `to` is the number as it was sent."""
+
+    id: int
+    at: str
+    who: str
+    to: str
+
+
+def begin(
+    app_db: Database,
+    *,
+    who: str,
+    address: str,
+    method: str,
+    path: str,
+    body: bytes | None,
+    check: Callable[[sqlite3.Connection], None] | None = None,
+) -> int:
     """Commit an entry for a write that will be sent next.
 
-    Returns the id of the entry.
+    Returns the id of the entry. `check` runs in the same transaction. If it raises, nothing is stored.
     """
     values = (clock.utc_text(), who, address, method, path, redact_body(body))
 
     def work(tx: Transaction) -> int:
+        if check is not None:
+            check(tx.connection)
         cursor = tx.execute(
             "INSERT INTO journal (at, who, address, method, path, body) VALUES (?, ?, ?, ?, ?, ?)", values
         )
@@ -110,6 +134,17 @@ def finish(app_db: Database, entry_id: int, *, status: int | None, result: str, 
             (status, result, round(seconds, 3), entry_id),
         )
     )
+
+
+def list_placed_calls(connection: sqlite3.Connection, since: str) -> list[PlacedCall]:
+    """List the calls that were placed since `since` (UTC text) and not refused, newest first."""
+    rows = connection.execute(
+        "SELECT id, at, who, CASE WHEN json_valid(body) THEN body ->> '$.to' END AS dialled"
+        " FROM (SELECT * FROM journal ORDER BY id DESC LIMIT ?)"
+        " WHERE at >= ? AND method = 'POST' AND path = '/calls' AND (result IS NULL OR status < 400)",
+        (MAX_RECENT, since),
+    )
+    return [PlacedCall(row["id"], row["at"], row["who"], row["dialled"]) for row in rows if row["dialled"]]
 
 
 def list_newest(app_db: Database, limit: int = 100, before: int | None = None) -> list[WriteEntry]:

@@ -8,7 +8,8 @@ No failure after step 3 changes the result: a client that receives an error woul
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+import sqlite3
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qsl
@@ -19,7 +20,7 @@ from integration.catalogue import COLLECTIONS, get_resource
 from integration.catalogue.shapes import Resource
 from integration.context import AppContext
 from integration.core import clock
-from integration.core.errors import PlatformError, is_timeout
+from integration.core.errors import DomainError, PlatformError, is_timeout
 from integration.core.ids import parse_id
 from integration.core.json_records import JsonRecord, find_item, read_page
 from integration.core.timestamps import parse_seconds
@@ -65,7 +66,8 @@ class WriteRequest:
     `path` is decoded. `query` and `body` are sent unchanged. `who` and `address` are logged.
 
     `hides_secrets` masks the response. `may_repeat_refused` releases the idempotency key of a refused write,
-    so that a corrected form can be sent under the same key.
+    so that a corrected form can be sent under the same key. `check(connection)` runs in the transaction that
+    stores the entry of the write log; it raises a DomainError to send nothing.
     """
 
     who: str
@@ -78,6 +80,7 @@ class WriteRequest:
     credentials: tuple[str, str, str] | None = None
     hides_secrets: bool = True
     may_repeat_refused: bool = False
+    check: Callable[[sqlite3.Connection], None] | None = None
 
     @property
     def target(self) -> str:
@@ -114,7 +117,7 @@ class WriteResult:
 def send(context: AppContext, request: WriteRequest) -> WriteResult:
     """Send one write, at most once per idempotency key.
 
-    Raises StorageError only if nothing was sent.
+    Raises StorageError, and the DomainError of `request.check`, only if nothing was sent.
     """
     if request.idempotency_key is None:
         return _send_logged(context, request)
@@ -125,7 +128,7 @@ def send(context: AppContext, request: WriteRequest) -> WriteResult:
         return _make_repeated_result(earlier)
     try:
         result = _send_logged(context, request)
-    except STORAGE_FAILURES:
+    except (*STORAGE_FAILURES, DomainError):
         # No request was sent, so the key can be reused.
         write_log.release_key(context.app_db, request.who, request.idempotency_key)
         raise
@@ -141,6 +144,7 @@ def _send_logged(context: AppContext, request: WriteRequest) -> WriteResult:
         method=request.method,
         path=f"{_SECRET_PATH}/***" if request.path.startswith(f"{_SECRET_PATH}/") else request.path,
         body=request.body,
+        check=request.check,
     )
     requested_at, started_at = clock.utc_text(), clock.monotonic()
     try:
