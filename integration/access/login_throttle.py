@@ -11,7 +11,6 @@ ones. Account names are stored hashed, because users type passwords into the wro
 
 from __future__ import annotations
 
-import ipaddress
 import math
 import sqlite3
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from typing import Literal
 
 from integration.core import clock, tokens
 from integration.core.errors import SwitchroomError
+from integration.settings.values import find_client_network
 from integration.sqlite.database import Database
 from integration.sqlite.transaction import Transaction
 
@@ -160,19 +160,4 @@ def _hash_account(kind: AttemptKind, account: str | None) -> bytes | None:
 
 
 def _hash_address(kind: AttemptKind, address: str) -> bytes:
-    """Return the digest of an IPv4 address or of an IPv6 /64.
-
-    A client can use any address of its /64. An IPv4-mapped IPv6 address counts as the IPv4 address.
-    """
-    try:
-        parsed = ipaddress.ip_address(address.partition("%")[0])
-    except ValueError:
-        return tokens.digest(f"{kind}\0{address}")
-    if isinstance(parsed, ipaddress.IPv6Address):
-        mapped_ipv4 = parsed.ipv4_mapped
-        normalized = (
-            str(mapped_ipv4) if mapped_ipv4 else str(ipaddress.ip_network((int(parsed), 64), strict=False))
-        )
-    else:
-        normalized = str(parsed)
-    return tokens.digest(f"{kind}\0{normalized}")
+    return tokens.digest(f"{kind}\0{find_client_network(address)}")

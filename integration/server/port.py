@@ -18,6 +18,17 @@ from integration.settings.model import Settings
 
 BACKLOG = 4096
 """Maximum number of connections that wait to be accepted."""
+KEEPALIVE = (
+    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 30),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 10),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3),
+)
+"""Options that close a connection whose client is unreachable for 60 s.
+
+Accepted connections inherit them. Without, a request that such a client has sent in part occupies a thread
+until the next restart.
+"""
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -37,6 +48,8 @@ def listen(host: str, port: int) -> socket.socket:
     listener = socket.socket(family, socket.SOCK_STREAM)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        for option in KEEPALIVE:
+            listener.setsockopt(*option)
         if family == socket.AF_INET6:
             listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, int(not is_dual_stack))
         listener.bind(address)

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from granian._granian import SocketHolder
-from granian.constants import Interfaces, SSLProtocols
+from granian.constants import HTTPModes, Interfaces, SSLProtocols
 from granian.log import LogLevels
 from granian.log import logger as granian_log
 from granian.server.common import AbstractServer
@@ -122,6 +122,8 @@ class _Supervisor(MPServer):
                 address=server.host,
                 port=listener.getsockname()[1],
                 interface=Interfaces.WSGI,
+                # Granian has no deadlines for HTTP/2, and its streams keep their threads after a hang-up.
+                http=HTTPModes.http1,
                 workers=1,
                 blocking_threads=BLOCKING_THREADS,
                 backlog=port.BACKLOG,

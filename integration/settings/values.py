@@ -54,6 +54,20 @@ def is_in_networks(networks: Collection[Network], address: str | None) -> bool:
     return any(parsed in network for network in networks)
 
 
+def find_client_network(address: str) -> str:
+    """Return an IPv4 address, or the /64 of an IPv6 address: a client can use any address of its /64.
+
+    An IPv4 address in IPv6 form is treated as the IPv4 address. Other text is returned unchanged.
+    """
+    try:
+        parsed = ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if not isinstance(parsed, IPv6Address):
+        return str(parsed)
+    return str(parsed.ipv4_mapped or ip_network((int(parsed), 64), strict=False))
+
+
 def is_loopback(host: str) -> bool:
     """Check whether `host` is always this machine.
 

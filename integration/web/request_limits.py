@@ -11,12 +11,17 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import orjson
 from werkzeug.exceptions import ServiceUnavailable
 
 from integration.core.errors import error_body
+from integration.settings.values import find_client_network
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import WSGIEnvironment
 
 BUFFERED_BYTES = 256 * 1024
 """Maximum bytes of a response that is passed on in one piece.
@@ -32,35 +37,38 @@ _BUSY_MESSAGE = f"The server is busy with slow requests. Try again in {RETRY_SEC
 class WaitingSlots:
     """Slots for at most `limit` concurrent waits.
 
-    An address gets at most half of them, so one slow client does not block the others. Raises
-    ServiceUnavailable (503) if no slot is free.
+    A client gets a slot while it has fewer than are free: one slow client gets half of all slots, the next
+    one half of the rest. Two cannot block a third, as they could with half of all slots for each. Raises
+    ServiceUnavailable (503) if the client gets no slot.
     """
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._limit_per_address = (limit + 1) // 2
         self._lock = threading.Lock()
         self._used: Counter[str] = Counter()
 
-    def acquire(self, address: str) -> None:
+    def acquire(self, environ: WSGIEnvironment) -> Callable[[], None]:
+        """Take a slot for the client of a request. Returns the function that releases the slot."""
+        client = find_client_network(environ.get("REMOTE_ADDR", ""))
         with self._lock:
-            if self._used[address] >= self._limit_per_address or self._used.total() >= self._limit:
+            if self._used[client] >= self._limit - self._used.total():
                 raise ServiceUnavailable(_BUSY_MESSAGE, retry_after=RETRY_SECONDS)
-            self._used[address] += 1
+            self._used[client] += 1
+        return partial(self._release, client)
 
-    def release(self, address: str) -> None:
+    def _release(self, client: str) -> None:
         with self._lock:
-            self._used[address] -= 1
-            if not self._used[address]:
-                del self._used[address]
+            self._used[client] -= 1
+            if not self._used[client]:
+                del self._used[client]
 
     @contextmanager
-    def slot(self, address: str) -> Iterator[None]:
-        self.acquire(address)
+    def slot(self, environ: WSGIEnvironment) -> Iterator[None]:
+        release = self.acquire(environ)
         try:
             yield
         finally:
-            self.release(address)
+            release()
 
 
 class RequestLimits:
@@ -74,7 +82,7 @@ class RequestLimits:
         self._application = application
         self._request_slots, self._response_slots = WaitingSlots(max_waiting), WaitingSlots(max_waiting)
 
-    def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+    def __call__(self, environ: WSGIEnvironment, start_response: Callable[..., Any]) -> Iterable[bytes]:
         environ["wsgi.input"] = _LimitedInput(environ["wsgi.input"], environ, self._request_slots)
         start_arguments: list[Any] = []
 
@@ -99,9 +107,8 @@ class RequestLimits:
             # A truncated body is sent as an iterator. The server then closes the connection, so the client
             # detects the truncation.
             return [content] if len(content) == int(length) else iter([content])
-        address = environ.get("REMOTE_ADDR", "")
         try:
-            self._response_slots.acquire(address)
+            release = self._response_slots.acquire(environ)
         except ServiceUnavailable:
             _close_body(body)
             start_response(
@@ -110,7 +117,7 @@ class RequestLimits:
             )
             return [orjson.dumps(error_body(_BUSY_MESSAGE))]
         start_response(*start_arguments)
-        return _LimitedBody(body, lambda: self._response_slots.release(address))
+        return _LimitedBody(body, release)
 
 
 class _LimitedInput:
@@ -119,17 +126,17 @@ class _LimitedInput:
     The client address is read when the body is read, because a trusted proxy's headers may change it before.
     """
 
-    def __init__(self, body: Any, environ: dict[str, Any], slots: WaitingSlots) -> None:
+    def __init__(self, body: Any, environ: WSGIEnvironment, slots: WaitingSlots) -> None:
         self._body = body
         self._environ = environ
         self._slots = slots
 
     def read(self, size: int = -1) -> bytes:
-        with self._slots.slot(self._environ.get("REMOTE_ADDR", "")):
+        with self._slots.slot(self._environ):
             return bytes(self._body.read(size))
 
     def readline(self, size: int = -1) -> bytes:
-        with self._slots.slot(self._environ.get("REMOTE_ADDR", "")):
+        with self._slots.slot(self._environ):
             return bytes(self._body.readline(size))
 
     def __iter__(self) -> Iterator[bytes]:

@@ -13,9 +13,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import trustme
-
 from tests.deploy.debian_tools import find_tool
+from tests.support.certificates import write_certificate
 from tests.support.harness import ROOT, Process, free_port, wait_for
 
 HOST = "calls.example.com"
@@ -28,10 +27,9 @@ class Proxy:
     `connect` opens a connection to it as a client of `HOST`.
     """
 
-    def __init__(self, port: int, certificates: trustme.CA, log_path: Path) -> None:
+    def __init__(self, port: int, context: ssl.SSLContext, log_path: Path) -> None:
         self.port, self.log_path = port, log_path
-        self._context = ssl.create_default_context()
-        certificates.configure_trust(self._context)
+        self._context = context
 
     def connect(self) -> ssl.SSLSocket:
         connection = socket.create_connection(("127.0.0.1", self.port), timeout=30)
@@ -104,13 +102,10 @@ def write_nginx(folder: Path, upstream_port: int, port: int) -> list[str]:
 @contextmanager
 def run_proxy(kind: str, folder: Path, upstream_port: int, port: int) -> Iterator[Proxy]:
     """Run `caddy` or `nginx` on `port` until the end of the block."""
-    authority = trustme.CA()
-    certificate = authority.issue_cert(HOST)
-    certificate.private_key_pem.write_to_path(folder / "key.pem")
-    (folder / "cert.pem").write_bytes(b"".join(blob.bytes() for blob in certificate.cert_chain_pems))
+    context = write_certificate(folder, HOST)
     write = {"caddy": write_caddyfile, "nginx": write_nginx}[kind]
     process = Process(write(folder, upstream_port, port), {"HOME": str(folder), "XDG_DATA_HOME": str(folder)})
-    proxy = Proxy(port, authority, folder / "access.log")
+    proxy = Proxy(port, context, folder / "access.log")
 
     def is_listening() -> bool:
         assert process.popen.poll() is None, process.output

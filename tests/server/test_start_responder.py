@@ -5,17 +5,16 @@ from __future__ import annotations
 import http.client
 import json
 import socket
-import ssl
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import trustme
 
 from integration.server import port, start_responder
 from integration.server.start_responder import StartResponder
 from integration.settings.model import Server
+from tests.support.certificates import write_certificate
 
 BODY = b'{"id": "uk003.6a97e243493e03.77053295", "event_name": "call.ringing"}'
 
@@ -97,13 +96,8 @@ def test_a_short_start_refuses_nothing(listener: socket.socket, monkeypatch: pyt
 
 
 def test_the_response_is_encrypted_where_the_server_is(listener: socket.socket, tmp_path: Path) -> None:
-    authority = trustme.CA()
-    made = authority.issue_cert("127.0.0.1")
-    made.private_key_pem.write_to_path(str(tmp_path / "key.pem"))
-    made.cert_chain_pems[0].write_to_path(str(tmp_path / "cert.pem"))
+    context = write_certificate(tmp_path, "127.0.0.1")
     server = Server(tls_cert=tmp_path / "cert.pem", tls_key=tmp_path / "key.pem")
-    context = ssl.create_default_context()
-    authority.configure_trust(context)
     with StartResponder(listener, server):
         address = listener.getsockname()
         client = http.client.HTTPSConnection("127.0.0.1", address[1], timeout=10, context=context)

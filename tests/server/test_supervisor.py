@@ -17,10 +17,13 @@ import trustme
 from integration.core import process_lock
 from integration.server import worker as product_worker
 from integration.server.run_command import acquire_for_serve
+from tests.support.certificates import write_certificate
 from tests.support.child_processes import Running, get, open_stream, wait_for
 from tests.support.harness import alive, free_port
 
 Start = Callable[..., Running]
+HTTP_2_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(3) + b"\x04" + bytes(5)
+"""First bytes of an HTTP/2 connection (RFC 9113, 3.4), with an empty SETTINGS frame."""
 
 
 def worker_of(server: Running) -> int:
@@ -199,19 +202,61 @@ def test_files_are_accessible_to_their_owner_only(server: Running, tmp_path: Pat
         assert path.stat().st_mode & 0o077 == 0, path
 
 
-def test_a_configured_key_pair_serves_https(start: Start, tmp_path: Path) -> None:
-    authority = trustme.CA()
-    issued = authority.issue_cert("localhost")
-    issued.private_key_pem.write_to_path(tmp_path / "key.pem")
-    issued.cert_chain_pems[0].write_to_path(tmp_path / "cert.pem")
-    server = start("-m", "tests.server.stub_product", tmp_path / "data", 0, "build", tmp_path)
-    context = ssl.create_default_context()
-    authority.configure_trust(context)
+@pytest.fixture
+def secure(start: Start, tmp_path: Path) -> tuple[Running, ssl.SSLContext]:
+    """A server with HTTPS, and a context that trusts its certificate."""
+    context = write_certificate(tmp_path, "localhost")
+    return start("-m", "tests.server.stub_product", tmp_path / "data", 0, "build", tmp_path), context
+
+
+def test_a_configured_key_pair_serves_https(secure: tuple[Running, ssl.SSLContext]) -> None:
+    server, context = secure
     context.maximum_version = ssl.TLSVersion.TLSv1_2
     with socket.create_connection(("127.0.0.1", server.port)) as plain:
-        with context.wrap_socket(plain, server_hostname="localhost") as secure:
-            secure.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
-            assert b"200 OK" in secure.recv(4096)
+        with context.wrap_socket(plain, server_hostname="localhost") as connection:
+            connection.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+            assert b"200 OK" in connection.recv(4096)
+
+
+def test_http_2_is_not_offered_over_tls(secure: tuple[Running, ssl.SSLContext]) -> None:
+    server, context = secure
+    context.set_alpn_protocols(["h2", "http/1.1"])
+    with socket.create_connection(("127.0.0.1", server.port)) as plain:
+        with context.wrap_socket(plain, server_hostname="localhost") as connection:
+            assert connection.selected_alpn_protocol() == "http/1.1"
+            connection.sendall(HTTP_2_PREFACE)
+            assert connection.recv(4096) == b""
+    context.set_alpn_protocols(["h2"])
+    with socket.create_connection(("127.0.0.1", server.port)) as plain:
+        with pytest.raises(ssl.SSLError, match="no application protocol"):
+            context.wrap_socket(plain, server_hostname="localhost")
+
+
+def test_http_2_is_not_offered_without_tls(server: Running) -> None:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=60) as connection:
+        connection.sendall(HTTP_2_PREFACE)
+        assert connection.recv(4096) == b""
+    with socket.create_connection(("127.0.0.1", server.port), timeout=60) as connection:
+        connection.sendall(
+            b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n"
+            b"HTTP2-Settings: AAMAAABkAAQAAP__\r\n\r\n"
+        )
+        assert connection.recv(4096).startswith(b"HTTP/1.1 200 OK")
+
+
+def test_the_server_probes_whether_clients_of_open_connections_exist(server: Running) -> None:
+    """A client that lost its network does not close its connection."""
+    with socket.create_connection(("127.0.0.1", server.port)) as half:
+        half.sendall(b"GET / HT")
+        ports = [f"{port:04X}" for port in (server.port, half.getsockname()[1])]
+
+        def has_keepalive_timer() -> bool:
+            rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+            # Columns: local address, remote address, …, kind of timer and its time. Kind 2 is keepalive.
+            (timer,) = [row[5] for row in rows if [row[1][9:], row[2][9:]] == ports]
+            return timer.startswith("02:")
+
+        wait_for(has_keepalive_timer, "a keepalive timer of the connection")
 
 
 def test_a_key_of_another_certificate_is_an_error_that_names_the_settings(

@@ -148,16 +148,25 @@ class Client:
         self.context = context
 
     def send(
-        self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
+        self,
+        method: str,
+        path: str,
+        body: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+        *,
+        address: str | None = None,
     ) -> tuple[int, bytes, http.client.HTTPMessage]:
-        """Send a request. Returns status, body and headers."""
+        """Send a request, from `address`. Returns status, body and headers."""
         connection: http.client.HTTPConnection
+        source = None if address is None else (address, 0)
         if self.secure:
             connection = http.client.HTTPSConnection(
-                self.host or "", self.port, timeout=60, context=self.context
+                self.host or "", self.port, timeout=60, source_address=source, context=self.context
             )
         else:
-            connection = http.client.HTTPConnection(self.host or "", self.port, timeout=60)
+            connection = http.client.HTTPConnection(
+                self.host or "", self.port, timeout=60, source_address=source
+            )
         try:
             connection.request(method, path, body, dict(headers or {}))
             response = connection.getresponse()

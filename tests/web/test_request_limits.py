@@ -9,6 +9,7 @@ import pytest
 from werkzeug.exceptions import ServiceUnavailable
 
 from integration.web.request_limits import RequestLimits
+from tests.support.harness import wait_for
 
 MAX_WAITING = 3
 """Requests that may wait at a time, two of them from one address."""
@@ -57,6 +58,27 @@ def test_waiting_bodies_are_limited_per_address_and_in_total():
             sender.go.set()
         assert [one.result(10) for one in waiting] == [("200", [b"body"])] * 3
     assert send(application, ready) == ("200", [b"body"])
+
+
+def test_two_clients_leave_slots_to_a_third():
+    application, ready = RequestLimits(echo, 16), Sender()
+    ready.go.set()
+    slow = [Sender() for _ in range(32)]
+    # All addresses of one IPv6 network are one client.
+    addresses = ["192.0.2.1"] * 16 + [f"2001:db8::{number}" for number in range(16)]
+    with ThreadPoolExecutor(32) as pool:
+        sent = []
+        for sender, address in zip(slow, addresses, strict=True):
+            sent.append(pool.submit(send, application, sender, address))
+            wait_for(lambda: slow[len(sent) - 1].is_read.is_set() or sent[-1].done(), "a slot or its refusal")
+        assert [sender.is_read.is_set() for sender in slow].count(True) == 8 + 4
+        for address in ("::ffff:192.0.2.1", "2001:db8::99"):
+            with pytest.raises(ServiceUnavailable):
+                send(application, ready, address)
+        for address in ("192.0.2.3", "2001:db8:0:1::1"):
+            assert send(application, ready, address) == ("200", [b"body"])
+        for sender in slow:
+            sender.go.set()
 
 
 class ChunkedBody:

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import argparse
 import math
+import re
+import ssl
 import threading
 import time
 from collections import Counter
 from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlencode
 
+from integration.access import passwords
+from tests.support.certificates import write_certificate
 from tests.trials.long_form import LongForm
-from tests.trials.tools.traffic import Readers, Senders, SlowClients, create_access
+from tests.trials.tools.traffic import EMAIL, Readers, Senders, SlowClients, create_access
 from tests.trials.trial import NO_TRAFFIC, Trial, allow_many_connections, await_sync, until
 
 RESPONSE_SECONDS = 1.0
@@ -20,17 +26,22 @@ COMPUTING_SECONDS = 40.0
 """Time within which all requests of slow clients must have been computed. 5.7 s were measured."""
 OPEN_PATHS = ("/webhooks/wrong", "/login", "/v1.2/login", "/setup/wrong", "/v1.2/sms", "/logout")
 """Paths that accept a body without a login."""
+PASSWORD = "quiet-lamp-seven-rivers"
+IDLE_SECONDS = 30.0
 PROBES = ("/healthz", "/readyz", "/login", "/missed")
 
 
 class Slow(Trial):
-    """Slow clients delay no other client.
+    """Slow clients delay no other client, over HTTP and HTTPS.
 
     Disturbed: 300 connections send half a header; 300 announce a body and send its beginning, to each path
     that accepts one without a login; 300 request large responses and read nothing, with and without
-    credentials; for a minute each.
+    credentials; two addresses announce 200 logins each; for a minute each. 300 connections send nothing.
+    Over HTTP/1.1 with and without TLS; HTTP/2 is not offered (`tests/server/test_supervisor.py`).
     Checked: probes, webhooks and pages get 200 within a second, once the requests of the slow clients are
-    computed, which takes 40 s at most; the product is ready afterwards.
+    computed, which takes 40 s at most; the product is ready afterwards. A user of another address logs in
+    while the two announce, and one of the same addresses as soon as they hang up. Idle connections are
+    closed within 30 s.
     Detects: a receiver that reads the bodies of webhooks it refuses.
     """
 
@@ -44,7 +55,7 @@ class Slow(Trial):
     long = LongForm(
         promises=("P20",),
         rounds=("",),
-        minutes=5,
+        minutes=12,
         remains="",
         expectation="by hand: statuses and times",
     )
@@ -56,27 +67,103 @@ class Slow(Trial):
 
     def boot(self) -> None:
         allow_many_connections()
-        simulator = self.start_simulator(*NO_TRAFFIC, "--cdrs", "1500" if self.options.short else "20000")
-        self.access = create_access(self.data_dir)
-        self.product = self.start_product(self.data_dir, simulator)
-        await_sync(self.product, "cdrs")
+        self.simulator = self.start_simulator(
+            *NO_TRAFFIC, "--cdrs", "1500" if self.options.short else "20000"
+        )
+        self.access = create_access(self.data_dir, passwords.hash_password(PASSWORD))
 
     def disturb(self) -> None:
+        for context in (None,) if self.is_seeded else (None, write_certificate(self.folder, "127.0.0.1")):
+            self._disturb_protocol(context)
+
+    def _disturb_protocol(self, context: ssl.SSLContext | None) -> None:
+        """Run all kinds of slow clients over HTTP, or over HTTPS with `context`."""
+        self.context, self.protocol = context, "http" if context is None else "https"
+        files = {} if context is None else {"tls_cert": "cert.pem", "tls_key": "key.pem"}
+        settings = {f"server__{name}": str(self.folder / file) for name, file in files.items()}
+        self.product = self.start_product(self.data_dir, self.simulator, context=context, **settings)
+        await_sync(self.product, "cdrs")
+        self.dashboard = dict(self.access.dashboard)
+        if context is not None:
+            self.dashboard["Cookie"] = f"__Host-{self.dashboard['Cookie']}"
+        idle = self._open_slow_clients([b""], self.options.size, drips=False)
+        opened_at = time.monotonic()
         head = (
             "POST {} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nOrigin: "
-            "http://127.0.0.1:{port}\r\nContent-Length: "
+            "{url}\r\nContent-Length: "
             "5000\r\nContent-Type: application/x-www-form-urlencoded\r\n\r\nemail=alice"
         )
         paths = OPEN_PATHS[: 1 if self.is_seeded else None]
-        self._try("half bodies", [head.format(path, port=self.product.port).encode() for path in paths])
+        bodies = [head.format(path, port=self.product.port, url=self.product.url).encode() for path in paths]
+        self._try("half bodies", bodies)
         if not self.is_seeded:
             self._try("half headers", [b"GET /calls HTTP/1.1\r\nHost: localhost\r\nX-Slow: "])
             self._try("slow readers", self._list_large_requests(), drips=False)
+            self._try_logins(bodies[OPEN_PATHS.index("/login")])
+            self.verify_soon(
+                lambda: not idle.count_open(),
+                f"{self.protocol}: idle connections are closed within {IDLE_SECONDS:.0f} s",
+                max(0.0, opened_at + IDLE_SECONDS * (2 if self.options.short else 1.1) - time.monotonic()),
+            )
+        idle.close()
+        self.stop_product(self.product)
+
+    def _open_slow_clients(self, openings: list[bytes], count: int, **options: Any) -> SlowClients:
+        return SlowClients(self.product.port, openings, count, context=self.context, **options)
+
+    def _try_logins(self, opening: bytes) -> None:
+        """Log in while two other addresses have sent the beginning of 200 logins each."""
+        kind = f"{self.protocol} half logins"
+        clients = self._open_slow_clients([opening], 400, drips=True, addresses=("127.0.0.2", "127.0.0.3"))
+        try:
+            until(self._are_responses_fast, COMPUTING_SECONDS)
+            path = self.product.webhook_path
+            senders = Senders(
+                self.product.port, path, count=2, rest=0.1, name=kind.replace(" ", "-"), context=self.context
+            )
+            logins, ends_at = [], time.monotonic() + self.options.seconds
+            while not logins or time.monotonic() < ends_at:
+                logins.append(self._log_in())
+            senders.stop()
+        finally:
+            clients.close()
+        statuses = Counter(status for status, _ in logins)
+        self.verify(
+            set(statuses) == {303}, f"{kind}: a user of another address logs in, not {dict(statuses)}"
+        )
+        hooks = senders.statuses
+        self.verify(set(hooks) == {200}, f"{kind}: webhooks get 200, not {dict(hooks)}")
+        slowest = max(senders.slowest, *(seconds for _, seconds in logins))
+        limit = RESPONSE_SECONDS * (10 if self.options.short else 1)
+        self.verify(slowest <= limit, f"{kind}: a response within {limit:.0f} s, not {slowest:.1f} s")
+        began = time.monotonic()
+        self.verify_soon(
+            lambda: self._log_in("127.0.0.2")[0] == 303, f"{kind}: their places are free after a hang-up", 10
+        )
+        self.figures.append(
+            f"{kind}: {len(logins)} logins, {len(senders.responses)} webhooks, slowest {slowest:.2f} s, "
+            f"a login from their address {time.monotonic() - began:.2f} s after the hang-up"
+        )
+
+    def _log_in(self, address: str = "127.0.0.1") -> tuple[int, float]:
+        """Log in with a new connection from `address`. Returns the status of the form and its seconds."""
+        client = self.product.client
+        _, form, headers = client.send("GET", "/login", headers={"Accept": "text/html"})
+        token = re.search(rb'name="csrf_token" value="([^"]+)"', form)
+        assert token is not None
+        body = urlencode({"email": EMAIL, "password": PASSWORD, "csrf_token": token[1].decode()})
+        sent = {
+            "Cookie": str(headers["Set-Cookie"]).partition(";")[0],
+            "Content-Type": "application/x-www-form-urlencoded",
+        }
+        began = time.monotonic()
+        status, _, _ = client.send("POST", "/login", body.encode(), sent, address=address)
+        return status, time.monotonic() - began
 
     def _list_large_requests(self) -> list[bytes]:
         requests: list[tuple[str, Mapping[str, str]]] = [
-            ("/exports/cdrs.csv", self.access.dashboard),
-            ("/exports/cdrs.jsonl", self.access.dashboard),
+            ("/exports/cdrs.csv", self.dashboard),
+            ("/exports/cdrs.jsonl", self.dashboard),
             ("/v1.2/cdrs?limit=5000", self.access.facade),
             ("/login", {}),
             ("/static/app.css", {}),
@@ -90,18 +177,21 @@ class Slow(Trial):
 
     def _try(self, kind: str, openings: list[bytes], *, drips: bool = True) -> None:
         """Send probes and webhooks while slow clients of one kind are connected."""
+        name, kind = kind[:6], f"{self.protocol} {kind}"
         limit = RESPONSE_SECONDS * (10 if self.options.short or self.is_seeded else 1)
-        clients = SlowClients(self.product.port, openings, self.options.size, drips=drips)
+        clients = self._open_slow_clients(openings, self.options.size, drips=drips)
         try:
             # At first the product computes the responses to all slow clients at once, until their sockets are
             # full; the trial states how long this takes and measures what follows.
             began = time.monotonic()
             is_fast = until(self._are_responses_fast, 1 if self.is_seeded else COMPUTING_SECONDS)
             fast_after = time.monotonic() - began
-            pages = [(path, self.access.dashboard if path == "/missed" else {}) for path in PROBES]
-            probes = Readers(self.product.port, pages, rest=0.1)
+            pages = [(path, self.dashboard if path == "/missed" else {}) for path in PROBES]
+            probes = Readers(self.product.port, pages, rest=0.1, context=self.context)
             path = self.product.webhook_path
-            senders = Senders(self.product.port, path, count=2, rest=0.1, name=kind[:6])
+            senders = Senders(
+                self.product.port, path, count=2, rest=0.1, name=self.protocol + name, context=self.context
+            )
             patience = 15 if self.is_seeded else 240
             until(lambda: len({one.what for one in list(probes.responses)}) == len(PROBES), patience)
             threading.Event().wait(self.options.seconds)

@@ -6,6 +6,7 @@ import http.client
 import json
 import socket
 import sqlite3
+import ssl
 import threading
 import time
 from collections import Counter
@@ -20,6 +21,8 @@ from integration.access.rights import RIGHTS
 from integration.app_schema import open_app_db
 
 EMAIL = "alice@example.com"
+TCP_ESTABLISHED = 1
+"""State of an open connection in `linux/tcp.h`."""
 STEPS = (
     ("call.initial", "INITIAL"),
     ("call.ringing", "RINGING"),
@@ -106,11 +109,12 @@ class Response:
 
 
 class _Clients:
-    """Threads that send requests until they are stopped."""
+    """Threads that send requests until they are stopped. With `context` they use HTTPS."""
 
-    def __init__(self, port: int, count: int, rest: float) -> None:
+    def __init__(self, port: int, count: int, rest: float, context: ssl.SSLContext | None = None) -> None:
         self.responses: list[Response] = []
         self._port = port
+        self._context = context
         self._rest = rest
         self._stop = threading.Event()
         self._threads = [
@@ -157,6 +161,11 @@ class _Clients:
     def _work(self, number: int) -> None:
         raise NotImplementedError
 
+    def _connect(self) -> http.client.HTTPConnection:
+        if self._context is None:
+            return http.client.HTTPConnection("127.0.0.1", self._port, timeout=60)
+        return http.client.HTTPSConnection("127.0.0.1", self._port, timeout=60, context=self._context)
+
     def _request(
         self,
         connection: http.client.HTTPConnection | None,
@@ -172,7 +181,7 @@ class _Clients:
         """
         began, status, has_retry_after = time.monotonic(), 0, False
         try:
-            connection = connection or http.client.HTTPConnection("127.0.0.1", self._port, timeout=60)
+            connection = connection or self._connect()
             connection.request(method, path, body, dict(headers or {}))
             response = connection.getresponse()
             response.read()
@@ -203,6 +212,7 @@ class Senders(_Clients):
         padding: int = 0,
         most: int | None = None,
         first: int = 0,
+        context: ssl.SSLContext | None = None,
     ) -> None:
         """`padding`: bytes added to each event; `most`: events of each sender."""
         self._path = path
@@ -210,7 +220,7 @@ class Senders(_Clients):
         self._padding = padding
         self._most = most
         self._first = first
-        super().__init__(port, count, rest)
+        super().__init__(port, count, rest, context)
 
     def _work(self, number: int) -> None:
         connection, step = None, 0
@@ -250,10 +260,15 @@ class Readers(_Clients):
     """Request each path repeatedly, with a thread for each."""
 
     def __init__(
-        self, port: int, pages: Sequence[tuple[str, Mapping[str, str]]], *, rest: float = 0.3
+        self,
+        port: int,
+        pages: Sequence[tuple[str, Mapping[str, str]]],
+        *,
+        rest: float = 0.3,
+        context: ssl.SSLContext | None = None,
     ) -> None:
         self._pages = pages
-        super().__init__(port, len(pages), rest)
+        super().__init__(port, len(pages), rest, context)
 
     def _work(self, number: int) -> None:
         path, headers = self._pages[number]
@@ -265,16 +280,29 @@ class Readers(_Clients):
 class SlowClients:
     """Connections that send `openings` and read nothing.
 
-    With `drips` each sends a byte a second afterwards.
+    With `drips` each sends a byte a second afterwards. They come from `addresses` in turn, and use HTTPS with
+    `context`.
     """
 
-    def __init__(self, port: int, openings: Sequence[bytes], count: int, *, drips: bool) -> None:
+    def __init__(
+        self,
+        port: int,
+        openings: Sequence[bytes],
+        count: int,
+        *,
+        drips: bool,
+        addresses: Sequence[str] = ("127.0.0.1",),
+        context: ssl.SSLContext | None = None,
+    ) -> None:
         self._sockets: list[socket.socket] = []
         for number in range(count):
             client = socket.socket()
             # The system would otherwise buffer whole responses for the client.
             client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            client.bind((addresses[number % len(addresses)], 0))
             client.connect(("127.0.0.1", port))
+            if context is not None:
+                client = context.wrap_socket(client, server_hostname="127.0.0.1")
             client.sendall(openings[number % len(openings)])
             client.setblocking(False)
             self._sockets.append(client)
@@ -283,7 +311,8 @@ class SlowClients:
             threading.Thread(target=self._drip, daemon=True).start()
 
     def count_open(self) -> int:
-        return sum(1 for client in self._sockets if _is_open(client))
+        """Connections that the server has not closed."""
+        return sum(1 for client in self._sockets if _read_tcp_state(client) == TCP_ESTABLISHED)
 
     def close(self) -> None:
         self._stop.set()
@@ -299,10 +328,6 @@ class SlowClients:
                     continue
 
 
-def _is_open(client: socket.socket) -> bool:
-    try:
-        return client.recv(1, socket.MSG_PEEK) != b""
-    except BlockingIOError:
-        return True
-    except OSError:
-        return False
+def _read_tcp_state(client: socket.socket) -> int:
+    """First byte of TCP_INFO. Unlike a read it needs no decryption."""
+    return client.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0]
