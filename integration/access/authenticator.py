@@ -345,7 +345,7 @@ class Authenticator:
 def read_credentials(request: Request) -> PresentedCredentials:
     """Return the credentials of a request.
 
-    Raises ApiError 401 if they are missing, 400 if they are malformed.
+    Raises ApiError 401 if they or one of their parts are missing, 400 if they are malformed.
     """
     header = request.headers.get("Authorization", "")
     scheme, _, rest = header.partition(" ")
@@ -358,7 +358,12 @@ def read_credentials(request: Request) -> PresentedCredentials:
         if not separator:
             # Wording of the platform (docs/platform.md#2-sign-in).
             raise ApiError(400, "Failed to parse Authorization header credentials")
-        return PresentedCredentials(user or None, secret, "basic")
+        if not user.strip() or not secret:
+            raise build_unauthorized_error(
+                "Basic credentials need a user id and a secret: user_id:secret. Without a user id send the "
+                "secret as X-Auth-Token."
+            )
+        return PresentedCredentials(user, secret, "basic")
     token = request.headers.get("X-Auth-Token", "").strip()
     if token:
         return PresentedCredentials(None, token, "token")

@@ -7,6 +7,7 @@ import base64
 import pytest
 
 from integration.access import keys
+from integration.access.key_limits import KeyLimits
 from tests.support.application import TestApp, basic_headers
 from tests.support.applications.shared_app import SharedApp
 from tests.support.fake_exchange import ADMINISTRATOR, OTHER_CUSTOMER, USER, WITHOUT_CUSTOMER, read_fixture
@@ -21,6 +22,20 @@ def test_local_key_is_accepted_as_basic_credentials_and_as_token(shared_app: Sha
     assert shared_app.get("/ping", basic_headers(user + 1, secret)).status_code == 401
     keys.revoke(shared_app.app_db, "both")
     assert shared_app.get("/ping", basic_headers(user, secret)).status_code == 401
+
+
+def test_basic_credentials_without_a_user_or_a_secret_are_rejected(app: TestApp) -> None:
+    limits = KeyLimits(rights=frozenset(("export",)))
+    user, secret = keys.add(app.app_db, "nameless", "read", limits=limits)
+    credentials = [("", secret), (" ", secret), ("", ADMINISTRATOR), (user, "")]
+    for headers in [basic_headers(*pair) for pair in credentials]:
+        response = app.get("/ping", headers)
+        assert response.status_code == 401
+        assert response.headers["WWW-Authenticate"].startswith("Basic ")
+        assert app.client.get("/exports/cdrs.csv", headers=headers).status_code == 401
+        far = {"REMOTE_ADDR": "192.0.2.7"}
+        assert app.client.get("/metrics", headers=headers, environ_base=far).status_code == 401
+    assert app.platform.count("/me") == 0
 
 
 @pytest.mark.parametrize(
