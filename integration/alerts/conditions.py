@@ -130,9 +130,7 @@ def _not_called_back(evaluation: Evaluation) -> list[Match]:
 
 def _format_party(context: AppContext, item: CallbackItem) -> str:
     number = (
-        "A withheld number"
-        if item.party.startswith("withheld:")
-        else context.phone_numbers.format_national(item.party)
+        "A withheld number" if is_withheld(item.party) else context.phone_numbers.format_national(item.party)
     )
     return f"{item.party_name} ({number})" if item.party_name else number
 

@@ -15,11 +15,19 @@ import phonenumbers
 from phonenumbers import PhoneNumberFormat
 
 from integration.core import number_variants
+from integration.core.number_search import folding
 
-WITHHELD = frozenset(
-    {"", "anonymous", "withheld", "private", "restricted", "unavailable", "unknown", "hidden"}
+_WITHHELD_WORDS = frozenset(
+    ("anonymous", "withheld", "private", "restricted", "unavailable", "unknown", "hidden", "blocked")
 )
-"""Values of a withheld number, in lower case. See docs/platform.md#14-numbers for the empty value."""
+"""Words that stand for a withheld number, alone or with words of _CALLER_WORDS ('Private number')."""
+_CALLER_WORDS = frozenset(("no", "number", "caller", "id", "cli"))
+_KEYPAD_ANONYMOUS = "266696687"
+"""'anonymous' on the keypad of a telephone, which some networks send as the number."""
+_URI = re.compile(r"\s*(?:sips?:|tel:)?([^@;]*)(?:[@;].*)?", re.IGNORECASE | re.DOTALL)
+"""A SIP or tel URI, or a number; the group is the user or number."""
+_NOTE = re.compile(r"\([^()]*\)|(?:x|extn?|extension)\.?\s*\d+\s*$", re.IGNORECASE)
+"""A note in brackets or an extension after a number, such as '(work)' and 'ext. 12'."""
 
 MAX_EXTENSION_DIGITS = 6
 """Maximum digits of an extension or service number."""
@@ -58,8 +66,38 @@ _IN_ANGLE_BRACKETS = re.compile(r"<[^<>]*>")
 
 @lru_cache(maxsize=CACHED_NUMBERS)
 def is_withheld(raw: object) -> bool:
-    """Return whether a number is missing or withheld by the caller."""
-    return raw is None or str(raw).strip().casefold() in WITHHELD
+    """Return whether a party is no number and no extension.
+
+    The caller withholds the number, or a name replaces it. Such parties have no key: two of them are two
+    callers. The number may have any notation, also in a SIP or tel URI. An erased number is not withheld.
+    """
+    text = _get_user("" if raw is None else str(raw))
+    if text == number_variants.ERASED:
+        return False
+    if text.isascii() and text.isdecimal():
+        return text.removeprefix("00") == _KEYPAD_ANONYMOUS
+    digits = folding.extract_digits(text)
+    return (
+        not digits
+        or digits.removeprefix("00") == _KEYPAD_ANONYMOUS
+        or any(character.isalpha() for character in _NOTE.sub("", text))
+    )
+
+
+def _get_user(text: str) -> str:
+    """Return the user or number of a URI or caller id such as '"Zoe" <sip:447700900101@pbx.example>'."""
+    if text.isdecimal():
+        return text
+    bracketed = _IN_ANGLE_BRACKETS.search(text)
+    match = _URI.fullmatch(bracketed[0][1:-1] if bracketed else text)
+    return text if match is None else match[1]
+
+
+def _is_withheld_name(name: str) -> bool:
+    words = re.findall(r"\w+", name.casefold())
+    return _WITHHELD_WORDS.issuperset(set(words) - _CALLER_WORDS) and (
+        not words or not _WITHHELD_WORDS.isdisjoint(words) or (len(words) > 1 and words[0] == "no")
+    )
 
 
 def is_short(raw: str | None) -> bool:
@@ -80,8 +118,8 @@ def clean_name(raw: str | None) -> str:
         return ""
     name = _IN_ANGLE_BRACKETS.sub(" ", raw).replace('"', " ")
     name = " ".join(name.rpartition("|")[2].split())
-    compact = _SEPARATORS.sub("", name)
-    return "" if _DIGITS.match(compact) or compact.casefold() in WITHHELD else name
+    is_number = _DIGITS.match(_SEPARATORS.sub("", name)) is not None
+    return "" if is_number or _is_withheld_name(_get_user(name)) else name
 
 
 def parse_clid_number(raw: str | None) -> str | None:
@@ -131,7 +169,7 @@ class PhoneNumbers:
 
         The key is the E.164 form, else the text itself; '' for a withheld number.
         """
-        if is_withheld(raw) or raw is None:
+        if raw is None or is_withheld(raw) or raw == number_variants.ERASED:
             return ""
         return self.to_e164(raw) or raw.strip()
 
@@ -161,6 +199,8 @@ class PhoneNumbers:
         return phonenumbers.format_number(number, PhoneNumberFormat.NATIONAL), international
 
     def _format_e164(self, raw: str) -> str | None:
+        if is_withheld(raw):
+            return None
         text = raw if raw.isdecimal() else _SEPARATORS.sub("", raw)
         digits = text.removeprefix("+").removeprefix("00")
         if not is_short(text) and (is_assigned(digits) or self._is_plainly_international(text, digits)):

@@ -101,6 +101,7 @@ MIGRATIONS: Mapping[str, Step] = {
     "triggers of calls with legs and causes": call_schema.drop_triggers,
     "deleted transcripts in the search index": search_index.index_deleted_transcripts,
     "forms of lists without ids": collection_state.add_form,
+    "calls of parties without a number": call_schema.evaluate_withheld_calls,
 }
 """Migration steps by name, in order.
 

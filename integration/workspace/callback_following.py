@@ -10,6 +10,7 @@ from dataclasses import astuple, dataclass
 from integration.core import clock
 from integration.core.ids import id_list
 from integration.core.number_variants import ERASED
+from integration.core.phone_numbers import is_withheld
 from integration.mirror.records import change_log
 from integration.sqlite.database import Database
 from integration.sqlite.transaction import Transaction
@@ -139,15 +140,18 @@ def _read_batch(
         )
     ]
     changed_ids = json.dumps([row["id"] for row in rows] + deleted_ids)
-    parties |= {
-        row[0]
+    listed_parties = dict(
+        tuple(row)
         for row in app_connection.execute(
-            "SELECT party FROM callback_calls WHERE call_id IN (SELECT value FROM json_each(?))",
+            "SELECT call_id, party FROM callback_calls WHERE call_id IN (SELECT value FROM json_each(?))",
             (changed_ids,),
         )
-    }
+    )
+    parties |= set(listed_parties.values())
+    # Earlier versions listed several callers under one name. Their calls stay in that item.
+    shared_items = {call_id: party for call_id, party in listed_parties.items() if is_withheld(party)}
     parties |= {
-        _party_key(row["party"], row["id"])
+        row["party"] or shared_items.get(row["id"]) or f"{WITHHELD_PREFIX}{row['id']}"
         for row in rows
         if row["outcome"] in MISSED_KINDS and (row["started_at"] or "") >= since and row["party"] != ERASED
     }
@@ -172,7 +176,11 @@ def _read_batch(
     batch_calls = [
         call
         for party in sorted(parties)
-        for call in _load_calls(mirror_connection, party, since, first_missed_at.get(party), callback_seconds)
+        for call in (
+            _load_withheld_calls(mirror_connection, app_connection, party)
+            if is_withheld(party)
+            else _load_calls(mirror_connection, party, since, first_missed_at.get(party), callback_seconds)
+        )
     ]
     listed_ids = [
         row[0]
@@ -200,8 +208,30 @@ def _read_batch(
     )
 
 
-def _party_key(party: str, call_id: int) -> str:
-    return party or f"{WITHHELD_PREFIX}{call_id}"
+_COLUMNS = "id, outcome, started_at, our_number, party_name"
+
+
+def _load_withheld_calls(
+    connection: sqlite3.Connection, app_connection: sqlite3.Connection, party: str
+) -> list[CallbackCall]:
+    """Return the missed calls of an item without a number.
+
+    They are the call of 'withheld:<call id>', or those that an earlier version listed under a name such as
+    'Blocked'.
+    """
+    listed = app_connection.execute("SELECT call_id FROM callback_calls WHERE party = ?", (party,))
+    call_ids = {row[0] for row in listed}
+    if party.startswith(WITHHELD_PREFIX):
+        call_ids = {int(party.removeprefix(WITHHELD_PREFIX))}
+    rows = connection.execute(
+        f"SELECT {_COLUMNS} FROM _calls WHERE id IN (SELECT value FROM json_each(?)) AND party IN ('', ?)"
+        " AND outcome IN ('missed', 'voicemail')",
+        (id_list(call_ids), party),
+    )
+    return [
+        CallbackCall(call_id, party, started_at, outcome, our_number, name)
+        for call_id, outcome, started_at, our_number, name in rows
+    ]
 
 
 def _load_calls(
@@ -214,22 +244,14 @@ def _load_calls(
     if party == ERASED:
         # An erased number cannot be called back.
         return ()
-    columns = "id, outcome, started_at, our_number, party_name"
-    if party.startswith(WITHHELD_PREFIX):
-        rows = connection.execute(
-            f"SELECT {columns} FROM _calls"
-            " WHERE id = ? AND party = '' AND outcome IN ('missed', 'voicemail')",
-            (int(party.removeprefix(WITHHELD_PREFIX)),),
-        )
-    else:
-        rows = connection.execute(
-            f"SELECT {columns} FROM _calls WHERE coalesce(party_e164, party) = ?1 AND started_at >= ?2"
-            " AND (outcome IN ('missed', 'voicemail')"
-            " OR direction = 'in' AND answered_at IS NOT NULL"
-            " OR direction = 'out' AND outcome = 'answered' AND talk_seconds >= ?3)"
-            " ORDER BY started_at, id",
-            (party, since, callback_seconds),
-        )
+    rows = connection.execute(
+        f"SELECT {_COLUMNS} FROM _calls WHERE coalesce(party_e164, party) = ?1 AND started_at >= ?2"
+        " AND (outcome IN ('missed', 'voicemail')"
+        " OR direction = 'in' AND answered_at IS NOT NULL"
+        " OR direction = 'out' AND outcome = 'answered' AND talk_seconds >= ?3)"
+        " ORDER BY started_at, id",
+        (party, since, callback_seconds),
+    )
     calls = [
         CallbackCall(
             call_id, party, started_at, outcome if outcome in MISSED_KINDS else REACHED, our_number, name

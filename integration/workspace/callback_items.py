@@ -10,6 +10,7 @@ from dataclasses import astuple, dataclass
 from typing import Any
 
 from integration.core.ids import id_list
+from integration.core.phone_numbers import is_withheld
 from integration.sqlite.transaction import Transaction
 
 MISSED_KINDS = ("missed", "voicemail")
@@ -22,8 +23,9 @@ AUTO = "auto"
 class CallbackItem:
     """A call-back item, a row of `callbacks`. Times are UTC text.
 
-    `party` is the number in E.164 or as received, or 'withheld:<call id>'. `reason` is 'missed' or
-    'voicemail', that of the last attempt. `closed_by` is 'auto' or a dashboard user.
+    `party` is the number in E.164 or as received, or 'withheld:<call id>'; `is_withheld` is true for the
+    latter, and for names such as 'Blocked' that earlier versions stored. `reason` is 'missed' or 'voicemail',
+    that of the last attempt. `closed_by` is 'auto' or a dashboard user.
     """
 
     id: int
@@ -133,7 +135,7 @@ def build_episodes(calls: Iterable[CallbackCall], actions: Iterable[CallbackActi
         if isinstance(step, CallbackAction):
             _apply_action(step, episodes)
         elif step.kind == REACHED:
-            if episodes and episodes[-1].is_open and not step.party.startswith(WITHHELD_PREFIX):
+            if episodes and episodes[-1].is_open and not is_withheld(step.party):
                 episodes[-1].close(step.at, AUTO, step.call_id)
         elif episodes and episodes[-1].is_open:
             episodes[-1].missed_calls.append(step)

@@ -21,7 +21,7 @@ from integration.core.phone_numbers import is_withheld
 from integration.mirror.calls.reading import parse_number
 from integration.mirror.page_queries import contacts
 from integration.mirror.page_queries.call_labels import DIRECTION_LABELS, STATE_LABELS
-from integration.workspace.callback_items import WITHHELD_PREFIX, CallbackItem
+from integration.workspace.callback_items import CallbackItem
 
 NOTHING = "—"
 
@@ -202,7 +202,7 @@ def far_end_name(call: sqlite3.Row) -> str:
 
 def party_name(item: CallbackItem) -> str:
     """Return the name or number of the caller of a call-back item."""
-    if item.party.startswith(WITHHELD_PREFIX):
+    if is_withheld(item.party):
         return "Withheld"
     return item.party_name or national(item.party)
 

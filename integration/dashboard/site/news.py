@@ -12,6 +12,7 @@ from integration.access.rights import has
 from integration.access.visibility import Visibility
 from integration.context import AppContext
 from integration.core import clock
+from integration.core.phone_numbers import is_withheld
 from integration.dashboard.site import formats
 from integration.exports import prepared_exports
 from integration.mirror.page_queries import media_lists, phones
@@ -87,4 +88,5 @@ def list_notifications(context: AppContext, person: Person, viewer: Visibility) 
 
 
 def _name_caller(row: sqlite3.Row) -> str:
-    return str(row["party_name"] or "") or formats.national(row["caller"]) or "a withheld number"
+    number = "a withheld number" if is_withheld(row["caller"]) else formats.national(row["caller"])
+    return str(row["party_name"] or "") or number

@@ -217,10 +217,10 @@ def _find_outbound_talks(views: Sequence[LegView], reference_data: ReferenceData
 
     The last leg to each outside party decides, because earlier legs may be the agent's own phone.
     """
-    last_views: dict[str, LegView] = {}
+    last_views: dict[str | None, LegView] = {}
     for view in views:
         if view.side == "out":
-            last_views[reference_data.phone_numbers.get_party_key(view.leg.dst)] = view
+            last_views[reference_data.phone_numbers.get_party_key(view.leg.dst) or view.leg.dst] = view
     talks: list[Talk] = []
     for view in last_views.values():
         since = get_destination_answer_time(view.leg, is_single_leg=len(views) == 1)

@@ -68,7 +68,7 @@ def find_party_view(views: Sequence[LegView], direction: str) -> LegView | None:
 def get_party_name(
     view: LegView | None, party: str | None, e164: str | None, direction: str, reference_data: ReferenceData
 ) -> str:
-    """Return the name of the party: contact, user, or as received."""
+    """Return the name of the party: contact, user, or as received, also instead of a number."""
     if e164 is not None and (name := reference_data.contact_names.get(e164)):
         return name
     if view is None:
@@ -76,7 +76,8 @@ def get_party_name(
     person = reference_data.directory.people_by_extension.get(party or "")
     if person is not None:
         return person.name
-    return clean_name(view.leg.dst_name if direction == "out" else view.leg.src_name)
+    name = clean_name(view.leg.dst_name if direction == "out" else view.leg.src_name)
+    return name or (clean_name(view.party) if is_withheld(view.party) else "")
 
 
 def find_account_number(views: Sequence[LegView], direction: str, party: str | None) -> str | None:

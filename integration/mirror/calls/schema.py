@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from integration.catalogue.rows import make_fields
 from integration.catalogue.shapes import Resource
+from integration.core.number_variants import ERASED
 from integration.sqlite.schema import Schema
 
 CALLS = Resource(
@@ -151,6 +152,19 @@ def build_update_sql(table: str, columns: Sequence[str]) -> str:
     """
     key, *value_columns = columns
     return f"UPDATE OR FAIL {table} SET {', '.join(f'{name} = ?' for name in value_columns)} WHERE {key} = ?"
+
+
+def evaluate_withheld_calls(schema: Schema) -> None:
+    """Migration: make calls due whose party is a name, or 'anonymous' on a keypad.
+
+    Earlier versions treated these as numbers.
+    """
+    if "_calls" in schema.table_names():
+        schema.execute(
+            "UPDATE _calls SET due_at = 0 WHERE party NOT IN ('', ?) AND (party NOT GLOB '*[0-9]*'"
+            " OR party GLOB '*[A-Za-z]*' OR party GLOB '*266696687')",
+            (ERASED,),
+        )
 
 
 def drop_triggers(schema: Schema) -> None:

@@ -1,0 +1,204 @@
+"""Callers without a number, in every spelling: a call and a call-back item each."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from integration.core.phone_numbers import PhoneNumbers, is_withheld
+from integration.sqlite.transaction import Transaction
+from integration.workspace import callbacks
+from integration.workspace.callback_following import update_from_mirror
+from tests.support.application import TestApp, running_app
+from tests.support.payloads.call_facts import (
+    ANN,
+    BOB,
+    CALLER,
+    GROUP,
+    CallMirror,
+    Fact,
+    at,
+    cdr,
+    inbound_leg,
+    outbound_leg,
+    set_now,
+)
+
+SPELLINGS = (
+    "", "anonymous", "anonymous@anonymous.invalid", "sip:anonymous@anonymous.invalid",
+    '"Anonymous" <sip:anonymous@10.0.0.1;user=phone>', "+anonymous", "Blocked", "Private number",
+    "No Caller ID", "ID withheld", "Unknown caller", "+266696687", "00266696687", "266696687", "-",
+    "Restricted", "UNAVAILABLE", "Number withheld", "caller ID blocked",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("src", [*SPELLINGS, None, "  ", "alice@example.com", "Front desk"])
+def test_a_party_that_is_no_number_has_no_key(src: str | None) -> None:
+    assert is_withheld(src)
+    assert PhoneNumbers("GB").get_party_key(src) == ""
+    assert PhoneNumbers("GB").to_e164(src) is None
+
+
+@pytest.mark.parametrize(
+    "src",
+    [
+        "447700900101", "+44 7700 900101", "07700 900101", "1001", "999", "*97", "#31#07700900101",
+        "sip:447700900101@carrier.example", "tel:+44-7700-900101;ext=12", "020 7946 0104 x12",
+        "020 7946 0104 ext. 12", "020 7946 0104 (work)", "\u202a+447700900101\u202c", "٠٧٧٠٠٩٠٠١٠١",
+    ],
+)  # fmt: skip
+def test_a_number_in_any_notation_is_not_withheld(src: str) -> None:
+    assert not is_withheld(src)
+
+
+def ring(leg: int, user: int, src: str, start: float = 0, context: str = f"RG-{GROUP}") -> Any:
+    return inbound_leg(leg, user, src=src, src_name=src, started=start, context=context)
+
+
+def miss(*phones: Any) -> list[Fact]:
+    return [phone.event("ringing", phone.started) for phone in phones] + [
+        phone.event("missed", 18 + phone.started) for phone in phones
+    ]
+
+
+def record(id_: int, leg: int, src: str, start: float, context: str, dst_id: str = "10001") -> Fact:
+    return "cdrs", cdr(
+        id_, leg, start, 18, 0, src=src, src_name=src, context=context, dst_id=dst_id, type="M"
+    )
+
+
+def list_open_parties(app: TestApp) -> list[str]:
+    update_from_mirror(app.app_db, app.mirror_db)
+    with app.app_db.read() as connection:
+        return sorted(item.party for item in callbacks.list_items(connection))
+
+
+@pytest.fixture
+def fresh(call_app: TestApp, mirror: CallMirror, monkeypatch: pytest.MonkeyPatch) -> CallMirror:
+    """A mirror and an empty call-back list, two minutes after the calls of the tests."""
+    for table in (
+        "callbacks",
+        "callback_calls",
+        "callback_deeds",
+        "callback_deed_calls",
+        "callback_position",
+    ):
+        call_app.app_db.write(lambda tx, table=table: tx.execute(f"DELETE FROM {table}"))
+    set_now(monkeypatch, 120)
+    return mirror
+
+
+@pytest.mark.parametrize("first", SPELLINGS)
+@pytest.mark.parametrize("second", ["", "Blocked"])
+@pytest.mark.parametrize("source", ["webhook", "cdr"])
+def test_two_callers_without_a_number_are_two_calls_and_two_items(
+    call_app: TestApp, fresh: CallMirror, first: str, second: str, source: str
+) -> None:
+    """They ring the same phones at once: by the ring group, by the queue, and one by each."""
+    places = (f"RG-{GROUP}", f"RG-{GROUP}"), ("QUEUE", "QUEUE"), (f"RG-{GROUP}", "QUEUE")
+    for number, (context, other_context) in enumerate(places):
+        leg, start = 100 + 10 * number, 100.0 * number
+        if source == "webhook":
+            callers = [ring(leg, ANN, first, start, context), ring(leg + 1, BOB, first, start, context)]
+            callers += [
+                ring(leg + 2, ANN, second, start + 1, other_context),
+                ring(leg + 3, BOB, second, start + 1, other_context),
+            ]
+            fresh.apply(*miss(*callers))
+        else:
+            fresh.apply(
+                record(leg, leg, first, start, context),
+                record(leg + 1, leg + 1, first, start, context, "10002"),
+                record(leg + 2, leg + 2, second, start + 1, other_context),
+                record(leg + 3, leg + 3, second, start + 1, other_context, "10002"),
+            )
+    fresh.tick(1000)
+    calls = [100, 102, 110, 112, 120, 122]
+    assert fresh.calls("id", "legs", "party", "party_e164", "party_name", "outcome") == [
+        (call, 2, "", None, "", "missed") for call in calls
+    ]
+    assert list_open_parties(call_app) == [f"withheld:{call}" for call in calls]
+
+
+def test_no_call_of_another_party_closes_the_item_of_a_caller_without_a_number(
+    call_app: TestApp, fresh: CallMirror
+) -> None:
+    fresh.apply(*miss(ring(101, ANN, "Blocked", context="LOCAL_USER")))
+    answered = inbound_leg(102, src="Blocked", src_name="Blocked", started=60, connected=65)
+    fresh.apply(answered.event("connected", 65), answered.event("hangup", 90))
+    out = outbound_leg(103, dst="Blocked", started=100, connected=105)
+    fresh.apply(out.event("connected", 105), out.event("hangup", 160))
+    fresh.tick(1000)
+    assert list_open_parties(call_app) == ["withheld:101"]
+
+
+def test_a_caller_whose_number_turns_out_to_be_withheld_stays_listed(
+    call_app: TestApp, fresh: CallMirror
+) -> None:
+    fresh.apply(*miss(inbound_leg(101)))
+    fresh.tick(1000)
+    assert list_open_parties(call_app) == ["+447700900101"]
+    fresh.apply(record(1, 101, "Unknown caller", 0, "LOCAL_USER"))
+    assert list_open_parties(call_app) == ["withheld:101"]
+
+
+def test_a_name_instead_of_a_number_is_shown_as_the_name(call_app: TestApp, fresh: CallMirror) -> None:
+    fresh.apply(*miss(inbound_leg(101, src="alice@example.com", src_name=None)))
+    fresh.tick(1000)
+    assert fresh.calls("party", "party_name") == [("", "alice@example.com")]
+    page = call_app.log_in().get("/calls?range=all").text
+    assert "alice@example.com" in page
+
+
+def test_calls_of_earlier_versions_become_withheld_and_merged_items_stay(
+    call_app: TestApp, fresh: CallMirror
+) -> None:
+    """Two callers who showed 'Blocked' share an item; the next one has its own."""
+    fresh.apply(*miss(ring(101, ANN, "Blocked", context="LOCAL_USER")))
+    fresh.apply(*miss(ring(102, ANN, "Blocked", 40, context="LOCAL_USER")))
+    fresh.tick(1000)
+    call_app.mirror_db.write(lambda tx: tx.execute("UPDATE _calls SET party = 'Blocked'"))
+    for call in (101, 102):
+        call_app.app_db.write(
+            lambda tx, call=call: tx.execute(
+                "INSERT INTO callback_calls VALUES (?, 'Blocked', ?, 'missed', NULL, '', NULL)",
+                (call, at(0 if call == 101 else 40)),
+            )
+        )
+    with call_app.app_db.read() as connection:
+        assert connection.execute("SELECT count(*) FROM callback_calls").fetchone()[0] == 2
+    call_app.mirror_db.write(lambda tx: tx.execute("UPDATE _calls SET due_at = 0"))
+    fresh.tick(1000)
+    fresh.apply(*miss(ring(103, ANN, "Blocked", 80, context="LOCAL_USER")))
+    fresh.tick(1000)
+    assert fresh.calls("id", "party") == [(101, ""), (102, ""), (103, "")]
+    assert list_open_parties(call_app) == ["Blocked", "withheld:103"]
+    with call_app.app_db.read() as connection:
+        assert [(item.party, item.attempts) for item in callbacks.list_items(connection)] == [
+            ("withheld:103", 1), ("Blocked", 2),
+        ]  # fmt: skip
+    page = call_app.log_in().get("/missed").text
+    assert "Blocked" not in page.replace('data-party="Blocked"', "")
+
+
+def test_an_upgrade_computes_the_calls_of_parties_without_a_number(tmp_path: Path) -> None:
+    with running_app(tmp_path / "data") as app:
+        mirror = CallMirror(app)
+        mirror.seed()
+        mirror.apply(
+            *miss(ring(101, ANN, "Blocked"), ring(102, BOB, "Blocked")), *miss(ring(103, ANN, CALLER))
+        )
+        mirror.tick(1000)
+        expected = [(101, ""), (103, CALLER)]
+        assert mirror.calls("id", "party") == expected
+
+        def store_as_earlier(tx: Transaction) -> None:
+            tx.execute("UPDATE _calls SET party = 'Blocked' WHERE id = 101")
+            tx.execute("DELETE FROM _sqlite_migrations WHERE name = 'calls of parties without a number'")
+
+        app.mirror_db.write(store_as_earlier)
+        app.restart()
+        assert CallMirror(app).tick(1000) == 1
+        assert CallMirror(app).calls("id", "party") == expected
