@@ -6,9 +6,11 @@ from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from flask import Flask
+from flask import Flask, Response, request
 
 from integration.context import EXTENSION, AppContext
+from integration.core.api_responses import build_error_response
+from integration.core.body_encodings import ACCEPT_IDENTITY, ENCODED_BODY_MESSAGE, is_compressed
 from integration.core.installation.assets import find_assets, find_help_site
 from integration.dashboard import pages
 from integration.dashboard.calls.live import render_change, render_heartbeat
@@ -60,6 +62,7 @@ def make_site(context: AppContext, metrics: Metrics) -> Flask:
     assets = find_assets()
     app = Flask("switchroom", template_folder=str(assets / "templates"), static_folder=str(assets / "static"))
     app.extensions[EXTENSION] = context
+    app.before_request(_refuse_compressed_body)
     app.extensions[FORWARDED_REQUESTS] = forwarded_requests = ForwardedRequests(settings)
     trusted_proxies.install(app, settings.server.trusted_proxies, forwarded_requests.record)
     headers.install(app)
@@ -89,3 +92,10 @@ def make_site(context: AppContext, metrics: Metrics) -> Flask:
     app.register_blueprint(make_facade(context, partial(download.open_file, context)))
     page_files.check(app, context.health)
     return app
+
+
+def _refuse_compressed_body() -> Response | None:
+    """Return 415 for a body that no route could read."""
+    if not is_compressed(request.headers.get("Content-Encoding", "")):
+        return None
+    return build_error_response(415, ENCODED_BODY_MESSAGE, headers=dict([ACCEPT_IDENTITY]))

@@ -15,6 +15,7 @@ from typing import Any
 
 import orjson
 
+from integration.core.body_encodings import to_utf8
 from integration.core.errors import PlatformBroken, UnusableBody
 from integration.core.ids import MAX_ID, MIN_ID
 
@@ -124,6 +125,14 @@ def find_item(body: bytes) -> JsonRecord | None:
         return read_item(body)
     except PlatformBroken:
         return None
+
+
+def read_record_bytes(body: bytes) -> JsonRecord:
+    """Parse a record in any encoding of `to_utf8`. Raises PlatformBroken for a body that is not an object."""
+    try:
+        return read_record(to_utf8(body).decode())
+    except UnicodeDecodeError as error:
+        raise UnusableBody("the body is not UTF-8") from error
 
 
 def read_record(text: str) -> JsonRecord:

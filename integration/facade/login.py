@@ -17,7 +17,7 @@ from integration.core.api_responses import ApiError, build_response, to_gateway_
 from integration.core.errors import PlatformError
 from integration.facade import pass_through
 from integration.facade.request import FacadeRequest
-from integration.facade.writes import check_content_type
+from integration.facade.writes import read_json_text
 from integration.platform_api.budget import INTERACTIVE
 
 BODY_LIMIT = 64 * 1024
@@ -34,10 +34,7 @@ def forward_public(request: FacadeRequest, authenticator: Authenticator) -> Resp
 
     The request is sent once, without retries, because every login may send an e-mail.
     """
-    request.http_request.max_content_length = BODY_LIMIT
-    body = request.http_request.get_data(cache=False)
-    if body:
-        check_content_type(request.http_request)
+    body = read_json_text(request.http_request, BODY_LIMIT)
     body_fields = _parse_object(body)
     email = body_fields.get("email") if isinstance(body_fields.get("email"), str) else None
     subject = body_fields.get(_SUBJECT_FIELDS.get(request.path, ""))

@@ -15,6 +15,7 @@ from integration.core.api_responses import (
     build_gateway_error,
     build_response,
 )
+from integration.core.body_encodings import to_utf8
 from integration.facade import scoped_keys
 from integration.facade.exposure import EXPOSURE, Exposure
 from integration.facade.pass_through import select_passed_headers
@@ -91,11 +92,7 @@ def _read_body(request: FacadeRequest) -> bytes | None:
 
     Raises ApiError 413, or 400 if it is not JSON.
     """
-    http_request = request.http_request
-    http_request.max_content_length = MAX_BODY_BYTES
-    body = http_request.get_data(cache=False)
-    if body:
-        check_content_type(http_request)
+    body = read_json_text(request.http_request, MAX_BODY_BYTES)
     key = request.caller.key
     if body and key is not None and scoped_keys.is_limited(key):
         _parse_json(body)
@@ -106,6 +103,18 @@ def _read_body(request: FacadeRequest) -> bytes | None:
         return None
     _parse_json(body)
     return body
+
+
+def read_json_text(http_request: Request, limit: int) -> bytes:
+    """Return the body of a request as UTF-8, empty without one.
+
+    Raises RequestEntityTooLarge for more than `limit` bytes, ApiError 400 for another content type than JSON.
+    """
+    http_request.max_content_length = limit
+    body = http_request.get_data(cache=False)
+    if body:
+        check_content_type(http_request)
+    return to_utf8(body, http_request.mimetype_params.get("charset", ""))
 
 
 def _parse_json(body: bytes) -> Any:

@@ -14,9 +14,10 @@ import orjson
 
 from integration.catalogue import events
 from integration.core import clock
+from integration.core.body_encodings import to_utf8
 from integration.core.errors import PlatformBroken
 from integration.core.ids import as_id, event_clock
-from integration.core.json_records import JsonRecord, read_record, to_column_value
+from integration.core.json_records import JsonRecord, read_record_bytes, to_column_value
 from integration.mirror.calls.facts import CallEvent
 from integration.mirror.page_queries.messages import SmsReceived
 
@@ -72,10 +73,10 @@ def read_envelope(body: bytes) -> Envelope:
 def parse_body(body: bytes) -> JsonRecord | None:
     """Parse `body` as a record.
 
-    Returns None unless it is a JSON object.
+    Returns None unless it is a JSON object in an encoding of `to_utf8`.
     """
     try:
-        values = orjson.loads(body)
+        values = orjson.loads(to_utf8(body))
     except orjson.JSONDecodeError:
         values = None
     if isinstance(values, dict):
@@ -87,8 +88,8 @@ def parse_body(body: bytes) -> JsonRecord | None:
     elif values is not None:
         return None
     try:
-        return read_record(body.decode("utf-8-sig"))
-    except (UnicodeDecodeError, PlatformBroken):
+        return read_record_bytes(body)
+    except PlatformBroken:
         return None
 
 

@@ -13,6 +13,7 @@ from werkzeug.exceptions import ClientDisconnected
 from werkzeug.wsgi import get_content_length, get_input_stream
 
 from integration.core import tokens
+from integration.core.body_encodings import ACCEPT_IDENTITY, ENCODED_BODY_MESSAGE, is_compressed
 from integration.core.errors import StorageError, error_body
 from integration.inbox.store import Inbox
 from integration.settings.model import Webhooks
@@ -90,6 +91,8 @@ class Receiver:
         if environ["REQUEST_METHOD"] not in ("GET", "HEAD", "POST"):
             header = ("Allow", "GET, HEAD, POST")
             return _error_response(HTTPStatus.METHOD_NOT_ALLOWED, "Method Not Allowed", header)
+        if is_compressed(environ.get("HTTP_CONTENT_ENCODING", "")):
+            return _error_response(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, ENCODED_BODY_MESSAGE, ACCEPT_IDENTITY)
         settings, networks = self._settings, self._settings.allow_from
         # PEP 3333: the server decodes the bytes of the path as Latin-1.
         path = environ["PATH_INFO"].encode("latin-1").decode("utf-8", "replace")

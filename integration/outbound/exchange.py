@@ -23,6 +23,7 @@ from urllib.parse import urlsplit, urlunsplit
 import requests
 import urllib3
 from requests.structures import CaseInsensitiveDict
+from requests.utils import get_encoding_from_headers
 
 from integration.core import clock
 from integration.core.errors import (
@@ -45,6 +46,8 @@ JSON_LIMIT = 64 * 1024 * 1024
 A larger page is requested again as smaller pages.
 """
 
+_UNREQUESTED_ENCODINGS = frozenset(("br", "zstd", "compress", "x-compress"))
+"""Values of Content-Encoding that no request allows."""
 
 _TLS_ADVICE: dict[TlsFaultKind, str] = {
     "authority": "if the platform has a private authority, set platform.ca_file to its certificate",
@@ -95,12 +98,33 @@ class ResponseBody:
     def date(self) -> datetime | None:
         return parse_http_date(self.headers.get("Date"))
 
+    @property
+    def is_json(self) -> bool:
+        """True for a Content-Type of JSON, or without one."""
+        return "json" in self.headers.get("Content-Type", "json").lower()
+
+    @property
+    def charset(self) -> str:
+        """Charset of the Content-Type, '' without one."""
+        return get_encoding_from_headers(CaseInsensitiveDict(self.headers)) or ""
+
+    @property
+    def headers_without_charset(self) -> Mapping[str, str]:
+        """Headers of a JSON text that was converted to UTF-8."""
+        return CaseInsensitiveDict({**self.headers, "Content-Type": "application/json"})
+
     def chunks(self, limit: int, *, unbuffered: bool = False) -> Iterator[bytes]:
         """Yield the decompressed body in chunks of at most 64 KiB.
 
         With `unbuffered`, yield each chunk as soon as any byte arrives. Raises PlatformBroken beyond `limit`
         bytes or if the body ends early, PlatformUnreachable after the deadline.
         """
+        encoding = self.headers.get("Content-Encoding", "").strip().lower()
+        if encoding in _UNREQUESTED_ENCODINGS:
+            # Without its library urllib3 would return the compressed bytes.
+            raise _make_body_error(
+                f"the platform compressed its response with {encoding}, which was not requested", self.status
+            )
         # Without a Content-Length the chunks mark the end, and only stream() detects an early end of chunks.
         read_available = unbuffered and self.length is not None
         try:

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import orjson
 
 from integration.core import clock
+from integration.core.body_encodings import to_utf8
 from integration.core.errors import PlatformBroken, UnusableBody
 from integration.core.json_records import JsonRecord, RecordPage, read_item, read_page
 from integration.outbound.exchange import Exchange, HttpExchange, PlatformResponse
@@ -238,7 +239,8 @@ class Platform:
             read_timeout=self._read_timeout,
         ) as body:
             if body.status != 200:
-                raise build_error(path, body.status, body.headers, read_body(body, ERROR_BODY_LIMIT))
+                error_text = to_utf8(read_body(body, ERROR_BODY_LIMIT))
+                raise build_error(path, body.status, body.headers, error_text)
             # The platform is reachable even if this file turns out to be wrong.
             self._session.record_success()
             try:
@@ -279,7 +281,7 @@ class Platform:
                 deadline = clock.monotonic() + self._timeout
                 body = stack.enter_context(exchange)
                 self._session.record_status(body.status, body.headers, client_credentials)
-                if body.status != 200 or "json" in body.headers.get("Content-Type", "json").lower():
+                if body.status != 200 or body.is_json:
                     return read_response(body, deadline)
                 return PassThroughDownload(body, stack.pop_all(), folder)
 

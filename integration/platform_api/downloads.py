@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from integration.core import atomic_files
+from integration.core.body_encodings import to_utf8
 from integration.core.errors import PlatformBroken
 from integration.outbound.exchange import ResponseBody
 from integration.platform_api.file_types import CheckEnd, CheckHead, accept_any_end, accept_any_head
@@ -229,7 +230,7 @@ def _check_head(head: bytes) -> str | None:
 
     The Content-Type does not matter.
     """
-    start = head.lstrip()[:9].lower()
+    start = to_utf8(head).lstrip()[:9].lower()
     if start.startswith((b"<!doctype", b"<html")):
         return "it is a web page"
     if start.startswith((b'{"', b"{ ", b"{\n")):

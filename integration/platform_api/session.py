@@ -14,6 +14,7 @@ import orjson
 
 import integration
 from integration.core import clock
+from integration.core.body_encodings import to_utf8
 from integration.core.errors import PlatformBroken, PlatformThrottled, PlatformUnreachable
 from integration.outbound.exchange import JSON_LIMIT, HttpExchange, PlatformResponse, ResponseBody
 from integration.platform_api.budget import Budget, PrioritySource
@@ -197,9 +198,16 @@ def _build_headers(content: bytes | None) -> dict[str, str]:
 def read_response(body: ResponseBody, deadline: float = float("inf")) -> PlatformResponse:
     """Read a complete response until `deadline`, in seconds of `clock.monotonic`.
 
+    JSON in another encoding of `to_utf8` becomes UTF-8.
+
     Raises PlatformBroken for over JSON_LIMIT bytes or an early end, PlatformUnreachable after `deadline`.
     """
-    return PlatformResponse(body.status, body.headers, read_body(body, JSON_LIMIT, deadline), body.date)
+    content = read_body(body, JSON_LIMIT, deadline)
+    if not body.is_json:
+        return PlatformResponse(body.status, body.headers, content, body.date)
+    text = to_utf8(content, body.charset)
+    headers = body.headers if text is content else body.headers_without_charset
+    return PlatformResponse(body.status, headers, text, body.date)
 
 
 def read_body(body: ResponseBody, limit: int, deadline: float = float("inf")) -> bytes:

@@ -25,7 +25,7 @@ from integration.context import AppContext
 from integration.core import clock
 from integration.core.commands import COMMAND_LINE, Arguments, Progress, Result, command
 from integration.core.errors import PlatformBroken, StorageFull, SwitchroomError
-from integration.core.json_records import read_record
+from integration.core.json_records import read_record_bytes
 from integration.core.number_variants import ERASED, Finder, make_finder, variants
 from integration.maintenance import backup
 from integration.maintenance.manifest import DATABASES
@@ -307,9 +307,9 @@ class _Erasure:
 
     def _strip_body(self, body: bytes) -> bytes:
         try:
-            event = read_record(body.decode("utf-8-sig"))
+            event = read_record_bytes(body)
             return strip_record(event, EVENT_FIELDS, self._finder.contains_number).text.encode()
-        except (UnicodeDecodeError, PlatformBroken):
+        except PlatformBroken:
             return self._finder.replace_numbers_in_bytes(body, ERASED)
 
     def _vacuum_databases(self) -> None:

@@ -23,7 +23,13 @@ from integration.catalogue.shapes import Field, Meaning, Resource
 from integration.core import clock, json_records
 from integration.core.errors import PlatformBroken
 from integration.core.ids import as_id
-from integration.core.json_records import JsonRecord, RawJson, read_record, serialize_values
+from integration.core.json_records import (
+    JsonRecord,
+    RawJson,
+    read_record,
+    read_record_bytes,
+    serialize_values,
+)
 from integration.core.number_variants import ERASED, Finder
 from integration.core.phone_numbers import parse_clid_number
 from integration.mirror.privacy.held_records import HeldRecords
@@ -226,8 +232,8 @@ class ErasureGate:
         if not self:
             return body
         try:
-            event = read_record(body.decode("utf-8-sig"))
-        except (UnicodeDecodeError, PlatformBroken):
+            event = read_record_bytes(body)
+        except PlatformBroken:
             if self._held_records.is_webhook_held(None, body):
                 return body
             return self._finder.replace_numbers_in_bytes(body, ERASED)

@@ -11,7 +11,7 @@ from typing import Any
 from integration.catalogue.shapes import Resource
 from integration.core.errors import PlatformBroken
 from integration.core.ids import MAX_ID, as_id, id_list
-from integration.core.json_records import JsonRecord, read_record
+from integration.core.json_records import JsonRecord, read_record_bytes
 from integration.core.number_variants import Finder, make_finder
 from integration.mirror.calls.facts import LEG_FIELDS
 from integration.mirror.records.rows import quote_identifier
@@ -76,8 +76,8 @@ class HeldRecords:
         if as_id(call_id) in self.legs or self._finder.contains_number_in_bytes(body):
             return True
         try:
-            return self.is_record_held(read_record(body.decode("utf-8-sig")))
-        except (UnicodeDecodeError, PlatformBroken):
+            return self.is_record_held(read_record_bytes(body))
+        except PlatformBroken:
             return False
 
     def are_values_held(self, values: Mapping[str, object]) -> bool:
