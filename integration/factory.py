@@ -53,7 +53,7 @@ from integration.mirror.privacy import retention_rules
 from integration.mirror.privacy.erasure_gate import ErasureGate
 from integration.mirror.privacy.held_records import HeldRecords
 from integration.mirror.records import change_log
-from integration.mirror.schema import get_epoch, open_mirror
+from integration.mirror.schema import open_mirror
 from integration.mirror.sql_views import zone_offsets
 from integration.mirror.sync_state.media_files import MediaKind
 from integration.outbound.exchange import HttpExchange
@@ -76,7 +76,7 @@ from integration.web.metrics.listener import MetricsListener
 from integration.web.metrics.registry import Metrics
 from integration.web_app import make_dispatcher, make_site
 from integration.workspace import promotion_requests
-from integration.workspace.callback_following import update_and_announce
+from integration.workspace.callback_following import renew_epoch_after_loss, update_and_announce
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIApplication
@@ -135,12 +135,14 @@ class Product:
             on_broken=on_broken,
             on_damaged=on_damaged,
         )
+        renew_epoch_after_loss(app_db, mirror_db)
         zone_offsets.update(mirror_db, ZoneInfo(settings.dashboard.timezone))
         inbox = losses.open_inbox(
             data_dir, mirror_db, self.health, self._handle_stored_webhook, on_broken, on_damaged
         )
         with mirror_db.read() as connection:
-            live_hub = Hub(lambda number: change_log.since(mirror_db, number), get_epoch(connection))
+            epoch = change_log.get_epoch(connection)
+        live_hub = Hub(lambda number: change_log.since(mirror_db, number), epoch)
         platform = Platform(
             settings.platform, requests_per_minute=settings.sync.max_requests_per_minute, exchange=exchange
         )

@@ -183,11 +183,3 @@ def _create_table(schema: Schema, resource: Resource) -> None:
     }
     required = BOOKKEEPING.keys() - NULLABLE | {key for key in (resource.key,) if key is not None}
     schema.table(resource.table).create(columns, pk=key, not_null=required)
-
-
-def get_epoch(connection: sqlite3.Connection) -> str:
-    """Return the epoch of this mirror.db.
-
-    A rebuilt mirror.db has another epoch, which distinguishes its change numbers.
-    """
-    return str(connection.execute("SELECT value FROM _meta WHERE key = 'epoch'").fetchone()[0])

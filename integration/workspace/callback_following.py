@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import sqlite3
 from collections.abc import Callable, Sequence
 from dataclasses import astuple, dataclass
@@ -22,6 +23,8 @@ from integration.workspace.callback_items import (
     CallbackCall,
     recompute_items,
 )
+
+log = logging.getLogger(__name__)
 
 BATCH_SIZE = 1000
 """Largest number of changed calls of one transaction."""
@@ -55,6 +58,28 @@ class _Batch:
         batches; it takes 2 s, and with a commit for each batch 4 to 5 s.
         """
         return bool(self.parties or self.merged_ids)
+
+
+def renew_epoch_after_loss(app_db: Database, mirror_db: Database) -> None:
+    """Set a new epoch of mirror.db if the position is above its newest change.
+
+    Its commits were lost then: in a power failure, because only house.db is synced at each commit, or with a
+    file that was replaced by an older copy. Later changes would get numbers that count as processed. Call
+    before the first write to mirror.db. Raises StorageError.
+    """
+    with app_db.read() as connection:
+        row = connection.execute("SELECT epoch, number FROM callback_position").fetchone()
+    with mirror_db.read() as connection:
+        newest = change_log.find_bounds(connection)[1] or 0
+        if row is None or row["epoch"] != change_log.get_epoch(connection) or row["number"] <= newest:
+            return
+    log.warning(
+        "mirror.db: commits were lost: its newest change is %s, the call-back list has processed change %s;"
+        " the list is read again",
+        newest,
+        row["number"],
+    )
+    mirror_db.write(lambda tx: change_log.renew_epoch(tx.connection))
 
 
 def update_and_announce(app_db: Database, mirror_db: Database, callback_seconds: int) -> None:
@@ -118,7 +143,7 @@ def _read_batch(
     callback_seconds: int,
 ) -> _Batch | None:
     epoch, number, since = position
-    mirror_epoch = str(mirror_connection.execute("SELECT value FROM _meta WHERE key = 'epoch'").fetchone()[0])
+    mirror_epoch = change_log.get_epoch(mirror_connection)
     oldest, newest = change_log.find_bounds(mirror_connection)
     if epoch == mirror_epoch and (newest is None or newest <= number):
         return None

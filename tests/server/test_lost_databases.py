@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from integration.core import clock
 from tests.support.applications.data_dir import query_database, webhook
 from tests.support.harness import Product, wait_for
 
@@ -61,3 +64,49 @@ def test_serve_refuses_a_lost_application_database_until_it_is_copied_from_a_bac
     shutil.copy(tmp_path / "backup.db", tmp_path / "data" / "house.db")
     product = Product(tmp_path / "data")
     assert product.stop() == 0
+
+
+def count_callbacks(data_dir: Path) -> int:
+    return query_database(data_dir / "house.db", "SELECT count(*) FROM callbacks WHERE state = 'open'")[0][0]
+
+
+def miss_calls(product: Product, *legs: int) -> None:
+    """Send the webhooks of missed calls, each of another caller, and wait until they are in mirror.db."""
+    for leg in legs:
+        event = {"call_id": leg, "src": f"4477009{leg:05d}", "dst": "442079460002", "destination": "in"}
+        for name, state, age in (("call.ringing", "RINGING", 60), ("call.hangup", "HANGUP", 20)):
+            at = clock.utc_text(clock.unix() - age)
+            body = {"id": f"{leg}-{name}", "event_name": name, "event_time": at, "state": state, **event}
+            assert product.client.send("POST", product.webhook_path, json.dumps(body).encode())[0] == 200
+    missed = f"SELECT count(*) FROM _calls WHERE outcome = 'missed' AND id IN ({', '.join(map(str, legs))})"
+    wait_for(lambda: query_database(product.data_dir / "mirror.db", missed) == [(len(legs),)], "missed calls")
+
+
+@pytest.mark.parametrize("fault", ["commits were lost", "older copies"])
+def test_each_missed_call_is_listed_after_commits_of_the_mirror_were_lost(tmp_path: Path, fault: str) -> None:
+    data_dir, replaced = tmp_path / "data", ("mirror.db", "inbox.db")
+    product = Product(data_dir)
+    try:
+        miss_calls(product, *range(1, 3))
+        wait_for(lambda: count_callbacks(data_dir) == 2, "the first call-backs")
+        product.stop()
+        for name in replaced:
+            shutil.copy(data_dir / name, tmp_path / name)
+        product.start()
+        miss_calls(product, *range(3, 23))
+        wait_for(lambda: count_callbacks(data_dir) == 22, "the next call-backs")
+        product.stop()
+        with closing(sqlite3.connect(data_dir / "house.db")) as house, house:
+            # As before the last 20 calls, but with the position after them.
+            if fault == "commits were lost":
+                house.execute("UPDATE callback_position SET number = number + 1000")
+            house.execute("DELETE FROM callback_calls WHERE call_id > 2")
+            house.execute("DELETE FROM callbacks WHERE party NOT IN (SELECT party FROM callback_calls)")
+        if fault == "older copies":
+            for name in replaced:
+                shutil.copy(tmp_path / name, data_dir / name)
+        product.start()
+        miss_calls(product, *range(23, 42) if fault == "commits were lost" else range(3, 42))
+        wait_for(lambda: count_callbacks(data_dir) == 41, "all call-backs", 20)
+    finally:
+        product.stop()

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import secrets
 import sqlite3
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from integration.mirror.records import change_log
 from integration.sqlite.readers import build_readonly_uri
 
 
@@ -95,7 +95,7 @@ def renew_epoch(path: Path) -> None:
     connection = sqlite3.connect(path)
     try:
         with connection:
-            connection.execute("UPDATE _meta SET value = ? WHERE key = 'epoch'", (secrets.token_hex(8),))
+            change_log.renew_epoch(connection)
     finally:
         connection.close()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import secrets
 import sqlite3
 
 from integration.sqlite.database import Database
@@ -46,6 +47,22 @@ def since(mirror_db: Database, number: int) -> list[Change] | None:
     if len(rows) > MAX_REPLAYED_CHANGES:
         return None
     return [Change(row["id"], row["topic"], row["key"], json.loads(row["data"])) for row in rows]
+
+
+def get_epoch(connection: sqlite3.Connection) -> str:
+    """Return the epoch of this mirror.db.
+
+    A rebuilt mirror.db has another epoch, which distinguishes its change numbers.
+    """
+    return str(connection.execute("SELECT value FROM _meta WHERE key = 'epoch'").fetchone()[0])
+
+
+def renew_epoch(connection: sqlite3.Connection) -> None:
+    """Set a new epoch: the next changes may repeat numbers that clients or other databases have stored.
+
+    Open pages then reload, and the call-back list is read again.
+    """
+    connection.execute("UPDATE _meta SET value = ? WHERE key = 'epoch'", (secrets.token_hex(8),))
 
 
 def prune(tx: Transaction) -> int:
