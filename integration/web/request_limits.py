@@ -1,4 +1,4 @@
-"""Limit of threads that wait for slow clients.
+"""Limits of request lines, and of threads that wait for slow clients.
 
 Slow clients send a request body slowly, or read a response slowly. The server passes a request on when its
 header is complete. Reading the body, and writing a response in pieces, occupy a thread for as long as the
@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import orjson
 from werkzeug.exceptions import ServiceUnavailable
@@ -22,6 +23,12 @@ from integration.settings.values import find_client_network
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIEnvironment
+
+MAX_REQUEST_LINE_BYTES = 64_000
+"""Bytes of a request line as sent, with method, encoded path, query and version.
+
+The HTTP server itself responds 414 without a body if path and query have more than 65,534 bytes.
+"""
 
 BUFFERED_BYTES = 256 * 1024
 """Maximum bytes of a response that is passed on in one piece.
@@ -72,10 +79,10 @@ class WaitingSlots:
 
 
 class RequestLimits:
-    """WSGI middleware that limits slow request bodies and slow responses.
+    """WSGI middleware that limits request lines, slow request bodies and slow responses.
 
-    At most `max_waiting` threads wait for each of the two. Beyond the limit, reading a body raises
-    ServiceUnavailable, and a large response is replaced by a 503.
+    A longer request line gets 414. At most `max_waiting` threads wait for bodies, and as many for readers.
+    Beyond, reading a body raises ServiceUnavailable, and a large response is replaced by a 503.
     """
 
     def __init__(self, application: Callable[..., Iterable[bytes]], max_waiting: int) -> None:
@@ -83,6 +90,14 @@ class RequestLimits:
         self._request_slots, self._response_slots = WaitingSlots(max_waiting), WaitingSlots(max_waiting)
 
     def __call__(self, environ: WSGIEnvironment, start_response: Callable[..., Any]) -> Iterable[bytes]:
+        line_bytes = _measure_request_line(environ)
+        if line_bytes > MAX_REQUEST_LINE_BYTES:
+            start_response("414 URI Too Long", [("Content-Type", "application/json")])
+            message = (
+                f"The request line has {line_bytes:,} bytes, more than the limit of"
+                f" {MAX_REQUEST_LINE_BYTES:,}. Use fewer or shorter values, or several requests."
+            )
+            return [orjson.dumps(error_body(message))]
         environ["wsgi.input"] = _LimitedInput(environ["wsgi.input"], environ, self._request_slots)
         start_arguments: list[Any] = []
 
@@ -167,6 +182,13 @@ class _LimitedBody:
                 _close_body(self._body)
             finally:
                 release()
+
+
+def _measure_request_line(environ: WSGIEnvironment) -> int:
+    """Return the bytes of the request line. The path is encoded again, as clients encode it."""
+    path = quote(environ["PATH_INFO"], safe="/:@!$&'()*+,;=~", encoding="latin-1")
+    query = environ.get("QUERY_STRING", "")
+    return len(f"{environ['REQUEST_METHOD']} {path}{'?' if query else ''}{query} HTTP/1.1")
 
 
 def _close_body(body: Iterable[bytes]) -> None:

@@ -137,6 +137,18 @@ def test_a_request_to_the_rest_api_passes_with_a_body_of_several_megabytes(
     assert "platform" in json.loads(answer)["message"]
 
 
+def test_a_request_line_passes_up_to_the_limit_of_switchroom(proxy: Proxy) -> None:
+    def send(size: int) -> tuple[int, bytes]:
+        line = f"GET /healthz?{'x' * (size - len('GET /healthz? HTTP/1.1'))} HTTP/1.1"
+        status, _, body = proxy.exchange(line)
+        return status, body
+
+    assert send(64_000) == (200, b"ok\n")
+    status, body = send(64_001)
+    assert status == 414
+    assert "limit of 64,000" in json.loads(body)["message"]
+
+
 def test_events_arrive_while_the_live_stream_is_open(proxy: Proxy, product: Product) -> None:
     cookie = log_in(proxy)
     with proxy.connect() as stream:

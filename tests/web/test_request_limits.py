@@ -35,9 +35,8 @@ def echo(environ, start_response):
 def send(application, sender=None, address="192.0.2.1"):
     """Send a request. Returns status code and body."""
     started = []
-    body = application(
-        {"wsgi.input": sender, "REMOTE_ADDR": address}, lambda *arguments: started.append(arguments)
-    )
+    environ = {"REQUEST_METHOD": "POST", "PATH_INFO": "/login", "wsgi.input": sender, "REMOTE_ADDR": address}
+    body = application(environ, lambda *arguments: started.append(arguments))
     return started[0][0].partition(" ")[0], body
 
 

@@ -29,8 +29,6 @@ from integration.mirror.query.query import Query
 
 PAGE_SIZE = 50
 PARAMETERS = ("q", "filter", "sort", "dir", "columns", "gone", "page")
-MAX_PARAMETER_LENGTH = 8000
-"""Characters of one parameter; links of the dashboard are shorter."""
 
 OPERATORS: Mapping[str, str] = {
     "eq": "is",
@@ -123,8 +121,6 @@ def parse_view(
     mistake = None
     record_query = Query(resource)
     try:
-        if any(len(value) > MAX_PARAMETER_LENGTH for value in parameters.values()):
-            raise QueryError("The address is too long.")
         query_parameters = {
             name: parameters[name] for name in parameters if name in ("filter", "sort", "dir", "page")
         }

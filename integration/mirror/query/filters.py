@@ -20,8 +20,6 @@ MAX_IN_VALUES = 5000
 """Values of all `in` lists of one filter together (promise S12)."""
 MAX_PATTERN_LENGTH = 1000
 """Characters of a pattern of `like` or `notlike`."""
-MAX_TEXT_LENGTH = 65_536
-"""Characters of any other value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,11 +108,6 @@ def _parse_condition(number: int, entry: Any) -> Condition:
                 f"filter on {quote_value(name)}: the pattern has {len(str(value))} characters;"
                 f" at most {MAX_PATTERN_LENGTH} are allowed"
             )
-    if isinstance(value, str) and len(value) > MAX_TEXT_LENGTH:
-        raise FilterError(
-            f"filter on {quote_value(name)}: the value has {len(value)} characters;"
-            f" at most {MAX_TEXT_LENGTH} are allowed"
-        )
     return Condition(name, operator, value)
 
 

@@ -67,6 +67,7 @@ def people(fill):
         ([("active", "eq", True)], ["Ada Marlow", "Zoë Čapek"]),
         ([("ext", "gt", "1001")], ["Ada Marlow", "Zoë Čapek"]),
         ([("ext", "in", ["1001", "1002"])], ["Ben Okafor", "Zoë Čapek"]),
+        ([("ext", "in", ["1001", *map(str, range(5000, 7500))])], ["Ben Okafor"]),
         ([("last_name", "like", "ka")], ["Ben Okafor"]),
         ([("first_name", "notlike", "a")], ["Ben Okafor", "Zoë Čapek"]),
         ([("cli", "ne", None)], ["Ada Marlow"]),
