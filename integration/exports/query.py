@@ -39,7 +39,8 @@ MASK = "***"
 """Replacement of secret values."""
 _NUL = "\\u0000"
 """Escape sequence of NUL in the JSON text of a record."""
-_HAS_ESCAPES = f"(_doc GLOB '*{_NUL}*' OR _doc GLOB '*\\u[dD][89a-fA-F]*')"
+_HAS_ESCAPES = f"{{0}} GLOB '*{_NUL}*' OR {{0}} GLOB '*\\u[dD][89a-fA-F]*'"
+"""SQL of whether the JSON text {0} may have escape sequences of NUL or of a lone surrogate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -376,22 +377,25 @@ def _build_column(
         return Column(name, name, "text")
     if field is not None and is_secret(name):
         # The column may show that a PIN is set. Filters cannot use it, or its value could be guessed.
-        return Column(name, f'"{name}"', "secret")
-    sql = binder.build_expression(name, "columns")
+        return Column(name, binder.build_value(name) or "NULL", "secret")
+    binder.build_expression(name, "columns")
+    sql = binder.build_value(name) or "NULL"
     if is_secret(name):
         return Column(name, sql, "secret")
     if field is not None and is_utc_time(resource, field):
         # A preset has a separate column for the local time.
         return Column(name, sql, "time" if selection.preset is None else "utc")
     is_nested = field is not None and field.actual_type in ("array", "object")
-    if sql.startswith("json_extract("):
+    if texts := [text for text in ("_doc", "_item") if f"json_extract({text}," in sql]:
         # json_extract truncates a text at a NUL and writes a lone surrogate as invalid UTF-8; field_of is
         # exact.
-        sql = f"CASE WHEN {_HAS_ESCAPES} THEN {sql.replace('json_extract', 'field_of', 1)} ELSE {sql} END"
+        has_escapes = " OR ".join(_HAS_ESCAPES.format(text) for text in texts)
+        sql = f"CASE WHEN {has_escapes} THEN {sql.replace('json_extract', 'field_of')} ELSE {sql} END"
     if is_nested or field is None:
         # A nested value may contain a PIN.
         sql = f"CASE WHEN {sql} GLOB '[[{{]*' THEN without_secrets({sql}) ELSE {sql} END"
-    return Column(name, sql, "json" if is_nested else get_value_kind(field, resource))
+    kind = "json" if is_nested else get_value_kind(field, resource)
+    return Column(name, sql, kind, strip_nul="_item" in texts)
 
 
 def _mask_sql(column: Column) -> str:

@@ -12,7 +12,6 @@ from zoneinfo import ZoneInfo
 
 from integration.core import clock
 from integration.core.json_records import read_record, to_column_value
-from integration.mirror.records.masking import mask_json
 
 
 def register(connection: sqlite3.Connection, local_labels: Mapping[int, Sequence[str]]) -> None:
@@ -23,22 +22,19 @@ def register(connection: sqlite3.Connection, local_labels: Mapping[int, Sequence
     connection.create_function("without_nul", 1, without_nul, deterministic=True)
     connection.create_function("in_zone", 2, in_zone, deterministic=True)
     connection.create_function("field_of", 2, field_of, deterministic=True)
-    connection.create_function("without_secrets", 1, without_secrets, deterministic=True)
     connection.create_function("with_offset", 2, with_offset, deterministic=True)
     texts = {leg_id: json.dumps(list(labels)) for leg_id, labels in local_labels.items()}
     connection.create_function("local_labels", 1, texts.get)
 
 
-def field_of(record_text: str, path: str) -> Any:
+def field_of(record_text: str | None, path: str) -> Any:
     """Return the value at `path` ('$."name"') as the mirror stores it.
 
     Unlike json_extract it is exact for NULs and lone surrogates.
     """
+    if record_text is None:
+        return None
     return to_column_value(read_record(record_text).values.get(path[3:-1]))
-
-
-def without_secrets(text: str) -> str:
-    return mask_json(text.encode()).decode()
 
 
 def without_nul(value: Any) -> Any:

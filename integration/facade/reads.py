@@ -23,7 +23,7 @@ from integration.mirror.query.query import Query
 from integration.mirror.records import item_forms, schema_drift, single_record
 from integration.mirror.records.masking import mask_json
 from integration.mirror.records.single_record import StoredRecord
-from integration.mirror.sync_state.collection_state import State, get_state
+from integration.mirror.sync_state.collection_state import State, get_state, list_keys
 
 QUERY_TIMEOUT_SECONDS = 2.0
 """CPU seconds after which a query is cancelled (promise S12)."""
@@ -234,7 +234,7 @@ def build_page(
         return entity_tags.build_unchanged_response(
             tag, build_response(b"", headers=build_mirror_headers(state))
         )
-    is_partial = False
+    is_partial = _has_unknown_values(connection, parsed_query)
     if not parsed_query.include and not needs_masking:
         data = request.page_cache.fetch_joined(connection, parsed_query)
     else:
@@ -255,6 +255,16 @@ def build_page(
     if tag is not None:
         response.set_etag(tag, weak=True)
     return response
+
+
+def _has_unknown_values(connection: sqlite3.Connection, parsed_query: Query) -> bool:
+    """Return whether the query uses a field of records' own paths, some of which were not read yet."""
+    resource = parsed_query.resource
+    names = {parsed_query.sort, parsed_query.group_by}
+    names |= {condition.property for condition in parsed_query.conditions if isinstance(condition, Condition)}
+    return any(field.item_only and field.name in names for field in resource.fields) and bool(
+        list_keys(connection, resource, without_item=True)
+    )
 
 
 def _build_object(

@@ -22,7 +22,7 @@ from integration.catalogue.shapes import Field, Resource
 from integration.core.errors import FilterError, QueryError
 from integration.mirror.query.filters import AnyOf, Condition, quote_value
 from integration.mirror.query.functions import parse_number, to_sqlite_number
-from integration.mirror.records import promoted_fields, single_record
+from integration.mirror.records import item_forms, promoted_fields, single_record
 
 ValueKind = Literal["number", "decimal", "boolean", "text", "time", "any"]
 
@@ -56,9 +56,9 @@ def get_value_kind(field: Field | None, resource: Resource) -> ValueKind:
 class SqlBuilder:
     """Builder of SQL expressions over one collection's table, with their bound values.
 
-    `connection` is used to read the columns of the table and to check whether any record has an undocumented
-    field. `hidden_fields` are treated as unknown fields, so that filters cannot reveal their values. No index
-    on `unindexed_fields` is used. Raises QueryError if the collection is not mirrored.
+    `connection` is used to read the columns of the table and to check which fields records have.
+    `hidden_fields` are treated as unknown fields, so that filters cannot reveal their values. No index on
+    `unindexed_fields` is used. Raises QueryError if the collection is not mirrored.
     """
 
     def __init__(
@@ -73,10 +73,15 @@ class SqlBuilder:
         self._connection = connection
         self._hidden_fields = hidden_fields
         self._unindexed_fields = unindexed_fields
-        self._expressions: dict[tuple[str, str], str] = {}
+        self._expressions: dict[str, str | None] = {}
         cursor = connection.execute("SELECT name FROM pragma_table_info(?)", (resource.table,))
         self._columns = {row[0] for row in cursor}
         self._promoted = promoted_fields.list_ready_columns(connection, resource)
+        self._reads_items = (
+            resource.key is not None
+            and "_item" in self._columns
+            and item_forms.can_see(resource, hidden_fields)
+        )
         if not self._columns:
             raise QueryError(f"/{resource.collection} is not mirrored")
 
@@ -139,38 +144,57 @@ class SqlBuilder:
         Raises QueryError if no record has the field. The message starts with `used_as`, the parameter that
         contains the name.
         """
-        expression = self._expressions.get((name, used_as))
-        if expression is None:
-            expression = self._expressions[name, used_as] = self._resolve_field(name, used_as)
-        return expression
-
-    def _resolve_field(self, name: str, used_as: str) -> str:
-        unknown_field_error = (FilterError if used_as == "filter" else QueryError)(
-            f"{used_as}: /{self.resource.collection} has no property {quote_value(name)}"
-        )
         # `hidden_fields` cannot list secrets that are recognized by their prefix.
-        if name in self._hidden_fields or (self._hidden_fields and is_secret(name)):
-            raise unknown_field_error
+        is_hidden = name in self._hidden_fields or (bool(self._hidden_fields) and is_secret(name))
+        expression = None if is_hidden else self.build_value(name)
+        if expression is None:
+            raise (FilterError if used_as == "filter" else QueryError)(
+                f"{used_as}: /{self.resource.collection} has no property {quote_value(name)}"
+            )
+        if self._hidden_fields and expression != f'"{name}"':
+            # Repeated filters would reveal a secret within a nested value letter by letter.
+            visible = f"without_secrets({expression})"
+            return f"CASE WHEN {expression} GLOB '[[{{]*' THEN {visible} ELSE {expression} END"
+        return f"+{expression}" if used_as == "filter" and name in self._unindexed_fields else expression
+
+    def build_value(self, name: str) -> str | None:
+        """Return the SQL expression of the value of the field `name`, hidden or not.
+
+        The value is that of the list form, otherwise that of the record's own path. It is NULL for a record
+        whose own path was not read. Returns None if no record has the field.
+        """
+        if name not in self._expressions:
+            self._expressions[name] = self._resolve_field(name)
+        return self._expressions[name]
+
+    def _resolve_field(self, name: str) -> str | None:
         is_documented = self.resource.field(name) is not None
-        if name in self._promoted or (is_documented and name in self._columns):
-            return f'+"{name}"' if name in self._unindexed_fields and used_as == "filter" else f'"{name}"'
-        if not _PLAIN_NAME.fullmatch(name):
-            raise unknown_field_error
-        path = self.bind(f'$."{name}"')
-        if not is_documented:
-            # instr comes first, because it is several times cheaper than parsing each record.
-            sql = (
-                f'SELECT 1 FROM "{self.resource.table}" WHERE instr(_doc, ?) > 0 '
-                "AND json_type(_doc, ?) IS NOT NULL LIMIT 1"
-            )
-            is_found = self._connection.execute(sql, (f'"{name}":', f'$."{name}"')).fetchone() is not None
-            # Records whose fields the specification does not show can have any field.
-            can_have_any = not self.resource.fields and single_record.is_empty(
-                self._connection, self.resource
-            )
-            if not is_found and not can_have_any:
-                raise unknown_field_error
-        return f"json_extract(_doc, {path})"
+        is_column = name in self._promoted or (is_documented and name in self._columns)
+        if not is_column and not _PLAIN_NAME.fullmatch(name):
+            return None
+        sources = []
+        if is_column:
+            sources.append(f'"{name}"')
+        elif is_documented or self._is_listed(name):
+            sources.append(f"json_extract(_doc, {self._bind_path(name)})")
+        if self._reads_items and item_forms.adds_field(self._connection, self.resource, name):
+            sources.append(f"json_extract(_item, {self._bind_path(name)})")
+        return f"coalesce({', '.join(sources)})" if len(sources) > 1 else next(iter(sources), None)
+
+    def _is_listed(self, name: str) -> bool:
+        """Return whether a record can have the undocumented field `name` in its list form."""
+        # instr comes first, because it is several times cheaper than parsing each record.
+        sql = (
+            f'SELECT 1 FROM "{self.resource.table}" WHERE instr(_doc, ?) > 0 '
+            "AND json_type(_doc, ?) IS NOT NULL LIMIT 1"
+        )
+        if self._connection.execute(sql, (f'"{name}":', f'$."{name}"')).fetchone() is not None:
+            return True
+        # Records whose fields the specification does not show can have any field.
+        return not self.resource.fields and single_record.is_empty(self._connection, self.resource)
+
+    def _bind_path(self, name: str) -> str:
+        return self.bind(f'$."{name}"')
 
     def build_condition(self, condition: Condition | AnyOf) -> str:
         """Return SQL that is true for the records that match `condition`.

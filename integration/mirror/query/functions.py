@@ -11,6 +11,8 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
+from integration.mirror.records.masking import mask_json
+
 _NUMERIC = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)")
 _INT64_LIMIT = 2**63
 
@@ -71,7 +73,13 @@ def folded_like(pattern: str, text: str | None) -> bool | None:
     return None if text is None else _compile_pattern(pattern)(text.casefold())
 
 
+def without_secrets(text: str) -> str:
+    """Return a JSON text with null for every secret."""
+    return mask_json(text.encode()).decode()
+
+
 def register(connection: sqlite3.Connection) -> None:
     """Register the SQL functions on `connection`."""
     connection.create_function("number_of", 1, parse_number, deterministic=True)
     connection.create_function("folded_like", 2, folded_like, deterministic=True)
+    connection.create_function("without_secrets", 1, without_secrets, deterministic=True)

@@ -221,8 +221,11 @@ class Query:
 
     def fetch_sort_value(self, connection: sqlite3.Connection, key: object) -> object:
         """Return the value by which the record `key` is sorted."""
+        builder = self.make_builder(connection)
         row = connection.execute(
-            f'SELECT "{self.sort}" FROM "{self.resource.table}" WHERE "{self.resource.key}" = ?', (key,)
+            f'SELECT {builder.build_expression(self.sort or "", "sort")} FROM "{self.resource.table}"'
+            f' WHERE "{self.resource.key}" = {builder.bind(key)}',
+            builder.values,
         ).fetchone()
         return None if row is None else row[0]
 

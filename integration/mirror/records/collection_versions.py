@@ -15,14 +15,17 @@ def _build_triggers(table: str) -> str:
     # An incremental sync updates `_last_seen` of records that it reads repeatedly. This changes no response,
     # so it must not change the version.
     # `record_insert` counts insertions: a trigger per row would double the cost of an initial sync.
-    change_condition = "new._doc IS NOT old._doc OR new._missing_since IS NOT old._missing_since"
+    change_condition = " OR ".join(
+        f"new.{column} IS NOT old.{column}" for column in ("_doc", "_item", "_missing_since")
+    )
     return f"""
 INSERT OR IGNORE INTO _versions VALUES ('{table}', 0);
 DROP TRIGGER IF EXISTS {table}_inserted;
 CREATE TRIGGER IF NOT EXISTS {table}_deleted AFTER DELETE ON {table} BEGIN
     UPDATE _versions SET number = number + 1 WHERE name = '{table}';
 END;
-CREATE TRIGGER IF NOT EXISTS {table}_changed AFTER UPDATE ON {table} WHEN {change_condition} BEGIN
+DROP TRIGGER IF EXISTS {table}_changed;
+CREATE TRIGGER IF NOT EXISTS {table}_updated AFTER UPDATE ON {table} WHEN {change_condition} BEGIN
     UPDATE _versions SET number = number + 1 WHERE name = '{table}';
 END;
 INSERT OR IGNORE INTO _orders VALUES ('{table}', 0);

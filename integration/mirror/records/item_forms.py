@@ -11,6 +11,7 @@ import sqlite3
 from collections.abc import Collection, Mapping
 
 from integration.catalogue import RESOURCES
+from integration.catalogue.field_meanings import is_secret
 from integration.catalogue.shapes import Resource
 from integration.core.ids import id_list
 from integration.core.json_records import JsonRecord, read_record, serialize_values
@@ -34,6 +35,10 @@ CREATE INDEX IF NOT EXISTS _item_forms_adding ON _item_forms (table_name) WHERE 
 read yet. `read_at`: start of the last request of the own path (UTC text). `links`: JSON object; NULL if the
 platform sent none, or the list form has changed since.
 """
+
+
+SAMPLE_SIZE = 200
+"""Number of newest item forms in which `adds_field` looks for a documented field."""
 
 
 def is_unread(connection: sqlite3.Connection, resource: Resource, record: StoredRecord) -> bool:
@@ -61,6 +66,41 @@ def find_oldest_read(connection: sqlite3.Connection, resource: Resource) -> str 
         (resource.table,),
     ).fetchone()
     return None if row is None else row[0]
+
+
+def can_see(resource: Resource, hidden_fields: Collection[str]) -> bool:
+    """Return whether item forms are visible where these fields are hidden.
+
+    A viewer from whom a field of item forms is hidden, other than a secret, sees nothing of them.
+    """
+    return not any(
+        field.item_only and field.name in hidden_fields and not is_secret(field.name)
+        for field in resource.fields
+    )
+
+
+def adds_field(connection: sqlite3.Connection, resource: Resource, name: str) -> bool:
+    """Return whether item forms have the field `name`, and list forms do not.
+
+    Documented fields are looked for in SAMPLE_SIZE records only, so that a filter on a listed field takes no
+    longer.
+    """
+    field = resource.field(name)
+    if field is not None and field.name == resource.key:
+        return False
+    limit = -1 if field is None or field.item_only else SAMPLE_SIZE
+    path = f'$."{name}"'
+    row = connection.execute(
+        "SELECT 1 FROM (SELECT key FROM _item_forms INDEXED BY _item_forms_adding"
+        " WHERE table_name = ? AND adds_fields = 1 ORDER BY key DESC LIMIT ?) AS forms"
+        f" CROSS JOIN {quote_identifier(resource.table)} AS t"
+        f" ON t.{quote_identifier(resource.key or '_n')} = forms.key"
+        # instr comes first, because it is several times cheaper than parsing each record.
+        " WHERE instr(_item, ?) > 0 AND json_type(_item, ?) IS NOT NULL AND json_type(_doc, ?) IS NULL"
+        " LIMIT 1",
+        (resource.table, limit, f'"{name}":', path, path),
+    ).fetchone()
+    return row is not None
 
 
 def list_adding_keys(tx: Transaction, resource: Resource, keys: Collection[Key]) -> list[Key]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from integration.catalogue.shapes import Resource
 from integration.mirror.query import query
-from integration.mirror.records import month_counts
+from integration.mirror.records import item_forms, month_counts
 
 
 def text_of(value: Any) -> str:
@@ -41,6 +41,7 @@ def collection_at(
         " _doc TEXT NOT NULL, _item TEXT, _first_seen TEXT, _last_seen TEXT, _source TEXT,"
         " _missing_since TEXT) STRICT"
     )
+    connection.executescript(item_forms.TABLES)
     for record in records:
         _insert(connection, resource, record)
     if resource.table == "cdrs":

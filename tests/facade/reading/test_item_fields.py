@@ -1,0 +1,186 @@
+"""Filters, sorts and groups by fields that only a record's own path returns."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+
+from integration.catalogue import get_resource
+from integration.catalogue.field_meanings import is_secret
+from integration.sync.plan import PLAN
+from tests.facade.test_item_forms import sync
+from tests.support.applications.shared_app import SharedApp
+from tests.support.simulated_app import SimulatedApp, make_simulated, simulated
+
+__all__ = ["make_simulated", "simulated"]
+
+COLLECTIONS = [name for name, policy in PLAN.items() if policy.reads_items]
+"""Collections whose records are also read by their own paths."""
+
+Record = dict[str, Any]
+
+
+def query(app: Any, collection: str, headers: Record | None = None, **args: Any) -> Any:
+    values = {name: value if isinstance(value, str) else json.dumps(value) for name, value in args.items()}
+    return app.get(f"/{collection}?{urlencode(values)}", headers)
+
+
+def condition(name: str, operator: str, value: Any) -> list[Record]:
+    return [{"property": name, "operator": operator, "value": value}]
+
+
+def list_ids(app: Any, collection: str, **args: Any) -> list[int]:
+    response = query(app, collection, **args)
+    assert response.status_code == 200, response.json
+    assert response.json["total"] == len(response.json["data"])
+    return [record["id"] for record in response.json["data"]]
+
+
+def order(value: Any) -> tuple[int, Any]:
+    """Sort key of the specification: null, then numbers, then texts by code point."""
+    if value is None:
+        return 0, 0
+    return (1, value) if isinstance(value, int | float) else (2, value)
+
+
+def flatten(value: Any) -> Any:
+    """Return a list or object as its JSON text."""
+    return json.dumps(value, separators=(",", ":")) if isinstance(value, list | dict) else value
+
+
+def check_field(app: Any, collection: str, name: str, values: dict[int, Any]) -> None:
+    """Compare a field with its `values` by the records' own paths."""
+    present = {key: value for key, value in values.items() if value is not None}
+    for value in {json.dumps(value): value for value in present.values()}.values():
+        expected = [key for key in values if values[key] == value]
+        if isinstance(value, list | dict):
+            text = json.dumps(value, separators=(",", ":"))[:60]
+            assert set(expected) <= set(list_ids(app, collection, filter=condition(name, "like", text))), name
+            continue
+        assert list_ids(app, collection, filter=condition(name, "eq", value)) == expected, (name, value)
+        others = [key for key in present if values[key] != value]
+        assert list_ids(app, collection, filter=condition(name, "ne", value)) == others, (name, value)
+    empty = [key for key in values if key not in present]
+    assert list_ids(app, collection, filter=condition(name, "eq", None)) == empty, name
+    by_value = sorted(values, key=lambda key: (order(flatten(values[key])), key))
+    assert list_ids(app, collection, sort=name) == by_value, name
+    groups = query(app, collection, group_by=name).json
+    sizes = Counter(map(repr, map(flatten, values.values())))
+    assert sorted(group["count"] for group in groups["data"]) == sorted(sizes.values()), name
+    assert groups["total"] == len(sizes), name
+
+
+@pytest.fixture
+def synced(simulated: SimulatedApp) -> SimulatedApp:
+    for collection in COLLECTIONS:
+        sync(simulated, collection)
+    return simulated
+
+
+def test_each_field_of_own_paths_filters_sorts_and_groups_the_list(synced: SimulatedApp) -> None:
+    checked = dict[str, set[str]]()
+    for collection in COLLECTIONS:
+        resource = get_resource(collection)
+        listed = {record["id"]: record for record in query(synced, collection).json["data"]}
+        if not resource.item or collection == "ddis":
+            continue
+        items = {key: synced.get(f"/{collection}/{key}").json["data"] for key in sorted(listed)}
+        names = {name for key, item in items.items() for name in item.keys() - listed[key].keys()}
+        for name in names:
+            if is_secret(name):
+                for args in ({"filter": condition(name, "ne", None)}, {"sort": name}, {"group_by": name}):
+                    assert query(synced, collection, **args).status_code == 400, name
+            else:
+                check_field(synced, collection, name, {key: item.get(name) for key, item in items.items()})
+        checked[collection] = names
+        # The list keeps its form.
+        assert not any(names & record.keys() for record in query(synced, collection).json["data"])
+    documented = {field.name for field in get_resource("users").fields if field.item_only}
+    assert checked["users"] >= documented - {"legacy_api_key"}
+    assert checked["ringgroups"] == checked["queues"] == {"users", "ddis"}
+
+
+USERS = [
+    {"id": 7, "ext": "107", "mood": None},
+    {"id": 8, "ext": "108", "mood": None},
+    {"id": 9, "ext": "109"},
+]
+ITEMS = [
+    {
+        **USERS[0],
+        "final_dst_type": "V",
+        "vm_pin": "4711",
+        "desk": "A",
+        "sip": {"host": "x", "password": "k1"},
+    },
+    {
+        **USERS[1],
+        "final_dst_type": None,
+        "vm_pin": "4712",
+        "desk": "B",
+        "sip": {"host": "y", "password": "k2"},
+    },
+]
+
+
+@pytest.fixture
+def app(shared_app: SharedApp) -> SharedApp:
+    """Three users; the own path of the third was not read."""
+    shared_app.put("users", *USERS)
+    for item in ITEMS:
+        shared_app.platform.respond(f"/users/{item['id']}", {"data": item, "links": {}})
+        shared_app.get(f"/users/{item['id']}")
+    shared_app.platform.fail()
+    return shared_app
+
+
+def test_a_field_of_a_record_whose_own_path_was_not_read_is_null(app: SharedApp) -> None:
+    assert list_ids(app, "users", filter=condition("final_dst_type", "eq", "V")) == [7]
+    assert list_ids(app, "users", filter=condition("final_dst_type", "ne", "X")) == [7]
+    assert list_ids(app, "users", filter=condition("final_dst_type", "eq", None)) == [8, 9]
+    assert list_ids(app, "users", filter=condition("final_dst_type", "in", ["V", "U"])) == [7]
+    assert list_ids(app, "users", filter=condition("final_dst_type", "like", "v")) == [7]
+    assert list_ids(app, "users", sort="final_dst_type", dir="DESC") == [7, 8, 9]
+    for args, is_complete in (
+        ({"filter": condition("final_dst_type", "eq", "V")}, "false"),
+        ({"group_by": "final_dst_type"}, "false"),
+        ({"filter": condition("ext", "eq", "107")}, "true"),
+    ):
+        assert query(app, "users", **args).headers["X-Mirror-Complete"] == is_complete
+
+
+def test_undocumented_fields_of_own_paths_are_fields_of_the_collection(app: SharedApp) -> None:
+    assert list_ids(app, "users", filter=condition("desk", "eq", "B")) == [8]
+    assert list_ids(app, "users", sort="desk") == [9, 7, 8]
+    assert query(app, "users", group_by="desk").json["total"] == 3
+    assert query(app, "users", filter=condition("desks", "eq", "B")).status_code == 400
+
+
+def test_secrets_of_own_paths_stay_hidden_from_local_keys(app: SharedApp) -> None:
+    for name in ("vm_pin", "legacy_api_key", "sip_password"):
+        for args in ({"filter": condition(name, "like", "47")}, {"sort": name}, {"group_by": name}):
+            assert query(app, "users", **args).status_code == 400, name
+    assert list_ids(app, "users", filter=condition("sip", "like", '"host":"x"')) == [7]
+    assert list_ids(app, "users", filter=condition("sip", "like", "k1")) == []
+
+
+def test_a_key_with_a_user_scope_sees_fields_of_its_own_record_only(app: SharedApp) -> None:
+    headers = app.add_key("own", user=7)
+    for operator, value, expected in (("eq", "V", [7]), ("eq", None, []), ("ne", "A", [7])):
+        response = query(app, "users", headers, filter=condition("final_dst_type", operator, value))
+        assert [record["id"] for record in response.json["data"]] == expected
+    assert query(app, "users", headers, filter=condition("desk", "eq", "B")).json["total"] == 0
+
+
+def test_a_changed_item_form_changes_later_pages(app: SharedApp) -> None:
+    """Totals and tags of pages of large collections are cached."""
+    app.put("cdrs", {"id": 1, "live_id": 5}, {"id": 2, "live_id": 6})
+    for mood, expected in (("odd", [1]), ("even", [])):
+        item = {"id": 1, "live_id": 5, "mood": mood, "other": 1}
+        app.platform.respond("/cdrs/1", {"data": item, "links": {}})
+        app.get("/cdrs/1", {**app.headers, "Cache-Control": "no-cache"})
+        assert list_ids(app, "cdrs", filter=condition("mood", "eq", "odd")) == expected
