@@ -62,9 +62,7 @@ UNEXPECTED_ERROR_MESSAGE = (
 _FAX_PATH = re.compile(r"/faxes/(?P<id>[0-9]{1,19})\.pdf")
 """Path of a fax file, archived like recordings. The specification lacks it (docs/platform.md#7-resources)."""
 _CREDENTIAL_HEADERS = ("Authorization", "X-Auth-Token")
-_ALLOWED_HEADERS = (
-    "Authorization, Content-Type, X-Auth-Token, Cache-Control, Idempotency-Key, If-None-Match, Range"
-)
+_REQUESTED_HEADERS = "Access-Control-Request-Headers"
 _EXPOSED_HEADERS = (
     "X-Mirror-Age, X-Mirror-Complete, X-Export-Rows, Content-Range, Accept-Ranges, ETag, Retry-After"
 )
@@ -302,7 +300,10 @@ class Facade:
         response.headers["Access-Control-Expose-Headers"] = _EXPOSED_HEADERS
         if request.method == "OPTIONS":
             response.headers["Access-Control-Allow-Methods"] = ", ".join(METHODS)
-            response.headers["Access-Control-Allow-Headers"] = _ALLOWED_HEADERS
+            # All that the page requests: libraries add headers such as X-Requested-With, and none changes rights.
+            response.vary.add(_REQUESTED_HEADERS)
+            if requested := request.headers.get(_REQUESTED_HEADERS):
+                response.headers["Access-Control-Allow-Headers"] = requested
             response.headers["Access-Control-Max-Age"] = "600"
         return response
 

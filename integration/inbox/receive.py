@@ -41,7 +41,7 @@ class _Response(NamedTuple):
 
 
 class Receiver:
-    """WSGI application for `GET, HEAD, POST /webhooks/<secret>`.
+    """WSGI application for `GET, HEAD, POST /webhooks/<secret>`, with or without a final slash.
 
     Uses the WSGI environment itself, because there is one route, no session and no form. The request and
     response of Werkzeug take five times as long as all other code here, and Flask takes longer still.
@@ -96,7 +96,7 @@ class Receiver:
         settings, networks = self._settings, self._settings.allow_from
         # PEP 3333: the server decodes the bytes of the path as Latin-1.
         path = environ["PATH_INFO"].encode("latin-1").decode("utf-8", "replace")
-        if not is_known_secret(path.removeprefix(PATH_PREFIX), self._secrets) or (
+        if not is_known_secret(path.removeprefix(PATH_PREFIX).removesuffix("/"), self._secrets) or (
             networks and not is_in_networks(networks, environ.get("REMOTE_ADDR"))
         ):
             return _error_response(HTTPStatus.NOT_FOUND, "Not found")

@@ -15,17 +15,17 @@ from integration.web.metrics.registry import CONTENT_TYPE, Metrics
 def make_blueprint(context: AppContext, metrics: Metrics) -> Blueprint:
     """Return the blueprint with the three routes.
 
-    They need no login. `/metrics` requires a key, or a local request if there is no `server.public_url`: a
+    They need no login, and accept a final slash. `/metrics` requires a key, or a local request if there is no `server.public_url`: a
     proxy on this machine that sends no forwarding headers makes all requests look local.
     """
     blueprint = Blueprint("health", __name__)
     is_public = context.settings.server.public_url is not None
 
-    @blueprint.get("/healthz")
+    @blueprint.get("/healthz", strict_slashes=False)
     def healthz() -> Response:
         return _text_response("ok\n")
 
-    @blueprint.get("/readyz")
+    @blueprint.get("/readyz", strict_slashes=False)
     def readyz() -> tuple[Response, int]:
         report = context.health.report()
         status = 503 if report["status"] == "unready" else 200
@@ -37,7 +37,7 @@ def make_blueprint(context: AppContext, metrics: Metrics) -> Blueprint:
             }
         return jsonify(report), status
 
-    @blueprint.get("/metrics")
+    @blueprint.get("/metrics", strict_slashes=False)
     def show_metrics() -> Response:
         if is_public or not is_local_request(request):
             error_response = _check_credentials(context)

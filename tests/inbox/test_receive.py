@@ -234,6 +234,16 @@ def test_both_secrets_are_accepted_during_a_rotation(make_receiver):
     assert receiver.request(path=f"/webhooks/{SECRET}", body=b'{"id":"1"}')[0] == 404
 
 
+def test_a_trailing_slash_of_the_address_is_ignored(make_receiver):
+    receiver = make_receiver()
+    assert receiver.post({"id": "slash"}, path=f"/webhooks/{SECRET}/") == (200, {"status": "stored"})
+    for method in ("GET", "HEAD"):
+        assert receiver.request(method, path=f"/webhooks/{SECRET}/")[0] == 200
+    for path in (f"/webhooks/{SECRET}x/", f"/webhooks/{SECRET}//", f"/webhooks/{SECRET}/x", "/webhooks//"):
+        assert receiver.post({"id": path}, path=path)[0] == 404
+    assert len(receiver.rows()) == 1
+
+
 def test_configured_basic_credentials_are_required(make_receiver):
     receiver = make_receiver(username="hook", password="pässword")
     right = base64.b64encode("hook:pässword".encode()).decode()

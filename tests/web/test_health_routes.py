@@ -35,6 +35,11 @@ def test_healthz_returns_200(shared_app: TestApp) -> None:
     assert shared_app.client.head("/healthz").status_code == 200
 
 
+def test_a_trailing_slash_is_accepted(shared_app: TestApp) -> None:
+    for path in ("/healthz/", "/readyz/", "/metrics/"):
+        assert shared_app.client.get(path).status_code == 200
+
+
 def test_readyz_returns_503_only_if_an_essential_check_fails(client: Client, app: TestApp) -> None:
     app.context.health.fail("platform", "no answer")
     answer = client.get("/readyz")

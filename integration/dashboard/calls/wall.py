@@ -81,7 +81,7 @@ def _judge(is_met: bool, unreachable_at: str | None) -> bool | None:
     return None if is_met and unreachable_at else is_met
 
 
-@blueprint.get("/wall/<token>")
+@blueprint.get("/wall/<token>", strict_slashes=False)
 def index(token: str) -> str | Response:
     context = app_context()
     board = wallboards.find(context.app_db, token)

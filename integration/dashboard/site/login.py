@@ -81,12 +81,12 @@ def make_blueprint(app_db: Database) -> Blueprint:
         browser.drop_cookie(response)
         return response
 
-    @blueprint.get("/setup/<token>")
+    @blueprint.get("/setup/<token>", strict_slashes=False)
     def show_setup(token: str) -> Response:
         link = setup_links.find(app_db, token)
         return _invalid_link_page() if link is None else _setup_page(link)
 
-    @blueprint.post("/setup/<token>")
+    @blueprint.post("/setup/<token>", strict_slashes=False)
     def finish_setup(token: str) -> Response:
         link = setup_links.find(app_db, token)
         if link is None:

@@ -64,7 +64,8 @@ def test_the_usual_wallboard_has_six_figures_and_waiting_is_the_large_one(board)
 
 
 def test_the_address_chooses_the_figures_and_the_theme(board) -> None:
-    page = board("?hero=level&tile=missed&tile=level&tile=talking&theme=light")
+    # People paste the address with a final slash.
+    page = board("/?hero=level&tile=missed&tile=level&tile=talking&theme=light")
     assert list(figures(page)) == ["Answered within 20 s", "Missed today", "Talking"]
     assert 'data-theme="light"' in page.text
     checked = re.findall(r'value="(\w+)" checked', page.text)

@@ -203,7 +203,8 @@ def test_a_setup_link_sets_the_password_once_and_logs_in(site: TestApp) -> None:
     assert short.status_code == 400
     differ = browser.post(path, {**form, "password": PASSWORD, "repeat": PASSWORD + "x"})
     assert differ.status_code == 400
-    done = browser.post(path, {**form, "password": PASSWORD, "repeat": PASSWORD})
+    assert browser.get(f"{path}/").status_code == 200
+    done = browser.post(f"{path}/", {**form, "password": PASSWORD, "repeat": PASSWORD})
     assert (done.status_code, done.headers["Location"]) == (303, "/")
     assert f"Log out {BOB.email}" in browser.get("/").text
     stranger = Visitor(site.url)
