@@ -29,9 +29,10 @@ HOUR_FILTERS = ("hour", "begin", "end")
 class CallRange:
     """Totals and bars of the calls of a view.
 
-    `before` has the totals of the period before, None if no calls are that old. `calls_url` and
-    `earlier_url` return the URL of the calls counted there, for given filters. `base_url` is the URL of the
-    view without days. Stored sums have no internal calls: `is_external` is then true.
+    `before` has the totals of the period before, None without calls to compare with: the history is shorter,
+    the period has none, or the view is a search. `calls_url` and `earlier_url` return the URL of the calls
+    counted there, for given filters. `base_url` is the URL of the view without days. Stored sums have no
+    internal calls: `is_external` is then true, and `internal` the number of the others.
     """
 
     totals: Figures
@@ -40,6 +41,7 @@ class CallRange:
     is_external: bool
     base_url: str
     has_days: bool
+    internal: int = 0
     before: Figures | None = None
     earlier_label: str = ""
     earlier_url: Callable[..., str] | None = None
@@ -100,8 +102,9 @@ def read_range(
         is_stored,
         view.url(**{"from": None, "to": None, "range": None, "clock": None}),
         period.days > 1,
+        total - sums.total.calls if is_stored and total is not None and "direction" not in view.args else 0,
     )
-    if view.first_day is None:
+    if view.first_day is None or "q" in view.args:
         return found
     earlier = period.find_before(now) if period.clock is None else None
     if earlier is None or earlier.first < oldest:
@@ -116,11 +119,13 @@ def read_range(
         earlier_filter = history.resolve_search(connection, earlier_filter)
         if history.count(connection, earlier_filter, MAX_FILTERED_CALLS) > MAX_FILTERED_CALLS:
             return found
-    label = earlier.label + (f", until {earlier.clock}" if earlier.clock else "")
+    before = read(earlier, earlier_filter).total
+    if not before.calls:
+        return found
     return replace(
         found,
-        before=read(earlier, earlier_filter).total,
-        earlier_label=label,
+        before=before,
+        earlier_label=earlier.short_label + (", same time" if earlier.clock else ""),
         earlier_url=_link(earlier_view, earlier.calls_url, external),
     )
 

@@ -8,7 +8,7 @@ from flask import Blueprint, request
 
 from integration.context import app_context
 from integration.core import clock
-from integration.dashboard.calls.report_period import OFFERED_RANGES, parse_period
+from integration.dashboard.calls.report_period import OFFERED_RANGES, describe_comparison, parse_period
 from integration.dashboard.calls.reports import READ_SECONDS
 from integration.dashboard.site import formats, layout
 from integration.dashboard.site.guard import requires
@@ -57,5 +57,5 @@ def index() -> str:
         today=today,
         rows=sorted(rows, key=lambda row: (-row[1].calls, row[0].casefold())),
         colours=colours,
-        is_compared=first_day is not None and first_day <= before.first,
+        **describe_comparison(first_day, before, len(counts_before)),
     )

@@ -10,7 +10,13 @@ from flask import Blueprint, request
 
 from integration.context import app_context
 from integration.core import clock
-from integration.dashboard.calls.report_period import OFFERED_RANGES, Period, parse_period, read_missed
+from integration.dashboard.calls.report_period import (
+    OFFERED_RANGES,
+    Period,
+    describe_comparison,
+    parse_period,
+    read_missed,
+)
 from integration.dashboard.calls.reports import READ_SECONDS
 from integration.dashboard.site import formats, layout
 from integration.dashboard.site.guard import requires
@@ -81,7 +87,9 @@ def index() -> str:
         callback_seconds=rules.callback_seconds,
         waiting=backlog_state if is_waiting else None,
         anything=first_day is not None,
-        is_compared=first_day is not None and first_day <= before.first,
+        **describe_comparison(
+            first_day, before, sums_before.total.calls + sums_before.get("reason", "early").calls
+        ),
     )
 
 

@@ -55,6 +55,14 @@ class Period:
         return describe_days(self.first, self.last)
 
     @property
+    def short_label(self) -> str:
+        """Days without the year: '13–19 Nov'."""
+        is_one_month = (self.first.year, self.first.month) == (self.last.year, self.last.month)
+        begin = f"{self.first.day}" if is_one_month else f"{self.first.day} {self.first:%b}"
+        end = f"{self.last.day} {self.last:%b}"
+        return end if self.days == 1 else f"{begin}–{end}"
+
+    @property
     def title(self) -> str:
         """Name of the range, otherwise the days."""
         return RANGES.get(self.name, self.label)
@@ -122,6 +130,19 @@ def parse_period(args: Mapping[str, str], today: date, default: str = DEFAULT_RA
     days = find_range_days(name, today)
     assert days is not None
     return Period(name, days[0], min(days[1], today))
+
+
+def describe_comparison(first_day: date | None, before: Period, count_before: int) -> dict[str, object]:
+    """Return the values of the templates that decide about comparisons.
+
+    `first_day` is the day of the oldest call. A period is not compared with one that begins before that day
+    (`history_begins` is then its label), or that has nothing to compare with (`count_before` is 0).
+    """
+    is_covered = first_day is not None and first_day <= before.first
+    return {
+        "is_compared": is_covered and count_before > 0,
+        "history_begins": "" if is_covered or first_day is None else describe_days(first_day, first_day),
+    }
 
 
 def read_sums(

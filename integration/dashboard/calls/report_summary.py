@@ -11,6 +11,7 @@ from integration.core import clock
 from integration.dashboard.calls.report_period import (
     OFFERED_RANGES,
     Period,
+    describe_comparison,
     parse_period,
     read_missed,
     read_sums,
@@ -77,7 +78,7 @@ def index() -> str:
         is_over=period.last < today,
         totals=sums.total,
         earlier_totals=total_before,
-        is_compared=first_day is not None and first_day <= before.first,
+        **describe_comparison(first_day, before, total_before.inbound),
         missed=missed.total,
         reasons=_list_reasons(missed),
         worst=find_worst_hour(sums),

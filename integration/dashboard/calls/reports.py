@@ -16,6 +16,7 @@ from integration.dashboard.calls import report_charts
 from integration.dashboard.calls.report_period import (
     OFFERED_RANGES,
     comparison_spans,
+    describe_comparison,
     parse_period,
     read_sums,
 )
@@ -68,7 +69,7 @@ def index() -> str | Response:
         sums = read_sums(connection, period, rules, today)
         sums_before = read_sums(connection, period_before, rules, today, with_shares=False)
         totals, first_day = sums.total, reports.find_first_day(connection, zone)
-        is_compared = first_day is not None and first_day <= period_before.first
+        comparison = describe_comparison(first_day, period_before, sums_before.total.calls)
         shares = [
             (breakdown, *labels, *_divide(connection, sums, totals, breakdown))
             for breakdown, labels in BREAKDOWNS.items()
@@ -84,7 +85,7 @@ def index() -> str | Response:
             if backlog_state is not None and backlog_state.may_contain(earliest)
             else None,
             "anything": first_day is not None,
-            "is_compared": is_compared,
+            **comparison,
         }
     calls = context.settings.calls
     return layout.render_page(
@@ -95,7 +96,9 @@ def index() -> str | Response:
         earlier_totals=sums_before.total,
         ranges={name: RANGES[name] for name in OFFERED_RANGES},
         totals=totals,
-        bars=report_charts.build_bars(period, sums, (period_before, sums_before) if is_compared else None),
+        bars=report_charts.build_bars(
+            period, sums, (period_before, sums_before) if comparison["is_compared"] else None
+        ),
         unit=report_charts.describe_unit(period),
         heat=report_charts.build_heatmap(period, sums, heat_mode, rules.level),
         heat_mode=heat_mode,

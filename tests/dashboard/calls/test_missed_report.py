@@ -99,7 +99,7 @@ def read_table(page: str, name: str) -> dict[str, list[int]]:
     for row in section.split("<tr>")[1:]:
         head, *cells = re.findall(r"<t[dh][^>]*>(.*?)</t[dh]>", row, re.DOTALL)
         texts = [re.sub(r"<[^>]*>|\s", "", unescape(cell)) for cell in cells]
-        rows[unescape(re.sub(r"<[^>]*>", "", head))] = [int(text) for text in (texts[0], *texts[3:])]
+        rows[unescape(re.sub(r"<[^>]*>", "", head))] = [int(text) for text in (texts[0], *texts[-3:])]
     return rows
 
 

@@ -160,6 +160,21 @@ def test_today_is_compared_up_to_the_same_minute(app):
     assert rows_of(client.get(href)) == 1
 
 
+def test_a_period_after_one_without_calls_is_not_compared(app):
+    """Neither one before the first call, nor one in which there were no calls."""
+    app.call(1, "2026-11-02 09:00:00")
+    for number in range(2, 9):
+        app.call(number, "2026-11-20 09:00:00", outcome="missed" if number < 5 else "answered")
+    client = app.log_in()
+    for report in ("", "/missed", "/labels", "/summary"):
+        for days in ("from=2026-11-19&to=2026-11-20", "from=2026-11-02&to=2026-11-20"):
+            shown = text(client.get(f"/reports{report}?{days}"))
+            shown = shown.replace("no data before", "")
+            found = re.findall(r"Before|before|better|worse|no change|no one called", shown)
+            assert found == [], (report, days)
+    assert "no data before 2 November 2026" in text(client.get("/reports?from=2026-11-02&to=2026-11-20"))
+
+
 # --- daylight saving time -------------------------------------------------------------------------------
 
 SWITCHES = {

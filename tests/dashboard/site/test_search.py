@@ -37,9 +37,9 @@ def test_each_page_searches_its_own_records(shared_client, page, action, name):
 def test_a_search_offers_the_other_kinds(shared_app, shared_client):
     page = shared_client.get("/contacts?find=Greta+%26+Co")
     assert 'value="Greta &amp; Co"' in page.text
-    assert "Search “Greta & Co” in calls , messages , voicemail" in text(page)
+    assert "Also search calls , messages , voicemail" in text(page)
     for link in ("/calls?range=all&amp;q=Greta%20%26%20Co", "/messages?find=Greta%20%26%20Co"):
         assert f'href="{link}"' in page.text
     page = shared_app.log_in(ERIN).get("/calls?q=Greta")
-    assert "Search “Greta” in contacts , messages" in text(page)
+    assert "Also search contacts , messages" in text(page)
     assert "in calls" not in text(shared_client.get("/contacts"))
