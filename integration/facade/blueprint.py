@@ -300,7 +300,7 @@ class Facade:
         response.headers["Access-Control-Expose-Headers"] = _EXPOSED_HEADERS
         if request.method == "OPTIONS":
             response.headers["Access-Control-Allow-Methods"] = ", ".join(METHODS)
-            # All that the page requests: libraries add headers such as X-Requested-With, and none changes rights.
+            # All requested headers: libraries add some, such as X-Requested-With. None changes rights.
             response.vary.add(_REQUESTED_HEADERS)
             if requested := request.headers.get(_REQUESTED_HEADERS):
                 response.headers["Access-Control-Allow-Headers"] = requested

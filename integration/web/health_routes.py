@@ -15,8 +15,9 @@ from integration.web.metrics.registry import CONTENT_TYPE, Metrics
 def make_blueprint(context: AppContext, metrics: Metrics) -> Blueprint:
     """Return the blueprint with the three routes.
 
-    They need no login, and accept a final slash. `/metrics` requires a key, or a local request if there is no `server.public_url`: a
-    proxy on this machine that sends no forwarding headers makes all requests look local.
+    They need no login, and accept a final slash. `/metrics` requires a key, or a local request if there is
+    no `server.public_url`: a proxy on this machine that sends no forwarding headers makes all requests look
+    local.
     """
     blueprint = Blueprint("health", __name__)
     is_public = context.settings.server.public_url is not None
