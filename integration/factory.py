@@ -45,7 +45,7 @@ from integration.maintenance.content_check_job import ContentCheckJob
 from integration.maintenance.rotation import BackupRotation
 from integration.mirror import hooks
 from integration.mirror import schema as mirror_schema
-from integration.mirror.calls import backlog, live_table
+from integration.mirror.calls import backlog, contact_numbers, live_table
 from integration.mirror.calls.rules import make_call_rules
 from integration.mirror.calls.store import CallStore
 from integration.mirror.page_queries import report_rollups, search_index
@@ -137,6 +137,7 @@ class Product:
         )
         renew_epoch_after_loss(app_db, mirror_db)
         zone_offsets.update(mirror_db, ZoneInfo(settings.dashboard.timezone))
+        contact_numbers.update_all(mirror_db, phone_numbers)
         inbox = losses.open_inbox(
             data_dir, mirror_db, self.health, self._handle_stored_webhook, on_broken, on_damaged
         )

@@ -25,22 +25,11 @@ _DIGIT_RUN = re.compile(r"[0-9][0-9 \0]{5,}[0-9]")
 _NO_DIGITS = bytes(set(range(256)) - set(b"0123456789"))
 _DIGIT_GROUP = re.compile(r"[0-9]+")
 _PLUS = re.compile(r"[+＋]|%(?:25)*2[bB]|\\+u002[bB]")
-_NUMBER = re.compile(r"[0-9\s+().\-/]+")
 _MIN_DIGITS = 7
 """Minimum digits of a national number in a search.
 
 Fewer match extensions, dates and parts of ids.
 """
-
-
-def digits(text: str) -> str:
-    """Return the ASCII digits of a text."""
-    return "".join(_DIGIT_GROUP.findall(text))
-
-
-def is_number(text: str) -> bool:
-    """Return whether a search text has only digits and separators of numbers."""
-    return _NUMBER.fullmatch(text) is not None and bool(digits(text))
 
 
 def variants(e164: str) -> frozenset[str]:
@@ -57,7 +46,9 @@ def variants(e164: str) -> frozenset[str]:
         raise ValueError(f"{e164!r} is not a telephone number in E.164 form.") from error
     code = str(number.country_code)
     significant = phonenumbers.national_significant_number(number)
-    national = digits(phonenumbers.format_number(number, phonenumbers.PhoneNumberFormat.NATIONAL))
+    national = folding.extract_digits(
+        phonenumbers.format_number(number, phonenumbers.PhoneNumberFormat.NATIONAL)
+    )
     prefixed = {
         f"{prefix}{code}{national_part}"
         for prefix in ("", "00", "011")

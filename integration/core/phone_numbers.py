@@ -16,6 +16,7 @@ from phonenumbers import PhoneNumberFormat
 
 from integration.core import number_variants
 from integration.core.number_search import folding
+from integration.core.number_search.reading import read_number
 
 _WITHHELD_WORDS = frozenset(
     ("anonymous", "withheld", "private", "restricted", "unavailable", "unknown", "hidden", "blocked")
@@ -26,8 +27,6 @@ _KEYPAD_ANONYMOUS = "266696687"
 """'anonymous' on the keypad of a telephone, which some networks send as the number."""
 _URI = re.compile(r"\s*(?:sips?:|tel:)?([^@;]*)(?:[@;].*)?", re.IGNORECASE | re.DOTALL)
 """A SIP or tel URI, or a number; the group is the user or number."""
-_NOTE = re.compile(r"\([^()]*\)|(?:x|extn?|extension)\.?\s*\d+\s*$", re.IGNORECASE)
-"""A note in brackets or an extension after a number, such as '(work)' and 'ext. 12'."""
 
 MAX_EXTENSION_DIGITS = 6
 """Maximum digits of an extension or service number."""
@@ -59,8 +58,6 @@ _NUMBER_KINDS = (
 )
 """Parts of a numbering plan in `phonenumbers` by which it accepts a number as assigned."""
 
-_SEPARATORS = re.compile(r"[\s().\-/]")
-_DIGITS = re.compile(r"^\+?\d+$")
 _IN_ANGLE_BRACKETS = re.compile(r"<[^<>]*>")
 
 
@@ -74,14 +71,10 @@ def is_withheld(raw: object) -> bool:
     text = _get_user("" if raw is None else str(raw))
     if text == number_variants.ERASED:
         return False
-    if text.isascii() and text.isdecimal():
-        return text.removeprefix("00") == _KEYPAD_ANONYMOUS
-    digits = folding.extract_digits(text)
-    return (
-        not digits
-        or digits.removeprefix("00") == _KEYPAD_ANONYMOUS
-        or any(character.isalpha() for character in _NOTE.sub("", text))
-    )
+    written = read_number(text)
+    if written is None:
+        return not folding.extract_digits(text) or any(character.isalpha() for character in text)
+    return written.number.removeprefix("+").removeprefix("00") == _KEYPAD_ANONYMOUS
 
 
 def _get_user(text: str) -> str:
@@ -118,7 +111,8 @@ def clean_name(raw: str | None) -> str:
         return ""
     name = _IN_ANGLE_BRACKETS.sub(" ", raw).replace('"', " ")
     name = " ".join(name.rpartition("|")[2].split())
-    is_number = _DIGITS.match(_SEPARATORS.sub("", name)) is not None
+    written = read_number(name)
+    is_number = written is not None and written.is_plain
     return "" if is_number or _is_withheld_name(_get_user(name)) else name
 
 
@@ -130,8 +124,8 @@ def parse_clid_number(raw: str | None) -> str | None:
     if not raw:
         return None
     bracket_match = re.search(r"<([^<>]*)>", raw)
-    digits = _SEPARATORS.sub("", bracket_match[1] if bracket_match else raw.replace('"', ""))
-    return digits if _DIGITS.match(digits) else None
+    written = read_number(bracket_match[1] if bracket_match else raw.replace('"', ""))
+    return written.number if written and written.is_plain else None
 
 
 class PhoneNumbers:
@@ -147,7 +141,10 @@ class PhoneNumbers:
         self._cached_e164 = lru_cache(maxsize=CACHED_NUMBERS)(self._format_e164)
 
     def to_e164(self, raw: object) -> str | None:
-        """Return the E.164 form ('+442079460001'); None for extensions, withheld or invalid numbers."""
+        """Return the E.164 form ('+442079460001'); None for extensions, withheld or invalid numbers.
+
+        `number_search.reading` has the notations. An extension behind a number is not part of the result.
+        """
         return self._cached_e164(str(raw)) if raw else None
 
     def format_national(self, raw: object) -> str:
@@ -160,9 +157,27 @@ class PhoneNumbers:
     def format_display(self, value: object) -> tuple[str, str]:
         """Return the form for display and the international form.
 
-        Invalid numbers are returned as received.
+        Invalid numbers, and those with an extension or a label, are returned as received.
         """
         return self._cached_display(str(value)) if value else ("", "")
+
+    def to_platform_form(self, text: str) -> str:
+        """Return a number in the platform's form for its fields: digits of E.164 without plus.
+
+        Other texts, and numbers with an extension or a label, are returned unchanged.
+        """
+        written = read_number(text)
+        e164 = self.to_e164(text) if written and written.is_plain else None
+        return e164.removeprefix("+") if e164 else text
+
+    def to_dialable(self, text: str) -> str:
+        """Return the digits to dial: those of E.164, else those written, such as an extension.
+
+        The extension behind a number is not dialled. '' for a text that is no number of at most 20 digits.
+        """
+        written = read_number(text)
+        digits = (self.to_e164(text) or (written.number if written else "")).removeprefix("+")
+        return digits if len(digits) <= 20 else ""
 
     def get_party_key(self, raw: str | None) -> str:
         """Return a key that is equal for all notations of one party.
@@ -188,7 +203,8 @@ class PhoneNumbers:
         return list(dict.fromkeys([text, *(form for form in candidates if self.to_e164(form) == e164)]))
 
     def _format_display(self, raw: str) -> tuple[str, str]:
-        number = self._parse(raw)
+        written = read_number(raw)
+        number = self._parse(written.number) if written and written.is_plain else None
         if number is None:
             return raw, raw
         international = phonenumbers.format_number(number, PhoneNumberFormat.INTERNATIONAL)
@@ -199,13 +215,14 @@ class PhoneNumbers:
         return phonenumbers.format_number(number, PhoneNumberFormat.NATIONAL), international
 
     def _format_e164(self, raw: str) -> str | None:
-        if is_withheld(raw):
+        written = None if is_withheld(raw) else read_number(raw)
+        if written is None:
             return None
-        text = raw if raw.isdecimal() else _SEPARATORS.sub("", raw)
+        text = written.number
         digits = text.removeprefix("+").removeprefix("00")
         if not is_short(text) and (is_assigned(digits) or self._is_plainly_international(text, digits)):
             return "+" + digits
-        number = self._parse(raw)
+        number = self._parse(text)
         return None if number is None else phonenumbers.format_number(number, PhoneNumberFormat.E164)
 
     def _is_plainly_international(self, text: str, digits: str) -> bool:
@@ -221,9 +238,8 @@ class PhoneNumbers:
         limit = _find_national_limit(self.country)
         return limit is not None and len(digits) > limit[0] and limit[1].match(digits) is None
 
-    def _parse(self, raw: str) -> phonenumbers.PhoneNumber | None:
-        text = _SEPARATORS.sub("", raw)
-        if len(text) > 20 or not text.isascii() or not _DIGITS.match(text) or is_short(text):
+    def _parse(self, text: str) -> phonenumbers.PhoneNumber | None:
+        if len(text) > 20 or is_short(text):
             return None
         if text.startswith(("+", "00")):
             number = self._try_parse("+" + text.removeprefix("+").removeprefix("00"), None)

@@ -8,7 +8,7 @@ import pytest
 
 from integration.core.number_search import folding, wide_search
 from integration.core.number_search.wide_search import WideSearch
-from integration.core.number_variants import digits, is_number, make_finder
+from integration.core.number_variants import make_finder
 from integration.mirror.privacy.erasure_gate import remove_number
 
 UK, US = "+447700900123", "+12025550143"
@@ -142,23 +142,3 @@ def test_other_digits_are_not_found(text: str) -> None:
 )
 def test_a_number_is_removed_from_text_and_json_stays_valid(text: str, left: str) -> None:
     assert remove_number(text, FINDER) == left
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("+44 (0)7700 900-123", True),
-        ("900123", True),
-        ("----", False),
-        ("(...)", False),
-        ("ann 900123", False),
-        ("٣٣٣٣", False),
-        ("", False),
-    ],
-)
-def test_is_number(text: str, expected: bool) -> None:
-    assert is_number(text) is expected
-
-
-def test_digits() -> None:
-    assert digits("+44 (0)7700 900-123 ²٣") == "4407700900123"

@@ -10,6 +10,7 @@ from contextlib import suppress
 import phonenumbers
 import pytest
 
+from integration.core.number_search.reading import read_digits, read_number
 from integration.core.phone_numbers import (
     PhoneNumbers,
     clean_name,
@@ -208,3 +209,49 @@ def list_example_digits(rng: random.Random) -> Iterator[str]:
                     text[:-1],
                     f"{code}0{text.removeprefix(str(code))}",
                 )
+
+
+@pytest.mark.parametrize(
+    ("text", "number", "is_plain"),
+    [
+        ("+44 (0)7700 900-123", "+4407700900123", True),
+        ("900123", "900123", True),
+        ("٣٣٣٣", "3333", True),
+        ("07700,900,123", "07700900123", True),
+        ("TEL:+44-7700-900123", "+447700900123", True),
+        ("07700900123X12", "07700900123", False),
+        ("07700 900123 extension 12", "07700900123", False),
+        ("07700 900123,,12#", "07700900123", False),
+        ("(0)7700 900123 [home]", "07700900123", False),
+        ("(t) 07700 900123", "07700900123", False),
+        ("withheld:100", None, False),
+        ("100x12", None, False),
+        ("ACME Bank", None, False),
+        ("ann 900123", None, False),
+        ("07700 900123 or 07700 900124", None, False),
+        ("*31#07700900123", None, False),
+        ("2026-03-01 12:00:00", None, False),
+        ("sip:442079460001@example.com", None, False),
+        ("----", None, False),
+        ("(...)", None, False),
+        ("​", None, False),
+        ("", None, False),
+        ("1" + "​" * 200, None, False),
+    ],
+)
+def test_a_text_is_read_as_one_number_or_not_at_all(text: str, number: str | None, is_plain: bool) -> None:
+    assert read_number(text) == (None if number is None else (number, is_plain))
+
+
+def test_an_extension_is_not_dialled_and_stays_in_a_field_of_the_platform() -> None:
+    written = "020 7946 0104 x12"
+    assert BRITISH.to_dialable(written) == "442079460104"
+    assert NOWHERE.to_dialable(written) == "02079460104"
+    assert BRITISH.to_dialable("201") == "201"
+    assert BRITISH.to_dialable("ACME 12") == BRITISH.to_dialable("1" * 21) == ""
+    assert BRITISH.to_platform_form(written) == BRITISH.format_national(written) == written
+    assert BRITISH.to_platform_form("020\u20117946\u20110104") == "442079460104"
+    assert BRITISH.format_national("\u202a020 7946 0104\u202c") == "020 7946 0104"
+    assert read_digits("+44 (0)20 7946 0104") == read_digits("00442079460104") == "442079460104"
+    assert read_digits("(0)20 7946 0104 x12") == "2079460104"
+    assert read_digits("acme 12") == read_digits("0") == ""

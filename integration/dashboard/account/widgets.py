@@ -65,7 +65,7 @@ def read_stored(spec: FormSpec, record: Mapping[str, Any], choices: Choices) -> 
     if kind == "date":
         return str(value or "")[:10]
     if kind == "phone":
-        return _normalize_phone(_normalize_text(str(value or "")))
+        return app_context().phone_numbers.to_platform_form(_normalize_text(str(value or "")))
     if kind == "one":
         return next(iter(_match_choices(browse.extract_ids(value), choices)), "")
     if kind == "destination":
@@ -164,7 +164,7 @@ def read_entered(spec: FormSpec, form: MultiDict[str, str], stored: Entry, choic
         return _read_rule_rows(name, form, [choice.value for choice in choices])
     text = _normalize_text(form.get(name, ""), kind)
     if kind == "phone":
-        return _normalize_phone(text)
+        return app_context().phone_numbers.to_platform_form(text)
     return stored if kind == "yes" and not text else text
 
 
@@ -203,7 +203,7 @@ def _normalize_rule_rows(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, st
 def _parse_party(text: str, choices: Choices) -> str:
     """Return a person's id, a number as digits, or the text."""
     named = next((choice.value for choice in choices if choice.label == text), None)
-    return named or _normalize_phone(text)
+    return named or app_context().phone_numbers.to_platform_form(text)
 
 
 def describe_party(text: str, choices: Choices) -> str:
@@ -218,12 +218,6 @@ def _split_lines(text: str) -> list[str]:
 
 def _normalize_text(text: str, kind: str = "") -> str:
     return edit_versions.normalize_text(text, has_lines=kind == "prose")
-
-
-def _normalize_phone(text: str) -> str:
-    """Return digits without plus, as the platform requires; other text unchanged."""
-    e164 = app_context().phone_numbers.to_e164(text)
-    return e164.removeprefix("+") if e164 else text
 
 
 # --- for the platform ----------------------------------------------------------------------------------

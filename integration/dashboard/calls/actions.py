@@ -183,7 +183,9 @@ def answer(number: int) -> Response:
 def transfer(number: int) -> Response:
     """Transfer the call to a listed extension (`to`) or a `number`."""
     call, legs = _require_controllable_call(number)
-    target = to_dialable(request.form.get("number") or request.form.get("to") or "")
+    target = app_context().phone_numbers.to_dialable(
+        request.form.get("number") or request.form.get("to") or ""
+    )
     if not target:
         return form_responses.respond_refused(WriteResult(400, "Choose a person or enter a number."))
     talking = [leg for leg in legs if leg.state in CONNECTED_STATES]
@@ -250,7 +252,7 @@ def dial() -> Response | tuple[str, int]:
     While a call with `to` is in progress, or if another user has claimed the caller, the user must confirm.
     """
     context, person = app_context(), current_person()
-    to = to_dialable(request.form.get("to", ""))
+    to = app_context().phone_numbers.to_dialable(request.form.get("to", ""))
     item_id = request.form.get("item", type=int)
     phone = find_phone(context, person)
     phone_id = request.form.get("phone", type=int)
@@ -273,7 +275,7 @@ def dial() -> Response | tuple[str, int]:
         return _respond_failed(WriteResult(400, "Enter a number.", {"to": "Enter a number."}))
     body = {"to": to, "from": str(phone.id)}
     if request.form.get("caller_id"):
-        body["caller_id"] = to_dialable(request.form["caller_id"]) or "anonymous"
+        body["caller_id"] = app_context().phone_numbers.to_dialable(request.form["caller_id"]) or "anonymous"
     owner, confirmed_owner = missed.find_other_owner(context, to), request.form.get(CONFIRMED_OWNER)
     claim = None if owner is None else f"{person_name(owner)} claimed this caller"
     check = calls_in_progress.make_check(to, claim) if confirmed_owner is None else None
@@ -324,18 +326,6 @@ def _render_dial_form(
             confirmation=confirmation,
             item_id=parse_id(request.values.get("item")),
         )
-
-
-def to_dialable(number: str) -> str:
-    """Convert a number to the platform's form: digits without plus (docs/platform.md#14-numbers).
-
-    An extension stays as it is. National numbers are those of `dashboard.country`. The result is '' for a
-    text that cannot be dialled.
-    """
-    e164 = app_context().phone_numbers.to_e164(number.strip())
-    digits = (e164 or number).strip().removeprefix("+")
-    digits = "".join(character for character in digits if character not in " ()-./")
-    return digits if digits.isascii() and digits.isdigit() and len(digits) <= 20 else ""
 
 
 def register(app: Flask) -> None:

@@ -188,8 +188,7 @@ def _find_excess(body: dict[str, str]) -> WriteResult | None:
 
 def _normalize_value(name: str, value: object) -> str:
     text = edit_versions.normalize_text(str(value or ""), has_lines=name in PROSE_FIELDS)
-    e164 = app_context().phone_numbers.to_e164(text) if name in contacts.NUMBER_FIELDS else None
-    return e164.removeprefix("+") if e164 else text
+    return app_context().phone_numbers.to_platform_form(text) if name in contacts.NUMBER_FIELDS else text
 
 
 def _stored_values(contact: sqlite3.Row) -> dict[str, str]:

@@ -12,7 +12,6 @@ from werkzeug.wrappers import Response
 
 from integration.context import app_context
 from integration.core import clock
-from integration.dashboard.calls.actions import to_dialable
 from integration.dashboard.site import archived_files, form_responses, formats, layout
 from integration.dashboard.site.guard import current_person, requires
 from integration.mirror.page_queries import faxes, messages
@@ -159,7 +158,7 @@ def send() -> Response | tuple[str, int]:
 
     An empty `message` is replaced by the text of the canned response `canned` (an id).
     """
-    to = to_dialable(request.form.get("to", ""))
+    to = app_context().phone_numbers.to_dialable(request.form.get("to", ""))
     text = request.form.get("message", "").strip()
     with app_context().mirror_db.read() as connection:
         canned_texts = {

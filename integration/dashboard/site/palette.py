@@ -16,7 +16,7 @@ from integration.access.rights import has
 from integration.access.visibility import Visibility
 from integration.catalogue import get_resource
 from integration.context import AppContext, app_context
-from integration.core import number_variants
+from integration.core.number_search.reading import read_digits
 from integration.dashboard.site import formats, layout
 from integration.dashboard.site.guard import current_person
 from integration.exports.call_filter import get_calling_code
@@ -93,7 +93,7 @@ def search() -> str:
 
 
 def _find_indexed(context: AppContext, viewer: Visibility, text: str) -> Iterator[Group]:
-    number = context.phone_numbers.to_e164(text) if number_variants.is_number(text) else None
+    number = context.phone_numbers.to_e164(text)
     yield Group("Pages and actions", [*_list_number_actions(number), *_find_pages(text)][: GROUP_SIZE + 2])
     if not text:
         return
@@ -185,12 +185,12 @@ def _find_users(connection: sqlite3.Connection, viewer: Visibility, text: str) -
 def _find_account_numbers(connection: sqlite3.Connection, viewer: Visibility, text: str) -> list[Result]:
     if not viewer.can_open(get_resource("ddis")):
         return []
-    digits = number_variants.digits(text).lstrip("0") if number_variants.is_number(text) else ""
+    digits = read_digits(text)
     return [
         Result(
             formats.national(row["e164"]),
             row["name"] or "",
-            f"/account/ddis?q={number_variants.digits(str(row['e164']))}",
+            f"/account/ddis?q={read_digits(str(row['e164']))}",
             "account",
         )
         for row in history.list_account_numbers(connection)

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 
 from integration.core.ids import id_list
 from integration.core.phone_numbers import PhoneNumbers
 from integration.mirror.calls.reading import parse_text
 from integration.mirror.page_queries.contacts import NUMBER_FIELDS
+from integration.sqlite.database import Database
 from integration.sqlite.transaction import Transaction
 
 BATCH_SIZE = 1000
 """Contacts read by one query."""
+
+READER_VERSION = 2
+"""Increased when `PhoneNumbers` reads other texts as numbers."""
+_READER_KEY = "reader of contacts' numbers"
+"""Key in `_meta` of the version and country with which the stored numbers were read."""
 
 
 def find_names(tx: Transaction, e164s: Iterable[str]) -> dict[str, str]:
@@ -25,6 +32,23 @@ def find_names(tx: Transaction, e164s: Iterable[str]) -> dict[str, str]:
         (id_list(e164s),),
     )
     return {row[0]: row[1] for row in rows}
+
+
+def update_all(mirror_db: Database, phone_numbers: PhoneNumbers) -> None:
+    """Update the stored numbers of all contacts if their reader or its country has changed."""
+    reader = f"{READER_VERSION} {phone_numbers.country}"
+    with mirror_db.read() as connection:
+        row = connection.execute("SELECT value FROM _meta WHERE key = ?", (_READER_KEY,)).fetchone()
+        if row is not None and row[0] == reader:
+            return
+        ids = [row[0] for row in connection.execute("SELECT id FROM contacts ORDER BY id")]
+    batches = [ids[begin : begin + BATCH_SIZE] for begin in range(0, len(ids), BATCH_SIZE)]
+    mirror_db.write_bulk(
+        [partial(refresh_numbers, contact_ids=batch, phone_numbers=phone_numbers) for batch in batches]
+    )
+    mirror_db.write(
+        lambda tx: tx.execute("INSERT OR REPLACE INTO _meta VALUES (?, ?)", (_READER_KEY, reader))
+    )
 
 
 def refresh_numbers(tx: Transaction, contact_ids: Sequence[int], phone_numbers: PhoneNumbers) -> None:

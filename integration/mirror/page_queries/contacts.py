@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 
 from integration.catalogue import get_resource
-from integration.core import number_variants
+from integration.core.number_search.reading import read_digits
 from integration.sqlite.listing import Listing, Page, escape_like
 
 
@@ -65,18 +65,18 @@ def fetch_page(
     shared contacts and contacts of this platform user.
     """
     escaped_text = escape_like(search_text.strip())
-    digits = "" if any(c.isalpha() for c in search_text) else number_variants.digits(search_text)
     return _BY_NAME.fetch_page(
         connection,
         f"SELECT * FROM (SELECT *, {_NAME} AS name, {_NAME} COLLATE NOCASE AS sorted FROM contacts"
         f" WHERE {_IS_VISIBLE}) WHERE (:text = '' OR name LIKE :like ESCAPE '\\'"
         " OR company LIKE :like ESCAPE '\\' OR email LIKE :like ESCAPE '\\'"
-        f" OR (:digits <> '' AND {_ALL_NUMBERS} LIKE '%' || :digits || '%'))",
+        f" OR (:digits <> '' AND ({_ALL_NUMBERS} LIKE '%' || :digits || '%' OR id IN"
+        " (SELECT contact_id FROM _contact_numbers WHERE e164 LIKE '%' || :digits || '%'))))",
         {
             "only": user_scope,
             "text": escaped_text,
             "like": f"%{escaped_text}%",
-            "digits": digits.lstrip("0") if len(digits) > 1 else "",
+            "digits": read_digits(search_text),
         },
         cursor,
         size,

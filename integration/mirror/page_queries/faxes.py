@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 
-from integration.core import number_variants
+from integration.core.number_search.reading import read_digits
 from integration.mirror.page_queries.messages import build_digits_sql
 from integration.sqlite.listing import Listing, Page, escape_like
 
@@ -34,11 +34,10 @@ def fetch_page(
     (the platform's code), charge, missing_since. `search_text` is a fragment of a number or of a contact's
     name.
     """
-    digits = number_variants.digits(search_text)
     return _NEWEST_FIRST.fetch_page(
         connection,
         _FAX_SEARCH,
-        {"text": escape_like(search_text.strip()), "digits": digits.lstrip("0")},
+        {"text": escape_like(search_text.strip()), "digits": read_digits(search_text)},
         cursor,
         size,
     )

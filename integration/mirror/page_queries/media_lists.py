@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from integration.core import number_variants
 from integration.core.ids import as_id, id_list
+from integration.core.number_search.reading import read_digits
 from integration.mirror.page_queries import search_index
 from integration.sqlite.listing import Listing, Page, escape_like
 
@@ -99,7 +99,7 @@ def fetch_page(
     last_error, path (relative to data_dir).
     """
     escaped_text = escape_like(media_filter.text.strip())
-    digits = number_variants.digits(media_filter.text)
+    digits = read_digits(media_filter.text)
     candidate_ids = _find_candidates(connection, media_filter.text) if kind == "recording" else None
     recordings_sql = _RECORDINGS.format(among="1" if candidate_ids is None else _CANDIDATE_CONDITION)
     return _NEWEST_FIRST.fetch_page(
@@ -110,7 +110,7 @@ def fetch_page(
             "only": media_filter.user_scope,
             "text": escaped_text,
             "like": f"%{escaped_text}%",
-            "digits": digits.lstrip("0") if len(digits) > 2 else "",
+            "digits": digits if len(digits) > 1 else "",
             "state": media_filter.state,
             "new": media_filter.only_unplayed,
             "played": json.dumps(media_filter.played_ids),

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from integration.core import clock
-from integration.core.number_variants import ERASED, digits
+from integration.core.number_search.reading import read_digits
+from integration.core.number_variants import ERASED
 from integration.mirror.records.rows import UpsertResult
 from integration.sqlite.database import Database
 from integration.sqlite.listing import Listing, Page, escape_like
@@ -207,13 +208,13 @@ def list_threads(
         f" WHERE contact <> '{ERASED}'"
         " AND (:text = '' OR text LIKE '%' || :text || '%' ESCAPE '\\'"
         "        OR name LIKE '%' || :text || '%' ESCAPE '\\'"
-        "        OR (:digits <> '' AND contact LIKE '%' || ltrim(:digits, '0') || '%')"
+        "        OR (:digits <> '' AND contact LIKE '%' || :digits || '%')"
         "        OR contact IN (SELECT substr(e164, 2) FROM _contact_numbers"
         "                        WHERE name LIKE '%' || :text || '%' ESCAPE '\\'))"
         " GROUP BY contact",
         {
             "text": escape_like(search_text.strip()),
-            "digits": digits(search_text),
+            "digits": read_digits(search_text),
         },
         cursor,
         size,

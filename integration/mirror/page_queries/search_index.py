@@ -16,8 +16,8 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from integration.core import number_variants
 from integration.core.ids import id_list
+from integration.core.number_search.reading import read_number
 from integration.sqlite.database import Database
 from integration.sqlite.schema import Schema
 from integration.sqlite.step_size import StepSize
@@ -321,12 +321,12 @@ def parse_search(search_text: str, calling_code: str | None) -> SearchTerms | No
     search_text = search_text.replace("\0", " ").replace(PADDING, " ").strip()[:200]
     if not search_text:
         return None
-    if number_variants.is_number(search_text):
+    if read_number(search_text):
         return SearchTerms((_pad_words(_list_variants(search_text, calling_code)),))
     groups = []
     for word in search_text.split():
         folded = fold(word.strip('"') or word)
-        is_numeric = len(word) > 3 and number_variants.is_number(word)
+        is_numeric = len(word) > 3 and read_number(word) is not None
         groups.append(_pad_words(_list_variants(word, calling_code) if is_numeric else (folded,)))
     return SearchTerms(tuple(groups))
 
@@ -336,10 +336,12 @@ def _pad_words(words: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _list_variants(number: str, calling_code: str | None) -> tuple[str, ...]:
-    is_international = number.lstrip().startswith("+")
-    digits = number_variants.digits(number.replace("(0)", ""))
+    written = read_number(number.replace("(0)", "")) or read_number(number)
+    if written is None:
+        return ()
+    digits = written.number.removeprefix("+")
     variants = [digits]
-    if is_international:
+    if digits != written.number:
         return (digits,)
     if digits.startswith("00") and len(digits) > 4:
         variants.append(digits[2:])

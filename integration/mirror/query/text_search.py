@@ -11,7 +11,7 @@ import re
 from collections.abc import Collection
 
 from integration.catalogue.field_meanings import SECRET_NAMES, SECRET_PREFIX
-from integration.core.number_variants import is_number
+from integration.core.number_search.reading import read_number
 from integration.mirror.page_queries.search_index import parse_search
 from integration.mirror.query.filter_sql import SqlBuilder
 from integration.sqlite.listing import escape_like
@@ -32,10 +32,10 @@ def parse_search_groups(text: str, calling_code: str | None) -> SearchGroups:
     text = " ".join(text.replace("\0", " ").split())[:200]
     if not text:
         return ()
-    if is_number(text):
+    if read_number(text):
         return (_list_variants(text, calling_code),)
     return tuple(
-        _list_variants(word, calling_code) if is_number(word) and len(word) > 3 else (word,)
+        _list_variants(word, calling_code) if len(word) > 3 and read_number(word) else (word,)
         for word in text.split()
     )
 

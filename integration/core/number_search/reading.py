@@ -1,0 +1,72 @@
+"""Read a telephone number as people and programs write it.
+
+The one reader of numbers: for contacts, callers, searches, calls, SMS and privacy. `folding` has the signs.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from typing import NamedTuple
+
+from integration.core.number_search import folding
+
+MAX_CHARACTERS = 100
+"""Longest text that is read as one number."""
+
+_NUMBER_SIGNS = frozenset("0123456789" + folding.SEPARATOR)
+_SCHEME = re.compile(r"^\s*tel:", re.IGNORECASE)
+_WORDS_IN_BRACKETS = r"[(\[][^()\[\]\d]*[^\W\d_][^()\[\]\d]*[)\]]"
+_LABEL = re.compile(rf"^{_WORDS_IN_BRACKETS}|{_WORDS_IN_BRACKETS}$")
+_EXTENSIONS = (
+    (7, re.compile(r"(?:;ext=|[,;]?\s*(?:extensi[oó]n|e?xtn?|[x#~])[.:]?\s*)[0-9]{1,7}#?$", re.IGNORECASE)),
+    (10, re.compile(r"\s*[,;]+\s*[0-9]{1,5}#?$")),
+)
+"""Minimum digits before an extension, and its form. After fewer digits a comma separates: '07700,900'."""
+
+
+class WrittenNumber(NamedTuple):
+    """A number that was read.
+
+    `number`: ASCII digits, after a plus if it was written. An extension is not part of it, because no call or
+    SMS can be addressed to it. `is_plain`: no extension and no label was written.
+    """
+
+    number: str
+    is_plain: bool
+
+
+def read_number(text: str) -> WrittenNumber | None:
+    """Read a text that is one number; None for any other text.
+
+    '020 7946 0104 x12', 'tel:+44-20-7946-0104;ext=12' and '(work) ０２０ 7946‑0104' are numbers.
+    """
+    if text.isascii() and text.isdecimal():
+        return WrittenNumber(text, is_plain=True)
+    if len(text) > MAX_CHARACTERS or not folding.extract_digits(text):
+        return None
+    text = unicodedata.normalize("NFKC", text)
+    shown = zip(text, folding.fold(text), strict=True)
+    visible = "".join(character for character, folded in shown if folded != folding.FILLER)
+    body = _SCHEME.sub("", visible).strip()
+    remaining = _LABEL.sub("", body).strip()
+    for min_digits, extension in _EXTENSIONS:
+        match = extension.search(remaining)
+        if match and len(folding.extract_digits(remaining[: match.start()])) >= min_digits:
+            remaining = remaining[: match.start()]
+            break
+    folded = folding.fold(remaining)
+    digits = folded.replace(folding.SEPARATOR, "")
+    if not digits or not _NUMBER_SIGNS.issuperset(folded):
+        return None
+    has_plus = "+" in remaining[: len(folded) - len(folded.lstrip(folding.SEPARATOR))]
+    return WrittenNumber("+" + digits if has_plus else digits, is_plain=remaining == body)
+
+
+def read_digits(text: str) -> str:
+    """Return the digits by which a list searches a number; '' for a text that is no number.
+
+    They are without plus, leading zeros and the zero in brackets, so each notation contains them.
+    """
+    written = read_number(text.replace("(0)", "") if text.strip().startswith(("+", "00")) else text)
+    return written.number.lstrip("+0") if written else ""
