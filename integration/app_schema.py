@@ -85,6 +85,7 @@ MIGRATIONS: dict[str, Step] = {
     "hashes of the audit log": audit.add_hash_columns,
     "limits of keys": keys.add_limit_columns,
     "reports of erasures": erasures.add_report_column,
+    "default columns of schedules": schedules.store_default_columns,
 }
 """Migration steps by name, in order. Every existing house.db records the first one."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sqlite3
 import stat
@@ -14,7 +15,9 @@ from integration import app_schema
 from integration.access import people, sessions
 from integration.app_schema import open_app_db
 from integration.core.errors import NewerDatabase, StorageError
+from integration.exports import schedules
 from integration.sqlite.readers import ReadOnlyDatabase
+from tests.release.schemas import FOLDER
 
 
 def test_the_files_are_readable_by_their_owner_only(tmp_path: Path) -> None:
@@ -115,6 +118,46 @@ def read_columns(path: Path) -> list[tuple[object, ...]]:
     columns = connection.execute("PRAGMA table_xinfo(people)").fetchall()
     connection.close()
     return columns
+
+
+def test_schedules_of_earlier_versions_keep_their_columns(tmp_path: Path) -> None:
+    """Their default columns lacked the fields that only a user's own path returns."""
+    path = tmp_path / "house.db"
+    with sqlite3.connect(path) as connection:
+        connection.executescript((FOLDER / "0.1.0" / "house.sql").read_text())
+        for number, (export, form, args) in enumerate(OLD_SCHEDULES):
+            connection.execute(
+                "INSERT INTO export_schedules VALUES (?, ?, ?, 'a@example.com', ?, ?, ?, 'day', '06:00',"
+                " 'Europe/London', 'folder', '', '', 6, 1, '', NULL, '')",
+                (number, str(number), str(number), export, form, json.dumps(args)),
+            )
+    connection.close()
+    for _ in range(2):
+        app_db = open_app_db(path)
+        with app_db.read() as connection:
+            stored = {schedule.id: dict(schedule.args) for schedule in schedules.list_all(connection)}
+        app_db.close()
+        assert stored == dict(enumerate(OLD_ARGS))
+
+
+LISTED = (
+    "id,is_initial,email,first_name,last_name,roles,active,visited_apps,is_root,two_factor_auth,created_at,ext,"
+    "cli,dnd,nb_sip_locations,customer"
+)
+OLD_SCHEDULES: list[tuple[str, str, dict[str, str]]] = [
+    ("users", "csv", {}),
+    ("users", "xlsx", {"headings": "words"}),
+    ("users", "csv", {"columns": "id,ext"}),
+    ("users", "csv", {"set": "mine"}),
+    ("users", "jsonl", {}),
+    ("contacts", "csv", {}),
+]
+OLD_ARGS = [
+    {"columns": LISTED},
+    {"headings": "words", "columns": LISTED.replace("created_at", "created_local")},
+    *(args for _, _, args in OLD_SCHEDULES[2:]),
+]
+"""Parameters after the migration. Lines of JSON are the records as received."""
 
 
 def test_right_columns_are_read_before_the_migration(old_file: Path) -> None:

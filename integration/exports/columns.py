@@ -64,7 +64,7 @@ def use_one_zone(resource: Resource, columns: Sequence[str], zone: str) -> tuple
     local_names = {
         resource_field.name: local_name
         for resource_field in resource.fields
-        if is_utc_time(resource, resource_field) and not is_secret(resource_field.name)
+        if is_utc_time(resource, resource_field) and _has_derived_columns(resource_field)
         if resource.field(local_name := _name_local_time(resource_field.name)) is None
     }
     if zone == "UTC":
@@ -84,12 +84,16 @@ def derive_columns(resource: Resource, labels: Labels) -> dict[str, DerivedColum
     """
     columns: dict[str, DerivedColumn] = {}
     for index, resource_field in enumerate(resource.fields):
-        if not resource_field.item_only and not is_secret(resource_field.name):
+        if _has_derived_columns(resource_field):
             columns |= {
                 column.name: column for column in _derive_from_field(resource, resource_field, labels, index)
             }
     columns |= {column.name: column for column in _derive_from_record(resource)}
     return {name: column for name, column in columns.items() if resource.field(name) is None}
+
+
+def _has_derived_columns(resource_field: Field) -> bool:
+    return not resource_field.item_only and not is_secret(resource_field.name)
 
 
 def _derive_from_field(

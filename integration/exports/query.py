@@ -28,7 +28,7 @@ from integration.exports.sql_functions import register
 from integration.mirror.page_queries import history
 from integration.mirror.query import browse
 from integration.mirror.query.filter_sql import SqlBuilder, get_value_kind
-from integration.mirror.records import dictionaries
+from integration.mirror.records import dictionaries, item_forms
 from integration.sqlite.same_view import open_same_view
 
 log = logging.getLogger(__name__)
@@ -324,23 +324,25 @@ def list_derived_columns(
 
 
 def list_available_columns(
-    connection: sqlite3.Connection, resource: Resource, preset: Preset | None
+    connection: sqlite3.Connection,
+    resource: Resource,
+    preset: Preset | None,
+    hidden_fields: frozenset[str],
 ) -> list[str]:
-    """Return the names of all available columns except secrets.
+    """Return the names of all available columns except secrets and `hidden_fields`.
 
     The order is: documented fields, undocumented fields found in records, derived columns, bookkeeping
     columns.
     """
     has_own_table = preset is not None and preset.has_own_table
-    fields = [field for field in resource.fields if not field.item_only and not is_secret(field.name)]
-    names = [field.name for field in sorted(fields, key=lambda field: not field.documented)]
-    undocumented = () if has_own_table else browse.sample_fields(connection, resource).undocumented
-    derived_columns = list_derived_columns(connection, resource, preset)
-    return list(
-        dict.fromkeys(
-            [*names, *undocumented, *derived_columns, *(() if has_own_table else BOOKKEEPING_COLUMNS)]
-        )
-    )
+    names = [field.name for field in sorted(resource.fields, key=lambda field: not field.documented)]
+    if not has_own_table:
+        sample = browse.sample_fields(connection, resource)
+        names += sample.undocumented
+        names += sample.undocumented_in_items if item_forms.can_see(resource, hidden_fields) else ()
+    names += list_derived_columns(connection, resource, preset)
+    names += () if has_own_table else BOOKKEEPING_COLUMNS
+    return [name for name in dict.fromkeys(names) if name not in hidden_fields and not is_secret(name)]
 
 
 def list_headings(connection: sqlite3.Connection, selection: Selection, names: Sequence[str]) -> list[str]:

@@ -9,10 +9,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
+from integration.catalogue import RESOURCES
 from integration.core import clock
 from integration.core.errors import DomainError
 from integration.exports import delivery_states
+from integration.exports.columns import use_one_zone
 from integration.sqlite.database import Database
+from integration.sqlite.schema import Schema
 from integration.sqlite.transaction import Transaction
 
 TABLES = """
@@ -192,6 +195,30 @@ def resume(app_db: Database, schedule_id: int) -> None:
         delivery_states.reset_retries(tx, schedule_id)
 
     app_db.write(work)
+
+
+def store_default_columns(schema: Schema) -> None:
+    """Migration step: store the default columns of earlier versions.
+
+    The default columns of a collection now include the fields that only a record's own path returns. Files of
+    existing schedules keep their columns.
+    """
+    if not schema.table("export_schedules").exists():
+        return
+    resources = {resource.table: resource for resource in RESOURCES if resource.has_item_only_fields}
+    for row in schema.execute("SELECT id, export, form, args, zone FROM export_schedules").fetchall():
+        schedule_id, export, form, args, zone = row[0], row[1], row[2], json.loads(row[3]), row[4]
+        has_words = args.get("headings") == "words"
+        if export not in resources or args.get("columns") or args.get("set"):
+            continue
+        if form == "jsonl" and not has_words:
+            continue  # Its lines are the records as received.
+        resource = resources[export]
+        columns = tuple(field.name for field in resource.fields if field.documented and not field.item_only)
+        if has_words:
+            columns = use_one_zone(resource, columns, zone)
+        changed_args = json.dumps({**args, "columns": ",".join(columns)})
+        schema.execute("UPDATE export_schedules SET args = ? WHERE id = ?", (changed_args, schedule_id))
 
 
 _COLUMNS = (

@@ -25,6 +25,7 @@ from integration.mirror.page_queries.search_index import PADDING, SearchTerms
 from integration.mirror.query import query
 from integration.mirror.query.filters import AnyOf, Condition
 from integration.mirror.query.query import Query
+from integration.mirror.records import item_forms
 
 OpenReader = Callable[[], AbstractContextManager[sqlite3.Connection]]
 """Opens a read-only view of mirror.db, such as `Database.read`."""
@@ -217,10 +218,11 @@ def select(
     )
     zone = _parse_zone(args.get("tz"))
     requested_columns = _parse_columns(args)
+    can_see_items = item_forms.can_see(resource, hidden)
     documented_columns = tuple(
         field.name
         for field in resource.fields
-        if field.documented and not field.item_only and _is_shown(field.name, hidden)
+        if field.documented and (can_see_items or not field.item_only) and _is_shown(field.name, hidden)
     )
     has_word_headings = _parse_headings(args)
     local_zone = zone or ZoneInfo(timezone)

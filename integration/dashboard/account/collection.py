@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import urlencode
 
 from flask import make_response, redirect, request
@@ -80,11 +81,14 @@ def show_list(visibility: Visibility, section: Section) -> Response:
             except QueryError as error:
                 mistake = str(error)
         reference_names = ReferenceNames(connection, visibility.collections)
-        records = [(browse.get_row_key(resource, row), row, read_record(row["_doc"]).values) for row in rows]
+        records = [
+            (browse.get_row_key(resource, row), row, _read_values(row, include_item_fields)) for row in rows
+        ]
         reference_names.load(resource, [values for _, _, values in records])
         formatter = ValueFormatter(resource, reference_names, dictionaries.load_labels(connection, resource))
     date_field = resource.date if section.collection in HISTORY else None
-    fields = _list_fields(resource, sample.undocumented, list_view.query.hidden_fields)
+    undocumented = (*sample.undocumented, *(sample.undocumented_in_items if include_item_fields else ()))
+    fields = _list_fields(resource, undocumented, list_view.query.hidden_fields)
     column_names = _choose_columns(list_view, resource, sample, fields)
     total = (
         None
@@ -140,14 +144,23 @@ def show_list(visibility: Visibility, section: Section) -> Response:
     return make_response(html, 400 if mistake else 200)
 
 
+def _read_values(row: sqlite3.Row, include_item_fields: bool) -> dict[str, Any]:
+    """Return the fields of a record as filters see them: the list form wins over the record's own path."""
+    values: dict[str, Any] = dict(read_record(row["_doc"]).values)
+    if row["_item"] is not None and include_item_fields:
+        for name, value in read_record(row["_item"]).values.items():
+            if values.get(name) is None:
+                values[name] = value
+    return values
+
+
 def _list_fields(
     resource: Resource, undocumented_fields: tuple[str, ...], hidden_fields: frozenset[str]
 ) -> list[tuple[str, str]]:
     """Return (name, label) of the fields for columns, filters and sort order."""
-    list_field_names = [field.name for field in resource.fields if not field.item_only]
     return [
         (name, field_labels.label_field(name))
-        for name in (*list_field_names, *undocumented_fields)
+        for name in (*(field.name for field in resource.fields), *undocumented_fields)
         if name not in hidden_fields and not is_secret(name)
     ]
 

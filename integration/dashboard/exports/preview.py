@@ -77,11 +77,7 @@ def show(name: str) -> Response:
         selection = export_request.build_selection(context, name, args, viewer, person)
         preview = _read_preview(selection)
         with context.mirror_db.read() as connection:
-            offered_columns = [
-                column
-                for column in list_available_columns(connection, resource, preset)
-                if column not in hidden_columns
-            ]
+            offered_columns = list_available_columns(connection, resource, preset, hidden_columns)
             all_columns = list(
                 dict.fromkeys(
                     [*(item for item in preview.columns if item not in hidden_columns), *offered_columns]

@@ -80,11 +80,13 @@ def get_collection_state(
 class FieldSample:
     """Fields of the newest records of a collection.
 
-    `undocumented`: undocumented fields in the order of the records, without secrets. `filled_fields`: fields
-    with a value in at least one record; null, empty texts, lists and objects do not count.
+    `undocumented`: undocumented fields of list forms in the order of the records, without secrets.
+    `undocumented_in_items`: those that only the records' own paths return. `filled_fields`: fields with a
+    value in at least one list form; null, empty texts, lists and objects do not count.
     """
 
     undocumented: tuple[str, ...]
+    undocumented_in_items: tuple[str, ...]
     filled_fields: frozenset[str]
 
 
@@ -92,17 +94,26 @@ def sample_fields(connection: sqlite3.Connection, resource: Resource) -> FieldSa
     """Return the fields of the SAMPLE_SIZE newest records."""
     key = f'"{resource.key}"' if resource.key else "_n"
     rows = connection.execute(
-        f'SELECT _doc FROM "{resource.table}" ORDER BY {key} DESC LIMIT ?', (SAMPLE_SIZE,)
+        f'SELECT _doc, _item FROM "{resource.table}" ORDER BY {key} DESC LIMIT ?', (SAMPLE_SIZE,)
     ).fetchall()
-    undocumented: dict[str, None] = {}
+    listed, in_items = dict[str, None](), dict[str, None]()
     filled_fields = set()
     for row in rows:
         for name, value in read_record(row["_doc"]).values.items():
-            if resource.field(name) is None and not is_secret(name):
-                undocumented[name] = None
+            listed[name] = None
             if value is not None and value not in ("", [], {}):
                 filled_fields.add(name)
-    return FieldSample(tuple(undocumented), frozenset(filled_fields))
+        if row["_item"] is not None:
+            in_items |= dict.fromkeys(read_record(row["_item"]).values)
+    return FieldSample(
+        tuple(name for name in listed if resource.field(name) is None and not is_secret(name)),
+        tuple(
+            name
+            for name in in_items
+            if name not in listed and resource.field(name) is None and not is_secret(name)
+        ),
+        frozenset(filled_fields),
+    )
 
 
 def list_values(connection: sqlite3.Connection, resource: Resource, field_name: str) -> list[str]:

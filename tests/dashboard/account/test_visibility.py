@@ -83,6 +83,27 @@ def test_agents_cannot_search_filter_or_sort_by_hidden_fields(app, colleague):
         assert agent.get(f"/account/users?{query}").status_code == 400, query
 
 
+def test_fields_of_own_paths_are_columns_and_filters_for_those_who_see_them(app, colleague):
+    agent, supervisor = app.log_in(ERIN), app.log_in(BOB)
+    page = supervisor.get("/account/users?columns=fm_targets,secretly&sort=secretly")
+    assert "07700 900124" in text(page)
+    assert "homeward" in text(page)
+    assert 'value="fm_targets"' in page.text
+    for condition, found in (
+        ('"secretly","operator":"eq","value":"homeward"', ["Ada Marlow"]),
+        ('"secretly","operator":"eq","value":"other"', []),
+        ('"fm_targets","operator":"like","value":"900124"', ["Ada Marlow"]),
+    ):
+        path = f'/account/users?filter=[{{"property":{condition}}}]'
+        assert names(supervisor.get(path)) == found, path
+        assert agent.get(path).status_code == 400, path
+    assert "homeward" not in agent.get("/account/users?columns=secretly").text
+    offered = supervisor.get("/export/users").text
+    for name in ("fm_targets", "secretly"):
+        assert f'value="{name}"' in offered, name
+    assert 'value="vm_pin"' not in supervisor.get("/account/users").text
+
+
 def test_a_name_is_a_link_only_if_the_role_may_open_it(app, fill):
     fill("ivrs", {"id": 5, "name": "Main menu"})
     fill("queues", {"id": 80101, "name": "Service", "post_call_ivr_id": 5})

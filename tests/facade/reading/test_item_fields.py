@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 from collections import Counter
 from typing import Any
@@ -104,6 +106,33 @@ def test_each_field_of_own_paths_filters_sorts_and_groups_the_list(synced: Simul
     assert checked["ringgroups"] == checked["queues"] == {"users", "ddis"}
 
 
+def test_each_field_of_own_paths_is_a_column_of_exports(synced: SimulatedApp) -> None:
+    for collection in ("users", "queues", "ringgroups"):
+        resource = get_resource(collection)
+        listed = query(synced, collection).json["data"]
+        items = {record["id"]: synced.get(f"/{collection}/{record['id']}").json["data"] for record in listed}
+        names = sorted({name for item in items.values() for name in item})
+        columns = ",".join(dict.fromkeys(["id", *names]))
+        response = synced.client.get(f"/exports/{collection}.jsonl?columns={columns}", headers=synced.headers)
+        rows = {row["id"]: row for row in map(json.loads, response.text.splitlines())}
+        assert rows.keys() == items.keys()
+        listed_names = listed[0].keys()
+        for key, item in items.items():
+            for name in (name for name in names if name not in listed_names):
+                expected = item.get(name)
+                if is_secret(name):
+                    assert rows[key][name] in ("***", None), name
+                else:
+                    assert rows[key][name] == expected, (collection, name)
+        header = export_csv(synced, collection).splitlines()[0].replace('"', "").split(",")
+        assert header == [field.name for field in resource.fields if field.documented]
+    assert {"***"} == {row["vm_pin"] for row in csv.DictReader(io.StringIO(export_csv(synced, "users")))}
+
+
+def export_csv(app: Any, collection: str) -> str:
+    return str(app.client.get(f"/exports/{collection}.csv", headers=app.headers).text)
+
+
 USERS = [
     {"id": 7, "ext": "107", "mood": None},
     {"id": 8, "ext": "108", "mood": None},
@@ -158,6 +187,22 @@ def test_undocumented_fields_of_own_paths_are_fields_of_the_collection(app: Shar
     assert list_ids(app, "users", sort="desk") == [9, 7, 8]
     assert query(app, "users", group_by="desk").json["total"] == 3
     assert query(app, "users", filter=condition("desks", "eq", "B")).status_code == 400
+
+
+def test_texts_of_own_paths_are_exported_exactly(app: SharedApp) -> None:
+    odd = {**USERS[2], "desk": "a\x00b", "note": "=1+1", "sip": {"password": "k3"}}
+    app.platform.respond("/users/9", {"data": odd, "links": {}})
+    app.get("/users/9", {**app.headers, "Cache-Control": "no-cache"})
+    columns = "id,desk,note,sip,vm_pin"
+    response = app.client.get(f"/exports/users.csv?columns={columns}", headers=app.headers)
+    rows = list(csv.reader(io.StringIO(response.text, newline="")))
+    assert rows[1][1] == "A"
+    assert rows[1][4] == "***"
+    assert rows[3] == ["9", "a\ufffdb", "'=1+1", '{"password":null}', ""]
+    found = app.client.get(
+        f"/exports/users.csv?filter={json.dumps(condition('desk', 'eq', 'B'))}", headers=app.headers
+    )
+    assert found.headers["X-Export-Rows"] == "1"
 
 
 def test_secrets_of_own_paths_stay_hidden_from_local_keys(app: SharedApp) -> None:
