@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -176,6 +177,11 @@ def test_a_confirmed_live_call_from_any_phone_gets_a_question(app, held, call, d
     app.call(8, ago(12), **{"user_id": 100, "user_name": "Clara Whitfield", "outcome": None, **call})
     finn = app.log_in(FINN)
     assert (description or " Call ") in buttons(finn)
+    for path in ("/calls/7/beside", "/calls/7", f"/contacts/of/{GRETA}"):
+        notice = re.search(r'<p class="notice.*?</p>', finn.get(path).text, re.DOTALL)
+        expected = f"{description}. Missed 1 time" if description else "not called back yet"
+        assert expected in notice[0], path
+        assert ('class="notice bad"' in notice[0]) == (description is None), path
     result = click(finn)
     if description is None:
         assert result["done"]
