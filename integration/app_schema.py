@@ -86,6 +86,7 @@ MIGRATIONS: dict[str, Step] = {
     "limits of keys": keys.add_limit_columns,
     "reports of erasures": erasures.add_report_column,
     "default columns of schedules": schedules.store_default_columns,
+    "names of dashboard users": person_settings.add_name_column,
 }
 """Migration steps by name, in order. Every existing house.db records the first one."""
 

@@ -59,12 +59,22 @@ CREATE TABLE IF NOT EXISTS callback_position (
 
 
 def list_items(
-    connection: sqlite3.Connection, state: str = "open", limit: int | None = None
+    connection: sqlite3.Connection,
+    state: str = "open",
+    period: tuple[str, str] | None = None,
+    limit: int | None = None,
 ) -> list[CallbackItem]:
-    """Return the items in `state` 'open' or 'closed', latest attempt first."""
+    """Return the items in `state` 'open' or 'closed', latest attempt first.
+
+    `period` selects the items with an attempt between two times (UTC text), both included.
+    """
+    begin, end = period or ("", "~")
     rows = connection.execute(
-        "SELECT * FROM callbacks WHERE state = ? ORDER BY last_at DESC, id DESC LIMIT ?",
-        (state, -1 if limit is None else limit),
+        "SELECT * FROM callbacks AS item WHERE state = ? AND last_at >= ? AND opened_at <= ?"
+        " AND (? OR EXISTS (SELECT 1 FROM callback_calls AS call WHERE call.party = item.party"
+        " AND call.item_id = item.id AND call.at BETWEEN ? AND ?))"
+        " ORDER BY last_at DESC, id DESC LIMIT ?",
+        (state, begin, end, period is None, begin, end, -1 if limit is None else limit),
     )
     return [CallbackItem(*row) for row in rows]
 

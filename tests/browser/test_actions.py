@@ -99,13 +99,13 @@ def test_a_note_and_a_label_are_added_in_the_drawer(installation, logged_in, tal
 
 def test_click_to_call_rings_the_phone_that_was_chosen(installation, logged_in):
     page = logged_in
-    page.goto(installation.product.url + "/dial?to=07700900177")
+    page.goto(installation.product.url + "/dial?to=07700900143")
     people = installation.simulator.control("GET", "account")["people"]
     phone_user = next(person for person in people if person["online"])
     page.get_by_label("Call from").select_option(str(phone_user["id"]))
     page.get_by_role("button", name="Call", exact=True).click()
     page.wait_for_url(lambda url: url.rstrip("/") == installation.product.url)
-    row = page.locator("tr.row", has_text="07700 900177")
+    row = page.locator("tr.row", has_text="07700 900143")
     expect(row.first).to_be_visible()
 
 

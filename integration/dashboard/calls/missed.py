@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 from urllib.parse import urlencode
 
@@ -17,6 +17,7 @@ from integration.core import clock
 from integration.core.ids import parse_id
 from integration.dashboard.site import form_responses, formats, layout
 from integration.dashboard.site.guard import audit_action, current_person, requires
+from integration.dashboard.site.person_names import person_name
 from integration.mirror.page_queries import callback_calls, history, live
 from integration.sync.writing.write_through import WriteResult
 from integration.workspace import callback_reminders, callbacks, visible_callbacks
@@ -36,9 +37,15 @@ MAX_SEVERAL = 500
 """Items that one request changes."""
 DUE_MINUTES, LATE_MINUTES = 30, 120
 """Minutes of waiting from which a call-back is due, and late."""
-SEVERAL_ACTIONS: dict[str, ItemAction] = {"close": "close", "claim": "assign", "reopen": "reopen"}
+AFTERNOON, MORNING = time(15), time(9)
+"""Times of the reminders *This afternoon* and *Tomorrow at nine*, in the display zone."""
+SEVERAL_ACTIONS: dict[str, ItemAction] = {
+    "close": "close",
+    "claim": "assign",
+    "assign": "assign",
+    "reopen": "reopen",
+}
 """Action of each button for several items."""
-SEVERAL_RESULTS = {"close": "marked as done", "assign": "claimed", "reopen": "back on the list"}
 
 
 @blueprint.get("/missed")
@@ -48,9 +55,12 @@ def index() -> str:
     only_mine = request.args.get("mine") == "1"
     oldest_first = request.args.get("order") == "oldest"
     line = request.args.get("line", "")
+    period = _parse_period() if state == "closed" else None
     person = current_person()
     with context.app_db.read() as connection:
-        items = callbacks.list_items(connection, state, limit=MAX_CLOSED_SHOWN if state == "closed" else None)
+        items = callbacks.list_items(
+            connection, state, period, limit=MAX_CLOSED_SHOWN if state == "closed" and not period else None
+        )
         reminders = callback_reminders.load_by_party(connection, person.id)
         opened_today = callbacks.list_opened_since(connection, _start_of_today())
         with context.mirror_db.read() as mirror:
@@ -75,6 +85,9 @@ def index() -> str:
     shown = items[(page - 1) * ITEMS_PER_PAGE : page * ITEMS_PER_PAGE]
     with context.mirror_db.read() as mirror:
         calls = {item.id: history.find(mirror, item.last_call_id) for item in shown}
+        reached_by = {
+            item.id: history.find(mirror, item.closed_call_id) for item in shown if item.closed_call_id
+        }
         attempts = callback_calls.find_last_attempts(
             mirror, {item.party: item.last_at for item in shown if item.state == "open"}
         )
@@ -97,6 +110,10 @@ def index() -> str:
         oldest=oldest_first,
         me=person.email,
         people=_list_agents(),
+        period=period,
+        period_form={"day": formats.today(), "begin": "", "end": ""} | request.args.to_dict(),
+        reached_by=reached_by,
+        reminder_choices=[label for label, _ in _list_reminders()],
         reminders=reminders,
         has_work=any(
             item.owner or item.note or (item.state == "open" and item.party in reminders) for item in shown
@@ -108,6 +125,22 @@ def index() -> str:
         unrecorded=hidden_group_misses,
         done=closed_item if closed_item and closed_item.state == "closed" else None,
     )
+
+
+def _parse_period() -> tuple[str, str] | None:
+    """Return the start and the end (UTC text) of the day and the times in the address, None without a day."""
+    try:
+        day = date.fromisoformat(request.args.get("day", ""))
+        begin, end = (
+            time.fromisoformat(text) if (text := request.args.get(name)) else default
+            for name, default in (("begin", time.min), ("end", time.max))
+        )
+        start, stop = (
+            clock.utc_text(datetime.combine(day, moment, formats.display_zone())) for moment in (begin, end)
+        )
+    except (ValueError, OverflowError):
+        return None
+    return start, stop
 
 
 def _page_url(page: int) -> str:
@@ -167,10 +200,14 @@ def assign(number: int) -> Response:
     try:
         item = _record_action(number, "assign", new_owner, shown=request.form.get("previous"))
     except ItemChanged as change:
-        message = f"{change.current} claimed this caller first."
+        message = f"{person_name(change.current)} claimed this caller first."
         return form_responses.respond_refused(WriteResult(409, message))
-    result = "claimed" if owner == "me" else f"assigned to {owner}" if owner else "released"
+    result = _describe_assignment(new_owner) if new_owner else "released"
     return form_responses.respond_done(f"{formats.party_name(item)} {result}.", _list_url(number))
+
+
+def _describe_assignment(owner: str) -> str:
+    return "claimed" if owner == current_person().email else f"assigned to {person_name(owner)}"
 
 
 @blueprint.post("/missed/<int:number>/note")
@@ -191,11 +228,11 @@ def note(number: int) -> Response:
 @blueprint.post("/missed/<int:number>/remind")
 @requires("agent")
 def remind(number: int) -> Response:
-    """Remind the current user at `at`, a time in the display zone."""
-    item = _find_item(number)
+    """Remind the current user at `at`, a time in the display zone or a key of `list_reminders`."""
+    item, entered = _find_item(number), request.form.get("at", "")
     try:
-        entered = datetime.fromisoformat(request.form.get("at", ""))
-        moment = entered.replace(tzinfo=formats.display_zone()).astimezone(UTC)
+        local_time = dict(_list_reminders()).get(entered) or datetime.fromisoformat(entered)
+        moment = local_time.replace(tzinfo=formats.display_zone()).astimezone(UTC)
     except (ValueError, OverflowError):
         return form_responses.respond_refused(WriteResult(400, "Enter a date and a time."))
     if moment <= clock.now():
@@ -206,32 +243,53 @@ def remind(number: int) -> Response:
     return form_responses.respond_done(message, _list_url(number))
 
 
+def _list_reminders() -> list[tuple[str, datetime]]:
+    """Return the labels and local times that a reminder offers."""
+    now = clock.now().astimezone(formats.display_zone())
+    choices = [("In an hour", now + timedelta(hours=1))]
+    if now.time() < AFTERNOON:
+        choices.append(("This afternoon", datetime.combine(now, AFTERNOON)))
+    return [*choices, ("Tomorrow at nine", datetime.combine(now + timedelta(days=1), MORNING))]
+
+
 @blueprint.post("/missed/several")
 @requires("agent")
 def change_several() -> Response:
-    """Close, claim or reopen several items, as `do` states.
+    """Close, claim, assign to `owner` or reopen several items, as `do` states.
 
     `item`: their ids. Items that another user has claimed are not taken from them.
     """
     numbers = [number for number in map(parse_id, request.values.getlist("item")) if number is not None]
-    action = SEVERAL_ACTIONS.get(request.values.get("do", ""))
+    button = request.values.get("do", "")
+    action = SEVERAL_ACTIONS.get(button)
     if action is None or not numbers:
         return form_responses.respond_refused(WriteResult(400, "Select at least one caller."))
-    numbers = [number for number in numbers[:MAX_SEVERAL] if _change_one(number, action)]
+    owner = current_person().email if button == "claim" else request.values.get("owner", "")
+    if action == "assign" and owner not in _list_agents():
+        return form_responses.respond_refused(WriteResult(400, "Choose a user who can call back."))
+    selected = numbers[:MAX_SEVERAL]
+    changed = [number for number in selected if _change_one(number, action, owner)]
     undo = None
     if action == "close":
-        query = urlencode([("do", "reopen"), *(("item", number) for number in numbers)])
+        query = urlencode([("do", "reopen"), *(("item", number) for number in changed)])
         undo = {"action": f"/missed/several?{query}", "label": "Undo"}
-    callers = "1 caller" if len(numbers) == 1 else f"{len(numbers)} callers"
-    return form_responses.respond_done(f"{callers} {SEVERAL_RESULTS[action]}.", _list_url(), undo=undo)
+    results = {"close": "marked as done", "reopen": "back on the list"}
+    message = f"{_count_callers(len(changed))} {results.get(action) or _describe_assignment(owner)}."
+    if unchanged := len(selected) - len(changed):
+        message += f" Unchanged, claimed by a colleague: {unchanged}."
+    return form_responses.respond_done(message, _list_url(), undo=undo)
 
 
-def _change_one(number: int, action: ItemAction) -> bool:
+def _count_callers(number: int) -> str:
+    return "1 caller" if number == 1 else f"{number} callers"
+
+
+def _change_one(number: int, action: ItemAction, owner: str) -> bool:
     """Change one of several items.
 
     Returns False if another user has claimed it.
     """
-    claim = {"text": current_person().email, "shown": ""} if action == "assign" else {}
+    claim = {"text": owner, "shown": ""} if action == "assign" else {}
     try:
         _record_action(number, action, **claim)
     except ItemChanged:
@@ -304,7 +362,7 @@ def _list_url(number: int | None = None, **parameters: Any) -> str:
     """Return the URL of the form's view, at the row of `number`."""
     if request.form.get("state") == "closed":
         parameters = {"state": "closed", **parameters}
-    for name in ("mine", "line", "order", "page"):
+    for name in ("mine", "line", "order", "page", "day", "begin", "end"):
         if request.form.get(name):
             parameters = {name: request.form[name], **parameters}
     query = f"?{urlencode(parameters)}" if parameters else ""

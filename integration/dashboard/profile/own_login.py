@@ -14,6 +14,7 @@ from integration.dashboard.site import after_redirect, layout, start_pages
 from integration.dashboard.site.confirmation import check_password, requires_confirmation
 from integration.dashboard.site.guard import audit_action, current_person, current_session
 from integration.dashboard.site.login_start import list_user_texts, send_mails, start_session
+from integration.mirror.page_queries import phones
 from integration.workspace import person_settings
 
 blueprint = Blueprint("profile", __name__, url_prefix="/profile")
@@ -39,6 +40,12 @@ def save_start_page() -> Response | tuple[str, int]:
     if path not in start_pages.list_start_pages(person):
         return _render_page(refused="You don’t have access to this page. Choose another one."), 400
     person_settings.save_start_page(app_context().app_db, person.id, path)
+    return _redirect("saved")
+
+
+@blueprint.post("/name")
+def save_name() -> Response:
+    person_settings.save_name(app_context().app_db, current_person().id, request.form.get("name", ""))
     return _redirect("saved")
 
 
@@ -119,6 +126,9 @@ def _render_page(**values: Any) -> str:
     app_db, person = app_context().app_db, current_person()
     with app_db.read() as connection:
         recovery_codes = second_factor.count_recovery_codes(connection, person.id)
+        entered_name = person_settings.load(connection, person.id).name
+    with app_context().mirror_db.read() as connection:
+        own_phone = phones.find_own_phone(connection, person.platform_user_id, person.email)
     return layout.render_page(
         "profile",
         "profile.html",
@@ -127,6 +137,8 @@ def _render_page(**values: Any) -> str:
         describe_agent=devices.describe_agent,
         has_factor=_has_factor(person.id),
         recovery_codes=recovery_codes,
+        entered_name=entered_name,
+        own_phone=own_phone,
         shortest=passwords.MIN_LENGTH,
         start_pages=start_pages.list_start_pages(person),
         start_page=start_pages.find_start_page(person),

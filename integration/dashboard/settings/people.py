@@ -25,6 +25,7 @@ from integration.dashboard.site.guard import audit_action
 from integration.dashboard.site.login_start import send_mails
 from integration.mirror.page_queries import history
 from integration.settings.base_url import find_base_url
+from integration.workspace import person_settings
 
 blueprint = Blueprint("settings_people", __name__, url_prefix="/settings/people")
 
@@ -81,6 +82,8 @@ def change_person(number: int) -> Response | tuple[str, int]:
         )
     except DomainError as refusal:
         return _render_person(person, kept, refused=str(refusal)), 400
+    if "name" in kept:
+        person_settings.save_name(app_context().app_db, person.id, kept["name"])
     rights = ", ".join(sorted(updated_person.rights)) or "nothing more"
     audit_action("user changed", f"{updated_person.email}, {updated_person.role}, may {rights}")
     return redirect_home("changed", "people")
@@ -138,7 +141,14 @@ def _form_values(person: people.Person) -> dict[str, str]:
     """Return the stored values in the form of the fields."""
     explicit = people.load_explicit_rights(app_context().app_db, person.id)
     rights = {right: {True: "yes", False: "no", None: ""}[explicit.get(right)] for right in RIGHTS}
-    return {"role": person.role, **rights, "platform_user_id": str(person.platform_user_id or "")}
+    with app_context().app_db.read() as connection:
+        name = person_settings.load(connection, person.id).name or ""
+    return {
+        "role": person.role,
+        **rights,
+        "name": name,
+        "platform_user_id": str(person.platform_user_id or ""),
+    }
 
 
 def _describe(name: str, value: str) -> str:

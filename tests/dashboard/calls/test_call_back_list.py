@@ -117,7 +117,7 @@ def test_a_claim_that_another_agent_made_since_is_refused(app, item):
     first, second = app.log_in(ERIN), app.log_in(BOB)
     first.post(f"/missed/{item}/assign", owner="me", previous="")
     refused = second.post(f"/missed/{item}/assign", owner="me", previous="", headers=AS_SCRIPT)
-    assert refused.json()["message"] == "erin@example.com claimed this caller first."
+    assert refused.json()["message"] == "Erin claimed this caller first."
     assert find(app, item).owner == ERIN.email
     second.post(f"/missed/{item}/assign", owner="me", previous=ERIN.email)
     assert find(app, item).owner == BOB.email
@@ -126,8 +126,8 @@ def test_a_claim_that_another_agent_made_since_is_refused(app, item):
 @pytest.mark.parametrize(
     ("action", "field", "value", "message"),
     [
-        ("assign", "owner", BOB.email, "carol@example.com claimed this caller first."),
-        ("assign", "owner", "", "carol@example.com claimed this caller first."),
+        ("assign", "owner", BOB.email, "Carol claimed this caller first."),
+        ("assign", "owner", "", "Carol claimed this caller first."),
         (
             "note",
             "note",
@@ -195,7 +195,7 @@ def test_of_two_simultaneous_claims_one_is_refused_with_the_owner(app, item, mon
     assert results[winner]["message"] == "Greta Lindqvist claimed."
     assert (results[loser]["done"], results[loser]["message"]) == (
         False,
-        f"{owner} claimed this caller first.",
+        f"{owner.partition('@')[0].title()} claimed this caller first.",
     )
     with app.app_db.read() as connection:
         assert [row[0] for row in connection.execute("SELECT who FROM callback_deeds")] == [owner]

@@ -98,7 +98,7 @@ def test_the_list_is_filtered_by_line_and_shows_the_oldest_first(app):
 def test_a_call_back_is_assigned_to_a_colleague_who_can_call_back(app):
     client, number = app.log_in(BOB), items(app)["Caller 1"].id
     answer = client.post(f"/missed/{number}/assign", headers=SCRIPT, owner=CAROL.email).json()
-    assert answer["message"] == "Caller 1 assigned to carol@example.com."
+    assert answer["message"] == "Caller 1 assigned to Carol."
     assert items(app)["Caller 1"].owner == CAROL.email
     for owner in (DAVE.email, "nobody@example.com"):
         refused = client.post(f"/missed/{number}/assign", headers=SCRIPT, owner=owner).json()
@@ -121,6 +121,59 @@ def test_a_reminder_appears_at_its_time_while_the_caller_waits(app):
     assert "Reminder" not in text(client.get("/notifications"))
 
 
+def test_a_reminder_offers_times_of_the_display_zone(app):
+    client, number = app.log_in(ERIN), items(app)["Caller 1"].id
+    page = client.get("/missed").text
+    for label, expected in (
+        ("In an hour", "at 13:00"),
+        ("This afternoon", "at 15:00"),
+        ("Tomorrow at nine", "at 21 Nov 09:00"),
+    ):
+        assert f'name="at" value="{label}"' in page
+        answer = client.post(f"/missed/{number}/remind", headers=SCRIPT, at=label).json()
+        assert answer["message"] == f"Reminder for Caller 1 {expected}."
+    app.clock.advance(hours=3)
+    assert 'value="This afternoon"' not in client.get("/missed").text
+
+
+def test_callers_are_handed_over_to_a_colleague_at_once(app):
+    client, found = app.log_in(ERIN), items(app)
+    numbers = [found[f"Caller {number}"].id for number in (1, 2, 3)]
+    callbacks.record_action(app.app_db, numbers[0], ERIN.email, "assign", ERIN.email)
+    callbacks.record_action(app.app_db, numbers[2], BOB.email, "assign", BOB.email)
+    query = "&".join(f"item={number}" for number in numbers)
+    fields = {"do": "assign", "owner": CAROL.email}
+    answer = client.post(f"/missed/several?{query}", headers=SCRIPT, **fields).json()
+    assert answer["message"] == "2 callers assigned to Carol. Unchanged, claimed by a colleague: 1."
+    assert [items(app)[f"Caller {number}"].owner for number in (1, 2, 3)] == [
+        CAROL.email,
+        CAROL.email,
+        BOB.email,
+    ]
+    refused = client.post(f"/missed/several?{query}", headers=SCRIPT, do="assign", owner=DAVE.email).json()
+    assert refused["message"] == "Choose a user who can call back."
+
+
+def test_done_callers_are_found_by_the_time_they_rang_with_who_reached_them(app):
+    app.put("users", {"id": 100, "first_name": "Clara", "last_name": "Whitfield", "ext": "1001"})
+    at = clock.utc_text(clock.now() - timedelta(minutes=82))
+    app.call(9, at, direction="out", party="447700900102", party_e164="+447700900102", talk_seconds=60,
+             user_id=100, user_name="Clara Whitfield", change_no=1000)  # fmt: skip
+    app.mirror_db.write(lambda tx: tx.announce("call", 9, {}))
+    update_from_mirror(app.app_db, app.mirror_db)
+    client = app.log_in(ERIN)
+    client.post(f"/missed/{items(app)['Caller 1'].id}/close")
+    address = "/missed?state=closed&day=2026-11-20"
+    assert call_ids(client.get(address)) == [1, 2]
+    page = client.get(f"{address}&begin=09:00&end=10:00")
+    assert call_ids(page) == [2]
+    assert "Reached by Clara Whitfield, 10:38" in text(page)
+    assert call_ids(client.get(f"{address}&begin=11:00")) == [1]
+    assert "E Erin" in text(client.get(f"{address}&begin=11:00"))
+    assert "No callers in this period" in text(client.get(f"{address}&begin=11:55"))
+    assert call_ids(client.get("/missed?state=closed&day=tomorrow")) == [1, 2]
+
+
 def test_several_callers_are_changed_at_once_and_undone(app):
     client, found = app.log_in(ERIN), items(app)
     numbers = [found[f"Caller {number}"].id for number in (1, 2, 3)]
@@ -131,7 +184,7 @@ def test_several_callers_are_changed_at_once_and_undone(app):
         return client.post(f"/missed/several?{query}", headers=SCRIPT, do=do).json()
 
     # A caller whom a colleague has claimed is not taken from them.
-    assert post("claim", *numbers)["message"] == "2 callers claimed."
+    assert post("claim", *numbers)["message"] == "2 callers claimed. Unchanged, claimed by a colleague: 1."
     assert [items(app)[f"Caller {number}"].owner for number in (1, 2, 3)] == [
         ERIN.email,
         ERIN.email,
@@ -158,6 +211,8 @@ def test_owners_and_notes_have_a_column_only_if_there_are_any(app):
     page = client.get("/missed").text
     assert "Owner and note" in page
     assert page.count('colspan="7"') == 3
-    assert re.findall(r'<td class="with"><span[^>]*>([^<]*)<', page) == [
-        "Unassigned", BOB.email, "Unassigned", "Unassigned",
+    cells = re.findall(r'<td class="with">(.*?)</td>', page)
+    assert [re.sub(r"<.*?>", " ", cell).split() for cell in cells] == [
+        ["Unassigned"], ["B", "Bob"], ["Unassigned"], ["Unassigned"],
     ]  # fmt: skip
+    assert 'title="bob@example.com"' in cells[1]

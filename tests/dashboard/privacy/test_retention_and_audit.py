@@ -75,8 +75,9 @@ def log(shared_app):
 
 
 def rows(page) -> list[tuple[str, str]]:
-    """(who, action) of each entry on the page."""
-    return re.findall(r'<th scope="row" class="who">([^<]*)</th><td class="place">([^<]*)</td>', page.text)
+    """(address or key, action) of each entry on the page. The name of a user has the address as title."""
+    pattern = r'<th scope="row" class="who"><span[^>]* title="([^"]*)">.*?</th><td class="place">([^<]*)</td>'
+    return re.findall(pattern, page.text)
 
 
 @pytest.mark.parametrize(
