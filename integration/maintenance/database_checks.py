@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 from functools import partial
 from pathlib import Path
 
 from integration.context import AppContext
-from integration.core.errors import RepairNeeded, StorageDamaged, StorageError
+from integration.core.errors import RepairNeeded, StorageBroken, StorageDamaged, StorageError
 from integration.sqlite import damage
 from integration.sqlite.database import Database
 from integration.sqlite.errors import is_damage
+
+log = logging.getLogger(__name__)
 
 FACT = "damaged databases"
 """Name of the fact with the names of the files that were put aside."""
@@ -23,6 +26,10 @@ BYTES_PER_SECOND, MAX_DELAY_SECONDS = 15e6, 300.0
 With a million CDRs it reads 4.4 GB, and pages opened just after a start would wait for the disk. With few
 data it reads them at once.
 """
+FILES_JOB, FILES_JOB_SECONDS = "files of databases", 60.0
+"""Job that finds files which another program deleted or replaced, and its interval."""
+REFUSAL_SECONDS = 1.0
+"""Seconds from the end of writing to that of the worker, in which requests get their responses."""
 REPLACEABLE_DATABASES = ("inbox.db", "mirror.db")
 """Databases whose damaged file the next start replaces."""
 
@@ -35,7 +42,7 @@ def register(context: AppContext) -> None:
     """
     health = context.health
     for database in _list_databases(context):
-        health.probe(database.name, partial(_find_database_problem, database), essential=True)
+        health.probe(database.name, partial(_find_database_problem, context, database), essential=True)
         health.probe(f"content of {database.name}", partial(_find_damage, database))
         health.probe(f"listeners of {database.name}", partial(getattr, database, "listener_error"))
     data_dir = context.settings.storage.data_dir
@@ -43,10 +50,18 @@ def register(context: AppContext) -> None:
 
 
 def schedule(context: AppContext) -> None:
-    """Schedule the check of all pages, after the start and daily.
+    """Schedule the check of all pages, after the start and daily, and that of the files, every minute.
 
     SQLite reports a damaged page only when a statement needs it, which can be months later.
     """
+    context.scheduler.every(
+        FILES_JOB,
+        FILES_JOB_SECONDS,
+        _check_files,
+        context,
+        executor="timers",
+        first_after=FILES_JOB_SECONDS,
+    )
     size = sum(database.path.stat().st_size for database in _list_databases(context))
     context.scheduler.every(
         JOB_NAME,
@@ -110,7 +125,30 @@ def _check_content(context: AppContext) -> None:
             raise
 
 
-def _find_database_problem(database: Database) -> str | None:
+def _check_files(context: AppContext) -> None:
+    """Save the databases whose files were deleted or replaced, then end this worker.
+
+    The next worker opens the files at the paths. Raises sqlite3.Error and OSError.
+    """
+    replaced: list[Database] = []
+    while found := [db for db in _list_databases(context) if db not in replaced and db.find_replaced_files()]:
+        for database in found:
+            log.critical("%s: another program has deleted or replaced files; saving", database.name)
+            database.save_replaced_files()
+        replaced += found
+    if replaced and (end_process := replaced[0].on_broken) is not None:
+        context.scheduler.stopping.wait(REFUSAL_SECONDS)
+        end_process(StorageBroken("all commits are saved; the next worker opens the files again"))
+
+
+def _find_database_problem(context: AppContext, database: Database) -> str | None:
+    if replaced := database.find_replaced_files():
+        context.scheduler.nudge(FILES_JOB)
+        names = ", ".join(path.name for path in replaced)
+        return (
+            f"Another program has deleted or replaced {names}. Webhooks are refused until all commits are"
+            " saved and the files are opened again, in a moment."
+        )
     return None if database.is_healthy else "The writer has failed. Restart Switchroom."
 
 

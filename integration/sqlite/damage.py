@@ -70,6 +70,7 @@ class DamageWatch:
 
     `on_damaged(reason)` is called once, when a check has confirmed the damage. `on_broken(error)` is called
     if the disk cannot read the file, or if the writer reports damage of an intact file: its cache is wrong.
+    Neither is called while `find_replaced_files()` returns files, because new connections read wrong pages.
     """
 
     def __init__(
@@ -77,10 +78,12 @@ class DamageWatch:
         path: Path,
         on_damaged: Callable[[str], None] | None,
         on_broken: Callable[[BaseException], None],
+        find_replaced_files: Callable[[], list[Path]],
     ) -> None:
         self._path = path
         self._on_damaged = on_damaged
         self._on_broken = on_broken
+        self._find_replaced_files = find_replaced_files
         self._lock = threading.Lock()
         self._is_checking = False
         self._next_check_at = 0.0
@@ -111,7 +114,7 @@ class DamageWatch:
 
     def _confirm(self, reason: str) -> None:
         with self._lock:
-            if self.reason is not None:
+            if self.reason is not None or self._find_replaced_files():
                 return
             self.reason = reason
         log.critical("%s is damaged: %s", self._path.name, reason)
@@ -124,17 +127,21 @@ class DamageWatch:
             if finding is not None:
                 self._confirm(f"{error}: {finding}")
             elif is_writer:
-                self._on_broken(error)
+                self._report_broken(error)
             else:
                 log.warning("%s: the check found no damage", self._path.name)
         except StorageBroken as failure:
-            self._on_broken(failure)
+            self._report_broken(failure)
         except (StorageError, OSError) as failure:
             log.error("%s could not be checked: %s", self._path.name, failure)
         finally:
             with self._lock:
                 self._is_checking = False
                 self._next_check_at = clock.monotonic() + CHECK_INTERVAL_SECONDS
+
+    def _report_broken(self, error: BaseException) -> None:
+        if not self._find_replaced_files():
+            self._on_broken(error)
 
 
 def open_or_replace(

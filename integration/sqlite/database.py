@@ -25,6 +25,7 @@ from integration.sqlite.damage import DamageWatch
 from integration.sqlite.errors import is_damage, translate_error
 from integration.sqlite.job_queue import JobQueue
 from integration.sqlite.readers import ReaderPool
+from integration.sqlite.replaced_files import OpenFiles
 from integration.sqlite.transaction import Change, Gate, Hook, Transaction
 from integration.sqlite.write_jobs import Job, Pending
 from integration.sqlite.writer_connection import open_writer
@@ -71,7 +72,7 @@ class Database:
         self.gates: dict[str, Gate] = {}
         self._register_functions = register_functions
         self._jobs = JobQueue(group_size)
-        self.damage_watch = DamageWatch(path, on_damaged, self._mark_broken)
+        self.damage_watch = DamageWatch(path, on_damaged, self._mark_broken, self.find_replaced_files)
         self._readers = ReaderPool(path, register_functions, self.damage_watch.inspect)
         self._closed = threading.Event()
         self._broken: BaseException | None = None
@@ -79,6 +80,7 @@ class Database:
         """Held while a job or the end marker is queued: no job may follow the end marker."""
         self._listener_error: tuple[float, str] | None = None
         self._writer, self._wal = open_writer(path, synchronous, prepare, register_functions)
+        self._open_files, self._is_saved = OpenFiles(path), False
         self._thread = threading.Thread(target=self._run, name=f"writer {self.name}", daemon=True)
         self._thread.start()
 
@@ -174,8 +176,32 @@ class Database:
             self._jobs.put_end()
         self._thread.join()
         self._readers.close()
+        if self._is_saved or self._open_files.find_replaced():
+            self._save()
+            return
         # Last, because only a connection that can write removes the -wal file.
         self._writer.close()
+
+    def find_replaced_files(self) -> list[Path]:
+        """Return the files that another program deleted or replaced, see `replaced_files.py`."""
+        replaced = self._open_files.find_replaced()
+        return [] if self._closed.is_set() else replaced
+
+    def save_replaced_files(self) -> None:
+        """End writing, and save all commits although files were replaced. Waits for readers.
+
+        The process must then end without `close`. Raises sqlite3.Error and OSError.
+        """
+        with self._queue_lock:
+            names = ", ".join(path.name for path in self.find_replaced_files())
+            self._broken = StorageBroken(f"another program has deleted or replaced {names}")
+            self._jobs.put_end()
+        self._thread.join()
+        self._save()
+
+    def _save(self) -> None:
+        while not self._is_saved:
+            self._is_saved = self._open_files.save(self._writer)
 
     # --- reading -----------------------------------------------------------------------------------
 

@@ -144,6 +144,8 @@ def test_the_worker_keeps_its_locks(installation: Installation, name: str) -> No
     worker = installation.product.worker
     ACTIONS[name](installation)
     assert find_missing_locks(worker, installation.data_dir) == []
+    checks = installation.product.client.json("GET", "/readyz")["checks"]
+    assert {checks[database]["state"] for database in DATABASES} == {"ok"}
     assert installation.product.worker == worker
 
 

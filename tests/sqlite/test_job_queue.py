@@ -85,13 +85,16 @@ def test_a_failed_step_fails_only_its_bulk_job(db):
 
 
 def test_closing_finishes_a_running_bulk_job(db):
+    closer = threading.Thread(target=db.close)
+
     def close(_: Transaction) -> None:
-        threading.Thread(target=db.close).start()
+        closer.start()
         # A closed database fails a job at once.
         while not db.submit(lambda tx: None).done():
             pass
 
     db.write_bulk([add("one"), close, add("two"), add("three")])
+    closer.join(30)
     assert notes(db.path) == ["one", "two", "three"]
 
 
