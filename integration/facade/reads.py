@@ -234,7 +234,10 @@ def build_page(
         return entity_tags.build_unchanged_response(
             tag, build_response(b"", headers=build_mirror_headers(state))
         )
-    is_partial = _has_unknown_values(connection, parsed_query)
+    is_partial = False
+    if _uses_item_fields(parsed_query):
+        is_partial = bool(list_keys(connection, parsed_query.resource, without_item=True))
+        state = _merge_item_age(connection, parsed_query.resource, state)
     if not parsed_query.include and not needs_masking:
         data = request.page_cache.fetch_joined(connection, parsed_query)
     else:
@@ -257,14 +260,17 @@ def build_page(
     return response
 
 
-def _has_unknown_values(connection: sqlite3.Connection, parsed_query: Query) -> bool:
-    """Return whether the query uses a field of records' own paths, some of which were not read yet."""
-    resource = parsed_query.resource
+def _uses_item_fields(parsed_query: Query) -> bool:
+    """Return whether the query uses a documented field that only records' own paths return."""
     names = {parsed_query.sort, parsed_query.group_by}
     names |= {condition.property for condition in parsed_query.conditions if isinstance(condition, Condition)}
-    return any(field.item_only and field.name in names for field in resource.fields) and bool(
-        list_keys(connection, resource, without_item=True)
-    )
+    return any(field.item_only and field.name in names for field in parsed_query.resource.fields)
+
+
+def _merge_item_age(connection: sqlite3.Connection, resource: Resource, state: State) -> State:
+    """Return the state with the age of the oldest item form, which syncs of the list do not renew."""
+    read_times = (state.last_success_at, item_forms.find_oldest_read(connection, resource))
+    return replace(state, last_success_at=min(filter(None, read_times), default=None))
 
 
 def _build_object(
@@ -289,18 +295,18 @@ def _build_object(
 def _merge_related_states(connection: sqlite3.Connection, parsed_query: Query, state: State) -> State:
     """Return the state of a page with included records.
 
-    The members of a relation can come from item forms, which syncs of the list do not renew.
+    The members of a relation can come from item forms.
     """
     for relation in parsed_query.resource.relations:
         if relation.is_includable and relation.name in parsed_query.include:
             related = get_state(connection, relation.target_collection)
-            item_read_at = item_forms.find_oldest_read(connection, parsed_query.resource)
-            read_times = (state.last_success_at, related.last_success_at, item_read_at)
+            read_times = (state.last_success_at, related.last_success_at)
             state = replace(
                 state,
                 complete_at=state.complete_at and related.complete_at,
                 last_success_at=min(filter(None, read_times), default=None),
             )
+            state = _merge_item_age(connection, parsed_query.resource, state)
     return state
 
 

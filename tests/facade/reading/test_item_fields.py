@@ -180,6 +180,11 @@ def test_a_field_of_a_record_whose_own_path_was_not_read_is_null(app: SharedApp)
         ({"filter": condition("ext", "eq", "107")}, "true"),
     ):
         assert query(app, "users", **args).headers["X-Mirror-Complete"] == is_complete
+    app.clock.advance(hours=2)
+    app.put("users", *USERS)
+    for name, hours in (("final_dst_type", 2), ("ext", 0)):
+        headers = query(app, "users", filter=condition(name, "ne", "")).headers
+        assert int(headers["X-Mirror-Age"]) // 3600 == hours
 
 
 def test_undocumented_fields_of_own_paths_are_fields_of_the_collection(app: SharedApp) -> None:
