@@ -108,7 +108,7 @@ def test_an_agents_day(installation, open_page_as):
     expect(row).to_contain_text("020 7946 0041", timeout=PATIENCE)
     expect(row).to_contain_text("first call")
     expect(row.locator(".timer")).to_have_text(re.compile(r"^\d:\d\d$"))
-    expect(page.locator("#beside")).to_contain_text("Queues")
+    expect(page.locator(".aside")).to_contain_text("Queues")
 
     # Another caller is missed twice: one row of the call-back list, two attempts.
     for _ in range(2):

@@ -37,6 +37,8 @@ SLOT_SECONDS, SLOTS = 300, 12
 """Bars of the last hour. The last one is the current five minutes."""
 STATE_ORDER = ("ringing", "talking", "on_hold", "idle", "dnd")
 """Order of the tiles of users."""
+MAX_OPEN_TILES = 16
+"""People without a call who are shown at once. More are behind their number."""
 MAX_EARLIER_CALLS = 99
 """Limit for the count of earlier calls of a caller."""
 
@@ -77,6 +79,7 @@ def index() -> str:
             "people": sorted(
                 live.list_user_status(connection, recent_since), key=lambda one: STATE_ORDER.index(one.state)
             ),
+            "MAX_OPEN_TILES": MAX_OPEN_TILES,
             "queues": live.list_queue_status(connection),
             "hour": build_last_hour(connection, user_scope),
             "ringing_at": {call["id"]: list_ringing_users(connection, call) for call in open_calls},

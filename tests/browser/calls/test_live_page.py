@@ -8,6 +8,7 @@ from playwright.sync_api import expect
 from integration.core import clock
 from tests.browser.test_accessibility import find_violations
 from tests.support.application import running_app
+from tests.support.clock import ago
 from tests.support.people import CALLER
 
 pytestmark = pytest.mark.exhaustive
@@ -104,3 +105,41 @@ def test_people_are_tiles_that_follow_their_calls(browse, app, page):
     for width in (390, 820, 1440, 1920):
         page.set_viewport_size({"width": width, "height": 900})
         assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_500_people_with_long_names_leave_queues_and_last_hour_in_the_window(browse, app, page):
+    name = "Department-for-returns-of-the-northern-region " * 2 + "x" * 30
+    users = ({"id": i, "first_name": f"{name}{i}", "last_name": "", "ext": str(i)} for i in range(1000, 1500))
+    app.put("users", *users)
+    app.put("queues", *({"id": i, "name": f"{name}{i}"} for i in (1, 2)))
+    values = {
+        "outcome": None,
+        "party_name": name,
+        "user_name": name,
+        "group_kind": "queue",
+        "group_name": name,
+    }
+    for number, state in enumerate(("ringing", "talking", "on_hold"), 70):
+        app.call(number, ago(20), state=state, user_id=1000 + number, group_id=1, **values)
+    browse("/")
+    for width in (1920, 1440, 1280, 1024, 768, 390, 340):
+        page.set_viewport_size({"width": width, "height": 900})
+        assert page.evaluate("document.documentElement.scrollWidth") == width
+        busy, free = page.locator(".tiles").first, page.locator("#free")
+        expect(busy.locator("li")).to_have_count(3)
+        expect(free.locator("li").first).to_be_hidden()
+        rows = page.locator("#live tr.row").evaluate_all("all => all.map((one) => one.offsetHeight)")
+        assert max(rows) < 130
+        assert max(busy.locator("li").evaluate_all("all => all.map((one) => one.offsetHeight)")) < 70
+    page.set_viewport_size({"width": 1440, "height": 900})
+    for heading in ("#queues", "#last-hour", "#people"):
+        box = page.locator(heading).bounding_box()
+        assert box["y"] + box["height"] < 900, heading
+    page.get_by_text("and 499 free").click()
+    expect(free.locator("li")).to_have_count(499)
+    expect(free.locator("li").last).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth") == 1440
+    ring(app, 91, 1400)
+    expect(page.get_by_text("and 498 free")).to_be_visible()
+    expect(busy.locator("li")).to_have_count(4)
+    expect(free.locator("li").first).to_be_visible()

@@ -127,7 +127,7 @@ def test_the_drawer_covers_no_column_of_the_list(browse, app, recorded, page, wi
         page.locator("#call-5 a.name").click()
         expect(page.locator("#drawer h2")).to_be_visible()
         left = page.locator("#drawer").evaluate("(box) => box.getBoundingClientRect().left")
-        for part in (".sheet", "#call-5 .time", "#beside" if path == "/" else ".bar .bell"):
+        for part in (".sheet", "#call-5 .time", ".aside" if path == "/" else ".bar .bell"):
             right = page.locator(part).first.evaluate("(box) => box.getBoundingClientRect().right")
             assert right <= left + 1, (path, part)
         assert page.evaluate("document.documentElement.scrollWidth") <= width
