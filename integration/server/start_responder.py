@@ -56,6 +56,7 @@ class StartResponder:
         self._thread = threading.Thread(target=self._respond, name="start responder", daemon=True)
 
     def __enter__(self) -> Self:
+        self._started = clock.monotonic()
         self._thread.start()
         return self
 
@@ -68,8 +69,9 @@ class StartResponder:
             if self._ended.wait(PATIENCE_SECONDS):
                 return
             begun = clock.monotonic()
-            log.warning(
-                "the start takes longer than %.0f s; requests get 503 until it ends", PATIENCE_SECONDS
+            log.info(
+                "still starting, %.1f s after the start of the worker; requests get 503 until it is ready",
+                begun - self._started,
             )
             while not self._ended.is_set():
                 try:
@@ -82,7 +84,7 @@ class StartResponder:
                     self._ended.wait(ACCEPT_SECONDS)
                     continue
                 pool.submit(self._refuse, connection)
-            log.warning("the start has ended; requests got 503 for %.1f s", clock.monotonic() - begun)
+            log.info("ready; requests got 503 for %.1f s", clock.monotonic() - begun)
 
     def _refuse(self, connection: socket.socket) -> None:
         """Receive one request, and send the response."""

@@ -1,9 +1,10 @@
 """Supervisor of `serve`: holds lock, port and settings, restarts the worker.
 
 The supervisor imports no heavy modules, because the worker is forked from it and because it must not fail.
-The HTTP server is Granian. Its supervisor is used with four differences: the listening socket is opened here
+The HTTP server is Granian. Its supervisor is used with five differences: the listening socket is opened here
 (`port.py`); a dead worker is replaced without a limit of attempts; a stop reaches the worker by a pipe before
-the signal; SIGHUP never starts a second worker beside the first, which would be a second writer.
+the signal, and no ended worker is killed; SIGHUP never starts a second worker beside the first, which would
+be a second writer.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import ssl
 import sys
 import threading
 from collections.abc import Callable
+from multiprocessing import connection
 from pathlib import Path
 from typing import Any
 
@@ -50,11 +52,14 @@ MAX_CONNECTIONS = 8192
 Far above the number of threads, or 320 idle browsers would block webhooks.
 """
 
-KILL_SECONDS = 9
+KILL_SECONDS = 15
 """Seconds after which a worker that does not stop is killed.
 
-A worker limits itself to less (`worker.py`).
+A worker limits itself to half of it (`worker.py`); on a busy computer it needs more. systemd kills the
+service after 20 s (`deploy/systemd`).
 """
+STATUS_POLL_SECONDS = 0.01
+"""Seconds between two checks of the exit status of an ended worker."""
 
 MAX_RESTART_DELAY = 10.0
 """Maximum seconds before a worker that died before it was ready is replaced.
@@ -128,7 +133,6 @@ class _Supervisor(MPServer):
                 blocking_threads=BLOCKING_THREADS,
                 backlog=port.BACKLOG,
                 backpressure=MAX_CONNECTIONS,
-                workers_kill_timeout=KILL_SECONDS,
                 log_level=LogLevels.warning,
                 log_dictconfig={
                     "handlers": {},
@@ -240,6 +244,21 @@ class _Supervisor(MPServer):
 
     def signal_handler_reload(self, *_: Any, **__: Any) -> None:
         self.signal_handler_interrupt()
+
+    def _stop_workers(self) -> None:
+        """Stop the worker; kill it after KILL_SECONDS.
+
+        Granian's own method kills a process id that may no longer be the worker's: another thread of Granian
+        waits for the worker as well. The ended worker counts as alive until that thread stored its status.
+        """
+        workers: list[Any] = self.wrks
+        for worker in workers:
+            worker.terminate()
+            if not connection.wait([worker.inner.sentinel], KILL_SECONDS):
+                log.error("killing the worker, which did not stop within %s s", KILL_SECONDS)
+                worker.kill()
+            while worker.is_alive():
+                threading.Event().wait(STATUS_POLL_SECONDS)
 
     def _send_stop(self) -> None:
         if not self._is_stop_sent:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import http.client
 import json
+import logging
+import re
 import socket
 import threading
 from collections.abc import Iterator
@@ -40,6 +42,21 @@ def test_a_webhook_during_a_long_start_gets_503_and_the_time_of_a_retry(listener
             "message": "Switchroom is starting. Send the request again in 5 seconds.",
             "errors": [],
         }
+
+
+def test_a_long_start_is_logged_as_information(
+    listener: socket.socket, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO), StartResponder(listener, Server()):
+        client = connect(listener)
+        client.request("GET", "/healthz")
+        assert client.getresponse().status == 503
+    messages = [re.sub(r"[\d.]+ s", "N s", one.getMessage()) for one in caplog.records]
+    assert messages == [
+        "still starting, N s after the start of the worker; requests get 503 until it is ready",
+        "ready; requests got 503 for N s",
+    ]
+    assert {one.levelname for one in caplog.records} == {"INFO"}
 
 
 def test_a_body_of_the_largest_accepted_size_gets_the_response(listener: socket.socket) -> None:

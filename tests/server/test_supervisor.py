@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import http.client
 import os
+import shutil
 import signal
 import socket
 import ssl
+import subprocess
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -76,6 +78,29 @@ def test_a_stop_by_signal_with_open_streams_is_clean(server: Running, tmp_path: 
     assert not has_waited(server)
     assert not alive(worker)
     assert (tmp_path / "data" / "stopped-cleanly").read_text() == str(worker)
+
+
+@pytest.mark.exhaustive
+def test_a_worker_that_has_ended_is_not_killed(server: Running, tmp_path: Path) -> None:
+    """The thread that waits for the worker receives its exit status 0.2 s late, as on a busy computer."""
+    strace = shutil.which("strace")
+    if strace is None:
+        pytest.skip("strace is missing: apt-get install --no-install-recommends strace")
+    worker = worker_of(server)
+    tasks = Path(f"/proc/{server.pid}/task").iterdir()
+    (waiting,) = [task.name for task in tasks if (task / "wchan").read_text() == "do_wait"]
+    delay = ["-e", "trace=wait4", "-e", "inject=wait4:delay_exit=200000"]
+    tracer = subprocess.Popen(
+        [strace, *delay, "-o", tmp_path / "trace", "-p", waiting], stderr=subprocess.PIPE, text=True
+    )
+    with tracer:
+        assert tracer.stderr is not None
+        assert "attached" in tracer.stderr.readline()
+        server.signal(signal.SIGTERM)
+        assert server.ended() == 0
+    assert "DELAYED" in (tmp_path / "trace").read_text()
+    assert not alive(worker)
+    assert not any("killing" in line.lower() for line in server.err)
 
 
 def test_idle_and_half_sent_connections_do_not_delay_a_stop(server: Running) -> None:

@@ -232,6 +232,8 @@ class Trial:
         status = product.stop()
         if not self.is_seeded:
             self.verify(status == 0, f"the product stops with status 0, not {status}")
+            killed = [line for line in product.lines if "killing" in line.lower()]
+            self.verify(not killed, f"the worker ends without being killed, not {killed}")
             damage = databases.find_damage(product.data_dir)
             self.verify(not damage, f"the databases are intact, not {damage}")
 

@@ -15,10 +15,12 @@ from tests.support.harness import Product, alive, keep_port, wait_for
 from tests.trials.long_form import LongForm
 from tests.trials.tools.databases import find_lost, query_number
 from tests.trials.tools.processes import measure_wait
-from tests.trials.tools.traffic import Senders
+from tests.trials.tools.traffic import Senders, SlowClients, create_access
 from tests.trials.trial import Trial, await_new_worker
 
 SENDERS = 32
+SLOW_CLIENTS = 150
+STREAMS = 8
 READY_SECONDS = 5.0
 MANY = 50
 """Number of kills from which the limit READY_SECONDS applies. With fewer, other trials may run at the same
@@ -28,9 +30,11 @@ time, and the limit is ten times as long."""
 class Crash(Trial):
     """No acknowledged event is lost when worker, supervisor or both are killed.
 
-    Disturbed: SIGKILL at random moments, while 32 connections post unique events.
+    Disturbed: SIGKILL at random moments, while 32 connections post unique events. At the end SIGTERM, while
+    slow clients and live streams are connected.
     Checked: each acknowledged event is stored once and applied; the databases are intact; restarts take 5 s
-    at most, without the time in which a busy machine gives the product no processor.
+    at most, without the time in which a busy machine gives the product no processor. The worker ends after
+    SIGTERM without being killed.
     Detects: webhooks that are acknowledged before their commit.
     """
 
@@ -56,6 +60,7 @@ class Crash(Trial):
         self.own_seconds: list[float] = []
         """Restarts without the time in which the product waited for a processor."""
         self.kills: Counter[str] = Counter()
+        self.access = create_access(self.data_dir)
         kept = self.cleanup.enter_context(keep_port())
         self.port = kept.getsockname()[1]
         self.product = self.start_product(self.data_dir, port=self.port)
@@ -73,6 +78,30 @@ class Crash(Trial):
             pause.wait(self.random.uniform(0, 0.2))
             self._kill(self.random.choice(["worker", "worker", "supervisor", "both"]))
         self.senders.stop(15)
+
+    def _stop_with_open_connections(self) -> None:
+        """Stop the product with senders, slow clients and live streams."""
+        session = f"Host: 127.0.0.1\r\nCookie: {self.access.dashboard['Cookie']}\r\n\r\n"
+        body = "POST /login HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 5000\r\n\r\n"
+        kinds = {"body": body, "header": body[:40], "page": f"GET /live HTTP/1.1\r\n{session}"}
+        slow = SlowClients(self.port, [text.encode() for text in kinds.values()], SLOW_CLIENTS, drips=True)
+        stream = f"GET /live/stream HTTP/1.1\r\n{session}".encode()
+        streams = SlowClients(self.port, [stream], STREAMS, drips=False)
+        senders = Senders(self.port, self.product.webhook_path, name="last", rest=0.0)
+        try:
+            wait_for(lambda: senders.statuses[200] >= SENDERS, "responses beside slow clients")
+            open_streams = streams.count_open()
+            self.verify(open_streams == STREAMS, f"{STREAMS} live streams are open, not {open_streams}")
+            began = time.monotonic()
+            self.stop_product(self.product)
+            self.figures.append(
+                f"a stop with {SLOW_CLIENTS} slow clients took {time.monotonic() - began:.1f} s"
+            )
+        finally:
+            for clients in (slow, streams):
+                clients.close()
+            senders.stop(15)
+        self.verify_stored(self.data_dir, senders.acknowledged)
 
     def _count_since(self, began: float) -> int:
         """Acknowledgements since `began` (time.monotonic)."""
@@ -105,6 +134,7 @@ class Crash(Trial):
 
     def check(self) -> None:
         self.verify_applied(self.data_dir, 60)
+        self._stop_with_open_connections()
         acknowledged = self.senders.acknowledged
         self.verify_stored(self.data_dir, acknowledged)
         failed = "SELECT count(*) FROM inbox WHERE status NOT IN ('done', 'new')"
