@@ -18,6 +18,7 @@
         │   └── UnusableBody    a successful status with such a body; the request is repeated
         ├── PlatformThrottled   429, or a response that indicates throttling
         ├── PlatformRefused     a 4xx: the request itself is invalid or forbidden
+        │   └── RecordTooLarge  the record is larger than the limit, and not read
         └── CredentialsRefused  401, or a login that was refused
 
 A message is one line. It names the next step where one is available.
@@ -150,6 +151,10 @@ class PlatformRefused(PlatformError):
 
     A retry would be refused as well.
     """
+
+
+class RecordTooLarge(PlatformRefused):
+    """The record is larger than the limit of one record, so it is not read."""
 
 
 class CredentialsRefused(PlatformError):

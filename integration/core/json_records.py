@@ -16,7 +16,7 @@ from typing import Any
 import orjson
 
 from integration.core.body_encodings import to_utf8
-from integration.core.errors import PlatformBroken, UnusableBody
+from integration.core.errors import PlatformBroken, RecordTooLarge, UnusableBody
 from integration.core.ids import MAX_ID, MIN_ID
 
 _INEXACT_PATTERN = re.compile(rb"[0-9][0-9.]{16,}|\\u[dD][89a-fA-F]|[0-9][eE][+-]?[0-9]{3}")
@@ -31,8 +31,20 @@ _FLATTEN_TABLE = bytes(
 In the mapped text a match is found by plain searches, with few false matches.
 """
 
-_TOKEN_PATTERN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s"{}\[\],:]+', re.DOTALL)
+_TOKEN_PATTERN = re.compile(r'"(?:[^"\\]++|\\.)*+"|[{}\[\],:]|[^\s"{}\[\],:]+', re.DOTALL)
 _SCALAR_PATTERN = re.compile(r"-?\d+(\.\d+)?([eE][+-]?\d+)?|true|false|null|NaN|-?Infinity")
+
+
+MAX_RECORD_BYTES = 4 * 1024 * 1024
+"""Bytes of the largest record that is read. The largest documented field has a few kilobytes.
+
+Each step of a sync copies the text of a record, in up to four bytes for each character.
+"""
+
+_PART_PATTERN = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[{}\[\]]', re.DOTALL)
+"""Matches the strings and brackets of a JSON text."""
+_ID_PATTERN = re.compile(rb'\s*:\s*(-?[0-9]{1,19}|"[^"\\]{1,64}")')
+"""Matches the value after the name `id`."""
 
 
 class RawJson(str):
@@ -58,21 +70,28 @@ class JsonRecord:
 class RecordPage:
     """Page of a collection.
 
-    `total`: None if absent or not a number. `other_keys`: all keys except `data` and `total`. `is_object`:
-    `data` is an object, which counts as one record.
+    `total`: None if absent or not a number. `too_large`: a description of each record above
+    MAX_RECORD_BYTES, which is not among `records`. `other_keys`: all keys except `data` and `total`.
+    `is_object`: `data` is an object, which counts as one record.
     """
 
     records: Sequence[JsonRecord]
     total: int | None
     other_keys: dict[str, Any] = field(default_factory=dict)
     is_object: bool = False
+    too_large: Sequence[str] = ()
 
 
 def read_page(body: bytes) -> RecordPage:
     """Parse `{data: [...], total}` (specification, Response envelopes).
 
-    An object as `data` counts as one record. Raises PlatformBroken for any other body.
+    An object as `data` counts as one record. Records above MAX_RECORD_BYTES are omitted before the body is
+    parsed. Raises PlatformBroken for any other body.
     """
+    if len(body) > MAX_RECORD_BYTES:
+        body, too_large = _remove_large_records(body)
+        if too_large:
+            return replace(read_page(body), too_large=too_large)
     if not _needs_exact_parser(body):
         parsed = _loads(body)
         if parsed is not None:
@@ -82,6 +101,8 @@ def read_page(body: bytes) -> RecordPage:
                 data = [data]
             if not isinstance(data, list) or not all(isinstance(record, dict) for record in data):
                 raise PlatformBroken("the response has no list of records in `data`")
+            if is_object and len(body) > MAX_RECORD_BYTES:
+                raise RecordTooLarge(_describe_size(len(body)))
             return RecordPage(
                 [JsonRecord(orjson.dumps(record).decode(), record) for record in data],
                 _parse_total(parsed.pop("total", None)),
@@ -95,8 +116,10 @@ def read_item(body: bytes) -> JsonRecord:
     """Parse `{data: {...}, links}`, or a bare object.
 
     Login bodies are bare objects (docs/platform.md#2-sign-in). Raises PlatformBroken if the body is not a
-    JSON object.
+    JSON object, RecordTooLarge above MAX_RECORD_BYTES.
     """
+    if len(body) > MAX_RECORD_BYTES:
+        raise RecordTooLarge(_describe_size(len(body)))
     if not _needs_exact_parser(body):
         parsed = _loads(body)
         if parsed is not None:
@@ -114,7 +137,9 @@ def read_item(body: bytes) -> JsonRecord:
 
 
 def find_item(body: bytes) -> JsonRecord | None:
-    """Parse `{data: {...}, links}`. Returns None for any other body."""
+    """Parse `{data: {...}, links}`. Returns None for any other body, and above MAX_RECORD_BYTES."""
+    if len(body) > MAX_RECORD_BYTES:
+        return None
     try:
         parsed = orjson.loads(body)
     except orjson.JSONDecodeError:
@@ -207,6 +232,52 @@ def to_column_value(value: Any) -> Any:
             return json.dumps(value)[1:-1]
         return str(value)
     return orjson.dumps(value).decode()
+
+
+def _remove_large_records(body: bytes) -> tuple[bytes, list[str]]:
+    """Return a page without its records above MAX_RECORD_BYTES, and a description of each.
+
+    A malformed body is returned unchanged. The text of a removed record is not copied.
+    """
+    path: list[bytes] = []
+    name, key, record_start = b"", b"", 0
+    spans: list[tuple[int, int]] = []
+    too_large: list[str] = []
+    first_start = last_end = None
+    for match in _PART_PATTERN.finditer(body):
+        token = body[match.start() : match.start() + 1]
+        if token == b'"':
+            if len(path) == 1:
+                name = body[match.start() : min(match.end(), match.start() + 8)]
+            elif len(path) == 3 and match.end() - match.start() == 4 and match.group() == b'"id"':
+                found = _ID_PATTERN.match(body, match.end())
+                key = found[1] if found else key
+        elif token in b"{[":
+            path.append(token)
+            if path == [b"{", b"[", b"{"] and name == b'"data"':
+                record_start, key = match.start(), b""
+                first_start = record_start if first_start is None else first_start
+        elif not path:
+            return body, []
+        else:
+            path.pop()
+            if path == [b"{", b"["] and name == b'"data"' and first_start is not None:
+                last_end = match.end()
+                if last_end - record_start > MAX_RECORD_BYTES:
+                    place = f"record {key.decode()}" if key else "a record without a readable id"
+                    too_large.append(f"{place}: {_describe_size(last_end - record_start)}")
+                else:
+                    spans.append((record_start, last_end))
+    if path or not too_large:
+        return body, []
+    records = b",".join(body[start:end] for start, end in spans)
+    return b"%b%b%b" % (body[:first_start], records, body[last_end:]), too_large
+
+
+def _describe_size(size: int) -> str:
+    return (
+        f"it has {size:,} bytes, more than the {MAX_RECORD_BYTES:,} bytes of the largest record that is read"
+    )
 
 
 def _needs_exact_parser(body: bytes) -> bool:

@@ -45,18 +45,28 @@ class MalformedHeaders(http.client.HTTPException):
     """
 
 
+class Deadline:
+    """End of an exchange: the monotonic time `ends_at`, in seconds."""
+
+    def __init__(self, ends_at: float = float("inf")) -> None:
+        self.ends_at = ends_at
+
+    def seconds_left(self) -> float:
+        """Return the seconds until the deadline. Raises TimeoutError after it."""
+        seconds = self.ends_at - clock.monotonic()
+        if seconds <= 0:
+            raise TimeoutError("the deadline of the exchange has passed")
+        return seconds
+
+
 class _ExchangeState(threading.local):
     """State of the current exchange, for code that http.client calls without arguments."""
 
-    deadline: float = float("inf")
-    """Monotonic time, in seconds, at which the exchange must have ended."""
+    deadline: Deadline = Deadline()
     read_timeout: float = float("inf")
     """Maximum seconds that one read may wait for a byte."""
     is_new_connection: bool = False
     """True if the connection was opened for this request instead of reused."""
-
-    def seconds_left(self) -> float:
-        return _seconds_until(self.deadline)
 
 
 current_exchange = _ExchangeState()
@@ -64,14 +74,6 @@ current_exchange = _ExchangeState()
 
 A response body keeps the values of its request.
 """
-
-
-def _seconds_until(deadline: float) -> float:
-    """Return the seconds until `deadline`. Raises TimeoutError after the deadline."""
-    seconds = deadline - clock.monotonic()
-    if seconds <= 0:
-        raise TimeoutError("the deadline of the exchange has passed")
-    return seconds
 
 
 class _DeadlineReader(io.RawIOBase):
@@ -87,7 +89,7 @@ class _DeadlineReader(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int | None:
-        self._sock.settimeout(min(_seconds_until(self._deadline), self._read_timeout))
+        self._sock.settimeout(min(self._deadline.seconds_left(), self._read_timeout))
         return self._raw.readinto(buffer)
 
     def close(self) -> None:
@@ -163,7 +165,7 @@ def _prepare_connect(connection: HTTPConnection) -> None:
     The wait for a free connection of the pool may have used most of it.
     """
     current_exchange.is_new_connection = True
-    connection.timeout = min(connection.timeout or float("inf"), current_exchange.seconds_left())
+    connection.timeout = min(connection.timeout or float("inf"), current_exchange.deadline.seconds_left())
 
 
 class _DeadlinePool(urllib3.HTTPConnectionPool):
@@ -181,7 +183,7 @@ class _DeadlinePool(urllib3.HTTPConnectionPool):
         try:
             while True:
                 current_exchange.is_new_connection = False
-                options["pool_timeout"] = current_exchange.seconds_left()
+                options["pool_timeout"] = current_exchange.deadline.seconds_left()
                 try:
                     return super().urlopen(method, url, **options)
                 except urllib3.exceptions.ProtocolError as error:

@@ -34,7 +34,7 @@ from integration.core.errors import (
     UnusableBody,
 )
 from integration.outbound.adapter import PlatformSession, PoolAdapter
-from integration.outbound.connections import CHUNK, current_exchange, find_cause
+from integration.outbound.connections import CHUNK, Deadline, current_exchange, find_cause
 from integration.outbound.public_addresses import PublicHosts
 from integration.outbound.tls import TlsFaultKind, find_tls_fault, make_context
 
@@ -77,7 +77,8 @@ class PlatformResponse:
 class ResponseBody:
     """Response whose body is still arriving.
 
-    `length` is the Content-Length in bytes, or None without one. `received` counts decompressed bytes.
+    `length` is the Content-Length in bytes, or None without one. `received` counts decompressed bytes. A
+    reader that waits before it reads on may move `deadline`.
     """
 
     status: int
@@ -85,6 +86,7 @@ class ResponseBody:
     length: int | None
     _response: urllib3.BaseHTTPResponse
     received: int = field(default=0)
+    deadline: Deadline = field(default_factory=Deadline)
 
     @property
     def has_known_end(self) -> bool:
@@ -211,7 +213,7 @@ class Exchange:
         if self._is_closed:
             raise PlatformUnreachable("Switchroom is stopping")
         read_timeout = min(read_timeout or seconds, seconds)
-        current_exchange.deadline = clock.monotonic() + seconds
+        deadline = current_exchange.deadline = Deadline(clock.monotonic() + seconds)
         current_exchange.read_timeout = read_timeout
         try:
             response = self._session.send(
@@ -230,7 +232,11 @@ class Exchange:
             _abort(response)
         try:
             yield ResponseBody(
-                response.status_code, response.headers, _parse_length(response.headers), response.raw
+                response.status_code,
+                response.headers,
+                _parse_length(response.headers),
+                response.raw,
+                deadline=deadline,
             )
         finally:
             with self._lock:

@@ -20,6 +20,7 @@ from integration.outbound.exchange import Exchange, HttpExchange, PlatformRespon
 from integration.platform_api import downloads, paging
 from integration.platform_api.budget import BACKGROUND, INTERACTIVE, Budget, Priority, PrioritySource
 from integration.platform_api.failures import build_error
+from integration.platform_api.large_bodies import LargeBodyTurn
 from integration.platform_api.login import ApiKey, Credentials, CredentialSource, Login, NoCredentials
 from integration.platform_api.page_memory import PageMemory
 from integration.platform_api.retry import call_with_retries
@@ -166,8 +167,9 @@ class Platform:
         target = f"/{collection.lstrip('/')}{paging.format_query_string(params)}"
 
         def attempt() -> RecordPage:
-            response = self._session.request("GET", target, None, priority, None, True, seconds)
-            page_records = self._parse(response, parse)
+            with LargeBodyTurn() as turn:
+                response = self._session.request("GET", target, None, priority, None, True, seconds, turn)
+                page_records = self._parse(response, parse)
             if on_response is not None:
                 on_response(response)
             return page_records
@@ -184,15 +186,16 @@ class Platform:
     ) -> JsonRecord:
         """Fetch one record by its own path.
 
-        A missing record raises PlatformRefused with status 404. `seconds` limits one attempt, as in `get`.
+        A missing record raises PlatformRefused with status 404, a large one RecordTooLarge. `seconds` limits
+        one attempt, as in `get`.
         """
-        return self._retry(
-            lambda: self._parse(
-                self._session.request("GET", path, None, priority, None, True, seconds), read_item
-            ),
-            priority,
-            tries,
-        )
+
+        def attempt() -> JsonRecord:
+            with LargeBodyTurn() as turn:
+                response = self._session.request("GET", path, None, priority, None, True, seconds, turn)
+                return self._parse(response, read_item)
+
+        return self._retry(attempt, priority, tries)
 
     def download(
         self,

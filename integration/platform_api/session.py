@@ -5,6 +5,7 @@ The result of each request is recorded for the rate and the circuit breaker.
 
 from __future__ import annotations
 
+import io
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -19,6 +20,7 @@ from integration.core.errors import PlatformBroken, PlatformThrottled, PlatformU
 from integration.outbound.exchange import JSON_LIMIT, HttpExchange, PlatformResponse, ResponseBody
 from integration.platform_api.budget import Budget, PrioritySource
 from integration.platform_api.failures import build_error
+from integration.platform_api.large_bodies import FREE_BYTES, LargeBodyTurn
 from integration.platform_api.login import Credentials, CredentialSource
 from integration.platform_api.retry import parse_retry_after
 
@@ -77,15 +79,17 @@ class Session:
         client_credentials: Credentials | None,
         check: bool,
         seconds: float | None,
+        turn: LargeBodyTurn | None = None,
     ) -> PlatformResponse:
         """Send one request and read its complete response.
 
+        `turn` is that of a caller that parses the response. Without one it ends with the body.
         With `check`, a GET status of 300 or above and any other status of 400 or above raise a PlatformError.
         """
         with self.exchange(
             method, target, content, priority, client_credentials, seconds or self._timeout
         ) as body:
-            response = read_response(body)
+            response = read_response(body, turn=turn)
         self.record_status(response.status, response.headers, client_credentials)
         is_failed = response.status >= (300 if method == "GET" else 400)
         if check and is_failed:
@@ -195,14 +199,16 @@ def _build_headers(content: bytes | None) -> dict[str, str]:
     return headers
 
 
-def read_response(body: ResponseBody, deadline: float = float("inf")) -> PlatformResponse:
+def read_response(
+    body: ResponseBody, deadline: float = float("inf"), turn: LargeBodyTurn | None = None
+) -> PlatformResponse:
     """Read a complete response until `deadline`, in seconds of `clock.monotonic`.
 
     JSON in another encoding of `to_utf8` becomes UTF-8.
 
     Raises PlatformBroken for over JSON_LIMIT bytes or an early end, PlatformUnreachable after `deadline`.
     """
-    content = read_body(body, JSON_LIMIT, deadline)
+    content = read_body(body, JSON_LIMIT, deadline, turn)
     if not body.is_json:
         return PlatformResponse(body.status, body.headers, content, body.date)
     text = to_utf8(content, body.charset)
@@ -210,14 +216,25 @@ def read_response(body: ResponseBody, deadline: float = float("inf")) -> Platfor
     return PlatformResponse(body.status, headers, text, body.date)
 
 
-def read_body(body: ResponseBody, limit: int, deadline: float = float("inf")) -> bytes:
+def read_body(
+    body: ResponseBody, limit: int, deadline: float = float("inf"), turn: LargeBodyTurn | None = None
+) -> bytes:
     """Read a complete body of at most `limit` bytes.
 
-    Raises the errors of `read_response`.
+    Beyond FREE_BYTES it waits for its turn, which does not count as time of the platform. Raises the errors
+    of `read_response`.
     """
-    chunks = []
+    if turn is None:
+        with LargeBodyTurn() as own_turn:
+            return read_body(body, limit, deadline, own_turn)
+    # Unlike a list of chunks, BytesIO returns its content without a copy.
+    content = io.BytesIO()
     for chunk in body.chunks(limit, unbuffered=deadline < float("inf")):
         if clock.monotonic() > deadline:
             raise PlatformUnreachable("the platform did not respond in time", status=body.status)
-        chunks.append(chunk)
-    return b"".join(chunks)
+        content.write(chunk)
+        if content.tell() > FREE_BYTES:
+            seconds = turn.wait()
+            body.deadline.ends_at += seconds
+            deadline += seconds
+    return content.getvalue()

@@ -8,8 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from integration.core.errors import PlatformBroken
-from integration.core.json_records import read_item, read_page, read_record, to_column_value
+from integration.core.errors import PlatformBroken, RecordTooLarge
+from integration.core.json_records import (
+    MAX_RECORD_BYTES,
+    read_item,
+    read_page,
+    read_record,
+    to_column_value,
+)
 from tests.support.examples import example_count
 
 json_values = st.recursive(
@@ -110,3 +116,27 @@ def test_text_after_the_end_of_an_object_is_malformed(body):
         read_item(body)
     with pytest.raises(PlatformBroken):
         read_record(body.decode())
+
+
+@pytest.mark.parametrize("place", range(3))
+def test_a_page_omits_and_names_a_record_above_the_limit(place):
+    large = {"name": 'a "b" \\ {[ ' + "é" * MAX_RECORD_BYTES, "inner": {"id": 8}, "id": 17}
+    records = [{"id": 1, "name": "}"}, {"id": 2, "data": [{"id": 3}]}]
+    records.insert(place, large)
+    small = [record for record in records if record is not large]
+    for is_ascii in (True, False):
+        body = json.dumps(
+            {"message": "data", "total": 3, "data": records, "links": [{"self": "/"}]}, ensure_ascii=is_ascii
+        ).encode()
+        page = read_page(body)
+        assert [json.loads(record.text) for record in page.records] == small
+        assert (page.total, page.other_keys["links"]) == (3, [{"self": "/"}])
+        (description,) = page.too_large
+        size = len(json.dumps(large, ensure_ascii=is_ascii).encode())
+        assert description.startswith(f"record 17: it has {size:,} bytes")
+    with pytest.raises(RecordTooLarge, match="bytes"):
+        read_item(json.dumps({"data": large}).encode())
+    with pytest.raises(RecordTooLarge):
+        read_page(json.dumps({"data": large}).encode())
+    with pytest.raises(PlatformBroken):
+        read_page(body[:-9])

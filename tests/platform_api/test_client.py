@@ -20,6 +20,7 @@ from integration.core.errors import (
 from integration.outbound import exchange
 from integration.platform_api import client
 from integration.platform_api.budget import INTERACTIVE
+from integration.platform_api.large_bodies import FREE_BYTES, LargeBodyTurn
 from integration.simulator import embed
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
@@ -139,6 +140,23 @@ def test_a_retry_after_of_any_form_pauses_for_at_most_ten_minutes(server, make, 
         platform.get("/cdrs", tries=1)
     assert caught.value.retry_after in (seconds, seconds or None)
     assert seconds - 5 < platform.budget.state().rest <= seconds
+
+
+def test_large_bodies_are_read_one_at_a_time_and_the_wait_is_not_the_platforms_time(server, make):
+    text = "x" * (FREE_BYTES // 4)
+    records = [{"id": number, "text": text} for number in range(5)]
+    server.respond("/v1.2/contacts", {"data": records, "total": 5})
+    server.respond("/v1.2/users", {"data": records[:1], "total": 1})
+    platform = make(timeout=1)
+    with ThreadPoolExecutor(2) as pool:
+        with LargeBodyTurn() as turn:
+            turn.wait()
+            reads = [pool.submit(platform.page, "contacts", tries=1) for _ in range(2)]
+            with pytest.raises(TimeoutError):
+                reads[0].result(2)
+            assert platform.page("users", tries=1).total == 1, "a small body needs no turn"
+        assert [len(read.result(30).records) for read in reads] == [5, 5]
+    assert platform.unreachable_since is None
 
 
 @pytest.mark.parametrize("method", ["POST", "PATCH", "DELETE"])

@@ -222,7 +222,7 @@ def extract_doc(body: bytes) -> str | None:
         page = read_page(body)
     except PlatformBroken:
         return read_item(body).text
-    if page.total is not None and page.total != len(page.records):
+    if page.too_large or (page.total is not None and page.total != len(page.records)):
         return None
     return "[" + ",".join(record.text for record in page.records) + "]"
 

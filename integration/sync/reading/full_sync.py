@@ -11,7 +11,7 @@ import logging
 from functools import partial
 
 from integration.core import clock
-from integration.core.errors import PlatformBroken, PlatformRefused
+from integration.core.errors import PlatformBroken, PlatformRefused, RecordTooLarge
 from integration.core.json_records import JsonRecord
 from integration.mirror.records.rows import Key
 from integration.mirror.records.upsert import get_usable_key, replace_all, upsert
@@ -348,6 +348,8 @@ def _read_dictionary(context: SyncContext, policy: Policy, tally: Tally) -> None
     form: Form
     try:
         page = context.platform.page(path, tries=get_max_tries(state.failures))
+        if page.too_large:
+            raise RecordTooLarge(f"/{path}: {page.too_large[0]}")
         records, form = list(page.records), "object" if page.is_object else "list"
         if page.total is not None and 1 < len(records) < page.total:
             raise PlatformBroken(f"/{path}: {len(records):,} records instead of {page.total:,}", status=200)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from itertools import count
 
 from integration.core import clock
-from integration.core.errors import PlatformRefused
+from integration.core.errors import PlatformRefused, RecordTooLarge
 from integration.mirror.records import subresources
 from integration.mirror.records.rows import Key
 from integration.mirror.sync_state import collection_state
@@ -31,6 +31,7 @@ def read_due_items(context: SyncContext, policy: Policy, tally: Tally) -> None:
     read_items(context, policy, keys, tally)
     if reads_all:
         context.mirror_db.write(lambda tx: collection_state.record_items_read(tx, policy.collection))
+    tally.raise_if_unreadable()
 
 
 def read_items(context: SyncContext, policy: Policy, keys: Sequence[Key], tally: Tally) -> None:
@@ -45,6 +46,9 @@ def read_items(context: SyncContext, policy: Policy, keys: Sequence[Key], tally:
         requested_at = clock.utc_text()
         try:
             record = context.platform.item(f"/{policy.collection}/{name}")
+        except RecordTooLarge as error:
+            tally.unreadable.append(f"/{policy.collection}/{name}: {error}")
+            continue
         except PlatformRefused as error:
             if error.status not in (403, 404):
                 raise
@@ -74,7 +78,10 @@ def read_due_subresources(context: SyncContext, subresource: Subresource, tally:
         tally.raise_if_cancelled()
         requested_at = clock.utc_text()
         try:
-            text: str | None = _read_doc(context, subresource.path.replace("{id}", str(key)))
+            text: str | None = _read_doc(context, subresource.path.replace("{id}", str(key)), tally)
+        except RecordTooLarge as error:
+            tally.unreadable.append(f"{subresource.path.replace('{id}', str(key))}: {error}")
+            continue
         except PlatformRefused as error:
             if error.status not in (403, 404):
                 raise
@@ -84,18 +91,23 @@ def read_due_subresources(context: SyncContext, subresource: Subresource, tally:
                 tx, subresource.collection, key, subresource.name, text, at
             )
         )
+    tally.raise_if_unreadable()
     return len(keys)
 
 
-def _read_doc(context: SyncContext, path: str) -> str:
+def _read_doc(context: SyncContext, path: str, tally: Tally) -> str:
     """Read all records below `path`, as JSON for `subresources.store`."""
     doc = subresources.extract_doc(context.platform.get(path).body)
     if doc is not None:
         return doc
     texts: list[str] = []
+    read_count = 0
     for number in count(1):
         page = context.platform.page(path, page=number)
         texts += [record.text for record in page.records]
-        if not page.records or page.total is None or len(texts) >= page.total:
+        tally.unreadable += [f"{path}: {record}" for record in page.too_large]
+        page_count = len(page.records) + len(page.too_large)
+        read_count += page_count
+        if not page_count or page.total is None or read_count >= page.total:
             break
     return f"[{','.join(texts)}]"

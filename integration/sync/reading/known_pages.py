@@ -53,7 +53,7 @@ def make_parser(platform: Platform, resource: Resource) -> Callable[[bytes], Rec
         if groups is not None:
             return RecordPage(KnownRecords(body, groups), found.total)
         page = read_page(body)
-        if found.total is not None and found.total == page.total and page.records:
+        if found.total is not None and found.total == page.total and page.records and not page.too_large:
             new_groups = _make_groups(resource, page.records)
             if new_groups is not None:
                 memory.store(found.digest, new_groups, len(page.records))

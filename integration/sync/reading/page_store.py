@@ -99,7 +99,8 @@ def store_window(
     position of the full sync. With `defer_calls` the legs are added to the backlog and their calls computed
     later.
     """
-    tally.unreadable += window.unreadable
+    # A too large record at the end of a page is also at the start of the next page.
+    tally.unreadable += [error for error in window.unreadable if error not in tally.unreadable]
     if not isinstance(window.records, KnownRecords):
         _upsert_records(context, policy, window, window.records, tally, full_sync_total, defer_calls)
         return

@@ -7,7 +7,7 @@ are stored.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from integration.catalogue.shapes import Resource
 from integration.core import clock
@@ -34,7 +34,7 @@ A page of 5,000 records takes seven to find its first record unreadable.
 
 @dataclass(slots=True)
 class SplitPage:
-    """Records of one page. `errors` names each record that cannot be read.
+    """Records of one page. `errors` names each record that cannot be read or is too large.
 
     `total` is that of the first response, or None. `requested_at` is the UTC text of the first request,
     `response` the first response with a usable body. `failures` counts unusable responses in a row.
@@ -91,9 +91,12 @@ def read_page(
             parse=parse,
         )
         result.records = join_records((result.records, found.records))
+        result.errors += [f"/{collection}: {record}" for record in found.too_large]
         result.failures = 0
         if result.response is None:
-            result.total, result.response, result.is_object = found.total, responses[0], found.is_object
+            result.total, result.is_object = found.total, found.is_object
+            # Only its date is used. The body would stay in memory until the page is stored.
+            result.response = replace(responses[0], body=b"")
 
     was_reachable = platform.unreachable_since is None
     try:

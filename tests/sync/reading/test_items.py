@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from integration.sync.plan import SUBRESOURCES
+import pytest
+
+from integration.core.errors import PlatformBroken
+from integration.core.json_records import MAX_RECORD_BYTES
+from integration.sync.plan import PLAN, SUBRESOURCES
 from integration.sync.reading import items
 from integration.sync.reading.page_store import Tally
 from tests.support.application import TestApp
@@ -26,3 +30,21 @@ def test_messages_on_several_pages_of_the_platform_are_all_stored(app: TestApp) 
     assert items.read_due_subresources(context, SUBRESOURCES["/users/{id}/chatmsgs"], Tally()) == 1
     app.platform.fail()
     assert app.get(PATH).json == {"data": messages, "total": 5}
+
+
+def test_a_record_or_message_above_the_limit_is_named_and_the_others_are_stored(app: TestApp) -> None:
+    large = "x" * (MAX_RECORD_BYTES + 1)
+    context = app.context.sync_jobs.context
+    for number, about in ((7, large), (8, "short")):
+        app.put("users", {"id": number})
+        app.platform.respond(f"/users/{number}", {"data": {"id": number, "about": about}})
+    tally = Tally()
+    items.read_items(context, PLAN["users"], [7, 8], tally)
+    assert [error.partition(" bytes")[0] for error in tally.unreadable] == ["/users/7: it has 4,194,337"]
+    assert app.get("/users/8").json["data"]["about"] == "short"
+    app.platform.respond(PATH, {"data": [{"id": 1, "message": "a"}, {"id": 2, "message": large}], "total": 2})
+    app.platform.respond("/users/8/chatmsgs", {"data": [], "total": 0})
+    with pytest.raises(PlatformBroken, match=r"/users/7/chatmsgs: record 2: .* all other records are stored"):
+        items.read_due_subresources(context, SUBRESOURCES["/users/{id}/chatmsgs"], Tally())
+    app.platform.fail()
+    assert app.get(PATH).json["data"] == [{"id": 1, "message": "a"}]
