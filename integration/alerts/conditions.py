@@ -184,9 +184,9 @@ def _not_answered(evaluation: Evaluation) -> list[Match]:
 def _sms(evaluation: Evaluation) -> list[Match]:
     with evaluation.context.mirror_db.read() as connection:
         rows = alert_queries.list_received_messages(connection, evaluation.new_since, MAX_MATCHES)
-    matches = []
+    matches, phone_numbers = [], evaluation.context.phone_numbers
     for row in rows:
-        sender = evaluation.context.phone_numbers.format_national(f"+{row['sender']}")
+        sender = phone_numbers.format_national(phone_numbers.restore_contact(row["sender"]))
         # A webhook event and its later record have different ids, so the key consists of sender and text.
         key = f"{row['sender']} {row['text']}"[:200]
         text = " ".join(str(row["text"] or "").split())
@@ -194,7 +194,7 @@ def _sms(evaluation: Evaluation) -> list[Match]:
         matches.append(
             Match(
                 key,
-                f"Message from {sender}: {excerpt}",
+                f"Message from {sender or 'a withheld number'}: {excerpt}",
                 f"/messages?{urlencode({'with': row['sender']})}",
                 row["at"],
             )

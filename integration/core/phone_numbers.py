@@ -179,6 +179,13 @@ class PhoneNumbers:
         digits = (self.to_e164(text) or (written.number if written else "")).removeprefix("+")
         return digits if len(digits) <= 20 else ""
 
+    def restore_contact(self, contact: str) -> str:
+        """Return the E.164 form of a message's contact, which is without plus or 00; a name as sent.
+
+        Contacts are also names such as 'ACME Bank', short numbers such as '60300', and national numbers.
+        """
+        return self.to_e164(f"+{contact}") or self.to_e164(contact) or contact
+
     def get_party_key(self, raw: str | None) -> str:
         """Return a key that is equal for all notations of one party.
 

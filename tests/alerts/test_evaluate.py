@@ -235,6 +235,22 @@ def test_received_sms_is_an_alert(app, watch):
     assert "Are you open on Sunday?" in app.log_in().get(found.href).text
 
 
+@pytest.mark.parametrize(
+    ("sender", "shown"),
+    [
+        ("ACME Bank", "ACME Bank"),
+        ("60300", "60300"),
+        ("07700900153", "07700 900153"),
+        ("", "a withheld number"),
+    ],
+)
+def test_the_sender_of_an_sms_is_shown_as_sent(app, watch, sender, shown):
+    add(app, "sms")
+    app.put("sms", {"id": 1, "type": "I", "created_at": ago(60), "message": "Hello", "from": sender})
+    watch.run()
+    assert now(app) == [f"Message from {shown}: Hello"]
+
+
 def test_paused_or_removed_rule_has_no_alerts(app, watch):
     number = add(app, "missed_call")
     app.call(1, ago(60), outcome="missed")

@@ -106,10 +106,11 @@ def show_drawer(number: int) -> str:
         earlier_calls = history.list_earlier_calls(
             connection, call["party_e164"], clock.utc_text(), call["id"], user_scope=user_scope
         )
-        contact_digits = messages.normalize_digits(call["party_e164"] or call["party"])
+        party = call["party_e164"] or call["party"] or ""
+        contact_keys = messages.list_contact_keys([party], context.phone_numbers)
         sms_rows = (
-            messages.list_messages(connection, contact_digits, size=3).rows[::-1]
-            if contact_digits and user_scope is None
+            messages.list_messages(connection, *contact_keys, size=3).rows[::-1]
+            if contact_keys and user_scope is None
             else []
         )
         call_actions = actions.find_call_actions(connection, call)
@@ -137,7 +138,6 @@ def show_drawer(number: int) -> str:
         earlier=earlier_calls,
         texts=sms_rows,
         missed=open_callback,
-        key=contact_digits,
         acts=call_actions,
         contact=contact,
         labels=labels,

@@ -90,7 +90,8 @@ def show(number: int) -> str:
 @blueprint.get("/contacts/of/<digits>")
 def show_number(digits: str) -> str | Response:
     """Show the contact with this number, or a timeline without a contact."""
-    e164 = app_context().phone_numbers.to_e164(f"+{messages.normalize_digits(digits)}")
+    phone_numbers = app_context().phone_numbers
+    e164 = phone_numbers.to_e164(phone_numbers.restore_contact(messages.normalize_digits(digits)))
     if e164 is None:
         abort(404)
     with app_context().mirror_db.read() as connection:
@@ -278,19 +279,16 @@ def _read_timeline(numbers: list[str], before: str | None) -> tuple[list[Timelin
         )
         sms_rows, fax_rows = [], []
         if user_scope is None:
+            contact_keys = messages.list_contact_keys(numbers, context.phone_numbers)
             fax_rows = faxes.list_with_contacts(
-                mirror_connection,
-                [messages.normalize_digits(number) for number in numbers],
-                before,
-                TIMELINE_PAGE_SIZE + 1,
+                mirror_connection, contact_keys, before, TIMELINE_PAGE_SIZE + 1
             )
-            for number in numbers:
-                sms_rows += messages.list_messages(
-                    mirror_connection,
-                    messages.normalize_digits(number),
-                    cursor=f"{before}~" if before else None,
-                    size=TIMELINE_PAGE_SIZE + 1,
-                ).rows
+            sms_rows = messages.list_messages(
+                mirror_connection,
+                *contact_keys,
+                cursor=f"{before}~" if before else None,
+                size=TIMELINE_PAGE_SIZE + 1,
+            ).rows
         entries = [TimelineEntry(call["started_at"] or "", "call", call) for call in calls]
         entries += [TimelineEntry(sms_row["at"], "message", sms_row) for sms_row in sms_rows]
         entries += [TimelineEntry(fax["at"] or "", "fax", fax) for fax in fax_rows]

@@ -44,7 +44,9 @@ def fax_list() -> str:
     search_text, cursor = request.args.get("find", "").strip()[:200], request.args.get("before")
     with app_context().mirror_db.read(seconds=5.0) as connection:
         page = faxes.fetch_page(connection, search_text, cursor, THREADS_PER_PAGE)
-        names = messages.find_contact_names(connection, [row["contact"] for row in page.rows])
+        names = messages.find_contact_names(
+            connection, [row["contact"] for row in page.rows], app_context().phone_numbers
+        )
     parameters = {"find": search_text} if search_text else {}
     return layout.render_page(
         "messages",
@@ -95,7 +97,9 @@ def _render_page(contact: str, result: WriteResult | None = None) -> str:
             if contact
             else Page([], None)
         )
-        names = messages.find_contact_names(connection, [*(row["contact"] for row in threads.rows), contact])
+        names = messages.find_contact_names(
+            connection, [*(row["contact"] for row in threads.rows), contact], context.phone_numbers
+        )
         own_numbers, canned_responses = (
             messages.list_sms_numbers(connection),
             messages.list_canned_responses(connection),
@@ -107,6 +111,7 @@ def _render_page(contact: str, result: WriteResult | None = None) -> str:
         threads=threads.rows,
         older=threads.next,
         contact=contact,
+        can_reply=context.phone_numbers.to_dialable(contact) != "",
         names=names,
         find=search_text,
         days=[

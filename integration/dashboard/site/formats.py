@@ -179,6 +179,11 @@ def international(number: object) -> str:
     return app_context().phone_numbers.format_display(number)[1] if number else ""
 
 
+def contact_number(contact: str) -> str:
+    """Return the number of a message's contact, or its name (`PhoneNumbers.restore_contact`)."""
+    return app_context().phone_numbers.restore_contact(contact)
+
+
 def tel(number: object) -> str | None:
     """Return E.164 for a `tel:` link.
 
@@ -255,10 +260,9 @@ def seconds_since(timestamp: str | None) -> float | None:
 
 
 FILTERS: tuple[Callable[..., Any], ...] = (
-    ago, at_full, at_second, at_short, at_time, day_of, destination, duration, far_end_name, format_age,
-    international,
-    iso, money, national, seconds_since, size, state_key, state_limits, tel, thousands, threshold_colour,
-    unix, utc_text, is_withheld,
+    ago, at_full, at_second, at_short, at_time, contact_number, day_of, destination, duration, far_end_name,
+    format_age, international, iso, money, national, seconds_since, size, state_key, state_limits, tel,
+    thousands, threshold_colour, unix, utc_text, is_withheld,
 )  # fmt: skip
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from urllib.parse import urlencode
 
 from flask import Blueprint, render_template, request
 
@@ -123,9 +124,9 @@ def _find_unindexed(context: AppContext, viewer: Visibility, text: str) -> Itera
                 "SMS",
                 [
                     Result(
-                        row["name"] or formats.national(f"+{row['contact']}"),
+                        row["name"] or formats.national(formats.contact_number(row["contact"])),
                         f"{row['text'] or ''} · {formats.at_short(row['at'])}"[:EXCERPT_LENGTH],
-                        f"/messages?with={row['contact']}",
+                        "/messages?" + urlencode({"with": row["contact"]}),
                         "messages",
                     )
                     for row in threads
@@ -135,9 +136,9 @@ def _find_unindexed(context: AppContext, viewer: Visibility, text: str) -> Itera
                 "Faxes",
                 [
                     Result(
-                        formats.national(f"+{row['contact']}"),
+                        formats.national(formats.contact_number(row["contact"])),
                         formats.at_short(row["at"]),
-                        f"/messages/faxes?find={row['contact']}",
+                        "/messages/faxes?" + urlencode({"find": row["contact"]}),
                         "messages",
                     )
                     for row in faxes.fetch_page(connection, text, size=GROUP_SIZE).rows

@@ -19,8 +19,9 @@ _FAXES = f"""SELECT * FROM (
          CASE WHEN typeof(f.charge) IN ('real', 'integer') THEN f.charge END AS charge
     FROM faxes f)"""
 _FAX_SEARCH = f"""{_FAXES}
- WHERE (:text = '' OR contact IN (SELECT substr(e164, 2) FROM _contact_numbers
-                                   WHERE name LIKE '%' || :text || '%' ESCAPE '\\')
+ WHERE (:text = '' OR contact LIKE '%' || :text || '%' ESCAPE '\\'
+        OR contact IN (SELECT substr(e164, 2) FROM _contact_numbers
+                        WHERE name LIKE '%' || :text || '%' ESCAPE '\\')
         OR (:digits <> '' AND (sender LIKE '%' || :digits || '%' OR receiver LIKE '%' || :digits || '%')))"""
 _NEWEST_FIRST = Listing("-at", "-id")
 

@@ -14,8 +14,10 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from integration.core import clock
+from integration.core.ids import id_list
 from integration.core.number_search.reading import read_digits
 from integration.core.number_variants import ERASED
+from integration.core.phone_numbers import PhoneNumbers
 from integration.mirror.records.rows import UpsertResult
 from integration.sqlite.database import Database
 from integration.sqlite.listing import Listing, Page, escape_like
@@ -187,6 +189,12 @@ def normalize_digits(number: object) -> str:
     return text[1:] if text.startswith("+") else text[2:] if text.startswith("00") else text
 
 
+def list_contact_keys(numbers: Iterable[str], phone_numbers: PhoneNumbers) -> list[str]:
+    """Return the contacts of messages with these numbers. A network may send the national form."""
+    spellings = {spelling for number in numbers for spelling in phone_numbers.list_spellings(number)}
+    return sorted({normalize_digits(spelling) for spelling in spellings})
+
+
 _THREADS = Listing("-at", "contact", has_id=False)
 _LATEST_FIRST = Listing("-at", "-key", has_id=False)
 
@@ -196,8 +204,8 @@ def list_threads(
 ) -> Page:
     """Return one page of threads, newest first.
 
-    Columns: contact (digits), at (UTC text), messages (their number), text, direction and name of the newest
-    message. `search_text` is a fragment of a number, a name or a text.
+    Columns: contact (digits, or the name that a sender has instead), at (UTC text), messages (their number),
+    text, direction and name of the newest message. `search_text` is a fragment of a number, a name or a text.
     """
     return _THREADS.fetch_page(
         connection,
@@ -208,6 +216,7 @@ def list_threads(
         f" WHERE contact <> '{ERASED}'"
         " AND (:text = '' OR text LIKE '%' || :text || '%' ESCAPE '\\'"
         "        OR name LIKE '%' || :text || '%' ESCAPE '\\'"
+        "        OR contact LIKE '%' || :text || '%' ESCAPE '\\'"
         "        OR (:digits <> '' AND contact LIKE '%' || :digits || '%')"
         "        OR contact IN (SELECT substr(e164, 2) FROM _contact_numbers"
         "                        WHERE name LIKE '%' || :text || '%' ESCAPE '\\'))"
@@ -222,14 +231,14 @@ def list_threads(
 
 
 def list_messages(
-    connection: sqlite3.Connection, contact: str, *, cursor: str | None = None, size: int = 100
+    connection: sqlite3.Connection, *contacts: str, cursor: str | None = None, size: int = 100
 ) -> Page:
-    """Return one page of messages with a contact (digits), newest first."""
+    """Return one page of messages with any of these contacts (see `list_threads`), newest first."""
     return _LATEST_FIRST.fetch_page(
         connection,
-        "SELECT * FROM _messages WHERE (direction = 'in' AND sender = :contact)"
-        " OR (direction = 'out' AND receiver = :contact)",
-        {"contact": contact},
+        "SELECT * FROM _messages WHERE CASE direction WHEN 'in' THEN sender ELSE receiver END"
+        " IN (SELECT value FROM json_each(:contacts))",
+        {"contacts": id_list(contacts)},
         cursor,
         size,
     )
@@ -273,15 +282,17 @@ def list_canned_responses(connection: sqlite3.Connection) -> list[tuple[int, str
     return [(row["id"], row["name"] or row["text"][:40], row["text"]) for row in rows if row["text"]]
 
 
-def find_contact_names(connection: sqlite3.Connection, contacts: Iterable[str]) -> dict[str, str]:
-    """Map numbers (digits) to names of contacts.
+def find_contact_names(
+    connection: sqlite3.Connection, contacts: Iterable[str], phone_numbers: PhoneNumbers
+) -> dict[str, str]:
+    """Map contacts of messages to names of the contacts with these numbers.
 
     Numbers without a contact are omitted.
     """
-    numbers = [f"+{contact}" for contact in contacts]
-    placeholders = ", ".join("?" * len(numbers))
+    numbers = {contact: phone_numbers.restore_contact(contact) for contact in contacts}
     sql = (
-        "SELECT substr(e164, 2) AS contact, min(name) AS name FROM _contact_numbers"
-        f" WHERE e164 IN ({placeholders}) GROUP BY e164"
+        "SELECT e164, min(name) FROM _contact_numbers"
+        " WHERE e164 IN (SELECT value FROM json_each(?)) GROUP BY e164"
     )
-    return {row["contact"]: row["name"] for row in connection.execute(sql, numbers)}
+    names = dict(tuple(row) for row in connection.execute(sql, (id_list(numbers.values()),)))
+    return {contact: names[number] for contact, number in numbers.items() if number in names}

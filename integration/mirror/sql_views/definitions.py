@@ -226,7 +226,8 @@ VIEWS = (
                 "contact",
                 "text",
                 "CASE m.direction WHEN 'in' THEN m.sender ELSE m.receiver END",
-                "digits of the outside number: `447700900101`; `erased` after an erasure",
+                "digits of the outside number: `447700900101`, or the name that a sender has instead;"
+                " `erased` after an erasure",
             ),
             make_expression(
                 "contact_name",

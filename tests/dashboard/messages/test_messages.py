@@ -201,3 +201,41 @@ def test_a_thread_is_found_by_text_number_and_name(app, client):
 def test_agents_limited_to_own_calls_see_no_messages(own_calls_only):
     assert own_calls_only.log_in(CAROL.as_user(1)).get("/messages").status_code == 403
     assert own_calls_only.log_in(BOB).get("/messages").status_code == 200
+
+
+@pytest.mark.parametrize("country", ["GB", ""])
+@pytest.mark.parametrize(
+    ("sender", "shown", "search", "number"),
+    [
+        ("ACME Bank", "ACME Bank", "acme", None),
+        ("A&B #1?", "A&B #1?", "b #1", None),
+        ("60300", "60300", "603", None),
+        ("07700900153", "07700 900153", "07700 9001", "447700900153"),
+        ("+447700900153", "07700 900153", "+44 7700 900153", "447700900153"),
+    ],
+)
+def test_a_sender_is_shown_as_sent_and_found(app, country, sender, shown, search, number):
+    if not country:
+        # Without a country a national number is a text, and an international one is shown with its code.
+        number, shown = (None, sender) if not sender.startswith("+") else (number, "+44 7700 900153")
+    app.restart(dashboard__country=country)
+    at = clock.utc_text()
+    app.put("sms", {"id": 1, "created_at": at, "from": sender, "to": RECEIVER, "message": "Hi", "type": "I"})
+    app.put("faxes", {"id": 2, "created_at": at, "from": sender, "to": RECEIVER, "pages": 1})
+    client = app.log_in(BOB)
+    listed = client.get("/messages", params={"find": search})
+    (path,) = {unescape(found) for found in re.findall(r'href="(/messages\?with=[^"]*)"', listed.text)}
+    thread = client.get(path.split("&find")[0])
+    palette = client.get("/palette", params={"q": search, "more": "1"})
+    for page in (listed, thread, palette, client.get("/messages/faxes", params={"find": search})):
+        assert shown in unescape(page.text), page.url
+        assert f"+{sender.lstrip('+')[:5]}" not in text(page)
+    for target in re.findall(r'href="(/(?:messages|contacts)[^"]*)"', thread.text + palette.text):
+        assert client.get(unescape(target)).status_code == 200, target
+    assert ("/contacts/of/" in thread.text) == (number is not None)
+    assert "Hi" in thread.text
+    assert number is None or f"/contacts/of/{number}" in thread.text
+    if number is not None:
+        assert "Hi" in text(client.get(f"/contacts/of/{number}"))
+    can_reply = any(character.isdigit() for character in sender) and "#" not in sender
+    assert ("you cannot reply" in thread.text) != can_reply
