@@ -105,8 +105,8 @@ def _format_line(context: AppContext, call: sqlite3.Row) -> str:
     return f" on {our_number}" if our_number else ""
 
 
-def _make_call_match(call: sqlite3.Row, text: str) -> Match:
-    return Match(str(call["id"]), text, f"/calls/{call['id']}", call["started_at"])
+def _make_call_match(call: sqlite3.Row, text: str, since: str) -> Match:
+    return Match(str(call["id"]), text, f"/calls/{call['id']}", since)
 
 
 def _format_count(count: int, noun: str) -> str:
@@ -145,6 +145,7 @@ def _waiting(evaluation: Evaluation) -> list[Match]:
             call,
             f"{_format_caller(evaluation.context, call)} has been waiting"
             f"{_format_line(evaluation.context, call)}",
+            call["started_at"],
         )
         for call in calls
     ]
@@ -176,6 +177,7 @@ def _not_answered(evaluation: Evaluation) -> list[Match]:
         _make_call_match(
             call,
             f"{prefix} {_format_caller(evaluation.context, call)}{_format_line(evaluation.context, call)}",
+            call["at"],
         )
         for call in calls
     ]

@@ -93,15 +93,22 @@ def to_zone(moment: datetime | None, zone: ZoneInfo) -> datetime | None:
         return None
 
 
-_UTC_PATTERN = re.compile(r"\d{4}-\d{2}-\d{2}( \d{2}:\d{2}:\d{2})?")
+_TIME_PATTERN = re.compile(
+    r"\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?(Z|[+-]\d{2}:?\d{2})?)?", re.ASCII
+)
 
 
 def parse_utc(text: object) -> datetime | None:
-    """Parse 'YYYY-MM-DD HH:MM:SS' or 'YYYY-MM-DD' as UTC; None for anything else."""
-    if not isinstance(text, str) or not _UTC_PATTERN.fullmatch(text):
+    """Parse 'YYYY-MM-DD HH:MM:SS' or 'YYYY-MM-DD' as UTC, in seconds; None for anything else.
+
+    Also accepts 'T', no seconds, fractions of a second, which are dropped, and 'Z' or another offset.
+    """
+    if not isinstance(text, str) or not _TIME_PATTERN.fullmatch(text):
         return None
     try:
         # strptime would need no pattern, but takes ten times as long.
-        return datetime.fromisoformat(text).replace(tzinfo=UTC)
-    except ValueError:
+        moment = datetime.fromisoformat(text)
+        moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    except (ValueError, OverflowError):
         return None
+    return moment.replace(microsecond=0)

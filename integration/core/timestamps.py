@@ -8,6 +8,8 @@ from __future__ import annotations
 from datetime import date
 from functools import lru_cache
 
+from integration.core.clock import parse_utc
+
 _TWO_DIGITS = tuple(f"{n:02d}" for n in range(60))
 
 
@@ -29,7 +31,7 @@ def _format_day(day_number: int) -> str:
 def parse_seconds(text: object) -> int | None:
     """Parse 'YYYY-MM-DD HH:MM:SS' or 'YYYY-MM-DD' in UTC to Unix seconds.
 
-    Returns None for anything else.
+    Other forms are those of `clock.parse_utc`. Returns None for anything else.
     """
     if not isinstance(text, str):
         return None
@@ -40,7 +42,8 @@ def parse_seconds(text: object) -> int | None:
         return midnight
     time_text = text[11:]
     if len(text) != 19 or text[10] != " " or time_text[2] != ":" or time_text[5] != ":":
-        return None
+        moment = parse_utc(text)
+        return None if moment is None else int(moment.timestamp())
     hours_text, minutes_text, seconds_text = time_text[:2], time_text[3:5], time_text[6:]
     if not (hours_text.isdecimal() and minutes_text.isdecimal() and seconds_text.isdecimal()):
         return None

@@ -340,13 +340,12 @@ def _parse_zone(name: str | None) -> ZoneInfo | None:
 def _parse_utc(name: str, text: str, zone: ZoneInfo | None) -> str:
     """Convert a date or time to UTC text.
 
-    A date means its midnight; a time with Z is UTC in any zone.
+    A date means its midnight; a time with Z or another offset has it in any zone.
     """
-    utc_text = text.replace("T", " ").removesuffix("Z")
-    moment = clock.parse_utc(f"{utc_text}:00" if len(utc_text) == len("2026-07-01 09:15") else utc_text)
+    moment = clock.parse_utc(text)
     if moment is None:
         raise QueryError(f"{name}: {text!r} is not a date. Use 'YYYY-MM-DD' or 'YYYY-MM-DD HH:MM:SS'.")
-    if zone is not None and not text.endswith("Z"):
+    if zone is not None and datetime.fromisoformat(text).tzinfo is None:
         try:
             moment = datetime.combine(moment.date(), moment.time(), zone).astimezone(UTC)
         except OverflowError:

@@ -102,6 +102,7 @@ MIGRATIONS: Mapping[str, Step] = {
     "deleted transcripts in the search index": search_index.index_deleted_transcripts,
     "forms of lists without ids": collection_state.add_form,
     "calls of parties without a number": call_schema.evaluate_withheld_calls,
+    "calls dated 1970": call_schema.evaluate_calls_of_1970,
 }
 """Migration steps by name, in order.
 

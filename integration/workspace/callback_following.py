@@ -12,6 +12,7 @@ from integration.core import clock
 from integration.core.ids import id_list
 from integration.core.number_variants import ERASED
 from integration.core.phone_numbers import is_withheld
+from integration.mirror.page_queries.history import START_OR_ARRIVAL
 from integration.mirror.records import change_log
 from integration.sqlite.database import Database
 from integration.sqlite.transaction import Transaction
@@ -153,8 +154,8 @@ def _read_batch(
         number, listed_number = number if epoch == mirror_epoch else 0, newest or 0
         parties |= {row[0] for row in app_connection.execute("SELECT DISTINCT party FROM callback_calls")}
     rows = mirror_connection.execute(
-        "SELECT change_no, id, outcome, coalesce(party_e164, party) AS party, started_at FROM _calls"
-        " WHERE change_no > ? ORDER BY change_no LIMIT ?",
+        f"SELECT change_no, id, outcome, coalesce(party_e164, party) AS party, {START_OR_ARRIVAL} AS at"
+        " FROM _calls AS c WHERE change_no > ? ORDER BY change_no LIMIT ?",
         (number, BATCH_SIZE),
     ).fetchall()
     last_number = rows[-1]["change_no"] if len(rows) == BATCH_SIZE else max(newest or 0, number)
@@ -178,10 +179,10 @@ def _read_batch(
     parties |= {
         row["party"] or shared_items.get(row["id"]) or f"{WITHHELD_PREFIX}{row['id']}"
         for row in rows
-        if row["outcome"] in MISSED_KINDS and (row["started_at"] or "") >= since and row["party"] != ERASED
+        if row["outcome"] in MISSED_KINDS and (row["at"] or "") >= since and row["party"] != ERASED
     }
     # Older calls change no item; an initial sync has thousands for each call that does.
-    recent_parties = {row["party"] for row in rows if row["party"] and (row["started_at"] or "") >= since}
+    recent_parties = {row["party"] for row in rows if row["party"] and (row["at"] or "") >= since}
     other_parties = id_list(sorted(recent_parties - parties))
     parties |= {
         row[0]
@@ -233,7 +234,7 @@ def _read_batch(
     )
 
 
-_COLUMNS = "id, outcome, started_at, our_number, party_name"
+_COLUMNS = f"c.id, c.outcome, {START_OR_ARRIVAL}, c.our_number, c.party_name"
 
 
 def _load_withheld_calls(
@@ -249,8 +250,8 @@ def _load_withheld_calls(
     if party.startswith(WITHHELD_PREFIX):
         call_ids = {int(party.removeprefix(WITHHELD_PREFIX))}
     rows = connection.execute(
-        f"SELECT {_COLUMNS} FROM _calls WHERE id IN (SELECT value FROM json_each(?)) AND party IN ('', ?)"
-        " AND outcome IN ('missed', 'voicemail')",
+        f"SELECT {_COLUMNS} FROM _calls AS c WHERE c.id IN (SELECT value FROM json_each(?))"
+        " AND c.party IN ('', ?) AND c.outcome IN ('missed', 'voicemail')",
         (id_list(call_ids), party),
     )
     return [
@@ -269,12 +270,16 @@ def _load_calls(
     if party == ERASED:
         # An erased number cannot be called back.
         return ()
+    selection = (
+        f"SELECT {_COLUMNS} FROM _calls AS c WHERE coalesce(c.party_e164, c.party) = ?1 AND {{}}"
+        " AND (c.outcome IN ('missed', 'voicemail')"
+        " OR c.direction = 'in' AND c.answered_at IS NOT NULL"
+        " OR c.direction = 'out' AND c.outcome = 'answered' AND c.talk_seconds >= ?3)"
+    )
+    # Of calls without a time only the missed ones count: whether another one was later is unknown.
+    undated = f"c.started_at IS NULL AND c.outcome IN {MISSED_KINDS} AND {START_OR_ARRIVAL} >= ?2"
     rows = connection.execute(
-        f"SELECT {_COLUMNS} FROM _calls WHERE coalesce(party_e164, party) = ?1 AND started_at >= ?2"
-        " AND (outcome IN ('missed', 'voicemail')"
-        " OR direction = 'in' AND answered_at IS NOT NULL"
-        " OR direction = 'out' AND outcome = 'answered' AND talk_seconds >= ?3)"
-        " ORDER BY started_at, id",
+        f"{selection.format('c.started_at >= ?2')} UNION ALL {selection.format(undated)} ORDER BY 3, 1",
         (party, since, callback_seconds),
     )
     calls = [

@@ -108,7 +108,7 @@ def build_chart(details: CallDetail, playbacks: Sequence[Playback] = ()) -> Char
     if not start_times:
         return None
     first = min(start_times)
-    last = max(float(end if end is not None else now) for _, _, end in spans)
+    last = max(float(end if end is not None else now) for _, begin, end in spans if begin is not None)
     last = max(last, first + 1.0)
     scale = (CHART_WIDTH - LABEL_WIDTH) / (last - first)
 

@@ -300,7 +300,7 @@ def _read_timeline(numbers: list[str], before: str | None) -> tuple[list[Timelin
             following_at = entries[TIMELINE_PAGE_SIZE].occurred_at
             later_entries = [entry for entry in entries if entry.occurred_at > following_at]
             entries = later_entries or entries[:TIMELINE_PAGE_SIZE]
-            next_before = entries[-1].occurred_at
+            next_before = entries[-1].occurred_at or None
         call_id_by_leg = call_detail.map_legs_to_calls(
             mirror_connection, [entry.row["id"] for entry in entries if entry.kind == "call"]
         )

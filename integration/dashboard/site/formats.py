@@ -24,6 +24,8 @@ from integration.mirror.page_queries.call_labels import DIRECTION_LABELS, STATE_
 from integration.workspace.callback_items import CallbackItem
 
 NOTHING = "—"
+TIME_UNKNOWN = "Time unknown"
+"""Text for a call whose CDR has no readable time."""
 
 
 def display_zone() -> ZoneInfo:
@@ -63,8 +65,8 @@ def utc_text(seconds: float) -> str:
 
 
 def iso(timestamp: str | None) -> str:
-    """Format for the attribute `datetime` of <time>."""
-    return (timestamp or "").replace(" ", "T") + "Z"
+    """Format for the attribute `datetime` of <time>; '' for a missing time."""
+    return timestamp.replace(" ", "T") + "Z" if timestamp else ""
 
 
 def at_time(timestamp: str | None) -> str:
@@ -113,7 +115,7 @@ def day_name(day: date) -> str:
 
 
 def day_of(timestamp: str | None) -> str:
-    return _format(timestamp, lambda moment: day_name(moment.date()))
+    return _format(timestamp, lambda moment: day_name(moment.date())) if timestamp else TIME_UNKNOWN
 
 
 def duration(seconds: object) -> str:
@@ -269,6 +271,6 @@ FILTERS: tuple[Callable[..., Any], ...] = (
 def register(app: Flask) -> None:
     for function in FILTERS:
         app.jinja_env.filters[function.__name__] = function
-    app.jinja_env.globals.update(STATES=STATE_LABELS, DIRECTIONS=DIRECTION_LABELS)
+    app.jinja_env.globals.update(STATES=STATE_LABELS, DIRECTIONS=DIRECTION_LABELS, TIME_UNKNOWN=TIME_UNKNOWN)
     app.jinja_env.trim_blocks = True
     app.jinja_env.lstrip_blocks = True

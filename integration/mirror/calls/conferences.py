@@ -43,7 +43,9 @@ def mark_staffed_conferences(tx: Transaction, views: Collection[LegView]) -> Non
     Other legs are read from `_legs`. Legs in `views` are compared directly, because their rows may be
     outdated.
     """
-    conference_views = [view for view in views if view.conference is not None]
+    conference_views = [
+        view for view in views if view.conference is not None and view.leg.started is not None
+    ]
     leg_ids = {view.leg.id for view in conference_views}
     for view in conference_views:
         others = [presence for presence in _find_overlapping(tx, view) if presence.leg_id not in leg_ids]
@@ -57,13 +59,14 @@ def mark_staffed_conferences(tx: Transaction, views: Collection[LegView]) -> Non
 
 def _find_overlapping(tx: Transaction, view: LegView) -> list[_Presence]:
     """Return the legs in the conference during the leg of `view`."""
-    if view.conference is None or not view.leg.is_connected:
+    if view.conference is None or not view.leg.is_connected or view.leg.started is None:
         return []
     return [
         _Presence(leg_id, bool(is_staff), parse_seconds(connected_at) or started, ended)
         for leg_id, is_staff, connected_at, started, ended in tx.execute(
             "SELECT leg_id, side = 'inner' AND connected, connected_at, started, coalesce(ended, ?1)"
-            " FROM _legs WHERE room = ?2 AND leg_id <> ?3 AND started <= ?4 AND coalesce(ended, ?1) >= ?5",
+            " FROM _legs WHERE room = ?2 AND leg_id <> ?3 AND started <= ?4 AND coalesce(ended, ?1) >= ?5"
+            " AND started_at IS NOT NULL",
             (NO_END, view.conference, view.leg.id, _get_end(view), view.leg.started),
         )
     ]
@@ -72,7 +75,8 @@ def _find_overlapping(tx: Transaction, view: LegView) -> list[_Presence]:
 def _get_presence(view: LegView) -> _Presence:
     leg = view.leg
     is_staff = view.side == "inner" and leg.is_connected
-    return _Presence(leg.id, is_staff, leg.connected_at or leg.started, _get_end(view))
+    assert leg.connected_since is not None, "a leg without a time is in no conference"
+    return _Presence(leg.id, is_staff, leg.connected_since, _get_end(view))
 
 
 def _get_end(view: LegView) -> int:

@@ -137,10 +137,13 @@ class LegView:
 
 
 def make_link(view: LegView, reference_data: ReferenceData) -> Link:
-    """Return the fields that decide to which call the leg belongs."""
+    """Return the fields that decide to which call the leg belongs.
+
+    A leg without a start has no key, because rule 3 compares times; its link starts at 0.
+    """
     leg = view.leg
     key = group_id = window = None
-    if leg.group is not None:
+    if leg.group is not None and leg.started is not None:
         group_kind, group_id = leg.group
         group_id = view.group.id if group_id is None and view.group is not None else group_id
         # Only some legs of a queue name its id. The id is therefore compared and not part of the key.
@@ -150,8 +153,8 @@ def make_link(view: LegView, reference_data: ReferenceData) -> Link:
             window = get_next_leg_seconds(view, reference_data.rules)
     phone = _identify_phone(view) if key is not None else None
     return Link(
-        leg.id, leg.root_id, leg.parent_id, key, group_id, leg.started, leg.ended_at, window, phone,
-        bool(leg.final),
+        leg.id, leg.root_id, leg.parent_id, key, group_id, 0 if leg.started is None else leg.started,
+        leg.ended_at, window, phone, bool(leg.final),
     )  # fmt: skip
 
 

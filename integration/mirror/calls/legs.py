@@ -38,7 +38,8 @@ StateChange = tuple[int, str, str]
 class Leg:
     """Leg computed from its facts.
 
-    Times are Unix seconds, `origins` are the sources of fields.
+    Times are Unix seconds, `origins` are the sources of fields. Start and end are None if the only facts are
+    CDRs without a readable `calldate`.
     """
 
     id: int
@@ -47,7 +48,7 @@ class Leg:
     direction: str | None = None
     state: str = "INITIAL"
     state_since: int | None = None
-    started: int = 0
+    started: int | None = None
     is_connected: bool = False
     connected_at: int | None = None
     has_ended: bool = False
@@ -90,6 +91,11 @@ class Leg:
     sources: tuple[str, ...] = ()
     origins: dict[str, str] = field(default_factory=dict)
 
+    @property
+    def connected_since(self) -> int | None:
+        """Connection of the leg, otherwise its start."""
+        return self.started if self.connected_at is None else self.connected_at
+
 
 def get_event_state(event: CallEvent) -> str | None:
     """Return an event's state; None for DTMF and undocumented states."""
@@ -127,6 +133,7 @@ def sort_events(events: Iterable[CallEvent]) -> list[tuple[int, CallEvent, str]]
 
 def _get_event_seconds(event: CallEvent) -> int:
     event_seconds = parse_seconds(event.event_time)
+    # An event without a valid time has that of its receipt (`inbox/interpret`).
     return event_seconds if event_seconds is not None else parse_seconds(event.start_time) or 0
 
 
@@ -161,7 +168,7 @@ def build_leg(facts: LegFacts) -> Leg:
         for name, facts_of_source in (("webhook", events), ("poll", facts.sighting), ("cdr", facts.cdrs))
         if facts_of_source
     )
-    cdrs = sorted(facts.cdrs, key=lambda cdr: (cdr.calldate or 0, cdr.id))
+    cdrs = sorted(facts.cdrs, key=lambda cdr: (cdr.calldate is None, cdr.calldate, cdr.id))
     newest_events = sorted(events, key=_get_recency_key, reverse=True)
     _set_links(leg, newest_events, facts.sighting, cdrs)
     _set_parties(leg, newest_events, facts.sighting, cdrs)
@@ -325,7 +332,7 @@ def _set_end(leg: Leg, facts: LegFacts, cdrs: Sequence[Cdr]) -> None:
         leg.ended_at = max(timestamp for timestamp, _ in end_events)
         leg.origins["ended"] = "webhook"
     elif cdrs:
-        leg.ended_at = max((cdr.calldate or 0) + cdr.duration for cdr in cdrs)
+        leg.ended_at = get_cdr_end(cdrs)
         leg.origins["ended"] = "cdr"
     elif facts.sighting is not None and (facts.sighting.state or "").upper() in END_STATES:
         leg.ended_at = facts.sighting.seen_at
@@ -337,7 +344,7 @@ def _set_end(leg: Leg, facts: LegFacts, cdrs: Sequence[Cdr]) -> None:
         leg.ended_at = facts.not_found_at
         received_times = [facts.not_found_at]
         leg.origins["ended"] = "poll"
-    if leg.ended_at is None:
+    if "ended" not in leg.origins:
         return
     leg.has_ended = True
     leg.end_received_at = min(received_times, default=None)
@@ -350,6 +357,11 @@ def _set_end(leg: Leg, facts: LegFacts, cdrs: Sequence[Cdr]) -> None:
         leg.t_cause = next((event.t_cause for event in newest_ends if event.t_cause), None)
     leg.state_since = leg.ended_at
     leg.state = ENDED
+
+
+def get_cdr_end(cdrs: Iterable[Cdr]) -> int | None:
+    """Return the latest end of CDRs in Unix seconds; None without a readable `calldate`."""
+    return max((cdr.calldate + cdr.duration for cdr in cdrs if cdr.calldate is not None), default=None)
 
 
 def _set_times(leg: Leg, events: Sequence[CallEvent], sighting: Sighting | None, cdrs: Sequence[Cdr]) -> None:
@@ -369,8 +381,10 @@ def _set_times(leg: Leg, events: Sequence[CallEvent], sighting: Sighting | None,
             leg.started = min(times)
             leg.origins["started"] = origin
             break
-    if leg.ended_at is not None and leg.ended_at < leg.started:
-        leg.ended_at = leg.started
+    if leg.started is None:
+        return
+    if leg.ended_at is not None:
+        leg.ended_at = max(leg.ended_at, leg.started)
     if not leg.is_connected:
         return
     connect_times = [

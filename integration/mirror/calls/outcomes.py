@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -96,7 +97,7 @@ def evaluate_call(
     joined_call: JoinedCall, leg_views: Iterable[LegView], reference_data: ReferenceData, now: float
 ) -> CallRow:
     """Compute the call of these legs at the time `now` (Unix seconds)."""
-    views = sorted(leg_views, key=lambda view: (view.leg.started, view.leg.id))
+    views = sorted(leg_views, key=lambda view: (view.leg.started is None, view.leg.started, view.leg.id))
     direction = _determine_direction(views)
     talks = _find_talks(views, direction, reference_data)
     open_views = _list_open_views(views)
@@ -136,8 +137,8 @@ def evaluate_call(
         answered_at=format_timestamp(answered_at),
         state_since=format_timestamp(since),
         ended_at=format_timestamp(ended_at),
-        ended_by=last_leg.ended_by if ended_at is not None else None,
-        wait_seconds=None if wait_end is None else max(0, wait_end - started),
+        ended_by=last_leg.ended_by if state == "ended" else None,
+        wait_seconds=None if wait_end is None or started is None else max(0, wait_end - started),
         ivr_seconds=sum_ivr_seconds(view.leg for view in views if view.kind == "ivr"),
         talk_seconds=talk_total,
         hold_seconds=hold_total,
@@ -188,28 +189,32 @@ def _determine_direction(views: Sequence[LegView]) -> str:
 def _find_talks(views: Sequence[LegView], direction: str, reference_data: ReferenceData) -> list[Talk]:
     """Return the talks by start; empty if no person answered."""
     if direction == "in":
-        talks = [Talk(v.leg, v.leg.connected_at or v.leg.started) for v in views if v.is_answered_by_staff]
+        talks = [Talk(v.leg, v.leg.connected_since) for v in views if v.is_answered_by_staff]
         if talks:
             # Transfers of the answered call, to a colleague or an outside number, count as talk.
             talks += [
-                Talk(v.leg, v.leg.connected_at or v.leg.started)
+                Talk(v.leg, v.leg.connected_since)
                 for v in views
                 if not v.is_answered_by_staff and v.is_talking and v.side != "in" and not v.is_group
             ]
     elif direction == "internal":
-        talks = [Talk(v.leg, v.leg.connected_at or v.leg.started) for v in views if v.is_talking]
+        talks = [Talk(v.leg, v.leg.connected_since) for v in views if v.is_talking]
     else:
         talks = _find_outbound_talks(views, reference_data)
-    return sorted(talks, key=lambda talk: (talk.since, talk.leg.id))
+    return sorted(talks, key=lambda talk: (talk.since is None, talk.since, talk.leg.id))
 
 
 def _find_answer_time(views: Sequence[LegView], talks: Sequence[Talk], direction: str) -> int | None:
     """Return the first connection with a person, in Unix seconds.
 
-    None without conversation. A caller in a conference waits until a user of the account is in it.
+    None without conversation or its time. A caller in a conference waits until a user of the account is in
+    it.
     """
     staffed_since = {view.leg.id: view.staffed_since or 0 for view in views if direction == "in"}
-    return min((max(talk.since, staffed_since.get(talk.leg.id, 0)) for talk in talks), default=None)
+    return min(
+        (max(talk.since, staffed_since.get(talk.leg.id, 0)) for talk in talks if talk.since is not None),
+        default=None,
+    )
 
 
 def _find_outbound_talks(views: Sequence[LegView], reference_data: ReferenceData) -> list[Talk]:
@@ -223,37 +228,37 @@ def _find_outbound_talks(views: Sequence[LegView], reference_data: ReferenceData
             last_views[reference_data.phone_numbers.get_party_key(view.leg.dst) or view.leg.dst] = view
     talks: list[Talk] = []
     for view in last_views.values():
-        since = get_destination_answer_time(view.leg, is_single_leg=len(views) == 1)
-        if since is not None:
-            talks.append(Talk(view.leg, since))
-    if talks:
-        first_talk_at = min(talk.since for talk in talks)
+        talk = find_destination_talk(view.leg, is_single_leg=len(views) == 1)
+        if talk is not None:
+            talks.append(talk)
+    first_talk_at = min((talk.since for talk in talks if talk.since is not None), default=None)
+    if first_talk_at is not None:
         talks += [
-            Talk(v.leg, v.leg.connected_at or v.leg.started)
+            Talk(v.leg, v.leg.connected_at)
             for v in views
-            if v.side == "inner" and v.is_talking and (v.leg.connected_at or 0) >= first_talk_at
+            if v.side == "inner"
+            and v.is_talking
+            and v.leg.connected_at is not None
+            and v.leg.connected_at >= first_talk_at
         ]
     return talks
 
 
-def get_destination_answer_time(leg: Leg, is_single_leg: bool) -> int | None:
-    """Return when the outside party answered, in Unix seconds.
+def find_destination_talk(leg: Leg, is_single_leg: bool) -> Talk | None:
+    """Return the talk with the outside party.
 
     None if the outside party did not answer, or if the facts show only the agent's connection.
     """
+    since = leg.connected_since
     if leg.origins.get("connected") == "cdr":
-        if is_single_leg and leg.billsec and leg.ended_at is not None:
-            return max(leg.connected_at or leg.started, leg.ended_at - leg.billsec)
-        return leg.connected_at or leg.started
-    if leg.cdrs and is_single_leg:
+        if is_single_leg and leg.billsec and leg.ended_at is not None and since is not None:
+            since = max(since, leg.ended_at - leg.billsec)
+        return Talk(leg, since)
+    if (leg.cdrs and is_single_leg) or not leg.is_connected:
         return None
-    if not leg.is_connected:
-        return None
-    if not is_single_leg:
-        return leg.connected_at or leg.started
-    if leg.second_pickup_at is not None:
-        return leg.second_pickup_at
-    return (leg.connected_at or leg.started) if leg.dst_connection else None
+    if is_single_leg and leg.second_pickup_at is not None:
+        return Talk(leg, leg.second_pickup_at)
+    return Talk(leg, since) if leg.dst_connection or not is_single_leg else None
 
 
 def _list_open_views(views: Sequence[LegView]) -> list[LegView]:
@@ -269,35 +274,38 @@ def _list_open_views(views: Sequence[LegView]) -> list[LegView]:
 
 
 def _get_last_event_time(leg: Leg) -> int:
-    return max([leg.started, *(timestamp for timestamp, _, _ in leg.live_states)])
+    return max((timestamp for timestamp, _, _ in leg.live_states), default=leg.started or leg.last_signal_at)
 
 
 def _get_live_state(
-    open_views: Sequence[LegView], talks: Sequence[Talk], direction: str, started: int
+    open_views: Sequence[LegView], talks: Sequence[Talk], direction: str, started: int | None
 ) -> tuple[str, int | None]:
     talking_ids = {talk.leg.id for talk in talks}
     talking_views = [view for view in open_views if view.leg.id in talking_ids]
     if not talking_views and direction == "in":
         talking_views = [view for view in open_views if view.is_talking]
     if talking_views:
-        times = [view.leg.state_since or view.leg.started for view in talking_views]
+        times = [_get_state_start(view.leg) for view in talking_views]
         if all(view.leg.state == "ON_HOLD" for view in talking_views):
             return "on_hold", max(times)
         start_times = [
-            talk.since if view.leg.state != "CONNECTED" else max(talk.since, view.leg.state_since or 0)
+            talk.since if view.leg.state != "CONNECTED" else max(talk.since, _get_state_start(view.leg))
             for view in talking_views
             if view.leg.state != "ON_HOLD"
             for talk in talks
-            if talk.leg is view.leg
+            if talk.leg is view.leg and talk.since is not None
         ]
         return "talking", min(start_times, default=min(times))
     if direction == "out" and any(view.leg.is_connected for view in open_views):
         if all(view.leg.state == "ON_HOLD" for view in open_views if view.leg.is_connected):
-            return "on_hold", max(
-                v.leg.state_since or v.leg.started for v in open_views if v.leg.is_connected
-            )
+            return "on_hold", max(_get_state_start(v.leg) for v in open_views if v.leg.is_connected)
         return "dialling", started
     return "ringing", started
+
+
+def _get_state_start(leg: Leg) -> int:
+    """Return the start of the state of an open leg, in Unix seconds."""
+    return leg.state_since or leg.started or leg.last_signal_at
 
 
 def _check_confirmation(
@@ -320,18 +328,19 @@ def _check_confirmation(
     return all(silent_flags), float(max(recheck_times)) if recheck_times else None
 
 
-def _get_end_time(views: Sequence[LegView], started: int) -> int:
+def _get_end_time(views: Sequence[LegView], started: int | None) -> int | None:
     ends = [view.leg.ended_at for view in views if view.leg.ended_at is not None]
     ends += [view.leg.final_at for view in views if view.leg.final_at is not None]
-    return max([started, *ends])
+    ends += [] if started is None else [started]
+    return max(ends, default=None)
 
 
 def determine_outcome(
     views: Sequence[LegView],
     talks: Sequence[Talk],
     direction: str,
-    started: int,
-    ended_at: int,
+    started: int | None,
+    ended_at: int | None,
     reference_data: ReferenceData,
     now: float,
 ) -> CallEnd:
@@ -365,20 +374,27 @@ def determine_outcome(
         return CallEnd("missed")
     if (
         rules.short_seconds > 0
-        and ended_at - started <= rules.short_seconds
+        and _get_length(views, started, ended_at) <= rules.short_seconds
         and not _is_ended_by_phones(views)
     ):
         return CallEnd("abandoned")
     return CallEnd("missed")
 
 
-def _get_known_end(leg: Leg, ended_at: int) -> float:
+def _get_length(views: Sequence[LegView], started: int | None, ended_at: int | None) -> int:
+    """Return the seconds of the call; without a time those of its longest CDR."""
+    if started is None or ended_at is None:
+        return max(view.leg.duration or 0 for view in views)
+    return ended_at - started
+
+
+def _get_known_end(leg: Leg, ended_at: int | None) -> float:
     """Return the end of the leg or its receipt, whichever is earlier.
 
-    The clocks of the platform and of this host may differ by years.
+    The clocks of the platform and of this host may differ by years. An end without both is long ago.
     """
     end = leg.ended_at if leg.ended_at is not None else ended_at
-    return end if leg.end_received_at is None else min(end, leg.end_received_at)
+    return min((time for time in (end, leg.end_received_at) if time is not None), default=-math.inf)
 
 
 def _is_ended_by_phones(views: Sequence[LegView]) -> bool:
@@ -393,4 +409,4 @@ def _find_last_leg(views: Sequence[LegView], talks: Sequence[Talk]) -> Leg:
     This is the last talking leg, otherwise the last leg that ended.
     """
     legs = [talk.leg for talk in talks] or [view.leg for view in views]
-    return max(legs, key=lambda leg: (leg.ended_at or 0, bool(leg.ended_by), leg.id))
+    return max(legs, key=lambda leg: (leg.ended_at is not None, leg.ended_at, bool(leg.ended_by), leg.id))

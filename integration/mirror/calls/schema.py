@@ -58,7 +58,8 @@ CREATE TABLE IF NOT EXISTS _leg_live (
     leg_id INTEGER PRIMARY KEY, seen_at INTEGER, doc TEXT, missing_at INTEGER, gone_at INTEGER
 ) STRICT;
 
--- One row per leg, computed from its facts. `origins` (JSON) has the source of each field.
+-- One row per leg, computed from its facts. `origins` (JSON) has the source of each field. `started` is 0
+-- without a time; `started_at` is then NULL.
 CREATE TABLE IF NOT EXISTS _legs (
     leg_id INTEGER PRIMARY KEY, call_id INTEGER NOT NULL, root_id INTEGER, parent_id INTEGER,
     join_key TEXT, started INTEGER NOT NULL, ended INTEGER, window INTEGER,
@@ -165,6 +166,15 @@ def evaluate_withheld_calls(schema: Schema) -> None:
             " OR party GLOB '*[A-Za-z]*' OR party GLOB '*266696687')",
             (ERASED,),
         )
+
+
+def evaluate_calls_of_1970(schema: Schema) -> None:
+    """Migration: make calls due that earlier versions dated 1970.
+
+    Their CDRs have no date, or one in another form.
+    """
+    if "_calls" in schema.table_names():
+        schema.execute("UPDATE _calls SET due_at = 0 WHERE started_at < '1971'")
 
 
 def drop_triggers(schema: Schema) -> None:

@@ -14,25 +14,29 @@ TRANSFER_SECONDS = 2
 class Talk(NamedTuple):
     """Leg on which people talked.
 
-    `since` is the start of the conversation in Unix seconds: the connection of the leg. On an outbound call
-    it is the time when the destination answered, because in click-to-call the agent's phone connects first.
+    `since` is the start of the conversation in Unix seconds: the connection of the leg, None if its CDR has
+    no time. On an outbound call it is the time when the destination answered, because in click-to-call the
+    agent's phone connects first.
     """
 
     leg: Leg
-    since: int
+    since: int | None
 
     @property
     def seconds(self) -> int:
         """Seconds billed by the leg's CDRs, otherwise `since` to end."""
         if self.leg.billsec is not None:
             return self.leg.billsec
-        return max(0, (self.leg.ended_at or self.since) - self.since)
+        if self.since is None or self.leg.ended_at is None:
+            return 0
+        return max(0, self.leg.ended_at - self.since)
 
 
 def sum_talk_seconds(talks: Iterable[Talk]) -> int:
-    """Return the seconds of talk of all legs. Simultaneous talk counts once."""
-    spans = sorted((talk.since, talk.since + talk.seconds) for talk in talks)
-    total, counted_until = 0, 0
+    """Return the seconds of talk of all legs. Simultaneous talk counts once, where times are known."""
+    talks = list(talks)
+    spans = sorted((talk.since, talk.since + talk.seconds) for talk in talks if talk.since is not None)
+    total, counted_until = sum(talk.seconds for talk in talks if talk.since is None), 0
     for begin, end in spans:
         total += max(0, end - max(begin, counted_until))
         counted_until = max(counted_until, end)
@@ -49,7 +53,8 @@ def sum_hold_seconds(talks: Sequence[Talk]) -> tuple[int | None, bool]:
     total, is_incomplete = 0, False
     for talk in talks:
         leg_seconds, is_leg_incomplete = _sum_leg_hold(
-            talk.leg, [other.since for other in talks if other.leg is not talk.leg]
+            talk.leg,
+            [other.since for other in talks if other.leg is not talk.leg and other.since is not None],
         )
         total += leg_seconds
         is_incomplete |= is_leg_incomplete
@@ -83,5 +88,9 @@ def _sum_leg_hold(leg: Leg, others_since: Sequence[int]) -> tuple[int, bool]:
 
 def sum_ivr_seconds(legs: Iterable[Leg]) -> int | None:
     """Return the seconds in IVR legs that have ended, or None."""
-    spans = [(leg.connected_at or leg.started, leg.ended_at) for leg in legs if leg.ended_at is not None]
-    return sum(max(0, end - begin) for begin, end in spans) if spans else None
+    seconds = [
+        max(0, leg.ended_at - leg.connected_since)
+        for leg in legs
+        if leg.ended_at is not None and leg.connected_since is not None
+    ]
+    return sum(seconds) if seconds else None

@@ -10,17 +10,24 @@ import sqlite3
 from collections.abc import Sequence
 from typing import Literal
 
+from integration.mirror.page_queries.history import START_OR_ARRIVAL
+
 
 def list_unanswered_calls(
     connection: sqlite3.Connection, outcome: Literal["missed", "voicemail"], since: str, limit: int
 ) -> list[sqlite3.Row]:
     """Return ended calls with `outcome` that started since `since`, newest first.
 
-    `since` is UTC text.
+    `since` is UTC text. Column `at` has the start, or the arrival of a call without a time.
     """
+    selection = (
+        f"SELECT c.*, {START_OR_ARRIVAL} AS at FROM _calls AS c"
+        " WHERE c.outcome = ?1 AND {} AND c.state = 'ended'"
+    )
     return connection.execute(
-        "SELECT * FROM _calls WHERE outcome = ? AND started_at >= ? AND state = 'ended'"
-        " ORDER BY started_at DESC LIMIT ?",
+        f"{selection.format('c.started_at >= ?2')} UNION ALL"
+        f" SELECT * FROM ({selection.format('c.started_at IS NULL')}) WHERE at >= ?2"
+        " ORDER BY at DESC LIMIT ?3",
         (outcome, since, limit),
     ).fetchall()
 

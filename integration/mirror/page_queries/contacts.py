@@ -117,13 +117,15 @@ def list_calls(
 ) -> list[sqlite3.Row]:
     """Return the last calls with any of these numbers, newest first.
 
-    `before` is UTC text. Column `said` has the transcripts of the call's voicemail messages.
+    `before` is UTC text. Calls without a time are the oldest. Column `said` has the transcripts of the call's
+    voicemail messages.
     """
     placeholders = ", ".join("?" * len(numbers))
     return connection.execute(
         "SELECT c.*, (SELECT group_concat(v.transcript, ' ') FROM _legs l JOIN voicemessages v"
         "   ON v.live_id = +l.leg_id WHERE l.call_id = c.id AND c.voicemails > 0) AS said FROM _calls c"
-        f" WHERE coalesce(c.party_e164, c.party) IN ({placeholders}) AND (? IS NULL OR c.started_at < ?)"
+        f" WHERE coalesce(c.party_e164, c.party) IN ({placeholders}) AND (? IS NULL OR c.started_at < ?"
+        " OR c.started_at IS NULL)"
         " AND (? IS NULL OR c.user_id = ?) ORDER BY c.started_at DESC LIMIT ?",
         (*numbers, before, before, user_scope, user_scope, limit),
     ).fetchall()

@@ -31,6 +31,12 @@ CREATE INDEX IF NOT EXISTS _calls_report ON _calls (started_at, direction, outco
 """
 )
 
+START_OR_ARRIVAL = (
+    "coalesce(c.started_at, (SELECT min(r._first_seen) FROM _legs AS l JOIN cdrs AS r ON r.live_id = l.leg_id"
+    " WHERE l.call_id = c.id))"
+)
+"""SQL of the start of the call `c`; of a call without a time the arrival of its first CDR."""
+
 PAGE_SIZE = 50
 """Calls per page."""
 MAX_INDEXED_MATCHES = 5000
@@ -44,7 +50,10 @@ NEWEST_SPANS = 30
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """Position before (older) or after (newer) the row at (started_at, id)."""
+    """Position before (older) or after (newer) the row at (started_at, id).
+
+    `started_at` is '' for a call without a time.
+    """
 
     started_at: str
     id: int
@@ -224,18 +233,18 @@ def _query_page(
     source, span_values = _build_source(call_filter)
     conditions, values = _build_conditions(connection, replace(call_filter, time_spans=None), is_ordered=True)
     ascending = cursor is not None and cursor.direction == "after"
-    if cursor is not None:
-        conditions.append(f"(c.started_at, c.id) {'>' if ascending else '<'} (?, ?)")
-        values += [cursor.started_at, cursor.id]
     order = "ASC" if ascending else "DESC"
-    where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
     in_order = f"ORDER BY c.started_at {order}, c.id {order}"
-    rows = connection.execute(
-        # Sorting complete rows of a search with 4,375 matches takes twice as long.
-        f"SELECT c.* FROM (SELECT c.id FROM {source} {where} {in_order} LIMIT ?) AS page"
-        f" JOIN _calls AS c ON c.id = page.id {in_order}",
-        [*span_values, *values, size + 1],
-    ).fetchall()
+    rows: list[sqlite3.Row] = []
+    for position, *position_values in _list_positions(cursor):
+        rows += connection.execute(
+            # Sorting complete rows of a search with 4,375 matches takes twice as long.
+            f"SELECT c.* FROM (SELECT c.id FROM {source} WHERE {' AND '.join([*conditions, position])}"
+            f" {in_order} LIMIT ?) AS page JOIN _calls AS c ON c.id = page.id {in_order}",
+            [*span_values, *values, *position_values, size + 1 - len(rows)],
+        )
+        if len(rows) > size:
+            break
     has_more = len(rows) > size
     rows = rows[:size]
     if ascending:
@@ -247,9 +256,27 @@ def _query_page(
     has_older = True if ascending else has_more
     return Page(
         rows,
-        Cursor(first["started_at"], first["id"], "after") if has_newer else None,
-        Cursor(last["started_at"], last["id"], "before") if has_older else None,
+        Cursor(first["started_at"] or "", first["id"], "after") if has_newer else None,
+        Cursor(last["started_at"] or "", last["id"], "before") if has_older else None,
     )
+
+
+def _list_positions(cursor: Cursor | None) -> list[tuple[Any, ...]]:
+    """Return (condition, value …) of the rows after a cursor, in their order.
+
+    Calls without a time are the oldest. They are selected separately, so that each condition is an index
+    search.
+    """
+    if cursor is None:
+        return [("true",)]
+    key = (cursor.started_at, cursor.id)
+    if cursor.direction == "before":
+        if not cursor.started_at:
+            return [("c.started_at IS NULL AND c.id < ?", cursor.id)]
+        return [("(c.started_at, c.id) < (?, ?)", *key), ("c.started_at IS NULL",)]
+    if not cursor.started_at:
+        return [("c.started_at IS NULL AND c.id > ?", cursor.id), ("c.started_at IS NOT NULL",)]
+    return [("(c.started_at, c.id) > (?, ?)", *key)]
 
 
 def _build_source(call_filter: CallFilter) -> tuple[str, list[str]]:

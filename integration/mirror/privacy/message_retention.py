@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable
 
+from integration.core import clock
 from integration.mirror.privacy.held_records import HeldRecords
 from integration.mirror.records import subresources
 from integration.sqlite.transaction import Transaction
@@ -16,9 +17,10 @@ OLDEST_VALID_DATE = "1990"
 def is_before(date: object, limit: str | None) -> bool:
     """Return whether a valid date is before `limit`.
 
-    Both are UTC text; no date is before None.
+    `limit` is UTC text; no date is before None. A text that is no time is no valid date.
     """
-    return limit is not None and isinstance(date, str) and OLDEST_VALID_DATE <= date < limit
+    moment = None if limit is None else clock.parse_utc(date)
+    return moment is not None and limit is not None and OLDEST_VALID_DATE <= clock.utc_text(moment) < limit
 
 
 class MessageGate:

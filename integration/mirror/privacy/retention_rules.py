@@ -182,12 +182,11 @@ def find_old_texts(connection: sqlite3.Connection, table: str, limit: str) -> li
     """Return the ids of records dated before `limit` that have texts."""
     date = _RESOURCES_BY_TABLE[table].date
     has_text = " OR ".join(f"{name} IS NOT NULL" for name in TRANSCRIPT_FIELDS[table])
-    return _fetch_column(
-        connection.execute(
-            f'SELECT id FROM {table} WHERE "{date}" >= ? AND "{date}" < ? AND ({has_text})',
-            (OLDEST_VALID_DATE, limit),
-        )
+    rows = connection.execute(
+        f'SELECT id, "{date}" FROM {table} WHERE "{date}" >= ? AND "{date}" < ? AND ({has_text})',
+        (OLDEST_VALID_DATE, limit),
     )
+    return [key for key, dated_at in rows if is_before(dated_at, limit)]
 
 
 def clear_texts(tx: Transaction, keys: Sequence[int], table: str) -> None:
@@ -255,12 +254,11 @@ def find_old_rows(connection: sqlite3.Connection, table: str, limit: str) -> lis
         if table == "cdrs"
         else ""
     )
-    return _fetch_column(
-        connection.execute(
-            f'SELECT id FROM {table} WHERE "{date}" >= ?1 AND "{date}" < ?2{call_condition}',
-            (OLDEST_VALID_DATE, limit),
-        )
+    rows = connection.execute(
+        f'SELECT id, "{date}" FROM {table} WHERE "{date}" >= ?1 AND "{date}" < ?2{call_condition}',
+        (OLDEST_VALID_DATE, limit),
     )
+    return [key for key, dated_at in rows if is_before(dated_at, limit)]
 
 
 def remove_rows(tx: Transaction, keys: Sequence[int], table: str, call_store: CallStore) -> None:

@@ -20,6 +20,7 @@ from integration.catalogue.field_meanings import is_secret
 from integration.catalogue.shapes import Field, FieldType, Resource
 from integration.core import clock
 from integration.core.json_records import JsonRecord, RawJson
+from integration.core.timestamps import parse_seconds
 from integration.mirror.records.masking import has_secrets
 from integration.sqlite.database import Database
 from integration.sqlite.transaction import Hook, Transaction
@@ -53,6 +54,8 @@ _TYPES: Mapping[FieldType, tuple[type, ...]] = {
 }
 _TYPE_NAMES = {bool: "boolean", int: "integer", float: "number", str: "string", list: "array", dict: "object"}
 _DIGITS = re.compile(r"[0-9]+")
+_TIME_CHARACTERS = re.compile(r"[0-9 TZ:.,/+-]+")
+_ABSENT: Any = ()
 
 EVENT_PREFIX = "webhook "
 """Prefix of the event's name in `_drift.collection`, for drift of webhooks."""
@@ -73,7 +76,8 @@ class DriftEntry:
     """One difference between records and their documentation.
 
     `collection`: path of the collection, or EVENT_PREFIX and the name of an event. `kind`: 'field' – `field`
-    is undocumented and has type `value`; 'type' – `field` has type `value` instead of its documented type;
+    is undocumented and has type `value`; 'type' – `field` has type `value` instead of its documented type, or
+    is the date of its collection in another form, `value` (digits as #);
     'code' – `field` has the new code `value` (digits as #). Times are UTC text.
     """
 
@@ -153,7 +157,9 @@ def register_hooks(mirror_db: Database, is_complete: IsComplete) -> None:
     for resource in RESOURCES:
         if _is_watched(resource):
             mirror_db.hooks.setdefault(resource.table, []).append(
-                _DriftDetector(resource.collection, resource.fields, is_complete=is_complete).make_hook()
+                _DriftDetector(
+                    resource.collection, resource.fields, resource.date, is_complete=is_complete
+                ).make_hook()
             )
 
 
@@ -165,7 +171,8 @@ class EventDriftDetector:
 
     def __init__(self) -> None:
         self._detectors = {
-            event.name: _DriftDetector(f"{EVENT_PREFIX}{event.name}", event.fields) for event in EVENTS
+            event.name: _DriftDetector(f"{EVENT_PREFIX}{event.name}", event.fields, "event_time")
+            for event in EVENTS
         }
 
     def check_events(self, tx: Transaction, events: Iterable[tuple[str | None, JsonRecord]]) -> None:
@@ -187,11 +194,13 @@ class _DriftDetector:
         self,
         name: str,
         fields: Sequence[Field],
+        date: str | None,
         is_complete: IsComplete = lambda _tx, _collection: False,
     ) -> None:
         self._name = name
         self._is_complete = is_complete
         self._fields = {field.name: field for field in fields}
+        self._date = date
         self._coded_fields = [field.name for field in fields if field.meaning in _WATCHED_MEANINGS]
         self._drift_by_shape: dict[tuple[tuple[str, ...], tuple[type, ...]], list[_Drift]] = {}
         self._drift_by_code: dict[tuple[str, str | int], _Drift] = {}
@@ -226,6 +235,10 @@ class _DriftDetector:
                     self._drift_by_shape.clear()
                 shape_drift = self._drift_by_shape[shape] = list(self._find_shape_drift(values))
             yield from shape_drift
+        if self._date is not None:
+            for values in record_values:
+                if (form := _find_unusual_form(values.get(self._date, _ABSENT))) is not None:
+                    yield self._date, "type", form
         for name in self._coded_fields:
             codes = [values.get(name) for values in record_values]
             for code in {code for code in codes if code.__class__ is str or code.__class__ is int}:
@@ -286,6 +299,23 @@ class _DriftDetector:
             return False
         documented_codes = self._fields[name].codes
         return value in documented_codes if documented_codes else is_first_sync
+
+
+def _find_unusual_form(date: object) -> str | None:
+    """Return the form of a date, such as '####-##-##T##:##:##Z', 'null' or 'text'.
+
+    None for 'YYYY-MM-DD HH:MM:SS' and for another type, which is drift of its own.
+    """
+    if not isinstance(date, str):
+        return "null" if date is None else None
+    if len(date) == len("2026-07-01 09:15:00") and date[10] == " " and parse_seconds(date) is not None:
+        return None
+    if not date:
+        return "empty"
+    if _TIME_CHARACTERS.fullmatch(date) is None:
+        return "text"
+    is_zero = set("123456789").isdisjoint(date)
+    return (date if is_zero else re.sub("[0-9]", "#", date))[:MAX_VALUE_LENGTH]
 
 
 def _get_json_type(value: object) -> type:

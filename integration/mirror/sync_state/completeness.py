@@ -205,15 +205,15 @@ def find_oldest_date(
 ) -> str | None:
     """Return the oldest date of present records, from `since` on.
 
-    `since` is UTC text. Without `since`, dates before 1990 are ignored as mistakes. None if no record has a
-    date.
+    `since` is UTC text. Without `since`, dates before 1990 are ignored as mistakes, and so are texts that are
+    no time. None if no record has a date.
     """
-    row = connection.execute(
-        f'SELECT min("{resource.date}") FROM "{resource.table}" WHERE "{resource.date}" >= ?'
-        " AND _missing_since IS NULL",
+    rows = connection.execute(
+        f'SELECT "{resource.date}" FROM "{resource.table}" WHERE "{resource.date}" >= ?'
+        f' AND _missing_since IS NULL ORDER BY "{resource.date}"',
         (since or "1990",),
-    ).fetchone()
-    return None if row[0] is None else str(row[0])
+    )
+    return next((str(row[0]) for row in rows if clock.parse_utc(row[0]) is not None), None)
 
 
 def save_day(

@@ -228,7 +228,7 @@ def _read_newest(
     Stops at the first page that reaches the mark and has no record dated since. An id is assigned when a call
     ends, so a record dated after `since` has a higher id than the records of calls that ended before.
     """
-    platform_time, newest_key, since_text = None, None, clock.utc_text(since)
+    platform_time, newest_key = None, None
     for window in read_by_key(
         context.platform,
         policy.resource,
@@ -241,11 +241,11 @@ def _read_newest(
         tally.raise_if_cancelled()
         if newest_key is None and window.records:
             newest_key = get_usable_key(policy.resource, window.records[0])
-        dates = [record.values.get(str(policy.resource.date)) for record in window.records]
+        dates = [clock.parse_utc(record.values.get(str(policy.resource.date))) for record in window.records]
         has_reached_mark = not state.has_starting_point or (
             state.mark is not None and isinstance(window.last_key, int) and window.last_key <= int(state.mark)
         )
-        if has_reached_mark and not any(isinstance(date, str) and date >= since_text for date in dates):
+        if has_reached_mark and not any(date is not None and date >= since for date in dates):
             break
     return newest_key, platform_time
 

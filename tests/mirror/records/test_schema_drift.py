@@ -63,9 +63,24 @@ def test_each_other_type_is_recorded_by_name(mirror, value, word):
     assert list_drift(mirror) == {("duration", "type", word)}
 
 
-def test_null_causes_no_drift(mirror):
+def test_null_causes_no_drift_except_as_the_date(mirror):
     store(mirror, {"id": 1, **{field.name: None for field in CDRS.fields if field.name != "id"}})
-    assert list_drift(mirror) == set()
+    assert list_drift(mirror) == {("calldate", "type", "null")}
+
+
+@pytest.mark.parametrize(
+    ("date", "form"),
+    [
+        ("2026-11-02T09:15:00Z", "####-##-##T##:##:##Z"),
+        ("2026-02-30 09:15:00", "####-##-## ##:##:##"),
+        ("0000-00-00 00:00:00", "0000-00-00 00:00:00"),
+        ("", "empty"),
+        ("on 07700 900101", "text"),
+    ],
+)
+def test_each_other_form_of_date_is_recorded_once(mirror, date, form):
+    store(mirror, {"id": 1, "calldate": date}, {"id": 2, "calldate": date.replace("02", "03")})
+    assert list_drift(mirror) == {("calldate", "type", form)}
 
 
 def test_codes_without_a_documented_list_cause_no_drift_during_the_initial_sync(mirror):
@@ -110,6 +125,7 @@ def test_records_of_one_shape_are_compared_once():
     schema_drift.register_hooks(database, collection_state.is_complete)
     (hook,) = database.hooks[CDRS.table]
     values = {field.name: 1 if field.actual_type == "integer" else None for field in CDRS.fields}
+    values["calldate"] = AT
     for _ in range(2):
         records = [JsonRecord("{}", Values(values, id=number)) for number in range(1000)]
         hook(None, SimpleNamespace(changed=records))

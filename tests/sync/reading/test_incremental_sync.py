@@ -95,3 +95,24 @@ def test_before_the_first_full_sync_an_incremental_sync_reads_only_recent_record
     cdrs.add(700000002, WITHIN_THE_OVERLAP)
     run_incremental_sync(app.context, CDRS)
     assert list_ids(app) == [700000002]
+
+
+def test_records_without_a_readable_date_neither_move_nor_delay_the_mark(app, cdrs, monkeypatch):
+    cdrs.can_filter_dates = False
+    monkeypatch.setattr(incremental_sync, "UNFILTERED_PAGE_SIZE", 2)
+    for number in range(1, 41):
+        cdrs.add(
+            700000000 + number, "yesterday" if number > 3 else ("0000-00-00 00:00:00", None, "")[number % 3]
+        )
+    run_full_sync(app.context, CDRS)
+    run_incremental_sync(app.context, CDRS)
+    cdrs.add(700000041, "2026/09/02")
+    cdrs.add(700000042, "2026-09-02T08:45:55Z")
+    requests_before = len(app.platform.requests)
+    run_incremental_sync(app.context, CDRS)
+    assert list_ids(app) == [700000000 + number for number in range(1, 43)]
+    with app.mirror_db.read() as connection:
+        state = collection_state.get_state(connection, "cdrs")
+    assert (state.mark, state.seen_until) == (700000042, NOW)
+    # Refused queries, then the pages down to the mark, and one that is read ahead; not all 21 pages.
+    assert len(app.platform.requests) - requests_before < 10

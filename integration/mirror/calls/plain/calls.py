@@ -22,10 +22,10 @@ from integration.mirror.calls.affected_legs import insert_legs, make_leg_row
 from integration.mirror.calls.facts import Cdr, LegFacts, Recording
 from integration.mirror.calls.joins import MAX_JOIN_SECONDS, Link
 from integration.mirror.calls.leg_view import LegView, ReferenceData, make_link
-from integration.mirror.calls.outcomes import CallRow, determine_outcome, get_destination_answer_time
+from integration.mirror.calls.outcomes import CallRow, determine_outcome, find_destination_talk
 from integration.mirror.calls.parties import find_account_number, find_group, get_party_name
 from integration.mirror.calls.plain.legs import build_single_record_leg
-from integration.mirror.calls.times import Talk
+from integration.mirror.calls.times import Talk, sum_ivr_seconds, sum_talk_seconds
 from integration.mirror.calls.writing import insert_history, is_history
 from integration.sqlite.transaction import Transaction
 
@@ -139,14 +139,13 @@ def evaluate_plain_call(view: LegView, reference_data: ReferenceData, now: float
     """
     leg = view.leg
     direction = "internal" if view.side == "inner" else view.side
-    started, ended_at = leg.started, leg.ended_at if leg.ended_at is not None else leg.started
-    since = _get_talk_start(view)
-    talks = [] if since is None else [Talk(leg, since)]
+    started, ended_at = leg.started, leg.ended_at
+    talk = _find_talk(view)
+    talks = [] if talk is None else [talk]
     call_end = determine_outcome([view], talks, direction, started, ended_at, reference_data, now)
-    answered_at = talk_seconds = None
-    if since is not None:
-        answered_at = max(since, 0)
-        talk_seconds = max(0, since + (leg.billsec or 0) - answered_at)
+    answered_at = None if talk is None or talk.since is None else max(talk.since, 0)
+    talk_seconds = sum_talk_seconds(talks) if talks else None
+    wait_end = ended_at if answered_at is None else answered_at
     ended_text = format_timestamp(ended_at)
     number = view.party
     party = "" if number is None or is_withheld(number) else number
@@ -169,8 +168,8 @@ def evaluate_plain_call(view: LegView, reference_data: ReferenceData, now: float
         ended_text,
         ended_text,
         None,
-        max(0, (ended_at if answered_at is None else answered_at) - started),
-        max(0, ended_at - (leg.connected_at or started)) if is_ivr else None,
+        None if wait_end is None or started is None else max(0, wait_end - started),
+        sum_ivr_seconds([leg]) if is_ivr else None,
         talk_seconds,
         None if talks else 0,
         0,
@@ -197,9 +196,8 @@ def evaluate_plain_call(view: LegView, reference_data: ReferenceData, now: float
     )
 
 
-def _get_talk_start(view: LegView) -> int | None:
-    """Return the start of the talk in Unix seconds, or None."""
+def _find_talk(view: LegView) -> Talk | None:
     if view.side == "out":
-        return get_destination_answer_time(view.leg, is_single_leg=True)
+        return find_destination_talk(view.leg, is_single_leg=True)
     is_talk = view.is_answered_by_staff if view.side == "in" else view.is_talking
-    return (view.leg.connected_at or view.leg.started) if is_talk else None
+    return Talk(view.leg, view.leg.connected_since) if is_talk else None

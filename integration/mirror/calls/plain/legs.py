@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from integration.mirror.calls.directory import parse_group
 from integration.mirror.calls.facts import LegFacts
-from integration.mirror.calls.legs import ENDED, PARTY_FIELDS, Leg, parse_direction
+from integration.mirror.calls.legs import ENDED, PARTY_FIELDS, Leg, get_cdr_end, parse_direction
 
 
 def is_single_record(facts: LegFacts) -> bool:
@@ -57,14 +57,13 @@ def build_single_record_leg(facts: LegFacts) -> Leg:
         leg.origins["parent"] = "cdr"
     if leg.is_connected:
         leg.origins["connected"] = "cdr"
-    leg.state_since = (cdr.calldate or 0) + cdr.duration
+    leg.state_since = leg.ended_at = get_cdr_end(facts.cdrs)
     if cdr.calldate is not None:
         leg.started = cdr.calldate
         leg.origins["started"] = "cdr"
         if cdr.billsec > 0 or cdr.disposition == "CONNECTED":
             leg.connected_at = cdr.calldate + max(0, cdr.duration - cdr.billsec)
             leg.origins["connected_at"] = "cdr"
-    leg.ended_at = max(leg.started, leg.state_since)
     _add_media(leg, facts)
     return leg
 
