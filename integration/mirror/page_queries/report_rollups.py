@@ -27,6 +27,7 @@ from integration.core import clock
 from integration.mirror.page_queries import missed_calls, reports
 from integration.mirror.page_queries.missed_calls import REACHED_DAYS, CountingRules, MissedSums
 from integration.mirror.page_queries.reports import (
+    END_DAY,
     FIGURES,
     FIRST_DAY,
     SHARE_KINDS,
@@ -406,4 +407,4 @@ def _list_days_of_hour(hour: str, zone: ZoneInfo) -> tuple[date, ...]:
         # The start is no valid time, so no day and no sum includes the call.
         return ()
     local_times = [local for moment in moments if (local := clock.to_zone(moment, zone)) is not None]
-    return tuple(dict.fromkeys(local.date() for local in local_times if local.date() >= FIRST_DAY))
+    return tuple(dict.fromkeys(local.date() for local in local_times if FIRST_DAY <= local.date() < END_DAY))

@@ -20,8 +20,8 @@ from integration.mirror.page_queries import history
 from integration.mirror.page_queries.history import CallFilter
 from integration.mirror.page_queries.missed_calls import GROUP_KEY, CountingRules, find_user_name
 
-FIRST_DAY = date(1970, 1, 1)
-"""First day of reports. Earlier starts of calls are no times of calls, such as '0001-01-01 00:00:00'."""
+FIRST_DAY, END_DAY = date(1970, 1, 1), date(9000, 1, 1)
+"""First day of reports, and the day after the last. Other starts are no times of calls, such as year 1."""
 
 _SUMS = """count(*), sum(direction = 'in'), sum(direction = 'out'),
  coalesce(sum(direction = 'in' AND outcome = 'answered'), 0), coalesce(sum(outcome = 'missed'), 0),
@@ -370,9 +370,10 @@ def sum_filtered(
 
 
 def find_first_day(connection: sqlite3.Connection, zone: ZoneInfo) -> date | None:
-    """Return the local day of the oldest call since FIRST_DAY; None without calls."""
+    """Return the local day of the oldest call; None without calls."""
     row = connection.execute(
-        "SELECT min(started_at) FROM _calls WHERE started_at >= ?", (clock.midnight(FIRST_DAY, zone),)
+        "SELECT min(started_at) FROM _calls WHERE started_at >= ? AND started_at < ?",
+        (clock.midnight(FIRST_DAY, zone), clock.midnight(END_DAY, zone)),
     ).fetchone()
     started_at = clock.to_zone(clock.parse_utc(row[0]), zone)
     return None if started_at is None else started_at.date()
