@@ -1,4 +1,4 @@
-"""Other programs beside `serve`: they may open and close the databases at any time."""
+"""Other programs beside `serve`: they may open and close the databases at any time (promise P30)."""
 
 from __future__ import annotations
 

@@ -23,9 +23,13 @@ def find_missing_locks(pid: int, data_dir: Path) -> list[str]:
         _, kind, _, access, owner, file, first, last = line.replace("-> ", "").split()
         if (kind, access, owner) == ("POSIX", "READ", str(pid)):
             held.add((int(file.rpartition(":")[2]), first, last))
-    return [
-        name + suffix
+    files = [
+        (data_dir / (name + suffix), lock)
         for name in DATABASES
         for suffix, lock in (("", SHARED_LOCK), ("-shm", WAL_INDEX_LOCK))
-        if ((data_dir / (name + suffix)).stat().st_ino, *map(str, lock)) not in held
+    ]
+    return [
+        path.name
+        for path, lock in files
+        if not path.exists() or (path.stat().st_ino, *map(str, lock)) not in held
     ]

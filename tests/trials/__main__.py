@@ -1,10 +1,11 @@
 """Trials: long tests of promises under failures.
 
-`python -m tests.trials [--short] [--promises] [NAME [--long] [OPTION …]]`
+`python -m tests.trials [--short [--visitor]] [--promises] [NAME [--long] [OPTION …]]`
 
 A name runs that trial: `python -m tests.trials crash --kills 50`; `--long` runs its long form, which
 continues after an interruption. `--short` runs all trials in their short forms, each with its planted bug as
-well. `--promises` writes the results of the long forms into docs/promises.md.
+well. With `--visitor` another program opens and closes the databases beside each trial. `--promises` writes
+the results of the long forms into docs/promises.md.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from tests.trials.storage.ioerror import SyncFailure
 from tests.trials.storage.locked import Locked
 from tests.trials.storage.powercut import PowerCut
 from tests.trials.storage.replaced import Replaced
+from tests.trials.storage.visitor import Visitor
 from tests.trials.surfaces.canaries import Canaries
 from tests.trials.surfaces.contract import Contract
 from tests.trials.surfaces.libreoffice import LibreOffice
@@ -80,6 +82,7 @@ TRIALS: tuple[type[Trial], ...] = (
     PowerCut,
     Damaged,
     Replaced,
+    Visitor,
     Duplicates,
     Identities,
     Bodies,
@@ -97,20 +100,21 @@ TRIALS: tuple[type[Trial], ...] = (
 SHORT = tuple((trial.name, shlex.split(options)) for trial in TRIALS for options in trial.short)
 
 
-def _run_all_short() -> int:
-    """Run all trials as processes, two at a time, and those that failed once more, alone.
+def _run_all_short(options: list[str]) -> int:
+    """Run all trials with `options` as processes, two at a time, and those that failed once more, alone.
 
     Trials are about moments: on a busy machine a process may get no time for seconds. What fails twice has
     failed; what passes only alone is printed as such.
 
     Prints their output, then their times. Returns 1 if a trial failed, else 0.
     """
+    trials = [(name, [*own_options, *options]) for name, own_options in SHORT]
     with ThreadPoolExecutor(2) as pool:
-        results = list(pool.map(_run_short, SHORT))
+        results = list(pool.map(_run_short, trials))
     for number, (_, command, is_passed) in enumerate(results):
         if not is_passed:
             print(f"-- once more, alone: {command}", flush=True)
-            results[number] = _run_short(SHORT[number])
+            results[number] = _run_short(trials[number])
     for seconds, command, is_passed in sorted(results, reverse=True):
         print(f"{seconds:6.1f} s  {command}{'' if is_passed else '  FAILED'}")
     failed = sum(1 for _, _, is_passed in results if not is_passed)
@@ -133,8 +137,8 @@ def _run_short(trial: tuple[str, list[str]]) -> tuple[float, str, bool]:
 
 
 def main(arguments: list[str]) -> int:
-    if arguments == ["--short"]:
-        return _run_all_short()
+    if arguments[:1] == ["--short"] and arguments[1:] in ([], ["--visitor"]):
+        return _run_all_short(arguments[1:])
     if arguments == ["--promises"]:
         write_results(TRIALS)
         return 0

@@ -8,6 +8,7 @@ import logging
 import os
 import resource
 import signal
+import sys
 import tempfile
 import threading
 import time
@@ -65,12 +66,13 @@ class Trial:
         """Figures of which the highest of all rounds counts, such as the slowest restart."""
         self.cleanup = ExitStack()
         self._products: list[Product] = []
+        self._visited: set[Path] = set()
         self._folders = count(1)
         self._is_planted = False
 
     @classmethod
     def add_options(cls, parser: argparse.ArgumentParser) -> None:
-        """Add options beyond `--size`, `--seed` and `--seed-bug`."""
+        """Add options beyond `--size`, `--seed`, `--seed-bug` and `--visitor`."""
 
     @classmethod
     def main(cls, arguments: Sequence[str]) -> int:
@@ -84,6 +86,11 @@ class Trial:
         parser.add_argument("--seed", type=int, default=1, help="of random choices")
         parser.add_argument(
             "--seed-bug", action="store_true", help=f"must be detected: {', '.join(cls.bugs)}"
+        )
+        parser.add_argument(
+            "--visitor",
+            action="store_true",
+            help="another program opens and closes the databases of each product that runs as a process",
         )
         parser.add_argument("--report", type=Path, help="file to which the result is added, a line of JSON")
         cls.add_options(parser)
@@ -224,6 +231,9 @@ class Trial:
         if not self._products:
             self.cleanup.callback(self._stop_products)
         self._products.append(product)
+        if self.options.visitor and data_dir not in self._visited:
+            self._visited.add(data_dir)
+            self.start_process(sys.executable, "-m", "tests.trials.tools.visitor", str(data_dir))
         return product
 
     def stop_product(self, product: Product) -> None:

@@ -6,7 +6,7 @@ import os
 import sqlite3
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
@@ -14,8 +14,10 @@ from zoneinfo import ZoneInfo
 
 from integration.core import clock, process_lock
 from integration.core.errors import NewerDatabase
+from integration.core.number_search.wide_search import WideSearch
 from integration.core.scheduler import Scheduler
 from integration.mirror import schema as mirror_schema
+from integration.privacy import final_check
 from integration.server.start_responder import StartResponder
 from integration.sqlite import database_files, migrations
 
@@ -44,6 +46,18 @@ def start_all_jobs(patch: Patch) -> None:
         "every",
         lambda *arguments, **options: every(*arguments, **{**options, "first_after": 0.0}),
     )
+
+
+def search_files_in_worker(patch: Patch) -> None:
+    """Open all files, also the databases, in the process that erases a number."""
+
+    def search_files(
+        paths: Iterable[Path], numbers: Iterable[str], *_ids: object, **_options: object
+    ) -> list[Path]:
+        searches = [WideSearch(e164) for e164 in numbers]
+        return [path for path in paths if any(search.is_in_file(path) for search in searches)]
+
+    patch(final_check, "search_files", search_files)
 
 
 def start_silently(patch: Patch) -> None:
