@@ -151,10 +151,12 @@ class SqlBuilder:
             raise (FilterError if used_as == "filter" else QueryError)(
                 f"{used_as}: /{self.resource.collection} has no property {quote_value(name)}"
             )
-        if self._hidden_fields and expression != f'"{name}"':
-            # Repeated filters would reveal a secret within a nested value letter by letter.
+        field = self.resource.field(name)
+        is_nested = field is not None and field.actual_type in ("array", "object")
+        if self._hidden_fields and (is_nested or expression != f'"{name}"'):
+            # Repeated filters would reveal a secret within an object letter by letter.
             visible = f"without_secrets({expression})"
-            return f"CASE WHEN {expression} GLOB '[[{{]*' THEN {visible} ELSE {expression} END"
+            return f"CASE WHEN {expression} GLOB '[[{{]*\":*' THEN {visible} ELSE {expression} END"
         return f"+{expression}" if used_as == "filter" and name in self._unindexed_fields else expression
 
     def build_value(self, name: str) -> str | None:

@@ -234,3 +234,12 @@ def test_a_changed_item_form_changes_later_pages(app: SharedApp) -> None:
         app.platform.respond("/cdrs/1", {"data": item, "links": {}})
         app.get("/cdrs/1", {**app.headers, "Cache-Control": "no-cache"})
         assert list_ids(app, "cdrs", filter=condition("mood", "eq", "odd")) == expected
+
+
+def test_secrets_within_documented_lists_are_not_found_by_local_keys(shared_app: SharedApp) -> None:
+    shared_app.put(
+        "users", {"id": 7, "roles": [{"id": 1, "password": "k1"}]}, {"id": 8, "roles": [{"id": 2}]}
+    )
+    assert list_ids(shared_app, "users", filter=condition("roles", "like", "k1")) == []
+    assert list_ids(shared_app, "users", filter=condition("roles", "like", '"id":1')) == [7]
+    assert list_ids(shared_app, "users", filter=condition("roles", "eq", '[{"id":2}]')) == [8]
