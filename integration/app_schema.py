@@ -87,6 +87,7 @@ MIGRATIONS: dict[str, Step] = {
     "reports of erasures": erasures.add_report_column,
     "default columns of schedules": schedules.store_default_columns,
     "names of dashboard users": person_settings.add_name_column,
+    "optional targets of call-backs": wallboards.make_callback_target_optional,
 }
 """Migration steps by name, in order. Every existing house.db records the first one."""
 

@@ -17,6 +17,7 @@ from integration.app_schema import open_app_db
 from integration.core.errors import NewerDatabase, StorageError
 from integration.exports import schedules
 from integration.sqlite.readers import ReadOnlyDatabase
+from integration.workspace import wallboards
 from tests.release.schemas import FOLDER
 
 
@@ -192,3 +193,23 @@ def test_every_module_with_tables_is_an_owner() -> None:
         and re.search(r"^TABLES\b", path.read_text(), re.MULTILINE)
     ]
     assert sorted(with_tables) == sorted(owner.__name__ for owner in app_schema.TABLE_MODULES)
+
+
+def test_the_former_default_target_of_call_backs_becomes_no_target(tmp_path: Path) -> None:
+    path = tmp_path / "house.db"
+    open_app_db(path).close()
+    with sqlite3.connect(path) as connection:
+        connection.executescript(
+            "ALTER TABLE wallboards DROP COLUMN callback_target;"
+            "ALTER TABLE wallboards ADD COLUMN missed_target INTEGER NOT NULL DEFAULT 0;"
+            "INSERT INTO wallboards (name, token_hash, level_target, wait_target, missed_target, created_at)"
+            " VALUES ('Hall', x'01', 80, 60, 0, ''), ('Office', x'02', 80, 60, 5, '');"
+            "DELETE FROM _sqlite_migrations WHERE name = 'optional targets of call-backs'"
+        )
+    connection.close()
+    app_db = open_app_db(path)
+    assert [(one.name, one.callback_target) for one in wallboards.list_all(app_db)] == [
+        ("Hall", None),
+        ("Office", 5),
+    ]
+    app_db.close()

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from integration.core import clock, tokens
 from integration.core.errors import DomainError
 from integration.sqlite.database import Database
+from integration.sqlite.schema import Schema, read_columns
 from integration.sqlite.transaction import Transaction
 
 TABLES = """
@@ -19,9 +20,9 @@ CREATE TABLE IF NOT EXISTS wallboards (
     token_hash BLOB NOT NULL UNIQUE,
     level_target INTEGER NOT NULL,
     wait_target INTEGER NOT NULL,
-    missed_target INTEGER NOT NULL,
     created_at TEXT NOT NULL,
-    seen_at REAL
+    seen_at REAL,
+    callback_target INTEGER
 ) STRICT;
 """
 
@@ -34,30 +35,44 @@ class Wallboard:
     """A wallboard and its targets.
 
     `level_target` is the lowest service level in per cent, `wait_target` the longest wait in seconds,
-    `missed_target` the largest number of open call-backs. `seen_at` is the last request (Unix seconds), or
-    None.
+    `callback_target` the largest number of open call-backs, None without a target. `seen_at` is the last
+    request (Unix seconds), or None.
     """
 
     id: int
     name: str
     level_target: int
     wait_target: int
-    missed_target: int
     created_at: str
     seen_at: float | None
+    callback_target: int | None
 
 
-_COLUMNS = "id, name, level_target, wait_target, missed_target, created_at, seen_at"
+_COLUMNS = "id, name, level_target, wait_target, created_at, seen_at, callback_target"
+
+
+def make_callback_target_optional(schema: Schema) -> None:
+    """Migration: replace the column `missed_target`. Its default, 0, becomes no target."""
+    if "missed_target" not in read_columns(schema).get("wallboards", ()):
+        return
+    schema.execute("ALTER TABLE wallboards ADD COLUMN callback_target INTEGER")
+    schema.execute("UPDATE wallboards SET callback_target = nullif(missed_target, 0)")
+    schema.execute("ALTER TABLE wallboards DROP COLUMN missed_target")
 
 
 def add(
-    app_db: Database, name: str, *, level_target: int = 80, wait_target: int = 60, missed_target: int = 0
+    app_db: Database,
+    name: str,
+    *,
+    level_target: int = 80,
+    wait_target: int = 60,
+    callback_target: int | None = None,
 ) -> str:
     """Create a wallboard. Returns its token, which is not stored. Raises DomainError."""
     name = name.strip()
     if not name or len(name) > 60 or not name.isprintable():
         raise DomainError("Enter a name of 1 to 60 printable characters.")
-    if not (0 <= level_target <= 100 and 0 <= wait_target <= 86400 and 0 <= missed_target <= 9999):
+    if not (0 <= level_target <= 100 and 0 <= wait_target <= 86400 and 0 <= (callback_target or 0) <= 9999):
         raise DomainError(
             "Invalid target. Enter a service level of 0 to 100 %, a wait of 0 to 86,400 s and 0 to 9,999"
             " call-backs."
@@ -65,9 +80,10 @@ def add(
     token = tokens.new(24)
     app_db.write(
         lambda tx: tx.execute(
-            "INSERT INTO wallboards (name, token_hash, level_target, wait_target, missed_target, created_at)"
+            "INSERT INTO wallboards"
+            " (name, token_hash, level_target, wait_target, callback_target, created_at)"
             " VALUES (?, ?, ?, ?, ?, ?)",
-            (name, tokens.digest(token), level_target, wait_target, missed_target, clock.utc_text()),
+            (name, tokens.digest(token), level_target, wait_target, callback_target, clock.utc_text()),
         )
     )
     return token

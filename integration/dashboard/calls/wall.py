@@ -54,7 +54,7 @@ class WallFigure:
 
 @dataclass(frozen=True, slots=True)
 class Lamp:
-    """State of a queue: 'calm', 'waiting' or 'late', with its description."""
+    """State of a queue, or of all calls without one: 'calm', 'waiting' or 'late', with its description."""
 
     name: str
     state: str
@@ -101,7 +101,18 @@ def index(token: str) -> str | Response:
         data_age = layout.read_data_age(connection, context)
         unreachable_at = layout.unreachable_since(connection)
         figures = _make_figures(connection, context, board, display, unreachable_at, sums, before)
+        direct = [
+            call["started_at"]
+            for call in live.list_live_calls(connection)
+            if _is_waiting(call) and call["group_kind"] != "queue"
+        ]
     shown = [queue for queue in queues if display.queue_id in (None, queue["id"])] if not display.line else []
+    lamps = [
+        _light(queue["name"], queue["waiting"], queue["longest"], board, unreachable_at) for queue in shown
+    ]
+    if lamps and not display.is_filtered:
+        # So that the lamps add up to the figure "Waiting".
+        lamps.append(_light("Direct numbers", len(direct), min(direct, default=None), board, unreachable_at))
     return render_template(
         "wall.html",
         board=board,
@@ -112,7 +123,7 @@ def index(token: str) -> str | Response:
         ),
         hero=figures[display.hero],
         figures=[figures[name] for name in display.tiles],
-        lamps=[_light(queue, board, unreachable_at) for queue in shown],
+        lamps=lamps,
         curve=_draw(sums, day_before, now),
         is_dimmed=display.is_dimmed(now),
         queues=queues,
@@ -170,9 +181,7 @@ def _make_figures(
         ]
     if display.line:
         calls = [call for call in calls if display.line in (call["our_e164"], call["our_number"])]
-    waiting = [
-        call["started_at"] for call in calls if call["direction"] == "in" and call["state"] == "ringing"
-    ]
+    waiting = [call["started_at"] for call in calls if _is_waiting(call)]
     talking = sum(call["state"] in ("talking", "on_hold") for call in calls)
     people = _list_people(connection, display)
     free_count = sum(person.state == "idle" for person in people)
@@ -203,8 +212,10 @@ def _make_figures(
         "callbacks": WallFigure(
             "To call back",
             str(open_callbacks),
-            f"target {board.missed_target}",
-            _judge(open_callbacks <= board.missed_target, unreachable_at),
+            "" if board.callback_target is None else f"target {board.callback_target}",
+            None
+            if board.callback_target is None
+            else _judge(open_callbacks <= board.callback_target, unreachable_at),
         ),
         "level": WallFigure(
             f"Answered within {context.settings.calls.service_level_seconds} s",
@@ -251,13 +262,19 @@ def _count_callbacks(connection: sqlite3.Connection, context: AppContext, displa
     return len(live.select_calls(connection, call_ids, display.queue_id, display.line))
 
 
-def _light(queue: sqlite3.Row, board: Wallboard, unreachable_at: str | None) -> Lamp:
-    """Return the lamp of a queue."""
-    if not queue["waiting"]:
-        return Lamp(queue["name"], "calm", "none known" if unreachable_at else "no one waiting")
-    is_late = (formats.seconds_since(queue["longest"]) or 0) > board.wait_target
-    text = f"{queue['waiting']} waiting" + (" too long" if is_late else "")
-    return Lamp(queue["name"], "late" if is_late else "waiting", text, queue["longest"])
+def _is_waiting(call: sqlite3.Row) -> bool:
+    return bool(call["direction"] == "in" and call["state"] == "ringing" and not call["unconfirmed"])
+
+
+def _light(
+    name: str, waiting: int, longest: str | None, board: Wallboard, unreachable_at: str | None
+) -> Lamp:
+    """Return the lamp of a queue. `longest`: UTC text since when the first caller waits."""
+    if not waiting:
+        return Lamp(name, "calm", "none known" if unreachable_at else "no one waiting")
+    is_late = (formats.seconds_since(longest) or 0) > board.wait_target
+    text = f"{waiting} waiting" + (" too long" if is_late else "")
+    return Lamp(name, "late" if is_late else "waiting", text, longest)
 
 
 def _draw(sums: ReportSums, before: ReportSums, now: datetime) -> DayCurve:

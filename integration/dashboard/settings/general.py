@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any
+from typing import Any, TypeVar
 
 from flask import Blueprint, Response, make_response, redirect, request
 
@@ -31,6 +31,8 @@ from integration.outbound import mail
 from integration.settings.base_url import find_base_url
 from integration.settings.data_dir_secrets import drop_old_secret, load_webhook_secrets, rotate_secret
 from integration.workspace import wallboards
+
+Default = TypeVar("Default", int, None)
 
 blueprint = Blueprint("settings", __name__, url_prefix="/settings")
 
@@ -208,7 +210,7 @@ def add_wallboard() -> Response:
         name,
         level_target=_parse_whole_number("level", 80),
         wait_target=_parse_whole_number("wait", 60),
-        missed_target=_parse_whole_number("missed", 0),
+        callback_target=_parse_whole_number("missed", None),
     )
     audit_action("wallboard added", name)
     return redirect_home(wall=f"{find_base_url(context.settings).rstrip('/')}/wall/{token}", wall_for=name)
@@ -222,7 +224,7 @@ def revoke_wallboard(number: int) -> Response:
     return redirect_home("revoked", "wallboards")
 
 
-def _parse_whole_number(name: str, default: int) -> int:
+def _parse_whole_number(name: str, default: Default) -> int | Default:
     text = request.form.get(name, "").strip()
     if not text:
         return default

@@ -164,8 +164,32 @@ def test_lamps_differ_by_word_and_shape(board) -> None:
         ("late", "path", "Bookings 1 waiting too long 2:00"),
         ("waiting", "path", "Support 1 waiting 0:30"),
         ("calm", "circle", "Sales no one waiting"),
+        ("calm", "circle", "Direct numbers no one waiting"),
     ]
     assert len(set(re.findall(r'<path d="([^"]+)"', page.text))) == 2
+
+
+def test_the_lamps_add_up_to_the_waiting_callers(board) -> None:
+    waiting = {"state": "ringing", "outcome": None}
+    board.app.call(1, "2026-11-20 12:29:30", **waiting, **SUPPORT)
+    board.app.call(2, "2026-11-20 12:29:10", **waiting)
+    board.app.call(3, "2026-11-20 12:29:40", **waiting, group_kind="ringgroup", group_id=5)
+    board.app.call(4, "2026-11-20 12:29:40", **waiting, direction="out")
+    assert figures(board())["Waiting"] == "3"
+    assert "Direct numbers 2 waiting 0:50" in text(board())
+    assert "Direct numbers" not in text(board("?queue=5"))
+
+
+def test_call_backs_have_no_target_by_default(board) -> None:
+    app = board.app
+    app.call(1, "2026-11-20 12:00:00", outcome="missed", talk_seconds=None, change_no=1)
+    app.mirror_db.write(lambda tx: tx.announce("call", 1, {}))
+    update_from_mirror(app.app_db, app.mirror_db)
+    target = r"To call back</dt><dd>1</dd><dd class=\"aim\">([^<]*)<"
+    assert re.search(target, board().text)[1] == ""
+    token = wallboards.add(app.app_db, "Strict", callback_target=0)
+    page = requests.get(f"{app.url}/wall/{token}", timeout=30, headers={"Accept": "text/html"})
+    assert re.search(target, page.text)[1] == "! target 0"
 
 
 def test_the_curve_has_a_point_for_each_hour_and_words(board) -> None:

@@ -280,7 +280,7 @@ def test_every_figure_of_a_wallboard_has_a_target_or_comparison(app, client):
     app.call(1, clock.utc_text(), state="ringing", outcome=None)
     app.call(2, clock.utc_text(), state="talking", outcome=None, user_id=1)
     app.call(3, clock.utc_text(clock.now().astimezone(ZoneInfo("Europe/London")) - timedelta(days=7)))
-    text = client.get(f"/wall/{wallboards.add(app.app_db, 'Front desk')}").text
+    text = client.get(f"/wall/{wallboards.add(app.app_db, 'Front desk', callback_target=5)}").text
     assert len(re.findall(r'class="aim">[^<]', text)) == 6
     assert "1 available" in text
     assert "of 2 people" in text
