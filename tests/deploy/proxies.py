@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import contextlib
 import http.client
+import re
 import socket
 import ssl
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import urlencode
 
 from tests.deploy.debian_tools import find_tool
 from tests.support.certificates import write_certificate
@@ -19,10 +21,16 @@ from tests.support.harness import ROOT, Process, free_port, wait_for
 
 HOST = "calls.example.com"
 FOLDER = ROOT / "deploy" / "proxies"
+PASSWORD = "quiet-lamp-seven-rivers"
+EMAIL = "ann@example.com"
+FORGED = (
+    "X-Forwarded-For: 203.0.113.9\nX-Real-IP: 203.0.113.9\nForwarded: for=203.0.113.9\n"
+    "X-Forwarded-Proto: http\nX-Forwarded-Host: evil.example.com"
+)
 
 
 class Proxy:
-    """A running proxy.
+    """A running proxy, or Switchroom with HTTPS of its own.
 
     `connect` opens a connection to it as a client of `HOST`.
     """
@@ -117,3 +125,46 @@ def run_proxy(kind: str, folder: Path, upstream_port: int, port: int) -> Iterato
         yield proxy
     finally:
         process.stop()
+
+
+def log_in(proxy: Proxy) -> str:
+    """Log in through the proxy with forged headers.
+
+    Returns the session cookie.
+    """
+    _, headers, page = proxy.exchange(f"GET /login HTTP/1.1\n{FORGED}")
+    cookie = headers["Set-Cookie"].split(";")[0]
+    (token,) = re.findall(rb'name="csrf_token" value="([^"]+)"', page)[:1]
+    form = urlencode({"email": EMAIL, "password": PASSWORD, "csrf_token": token.decode()})
+    status, headers, _ = proxy.exchange(
+        f"POST /login HTTP/1.1\nCookie: {cookie}\nOrigin: https://{HOST}:{proxy.port}\n"
+        f"Content-Type: application/x-www-form-urlencoded\n{FORGED}",
+        form.encode(),
+    )
+    assert status in (302, 303)
+    # The name has the prefix only if Switchroom sees HTTPS, whatever the client sends.
+    (session,) = [value for value in headers.get_all("Set-Cookie", []) if value.startswith("__Host-session=")]
+    assert {"Secure", "HttpOnly", "Path=/"} <= set(session.split("; "))
+    return session.split(";")[0]
+
+
+def verify_live_stream(proxy: Proxy, cookie: str, send_webhook: Callable[[], None]) -> None:
+    """Check that an open live stream receives an event, and a heartbeat without one.
+
+    A proxy that buffers would send both with the end of the stream, which stays open here.
+    """
+    with proxy.connect() as stream:
+        stream.sendall(
+            f"GET /live/stream HTTP/1.1\r\nHost: {HOST}:{proxy.port}\r\nCookie: {cookie}\r\n\r\n".encode()
+        )
+        received = b""
+        while b"\r\n\r\n" not in received:
+            received += stream.recv(4096)
+        assert b"200 OK" in received
+        assert b"text/event-stream" in received
+        send_webhook()
+        for event in (b"event: call", b"event: beat"):
+            while event not in received:
+                chunk = stream.recv(4096)
+                assert chunk, received
+                received += chunk

@@ -4,25 +4,17 @@ from __future__ import annotations
 
 import gzip
 import json
-import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
-from urllib.parse import urlencode
 
 import pytest
 
-from tests.deploy.proxies import HOST, Proxy, run_proxy
+from tests.deploy.proxies import EMAIL, FORGED, HOST, PASSWORD, Proxy, log_in, run_proxy, verify_live_stream
 from tests.support.applications.data_dir import webhook
 from tests.support.harness import Product, free_port, wait_for
 
-PASSWORD = "quiet-lamp-seven-rivers"
-EMAIL = "ann@example.com"
 SECRET = "s" * 43
-FORGED = (
-    "X-Forwarded-For: 203.0.113.9\nX-Real-IP: 203.0.113.9\nForwarded: for=203.0.113.9\n"
-    "X-Forwarded-Proto: http\nX-Forwarded-Host: evil.example.com"
-)
 KINDS = ("caddy", "nginx")
 pytestmark = pytest.mark.exhaustive
 
@@ -67,30 +59,6 @@ def proxies(
 @pytest.fixture(params=KINDS)
 def proxy(request: pytest.FixtureRequest, proxies: dict[str, Proxy]) -> Proxy:
     return proxies[request.param]
-
-
-def log_in(proxy: Proxy) -> str:
-    """Log in through the proxy with forged headers.
-
-    Returns the session cookie.
-    """
-    _, headers, page = proxy.exchange(f"GET /login HTTP/1.1\n{FORGED}")
-    cookie = headers["Set-Cookie"].split(";")[0]
-    (token,) = re.findall(rb'name="csrf_token" value="([^"]+)"', page)[:1]
-    form = urlencode({"email": EMAIL, "password": PASSWORD, "csrf_token": token.decode()})
-    status, headers, _ = proxy.exchange(
-        f"POST /login HTTP/1.1\nCookie: {cookie}\nOrigin: https://{HOST}:{proxy.port}\n"
-        f"Content-Type: application/x-www-form-urlencoded\n{FORGED}",
-        form.encode(),
-    )
-    assert status in (302, 303)
-    # The name has the prefix only if Switchroom sees HTTPS, whatever the client sends.
-    (session,) = [
-        value.split(";")[0]
-        for value in headers.get_all("Set-Cookie", [])
-        if value.startswith("__Host-session=")
-    ]
-    return session
 
 
 def test_a_login_through_the_proxy_is_one_over_https_from_the_client(proxy: Proxy, product: Product) -> None:
@@ -151,24 +119,16 @@ def test_a_request_line_passes_up_to_the_limit_of_switchroom(proxy: Proxy) -> No
 
 def test_events_arrive_while_the_live_stream_is_open(proxy: Proxy, product: Product) -> None:
     cookie = log_in(proxy)
-    with proxy.connect() as stream:
-        stream.sendall(
-            f"GET /live/stream HTTP/1.1\r\nHost: {HOST}:{proxy.port}\r\nCookie: {cookie}\r\n\r\n".encode()
-        )
-        received = b""
-        while b"\r\n\r\n" not in received:
-            received += stream.recv(4096)
-        assert b"200 OK" in received
-        assert b"text/event-stream" in received
-        event = json.loads(webhook(proxy.port)) | {
-            "id": f"stream.{proxy.port}",
-            "call_id": 4_400_000_000 + proxy.port,
-        }
-        event["event_time"] = event["start_time"] = "2026-03-01 12:00:00"
+    event = json.loads(webhook(proxy.port)) | {
+        "id": f"stream.{proxy.port}",
+        "call_id": 4_400_000_000 + proxy.port,
+    }
+    event["event_time"] = event["start_time"] = "2026-03-01 12:00:00"
+
+    def send_webhook() -> None:
         assert product.client.send("POST", f"/webhooks/{SECRET}", json.dumps(event).encode())[0] == 200
-        # A proxy that buffers sends the event with the end of the stream, which stays open here.
-        while b"event: " not in received:
-            received += stream.recv(4096)
+
+    verify_live_stream(proxy, cookie, send_webhook)
 
 
 def test_json_is_compressed_and_compared_by_its_tag(proxy: Proxy, product: Product) -> None:
