@@ -126,6 +126,13 @@ def test_missed_call_is_notified_once_and_old_calls_never(app, watch):
     assert len(log(app)) == 1
 
 
+def test_a_caller_who_gave_up_after_more_than_an_hour_is_an_alert(app, watch):
+    add(app, "missed_call")
+    app.call(1, ago(2 * 3600), ended_at=ago(30), outcome="missed")
+    watch.run()
+    assert len(log(app)) == 1
+
+
 def test_silence_of_webhooks_is_measured_from_the_start_of_the_hours(app, watch):
     add(app, "silent_webhooks", 30)
     watch.run()

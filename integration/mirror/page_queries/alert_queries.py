@@ -11,23 +11,27 @@ from collections.abc import Sequence
 from typing import Literal
 
 from integration.mirror.page_queries.history import START_OR_ARRIVAL
+from integration.mirror.page_queries.live import LONGEST_CALL
 
 
 def list_unanswered_calls(
     connection: sqlite3.Connection, outcome: Literal["missed", "voicemail"], since: str, limit: int
 ) -> list[sqlite3.Row]:
-    """Return ended calls with `outcome` that started since `since`, newest first.
+    """Return calls with `outcome` that ended since `since`, newest first.
 
-    `since` is UTC text. Column `at` has the start, or the arrival of a call without a time.
+    `since` is UTC text. Calls that last longer than LONGEST_CALL can be absent. Column `at` has the end, or
+    the arrival of a call without a time.
     """
+    hours = int(LONGEST_CALL.total_seconds() // 3600)
     selection = (
-        f"SELECT c.*, {START_OR_ARRIVAL} AS at FROM _calls AS c"
+        f"SELECT c.*, coalesce(c.ended_at, {START_OR_ARRIVAL}) AS at FROM _calls AS c"
         " WHERE c.outcome = ?1 AND {} AND c.state = 'ended'"
     )
+    # Two searches of the index, because a condition with OR would read all calls of the outcome.
+    since_start = selection.format(f"c.started_at >= datetime(?2, '-{hours} hours')")
     return connection.execute(
-        f"{selection.format('c.started_at >= ?2')} UNION ALL"
-        f" SELECT * FROM ({selection.format('c.started_at IS NULL')}) WHERE at >= ?2"
-        " ORDER BY at DESC LIMIT ?3",
+        f"SELECT * FROM ({since_start} UNION ALL {selection.format('c.started_at IS NULL')})"
+        " WHERE at >= ?2 ORDER BY at DESC LIMIT ?3",
         (outcome, since, limit),
     ).fetchall()
 

@@ -11,7 +11,7 @@ from integration.core.ids import id_list, parse_id
 from integration.core.json_records import read_record
 
 LONGEST_CALL = timedelta(hours=12)
-"""Maximum duration of calls that `find_last_talk` finds."""
+"""Maximum duration of calls that are found by their end, because indexes have the start."""
 MAX_JUST_ENDED = 8
 """Largest number of calls that `list_just_ended` returns."""
 

@@ -54,7 +54,11 @@ _MONITORS, _USERS = get_resource("monitors"), get_resource("users")
 _CALLER_COLUMNS = (
     *make_columns(
         "c",
-        ("party", "text", "number of the outside party as received; `erased` after an erasure"),
+        (
+            "party",
+            "text",
+            "number of the outside party as received; empty if it is no number; `erased` after an erasure",
+        ),
         ("party_e164", "text", "the same number in E.164: `+447700900101`; null if it is withheld"),
         ("party_name", "text", "contact, user or name from the platform; empty if unknown"),
     ),
@@ -91,7 +95,7 @@ VIEWS = (
                 "CASE WHEN c.unconfirmed AND c.state <> 'ended' THEN 'unconfirmed' ELSE c.state END",
                 "`ended`, or the state of a live call: `ringing`, `talking` …",
             ),
-            *make_time_columns("started", "c.started_at", "start", with_offset=True),
+            *make_time_columns("started", "c.started_at", "start (null if unknown)", with_offset=True),
             *make_time_columns("answered", "c.answered_at", "first connection with a person of the account"),
             *make_time_columns("ended", "c.ended_at", "end"),
             *make_columns(
