@@ -136,8 +136,9 @@ def _check_files(context: AppContext) -> None:
             log.critical("%s: another program has deleted or replaced files; saving", database.name)
             database.save_replaced_files()
         replaced += found
-    if replaced and (end_process := replaced[0].on_broken) is not None:
-        context.scheduler.stopping.wait(REFUSAL_SECONDS)
+    if not replaced or context.scheduler.stopping.wait(REFUSAL_SECONDS):
+        return
+    if (end_process := replaced[0].on_broken) is not None:
         end_process(StorageBroken("all commits are saved; the next worker opens the files again"))
 
 
