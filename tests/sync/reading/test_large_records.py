@@ -60,7 +60,7 @@ class LargePlatform:
         ]
         body = f'{{"data": [{",".join(texts)}], "total": {len(texts)}}}'.encode()
         try:
-            self._together.wait(1)
+            self._together.wait(0.3)
         except threading.BrokenBarrierError:
             self._together.reset()
         reply.content(body, "application/json")
