@@ -13,7 +13,16 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from integration.access import audit, credential_cache, keys, login_throttle, people, sessions, setup_links
+from integration.access import (
+    audit,
+    credential_cache,
+    keys,
+    login_throttle,
+    people,
+    session_ends,
+    sessions,
+    setup_links,
+)
 from integration.access.audit_trail import chain
 from integration.access.audit_trail.chain import AuditChain
 from integration.access.login import devices, mail_queue, second_factor
@@ -46,6 +55,7 @@ from integration.workspace import (
 TABLE_MODULES: tuple[ModuleType, ...] = (
     people,
     sessions,
+    session_ends,
     setup_links,
     devices,
     second_factor,

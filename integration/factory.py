@@ -15,7 +15,7 @@ from flask import Flask
 
 from integration import __version__, app_schema
 from integration.access import commands as access_commands
-from integration.access import sessions, setup_links
+from integration.access import session_ends, sessions, setup_links
 from integration.access.audit_trail.syslog_copy import SyslogCopy
 from integration.access.authenticator import Authenticator
 from integration.access.login import mailer
@@ -172,6 +172,7 @@ class Product:
             self._remove_prepared_exports,
         )
         hooks.register_hooks(mirror_db, call_store)
+        app_db.hooks[session_ends.HOOK] = [lambda tx, _: tx.after_commit(live_hub.wake)]
         with app_db.read() as app_connection, mirror_db.read() as mirror_connection:
             refresh_held(app_connection, mirror_connection, held_records)
             erasures.load_gate(app_connection, erasure_gate)

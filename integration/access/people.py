@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
-from integration.access import passwords
+from integration.access import passwords, session_ends
 from integration.access.login import mail_queue, second_factor
 from integration.access.rights import RIGHTS, ROLES, Role, compute_rights
 from integration.core import clock
@@ -184,7 +184,7 @@ def store_password(tx: Transaction, person_id: int, password_hash: str) -> None:
         "UPDATE people SET password = ?, password_at = ? WHERE id = ?",
         (password_hash, clock.utc_text(), person_id),
     )
-    tx.execute("DELETE FROM sessions WHERE person_id = ?", (person_id,))
+    session_ends.end_sessions(tx, "person_id = ?", (person_id,))
     tx.execute("DELETE FROM setup_links WHERE person_id = ?", (person_id,))
     tx.execute("DELETE FROM devices WHERE person_id = ?", (person_id,))
 
@@ -220,6 +220,7 @@ def change(
             "UPDATE people SET role = ?, rights = ?, platform_user_id = ? WHERE id = ?",
             (new_role, _format_rights(stored_rights), user_id, person.id),
         )
+        session_ends.report_change(tx)
         return require_person(tx.connection, email)
 
     return app_db.write(work)
@@ -260,6 +261,7 @@ def remove(app_db: Database, email: str) -> None:
     def work(tx: Transaction) -> None:
         person = require_person(tx.connection, email)
         _check_not_last_admin(tx, person)
+        session_ends.end_sessions(tx, "person_id = ?", (person.id,), by_admin=True)
         tx.execute("DELETE FROM people WHERE id = ?", (person.id,))
 
     app_db.write(work)

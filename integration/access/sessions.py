@@ -16,7 +16,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from integration.access import people
+from integration.access import people, session_ends
 from integration.core import clock, tokens
 from integration.sqlite.database import Database
 from integration.sqlite.transaction import Transaction
@@ -37,6 +37,8 @@ CONFIRMED_SECONDS = 600.0
 """Seconds after a login, or a confirmation by password or code, in which sensitive changes are accepted."""
 JUMP_SECONDS = 60.0
 """Seconds of deviation from the monotonic clock from which the clock counts as set."""
+KEEP_ENDED_SECONDS = MAX_AGE_SECONDS
+"""Seconds after the end of a session in which the login page shows the reason."""
 SEEN_INTERVAL_SECONDS = 60.0
 """Seconds between two writes of a session's last use.
 
@@ -142,12 +144,14 @@ def insert(
 ) -> None:
     """Store a session within a transaction. See `create`."""
     now = clock.unix()
+    earliest = now - KEEP_ENDED_SECONDS
     tx.execute(
         "DELETE FROM sessions WHERE seen_at <= ? OR created_at <= ?",
-        (now - IDLE_SECONDS, now - MAX_AGE_SECONDS),
+        (earliest - IDLE_SECONDS, earliest - MAX_AGE_SECONDS),
     )
+    tx.execute("DELETE FROM sessions_ended_by_admin WHERE ended_at <= ?", (earliest,))
     if replaced_token is not None:
-        tx.execute("DELETE FROM sessions WHERE token_hash = ?", (tokens.digest(replaced_token),))
+        session_ends.end_sessions(tx, "token_hash = ?", (tokens.digest(replaced_token),))
     tx.execute(
         "INSERT INTO sessions "
         "(token_hash, person_id, created_at, seen_at, address, agent, confirmed_at, factor_at) "
@@ -269,20 +273,38 @@ class ClockWatch:
 
 def end(app_db: Database, token: str) -> None:
     """End the session of a token."""
-    app_db.write(lambda tx: tx.execute("DELETE FROM sessions WHERE token_hash = ?", (tokens.digest(token),)))
+    app_db.write(lambda tx: session_ends.end_sessions(tx, "token_hash = ?", (tokens.digest(token),)))
 
 
-def revoke(app_db: Database, session_id: int) -> None:
+def revoke(app_db: Database, session_id: int, *, by_admin: bool = False) -> None:
     """End a session by its id, at once."""
-    app_db.write(lambda tx: tx.execute("DELETE FROM sessions WHERE id = ?", (session_id,)))
+    app_db.write(lambda tx: session_ends.end_sessions(tx, "id = ?", (session_id,), by_admin=by_admin))
 
 
-def revoke_all(app_db: Database, person_id: int, *, except_id: int | None = None) -> None:
+def revoke_all(
+    app_db: Database, person_id: int, *, except_id: int | None = None, by_admin: bool = False
+) -> None:
     """End the sessions of a dashboard user, except one by its id."""
+    condition: session_ends.Condition = "person_id = ? AND id IS NOT ?"
     app_db.write(
-        lambda tx: tx.execute(
-            "DELETE FROM sessions WHERE person_id = ? AND id IS NOT ?", (person_id, except_id)
-        )
+        lambda tx: session_ends.end_sessions(tx, condition, (person_id, except_id), by_admin=by_admin)
+    )
+
+
+def explain_end(app_db: Database, token: str) -> str:
+    """Return why the session of a token ended, such as 'after 12 hours without use', else ''."""
+    now, token_hash = clock.unix(), tokens.digest(token)
+    with app_db.read() as connection:
+        query = "SELECT 1 FROM sessions_ended_by_admin WHERE token_hash = ?"
+        if connection.execute(query, (token_hash,)).fetchone():
+            return "by an administrator"
+        row = connection.execute(_SELECT + "WHERE token_hash = ?", (token_hash,)).fetchone()
+    if row is None or _from_row(row, ()).state != "complete":
+        return ""
+    if now >= row["begun_at"] + MAX_AGE_SECONDS:
+        return f"after {MAX_AGE_SECONDS / 86400:.0f} days"
+    return (
+        f"after {IDLE_SECONDS / 3600:.0f} hours without use" if now >= row["seen_at"] + IDLE_SECONDS else ""
     )
 
 

@@ -230,13 +230,13 @@ class EventStream:
         yield f"retry: {RETRY_MILLISECONDS}\n{self._position_frame()}\n".encode()
         last_heartbeat = clock.monotonic()
         try:
+            self._check_access()
             while True:
                 changes = self._subscription.take(max(0.0, last_heartbeat + KEEP_ALIVE - clock.monotonic()))
                 heartbeat = ""
                 if not changes or clock.monotonic() - last_heartbeat >= KEEP_ALIVE:
                     last_heartbeat = clock.monotonic()
-                    if not self._viewer.has_access():
-                        raise SubscriptionLost
+                    self._check_access()
                     with self._app.app_context():
                         heartbeat = (
                             f"event: beat\ndata: {json.dumps(self._heartbeat())}\n{self._position_frame()}\n"
@@ -253,6 +253,11 @@ class EventStream:
             yield b"event: replaced\ndata: {}\n\n"
         except HubClosed:
             return
+
+    def _check_access(self) -> None:
+        """Raise SubscriptionLost if the viewer has no access: the page then requests what it may show."""
+        if not self._viewer.has_access():
+            raise SubscriptionLost
 
     def _drop_superseded(self, changes: list[Change]) -> list[Change]:
         """Drop superseded changes of `latest_only` topics.

@@ -1,5 +1,5 @@
 // Sends forms without leaving the page and shows the result.
-import { UNSENT, away, check, later } from "./connection.js";
+import { UNSENT, ask, away, check, later } from "./connection.js";
 import { reopen, shown } from "./drawer.js";
 import { parse } from "./html.js";
 import { refresh } from "./live.js";
@@ -25,7 +25,7 @@ function confirmation(form, { label, fields }) {
 	return copy;
 }
 
-const post = (form, submitter) => fetch(form.action, { method: "POST", body: new FormData(form, submitter), headers: { Accept: "application/json" } });
+const post = (form, submitter) => ask(form.action, { method: "POST", body: new FormData(form, submitter) });
 
 function submit(event) {
 	const form = event.target.closest("form[data-act]");

@@ -43,6 +43,23 @@ async function probe() {
 	if (was) dispatchEvent(new Event("connected"));
 }
 
+// Without the fragment: a page that loads its own URL with one only scrolls.
+export const here = () => location.pathname + location.search;
+
+// Replaces a page that its user may not see any more. Its data do not stay if `url` cannot be loaded.
+export function cover(url = here(), text = "No longer available") {
+	document.title = document.body.textContent = text;
+	location.replace(url);
+}
+
+// Sends a request of a script, which never returns after the end of the session.
+export async function ask(url, options = {}) {
+	const answer = await fetch(url, { ...options, headers: { Accept: "application/json" } });
+	if (answer.status !== 401) return answer;
+	cover(`/login?ended&next=${encodeURIComponent(here())}`, "Logged out");
+	return new Promise(() => {});
+}
+
 // True while a form has text that was not sent.
 export const typed = (part) => [...part.querySelectorAll("input:not([type=hidden], [type=checkbox], [type=radio], [type=range]), textarea")].some((field) => field.form?.method === "post" && field.value !== field.defaultValue);
 

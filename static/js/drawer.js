@@ -1,5 +1,5 @@
 // Opens a call beside the list. Without JavaScript the row is a plain link.
-import { check, later, plain, typed } from "./connection.js";
+import { ask, check, later, plain, typed } from "./connection.js";
 import { parse } from "./html.js";
 import { start as players } from "./player.js";
 import { tick } from "./timers.js";
@@ -31,7 +31,7 @@ export async function open(id, update) {
 	later("open");
 	let answer, html;
 	try {
-		answer = await fetch(`/calls/${encodeURIComponent(id)}/beside`);
+		answer = await ask(`/calls/${encodeURIComponent(id)}/beside`);
 		if (answer.status > 501) throw answer.status;
 		html = await answer.text();
 	} catch {
@@ -43,7 +43,7 @@ export async function open(id, update) {
 		return later("open", () => open(id));
 	}
 	if (latest !== id) return;
-	if (!answer.ok || answer.redirected) return location.assign(`/calls/${id}`);
+	if (!answer.ok) return location.assign(`/calls/${id}`);
 	if (update ? busy() : stays()) return;
 	current = latest;
 	const back = keep(drawer);

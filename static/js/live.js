@@ -2,7 +2,7 @@
 import { keep, reopen } from "./drawer.js";
 import { seen } from "./act.js";
 import { parse } from "./html.js";
-import { check } from "./connection.js";
+import { ask, check, cover, typed } from "./connection.js";
 import { lost, sync, tick } from "./timers.js";
 
 const PATIENCE = 10_000, KEPT = 8;
@@ -82,13 +82,16 @@ async function update(all) {
 	let answer, html;
 	wide ||= all;
 	try {
-		answer = await fetch(location.href, { signal: AbortSignal.timeout(2 * PATIENCE) });
+		answer = await ask(location.href, { signal: AbortSignal.timeout(2 * PATIENCE) });
 		html = await answer.text();
 	} catch { soon(PATIENCE); check(); return lost(true); }
-	if (answer.redirected && new URL(answer.url).pathname === "/login") return location.reload();
 	lost(answer.status > 501);
+	// Error pages have no name.
+	if (page && (answer.status === 403 || (answer.status === 404 && !typed(document)))) return cover();
 	if (!answer.ok) return answer.status > 499 && soon(PATIENCE);
 	const fresh = parse(html);
+	// Another user, or other rights.
+	if (fresh.body.dataset.viewer !== document.body.dataset.viewer) return cover();
 	sync(Number(fresh.body.dataset.now));
 	const areas = wide ? "[data-region], #live, #age" : "[data-region]";
 	const end = byId("talk") && innerHeight + scrollY > document.body.scrollHeight - 9;

@@ -1,4 +1,5 @@
 // Order of columns on the export page, by dragging and by arrow keys.
+import { ask } from "./connection.js";
 import { parse } from "./html.js";
 
 const REFRESHED = ["rows", "chosen", "preview", "column-sets"];
@@ -13,9 +14,9 @@ export function start() {
 		const url = `${form.getAttribute("action")}?${new URLSearchParams(new FormData(form))}`, mine = ++number;
 		if (all || !form.querySelector("[name=columns]:checked")) return location.assign(url);
 		let answer, page;
-		try { answer = await fetch(url); page = parse(await answer.text()); } catch { return form.requestSubmit(); }
+		try { answer = await ask(url); page = parse(await answer.text()); } catch { return form.requestSubmit(); }
 		if (mine !== number) return;
-		if (!answer.ok || answer.redirected) return location.assign(url);
+		if (!answer.ok) return location.assign(url);
 		history.replaceState(null, "", url);
 		for (const id of REFRESHED) document.getElementById(id).replaceWith(page.getElementById(id));
 	}

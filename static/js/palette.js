@@ -1,4 +1,5 @@
 // Results below the search field while the user types (combobox).
+import { ask } from "./connection.js";
 import { parse } from "./html.js";
 
 let number = 0, timer = 0;
@@ -25,7 +26,7 @@ export function start() {
 		const mine = ++number, query = encodeURIComponent(input.value.trim());
 		for (const more of query ? ["", "&more=1"] : [""]) {
 			try {
-				const answer = await fetch(`/palette?q=${query}${more}`);
+				const answer = await ask(`/palette?q=${query}${more}`);
 				const fresh = parse(answer.ok ? await answer.text() : "");
 				if (mine !== number || document.activeElement !== input) return;
 				if (more) list.append(...fresh.body.children); else list.replaceChildren(...fresh.body.children);

@@ -1,7 +1,7 @@
 // Receives changes: one stream for all tabs of a browser, by the tab that holds the lock. Over plain HTTP there
 // are no locks, so each tab has its own stream, and the server allows four. A tab without a stream polls.
 import { ring } from "./bell.js";
-import { check } from "./connection.js";
+import { check, cover } from "./connection.js";
 import { last, refresh, take } from "./live.js";
 import { lost } from "./timers.js";
 
@@ -30,7 +30,7 @@ function read() {
 	function connect() {
 		clearTimeout(retry);
 		alive = Date.now();
-		source = new EventSource(`/live/stream?after=${encodeURIComponent(last)}${full ? "&free" : ""}`);
+		source = new EventSource(`/live/stream?${new URLSearchParams({ after: last, viewer: document.body.dataset.viewer })}${full ? "&free" : ""}`);
 		source.onopen = () => { failed = 0; full = false; flowing(true); post({ name: "open" }); poll(false); };
 		for (const name of EVENTS) source.addEventListener(name, (event) => {
 			alive = Date.now();
@@ -85,5 +85,7 @@ export function start() {
 	else read();
 	// A page in the background polls not at all, and its stream may have ended without an error.
 	addEventListener("visibilitychange", () => { if (polling || Date.now() - alive > BEAT) load(); });
-	addEventListener("pageshow", (event) => { if (event.persisted) location.reload(); });
+	// A browser may show the page again by Back, after a logout too.
+	addEventListener("pagehide", ({ persisted }) => { if (persisted) document.body.textContent = ""; });
+	addEventListener("pageshow", ({ persisted }) => { if (persisted) cover(); });
 }

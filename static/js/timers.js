@@ -39,6 +39,7 @@ const reasons = new Set();
 let silent = null;
 export function lost(yes, reason = "page") {
 	const box = document.getElementById("lost");
+	if (!box) return; // The page is being replaced.
 	if (yes) reasons.add(reason); else reasons.delete(reason);
 	silent = reasons.size ? silent ?? serverSeconds() : null;
 	box.hidden = !reasons.size;

@@ -8,6 +8,7 @@ const SHIFT = 6, CYCLE = 8; // pixels; minutes of one round
 async function reload() {
 	try {
 		const answer = await fetch(location.href, { cache: "no-store", signal: AbortSignal.timeout(8000) });
+		if (answer.status === 404) return location.reload(); // revoked
 		if (!answer.ok) throw answer.status;
 		const fresh = parse(await answer.text());
 		sync(Number(fresh.body.dataset.now));

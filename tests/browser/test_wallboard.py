@@ -57,6 +57,17 @@ def test_a_wallboard_refreshes_and_recovers_from_a_server_failure(app, page, pro
     expect(page.get_by_text("Connection lost")).to_be_hidden()
 
 
+def test_a_revoked_wallboard_shows_no_figures(app, page):
+    token = wallboards.add(app.app_db, "Front desk")
+    page.clock.install()
+    page.goto(f"{app.url}/wall/{token}")
+    expect(page.locator("#wall")).to_contain_text("Talking")
+    wallboards.revoke(app.app_db, 1)
+    page.clock.run_for(6000)
+    expect(page.get_by_text("This wallboard was revoked")).to_be_visible()
+    expect(page.get_by_text("Talking")).to_have_count(0)
+
+
 def test_a_wallboard_fits_its_screen_and_is_readable_from_four_metres(app, page, problems):
     watch(page, problems)
     app.put("queues", {"id": 5, "name": "Support"}, {"id": 6, "name": "Service line of the workshop"})

@@ -130,9 +130,9 @@ def end_session(number: int) -> Response:
         session_id = parse_id(session_text)
         if session_id not in {session.id for session in sessions.list_of_person(app_db, person.id)}:
             raise DomainError("This session has already ended.")
-        sessions.revoke(app_db, session_id)
+        sessions.revoke(app_db, session_id, by_admin=True)
     else:
-        sessions.revoke_all(app_db, person.id)
+        sessions.revoke_all(app_db, person.id, by_admin=True)
     audit_action("logged out", person.email)
     return redirect(f"/settings/people/{person.id}?said=ended", 303)  # type: ignore[return-value]
 

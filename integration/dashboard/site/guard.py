@@ -21,7 +21,7 @@ from integration.access import audit, browser, sessions, visibility
 from integration.access.people import Person
 from integration.access.rights import RIGHTS, ROLES, Role, has
 from integration.access.sessions import Session
-from integration.access.visibility import AgentsSee
+from integration.access.visibility import AgentsSee, Visibility
 from integration.context import app_context
 from integration.core import tokens
 from integration.core.errors import error_body
@@ -124,18 +124,22 @@ class Guard:
     def viewer(self) -> Viewer:
         """Return the viewer of a live stream.
 
-        The stream ends with the session or a change of visibility.
+        The stream ends with the session or a change of visibility. `?viewer=` is the viewer for whom the
+        page was rendered (`describe_viewer`).
         """
         person, token = current_person(), g.session_token
-        initial_visibility = visibility.of(person, self._agents_see)
+        seen = visibility.of(person, self._agents_see)
+        viewer_at_start = request.args.get("viewer") or describe_viewer(person, seen)
 
         def is_still_valid() -> bool:
             login = sessions.find(
                 self._app_db, token, touch=False, second_factor_roles=self._second_factor_roles
             )
-            return login is not None and visibility.of(login[1], self._agents_see) == initial_visibility
+            if login is None:
+                return False
+            return describe_viewer(login[1], visibility.of(login[1], self._agents_see)) == viewer_at_start
 
-        return Viewer(person, g.session.id, initial_visibility, is_still_valid)
+        return Viewer(person, g.session.id, seen, is_still_valid)
 
     def _is_open(self, endpoint: str, blueprint: str | None) -> bool:
         return endpoint in self._open_routes or (blueprint is not None and blueprint in self._open_routes)
@@ -207,6 +211,14 @@ def current_session() -> tuple[Session, Person]:
     The second factor may be missing. Only for pages of SECOND_FACTOR_BLUEPRINT. Others use `current_person`.
     """
     return g.session, g.session_person
+
+
+def describe_viewer(person: Person, seen: Visibility) -> str:
+    """Return a text that differs between dashboard users, and after each change of what a user sees.
+
+    Pages have it, so that they are replaced when it changes.
+    """
+    return f"{person.id} {seen.role} {','.join(sorted(seen.rights))} {seen.user_scope or ''}"
 
 
 def audit_action(action: str, details: str = "") -> None:

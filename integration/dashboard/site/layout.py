@@ -21,7 +21,7 @@ from integration.alerts.rules import Finding
 from integration.context import AppContext, app_context
 from integration.core import clock
 from integration.dashboard.site import formats
-from integration.dashboard.site.guard import current_person
+from integration.dashboard.site.guard import current_person, describe_viewer
 from integration.dashboard.site.help_links import find_help_page
 from integration.dashboard.site.news import list_notifications
 from integration.mirror.page_queries import faxes, live, media_lists, messages
@@ -202,6 +202,7 @@ def build_layout(person: Person) -> dict[str, Any]:
     settings = context.settings.dashboard
     return {
         "person": person,
+        "viewer": describe_viewer(person, get_visibility()),
         "notices": list_notices(context, user_scope),
         "tabs": build_tabs(
             counts,

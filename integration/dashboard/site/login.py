@@ -23,7 +23,10 @@ def make_blueprint(app_db: Database) -> Blueprint:
         target = guard.to_local_path(request.args.get("next"))
         if g.get("person") is not None:
             return make_response(redirect(target))
-        return _login_page(target)
+        token = browser.browser_token(request)
+        reason = sessions.explain_end(app_db, token) if token else ""
+        is_ended = reason or "ended" in request.args
+        return _login_page(target, notice=f"You were logged out {reason}".strip() + "." if is_ended else "")
 
     @blueprint.post("/login")
     def log_in() -> Response:
@@ -108,8 +111,12 @@ def make_blueprint(app_db: Database) -> Blueprint:
     return blueprint
 
 
-def _login_page(target: str, error: str = "", status: int = 200, retry_after: int | None = None) -> Response:
-    page = render_template("login.html", next=target, error=error, can_send_mail=_can_send_mail())
+def _login_page(
+    target: str, error: str = "", status: int = 200, retry_after: int | None = None, *, notice: str = ""
+) -> Response:
+    page = render_template(
+        "login.html", next=target, error=error, notice=notice, can_send_mail=_can_send_mail()
+    )
     return _respond(page, status, retry_after)
 
 

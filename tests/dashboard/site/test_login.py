@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 
 import pytest
 
@@ -12,7 +13,7 @@ from tests.support.application import TestApp
 from tests.support.applications.login_site import PASSWORD, HiddenFields, Visitor, add_with_password
 from tests.support.busy_hashing import busy_hashing
 from tests.support.clock import Clock
-from tests.support.people import BOB, ERIN
+from tests.support.people import ALICE, BOB, ERIN
 
 
 def test_a_login_redirects_to_the_requested_page(visitor: Visitor) -> None:
@@ -118,6 +119,56 @@ def test_a_session_ends_when_idle_and_a_week_after_login(site: TestApp, frozen_c
         site.app_db.write(lambda tx: None)
     frozen_clock.advance(36000)
     assert browser.get("/").status_code == 302
+
+
+def test_the_login_page_states_why_a_session_ended_if_that_is_stored(
+    site: TestApp, frozen_clock: Clock
+) -> None:
+    def read_notice(browser: Visitor) -> str:
+        path = browser.get("/calls").headers["Location"]
+        assert path == "/login?next=%2Fcalls"
+        found = re.search(r'<p class="notice" role="status">(.*?)</p>', browser.get(path).text)
+        return found[1] if found else ""
+
+    idle, used, revoked, own, changed = (Visitor(site.url) for _ in range(5))
+    assert read_notice(idle) == ""
+    for browser in (idle, used, revoked, own, changed):
+        assert browser.log_in().status_code == 303
+    administrator = site.log_in(ALICE)
+    person = people.find(site.app_db, ERIN.email)
+    assert person is not None
+    newest_first = sessions.list_of_person(site.app_db, person.id)
+    administrator.post(f"/settings/people/{person.id}/log-out", session=str(newest_first[2].id))
+    assert read_notice(revoked) == "You were logged out by an administrator."
+    sessions.revoke(site.app_db, newest_first[1].id)
+    assert read_notice(own) == ""
+    assert "You were logged out." in own.get("/login?ended&next=%2Fcalls").text
+    frozen_clock.advance(sessions.IDLE_SECONDS - 60)
+    assert used.get("/calls").status_code == 200
+    site.app_db.write(lambda tx: None)
+    frozen_clock.advance(60)
+    assert read_notice(idle) == "You were logged out after 12 hours without use."
+    people.set_password(site.app_db, ERIN.email, passwords.hash_password(PASSWORD))
+    assert read_notice(used) == ""
+    people.remove(site.app_db, ERIN.email)
+    assert read_notice(changed) == ""
+
+    # Reasons are deleted at the first login after the time that a session can last.
+    frozen_clock.advance(sessions.MAX_AGE_SECONDS + 1)
+    site.log_in(ALICE)
+    assert read_notice(revoked) == ""
+    with site.app_db.read() as connection:
+        assert connection.execute("SELECT count(*) FROM sessions_ended_by_admin").fetchone()[0] == 0
+
+
+def test_a_session_that_lasted_its_seven_days_is_explained_so(site: TestApp, frozen_clock: Clock) -> None:
+    browser = Visitor(site.url)
+    browser.log_in()
+    for _ in range(15):
+        frozen_clock.advance(sessions.IDLE_SECONDS - 1)
+        browser.get("/calls")
+        site.app_db.write(lambda tx: None)
+    assert "You were logged out after 7 days." in browser.get("/login").text
 
 
 def test_a_changed_role_or_right_applies_at_once(site: TestApp, logged_in_visitor: Visitor) -> None:
