@@ -74,6 +74,7 @@ PAGES = (
     "/profile",
     "/notifications",
     "/login/second-factor",
+    "/docs",
 )
 EMPTY = (
     "/",
@@ -112,6 +113,10 @@ def full(app):
             charge=0.1,
             change_no=number,
         )
+    # The period before, whose figures Calls and Reports link.
+    app.call(30, ago(8 * 86400))
+    app.call(31, ago(9 * 86400), direction="out")
+    app.call(32, ago(15 * 86400), outcome="missed")
     app.app_db.write(
         lambda tx: tx.execute("INSERT INTO callback_position VALUES (0, '', 0, ?)", (ago(86400),))
     )
@@ -201,7 +206,15 @@ def test_axe_finds_no_violations_on_pages_without_login(app, full, page, scheme)
     people.create(app.app_db, "new@example.com", "agent")
     setup_link = setup_links.create_link(app.app_db, "new@example.com", app.url)
     token = wallboards.add(app.app_db, "Hall")
-    for url in (f"/wall/{token}", "/login", "/login/reset", "/login/reset?sent=1", "/setup/unknown", "/docs"):
+    for url in (
+        f"/wall/{token}",
+        "/login",
+        "/login/reset",
+        "/login/reset?sent=1",
+        "/setup/unknown",
+        "/docs",
+        "/help/",
+    ):
         page.goto(app.url + url)
         assert find_violations(page) == [], url
     page.goto(setup_link)

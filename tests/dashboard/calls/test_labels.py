@@ -42,9 +42,9 @@ def add_local(app: TestApp, leg_id: int, label: str) -> None:
 
 
 def read_tags(html: str) -> list[str]:
-    """Text of each label on a page."""
+    """Text of each label on a page, with the name of its icon."""
     return [
-        " ".join(re.sub(r"<[^>]+>", " ", tag).split())
+        " ".join(re.sub(r"<[^>]+>", " ", re.sub(r'<svg [^>]*aria-label="([^"]+)"', r"\1<svg", tag)).split())
         for tag in re.findall(r'<(?:a|span) class="tag"[^>]*>(.*?)</(?:a|span)>', html, re.DOTALL)
     ]
 
