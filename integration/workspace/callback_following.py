@@ -12,7 +12,7 @@ from integration.core import clock
 from integration.core.ids import id_list
 from integration.core.number_variants import ERASED
 from integration.core.phone_numbers import is_withheld
-from integration.mirror.page_queries.history import START_OR_ARRIVAL
+from integration.mirror.page_queries.history import ESTIMATED_START
 from integration.mirror.records import change_log
 from integration.sqlite.database import Database
 from integration.sqlite.transaction import Transaction
@@ -154,7 +154,7 @@ def _read_batch(
         number, listed_number = number if epoch == mirror_epoch else 0, newest or 0
         parties |= {row[0] for row in app_connection.execute("SELECT DISTINCT party FROM callback_calls")}
     rows = mirror_connection.execute(
-        f"SELECT change_no, id, outcome, coalesce(party_e164, party) AS party, {START_OR_ARRIVAL} AS at"
+        f"SELECT change_no, id, outcome, coalesce(party_e164, party) AS party, {ESTIMATED_START} AS at"
         " FROM _calls AS c WHERE change_no > ? ORDER BY change_no LIMIT ?",
         (number, BATCH_SIZE),
     ).fetchall()
@@ -234,7 +234,7 @@ def _read_batch(
     )
 
 
-_COLUMNS = f"c.id, c.outcome, {START_OR_ARRIVAL}, c.our_number, c.party_name"
+_COLUMNS = f"c.id, c.outcome, {ESTIMATED_START}, c.our_number, c.party_name"
 
 
 def _load_withheld_calls(
@@ -277,7 +277,7 @@ def _load_calls(
         " OR c.direction = 'out' AND c.outcome = 'answered' AND c.talk_seconds >= ?3)"
     )
     # Of calls without a time only the missed ones count: whether another one was later is unknown.
-    undated = f"c.started_at IS NULL AND c.outcome IN {MISSED_KINDS} AND {START_OR_ARRIVAL} >= ?2"
+    undated = f"c.started_at IS NULL AND c.outcome IN {MISSED_KINDS} AND {ESTIMATED_START} >= ?2"
     rows = connection.execute(
         f"{selection.format('c.started_at >= ?2')} UNION ALL {selection.format(undated)} ORDER BY 3, 1",
         (party, since, callback_seconds),

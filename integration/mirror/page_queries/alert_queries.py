@@ -10,7 +10,7 @@ import sqlite3
 from collections.abc import Sequence
 from typing import Literal
 
-from integration.mirror.page_queries.history import START_OR_ARRIVAL
+from integration.mirror.page_queries.history import ESTIMATED_START
 from integration.mirror.page_queries.live import LONGEST_CALL
 
 
@@ -20,11 +20,11 @@ def list_unanswered_calls(
     """Return calls with `outcome` that ended since `since`, newest first.
 
     `since` is UTC text. Calls that last longer than LONGEST_CALL can be absent. Column `at` has the end, or
-    the arrival of a call without a time.
+    the estimate for a call without a time.
     """
     hours = int(LONGEST_CALL.total_seconds() // 3600)
     selection = (
-        f"SELECT c.*, coalesce(c.ended_at, {START_OR_ARRIVAL}) AS at FROM _calls AS c"
+        f"SELECT c.*, coalesce(c.ended_at, {ESTIMATED_START}) AS at FROM _calls AS c"
         " WHERE c.outcome = ?1 AND {} AND c.state = 'ended'"
     )
     # Two searches of the index, because a condition with OR would read all calls of the outcome.

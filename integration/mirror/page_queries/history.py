@@ -31,11 +31,17 @@ CREATE INDEX IF NOT EXISTS _calls_report ON _calls (started_at, direction, outco
 """
 )
 
-START_OR_ARRIVAL = (
-    "coalesce(c.started_at, (SELECT min(r._first_seen) FROM _legs AS l JOIN cdrs AS r ON r.live_id = l.leg_id"
-    " WHERE l.call_id = c.id))"
+ESTIMATED_START = (
+    "coalesce(c.started_at, (SELECT min(r._first_seen, coalesce((SELECT max(b.calldate) FROM"
+    " (SELECT calldate FROM cdrs WHERE id < r.id ORDER BY id DESC LIMIT 50) AS b"
+    " WHERE b.calldate GLOB '[12][0-9][0-9][0-9]-[01][0-9]-[0-3][0-9] *'), r._first_seen))"
+    " FROM _legs AS l JOIN cdrs AS r ON r.live_id = l.leg_id WHERE l.call_id = c.id ORDER BY r.id LIMIT 1))"
 )
-"""SQL of the start of the call `c`; of a call without a time the arrival of its first CDR."""
+"""SQL of the start of the call `c`.
+
+Of a call without a time it is the latest date of the CDRs with lower ids, which ended before, at most the
+arrival of its CDR. The arrival alone would make a missed call of the history a new one.
+"""
 
 PAGE_SIZE = 50
 """Calls per page."""

@@ -173,6 +173,23 @@ def test_a_missed_call_without_a_time_is_listed_by_its_arrival(filled: TestApp) 
     assert item.opened_at[:10] == clock.utc_text()[:10]
 
 
+def test_a_missed_call_of_the_history_without_a_time_opens_no_item(filled: TestApp) -> None:
+    """Its CDR was read today, after one of three weeks ago. Other CDRs follow one of today."""
+    mirror = CallMirror(filled)
+    earlier, caller = clock.utc_text(clock.unix() - 20 * 86_400), "447700900199"
+    filled.put(
+        "cdrs",
+        record(5, earlier),
+        record(6, None, src=caller, billsec=0),
+        record(9, clock.utc_text(), src="447700900198"),
+    )
+    filled.mirror_db.write(lambda tx: mirror.store.evaluate_due_calls(tx, clock.unix() + 10))
+    assert (6, "missed", caller) in mirror.calls("id", "outcome", "party")
+    update_from_mirror(filled.app_db, filled.mirror_db)
+    with filled.app_db.read() as connection:
+        assert [item.party for item in callbacks.list_items(connection)] == ["+447700900101"]
+
+
 def test_retention_never_deletes_what_has_no_time(filled: TestApp) -> None:
     filled.put(
         "cdrs", record(80, "2/11/2026"), record(81, "2020-01-01T00:00:00Z"), record(82, "2020-01-01 00:00")
