@@ -91,6 +91,13 @@ def test_times_may_be_missing_or_unix_seconds():
     assert (event.event_time, event.start_time) == ("2026-09-02 10:00:00", "2026-09-01 08:45:53")
 
 
+def test_times_may_have_other_forms():
+    times = {"start_time": "2026-09-02T08:45:55Z", "connected_at": "2026-09-02 10:45:58.250+02:00"}
+    event = read({"event_name": "call.hangup", "call_id": 1, "event_time": "2026-09-02 08:46", **times})
+    assert event.event_time == "2026-09-02 08:46:00"
+    assert (event.start_time, event.connected_at) == ("2026-09-02 08:45:55", "2026-09-02 08:45:58")
+
+
 @pytest.mark.parametrize(
     ("value", "expected"), [(True, True), (1, True), ("1", True), ("false", False), (0, False), (None, None)]
 )
