@@ -99,7 +99,14 @@ def replace_files(product: Product, senders: Senders, name: str, replace: Callab
     wait_for(lambda: len(senders.acknowledged) > sent + 20, "webhooks of the new worker")
 
 
-@pytest.mark.parametrize("replace", [delete_log, delete_log_and_write, move_database])
+@pytest.mark.parametrize(
+    "replace",
+    [
+        delete_log,
+        pytest.param(delete_log_and_write, marks=pytest.mark.exhaustive),
+        pytest.param(move_database, marks=pytest.mark.exhaustive),
+    ],
+)
 def test_a_replaced_file_costs_no_acknowledged_webhook(
     tmp_path: Path, replace: Callable[[Path], None]
 ) -> None:

@@ -111,7 +111,9 @@ class SyncFailure(Trial):
             not repeated,
             f"a database whose sync failed is never synced again by that process: {repeated[:3]}",
         )
-        self.verify(not unsafe, f"the next worker first checkpoints the log it finds: {unsafe[:3]}")
+        # The last close of another program checkpoints the log as well.
+        is_checkpointed = not unsafe or self.options.visitor
+        self.verify(is_checkpointed, f"the next worker first checkpoints the log it finds: {unsafe[:3]}")
 
 
 def find_unsafe_syncs(

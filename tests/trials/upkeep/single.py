@@ -80,6 +80,8 @@ class Single(Trial):
         self.cleanup.callback(_end, run)
         until(lambda: run.popen.poll() is not None, 10 if self.is_seeded else 120)
         status = run.popen.poll()
+        if status is not None:
+            run.stop()  # Waits for the rest of its output.
         is_refused = status == 1 and reason in run.output
         self.verify(is_refused, f"a second start on {where} is refused, not {status}: {run.output[-300:]}")
         self._add("second starts refused")
