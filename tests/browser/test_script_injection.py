@@ -7,6 +7,7 @@ escaped.
 from __future__ import annotations
 
 import json
+from urllib.parse import quote
 
 import pytest
 from playwright.sync_api import expect
@@ -191,7 +192,19 @@ DEEP = ("/calls/1", "/calls/5003", "/account/contacts", "/account/contacts/3", "
         "/account/cdrs/2", "/account/monitors/2", "/messages?with=447700900003", "/contacts/3",
         "/contacts/of/447700900003", "/calls/3/beside", "/system/events/3", "/messages/faxes", "/calls/labels",
         "/calls?label=x", "/account/sms/cannedresponses/3?edit=1", "/account/ringgroups/3?edit=1", "/messages?new=1",
-        "/docs")  # fmt: skip
+        "/docs", "/live", "/missed?state=all", "/reports/labels?range=week", "/export/cdrs", "/export/call-history/sets",
+        "/setup/x", "/login/reset")  # fmt: skip
+
+REFLECTING = (
+    "/calls?range=all&q=",
+    "/contacts?find=",
+    "/messages?find=",
+    "/dial?to=",
+    "/export/call-history?q=",
+)
+"""Pages that show text of their address, which follows here."""
+UPDATED = ("/missed", "/calls?range=all", "/messages", "/contacts/3", "/notifications", "/reports?range=week")
+"""Pages besides Live that refresh their regions while they are open."""
 
 # Elements and attributes that no page of ours has.
 FOREIGN = """() => [...document.querySelectorAll('*')].filter(el =>
@@ -222,6 +235,44 @@ def test_no_payload_runs_or_makes_an_element(browse, outside, app, page, ran, pr
         assert ran == [], path
         assert [problem for problem in problems if "404" not in problem] == [], path
         problems.clear()
+
+
+def test_no_payload_of_an_address_or_a_search_runs(browse, outside, page, ran, problems):
+    page.route(
+        "**/live/stream**",
+        lambda route: route.fulfill(body="retry: 600000\n\n", content_type="text/event-stream"),
+    )
+    for number, evil in enumerate(PAYLOADS):
+        for path in (REFLECTING[number % len(REFLECTING)], REFLECTING[(number + 1) % len(REFLECTING)]):
+            browse(path + quote(evil, safe=""))
+            assert page.evaluate(FOREIGN) == [], (path, evil)
+        browse("/")
+        with page.expect_response(lambda response: "more=1" in response.url):
+            page.get_by_role("combobox").fill(evil)
+        page.evaluate(
+            "document.querySelectorAll('#palette *').forEach(el => el.dispatchEvent(new Event('mouseover')))"
+        )
+        assert page.evaluate(FOREIGN) == [], evil
+    assert [problem for problem in problems if "40" not in problem] == []
+    problems.clear()
+
+
+def test_no_payload_runs_in_a_page_that_refreshes(browse, outside, page, ran, problems):
+    for step, path in enumerate(UPDATED):
+        browse(path)
+        expect(page.locator("body[data-flowing]")).to_be_attached()
+        with page.expect_event("requestfinished", lambda request, path=path: request.url.endswith(path)):
+            for number, evil in enumerate(PAYLOADS, 200 + 100 * step):
+                outside.receive(webhook(number, "ringing", evil))
+                outside.receive(webhook(number, "hangup", evil))
+                outside.receive(
+                    {"id": f"t.sms.{number}", "event_time": clock.utc_text(), "event_name": "sms.received",
+                     "customer_id": 1, "user_id": None, "from_no": evil, "to_no": evil, "text": evil}
+                )  # fmt: skip
+        provoke(page)
+        assert page.evaluate(FOREIGN) == [], path
+        assert ran == [], path
+    assert problems == []
 
 
 def watch_live_updates(browse, outside, page) -> None:
