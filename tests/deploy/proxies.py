@@ -37,11 +37,11 @@ class Proxy:
 
     def __init__(self, port: int, context: ssl.SSLContext, log_path: Path) -> None:
         self.port, self.log_path = port, log_path
-        self._context = context
+        self.context = context
 
     def connect(self) -> ssl.SSLSocket:
         connection = socket.create_connection(("127.0.0.1", self.port), timeout=30)
-        return self._context.wrap_socket(connection, server_hostname=HOST)
+        return self.context.wrap_socket(connection, server_hostname=HOST)
 
     def exchange(self, text: str, body: bytes = b"") -> tuple[int, http.client.HTTPMessage, bytes]:
         """Send a request line with headers. Returns status, headers and body.
@@ -102,7 +102,8 @@ def write_nginx(folder: Path, upstream_port: int, port: int) -> list[str]:
     path = folder / "nginx.conf"
     path.write_text(
         f"user root; daemon off; pid {folder}/pid; error_log {folder}/error.log; worker_processes 1;\n"
-        f"events {{}}\nhttp {{\naccess_log off;\n{paths}\n{site}\n}}\n"
+        "worker_rlimit_nofile 8192; events { worker_connections 4096; }\n"
+        f"http {{\naccess_log off;\n{paths}\n{site}\n}}\n"
     )
     return [find_tool("nginx"), "-p", str(folder), "-e", f"{folder}/error.log", "-c", str(path)]
 

@@ -10,6 +10,7 @@ from contextlib import ExitStack, closing
 
 import pytest
 
+from tests.benchmarks.tools import load
 from tests.deploy.proxies import EMAIL, FORGED, HOST, PASSWORD, Proxy, log_in, run_proxy, verify_live_stream
 from tests.support.applications.data_dir import webhook
 from tests.support.harness import Product, free_port, wait_for
@@ -91,6 +92,26 @@ def test_webhooks_pass_up_to_their_limit(proxy: Proxy, product: Product) -> None
     assert proxy.exchange(f"POST /webhooks/{SECRET} HTTP/1.1", b" " * 262_144)[0] == 200
     for size in (262_145, 300_000, 1_100_000):
         assert proxy.exchange(f"POST /webhooks/{SECRET} HTTP/1.1", b" " * size)[0] == 413
+
+
+def test_a_burst_of_webhooks_passes(proxy: Proxy, product: Product) -> None:
+    posts, first = 2_000, proxy.port * 10_000
+
+    def count_stored() -> int:
+        with closing(sqlite3.connect(f"file:{product.data_dir}/inbox.db?mode=ro", uri=True)) as database:
+            return int(database.execute("SELECT count(*) FROM inbox").fetchone()[0])
+
+    before = count_stored()
+    burst = load.run(
+        proxy.port,
+        f"/webhooks/{SECRET}",
+        requests=posts,
+        connections=500,
+        first=first,
+        host=HOST,
+        context=proxy.context,
+    )
+    assert (burst.failures, count_stored() - before) == (0, posts)
 
 
 def test_a_request_to_the_rest_api_passes_with_a_body_of_several_megabytes(

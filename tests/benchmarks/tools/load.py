@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import selectors
 import socket
+import ssl
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -48,17 +49,20 @@ class Load:
 
 
 class _Connection:
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, host: str, context: ssl.SSLContext | None) -> None:
+        self.host = f"{host}:{port}".encode()
         self.socket = socket.create_connection(("127.0.0.1", port))
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if context is not None:
+            self.socket = context.wrap_socket(self.socket, server_hostname=host)
         self.buffer = b""
         self.sent_at = 0.0
 
     def send(self, path: bytes, content: bytes) -> None:
         self.sent_at = time.perf_counter()
         self.socket.sendall(
-            b"POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-            b"Content-Length: %d\r\n\r\n%s" % (path, len(content), content)
+            b"POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\n"
+            b"Content-Length: %d\r\n\r\n%s" % (path, self.host, len(content), content)
         )
 
     def receive(self) -> int | None:
@@ -92,8 +96,10 @@ def run(
     connections: int,
     first: int = 0,
     make_body: Callable[[int], bytes] = body,
+    host: str = "localhost",
+    context: ssl.SSLContext | None = None,
 ) -> Load:
-    """Post `requests` different events, numbered from `first`.
+    """Post `requests` different events, numbered from `first`; to `host`, over HTTPS with `context`.
 
     Each connection sends one request at a time. Raises OSError if a response is missing.
     """
@@ -103,7 +109,7 @@ def run(
     latencies: list[float] = []
     began = time.perf_counter()
     for _ in range(connections):
-        connection = _Connection(port)
+        connection = _Connection(port, host, context)
         selector.register(connection.socket, selectors.EVENT_READ, connection)
         connection.send(target, make_body(number))
         number += 1
