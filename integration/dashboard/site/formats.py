@@ -15,6 +15,8 @@ from zoneinfo import ZoneInfo
 
 from flask import Flask
 
+from integration.catalogue import get_resource
+from integration.catalogue.collection_titles import get_title
 from integration.context import app_context
 from integration.core import clock, phone_numbers
 from integration.core.phone_numbers import is_withheld
@@ -116,6 +118,19 @@ def day_name(day: date) -> str:
 
 def day_of(timestamp: str | None) -> str:
     return _format(timestamp, lambda moment: day_name(moment.date())) if timestamp else TIME_UNKNOWN
+
+
+def short_day(day: str) -> str:
+    """Format a day of the completeness table: '1 Nov 2026', or 'all' for '*'."""
+    if day == "*":
+        return "all"
+    parsed = date.fromisoformat(day)
+    return f"{parsed.day} {parsed:%b %Y}"
+
+
+def collection_title(collection: str) -> str:
+    """Return the title of a collection: 'Call detail records'."""
+    return get_title(get_resource(collection))
 
 
 def duration(seconds: object) -> str:
@@ -262,9 +277,9 @@ def seconds_since(timestamp: str | None) -> float | None:
 
 
 FILTERS: tuple[Callable[..., Any], ...] = (
-    ago, at_full, at_second, at_short, at_time, contact_number, day_of, destination, duration, far_end_name,
-    format_age, international, iso, money, national, seconds_since, size, state_key, state_limits, tel,
-    thousands, threshold_colour, unix, utc_text, is_withheld,
+    ago, at_full, at_second, at_short, at_time, collection_title, contact_number, day_of, destination,
+    duration, far_end_name, format_age, international, iso, money, national, seconds_since, short_day, size,
+    state_key, state_limits, tel, thousands, threshold_colour, unix, utc_text, is_withheld,
 )  # fmt: skip
 
 

@@ -28,7 +28,7 @@ def test_system_shows_each_gap_with_its_cause_and_new_fields_of_the_platform(app
     app.mirror_db.write(job)
     page = client.get("/system")
     shown = text(page)
-    assert "2026-11-17: 3 of 5" in shown
+    assert "17 Nov 2026: 3 of 5" in shown
     assert "the platform counts 2 more than it lists" in shown
     assert "new field (string)" in shown
     assert "<b>mood</b>" not in page.text
@@ -47,9 +47,11 @@ def test_each_counted_day_has_a_row(app, client):
         completeness.save_day(tx, "cdrs", "2026-11-17", 5, 3, "counts differ", "read again")
 
     app.mirror_db.write(job)
-    assert 'href="/system/coverage/cdrs"' in client.get("/system").text
+    row = '<a class="link" href="/system/coverage/cdrs" title="/cdrs">Call detail records</a>'
+    assert row in client.get("/system").text
+    assert "17 Nov 2026: 3 of 5" in text(client.get("/system"))
     shown = text(client.get("/system/coverage/cdrs"))
-    for words in ("2026-11-18", "2026-11-17", "never", "counts differ", "read again"):
+    for words in ("Call detail records /cdrs", "18 Nov 2026", "17 Nov 2026", "never", "counts differ", "read again"):
         assert words in shown
     assert client.get("/system/coverage/nothing").status_code == 404
     assert "No day has been compared yet" in text(client.get("/system/coverage/sms"))
@@ -156,7 +158,7 @@ def test_pages_that_count_calls_show_the_backlog_of_legs(app, client):
 def test_a_full_sync_has_a_tick_only_if_both_numbers_are_equal(app, client):
     def row() -> str:
         page = client.get("/system").text
-        start = page.index('<tr><th scope="row">/contacts<')
+        start = page.index('<tr><th scope="row" title="/contacts">')
         return page[start : page.index("</tr>", start)]
 
     set_total = "UPDATE _walks SET total = 1 WHERE collection = 'contacts'"

@@ -94,7 +94,7 @@ def test_a_failing_sync_is_one_problem(app, client):
     app.mirror_db.write(lambda tx: collection_state.record_failure(tx, "sms", "HTTP 500"))
     shown = top(client)
     assert "1 problem." in shown
-    assert "/sms: HTTP 500" in shown
+    assert "SMS: HTTP 500" in shown
     assert "sms sync" not in shown
 
 
