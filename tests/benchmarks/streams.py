@@ -15,7 +15,7 @@ import urllib.parse
 import urllib.request
 from pathlib import Path
 
-from integration.live.stream import MAX_STREAMS_PER_OWNER
+from integration.live.stream import MAX_STREAMS_PER_BROWSER
 from tests.benchmarks.tools import load
 from tests.benchmarks.tools.benchmark import PROGRAM, Benchmark, Figure, Goal, Options
 from tests.support.harness import Client, Product
@@ -52,7 +52,7 @@ def measure(events: int, dashboards: int, program: tuple[str, ...] = PROGRAM) ->
         try:
             cookie = ""
             for number in range(dashboards):
-                if number % MAX_STREAMS_PER_OWNER == 0:
+                if number % MAX_STREAMS_PER_BROWSER == 0:
                     cookie = log_in(product, f"bench{number}@example.com")
                 stream = socket.create_connection(("127.0.0.1", product.port))
                 stream.sendall(

@@ -19,7 +19,7 @@ from tests.trials.tools.traffic import Access, create_access
 from tests.trials.trial import Trial, allow_many_connections, until
 
 RESPONSE_SECONDS = 1.0
-PAGES = 5
+PAGES = 4
 CDRS = 10_000_000
 """CDRs at the platform: more than the sync reads during the trial."""
 STORED = 5_000

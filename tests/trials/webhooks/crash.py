@@ -20,7 +20,7 @@ from tests.trials.trial import Trial, await_new_worker
 
 SENDERS = 32
 SLOW_CLIENTS = 150
-STREAMS = 8
+STREAMS = 4
 READY_SECONDS = 5.0
 MANY = 50
 """Number of kills from which the limit READY_SECONDS applies. With fewer, other trials may run at the same
