@@ -10,8 +10,10 @@ from integration.core.errors import PlatformBroken
 from integration.core.json_records import MAX_RECORD_BYTES
 from integration.sync.plan import PLAN, SUBRESOURCES
 from integration.sync.reading import items
+from integration.sync.reading.full_sync import run_full_sync
 from integration.sync.reading.page_store import Tally
 from tests.support.application import TestApp
+from tests.support.platform_collection import PlatformCollection
 
 PATH = "/users/7/chatmsgs"
 
@@ -48,3 +50,21 @@ def test_a_record_or_message_above_the_limit_is_named_and_the_others_are_stored(
         items.read_due_subresources(context, SUBRESOURCES["/users/{id}/chatmsgs"], Tally())
     app.platform.fail()
     assert app.get(PATH).json["data"] == [{"id": 1, "message": "a"}]
+
+
+def test_a_stored_record_that_grows_above_the_limit_is_kept_and_not_missing(app: TestApp) -> None:
+    context, policy = app.context.sync_jobs.context, PLAN["contacts"]
+    contacts = PlatformCollection(
+        app.platform, "contacts", *({"id": number, "note": ""} for number in (1, 2))
+    )
+    run_full_sync(context, policy)
+    contacts.change(2, note="x" * (MAX_RECORD_BYTES + 1))
+    for _ in range(2):
+        with pytest.raises(PlatformBroken, match=r"/contacts: record 2: it has 4,194,326 bytes"):
+            run_full_sync(context, policy)
+    # The list omits the record, and its own path returns it.
+    contacts.own[2] = contacts.listed.pop(2)
+    app.clock.advance(60)
+    assert run_full_sync(context, policy).missing == 0
+    assert contacts.count_reads(2) == 1
+    assert [record["id"] for record in app.get("/contacts").json["data"]] == [1, 2]
