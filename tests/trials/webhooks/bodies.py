@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gzip
 import itertools
 import re
 import socket
@@ -54,8 +55,8 @@ class Bodies(Trial):
 
     Disturbed: bodies of 257 KiB, of 1 GiB with and without an announced length, bodies that end early, deep
     nesting, numbers of 5,000 digits, unpaired surrogates, NaN, NUL, UTF-16 and UTF-32, no JSON, wrong types.
-    Checked: bodies of up to 256 KiB get 200 and are stored byte by byte, larger ones 413; none gets a 5xx;
-    the worker is not replaced, and its highest memory grows by 40 MB at most.
+    Checked: bodies of up to 256 KiB get 200 and are stored byte by byte, larger ones 413, compressed ones
+    415; none gets a 5xx; the worker is not replaced, and its highest memory grows by 40 MB at most.
     Detects: bodies that are read without a limit.
     """
 
@@ -88,6 +89,9 @@ class Bodies(Trial):
                 self._post(name, b"x" * size, 413)
                 self._expect(f"{name} in chunks", self._send_chunked(size), 413)
             self._expect("a body that ends early", self._send_half(), 0)
+            compressed = gzip.compress(b'{"id":"compressed"}')
+            head = _head(f"Content-Encoding: gzip\r\nContent-Length: {len(compressed)}", self._path)
+            self._expect("a compressed body", self._send([head, compressed]), 415)
             if number == 0:
                 # What is created once stays; the largest bodies come after it.
                 before = _read_peak(self.worker)
