@@ -29,6 +29,7 @@ from tests.support.payloads.call_facts import (
     T0,
     CallMirror,
     Phone,
+    at,
     cdr,
     set_now,
     voicemail,
@@ -36,7 +37,7 @@ from tests.support.payloads.call_facts import (
 
 LEG = 101
 NAMES = st.sampled_from([None, "Ann Example", '"442079460001" <2079460001>', "Support | 442079460001"])
-NUMBERS = st.sampled_from([None, CALLER, DDI, *EXTENSIONS.values(), "601", "anonymous"])
+NUMBERS = st.sampled_from([None, CALLER, DDI, *EXTENSIONS.values(), "601", "anonymous", "No Caller ID"])
 IDS = st.sampled_from([None, "0", str(ANN), str(GROUP), "10002"])
 FAMILY = st.sampled_from([None, None, LEG, 102, 99])
 DERIVED = ("_legs", "_calls", "_call_ids", "_changes")
@@ -97,7 +98,7 @@ def store_random_facts(mirror: CallMirror, generator: random.Random) -> list[int
     for number, leg in enumerate(legs):
         when, talked = generator.choice((0, 1, 21, 400)) + number // 4 * 1000, generator.choice((0, 0, 9))
         more = {
-            "src": generator.choice((CALLER, OTHER, "1001", "")),
+            "src": generator.choice((CALLER, OTHER, "1001", "", "Blocked", "alice@example.com")),
             "dst": generator.choice((DDI, DDI, "1002", OTHER)),
             "context": generator.choice(CONTEXTS),
             "destination": generator.choice(("in", "in", "out")),
@@ -105,6 +106,7 @@ def store_random_facts(mirror: CallMirror, generator: random.Random) -> list[int
             "parent_live_id": generator.choice((None, None, None, leg - 1)),
             "disposition": generator.choice(("CONNECTED", "VM")) if talked else "NO ANSWER",
             "user_id": generator.choice((None, ANN, BOB)),
+            "calldate": generator.choice((at(when), at(when), at(when), None, "0000-00-00 00:00:00")),
         }
         for number_of_record in range(generator.choice((1, 1, 1, 1, 2))):
             mirror.put(
