@@ -274,7 +274,8 @@ def _list_open_views(views: Sequence[LegView]) -> list[LegView]:
 
 
 def _get_last_event_time(leg: Leg) -> int:
-    return max((timestamp for timestamp, _, _ in leg.live_states), default=leg.started or leg.last_signal_at)
+    times = [timestamp for timestamp, _, _ in leg.live_states]
+    return max(times if leg.started is None else [leg.started, *times], default=leg.last_signal_at)
 
 
 def _get_live_state(
