@@ -196,7 +196,8 @@ def _split_talk_and_hold(
 
 
 def _scale_marks(first: float, last: float, to_x: Any) -> list[tuple[float, str]]:
-    step = next((tick for tick in TICK_SECONDS if (last - first) / tick <= 7), TICK_SECONDS[-1])
+    # Legs of one call can be years apart, if a time of the platform is wrong.
+    step = next((tick for tick in TICK_SECONDS if (last - first) / tick <= 7), int(last - first) // 7 + 1)
     marks = []
     offset = 0
     while first + offset <= last:

@@ -155,9 +155,9 @@ def find_recent_leg_start(connection: sqlite3.Connection, now: float) -> int | N
     dated by the start, and their ids can be below the high-water mark.
     """
     row = connection.execute(
-        "SELECT min(started) FROM _legs WHERE started > ? AND leg_id IN "
+        "SELECT min(started) FROM _legs WHERE started BETWEEN ? AND ? AND leg_id IN "
         "(SELECT id FROM _lookups WHERE kind = 'leg' AND wanted_at > ?)",
-        (now - MAX_CALL_SECONDS, now - FRESH_SECONDS),
+        (now - MAX_CALL_SECONDS, now, now - FRESH_SECONDS),
     ).fetchone()
     return None if row[0] is None else int(row[0])
 

@@ -245,3 +245,13 @@ def test_an_unreadable_date_is_not_the_first_day_of_the_comparison(filled: TestA
         oldest = completeness.find_oldest_date(connection, get_resource("cdrs"))
     assert oldest == f"{clock.utc_text()[:10]}T00:00:01Z"
     assert day_counts.list_days(oldest, clock.now()) == [clock.utc_text()[:10]]
+
+
+def test_the_page_of_a_call_opens_whose_legs_are_centuries_apart(
+    call_app: TestApp, mirror: CallMirror
+) -> None:
+    for number, calldate in ((1, "0001-01-01 00:00:00"), (2, "2026-11-25 10:00:00")):
+        mirror.put("cdrs", record(number, calldate, root_live_id=1))
+    page = call_app.log_in().get("/calls/1")
+    assert page.status_code == 200
+    assert len(page.text) < 100_000

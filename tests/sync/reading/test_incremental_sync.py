@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from integration.mirror.sync_state import collection_state
+from integration.mirror.sync_state import collection_state, lookup_queue
 from integration.sync.plan import PLAN
 from integration.sync.reading import incremental_sync
 from integration.sync.reading.full_sync import run_full_sync
@@ -116,3 +116,12 @@ def test_records_without_a_readable_date_neither_move_nor_delay_the_mark(app, cd
     assert (state.mark, state.seen_until) == (700000042, NOW)
     # Refused queries, then the pages down to the mark, and one that is read ahead; not all 21 pages.
     assert len(app.platform.requests) - requests_before < 10
+
+
+def test_a_leg_that_began_in_the_far_future_does_not_stop_the_sync(app, cdrs):
+    """The platform's list of live calls had a start of 10^18 Unix seconds."""
+    app.leg(101, started=10**18)
+    app.mirror_db.write(lambda tx: lookup_queue.enqueue_leg(tx, 101, NOW))
+    cdrs.add(700000001, WITHIN_THE_OVERLAP)
+    run_incremental_sync(app.context, CDRS)
+    assert list_ids(app) == [700000001]
