@@ -211,6 +211,13 @@ class Calls(Section):
     callback_seconds: WholeNumber = Field(
         default=15, ge=0, description="Seconds of outbound talk time that count as a call-back."
     )
+    pickup_code: str = Field(
+        default="",
+        max_length=10,
+        pattern=r"^[0-9*#]*$",
+        description="Code that answers a ringing phone of the own pickup group, such as *8. Live shows it to"
+        " the people of that group. Empty: nothing is shown.",
+    )
     usual_hours: UsualHours = Field(
         default=("Mon-Fri 08:00-18:00",),
         description="Days and hours in dashboard.timezone in which the phones are staffed. A call missed at"

@@ -52,6 +52,7 @@ DOCUMENTED: dict[str, dict[str, Any]] = {
         "service_level_target": 80,
         "missed_target": 10,
         "callback_seconds": 15,
+        "pickup_code": "",
         "usual_hours": ["Mon-Fri 08:00-18:00"],
         "outcomes": [],
     },

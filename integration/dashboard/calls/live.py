@@ -114,6 +114,7 @@ def show_drawer(number: int) -> str:
             else []
         )
         call_actions = actions.find_call_actions(connection, call)
+        pickup_code = find_pickup_code(connection, call)
         unreachable_at = layout.unreachable_since(connection)
         contact = contacts.find_by_number(connection, call["party_e164"])
         if contact is not None and user_scope is not None:
@@ -139,6 +140,7 @@ def show_drawer(number: int) -> str:
         texts=sms_rows,
         missed=open_callback,
         acts=call_actions,
+        pickup_code=pickup_code,
         contact=contact,
         labels=labels,
         notes=call_notes,
@@ -169,6 +171,16 @@ def find_finished_call(context: AppContext, user_id: int) -> tuple[sqlite3.Row, 
         leg_ids = [leg["leg_id"] for leg in call_detail.list_legs(mirror, call["id"])]
         is_labelled = bool(call_labels.load_for_call(mirror, app, call["id"], leg_ids))
     return None if is_labelled else (call, outcomes)
+
+
+def find_pickup_code(connection: sqlite3.Connection, call: sqlite3.Row) -> str:
+    """Return the code with which the current user can answer a call that rings at another phone, or ''."""
+    context, person = app_context(), current_person()
+    code = context.settings.calls.pickup_code
+    ringing = list_ringing_users(connection, call) if code else []
+    if not ringing or (phone := actions.find_phone(context, person)) is None or phone.id in ringing:
+        return ""
+    return code if phones.share_pickup_group(connection, phone.id, ringing) else ""
 
 
 def list_ringing_users(connection: sqlite3.Connection, call: sqlite3.Row) -> list[int]:

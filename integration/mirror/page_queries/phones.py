@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Sequence
 from dataclasses import dataclass
+
+from integration.core.ids import id_list
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +50,23 @@ def find_phone_by_email(connection: sqlite3.Connection, email: str) -> Phone | N
 def find_own_phone(connection: sqlite3.Connection, user_id: int | None, email: str) -> Phone | None:
     """Return the phone that an administrator assigned, otherwise the one with the e-mail address."""
     return find_phone(connection, user_id) or find_phone_by_email(connection, email)
+
+
+def share_pickup_group(connection: sqlite3.Connection, user_id: int, ringing: Sequence[int]) -> bool:
+    """Return whether a user is in the pickup group of a ringing phone.
+
+    `ringing`: platform users. Only the own path of a user has the group, see `_item`. A user who was not read
+    yet is in none.
+    """
+    groups = {
+        row[0]: row[1]
+        for row in connection.execute(
+            "SELECT id, json_extract(_item, '$.pickup_group_id') FROM users"
+            " WHERE id IN (SELECT value FROM json_each(?)) AND json_valid(_item)",
+            (id_list([user_id, *ringing]),),
+        )
+    }
+    return bool(groups.get(user_id)) and any(groups.get(user) == groups[user_id] for user in ringing)
 
 
 def list_caller_id_numbers(connection: sqlite3.Connection) -> list[sqlite3.Row]:

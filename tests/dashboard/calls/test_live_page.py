@@ -6,6 +6,7 @@ import json
 import re
 from datetime import UTC, datetime
 from html import unescape
+from pathlib import Path
 
 import pytest
 
@@ -118,6 +119,24 @@ def test_a_ringing_call_names_the_users_who_can_answer_it(app, users):
     assert 'data-phone="1"' in page
     # A viewer controls no call.
     assert "data-phone" not in app.log_in(DAVE.as_user(1)).get("/").text
+
+
+def test_a_phone_of_the_own_pickup_group_is_answered_by_code(tmp_path: Path) -> None:
+    with running_app(tmp_path / "data", calls__pickup_code="*8") as app:
+        for number, group in ((1, 7), (2, 7), (3, 8), (4, None)):
+            app.put("users", {"id": number, "first_name": "User", "last_name": str(number)}, complete=False)
+            values = (json.dumps({"id": number, "pickup_group_id": group}), number)
+            app.mirror_db.write(
+                lambda tx, values=values: tx.execute("UPDATE users SET _item = ? WHERE id = ?", values)
+            )
+        app.event("call.ringing", 41, ago(5), state="RINGING", dst_id="2")
+        shown = {
+            number: "Pick up with *8" in text(app.log_in(DAVE.as_user(number)).get("/calls/41/beside"))
+            for number in (1, 2, 3, 4)
+        }
+        assert shown == {1: True, 2: False, 3: False, 4: False}
+        app.event("call.connected", 41, ago(2), state="CONNECTED", connected_at=ago(2), dst_id="2")
+        assert "Pick up" not in text(app.log_in(DAVE.as_user(1)).get("/calls/41/beside"))
 
 
 def test_one_click_gives_the_last_call_an_outcome(app, users, labels):

@@ -51,7 +51,14 @@ def test_each_counted_day_has_a_row(app, client):
     assert row in client.get("/system").text
     assert "17 Nov 2026: 3 of 5" in text(client.get("/system"))
     shown = text(client.get("/system/coverage/cdrs"))
-    for words in ("Call detail records /cdrs", "18 Nov 2026", "17 Nov 2026", "never", "counts differ", "read again"):
+    for words in (
+        "Call detail records /cdrs",
+        "18 Nov 2026",
+        "17 Nov 2026",
+        "never",
+        "counts differ",
+        "read again",
+    ):
         assert words in shown
     assert client.get("/system/coverage/nothing").status_code == 404
     assert "No day has been compared yet" in text(client.get("/system/coverage/sms"))
