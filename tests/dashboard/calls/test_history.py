@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import io
 import re
+import zipfile
 from datetime import UTC, datetime, timedelta
+from html import unescape
 from urllib.parse import quote
 
 import pytest
 
+from integration.access import audit, people
 from integration.core import clock
 from integration.workspace import notes
 from tests.support.applications.shared_app import module_app  # noqa: F401
 from tests.support.clock import ago
 from tests.support.page_text import call_ids, link, text
-from tests.support.people import ERIN
+from tests.support.people import ALICE, BOB, CALLER, ERIN
 
 
 @pytest.fixture
@@ -207,6 +211,28 @@ def test_the_export_link_has_the_parameters_of_the_page(app, client):
 
 def test_the_export_link_needs_the_right(app):
     assert "/exports/" not in app.log_in(ERIN).get("/calls").text
+
+
+def test_calls_of_a_client_have_their_audio_in_one_zip(app, client):
+    for number, party, day in ((1, CALLER, 1), (2, CALLER, 30), (3, "447700900199", 2)):
+        at = f"2026-07-{day:02} 09:00:00"
+        app.call(number, at, party=party, party_e164=f"+{party}", recordings=1)
+        app.leg(number)
+        app.insert("monitors", id=900 + number, live_id=number, timestamp=at)
+        app.archive("recording", 900 + number, b"audio")
+    path = f"/calls?from=2026-07-01&to=2026-09-30&q={CALLER}"
+    page = client.get(path).text
+    link = unescape(re.search(r'href="(/exports/recordings\.zip\?[^"]+)"', page)[1])
+    response = client.get(link)
+    files = zipfile.ZipFile(io.BytesIO(response.content)).namelist()
+    assert [name for name in files if name.endswith(".mp3")] == [
+        "recordings/2026/07/01/901.mp3",
+        "recordings/2026/07/30/902.mp3",
+    ]
+    entry = audit.list_newest(app.app_db)[0]
+    assert (entry.who, entry.about, entry.result) == (ALICE.email, "recordings.zip", "2 rows")
+    people.change(app.app_db, app.add(BOB).email, rights={"recordings": False})
+    assert "recordings.zip" not in app.log_in(BOB).get(path).text
 
 
 def test_received_names_and_numbers_are_escaped(app, client):
