@@ -213,6 +213,39 @@ def test_numbers_and_names_on_missed_are_complete_on_tablets(app, browse, page, 
     assert page.locator("tr.row .who").evaluate_all(cut) == [0, 0, 0]
 
 
+OVERFLOWING = """(all) => all.filter((one) => one.scrollHeight > one.clientHeight + 1)
+  .map((one) => one.textContent)"""
+
+
+@pytest.mark.parametrize("width", [768, 820, 900, 1000])
+def test_missed_with_owners_and_a_running_call_is_as_wide_as_its_column(app, browse, page, width):
+    app.put("users", {"id": 1, "first_name": "Katharina-Charlotte", "last_name": "Whitfield", "ext": "1001",
+                      "email": "ann@example.com"})  # fmt: skip
+    for number in range(1, 4):
+        party = f"44770090020{number}"
+        app.call(number, clock.utc_text(clock.unix() - 3600), outcome="missed", party=party, change_no=number,
+                 party_e164=f"+{party}", party_name="Quentin Esposito", group_kind="queue", group_id=5,
+                 group_name="Second line support")  # fmt: skip
+        app.mirror_db.write(lambda tx, number=number: tx.announce("call", number, {}))
+    update_from_mirror(app.app_db, app.mirror_db)
+    sql = "UPDATE callbacks SET owner = 'katharina-charlotte@example.com', note = 'Wants the offer of May'"
+    app.app_db.write(lambda tx: tx.execute(f"{sql} WHERE id < 3"))
+    app.call(9, clock.utc_text(clock.unix() - 30), direction="out", state="talking", outcome=None, user_id=2,
+             user_name="Katharina-Charlotte Whitfield", party="447700900203",
+             party_e164="+447700900203")  # fmt: skip
+    page.set_viewport_size({"width": width, "height": 900})
+    browse("/missed")
+    table, column = page.locator("#missed-page table").bounding_box(), page.locator(".tabs").bounding_box()
+    assert table["width"] <= column["width"]
+    for row in page.locator("tr.row").all():
+        row.hover()
+        assert row.evaluate(OVERLAPS) == 0
+        assert row.locator(".who").evaluate("(cell) => cell.scrollWidth - cell.clientWidth") == 0
+        assert row.locator(".acts .button").evaluate_all(OVERFLOWING) == []
+    lines = count_lines(page.locator("tr.row").last.locator(".acts > form, .acts > details"))
+    assert lines == 2
+
+
 def test_an_e_mail_address_in_a_list_breaks_before_its_domain_only(app, browse, page):
     for number, name in enumerate(("Ann", "Katharina-Charlotte"), 1):
         email = f"{name.lower()}.example@example.com"

@@ -77,8 +77,13 @@ def test_callers_are_grouped_by_day_with_the_age_as_a_word(app):
     assert call_ids(page) == [1, 2, 3, 4]
     places = [shown.index(words) for words in ("Today 2", "Caller 2", "Yesterday 1", "Caller 3", "Older 1")]
     assert places == sorted(places)
-    assert re.findall(r"\b(new|due|late)\b ·", shown) == ["new", "late", "late", "late"]
-    assert "0 of 2 callers of today reached or done" in shown
+    assert re.findall(r"\b(new|over 30 min|over 2 h)\b ·", shown) == [
+        "new",
+        "over 2 h",
+        "over 2 h",
+        "over 2 h",
+    ]
+    assert "0 of 2 callers today done" in shown
 
 
 def test_the_list_is_filtered_by_line_and_shows_the_oldest_first(app):
@@ -193,7 +198,7 @@ def test_several_callers_are_changed_at_once_and_undone(app):
     answer = post("close", *numbers[:2])
     assert answer["message"] == "2 callers marked as done."
     assert set(items(app)) == {"Caller 3", "Caller 4"}
-    assert "2 of 2 callers of today reached or done" in text(client.get("/missed"))
+    assert "2 of 2 callers today done" in text(client.get("/missed"))
     undo = client.post(answer["undo"]["action"], headers=SCRIPT).json()
     assert undo["message"] == "2 callers back on the list."
     assert len(items(app)) == 4
