@@ -118,7 +118,14 @@ def test_the_service_level_follows_its_formula(app, client):
         app.call(number, ago(60 * number), outcome=outcome, wait_seconds=wait)
     shown = text(client.get("/reports?range=week"))
     assert "answered within 20 s ÷ (answered + missed + voicemail) = 1 ÷ 4" in shown
-    assert "Service level 25 %" in shown
+    assert "Service level answered within 20 s 1 of 4" in shown
+
+
+def test_a_queue_without_missed_calls_states_why_its_service_level_is_0(app, client):
+    for number in range(1, 4):
+        app.call(number, ago(60 * number), wait_seconds=50, group_kind="queue", group_id=5,
+                 group_name="Workshop")  # fmt: skip
+    assert "Workshop 3 3 0 0 0 % none within 20 s 0:50" in text(client.get("/reports?range=week"))
 
 
 def test_an_average_without_values_is_a_dash(app, client):
