@@ -22,7 +22,7 @@ BANNER = "Phone system unreachable since 1 Jul"
 DOUBT = "phone system has been unreachable since 1 Jul"
 
 PAGES = {
-    "/": "No calls known right now",
+    "/": "Cannot see calls right now",
     "/missed": "No missed calls known",
     "/calls": "No calls known",
     "/messages": "No messages known",
@@ -120,7 +120,7 @@ def test_queues_and_the_drawer_claim_nothing(away: SharedApp, client: Browser) -
 
 
 def test_the_wallboard_shows_no_target_as_met(away: SharedApp) -> None:
-    path = f"/wall/{wallboards.add(away.app_db, 'Front desk')}"
+    path = f"/wall/{wallboards.add(away.app_db, 'Front desk', callback_target=0)}"
     shown = text(requests.get(away.url + path, timeout=30))
     assert "Phone system unreachable since 1 Jul" in shown
     assert "To call back 0 target 0" in shown
