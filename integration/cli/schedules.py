@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def command(as_json: bool, settings: Settings) -> None:
     """List the export schedules and their state.
 
-    Users manage them on the dashboard page System, Exports. Times are UTC. The exit status is 1 if a schedule
+    Users manage them on the dashboard page Exports. Times are UTC. The exit status is 1 if a schedule
     is failing."""
     # Imported here, because `--help` does not need the exports.
     from integration.exports import schedule_status

@@ -136,9 +136,19 @@ def apply_column_set(
         column_set = saved.find(
             connection, saved.COLUMN_SETS, canonical_name(name), set_name, person.id if person else None
         )
-    if column_set is None:
+    columns = column_set.columns if column_set else list_ready_sets(name).get(saved.normalize_name(set_name))
+    if columns is None:
         raise QueryError(f"set: {canonical_name(name)} has no column set {set_name[:64]!r}")
-    return {**args, "set": "", "columns": ",".join(column_set.columns)}
+    return {**args, "set": "", "columns": ",".join(columns)}
+
+
+def list_ready_sets(name: str) -> Mapping[str, tuple[str, ...]]:
+    """Return the columns of ready-made column sets by name.
+
+    A saved set with the same name takes precedence.
+    """
+    _, preset = find_export(name)
+    return preset.column_sets if preset else {}
 
 
 def make_file_name(

@@ -52,6 +52,27 @@ def make_word_headings(
     ]
 
 
+def is_code_or_id(name: str, resource: Resource, derived_names: Collection[str]) -> bool:
+    """Return whether a column has codes or ids."""
+    heading = _make_heading(name, resource, derived_names)
+    return name == "id" or heading.endswith((" (code)", " (id)")) or bool(_find_words(name, derived_names))
+
+
+def use_words(names: Sequence[str], resource: Resource, derived_names: Collection[str]) -> tuple[str, ...]:
+    """Return columns without codes and ids, with labels and names in their place if there are any."""
+    columns = [
+        name if not is_code_or_id(name, resource, derived_names) else _find_words(name, derived_names)
+        for name in names
+    ]
+    return tuple(dict.fromkeys(name for name in columns if name))
+
+
+def _find_words(name: str, derived_names: Collection[str]) -> str | None:
+    """Return the column with the label of a code or the name of an id, None if there is none."""
+    candidates = (f"{name}_label", f"{name.removesuffix('_id')}_name", f"{name}_names")
+    return next((candidate for candidate in candidates if candidate in derived_names), None)
+
+
 def _make_heading(name: str, resource: Resource, derived_names: Collection[str]) -> str:
     if name in _UTC_BOOKKEEPING:
         return f"{find_label(name)} (UTC)"

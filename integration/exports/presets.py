@@ -8,7 +8,7 @@ its derived columns can be requested too.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from integration.catalogue import get_resource
 from integration.catalogue.shapes import Resource
@@ -19,6 +19,9 @@ from integration.mirror.page_queries.call_labels import DIRECTION_LABELS, STATE_
 from integration.mirror.page_queries.history import CallFilter
 from integration.mirror.records import subresources
 
+ACCOUNTANT = "For the accountant"
+"""Name of a ready-made column set: time, numbers, names, duration and cost, without ids and codes."""
+
 
 @dataclass(frozen=True, slots=True)
 class Preset:
@@ -27,7 +30,8 @@ class Preset:
     Without `columns` the export has the columns of the table, then the fields found in the records.
     `call_filter` limits the calls. `has_own_table`: the table is the derived table of calls with alias `c`.
     It has no `_doc`, and `derived_columns` replace the columns derived from a collection's fields.
-    `file_name` is the name of files with headings in words.
+    `file_name` is the name of files with headings in words, `line` states what one line of the file is.
+    `column_sets` are the columns of ready-made column sets by name.
     """
 
     name: str
@@ -35,11 +39,13 @@ class Preset:
     title: str
     resource: Resource
     columns: tuple[str, ...]
+    line: str
     derived_columns: tuple[DerivedColumn, ...] = ()
     call_filter: CallFilter | None = None
     has_own_table: bool = False
     newest_first: bool = False
     file_name: str = ""
+    column_sets: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def nul_condition(self) -> str:
@@ -130,10 +136,17 @@ PRESETS: dict[str, Preset] = {
             "Calls",
             CALLS,
             _CALL_COLUMNS,
+            "one row per call",
             _CALL_DERIVED_COLUMNS,
             has_own_table=True,
             newest_first=True,
             file_name="calls",
+            column_sets={
+                ACCOUNTANT: (
+                    "started_local", "direction_label", "party", "party_name", "our_number", "user_name",
+                    "talk", "charge", "currency",
+                )
+            },
         ),
         Preset(
             "missed",
@@ -141,6 +154,7 @@ PRESETS: dict[str, Preset] = {
             "Missed calls and voicemail",
             CALLS,
             _MISSED_COLUMNS,
+            "one row per missed call or voicemail",
             _CALL_DERIVED_COLUMNS,
             call_filter=CallFilter(outcome="not_talked"),
             has_own_table=True,
@@ -158,7 +172,14 @@ PRESETS: dict[str, Preset] = {
                 "disposition", "destination", "context", "t_cause", "rate", "charge", "currency", "live_id",
                 "call_link", "recording_files", "recording_links",
             ),
+            "one row per leg: each phone of a call that rang or talked",
             file_name="call records",
+            column_sets={
+                ACCOUNTANT: (
+                    "calldate_local", "type_label", "src", "src_name", "dst", "dst_name", "user_name",
+                    "billsec_hms", "rate", "charge", "currency",
+                )
+            },
         ),
         Preset(
             "recordings",
@@ -170,6 +191,7 @@ PRESETS: dict[str, Preset] = {
                 "user_id", "user_name", "dst_name", "duration", "duration_hms", "size", "file_state", "file",
                 "link",
             ),
+            "one row per recording",
             file_name="recordings",
         ),
         Preset(
@@ -182,6 +204,7 @@ PRESETS: dict[str, Preset] = {
                 "extension_id", "folder", "is_new", "duration", "duration_hms", "transcript", "file_state",
                 "file", "link",
             ),
+            "one row per voice message",
             file_name="voicemail",
         ),
         Preset(
@@ -193,14 +216,16 @@ PRESETS: dict[str, Preset] = {
                 "id", "created_at", "created_local", "type", "from", "from_name", "to", "to_name", "message",
                 "result", "user_id", "user_name",
             ),
+            "one row per text message",
             file_name="messages",
         ),
         Preset(
-            "notes", "Notes", "Notes of calls", subresources.NOTE_ROWS, (), file_name="notes"
+            "notes", "Notes", "Notes of calls", subresources.NOTE_ROWS, (), "one row per note",
+            file_name="notes",
         ),
         Preset(
             "chat-messages", "Chat messages", "Chat messages of users", subresources.MESSAGE_ROWS, (),
-            file_name="chat messages",
+            "one row per chat message", file_name="chat messages",
         ),
     )
 }  # fmt: skip

@@ -26,7 +26,11 @@ export function start() {
 		document.getElementById("said").textContent = `${row.textContent.trim()}: ${place} of ${list.children.length}`;
 	}
 
-	form.addEventListener("change", (event) => refresh(event.target.name !== "columns"));
+	form.addEventListener("change", ({ target }) => {
+		const row = target.name === "columns" && target.checked && target.closest(".others li");
+		if (row) { list.append(row); target.focus(); }
+		refresh(target.name !== "columns");
+	});
 	list.addEventListener("keydown", (event) => {
 		const step = STEPS[event.key], grip = event.target.closest(".grip");
 		if (!step || !grip) return;

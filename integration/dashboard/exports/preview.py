@@ -11,7 +11,7 @@ import csv as reader
 import io
 from collections.abc import Mapping
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from urllib.parse import urlencode
 
@@ -32,8 +32,14 @@ from integration.exports import export_request, formats
 from integration.exports.call_filter import DIRECTION_LABELS, OUTCOMES, WEEKDAYS
 from integration.exports.export_request import UnknownExport
 from integration.exports.formats import csv
+from integration.exports.headings import is_code_or_id, use_words
 from integration.exports.presets import PRESETS, Preset
-from integration.exports.query import list_available_columns, list_headings
+from integration.exports.query import (
+    build_export_query,
+    list_available_columns,
+    list_derived_columns,
+    list_headings,
+)
 from integration.exports.routes import parse_args
 from integration.exports.selection import Selection
 from integration.workspace import saved
@@ -60,6 +66,15 @@ class FilePreview:
     sample_rows: list[list[str]]
 
 
+@dataclass(frozen=True, slots=True)
+class ColumnChoice:
+    """A column of the form: name, heading in the file, and the description of its field or ''."""
+
+    name: str
+    heading: str
+    about: str
+
+
 @blueprint.get("/export/<path:name>")
 @requires("export")
 def show(name: str) -> Response:
@@ -71,10 +86,16 @@ def show(name: str) -> Response:
         return redirect(_export_page_url(name, form, **_columns_of(form)), 303)
     args = export_filter.read_args(request.args, resource)
     selection, preview, error_text = None, None, None
-    columns: list[tuple[str, str, str, bool]] = []
+    groups: list[list[ColumnChoice]] = [[], [], []]
     hidden_columns = viewer.hidden_fields(resource)
     try:
         selection = export_request.build_selection(context, name, args, viewer, person)
+        with context.mirror_db.read() as connection:
+            derived_names = list_derived_columns(connection, resource, preset).keys()
+            if not _columns_of(args):
+                defaults = [column.name for column in build_export_query(connection, selection).columns]
+                in_words = use_words(defaults, resource, derived_names)
+                selection = replace(selection, columns=in_words or tuple(defaults))
         preview = _read_preview(selection)
         with context.mirror_db.read() as connection:
             offered_columns = list_available_columns(connection, resource, preset, hidden_columns)
@@ -86,25 +107,22 @@ def show(name: str) -> Response:
             headings = dict(zip(all_columns, list_headings(connection, selection, all_columns), strict=True))
         # A file has its own headings: without the other columns they can be shorter.
         headings |= zip(preview.columns, preview.headings, strict=True)
-        columns = [
-            (
-                column,
-                headings[column],
-                field_labels.describe(resource.field(column)),
-                column in preview.columns,
-            )
-            for column in all_columns
-        ]
+        for column in all_columns:
+            about = field_labels.describe(resource.field(column))
+            is_code = is_code_or_id(column, resource, derived_names)
+            group = 0 if column in preview.columns else 2 if is_code else 1
+            groups[group].append(ColumnChoice(column, headings[column], about))
     except QueryError as error:
         error_text = str(error)
     export_name = export_request.canonical_name(name)
     with context.app_db.read() as connection:
         saved_sets = saved.all_of(connection, saved.COLUMN_SETS, export_name, person.id)
     html = layout.render_page(
-        "calls" if resource.table in ("_calls", "cdrs") else "account",
+        "exports",
         "export.html",
         export=name,
         title=preset.title if preset else resource.title,
+        line=preset.line if preset else "",
         path=f"/exports/{export_name}",
         kept=[(key, args[key]) for key in SELECTION_PARAMETERS if args.get(key)],
         descriptions=[]
@@ -120,11 +138,14 @@ def show(name: str) -> Response:
         args=args,
         zones=list(dict.fromkeys([formats_of_site.display_zone().key, "UTC", args["tz"]])),
         zone=(selection.zone or "UTC") if selection else "",
-        columns=columns,
+        groups=groups,
         chosen=bool(args.get("columns") or args.get("set")),
         first=preview,
         mistake=error_text,
         sets=[(item, _export_page_url(name, args, set=item.name)) for item in saved_sets],
+        ready_sets=[
+            (label, _export_page_url(name, args, set=label)) for label in export_request.list_ready_sets(name)
+        ],
         me=person.id,
         formats=formats.list_available(resource, person),
         raw=_build_url(f"exports/{export_name}.jsonl", args)

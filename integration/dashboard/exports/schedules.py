@@ -78,7 +78,7 @@ def index() -> Response:
             schedule_status.list_statuses(connection, clock.now()) if has(person, "supervisor") else []
         )
     page = layout.render_page(
-        "system",
+        "exports",
         "exports.html",
         mine=[
             (
@@ -241,7 +241,7 @@ def _render_form(schedule: Schedule, *, draft: Schedule | None = None, **values:
     next_at = next_delivery.due_at.astimezone(ZoneInfo(draft.zone))
     is_call_export = preset is not None and (preset.has_own_table or resource.field("live_id") is not None)
     return layout.render_page(
-        "system",
+        "exports",
         "export_schedule.html",
         **{"given": None, "attempts": [], "open_deliveries": [], "line": None, "refused": None, **values},
         one=draft,

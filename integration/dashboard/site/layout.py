@@ -166,10 +166,8 @@ def list_notices(context: AppContext, user_scope: int | None) -> list[tuple[str,
 def build_tabs(
     counts: live.LiveCallCounts, missed: int, unread: int, unplayed: int, has_trouble: bool
 ) -> list[Tab]:
-    is_supervisor, can_listen = (
-        has(current_person(), "supervisor"),
-        has(current_person(), "recordings"),
-    )
+    person = current_person()
+    is_supervisor, can_listen = has(person, "supervisor"), has(person, "recordings")
     return [
         Tab("live", "/", "Live", "live", "l", "live", counts.total),
         Tab("missed", "/missed", "Missed", "missed", "m", "alarm", missed),
@@ -183,7 +181,8 @@ def build_tabs(
         Tab("contacts", "/contacts", "Contacts", "contacts", "o"),
         Tab("account", "/account", "Account", "account", "a"),
         *([Tab("reports", "/reports", "Reports", "reports", "r")] if is_supervisor else []),
-        *([Tab("privacy", "/privacy", "Privacy", "privacy", "p")] if has(current_person(), "admin") else []),
+        *([Tab("exports", "/exports", "Exports", "download", "x")] if has(person, "export") else []),
+        *([Tab("privacy", "/privacy", "Privacy", "privacy", "p")] if has(person, "admin") else []),
         Tab("system", "/system", "System", "system", "y", "alarm" if has_trouble else "", int(has_trouble)),
     ]
 

@@ -50,7 +50,6 @@ PAGES = (
     ("Notifications", "/notifications", "bell", "viewer"),
     ("You, password and sessions", "/profile", "user", "viewer"),
     ("Alerts", "/system/alerts", "warn", "supervisor"),
-    ("Exports", "/exports", "download", "export"),
     ("Settings, users and keys", "/settings", "system", "admin"),
     ("Legal holds", "/privacy/holds", "privacy", "admin"),
     ("Erasures", "/privacy/erasures", "privacy", "admin"),

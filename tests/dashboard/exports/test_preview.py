@@ -78,12 +78,58 @@ def test_the_preview_links_the_other_exports_of_the_same_calls(app: TestApp) -> 
 
 
 def test_ticked_columns_are_exported_in_their_order(app: TestApp) -> None:
-    usual = app.log_in().get("/export/call-history").text
-    assert ticked(usual)[:3] == ["id", "started_local", "direction"]
     query = urlencode([("columns", "talk"), ("columns", "id"), ("bom", "1")])
     assert ticked(app.log_in().get(f"/export/call-history?{query}").text) == ["talk", "id"]
     answer = exporting(app).get(f"/exports/call-history.csv?{query}")
     assert next(csv.reader(io.StringIO(answer.data.decode("utf-8-sig")))) == ["talk", "id"]
+
+
+@pytest.mark.parametrize("name", ["call-history", "cdr-details", "recordings", "users", "queues"])
+def test_codes_and_ids_are_unticked_on_the_page_and_kept_in_urls(app: TestApp, name: str) -> None:
+    client = app.log_in()
+    text = client.get(f"/export/{name}").text
+    chosen, more, codes = (
+        re.findall(r'name="columns" value="([^"]+)"', part)
+        for part in re.split(
+            r'<details class="others">', text[text.index('id="order"') : text.index('id="preview"')]
+        )
+    )
+    assert chosen == ticked(text)
+    preview = text[text.index('id="preview"') :]
+    headings = re.findall(r'<th scope="col" class="nowrap">([^<]+)<', preview)
+    assert headings
+    assert not [heading for heading in headings if re.search(r"^ID$|[(](code|id)[)]", heading)]
+    assert "id" in codes
+    assert not set(codes) & {*chosen, *more}
+    labels = {"cdr-details": "type_label", "queues": "ring_strategy_label"}
+    assert {labels.get(name)} - {None} <= set(chosen)
+    file = client.get(f"/exports/{name}.csv").text.splitlines()[0]
+    assert file.startswith('"id"')
+
+
+def test_the_accountant_gets_a_ready_made_column_set_on_the_page_and_by_url(app: TestApp) -> None:
+    client = app.log_in()
+    text = open_link(app, client.get("/export/call-history").text, "For the accountant")
+    expected = [
+        "started_local", "direction_label", "party", "party_name", "our_number", "user_name", "talk",
+        "charge", "currency",
+    ]  # fmt: skip
+    assert ticked(text) == expected
+    file = exporting(app).get("/exports/call-history.csv?set=For+the+accountant").data.decode()
+    assert next(csv.reader(io.StringIO(file))) == expected
+    client.post("/export/call-history/sets", columns="talk", label="For the accountant")
+    assert ticked(client.get("/export/call-history?set=For+the+accountant").text) == ["talk"]
+
+
+def test_exports_are_in_the_rail_and_state_their_rows(app: TestApp) -> None:
+    text = app.log_in().get("/exports").text
+    rail = text[: text.index("</aside>")]
+    assert re.search(r'href="/exports" data-key="x" aria-current="page">.*Exports</a>', rail)
+    for line in ("one row per call<", "one row per recording<", "one row per text message<"):
+        assert line in text
+    assert "One row per call<" in app.log_in().get("/export/call-history").text
+    agent = app.log_in(ERIN).get("/").text
+    assert 'href="/exports"' not in agent
 
 
 def test_a_column_set_is_saved_shared_used_by_name_and_removed(app: TestApp) -> None:
