@@ -107,11 +107,11 @@ def test_a_start_reads_the_numbers_of_stored_contacts_with_the_present_reader_an
     app.put("contacts", {"id": 1, "first_name": "Ann", "last_name": "Stored", "tel": "020 7946 0104 x12"})
     ring(app, 5, "442079460104")
 
-    def forget_reader(tx) -> None:
+    def delete_reader_version(tx) -> None:
         tx.execute("DELETE FROM _contact_numbers")
         tx.execute("DELETE FROM _meta WHERE key LIKE '%numbers%'")
 
-    app.mirror_db.write(forget_reader)
+    app.mirror_db.write(delete_reader_version)
     app.restart()
     app.mirror_db.write(lambda tx: app.context.call_store.evaluate_due_calls(tx, clock.unix()))
     ring(app, 6, "442079460104")

@@ -96,12 +96,12 @@ def test_each_missed_call_is_listed_after_commits_of_the_mirror_were_lost(tmp_pa
         miss_calls(product, *range(3, 23))
         wait_for(lambda: count_callbacks(data_dir) == 22, "the next call-backs")
         product.stop()
-        with closing(sqlite3.connect(data_dir / "house.db")) as house, house:
+        with closing(sqlite3.connect(data_dir / "house.db")) as connection, connection:
             # As before the last 20 calls, but with the position after them.
             if fault == "commits were lost":
-                house.execute("UPDATE callback_position SET number = number + 1000")
-            house.execute("DELETE FROM callback_calls WHERE call_id > 2")
-            house.execute("DELETE FROM callbacks WHERE party NOT IN (SELECT party FROM callback_calls)")
+                connection.execute("UPDATE callback_position SET number = number + 1000")
+            connection.execute("DELETE FROM callback_calls WHERE call_id > 2")
+            connection.execute("DELETE FROM callbacks WHERE party NOT IN (SELECT party FROM callback_calls)")
         if fault == "older copies":
             for name in replaced:
                 shutil.copy(tmp_path / name, data_dir / name)
