@@ -16,17 +16,17 @@ from integration.cli import json_option, print_json, print_table
 @click.option(
     "--format",
     "form",
-    type=click.Choice(["table", "csv", "markdown", "openapi", "postman"]),
+    type=click.Choice(["table", "csv", "markdown", "openapi"]),
     default="table",
     show_default=True,
-    help="openapi: the document of the REST API; postman: its requests as a collection for Postman or Bruno.",
+    help="openapi: the document of the REST API.",
 )
 @json_option
 def command(form: str, as_json: bool) -> None:
     from integration.cli.console import operations_table
 
-    if form in ("openapi", "postman"):
-        _print_document(form)
+    if form == "openapi":
+        _print_openapi_document()
         return
     rows = operations_table.list_rows()
     if as_json:
@@ -41,11 +41,9 @@ def command(form: str, as_json: bool) -> None:
         print_table([operations_table.HEADER[:end], *(astuple(row)[:end] for row in rows)])
 
 
-def _print_document(form: str) -> None:
+def _print_openapi_document() -> None:
     from integration.facade.openapi.document import build_document
-    from integration.facade.openapi.postman import build_collection
     from integration.settings.user_sections import Facade
 
     defaults = Facade()
-    document = build_document(defaults.base_paths, defaults.max_limit)
-    print_json(document if form == "openapi" else build_collection(document))
+    print_json(build_document(defaults.base_paths, defaults.max_limit))

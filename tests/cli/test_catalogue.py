@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 
 import pytest
 
@@ -27,6 +28,12 @@ def test_each_operation_has_a_row_with_its_use_in_facade_and_mirror(home):
 def test_tables_and_markdown_have_a_line_for_each_operation(home, form):
     done = home.run("catalogue", "--format", form)
     assert len(done.stdout.splitlines()) == 165 + (1 if form == "table" else 2)
+
+
+def test_openapi_is_the_document_of_the_facade(home):
+    document = json.loads(home.run("catalogue", "--format", "openapi").stdout)
+    assert document["openapi"].startswith("3.")
+    assert len([method for item in document["paths"].values() for method in item]) == 175
 
 
 def test_markdown_escapes_bars_and_line_breaks_in_cells():
