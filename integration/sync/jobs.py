@@ -23,9 +23,11 @@ from integration.sync.context import StandaloneSyncContext
 from integration.sync.files import download, scrub
 from integration.sync.plan import (
     FILES_OF,
+    NAME_COLLECTIONS,
     PLAN,
     SUBRESOURCES,
     Policy,
+    has_read_names,
     is_due,
     list_full_sync_policies,
     list_history_policies,
@@ -64,6 +66,7 @@ IDLE_SECONDS = 60.0
 
 INCREMENTAL_SYNC_PREFIX = "incremental sync of "
 """Beginning of the names of jobs; the collection follows."""
+HISTORIES_JOB = "full syncs"
 LOOKUPS_JOB = "lookups"
 DOWNLOADS_JOB = "downloads"
 IGNORED_ERRORS = (Interrupted, CircuitOpen)
@@ -94,21 +97,15 @@ class SyncJobs:
     def schedule(self) -> None:
         sync, every = self.context.settings.sync, self._scheduler.every
         every("live calls", sync.live_interval, self.poll, executor="sync")
+        check_seconds = min(FULL_SYNC_CHECK_SECONDS, sync.full_interval)
+        lists = [policy for policy in list_full_sync_policies() if policy.kind != "grows"]
+        every("lists", check_seconds, self._run_due_full_syncs, lists, executor="sync")
         for policy in list_history_policies():
             seconds = policy.incremental_sync_seconds(self.context.settings)
             name = f"{INCREMENTAL_SYNC_PREFIX}{policy.collection}"
             every(name, seconds, self.run_incremental_sync, policy, executor="sync")
-        check_seconds = min(FULL_SYNC_CHECK_SECONDS, sync.full_interval)
-        lists = [policy for policy in list_full_sync_policies() if policy.kind != "grows"]
-        every("lists", check_seconds, self._run_due_full_syncs, lists, executor="sync")
         # A separate executor: the initial sync of a long history takes minutes and must not delay lists.
-        every(
-            "full syncs",
-            check_seconds,
-            self._run_due_full_syncs,
-            list_history_policies(),
-            executor="full_sync",
-        )
+        every(HISTORIES_JOB, check_seconds, self._run_due_history_syncs, executor="full_sync")
         every("refreshes", REFRESH_CHECK_SECONDS, self.refresh_due_records, executor="full_sync")
         every("completeness checks", VERIFY_INTERVAL_SECONDS, self.verify_completeness, executor="full_sync")
         every(call_assembly.JOB_NAME, ASSEMBLY_CHECK_SECONDS, self._assemble_calls, executor="calls")
@@ -159,6 +156,16 @@ class SyncJobs:
                     policy, partial(day_counts.verify_due_days, self.context, policy, self._make_tally())
                 )
         day_counts.report_completeness(self.context)
+
+    def _run_due_history_syncs(self) -> None:
+        """Run the due full syncs of histories, but not before names were read.
+
+        Otherwise pages would show callers without names while names are requested beside a long history.
+        """
+        with self.context.mirror_db.read() as connection:
+            is_ready = has_read_names(collection_state.list_states(connection))
+        if is_ready:
+            self._run_due_full_syncs(list_history_policies())
 
     def _run_due_full_syncs(self, policies: Sequence[Policy]) -> None:
         """Run the due full syncs of `policies`.
@@ -237,6 +244,8 @@ class SyncJobs:
             run_full_sync(self.context, policy, tally)
         if policy.reads_items:
             items.read_due_items(self.context, policy, tally)
+        if policy.collection in NAME_COLLECTIONS:
+            self._scheduler.nudge(HISTORIES_JOB)
 
     def _make_tally(self, show: ShowProgress = lambda _done, _total: None) -> Tally:
         return Tally(show_progress=show, should_continue=self._should_continue)

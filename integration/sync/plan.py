@@ -8,6 +8,7 @@ Therefore no collection is mirrored or omitted by accident.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
@@ -15,6 +16,7 @@ from typing import Literal
 from integration.catalogue import get_resource
 from integration.catalogue.shapes import Resource
 from integration.core import clock
+from integration.mirror.sync_state.collection_state import State
 from integration.mirror.sync_state.media_files import MediaKind
 from integration.settings.model import Settings
 
@@ -223,6 +225,9 @@ SUBRESOURCES: dict[str, Subresource] = {
 }
 
 
+NAME_COLLECTIONS = ("users", "queues", "ringgroups", "ddis", "contacts")
+"""Collections with the names of pages. They are small, and are read before the histories."""
+
 FILES_OF: dict[str, MediaKind] = {"monitors": "recording", "voicemessages": "voicemail", "faxes": "fax"}
 """Collections whose records have a file, with the kind of the file."""
 
@@ -237,6 +242,13 @@ def is_due(last_at: str | None, interval_seconds: float, now: datetime | None = 
     return last_at is None or not (
         clock.utc_text(now - timedelta(seconds=interval_seconds)) < last_at <= clock.utc_text(now)
     )
+
+
+def has_read_names(states: Iterable[State]) -> bool:
+    """Return whether each of NAME_COLLECTIONS was read once, or at least requested without success."""
+    return {
+        state.collection for state in states if state.complete_at or state.last_error or state.off_since
+    }.issuperset(NAME_COLLECTIONS)
 
 
 def list_history_policies() -> list[Policy]:

@@ -324,3 +324,24 @@ def test_a_damaged_file_is_downloaded_at_once(simulated, monkeypatch):
     assert nudged == [jobs.DOWNLOADS_JOB]
     assert download.download_due_files(simulated.context) == 1
     assert (simulated.data_dir / path).is_file()
+
+
+def test_the_first_sync_reads_names_before_the_long_histories(run):
+    simulated = run()
+    until(lambda: simulated.state("cdrs").complete_at)
+    requested = [(entry["path"], entry["query"]) for entry in simulated.simulator.context.request_log]
+    # Incremental syncs read the last day beside the lists.
+    first_long_read = next(
+        n for n, (path, query) in enumerate(requested) if path == "/cdrs" and "calldate" not in query
+    )
+    assert {"/users", "/queues", "/ringgroups", "/ddis", "/contacts"} <= {
+        path for path, _ in requested[:first_long_read]
+    }
+
+
+def test_histories_are_read_although_contacts_cannot_be_read(make_simulated):
+    simulated = make_simulated(sync__live_interval="1")
+    simulated.faults("status=500@GET /contacts")
+    simulated.start_sync()
+    until(lambda: simulated.state("cdrs").complete_at)
+    assert simulated.state("contacts").complete_at is None
