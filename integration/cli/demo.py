@@ -8,10 +8,13 @@ import os
 import shutil
 import signal
 import socket
+import struct
 import sys
 import threading
+import zoneinfo
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import timedelta, timezone
 from pathlib import Path
 from types import FrameType
 from urllib.parse import urlsplit
@@ -32,8 +35,17 @@ EMAIL = "demo@example.com"
 MARKER_FILE = "demo.json"
 """File that marks the data folder of a demo. Only marked folders are emptied at the next start."""
 
+ZONE_NAME = "London (demo time)"
+"""Time zone of the demo, in which it is morning at the start.
+
+A file in the data folder defines it. The processes of the demo find it by PYTHONTZPATH. So pages and headings
+have its name without a setting for it.
+"""
+NAME_COLLECTIONS_SECONDS = 60.0
+"""Seconds that the demo waits for people, numbers and contacts before it prints the login."""
+
 _DATABASES = ("mirror.db", "inbox.db", "house.db")
-_FOLDERS = ("recordings", "voicemail", "backups")
+_FOLDERS = ("recordings", "voicemail", "backups", "zoneinfo")
 _START_SECONDS = 60.0
 _SERVE_END_SECONDS = 10.0
 _SIMULATOR_END_SECONDS = 5.0
@@ -43,7 +55,7 @@ _TICK_SECONDS = 0.1
 @click.command(
     "demo",
     help="Start a simulated platform with months of history and live calls, and Switchroom connected to it."
-    " Its office is in a time zone where it is morning now. Prints the URL and a login."
+    " It is always morning in its office. Prints the URL and a login."
     " Needs no configuration. Every start deletes the data of the previous demo.",
 )
 @click.option(
@@ -72,34 +84,30 @@ def command(requested_port: int, data: Path, speed: float, seed: int, cdrs: int)
         raise click.UsageError(f"--port: must be from 0 to 65535, not {requested_port}")
     listener = _reserve_port(requested_port)
     # Imported here because `--help` does not need it.
-    from integration.simulator.calls.office_hours import choose_morning_zone
+    from integration.simulator.calls.office_hours import find_morning_offset
 
     password = prepare_data_dir(data)
-    now = clock.now().astimezone(choose_morning_zone(clock.unix()))
-    open_days = "from Monday to Friday" if now.weekday() < 5 else "every day"
-    _print_message(
-        f"Times of the demo are those of {now.tzinfo}, where it is {now:%H:%M} on {now:%A}."
-        f" Its office is busy {open_days}."
-    )
+    offset = find_morning_offset(clock.unix())
+    add_zone(data, offset)
+    _print_message(f"It is {clock.now().astimezone(timezone(offset)):%H:%M} in {ZONE_NAME}.")
     with listener, _StopOnSignal() as stop:
-        run_demo(data, listener, _SimulatedAccount(seed, cdrs, speed, str(now.tzinfo)), password, stop)
+        run_demo(data, listener, _SimulatedAccount(seed, cdrs, speed), password, stop)
 
 
 @dataclass(frozen=True)
 class _SimulatedAccount:
     """Options of the simulated platform.
 
-    `cdrs`: approximate number of CDRs. `speed`: speed factor of calls. `time_zone`: zone of its office hours.
+    `cdrs`: approximate number of CDRs. `speed`: speed factor of calls.
     """
 
     seed: int
     cdrs: int
     speed: float
-    time_zone: str
 
     def options(self) -> tuple[str, ...]:
         figures = ("--seed", str(self.seed), "--cdrs", str(self.cdrs), "--speed", str(self.speed))
-        return (*figures, "--time-zone", self.time_zone, "--office-day")
+        return (*figures, "--time-zone", ZONE_NAME, "--office-day")
 
 
 def run_demo(
@@ -111,6 +119,7 @@ def run_demo(
     """
     dashboard_port = int(listener.getsockname()[1])
     base_environ = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
+    base_environ["PYTHONTZPATH"] = os.pathsep.join(zoneinfo.TZPATH)
     children: list[ChildProcess] = []
     try:
         _print_message("Starting a simulated platform with months of history …")
@@ -125,7 +134,6 @@ def run_demo(
             data,
             dashboard_port,
             base_url,
-            account.time_zone,
             user_id=simulator.wait_for_line("User id: ", _START_SECONDS, stop),
             api_key=simulator.wait_for_line("API key: ", _START_SECONDS, stop),
         )
@@ -138,6 +146,9 @@ def run_demo(
         _wait_until(lambda: _is_responding(url), children, stop)
         if stop.is_set():
             return
+        _print_message("Reading people, numbers and contacts …")
+        deadline = clock.monotonic() + NAME_COLLECTIONS_SECONDS
+        _wait_until(lambda: _has_names(data / "mirror.db") or clock.monotonic() > deadline, children, stop)
         _register_webhook(base_url, f"{url}/webhooks/{load_webhook_secrets(settings)[0]}")
         print(f"Dashboard: {url}/\nLogin: {EMAIL}\nPassword: {password}", flush=True)
         _print_message("Press Ctrl-C to stop.")
@@ -175,6 +186,30 @@ def prepare_data_dir(data: Path) -> str:
     except OSError as error:
         raise SwitchroomError(f"The folder {data} cannot be written: {error.strerror}.") from error
     return password
+
+
+def add_zone(data: Path, offset: timedelta) -> None:
+    """Define the time zone ZONE_NAME with a fixed offset from UTC, for this process.
+
+    The file has the format TZif, version 1 (RFC 8536): one type of local time and no transitions.
+    """
+    folder = data.absolute() / "zoneinfo"
+    folder.mkdir(exist_ok=True)
+    designation = b"demo time\0"
+    counts = struct.pack(">6l", 0, 0, 0, 0, 1, len(designation))
+    local_time_type = struct.pack(">lbb", int(offset.total_seconds()), 0, 0)
+    (folder / ZONE_NAME).write_bytes(b"TZif" + bytes(16) + counts + local_time_type + designation)
+    zoneinfo.reset_tzpath([str(folder), *zoneinfo.TZPATH])
+
+
+def _has_names(mirror_file: Path) -> bool:
+    """Return whether people, numbers and contacts are in the mirror."""
+    from integration.mirror.sync_state import collection_state
+    from integration.sqlite.readers import open_readonly
+    from integration.sync.plan import has_read_names
+
+    with open_readonly(mirror_file) as connection:
+        return has_read_names(collection_state.list_states(connection))
 
 
 def _read_password(marker: Path) -> str:
@@ -220,7 +255,7 @@ def _reserve_port(requested_port: int) -> socket.socket:
 
 
 def _build_environment(
-    data: Path, dashboard_port: int, base_url: str, time_zone: str, *, user_id: str, api_key: str
+    data: Path, dashboard_port: int, base_url: str, *, user_id: str, api_key: str
 ) -> dict[str, str]:
     return {
         # Ignore a config.toml in the working directory: it belongs to a real account.
@@ -231,7 +266,7 @@ def _build_environment(
         "SWITCHROOM_SERVER__PORT": str(dashboard_port),
         "SWITCHROOM_STORAGE__DATA_DIR": str(data.absolute()),
         "SWITCHROOM_DASHBOARD__COUNTRY": "GB",
-        "SWITCHROOM_DASHBOARD__TIMEZONE": time_zone,
+        "SWITCHROOM_DASHBOARD__TIMEZONE": ZONE_NAME,
         # The simulated platform is local and costs nothing, so poll often.
         "SWITCHROOM_SYNC__RECENT_INTERVAL": "10",
         "SWITCHROOM_SYNC__LIVE_INTERVAL": "5",

@@ -13,8 +13,6 @@ import pytest
 import requests
 
 from integration.cli.demo import prepare_data_dir
-from integration.core import clock
-from integration.simulator.calls.office_hours import choose_morning_zone
 from tests.support.child_processes import ROOT, Running, wait_for
 from tests.support.harness import alive, children, free_port
 
@@ -115,17 +113,21 @@ def test_no_other_program_gets_the_port_while_the_simulator_starts(start: Start,
 
 
 @pytest.mark.exhaustive
-def test_the_demo_shows_times_of_a_zone_where_it_is_morning(demo: Running) -> None:
-    started = clock.unix()
+def test_the_demo_has_names_at_the_first_login_and_a_morning_with_a_name_of_its_own(demo: Running) -> None:
     url, email, password = read_login(demo)
-    zone = re.search(
-        r"Times of the demo are those of (\S+), where it is (\d\d):(\d\d) on \w+day", "\n".join(demo.err)
-    )
-    assert zone, demo.err
-    assert zone[1] in {choose_morning_zone(moment).key for moment in (started - 60, started)}
-    assert 570 <= int(zone[2]) * 60 + int(zone[3]) <= 660
-    page = log_in(url, email, password).get(f"{url}live", timeout=30).text
-    assert zone[1].replace("_", " ") in re.sub("<[^>]+>", "", page)
+    browser = log_in(url, email, password)
+
+    def read(path: str) -> str:
+        return re.sub("<[^>]+>", "", browser.get(f"{url}{path}", timeout=30).text)
+
+    assert "No contacts yet" not in read("contacts")
+    assert "Your team appears here" not in read("live")
+    now = re.search(r"It is (\d\d):(\d\d) in London \(demo time\)\.", "\n".join(demo.err))
+    assert now, demo.err
+    assert 570 <= int(now[1]) * 60 + int(now[2]) < 631
+    assert "London (demo time)" in read("live")
+    table = browser.get(f"{url}exports/cdrs.csv?tz=London (demo time)&headings=words", timeout=30).text
+    assert "London (demo time)" in table.splitlines()[0]
 
 
 @pytest.mark.exhaustive

@@ -7,15 +7,12 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time
-from zoneinfo import ZoneInfo
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
 
 _WEEKDAY_WEIGHTS = (1.18, 1.1, 1.08, 1.1, 0.98, 0.28, 0.08)
 _DAILY_WEIGHTS = (1.18, 1.1, 1.08, 1.1, 0.98, 1.05, 1.0)
 """Weights of an account that is open on Saturdays and Sundays too."""
 _HOUR_WEIGHTS = (0, 0, 0, 0, 0, 0, 0.1, 0.6, 3, 6, 7.5, 6.5, 4, 5, 7, 6.5, 5, 3, 1.2, 0.6, 0.3, 0.1, 0, 0)
-
-_UTC = ZoneInfo("UTC")
 
 QUIET_CALLS_PER_WEEK = 392
 BUSY_CALLS_PER_WEEK = 3000
@@ -32,7 +29,7 @@ class OfficeHours:
     `is_open_daily`: Saturday and Sunday are working days.
     """
 
-    zone: ZoneInfo = _UTC
+    zone: tzinfo = UTC
     is_open_daily: bool = False
     calls_per_week: int = QUIET_CALLS_PER_WEEK
 
@@ -62,7 +59,7 @@ class OfficeHours:
         return _DAILY_WEIGHTS if self.is_open_daily else _WEEKDAY_WEIGHTS
 
 
-def make_busy_hours(zone: ZoneInfo, start: float) -> OfficeHours:
+def make_busy_hours(zone: tzinfo, start: float) -> OfficeHours:
     """Create the hours of a busy office, open on the start day."""
     if datetime.fromtimestamp(start, zone).weekday() < 5:
         return OfficeHours(zone, calls_per_week=BUSY_CALLS_PER_WEEK)
@@ -71,49 +68,7 @@ def make_busy_hours(zone: ZoneInfo, start: float) -> OfficeHours:
     return OfficeHours(zone, is_open_daily=True, calls_per_week=calls_per_week)
 
 
-_PREFERRED_ZONE = "Europe/London"
-_ZONES = (
-    "Pacific/Pago_Pago",
-    "Pacific/Honolulu",
-    "Pacific/Gambier",
-    "Pacific/Pitcairn",
-    "America/Phoenix",
-    "America/Costa_Rica",
-    "America/Lima",
-    "America/Puerto_Rico",
-    "America/Sao_Paulo",
-    "America/Noronha",
-    "Atlantic/Cape_Verde",
-    "Africa/Abidjan",
-    "Africa/Lagos",
-    "Africa/Johannesburg",
-    "Africa/Nairobi",
-    "Asia/Dubai",
-    "Asia/Karachi",
-    "Asia/Dhaka",
-    "Asia/Bangkok",
-    "Asia/Singapore",
-    "Asia/Tokyo",
-    "Australia/Brisbane",
-    "Pacific/Guadalcanal",
-    "Pacific/Fiji",
-)
-"""Zones without daylight saving time, one for each hour from UTC-11 to UTC+12."""
-
-
-def choose_morning_zone(unix_time: float) -> ZoneInfo:
-    """Choose a time zone in which it is morning at `unix_time`.
-
-    The numbers of the account are British, so London is chosen from 09:30 to 11:00. At other times it is a
-    zone in which it is from 09:30 to 10:30.
-    """
-    preferred = ZoneInfo(_PREFERRED_ZONE)
-    if time(9, 30) <= datetime.fromtimestamp(unix_time, preferred).time() < time(11):
-        return preferred
+def find_morning_offset(unix_time: float) -> timedelta:
+    """Return the offset from UTC, in hours from -11 to 12, with which it is from 09:30 to 10:29."""
     minute_in_utc = int(unix_time // 60) % 1440
-    for zone in map(ZoneInfo, _ZONES):
-        offset = datetime.fromtimestamp(unix_time, UTC).astimezone(zone).utcoffset()
-        assert offset is not None
-        if 570 <= (minute_in_utc + int(offset.total_seconds() // 60)) % 1440 < 630:
-            return zone
-    return preferred
+    return timedelta(hours=(-((minute_in_utc - 570) // 60) + 11) % 24 - 11)
