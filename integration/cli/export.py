@@ -54,6 +54,14 @@ MAX_THREADS = 4
 )
 @click.option("--bom", is_flag=True, help="CSV: begin with a byte order mark, for Excel.")
 @click.option(
+    "--separator",
+    type=click.Choice([",", ";"]),
+    default=",",
+    show_default=True,
+    help="CSV: separator of cells. With ';' numbers have a decimal comma, as Excel expects in most languages"
+    " of Europe.",
+)
+@click.option(
     "--partition-by",
     "by_month",
     type=click.Choice(["month"]),
@@ -74,6 +82,7 @@ def command(
     tz: str | None,
     form: str,
     bom: bool,
+    separator: str,
     by_month: str | None,
     out: str,
     only_count: bool,
@@ -99,7 +108,6 @@ def command(
         "columns": columns,
         "set": column_set,
         "tz": tz,
-        "bom": "1" if bom else None,
     }
     # Imported here: `--help` needs none of these modules, and they take half a second on a small machine.
     from integration.exports import export_request
@@ -135,7 +143,7 @@ def command(
                 context,
                 selection,
                 form,
-                {"bom": parameters["bom"] or ""},
+                {"bom": "1" if bom else "", "separator": separator},
                 threads=processors if processors > 1 else 0,
             )
             audit_export(chunks.row_count)

@@ -20,7 +20,7 @@ from integration.core import clock
 from integration.core.errors import QueryError
 from integration.exports import call_filter
 from integration.exports.formats import FORMATS
-from integration.exports.formats.format import StreamOptions
+from integration.exports.formats.format import SEPARATORS, StreamOptions
 from integration.exports.presets import PRESETS, Preset
 from integration.exports.query import ChunkedFile
 from integration.exports.selection import Selection, select, select_preset
@@ -183,8 +183,14 @@ def open_chunks(
 
     `threads` may compute it. Raises QueryError.
     """
+    separator = args.get("separator") or ","
+    if separator not in SEPARATORS:
+        raise QueryError(f"separator: {separator[:64]!r} is not possible. Use ',' or ';'.")
     options = StreamOptions(
-        context.settings.storage.data_dir, bom=args.get("bom") in ("1", "true"), threads=threads
+        context.settings.storage.data_dir,
+        bom=args.get("bom") in ("1", "true"),
+        separator=separator,
+        threads=threads,
     )
     return FORMATS[form].stream(context.mirror_db.read, selected, options)
 

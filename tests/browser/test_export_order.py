@@ -45,6 +45,12 @@ def test_columns_are_ordered_by_keys_and_by_dragging_and_the_file_follows(app: A
     show_headings(page, "Ended by", "Name", "Talked", "ID")
     page.get_by_label("Ended by", exact=True).uncheck()
     show_headings(page, "Name", "Talked", "ID")
+    page.get_by_label("CSV for Excel in").select_option(";")
+    expect(page).to_have_url(re.compile("separator=%3B"))
+    for button, header in (("CSV for Excel", '\ufeff"Name";"Talked";"ID"'), ("CSV", '"Name","Talked","ID"')):
+        with page.expect_download() as download:
+            page.get_by_role("button", name=button, exact=True).click()
+        assert download.value.path().read_text("utf-8").splitlines()[0] == header
     page.reload()
     show_headings(page, "Name", "Talked", "ID")
     page.get_by_label("Headings").select_option("API names")

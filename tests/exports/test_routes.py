@@ -63,6 +63,17 @@ def test_export_accepts_filter_columns_zone_and_bom(exporting: TestApp) -> None:
         headers=exporting.headers,
     )
     assert response.data.decode() == '\ufeff"id","calldate"\r\n2,"2026-09-02 10:45:55"\r\n'
+    exporting.put("cdrs", {**CDR, "id": 1, "charge": 1.5, "dst": "a;=1"})
+    url = f"{URL}?columns=id,charge,dst"
+    excel = exporting.client.get(f"{url}&bom=1&separator=%3B&to=2100-01-01", headers=exporting.headers)
+    assert excel.data.decode().splitlines()[:2] == ['\ufeff"id";"charge";"dst"', '1;1,5;"a;=1"']
+    plain = exporting.client.get(url, headers=exporting.headers)
+    assert plain.data.decode().splitlines()[:2] == ['"id","charge","dst"', '1,1.5,"a;=1"']
+    assert exporting.client.get(f"{url}&separator=%3B", headers=exporting.headers).data.startswith(
+        b'"id";"ch'
+    )
+    refused = exporting.client.get(f"{url}&separator=%7C", headers=exporting.headers)
+    assert (refused.status_code, "'|'" in refused.json["message"]) == (400, True)
     lines = exporting.client.get("/exports/cdrs.jsonl", headers=exporting.headers)
     assert [json.loads(line)["id"] for line in lines.data.splitlines()] == [1, 2]
 

@@ -60,7 +60,9 @@ def read_form(query: MultiDict[str, str]) -> dict[str, str]:
     Its fields have the names of the page Calls.
     """
     fields = {name: text.strip() for name, text in parse_args(query).items() if text.strip()}
-    args = _set_view(_pick(fields, "filter", "sort", "dir", "tz", "headings", "columns", "set"), fields)
+    args = _set_view(
+        _pick(fields, "filter", "sort", "dir", "tz", "headings", "separator", "columns", "set"), fields
+    )
     return {**args, **make_limits(parse_day(fields.get("first_day")), parse_day(fields.get("last_day")))}
 
 

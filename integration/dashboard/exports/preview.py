@@ -32,6 +32,7 @@ from integration.exports import export_request, formats
 from integration.exports.call_filter import DIRECTION_LABELS, OUTCOMES, WEEKDAYS
 from integration.exports.export_request import UnknownExport
 from integration.exports.formats import csv
+from integration.exports.formats.format import SEPARATORS
 from integration.exports.headings import is_code_or_id, use_words
 from integration.exports.presets import PRESETS, Preset
 from integration.exports.query import (
@@ -50,9 +51,9 @@ PREVIEW_ROWS = 5
 """Records of the file shown on the page."""
 READ_SECONDS = 10.0
 """Seconds for the preview. Counting and sorting a large selection reads all its records."""
-SELECTION_PARAMETERS = ("view", "filter", "from", "to", "sort", "dir", "tz", "headings")
+SELECTION_PARAMETERS = ("view", "filter", "from", "to", "sort", "dir", "tz", "headings", "separator")
 """Parameters of an export except its columns."""
-CONTROLS = ("tz", "headings")
+CONTROLS = ("tz", "headings", "separator")
 """Parameters that have a control in the form of the columns."""
 
 
@@ -154,6 +155,7 @@ def show(name: str) -> Response:
         others=_list_presets(name, args),
         usual=_export_page_url(name, args),
         controls=CONTROLS,
+        separators=SEPARATORS,
         WAYS=DIRECTION_LABELS,
         OUTCOMES=OUTCOMES,
         WEEKDAYS=WEEKDAYS,
@@ -286,7 +288,7 @@ def _list_presets(name: str, args: Mapping[str, str]) -> list[tuple[str, str, bo
             viewer.check_export(preset.resource)
         except NotAllowed:
             continue
-        names = ["tz", "headings"]
+        names = list(CONTROLS)
         if preset.resource.date is not None:
             names += ["from", "to"]
         if export_filter.accepts_calls(preset.resource, preset):

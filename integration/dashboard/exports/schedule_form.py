@@ -20,6 +20,7 @@ from integration.exports import export_request, formats
 from integration.exports.calendar_periods import FREQUENCIES
 from integration.exports.delivery import normalize_place
 from integration.exports.due_periods import has_period_records
+from integration.exports.formats.format import SEPARATORS
 from integration.exports.query import build_export_query
 from integration.exports.schedules import PARTITION_PARAMETER, TARGETS, Schedule, make_file_name
 
@@ -48,6 +49,8 @@ def parse_form(
     args = _select_export_parameters(fields)
     if fields.get("bom"):
         args["bom"] = "1"
+        separator = _parse_choice("separator", {"separator": ",", **fields}, tuple(SEPARATORS))
+        args |= {"separator": separator} if separator != "," else {}
     target = _parse_choice("target", fields, TARGETS)
     try:
         place = normalize_place(

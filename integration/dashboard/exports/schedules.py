@@ -42,6 +42,7 @@ from integration.exports import (
 )
 from integration.exports.calendar_periods import FREQUENCIES
 from integration.exports.export_request import UnknownExport
+from integration.exports.formats.format import SEPARATORS
 from integration.exports.jobs import find_export_jobs
 from integration.exports.prepared_exports import ExportJob
 from integration.exports.presets import PRESETS
@@ -263,6 +264,7 @@ def _render_form(schedule: Schedule, *, draft: Schedule | None = None, **values:
         if is_call_export
         else [],
         of_calls=is_call_export,
+        separators=SEPARATORS,
         base=delivery.base_folder(context.settings),
         mail=mail.describe_server(context.settings.smtp),
     )

@@ -19,16 +19,22 @@ if TYPE_CHECKING:
     from integration.access.people import Person
 
 
+SEPARATORS = {",": "English (comma, 1.50)", ";": "German, French, Spanish … (semicolon, 1,50)"}
+"""Separators of CSV by the languages of Excel that expect them."""
+
+
 @dataclass(frozen=True, slots=True)
 class StreamOptions:
     """Options of a stream.
 
-    `bom` adds a byte order mark; `data_dir` contains the archive. `threads` may compute the file beside the
-    thread that reads it: a process that serves users has better use for its processors.
+    CSV: `bom` adds a byte order mark, `separator` is one of SEPARATORS. `data_dir` contains the archive.
+    `threads` may compute the file beside the thread that reads it: a process that serves users has better use
+    for its processors.
     """
 
     data_dir: Path
     bom: bool = False
+    separator: str = ","
     threads: int = 0
 
 

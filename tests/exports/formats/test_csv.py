@@ -132,6 +132,52 @@ def test_formulas_after_each_blank_or_invisible_sign_are_guarded_by_both_forms()
     assert [row[0] for row in python_csv.reader(io.StringIO(lines, newline=""))] == expected
 
 
+NUMBER = (
+    st.none() | st.integers(-9, 9) | st.sampled_from([0.5, -1.25, 1e20, 1e-7, 0.1, 3.0, "1.5", "=1", "a;b"])
+)
+
+
+@example_count(20, exhaustive=150)
+@given(
+    st.lists(
+        st.fixed_dictionaries({"src": CELL, "duration": NUMBER, "charge": NUMBER, "extra": NUMBER}),
+        max_size=9,
+    ),
+    st.integers(1, 4),
+    st.booleans(),
+)
+def test_semicolons_have_decimal_commas_and_otherwise_the_cells_of_commas(
+    records: list[dict[str, Any]], lines: int, is_sorted: bool
+) -> None:
+    records = [{"id": number, **record} for number, record in enumerate(records, 1)]
+    table = collection_at(
+        ":memory:", CALLS, [*records, {"id": 99, "src": "a\x00b", "extra": 1.5, "charge": 0.5}]
+    )
+    args = {"columns": "id,src,duration,duration_hms,charge,extra"} | ({"sort": "id"} if is_sorted else {})
+    data = {
+        separator: b"".join(
+            csv.stream(lambda: nullcontext(table), select(CALLS, args), separator=separator, chunk_rows=lines)
+        ).decode()
+        for separator in ",;"
+    }
+    with_commas, with_semicolons = (
+        list(python_csv.reader(io.StringIO(data[separator], newline=""), delimiter=separator))
+        for separator in ",;"
+    )
+    for row in with_commas[1:]:
+        record = next((one for one in records if str(one["id"]) == row[0]), {"charge": 0.5, "extra": 1.5})
+        for at, value in (
+            (2, record.get("duration")),
+            (3, record.get("duration")),
+            (4, record["charge"]),
+            (5, record["extra"]),
+        ):
+            row[at] = row[at].replace(".", ",") if isinstance(value, float) else row[at]
+    assert with_semicolons == with_commas
+    assert '"a;b"' in data[";"] or "a;b" not in data[";"]
+    table.close()
+
+
 @example_count(20, exhaustive=150)
 @given(
     st.lists(

@@ -64,9 +64,11 @@ EXPECTED = [*ODD, "a\\ud800b"]
 COLUMNS = "columns=src_name,strange,id"
 
 
-def test_csv_neutralises_formulas_and_keeps_other_text(app: TestApp) -> None:
-    data = exporting(app).get(f"/exports/cdrs.csv?{COLUMNS}").data
-    rows = list(csv.reader(io.StringIO(data.decode(), newline="")))
+@pytest.mark.parametrize("separator", [",", ";"])
+def test_csv_neutralises_formulas_and_keeps_other_text(app: TestApp, separator: str) -> None:
+    query = {"columns": "src_name,strange,id", "separator": separator}
+    data = exporting(app).get("/exports/cdrs.csv", query_string=query).data
+    rows = list(csv.reader(io.StringIO(data.decode(), newline=""), delimiter=separator))
     assert [row[0] for row in rows[1:]] == [guarded(text) for text in EXPECTED]
     assert [row[1] for row in rows[1:]] == [guarded(text) for text in EXPECTED]
     assert rows[1][0] == "+442079460001"
