@@ -61,7 +61,7 @@ def begin(
     The erasure applies to all data dated up to `requested_at`. A repeated erasure of the same number has the
     same id.
     """
-    digests_json = _digests_to_json(digests)
+    digests_json = json.dumps(sorted(digest.hex() for digest in digests))
     tx.execute(
         "INSERT INTO erasures (at, who, digests, lengths) VALUES (?, ?, ?, ?) ON CONFLICT (digests)"
         " DO UPDATE SET at = excluded.at, who = excluded.who, done_at = NULL",
@@ -97,17 +97,6 @@ def list_all(connection: sqlite3.Connection) -> list[Erasure]:
         )
         for row in rows
     ]
-
-
-def has_number(connection: sqlite3.Connection, erasure_id: int, digests: Iterable[bytes]) -> bool:
-    """Return whether an erasure is that of the number with these digests."""
-    digests_json = _digests_to_json(digests)
-    sql = "SELECT 1 FROM erasures WHERE id = ? AND digests = ?"
-    return connection.execute(sql, (erasure_id, digests_json)).fetchone() is not None
-
-
-def _digests_to_json(digests: Iterable[bytes]) -> str:
-    return json.dumps(sorted(digest.hex() for digest in digests))
 
 
 def add_report_column(schema: Schema) -> None:

@@ -1,24 +1,20 @@
-"""Pages of legal holds and erasures: set, release, certificate."""
+"""Pages of legal holds and erasures."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from flask import Blueprint, Response, abort, make_response, redirect, request
+from flask import Blueprint, Response, make_response, redirect, request
 
-from integration import __version__
 from integration.context import app_context
-from integration.core import clock
 from integration.core.commands import Progress
 from integration.core.errors import DomainError
-from integration.core.number_variants import variants
 from integration.dashboard.privacy.number_reports import current_reports, start_search
 from integration.dashboard.privacy.numbers import parse_number
 from integration.dashboard.site import after_redirect, layout
 from integration.dashboard.site.confirmation import requires_confirmation
-from integration.dashboard.site.guard import audit_action, current_person, requires
-from integration.privacy import certificate, erasures, hold_commands, holds
-from integration.settings.base_url import find_base_url
+from integration.dashboard.site.guard import current_person, requires
+from integration.privacy import erasures, hold_commands, holds
 
 blueprint = Blueprint("privacy_holds", __name__, url_prefix="/privacy")
 
@@ -61,43 +57,8 @@ def release_hold(number: int) -> Response:
 @blueprint.get("/erasures")
 @requires("admin")
 def show_erasures() -> str:
-    return _render_erasures()
-
-
-@blueprint.post("/erasures/<int:number>/certificate")
-@requires("admin")
-def download_certificate(number: int) -> Response | tuple[str, int]:
-    """Download the certificate of an erasure.
-
-    It names the number only if the user enters it, because only its keyed hash is stored.
-    """
-    context, entered = app_context(), request.form.get("number", "").strip()
-    with context.app_db.read() as connection:
-        erasure = next((entry for entry in erasures.list_all(connection) if entry.id == number), None)
-        if erasure is None or erasure.done_at is None:
-            abort(404)
-        e164 = None
-        if entered:
-            try:
-                e164 = parse_number(entered)
-            except DomainError as refusal:
-                return _render_erasures(refused=str(refusal)), 400
-            digests = map(context.erasure_gate.digest, variants(e164))
-            if not context.erasure_gate.has_key or not erasures.has_number(connection, number, digests):
-                message = f"Erasure {number} has another number. Correct the number, or leave it empty."
-                return _render_erasures(refused=message), 400
-    text = certificate.write(
-        erasure,
-        e164,
-        installation=find_base_url(context.settings),
-        version=__version__,
-        issued_at=clock.utc_text(),
-    )
-    audit_action("certificate issued", f"erasure {number}")
-    response = make_response(text)
-    response.mimetype = "text/plain"
-    response.headers["Content-Disposition"] = f'attachment; filename="erasure-{number}.txt"'
-    return response
+    with app_context().app_db.read() as connection:
+        return layout.render_page("privacy", "privacy_erasures.html", erasures=erasures.list_all(connection))
 
 
 def _run(command: Any, kind: str, what: str, **arguments: str) -> None:
@@ -137,11 +98,4 @@ def _render_holds(**values: Any) -> str:
             holds=holds.list_all(connection),
             max_reason=holds.MAX_REASON_LENGTH,
             **values,
-        )
-
-
-def _render_erasures(**values: Any) -> str:
-    with app_context().app_db.read() as connection:
-        return layout.render_page(
-            "privacy", "privacy_erasures.html", erasures=erasures.list_all(connection), **values
         )

@@ -1,4 +1,4 @@
-"""Privacy: what is stored about a number, legal hold, erasure and certificate."""
+"""Privacy: what is stored about a number, legal hold and erasure."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import pytest
 
 from integration.access import audit, people
 from tests.support.application import Browser, TestApp, running_app
-from tests.support.applications.filled_data_dir import LEG, OTHER, THEIRS, FilledDataDir
+from tests.support.applications.filled_data_dir import LEG, THEIRS, FilledDataDir
 from tests.support.harness import wait_for
 from tests.support.page_text import text
 from tests.support.people import ALICE, BOB
 
 NUMBER = "07700 900123"
-POSTS = ("find", "clear", "erase", "holds", "holds/1/release", "erasures/1/certificate")
+POSTS = ("find", "clear", "erase", "holds", "holds/1/release")
 
 
 @pytest.fixture
@@ -70,7 +70,9 @@ def test_an_invalid_number_is_refused(shared_app, number):
     assert "isn’t a phone number" in text(answer)
 
 
-def test_an_erasure_removes_the_number_and_gives_a_certificate(app, place):
+def test_an_erasure_removes_the_number_and_is_listed_with_what_it_erased(app, place):
+    (place.data_dir / "exports").mkdir()
+    (place.data_dir / "exports" / "month.csv").write_text(f"+{THEIRS}\n")
     client = app.log_in()
     assert "Search for the number first" in text(client.post("/privacy/erase", number=NUMBER))
     find(client)
@@ -86,20 +88,12 @@ def test_an_erasure_removes_the_number_and_gives_a_certificate(app, place):
     assert ("alice@example.com", "number erased", "erasure 1") in audited(app)
     assert not any("900123" in entry[2] for entry in audited(app))
 
-    page = client.get("/privacy/erasures")
-    assert "Complete" in text(page)
-    unnamed = client.post("/privacy/erasures/1/certificate")
-    assert unnamed.headers["Content-Disposition"] == 'attachment; filename="erasure-1.txt"'
-    assert "Erasure:      1\n" in unnamed.text
-    assert "900123" not in unnamed.text
-    assert "  CDRs: 2\n" in unnamed.text
-    assert "Kept under legal hold\n  none\n" in unnamed.text
-    named = client.post("/privacy/erasures/1/certificate", number=NUMBER)
-    assert f"Number:       +{THEIRS}\n" in named.text
-    wrong = client.post("/privacy/erasures/1/certificate", number=f"+{OTHER}")
-    assert wrong.status_code == 400
-    assert "has another number" in text(wrong)
-    assert client.post("/privacy/erasures/2/certificate").status_code == 404
+    page = text(client.get("/privacy/erasures"))
+    assert "Complete" in page
+    assert "CDRs 2" in page
+    assert "Delivered exports with the number, not erased: 1 exports/month.csv" in page
+    assert "Under legal hold" not in page
+    assert "900123" not in page
 
 
 def test_a_hold_prevents_the_erasure_until_it_is_released(app):
