@@ -9,6 +9,8 @@ export function start() {
 	form.addEventListener("input", async ({ target }) => {
 		const values = new FormData(form), mine = ++number;
 		for (const secret of ["csrf_token", "secret", "place"]) values.delete(secret);
+		// Another export has other columns and fields.
+		if (target.name === "export") for (const name of ["columns", "set", "filter", "sort", "dir"]) values.delete(name);
 		const url = `${location.pathname}?${new URLSearchParams(values)}`;
 		if (target.name === "export") return location.assign(url);
 		try {

@@ -21,8 +21,9 @@ from integration.exports.calendar_periods import FREQUENCIES
 from integration.exports.delivery import normalize_place
 from integration.exports.due_periods import has_period_records
 from integration.exports.formats.format import SEPARATORS
-from integration.exports.query import build_export_query
+from integration.exports.query import build_export_query, list_headings
 from integration.exports.schedules import PARTITION_PARAMETER, TARGETS, Schedule, make_file_name
+from integration.mirror.page_queries import history
 
 T = TypeVar("T", bound=str)
 
@@ -139,6 +140,32 @@ def make_draft(schedule: Schedule, form: Mapping[str, str]) -> Schedule:
     return replace(schedule, **values)  # type: ignore[arg-type]
 
 
+def describe_filter(context: AppContext, schedule: Schedule, name: str) -> str:
+    """Return the filter of the parameter `name`, 'view' or 'filter', in words.
+
+    Returns '' without a filter, and for one that is not valid any more.
+    """
+    args = {key: schedule.args[key] for key in (name,) if schedule.args.get(key)}
+    with context.mirror_db.read() as connection:
+        user_names = {user["id"]: user["name"] for user in history.list_users(connection)}
+    lines = []
+    with suppress(QueryError):
+        for parameters in ({**args, "headings": "words"}, {}):
+            selection = export_request.build_selection(context, schedule.export, parameters)
+            lines.append(selection.describe(user_names))
+        return ", ".join(value for _, value in lines[0] if ("Filter", value) not in lines[1])
+    return ""
+
+
+def list_headings_in_words(context: AppContext, schedule: Schedule) -> list[str]:
+    """Return the headings of the columns that the schedule stores, [] if they are not valid."""
+    args = {"headings": "words", "tz": schedule.zone, "columns": schedule.args.get("columns", "")}
+    with suppress(QueryError), context.mirror_db.read() as connection:
+        selection = export_request.build_selection(context, schedule.export, args)
+        return list_headings(connection, selection, selection.columns)
+    return []
+
+
 def _set_partition(args: Mapping[str, str], form_choice: str) -> dict[str, str]:
     others = {name: value for name, value in args.items() if name != PARTITION_PARAMETER}
     return others | ({PARTITION_PARAMETER: "month"} if form_choice.endswith(BY_MONTH) else {})
@@ -148,6 +175,8 @@ def _select_export_parameters(parameters: Mapping[str, str]) -> dict[str, str]:
     args = {key: parameters[key] for key in EXPORT_PARAMETERS if parameters.get(key)}
     if "view" in args:
         args["view"] = remove_days(args["view"])
+    if "set" in args:
+        args.pop("columns", None)
     return args
 
 

@@ -231,7 +231,8 @@ def _shown_values(schedule: Schedule) -> Schedule:
 def _render_form(schedule: Schedule, *, draft: Schedule | None = None, **values: Any) -> str:
     """Render the form of a schedule. `draft` has its unsaved values."""
     person, context = current_person(), app_context()
-    draft = draft or schedule_form.make_draft(schedule, values.get("given") or {})
+    given = values.get("given") or {}
+    draft = draft or schedule_form.make_draft(schedule, given)
     with context.app_db.read() as connection:
         saved_sets = saved.all_of(
             connection, saved.COLUMN_SETS, export_request.canonical_name(schedule.export), person.id
@@ -245,6 +246,8 @@ def _render_form(schedule: Schedule, *, draft: Schedule | None = None, **values:
         "exports",
         "export_schedule.html",
         **{"given": None, "attempts": [], "open_deliveries": [], "line": None, "refused": None, **values},
+        # Not a macro: its result is escaped, and equals no value of an option with “&”.
+        was=lambda name, otherwise: given.get(name, otherwise),
         one=draft,
         next=next_delivery,
         next_at=f"{next_at:%A} {next_at.day} {next_at:%B %Y, %H:%M}",
@@ -257,7 +260,17 @@ def _render_form(schedule: Schedule, *, draft: Schedule | None = None, **values:
         form_choice=f"{draft.form}{schedule_form.BY_MONTH if draft.is_by_month else ''}",
         every={frequency: frequency for frequency in FREQUENCIES},
         targets=TARGET_LABELS,
-        sets=saved_sets,
+        sets=list(
+            dict.fromkeys(
+                [
+                    *export_request.list_ready_sets(schedule.export),
+                    *(column_set.name for column_set in saved_sets),
+                ]
+            )
+        ),
+        view_words=schedule_form.describe_filter(context, draft, "view") if is_call_export else "",
+        filter_words=schedule_form.describe_filter(context, draft, "filter"),
+        column_words=schedule_form.list_headings_in_words(context, draft),
         views=[
             (saved_view.name, schedule_form.remove_days(saved_view.content)) for saved_view in visible_views
         ]

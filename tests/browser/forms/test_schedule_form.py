@@ -14,7 +14,7 @@ pytestmark = pytest.mark.exhaustive
 def test_the_destination_field_and_the_next_delivery_follow_the_choice(browse: Any) -> None:
     page = browse("/exports/schedules/new")
     target = page.get_by_label("Deliver to")
-    for choice, label in (("a folder", "Folder below"), ("e-mail addresses", "E-mail addresses"),
+    for choice, label in (("a folder", "Folder in"), ("e-mail addresses", "E-mail addresses"),
                           ("an HTTPS URL", "URL")):  # fmt: skip
         target.select_option(choice)
         expect(page.locator("[name=place]")).to_have_accessible_name(re.compile(f"^{label}"))

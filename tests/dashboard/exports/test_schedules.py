@@ -186,6 +186,10 @@ def test_a_schedule_replaces_the_days_of_a_view(app: TestApp, client: Browser) -
     page = client.get(NEW).text
     (query,) = re.findall(r'<option value="([^"]*)">Sales</option>', page)
     assert unescape(query) == "direction=in&range=all"
+    sales = client.get(f"{NEW}?view=range%3Dweek%26direction%3Din").text
+    assert (
+        re.search(r'<option value="direction=in&amp;range=all" selected>(.*?)</option>', sales)[1] == "Sales"
+    )
     client.post(NEW, **FORM, view="outcome=missed&from=2026-01-01&to=2026-01-02")
     assert schedules(app)[0].args["view"] == "outcome=missed&range=all"
 
@@ -194,8 +198,53 @@ def test_a_new_schedule_has_the_view_and_columns_of_the_preview(app: TestApp, cl
     preview = "/export/call-history?view=direction%3Din%26range%3Dweek&columns=id&columns=party_name"
     assert 'formaction="/exports/schedules/new"' in client.get(preview).text
     page = unescape(client.get(preview.replace("/export/call-history?", f"{NEW}?export=call-history&")).text)
-    assert 'name="columns" maxlength="4000" autocomplete="off" value="id,party_name"' in page
-    assert '<option value="direction=in&range=all" selected>Current filter</option>' in page
+    assert 'name="columns" value="id,party_name" checked> Only these columns: ID, Name<' in page
+    assert '<option value="direction=in&range=all" selected>Other filter: direction: Inbound</option>' in page
+
+
+def read_form(page: str) -> dict[str, str]:
+    """Return the values that the form of a schedule sends unchanged."""
+    form = page[page.index('<form id="schedule"') :]
+    fields = {}
+    for tag in re.findall(r"<input[^>]*>", form[: form.index("</form>")]):
+        attributes = dict(re.findall(r'(\w+)="([^"]*)"', tag))
+        if attributes.get("type") != "checkbox" or " checked" in tag:
+            fields[attributes["name"]] = unescape(attributes.get("value", ""))
+    for name, options in re.findall(r'<select name="(\w+)"[^>]*>(.*?)</select>', form, re.DOTALL):
+        chosen = re.search(r'<option(?: value="([^"]*)")? selected>([^<]*)', options)
+        first = re.search(r'<option value="([^"]*)"', options)
+        value = (chosen[2] if chosen[1] is None else chosen[1]) if chosen else first[1] if first else ""
+        fields[name] = unescape(value)
+    return fields
+
+
+def test_a_filter_that_no_view_expresses_is_kept_in_words_until_it_is_removed(
+    app: TestApp, client: Browser
+) -> None:
+    app.put("users", {"id": 7, "first_name": "Ann", "last_name": "Archer"})
+    condition = '[{"property":"billsec","operator":"gte","value":60}]'
+    view = "person=7&charged=1&range=all"
+    args = {"view": view, "filter": condition, "sort": "calldate", "dir": "DESC", "columns": "id,dst"}
+    client.post(NEW, **{**FORM, **args, "export": "cdr-details"}, bom="1", separator=";", headings="words")
+    (one,) = schedules(app)
+    stored = {**args, "bom": "1", "separator": ";", "headings": "words"}
+    assert one.args == stored
+    url = f"/exports/schedules/{one.id}"
+    page = client.get(url).text
+    assert "(JSON" not in page
+    assert "Other filter: Connected time ≥ 60" in text(page)
+    assert "Other filter: person: Ann Archer, with a cost" in text(page)
+    client.post(url, **read_form(page))
+    assert schedules(app)[0].args == stored
+    kept = read_form(client.get(url).text)
+    client.post(url, **{name: value for name, value in kept.items() if name not in ("filter", "columns")})
+    assert schedules(app)[0].args == {k: v for k, v in stored.items() if k not in ("filter", "columns")}
+    kept = read_form(client.get(url).text)
+    client.post(url, **{**kept, "columns": "id", "view": "", "set": "For the accountant"})
+    assert schedules(app)[0].args == {
+        "set": "For the accountant", "sort": "calldate", "dir": "DESC", "bom": "1", "separator": ";",
+        "headings": "words",
+    }  # fmt: skip
 
 
 def test_a_header_and_a_url_query_are_not_shown_and_not_sent_to_another_url(
