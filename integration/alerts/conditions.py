@@ -14,7 +14,7 @@ from integration.context import AppContext
 from integration.core import clock
 from integration.core.phone_numbers import is_withheld
 from integration.mirror.page_queries import alert_queries, live
-from integration.mirror.sync_state import collection_state
+from integration.mirror.sync_state import collection_state, completeness
 from integration.sync.files.download import list_enabled_kinds
 from integration.workspace import callbacks
 from integration.workspace.callback_items import CallbackItem
@@ -246,7 +246,7 @@ def _missing_records(evaluation: Evaluation) -> list[Match]:
     # Exclude today: its counts differ while calls arrive.
     today = evaluation.utc_text_before(days=0)[:10]
     with evaluation.context.mirror_db.read() as connection:
-        rows = alert_queries.list_completeness_gaps(connection, today)
+        rows = alert_queries.list_completeness_gaps(connection, today, completeness.RECHECK_SECONDS)
     return [
         Match(
             row["collection"],

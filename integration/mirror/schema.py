@@ -103,6 +103,7 @@ MIGRATIONS: Mapping[str, Step] = {
     "forms of lists without ids": collection_state.add_form,
     "calls of parties without a number": call_schema.evaluate_withheld_calls,
     "calls dated 1970": call_schema.evaluate_calls_of_1970,
+    "times of different counts": completeness.add_difference_time,
 }
 """Migration steps by name, in order.
 

@@ -13,7 +13,7 @@ from integration.core.health import Health
 from integration.core.logs import repeat_folding
 from integration.core.scheduler import Scheduler
 from integration.mirror.calls.store import CallStore
-from integration.mirror.sync_state import collection_state, lookup_queue, media_files
+from integration.mirror.sync_state import collection_state, completeness, lookup_queue, media_files
 from integration.platform_api.circuit import CircuitOpen
 from integration.platform_api.client import Platform
 from integration.settings.model import Settings
@@ -148,14 +148,20 @@ class SyncJobs:
             lambda: incremental_sync.run_incremental_sync(self.context, policy, self._make_tally()),
         )
 
-    def verify_completeness(self) -> None:
-        """Compare the counts of due days with those of the platform."""
+    def verify_completeness(self) -> float | None:
+        """Compare the counts of due days with those of the platform.
+
+        Returns the Unix time at which new differences are checked again, or None.
+        """
         for policy in list_history_policies():
             if self._should_continue():
                 self._run_due_requests(
                     policy, partial(day_counts.verify_due_days, self.context, policy, self._make_tally())
                 )
         day_counts.report_completeness(self.context)
+        with self.context.mirror_db.read() as connection:
+            recheck_at = clock.parse_utc(completeness.find_next_recheck(connection))
+        return None if recheck_at is None else recheck_at.timestamp() + 1
 
     def _run_due_history_syncs(self) -> None:
         """Run the due full syncs of histories, but not before names were read.

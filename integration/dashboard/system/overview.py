@@ -136,7 +136,8 @@ def index() -> Response:
     is_late = not unreachable_at and (formats.seconds_since(freshness.last_success_at) or 0) > stale_after
     is_silent = inbox_overview.last_received_at is None or inbox_overview.last_received_at < hour_ago
     silent_calls = calls_without_webhook if is_silent else 0
-    gaps = sum(len(completeness_row.gaps) for completeness_row in completeness_rows)
+    differences = [gap for completeness_row in completeness_rows for gap in completeness_row.gaps]
+    gaps = sum(gap.recheck_at is None for gap in differences)
     failing_components = components.list_problems(
         report,
         [state.collection for state in held_deletions],
@@ -161,6 +162,7 @@ def index() -> Response:
         "system.html",
         problems=sum(len(found) for found in problem_lists) + sum(bool(sign) for sign in problem_signs),
         gaps=gaps,
+        rechecks=len(differences) - gaps,
         received=inbox_overview,
         losses=recent_losses,
         silent=silent_calls,

@@ -22,6 +22,7 @@ from integration.mirror.sync_state.collection_state import (
     get_state,
     list_states,
 )
+from integration.sqlite.schema import Schema, read_columns
 from integration.sqlite.transaction import Transaction
 
 TABLES = """
@@ -34,6 +35,7 @@ CREATE TABLE IF NOT EXISTS _coverage (
     proved_at TEXT,
     cause TEXT,
     repair TEXT,
+    differs_since TEXT,
     PRIMARY KEY (collection, day)
 ) STRICT, WITHOUT ROWID;
 -- serves the list of gaps
@@ -43,6 +45,18 @@ CREATE INDEX IF NOT EXISTS _coverage_gaps ON _coverage (collection, day) WHERE t
 ENTIRE_COLLECTION = "*"
 """Value of `day` for the counts of an entire collection."""
 
+RECHECK_SECONDS = 60.0
+"""Seconds after which a new difference is checked again.
+
+A record that arrives between two counts makes them differ. Only a difference that lasts is a problem.
+"""
+
+
+def add_difference_time(schema: Schema) -> None:
+    """Migration step: add column `differs_since`. Differences of older versions have lasted."""
+    if "differs_since" not in read_columns(schema).get("_coverage", {"differs_since"}):
+        schema.execute("ALTER TABLE _coverage ADD COLUMN differs_since TEXT")
+
 
 @dataclass(frozen=True, slots=True)
 class DayCount:
@@ -50,7 +64,8 @@ class DayCount:
 
     `total`, `ours`: number of records on the platform and in the mirror at `asked_at`. `proved_at`: when the
     counts were last equal (UTC text, None if never). `cause`: reason of a difference. `repair`: what was
-    done.
+    done. `differs_since`: the first comparison of a difference; None without one, and for differences that
+    older versions stored.
     """
 
     collection: str
@@ -61,6 +76,16 @@ class DayCount:
     proved_at: str | None
     cause: str | None
     repair: str | None
+    differs_since: str | None = None
+
+    @property
+    def recheck_at(self) -> str | None:
+        """Time (UTC text) at which a new difference is checked again; None if it has lasted."""
+        differs_since = clock.parse_utc(self.differs_since)
+        if differs_since is None:
+            return None
+        recheck_at = clock.utc_text(differs_since + timedelta(seconds=RECHECK_SECONDS))
+        return recheck_at if self.asked_at < recheck_at else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +194,12 @@ def list_days(connection: sqlite3.Connection, collection: str) -> list[DayCount]
     return [DayCount(*row) for row in rows]
 
 
+def find_next_recheck(connection: sqlite3.Connection) -> str | None:
+    """Return the earliest time (UTC text) at which a new difference is checked again, or None."""
+    rows = connection.execute("SELECT * FROM _coverage WHERE total <> ours")
+    return min((at for row in rows if (at := DayCount(*row).recheck_at) is not None), default=None)
+
+
 def get_comparison_times(connection: sqlite3.Connection, collection: str) -> dict[str, str]:
     """Return for each day the time of its last comparison."""
     rows = connection.execute("SELECT day, asked_at FROM _coverage WHERE collection = ?", (collection,))
@@ -231,7 +262,10 @@ def save_day(
     """
     now = clock.utc_text()
     tx.execute(
-        "INSERT INTO _coverage VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (collection, day) DO UPDATE SET "
+        "INSERT INTO _coverage VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+        " ON CONFLICT (collection, day) DO UPDATE SET "
+        "differs_since = CASE WHEN excluded.total <> excluded.ours THEN "
+        "CASE WHEN total <> ours THEN differs_since ELSE excluded.differs_since END END, "
         "total = excluded.total, ours = excluded.ours, asked_at = excluded.asked_at, "
         "proved_at = coalesce(excluded.proved_at, proved_at), cause = excluded.cause, "
         "repair = coalesce(excluded.repair, CASE WHEN excluded.total = excluded.ours THEN repair END)",
@@ -244,6 +278,7 @@ def save_day(
             now if platform_count == mirror_count else None,
             cause,
             repair,
+            None if platform_count == mirror_count else now,
         ),
     )
 

@@ -10,7 +10,7 @@ by halving the time.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime, timedelta
 
 from integration.core import clock
@@ -63,14 +63,20 @@ def verify_due_days(context: SyncContext, policy: Policy, tally: Tally | None = 
             connection, policy.resource, retention_start(context, policy)
         )
         verified_at_by_day = completeness.get_comparison_times(connection, policy.collection)
+        new_differences = {
+            gap.day for gap in completeness.list_gaps(connection, policy.collection) if gap.recheck_at
+        }
         suspected_days = missing_records.list_suspected_days(connection, policy.resource)
     if state.complete_at is None or state.off_since is not None:
         return 0
     # A suspected record is confirmed or found by the second reading of its day.
     unconfirmed_days = [day for day in list_days(oldest_date, clock.now()) if day in suspected_days]
-    due_days = list_due_days(oldest_date, verified_at_by_day, clock.now())
+    due_days = list_due_days(oldest_date, verified_at_by_day, clock.now(), new_differences)
     verified_count = verify_days(context, policy, list(dict.fromkeys([*unconfirmed_days, *due_days])), tally)
-    if unconfirmed_days or is_due(verified_at_by_day.get(ENTIRE_COLLECTION), TOTAL_CHECK_SECONDS):
+    if unconfirmed_days or is_due(
+        verified_at_by_day.get(ENTIRE_COLLECTION),
+        completeness.RECHECK_SECONDS if ENTIRE_COLLECTION in new_differences else TOTAL_CHECK_SECONDS,
+    ):
         verified_count += 1
         if not verify_total(context, policy) and (days := _find_new_gaps(context, policy, oldest_date)):
             verified_count += verify_days(context, policy, days, tally)
@@ -127,12 +133,24 @@ def list_days(oldest: str | None, now: datetime) -> list[str]:
     return [clock.utc_text(today - timedelta(days=age))[:10] for age in range((today - first_day).days + 1)]
 
 
-def list_due_days(oldest: str | None, verified_at_by_day: dict[str, str], now: datetime) -> list[str]:
-    """List the days whose verification is due, newest first, at most MAX_DAYS_PER_RUN."""
+def list_due_days(
+    oldest: str | None,
+    verified_at_by_day: dict[str, str],
+    now: datetime,
+    new_differences: Collection[str] = (),
+) -> list[str]:
+    """List the days whose verification is due, newest first, at most MAX_DAYS_PER_RUN.
+
+    `new_differences`: days that are checked again after RECHECK_SECONDS.
+    """
     due_dates = [
         day
         for age, day in enumerate(list_days(oldest, now))
-        if is_due(verified_at_by_day.get(day), _get_check_interval(age), now)
+        if is_due(
+            verified_at_by_day.get(day),
+            completeness.RECHECK_SECONDS if day in new_differences else _get_check_interval(age),
+            now,
+        )
     ]
     return due_dates[:MAX_DAYS_PER_RUN]
 

@@ -83,6 +83,32 @@ def test_a_gap_does_not_get_the_cause_of_another_day(simulated, monkeypatch):
     assert counted[older].cause.startswith("the platform counts 1 records more than it lists")
 
 
+def test_a_new_difference_is_checked_again_after_a_minute_and_only_then_a_problem(
+    simulated, movable_clock, monkeypatch
+):
+    def verify(seconds):
+        movable_clock.advance(seconds)
+        day_counts.verify_due_days(simulated.context, CDRS)
+        return days(simulated, "cdrs")[day]
+
+    run_full_sync(simulated.context, CDRS)
+    day, (key,) = pick_records_of_one_day(simulated, 1)
+    with monkeypatch.context() as patch:
+        leave_out_of_lists(simulated, patch, key)
+        assert verify(60).recheck_at == clock.utc_text(clock.unix() + 60)
+        assert simulated.context.sync_jobs.verify_completeness() == int(clock.unix()) + 61
+    verify(61)
+    assert get_completeness(simulated, "cdrs").gaps == []
+    leave_out_of_lists(simulated, monkeypatch, key)
+    assert verify(86400).recheck_at
+    verify(61)
+    gaps = get_completeness(simulated, "cdrs").gaps
+    assert [(gap.day, gap.recheck_at) for gap in gaps] == [
+        (day, None),
+        (completeness.ENTIRE_COLLECTION, None),
+    ]
+
+
 def test_records_deleted_by_retention_are_no_gap(simulated):
     counts = count_by_day(simulated, "cdrs")
     newest, *older = sorted(counts, reverse=True)
