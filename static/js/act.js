@@ -44,7 +44,7 @@ async function send(form, submitter) {
 		if (away()) throw 0;
 		const data = await (await post(form, submitter)).json();
 		if (data.location) return location.assign(data.location);
-		toast(data.message, !data.done, data.confirm ? confirmation(form, data.confirm) : data.undo && button(form, data.undo));
+		toast(data.message, !data.done && !data.confirm, data.confirm ? confirmation(form, data.confirm) : data.undo && button(form, data.undo));
 		if (data.done) done(form);
 	} catch {
 		if (repeat) {
