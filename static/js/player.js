@@ -1,4 +1,5 @@
 // Audio player, also by keyboard and `?t=` of the URL. Legs and transcript follow it; a click on them jumps.
+import { plain } from "./connection.js";
 import { duration } from "./timers.js";
 
 let playing = null;
@@ -35,7 +36,8 @@ function build(box) {
 	};
 	const step = (seconds) => to((queued ?? audio.currentTime) + seconds);
 	const toggle = () => { if (audio.paused) { if (playing !== api) playing.audio.pause(); playing = api; audio.play(); } else audio.pause(); };
-	const api = { audio, toggle, step, to };
+	const load = (src, seconds) => { box.dataset.seconds = seconds; queued = null; clock.className = ""; audio.src = src; paint(); };
+	const api = { audio, toggle, step, to, load };
 	const shows = (name, label) => () => { go.querySelector("use").setAttribute("href", `/static/icons.svg#${name}`); go.ariaLabel = go.title = label; };
 
 	const on = { play: shows("hold", "Pause (space)"), pause: shows("play", "Play (space)"), timeupdate: paint };
@@ -44,7 +46,7 @@ function build(box) {
 	for (const [name, does] of Object.entries(on)) audio.addEventListener(name, does);
 	seek.addEventListener("input", () => { held = true; paint(); });
 	seek.addEventListener("change", () => { held = false; to(Number(seek.value)); });
-	speed.addEventListener("change", () => { audio.playbackRate = Number(speed.value); });
+	speed.addEventListener("change", () => { audio.playbackRate = audio.defaultPlaybackRate = Number(speed.value); });
 	box.addEventListener("click", ({ target }) => {
 		const button = target.closest("[data-step]");
 		if (button === go) toggle(); else if (button) step(Number(button.dataset.step));
@@ -65,6 +67,23 @@ function jump(event) {
 	deck.to(Number(at) + (event.detail && seconds ? seconds * (event.clientX - left) / width : 0));
 }
 
+// A list has one player at its foot. Without scripts its links open the files.
+function cue(event) {
+	const link = event.target.closest("[data-play]"), box = document.querySelector(".player.foot");
+	if (!link || !box?.deck || !plain(event)) return;
+	event.preventDefault();
+	if (!link.ariaCurrent) {
+		for (const other of document.querySelectorAll("[data-play][aria-current]")) other.removeAttribute("aria-current");
+		link.ariaCurrent = "true";
+		const name = link.closest("tr").querySelector(".name"), title = box.querySelector(".top a");
+		title.textContent = name.textContent;
+		if (name.href) title.href = name.href; else title.removeAttribute("href");
+		box.hidden = false;
+		box.deck.load(link.href, link.dataset.play);
+	}
+	box.deck.toggle();
+}
+
 export function start(root) {
 	// The first one has the keys.
 	for (const box of [...root.querySelectorAll("[data-player]:has(audio)")].reverse()) if (!box.deck) playing = box.deck = build(box);
@@ -72,6 +91,7 @@ export function start(root) {
 	const at = seconds(new URLSearchParams(location.search).get("t"));
 	if (at > 0) playing?.to(at);
 	addEventListener("click", jump);
+	addEventListener("click", cue);
 	addEventListener("keydown", (event) => {
 		if (!playing?.audio.isConnected || event.target.closest("input, textarea, select, button, a, summary") || event.ctrlKey || event.metaKey || event.altKey) return;
 		if (event.key === " ") { event.preventDefault(); playing.toggle(); }

@@ -6,7 +6,7 @@ import json
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from integration.core.ids import as_id, id_list
 from integration.core.number_search.reading import read_digits
@@ -14,9 +14,11 @@ from integration.mirror.page_queries import search_index
 from integration.sqlite.listing import Listing, Page, escape_like
 
 AudioKind = Literal["recording", "voicemail"]
-PAGE_SIZE = 24
+PAGE_SIZE = 100
 """Entries per page."""
 _NEWEST_FIRST = Listing("-at", "-id")
+WITHOUT_FILE = "missing"
+"""State of a filter: the file is not in the archive, for whatever reason."""
 
 
 TABLES = """
@@ -29,34 +31,42 @@ CREATE INDEX IF NOT EXISTS voicemessages_new ON voicemessages (id) WHERE is_new 
 class MediaFilter:
     """Filter of a list.
 
-    `text` is a fragment of a transcript, summary, name or number. `state` is a state of table `media`.
-    `only_unplayed` shows only voicemail messages that are new on the platform and not in `played_ids`, the
-    ids of messages that were played here. `user_scope` limits the list to a platform user.
+    `text` is a fragment of a transcript, summary, name or number. `state` is a state of table `media`, or
+    WITHOUT_FILE. `only_unplayed` shows only voicemail messages that are new on the platform and not in
+    `played_ids`, the ids of messages that were played here. `user_id` is the platform user of the recording
+    or mailbox, `account_number` a DDI of the call. `since` and `until` (exclusive) are UTC texts, the lengths
+    seconds. `user_scope` limits the list to a platform user.
     """
 
     text: str = ""
     state: str | None = None
     only_unplayed: bool = False
     played_ids: tuple[int, ...] = ()
+    user_id: int | None = None
+    account_number: str | None = None
+    since: str | None = None
+    until: str | None = None
+    min_seconds: int | None = None
+    max_seconds: int | None = None
     user_scope: int | None = None
 
 
-_RECORDINGS = """
-SELECT m.id, m.timestamp AS at, m.live_id, m.duration, m.transcript, m.summary, m.sentiment, m.user_id,
-       c.party, c.party_e164, c.party_name, c.direction, c.context, c.user_name, c.extension, c.id AS call_id,
-       m.caller, m.called, 0 AS is_new, m._missing_since AS missing_since,
-       f.state, f.size, f.tries, f.last_error, f.path
-  FROM monitors m
-  LEFT JOIN _legs l ON l.leg_id = m.live_id LEFT JOIN _calls c ON c.id = l.call_id
-  LEFT JOIN media f ON f.kind = 'recording' AND f.record_id = m.id
- WHERE (:only IS NULL OR m.user_id = :only)
-   AND {among}
-   AND (:text = '' OR m.transcript LIKE :like ESCAPE '\\' OR m.summary LIKE :like ESCAPE '\\'
-        OR m.caller LIKE :like ESCAPE '\\' OR m.called LIKE :like ESCAPE '\\'
-        OR c.party_name LIKE :like ESCAPE '\\' OR c.user_name LIKE :like ESCAPE '\\'
-        OR (:digits <> '' AND (m.caller LIKE '%' || :digits || '%' OR m.called LIKE '%' || :digits || '%')))
-   AND (:state IS NULL OR f.state = :state)
-"""
+@dataclass(frozen=True, slots=True)
+class FileCounts:
+    """Files of a filter in the archive.
+
+    `items`: calls with a recording, or voice messages. `complete_items`: those with all their files. `files`:
+    files in the archive. `read_files`: those that were read again after their download, at `first_read_at`
+    to `last_read_at` (UTC text).
+    """
+
+    items: int
+    complete_items: int
+    files: int
+    read_files: int
+    first_read_at: str | None
+    last_read_at: str | None
+
 
 MAILBOX_OWNER = "(u.id = v.extension_id OR u.ext = CAST(v.extension_id AS TEXT))"
 """SQL of whether the message `voicemessages v` is in the mailbox of the user `users u`.
@@ -65,25 +75,68 @@ MAILBOX_OWNER = "(u.id = v.extension_id OR u.ext = CAST(v.extension_id AS TEXT))
 """
 
 _IS_NEW = "(v.is_new IN (1, '1', 'true') AND v.id NOT IN (SELECT value FROM json_each(:played)))"
-_VOICEMAIL = f"""
-SELECT v.id, v.origtime AS at, v.live_id, v.duration, v.transcript, NULL AS summary, NULL AS sentiment,
-       u.id AS user_id, coalesce(c.party, v.caller) AS party, c.party_e164, c.party_name,
-       'in' AS direction, '' AS context,
-       trim(coalesce(u.first_name, '') || ' ' || coalesce(u.last_name, '')) AS user_name, u.ext AS extension,
-       c.id AS call_id, v.caller, v.dialled AS called, {_IS_NEW} AS is_new,
-       v._missing_since AS missing_since, f.state, f.size, f.tries, f.last_error, f.path
-  FROM voicemessages v
-  LEFT JOIN users u ON {MAILBOX_OWNER}
-  LEFT JOIN _legs l ON l.leg_id = v.live_id LEFT JOIN _calls c ON c.id = l.call_id
-  LEFT JOIN media f ON f.kind = 'voicemail' AND f.record_id = v.id
- WHERE (:only IS NULL OR u.id = :only)
-   AND (:text = '' OR v.transcript LIKE :like ESCAPE '\\' OR v.caller LIKE :like ESCAPE '\\'
+_USER_NAME = "nullif(trim(coalesce(u.first_name, '') || ' ' || coalesce(u.last_name, '')), '')"
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """SQL of one kind: columns of the list, tables, and the columns of filters.
+
+    `item` is the id of the call of a recording, or else of the record.
+    """
+
+    columns: str
+    tables: str
+    record: str
+    time: str
+    owner: str
+    dialled: str
+    item: str
+    text: str
+
+
+_CALL_OF = "LEFT JOIN _legs l ON l.leg_id = {0}.live_id LEFT JOIN _calls c ON c.id = l.call_id"
+_SOURCES: dict[AudioKind, _Source] = {
+    "recording": _Source(
+        columns=f"""m.id, m.timestamp AS at, m.live_id, m.duration, m.transcript, m.summary, m.sentiment,
+       m.user_id, c.party, c.party_e164, c.party_name, c.direction, c.context, c.group_name, c.our_number,
+       coalesce({_USER_NAME}, c.user_name) AS user_name, coalesce(u.ext, c.extension) AS extension,
+       c.id AS call_id, m.caller, m.called, 0 AS is_new, m._missing_since AS missing_since,
+       f.state, f.size, f.tries, f.last_error, f.path""",
+        tables=f"""monitors m LEFT JOIN users u ON u.id = m.user_id {_CALL_OF.format("m")}
+  LEFT JOIN media f ON f.kind = 'recording' AND f.record_id = m.id""",
+        record="m",
+        time="m.timestamp",
+        owner="m.user_id",
+        dialled="NULL",
+        item="coalesce(l.call_id, -m.id)",
+        text="""m.transcript LIKE :like ESCAPE '\\' OR m.summary LIKE :like ESCAPE '\\'
+        OR m.caller LIKE :like ESCAPE '\\' OR m.called LIKE :like ESCAPE '\\'
+        OR c.party_name LIKE :like ESCAPE '\\' OR c.user_name LIKE :like ESCAPE '\\'
+        OR (:digits <> ''
+            AND (m.caller LIKE '%' || :digits || '%' OR m.called LIKE '%' || :digits || '%'))""",
+    ),
+    "voicemail": _Source(
+        columns=f"""v.id, v.origtime AS at, v.live_id, v.duration, v.transcript, NULL AS summary,
+       NULL AS sentiment, u.id AS user_id, coalesce(c.party, v.caller) AS party, c.party_e164, c.party_name,
+       'in' AS direction, '' AS context, c.group_name, coalesce(c.our_number, v.dialled) AS our_number,
+       {_USER_NAME} AS user_name, u.ext AS extension, c.id AS call_id, v.caller, v.dialled AS called,
+       {_IS_NEW} AS is_new, v._missing_since AS missing_since, f.state, f.size, f.tries, f.last_error,
+       f.path""",
+        # Users last: their join reads every user for each message.
+        tables=f"""voicemessages v {_CALL_OF.format("v")}
+  LEFT JOIN media f ON f.kind = 'voicemail' AND f.record_id = v.id LEFT JOIN users u ON {MAILBOX_OWNER}""",
+        record="v",
+        time="v.origtime",
+        owner="u.id",
+        dialled="v.dialled",
+        item="v.id",
+        text="""v.transcript LIKE :like ESCAPE '\\' OR v.caller LIKE :like ESCAPE '\\'
         OR v.dialled LIKE :like ESCAPE '\\' OR c.party_name LIKE :like ESCAPE '\\'
         OR u.first_name || ' ' || u.last_name LIKE :like ESCAPE '\\'
-        OR (:digits <> '' AND v.caller LIKE '%' || :digits || '%'))
-   AND (:state IS NULL OR f.state = :state)
-   AND (NOT :new OR {_IS_NEW})
-"""
+        OR (:digits <> '' AND v.caller LIKE '%' || :digits || '%')""",
+    ),
+}
 
 
 def fetch_page(
@@ -94,30 +147,82 @@ def fetch_page(
 ) -> Page:
     """Return one page of recordings or voicemail messages, newest first.
 
-    Columns: id, at (UTC text), duration, transcript, summary, sentiment, is_new; call_id and the parties of
-    the call; of the file state (`wanted`, `have`, `failed`, `gone`; None: not requested), size, tries,
-    last_error, path (relative to data_dir).
+    Columns: id, at (UTC text), duration, transcript, summary, sentiment, is_new; call_id, the parties, group
+    and number of the call; user_id, user_name and extension of the owner; of the file state (`wanted`,
+    `have`, `failed`, `gone`; None: not requested), size, tries, last_error, path (relative to data_dir).
     """
-    escaped_text = escape_like(media_filter.text.strip())
-    digits = read_digits(media_filter.text)
+    source = _SOURCES[kind]
+    where, values = _build_where(kind, media_filter)
+    if count_by_state(connection, kind).get(media_filter.state or "", 0) > MAX_CANDIDATES:
+        # With = SQLite reads and sorts all files of the state, with IS the records in their order.
+        where = where.replace("f.state = :state", "f.state IS :state")
     candidate_ids = _find_candidates(connection, media_filter.text) if kind == "recording" else None
-    recordings_sql = _RECORDINGS.format(among="1" if candidate_ids is None else _CANDIDATE_CONDITION)
+    if candidate_ids is not None:
+        where = f"{_CANDIDATE_CONDITION} AND {where}"
     return _NEWEST_FIRST.fetch_page(
         connection,
-        recordings_sql if kind == "recording" else _VOICEMAIL,
-        {
-            "among": candidate_ids,
-            "only": media_filter.user_scope,
-            "text": escaped_text,
-            "like": f"%{escaped_text}%",
-            "digits": digits if len(digits) > 1 else "",
-            "state": media_filter.state,
-            "new": media_filter.only_unplayed,
-            "played": json.dumps(media_filter.played_ids),
-        },
+        f"SELECT {source.columns} FROM {source.tables} WHERE {where}",
+        {**values, "among": candidate_ids},
         cursor,
         PAGE_SIZE,
     )
+
+
+def count_files(connection: sqlite3.Connection, kind: AudioKind, media_filter: MediaFilter) -> FileCounts:
+    """Return the files of a period: how many are in the archive, and when the scrub read them again.
+
+    Reads every record of the filter: 3,400 in 8 ms.
+    """
+    source = _SOURCES[kind]
+    where, values = _build_where(kind, media_filter)
+    row = connection.execute(
+        "SELECT count(*), coalesce(sum(present), 0), coalesce(sum(files), 0), coalesce(sum(reads), 0),"
+        " min(first_at), max(last_at) FROM (SELECT min(present) AS present, sum(present) AS files,"
+        " count(read_at) AS reads, min(read_at) AS first_at, max(read_at) AS last_at FROM ("
+        # A download counts as a check, so a later check is one that read the file again.
+        f"SELECT {source.item} AS item, f.state IS 'have' AS present,"
+        " CASE WHEN f.state = 'have' AND k.checked_at > f.updated_at THEN k.checked_at END AS read_at"
+        f" FROM {source.tables} LEFT JOIN _checks k ON k.kind = f.kind AND k.record_id = f.record_id"
+        f" WHERE {where}) GROUP BY item)",
+        values,
+    ).fetchone()
+    return FileCounts(*row)
+
+
+def _build_where(kind: AudioKind, media_filter: MediaFilter) -> tuple[str, dict[str, Any]]:
+    """Return conditions on the tables of `_SOURCES` and their values."""
+    source = _SOURCES[kind]
+    escaped_text = escape_like(media_filter.text.strip())
+    digits = read_digits(media_filter.text)
+    is_missing = media_filter.state == WITHOUT_FILE
+    conditions = {
+        f"({source.text})": bool(escaped_text),
+        f"{source.owner} = :scope": media_filter.user_scope is not None,
+        f"{source.owner} = :user": media_filter.user_id is not None,
+        f"(c.our_e164 = :line OR c.our_number = :line OR {source.dialled} = :line)": (
+            media_filter.account_number is not None
+        ),
+        f"{source.time} >= :since": media_filter.since is not None,
+        f"{source.time} < :until": media_filter.until is not None,
+        f"CAST({source.record}.duration AS INTEGER) >= :shortest": media_filter.min_seconds is not None,
+        f"CAST({source.record}.duration AS INTEGER) <= :longest": media_filter.max_seconds is not None,
+        "f.state IS NOT 'have'": is_missing,
+        "f.state = :state": media_filter.state is not None and not is_missing,
+        _IS_NEW: media_filter.only_unplayed and kind == "voicemail",
+    }
+    return " AND ".join([condition for condition, is_set in conditions.items() if is_set] or ["true"]), {
+        "like": f"%{escaped_text}%",
+        "digits": digits if len(digits) > 1 else "",
+        "scope": media_filter.user_scope,
+        "user": media_filter.user_id,
+        "line": media_filter.account_number,
+        "since": media_filter.since,
+        "until": media_filter.until,
+        "shortest": media_filter.min_seconds,
+        "longest": media_filter.max_seconds,
+        "state": media_filter.state,
+        "played": json.dumps(media_filter.played_ids),
+    }
 
 
 _CANDIDATE_CONDITION = "m.id IN (SELECT value FROM json_each(:among))"

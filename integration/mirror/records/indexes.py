@@ -31,6 +31,8 @@ CREATE INDEX IF NOT EXISTS cdrs_src_time ON cdrs (src, calldate, _missing_since)
 CREATE INDEX IF NOT EXISTS cdrs_dst_time ON cdrs (dst, calldate, _missing_since);
 CREATE INDEX IF NOT EXISTS cdrs_type_time ON cdrs (type, calldate, _missing_since);
 CREATE INDEX IF NOT EXISTS cdrs_disposition_time ON cdrs (disposition, calldate, _missing_since);
+-- serves the recordings of a user, newest first
+CREATE INDEX IF NOT EXISTS monitors_user_time ON monitors (user_id, "timestamp");
 -- serves filters by user, user scopes, /users/{id}/cdrs.csv
 CREATE INDEX IF NOT EXISTS cdrs_user_id ON cdrs (user_id, _missing_since);
 CREATE INDEX IF NOT EXISTS monitors_user_id ON monitors (user_id, _missing_since);

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import lameenc
 import pytest
 from playwright.sync_api import expect
@@ -32,8 +34,10 @@ def recorded(app):
     encoder.set_in_sample_rate(8000)
     encoder.set_channels(1)
     encoder.set_bit_rate(16)
-    app.archive("recording", 900, bytes(encoder.encode(bytes(2 * 8000 * 60))) + bytes(encoder.flush()))
+    audio = bytes(encoder.encode(bytes(2 * 8000 * 60))) + bytes(encoder.flush())
+    app.archive("recording", 900, audio)
     app.insert("_walks", collection="sms", last_success_at=at(95), complete_at=at(0))
+    return audio
 
 
 def position(page) -> float:
@@ -133,3 +137,27 @@ def test_the_drawer_covers_no_column_of_the_list(browse, app, recorded, page, wi
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         page.keyboard.press("Escape")
         expect(page.locator("#drawer")).to_be_hidden()
+
+
+def test_a_list_has_one_player_at_its_foot(browse, app, recorded, page):
+    app.insert("monitors", id=901, timestamp=at(-60), caller="447700900109", duration=60)
+    app.archive("recording", 901, recorded)
+    browse("/recordings")
+    player = page.get_by_role("region", name="Player")
+    expect(player).to_be_hidden()
+    page.locator("#recording-900 [data-play]").click()
+    expect(player).to_be_in_viewport()
+    expect(player.get_by_role("link")).to_have_attribute("href", re.compile("/calls/5$"))
+    wait_for(lambda: position(page) > 0.1, "playback")
+    player.get_by_label("Speed").select_option("2")
+    player.get_by_role("button", name="+10").click()
+    wait_for(lambda: position(page) > 10, "10 seconds")
+    page.locator("#recording-900 [data-play]").click()
+    expect(player.get_by_role("button", name="Play")).to_be_visible()
+    page.locator("#recording-901 [data-play]").click()
+    expect(player.locator(".top")).to_have_text("07700 900109")
+    wait_for(lambda: 0 < position(page) < 10, "the other recording from its beginning")
+    page.locator("#recording-900 [data-play]").click()
+    wait_for(lambda: 0 < position(page) < 10, "the first recording from its beginning")
+    assert page.evaluate("document.querySelector('main audio').playbackRate") == 2
+    expect(page.locator("[data-play][aria-current]")).to_have_count(1)
