@@ -11,6 +11,7 @@ import * as order from "./order.js";
 import * as schedule from "./schedule.js";
 import * as palette from "./palette.js";
 import * as range from "./range.js";
+import * as prepare from "./prepare.js";
 
 addEventListener("click", async (event) => {
 	for (const box of document.querySelectorAll(".dropdown[open]")) if (!box.contains(event.target)) box.open = false;
@@ -23,7 +24,7 @@ addEventListener("click", async (event) => {
 	setTimeout(() => button.classList.remove("done"), 1200);
 });
 
-for (const part of [timers, keys, drawer, act, connection, bell, order, schedule, palette, range, player]) part.start(document);
+for (const part of [timers, keys, drawer, act, connection, bell, order, schedule, palette, range, player, prepare]) part.start(document);
 for (const here of document.querySelectorAll("#threads [aria-current], .tabs [aria-current]")) {
 	// scrollIntoView would also move the start of the Tab order (Chromium 150).
 	const list = here.closest(".tabs, .threads"), a = here.getBoundingClientRect(), b = list.getBoundingClientRect();

@@ -154,6 +154,21 @@ def test_small_exports_csv_and_head_are_returned_at_once(exports: ExportClient) 
     assert (head.status_code, head.headers["X-Export-Rows"]) == (200, str(ROWS))
 
 
+def test_above_5000_rows_browsers_get_a_job_and_programs_the_file(app: TestApp) -> None:
+    exports = ExportClient(app)
+    app.put("cdrs", *({"id": number} for number in range(1, 5002)))
+    ann, url = exports.person("ann"), "/exports/cdrs.xlsx?columns=id"
+    assert exports.client.get(url, headers=app.add_key("one")).status_code == 200
+    assert (
+        exports.client.get(
+            f"{url}&filter=[%7B%22property%22:%22id%22,%22operator%22:%22gt%22,%22value%22:1%7D]", headers=ann
+        ).status_code
+        == 200
+    )
+    response = exports.client.get(url, headers=ann)
+    assert (response.status_code, response.json["total"]) == (202, 5001)
+
+
 def test_browser_is_redirected_to_the_page_of_export_jobs(exports: ExportClient) -> None:
     response = exports.client.get(URL, headers={**exports.person("ann"), "Accept": "text/html"})
     assert (response.status_code, response.headers["Location"]) == (303, "/exports")

@@ -46,7 +46,7 @@ from integration.exports.formats.format import SEPARATORS
 from integration.exports.jobs import find_export_jobs
 from integration.exports.prepared_exports import ExportJob
 from integration.exports.presets import PRESETS
-from integration.exports.routes import parse_args
+from integration.exports.routes import BROWSER_ROWS, parse_args
 from integration.exports.schedules import Schedule
 from integration.outbound import mail
 from integration.workspace import saved
@@ -97,6 +97,7 @@ def index() -> Response:
         every=schedule_status.FREQUENCY_LABELS,
         targets=TARGET_LABELS,
         forms={entry.suffix: entry.label for entry in formats.FORMATS.values()},
+        background_above=BROWSER_ROWS,
         background_formats=[
             entry for entry in formats.list_by_page_order() if entry.background_above is not None
         ],

@@ -1,0 +1,90 @@
+"""Buttons of files that are prepared: progress without a page change."""
+
+from __future__ import annotations
+
+import re
+import threading
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from playwright.sync_api import expect
+
+from integration.exports import jobs, routes
+from integration.exports.jobs import EXTENSION
+
+pytestmark = pytest.mark.exhaustive
+
+
+@pytest.fixture
+def large(app: Any, monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """Three calls are a large export. Its preparation waits for the returned event."""
+    is_open = threading.Event()
+
+    def check_disk(_path: object) -> SimpleNamespace:
+        assert is_open.wait(60)
+        return SimpleNamespace(free=10**12)
+
+    monkeypatch.setattr(routes, "BROWSER_ROWS", 2)
+    monkeypatch.setattr(jobs.shutil, "disk_usage", check_disk)
+    for number in range(1, 4):
+        app.call(number, f"2026-07-0{number} 09:15:00")
+    app.product.site.extensions[EXTENSION].schedule()
+    app.context.scheduler.start()
+    return is_open
+
+
+@pytest.mark.parametrize(
+    ("path", "file"),
+    [
+        ("/calls?range=all", "calls all.xlsx"),
+        ("/export/call-history", "calls all.xlsx"),
+        ("/reports?from=2026-07-01&to=2026-07-31", "calls 2026-07.xlsx"),
+    ],
+)
+def test_a_large_file_shows_its_progress_on_the_button_and_is_then_downloaded(
+    browse: Any, large: threading.Event, path: str, file: str
+) -> None:
+    page = browse(path)
+    button = page.locator("main [data-prepare]").first
+    expect(button).to_have_accessible_name("Excel")
+    button.click()
+    expect(button).to_have_text(re.compile("Preparing 0 of 3 rows …|Queued, 3 rows …"))
+    expect(page.locator("#said")).to_have_text("Excel: preparing 3 rows")
+    assert path in page.url
+    with page.expect_download() as download:
+        large.set()
+    assert download.value.suggested_filename == file
+    assert download.value.path().read_bytes().startswith(b"PK")
+    expect(button).to_have_accessible_name("Excel")
+    assert path in page.url
+
+
+def test_a_small_file_is_downloaded_with_its_name_and_an_error_is_shown(
+    app: Any, browse: Any, problems: list[str]
+) -> None:
+    app.call(1, "2026-07-01 09:15:00")
+    page = browse("/calls?range=all")
+    with page.expect_download() as download:
+        page.get_by_role("link", name="Excel").click()
+    assert download.value.suggested_filename == "calls all.xlsx"
+    app.app_db.write(lambda tx: tx.execute("UPDATE people SET rights = '{\"export\": false}'"))
+    page.get_by_role("link", name="Excel").click()
+    expect(page.locator("#toast")).to_contain_text("You don’t have permission for this export")
+    expect(page.get_by_role("link", name="Excel")).to_be_visible()
+    assert problems.pop().startswith("Failed to load resource: the server responded with a status of 403")
+
+
+def test_without_javascript_a_large_file_appears_on_the_page_exports(
+    app: Any, browser: Any, large: threading.Event
+) -> None:
+    context = browser.new_context(java_script_enabled=False)
+    context.add_cookies([{"name": "session", "value": app.make_token(), "url": app.url}])
+    page = context.new_page()
+    page.goto(f"{app.url}/calls?range=all")
+    large.set()
+    page.get_by_role("link", name="Excel").click()
+    expect(page).to_have_url(f"{app.url}/exports")
+    link = page.get_by_role("link", name="Download")
+    expect(link).to_be_visible(timeout=30_000)
+    context.close()
