@@ -16,8 +16,10 @@ from integration.exports.query import ChunkedFile, mark_if_truncated
 
 NAME = "exports"
 BROWSER_ROWS = 5_000
-"""Rows above which a file is prepared in the background for a dashboard user: an XLSX file of 20,000 rows takes
-up to a minute on a busy computer."""
+"""Rows above which a file is prepared in the background for a dashboard user.
+
+An XLSX file of 20,000 rows takes up to a minute on a busy computer.
+"""
 
 
 def make_blueprint(context: AppContext) -> Blueprint:
