@@ -29,6 +29,7 @@ from integration.access.login import devices, mail_queue, second_factor
 from integration.alerts import notification_log, rules
 from integration.core.errors import RepairNeeded, StorageError
 from integration.exports import delivery_states, prepared_exports, schedules
+from integration.outbound import mail_server
 from integration.privacy import erasures, holds
 from integration.settings.data_dir_secrets import load_audit_key
 from integration.sqlite import migrations
@@ -74,6 +75,7 @@ TABLE_MODULES: tuple[ModuleType, ...] = (
     write_log,
     credential_cache,
     wallboards,
+    mail_server,
     rules,
     notification_log,
     preferred_phones,

@@ -61,7 +61,10 @@ PAGES = {
     "journal": "/system/journal",
     "exports": "/exports",
     "schedule-new": "/exports/schedules/new",
-    "settings": "/settings",
+    "settings": "/settings/people",
+    "settings-connection": "/settings/connection",
+    "settings-keys": "/settings/keys",
+    "settings-screens": "/settings/screens",
     "alerts": "/system/alerts",
     "privacy": "/privacy",
     "privacy-holds": "/privacy/holds",
@@ -163,8 +166,8 @@ def find_pages(page: Page, url: str) -> dict[str, str]:
             return page.locator(link).first.get_attribute("href") if page.locator(link).count() else None
 
         paths[name] = f"{wait_for(first, listing, 120)}{more}"
-    page.goto(f"{url}/settings")
-    form = page.locator("form[action='/settings/wallboards']")
+    page.goto(f"{url}/settings/screens")
+    form = page.locator("form[action='/settings/screens']")
     form.get_by_label("Name").fill("Front desk")
     form.get_by_role("button").click()
     wallboard = re.search(r"/wall/[\w-]+", page.inner_text("main"))

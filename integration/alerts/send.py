@@ -18,7 +18,7 @@ from integration.alerts.rules import Rule
 from integration.context import AppContext
 from integration.core import clock
 from integration.core.errors import SwitchroomError
-from integration.outbound import mail
+from integration.outbound import mail, mail_server
 from integration.outbound.public_addresses import PublicHosts
 from integration.outbound.upload import UploadFailed, upload_file
 
@@ -86,11 +86,12 @@ def send(context: AppContext, notification: Notification, rule: Rule | None) -> 
 def _send_email(context: AppContext, notification: Notification, rule: Rule) -> None:
     if not rule.emails:
         raise Undeliverable("The alert rule no longer has an e-mail address.")
-    smtp, recipients = context.settings.smtp, rule.emails.split()
+    server = mail_server.load(context.settings, context.app_db)
+    recipients = rule.emails.split()
     try:
-        message = mail.make_message(smtp, recipients, notification.subject)
+        message = mail.make_message(server, recipients, notification.subject)
         message.set_content(notification.body + "\n")
-        mail.send(smtp, message, recipients, TIMEOUT_SECONDS)
+        mail.send(server, message, recipients, TIMEOUT_SECONDS)
     except mail.MailFailed as error:
         raise SendingFailed(str(error)) from None
 

@@ -22,9 +22,10 @@ from integration.core.errors import SwitchroomError
 from integration.exports.formats import FORMATS
 from integration.exports.schedules import Schedule
 from integration.outbound import mail
+from integration.outbound.mail_server import MailServer
 from integration.outbound.public_addresses import PublicHosts
 from integration.outbound.upload import UploadFailed, check_new_url, upload_file
-from integration.settings.model import Settings, Smtp
+from integration.settings.model import Settings
 
 MAX_MAIL_BYTES = 18_000_000
 """Bytes of the largest attachment. Many mail servers accept 25 MB, and Base64 adds a third."""
@@ -59,20 +60,22 @@ class OutgoingFile:
     repeat_number: int
 
 
-def deliver(settings: Settings, schedule: Schedule, outgoing: OutgoingFile) -> str:
-    """Deliver a file. Returns the text for the delivery log. Raises DeliveryFailed."""
+def deliver(settings: Settings, server: MailServer | None, schedule: Schedule, outgoing: OutgoingFile) -> str:
+    """Deliver a file. `server` is the mail server for e-mails.
+
+    Returns the text for the delivery log. Raises DeliveryFailed."""
     outgoing.file.seek(0)
     if schedule.target == "folder":
         return _deliver_to_folder(settings, schedule.place, outgoing)
     if schedule.target == "email":
-        return _deliver_to_mailbox(settings.smtp, schedule, outgoing)
+        return _deliver_to_mailbox(server, schedule, outgoing)
     return _deliver_to_url(settings, schedule, outgoing)
 
 
-def normalize_place(settings: Settings, target: str, place: str) -> str:
+def normalize_place(settings: Settings, server: MailServer | None, target: str, place: str) -> str:
     """Validate and normalize the place of a target.
 
-    Raises ValueError with the reason.
+    `server` is the mail server for e-mails. Raises ValueError with the reason.
     """
     place = place.strip()
     if target == "folder":
@@ -80,7 +83,7 @@ def normalize_place(settings: Settings, target: str, place: str) -> str:
         return "/".join(_split_folder(place))
     if target == "put":
         return check_new_url(place, PublicHosts(settings.outgoing.allow_hosts))
-    return " ".join(mail.parse_addresses(settings.smtp, place))
+    return " ".join(mail.parse_addresses(server, place))
 
 
 # --- a folder --------------------------------------------------------------------------------------------
@@ -153,7 +156,7 @@ def _resolve_folder(settings: Settings, place: str) -> Path:
 # --- a mailbox -------------------------------------------------------------------------------------------
 
 
-def _deliver_to_mailbox(smtp: Smtp, schedule: Schedule, outgoing: OutgoingFile) -> str:
+def _deliver_to_mailbox(server: MailServer | None, schedule: Schedule, outgoing: OutgoingFile) -> str:
     if outgoing.size > MAX_MAIL_BYTES:
         raise DeliveryFailed(
             f"The file has {outgoing.size / 1e6:,.0f} MB, more than the {MAX_MAIL_BYTES / 1e6:,.0f} MB that"
@@ -162,18 +165,18 @@ def _deliver_to_mailbox(smtp: Smtp, schedule: Schedule, outgoing: OutgoingFile) 
         )
     addresses = schedule.place.split()
     try:
-        return mail.send(smtp, _build_message(smtp, addresses, schedule, outgoing), addresses)
+        return mail.send(server, _build_message(server, addresses, schedule, outgoing), addresses)
     except mail.MailFailed as error:
         raise DeliveryFailed(str(error)) from None
 
 
 def _build_message(
-    smtp: Smtp, addresses: list[str], schedule: Schedule, outgoing: OutgoingFile
+    server: MailServer | None, addresses: list[str], schedule: Schedule, outgoing: OutgoingFile
 ) -> EmailMessage:
     subject_prefix = "incomplete: " if outgoing.incomplete_reason else ""
     subject = f"{subject_prefix}{schedule.name}, {outgoing.period_label}"
     message = mail.make_message(
-        smtp, addresses, subject, build_message_id(smtp.from_ or "", schedule, outgoing)
+        server, addresses, subject, build_message_id(server.sender if server else "", schedule, outgoing)
     )
     message["X-Export-Rows"] = str(outgoing.rows)
     rows = "1 row" if outgoing.rows == 1 else f"{outgoing.rows:,} rows"

@@ -27,6 +27,7 @@ from integration.exports.due_periods import DuePeriod, find_abandoned, has_perio
 from integration.exports.formats import FORMATS, parquet_months
 from integration.exports.schedules import Schedule
 from integration.exports.selection import Selection
+from integration.outbound import mail_server
 
 log = logging.getLogger(__name__)
 
@@ -169,7 +170,12 @@ class ScheduleRunner:
                 outgoing = OutgoingFile(
                     file, name, size, rows, key, due_period.period.label, incomplete_reason, repeat_number
                 )
-                result = delivery.deliver(self._context.settings, due_period.schedule, outgoing)
+                result = delivery.deliver(
+                    self._context.settings,
+                    mail_server.load(self._context.settings, app_db),
+                    due_period.schedule,
+                    outgoing,
+                )
         except Exception as error:
             text = str(error)
             if not isinstance(error, DeliveryFailed | QueryError | visibility.NotAllowed):

@@ -1,4 +1,4 @@
-"""Send e-mail through the mail server of the settings `smtp.*`."""
+"""Send e-mail through a mail server (`mail_server.py`)."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from email.message import EmailMessage
 from email.utils import formatdate, make_msgid
 
 from integration.core.errors import SwitchroomError
-from integration.settings.model import Smtp
+from integration.outbound.mail_server import MailServer
+from integration.outbound.public_addresses import AddressRefused, PublicHosts
 from integration.settings.values import is_loopback
 
 TIMEOUT_SECONDS = 60.0
 """Seconds for each step of the SMTP exchange."""
 MAX_ADDRESSES = 20
 """Maximum number of recipients of one message."""
-DEFAULT_PORT = 587
+NOT_SET_UP = "E-mail isn’t set up. An administrator can enter a mail server on Settings › Connection."
 
 
 class MailFailed(SwitchroomError):
@@ -26,24 +27,13 @@ class MailFailed(SwitchroomError):
     """
 
 
-def describe_server(smtp: Smtp) -> str:
-    """Return host, port and encryption of the mail server, or ''."""
-    if smtp.host is None:
-        return ""
-    port = smtp.port or DEFAULT_PORT
-    encryption = "STARTTLS" if smtp.starttls is not False else "no encryption"
-    if port == 465 and smtp.starttls is not True:
-        encryption = "TLS"
-    return f"{smtp.host}, port {port}, {encryption}"
-
-
-def parse_addresses(smtp: Smtp, text: str) -> list[str]:
+def parse_addresses(server: MailServer | None, text: str) -> list[str]:
     """Parse e-mail addresses separated by blanks, commas or semicolons.
 
     Raises ValueError for an invalid address, for none or more than MAX_ADDRESSES, and without a mail server.
     """
-    if smtp.host is None:
-        raise ValueError("E-mail isn’t set up. Set smtp.host and smtp.from in the configuration.")
+    if server is None:
+        raise ValueError(NOT_SET_UP)
     addresses = text.replace(",", " ").replace(";", " ").split()
     if not 1 <= len(addresses) <= MAX_ADDRESSES:
         raise ValueError(f"Enter 1 to {MAX_ADDRESSES} e-mail addresses.")
@@ -57,78 +47,85 @@ def parse_addresses(smtp: Smtp, text: str) -> list[str]:
 
 
 def make_message(
-    smtp: Smtp, recipients: Sequence[str], subject: str, message_id: str | None = None
+    server: MailServer | None, recipients: Sequence[str], subject: str, message_id: str | None = None
 ) -> EmailMessage:
     """Make a message with header fields and no content.
 
-    Without `message_id`, generate one. Raises MailFailed without smtp.host or smtp.from.
+    Without `message_id`, generate one. Raises MailFailed without a mail server.
     """
-    if smtp.host is None or smtp.from_ is None:
-        raise MailFailed("no mail server: set smtp.host and smtp.from")
+    if server is None:
+        raise MailFailed(NOT_SET_UP)
     message = EmailMessage()
-    message["From"] = smtp.from_
+    message["From"] = server.sender
     message["To"] = ", ".join(recipients)
     message["Subject"] = subject
     message["Date"] = formatdate(localtime=False)
-    message["Message-ID"] = message_id or make_msgid(domain=smtp.from_.rpartition("@")[2])
+    message["Message-ID"] = message_id or make_msgid(domain=server.sender.rpartition("@")[2])
     # Out-of-office replies would be sent to an unread mailbox.
     message["Auto-Submitted"] = "auto-generated"
     return message
 
 
 def send(
-    smtp: Smtp, message: EmailMessage, recipients: Sequence[str], timeout_seconds: float = TIMEOUT_SECONDS
+    server: MailServer | None,
+    message: EmailMessage,
+    recipients: Sequence[str],
+    timeout_seconds: float = TIMEOUT_SECONDS,
 ) -> str:
     """Send `message` and return the result as text for a log.
 
     Raises MailFailed. Succeeds if at least one recipient was accepted; the result then names the refused
     recipients.
     """
+    if server is None:
+        raise MailFailed(NOT_SET_UP)
     try:
-        with _connect(smtp, timeout_seconds) as server:
-            if smtp.user is not None:
-                server.login(smtp.user, smtp.password or "")
-            rejected = server.send_message(message, smtp.from_ or "", list(recipients))
+        with _connect(server, timeout_seconds) as connection:
+            if server.user is not None:
+                connection.login(server.user, server.password or "")
+            rejected = connection.send_message(message, server.sender, list(recipients))
+    except AddressRefused as error:
+        raise MailFailed(str(error)) from None
     except smtplib.SMTPAuthenticationError as error:
-        raise MailFailed(f"{smtp.host} refuses smtp.user and smtp.password ({error.smtp_code})") from None
+        raise MailFailed(f"{server.host} refuses the user name or the password ({error.smtp_code})") from None
     except smtplib.SMTPRecipientsRefused as error:
         raise MailFailed(
-            f"{smtp.host} refuses every recipient: {_format_refusals(error.recipients)}"
+            f"{server.host} refuses every recipient: {_format_refusals(error.recipients)}"
         ) from None
     except smtplib.SMTPResponseException as error:
         raise MailFailed(
-            f"{smtp.host} returned {error.smtp_code} {_decode_reply(error.smtp_error)}"
+            f"{server.host} returned {error.smtp_code} {_decode_reply(error.smtp_error)}"
         ) from None
     except ssl.SSLError as error:
-        raise MailFailed(f"no secure connection to {smtp.host}: {error.reason or error}") from None
+        raise MailFailed(f"no secure connection to {server.host}: {error.reason or error}") from None
     except (smtplib.SMTPException, OSError) as error:
-        raise MailFailed(f"{smtp.host}: {error}") from None
+        raise MailFailed(f"{server.host}: {error}") from None
     if rejected:
         # Not an error: a retry would send a duplicate to the accepted recipients.
-        return f"sent, but {smtp.host} refuses {_format_refusals(rejected)}"
+        return f"sent, but {server.host} refuses {_format_refusals(rejected)}"
     return f"sent to {', '.join(recipients)}"
 
 
-def _connect(smtp: Smtp, timeout_seconds: float) -> smtplib.SMTP:
+def _connect(server: MailServer, timeout_seconds: float) -> smtplib.SMTP:
     """Connect, with TLS as configured.
 
-    Port 465 uses implicit TLS unless smtp.starttls is true. Any other port uses STARTTLS unless smtp.starttls
-    is false. Raises OSError, SMTPException, and MailFailed instead of sending a password unencrypted.
+    Raises OSError, SMTPException, AddressRefused, and MailFailed instead of sending a password unencrypted.
     """
-    host, port = smtp.host or "", smtp.port or DEFAULT_PORT
+    if server.encryption == "" and server.user is not None and not is_loopback(server.host):
+        raise MailFailed("The password would be sent unencrypted. Choose an encrypted connection.")
+    if server.allow_hosts is not None:
+        PublicHosts(server.allow_hosts).resolve(server.host, server.port)
     context = ssl.create_default_context()
-    if port == 465 and smtp.starttls is not True:
-        return smtplib.SMTP_SSL(host, port, timeout=timeout_seconds, context=context)
-    if smtp.starttls is False and smtp.user is not None and not is_loopback(host):
-        raise MailFailed("smtp.password would be sent unencrypted; remove smtp.starttls = false")
-    server = smtplib.SMTP(host, port, timeout=timeout_seconds)
-    if smtp.starttls is not False:
+    if server.encryption == "TLS":
+        return smtplib.SMTP_SSL(server.host, server.port, timeout=timeout_seconds, context=context)
+    connection = smtplib.SMTP(server.host, server.port, timeout=timeout_seconds)
+    if server.encryption:
         try:
-            server.starttls(context=context)
+            connection.starttls(context=context)
         except BaseException:
-            server.close()
+            connection.close()
             raise
-    return server
+    return connection
 
 
 def _format_refusals(recipients: dict[str, tuple[int, bytes]]) -> str:

@@ -234,7 +234,9 @@ class Smtp(Section):
     """E-mail for password resets, alerts and scheduled exports."""
 
     host: Host | None = Field(
-        default=None, description="Mail server; if unset, no e-mail is sent.", examples=["smtp.example.com"]
+        default=None,
+        description="Mail server, instead of one entered on *Settings › Connection*.",
+        examples=["smtp.example.com"],
     )
     port: Port | None = Field(
         default=None, description="Port, usually 587, 465 or 25. If unset, 587.", examples=[587]

@@ -31,6 +31,9 @@ for (const here of document.querySelectorAll("#threads [aria-current], .tabs [ar
 	if (a.left < b.left || a.right > b.right) list.scrollLeft += a.left - b.left;
 	if (a.top < b.top || a.bottom > b.bottom) list.scrollTop += a.top - b.top;
 }
+// Former addresses of settings, such as /settings#webhook.
+const moved = location.pathname === "/settings/people" && location.hash && document.querySelector(`[data-sections~="${CSS.escape(location.hash.slice(1))}"]`);
+if (moved) location.replace(moved.href + location.hash);
 if (document.getElementById("talk")) scrollTo(0, document.body.scrollHeight);
 if (document.body.dataset.change) { offer(); stream.start(); }
 // Sections of System stay open while the page reloads.

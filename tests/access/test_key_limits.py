@@ -70,7 +70,7 @@ def test_the_last_use_has_its_address(shared_app: SharedApp) -> None:
         shared_app.app_db.write(lambda _: None)
         (key,) = keys.list_all(shared_app.app_db)
         assert key.used_from == shown
-    page = shared_app.log_in().get("/settings").text
+    page = shared_app.log_in().get("/settings/keys").text
     assert f"from {ELSEWHERE}" in page
 
 
@@ -129,8 +129,8 @@ def test_the_page_adds_a_key_with_limits_and_rotates_it(shared_app: SharedApp) -
     assert key.limits == KeyLimits(
         "2027-01-31 23:59:59", ("192.0.2.7/32", "10.0.0.0/8"), 600, frozenset({"export"})
     )
-    page = browser.get("/settings").text
-    for text in ("read, Export", "192.0.2.7/32, 10.0.0.0/8", "600 requests a minute"):
+    page = browser.get("/settings/keys").text
+    for text in ("Read only, Export", "192.0.2.7/32, 10.0.0.0/8", "600 requests a minute"):
         assert text in page
     assert f"{key.user_id}:" in browser.post(f"/settings/keys/{key.user_id}/rotate").text
     (key,) = keys.list_all(shared_app.app_db)

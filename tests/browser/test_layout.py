@@ -27,7 +27,10 @@ PAGES = (
     "/system",
     "/system/journal",
     "/system/alerts",
-    "/settings",
+    "/settings/people",
+    "/settings/connection",
+    "/settings/keys",
+    "/settings/screens",
     "/profile",
 )
 
@@ -73,11 +76,24 @@ def test_a_phone_shows_settings_and_audit_without_scrolling_sideways(app, browse
     wallboards.add(app.app_db, "Front desk")
     audit.record(app.app_db, "ann.example@example.com", "many", "a long object of the audit log " * 3)
     page.set_viewport_size({"width": 340, "height": 700})
-    for path in ("/settings", "/settings/people/1", "/privacy/audit"):
+    for path in (
+        "/settings/people",
+        "/settings/keys",
+        "/settings/screens",
+        "/settings/people/1",
+        "/privacy/audit",
+    ):
         browse(path)
         assert page.locator("table:is(.records, .cards) tbody tr").count() >= 1, path
         assert page.evaluate(SCROLLING_TABLES) == [], path
         assert page.evaluate("document.documentElement.scrollWidth") == 340, path
+
+
+def test_former_addresses_of_settings_open_the_page_of_their_section(browse, app, page):
+    for section, path in (("webhook", "connection"), ("mail", "connection"), ("wallboards", "screens")):
+        browse(f"/settings#{section}")
+        page.wait_for_url(f"{app.url}/settings/{path}#{section}")
+        expect(page.locator(f"#{section}")).to_be_in_viewport()
 
 
 PLACES = """(all) => all.map(

@@ -79,7 +79,7 @@ def test_a_sensitive_change_is_confirmed_in_a_browser(app, browser):
     watch(page, problems)
     enter_password(page, app)
     app.clock.advance(601)
-    page.goto(app.url + "/settings")
+    page.goto(app.url + "/settings/keys")
     form = page.locator("form[action='/settings/keys']")
     form.get_by_label("Name").fill("crm")
     form.get_by_role("button", name="Add").click()

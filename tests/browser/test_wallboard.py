@@ -26,7 +26,10 @@ CLIPPED_LAMPS = """() => [...document.querySelectorAll(".lamps li")]
   .filter((lamp) => lamp.scrollWidth > lamp.clientWidth + 1).map((lamp) => lamp.textContent)"""
 OWN_PAGES = (
     "/reports?range=week",
-    "/settings",
+    "/settings/people",
+    "/settings/connection",
+    "/settings/keys",
+    "/settings/screens",
     "/settings/people/1",
     "/privacy/audit",
     "/system/journal",

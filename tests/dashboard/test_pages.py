@@ -26,7 +26,7 @@ def test_ids_in_urls_are_ascii_digits(app: TestApp) -> None:
         ("dashboard.calls.report_charts.PALE_BELOW_CALLS", 7, "/reports?heat=level", "fewer than 7 calls"),
         ("mirror.page_queries.history.MAX_COUNT", 1, "/calls?q=kettle", "more than 1 calls"),
         ("dashboard.site.news.PERIOD", timedelta(days=3), "/notifications", "for 3 days"),
-        ("access.keys.DEFAULT_OVERLAP_HOURS", 5.0, "/settings", "for another 5 hours"),
+        ("access.keys.DEFAULT_OVERLAP_HOURS", 5.0, "/settings/keys", "for another 5 hours"),
     ],
 )
 def test_limits_on_pages_are_those_of_the_code(

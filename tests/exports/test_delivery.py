@@ -13,6 +13,7 @@ import trustme
 
 from integration.exports import delivery, delivery_states, schedules
 from integration.exports.delivery import DeliveryFailed, OutgoingFile, normalize_place
+from integration.outbound.mail_server import MailServer
 from integration.outbound.public_addresses import PublicHosts
 from integration.outbound.upload import UploadFailed, upload_file
 from integration.settings.model import Settings, load
@@ -126,7 +127,7 @@ def test_rejected_password_is_reported_without_its_value(
         make_due(exporting)
         exporting.deliver()
     assert mail.letters == []
-    assert "smtp.password" in exporting.attempts(schedule)[0][2]
+    assert "refuses the user name or the password" in exporting.attempts(schedule)[0][2]
     assert (
         "canary" not in f"{exporting.attempts(schedule)} {caplog.text} {exporting.runner.describe_failures()}"
     )
@@ -230,7 +231,7 @@ def test_slow_server_is_abandoned_at_the_deadline(server: Server) -> None:
 )  # fmt: skip
 def test_unsafe_upload_url_is_rejected(url: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="URL"):
-        normalize_place(load_settings(tmp_path), "put", url)
+        normalize_place(load_settings(tmp_path), None, "put", url)
 
 
 # --- folders ---------------------------------------------------------------------------------------------
@@ -238,10 +239,10 @@ def test_unsafe_upload_url_is_rejected(url: str, tmp_path: Path) -> None:
 
 def test_folder_must_be_below_the_export_folder(make_exporting: Any, tmp_path: Path) -> None:
     exporting = make_exporting(exports__folder=str(tmp_path / "allowed"))
-    assert normalize_place(exporting.context.settings, "folder", " daily//calls/ ") == "daily/calls"
+    assert normalize_place(exporting.context.settings, None, "folder", " daily//calls/ ") == "daily/calls"
     for place in ("../x", "/etc", "a/../../b", ".hidden", "a\\b", "a\nb"):
         with pytest.raises(ValueError, match="folder"):
-            normalize_place(exporting.context.settings, "folder", place)
+            normalize_place(exporting.context.settings, None, "folder", place)
     schedule = exporting.schedule(place="out/here")
     (tmp_path / "allowed").mkdir()
     (tmp_path / "elsewhere").mkdir()
@@ -283,17 +284,18 @@ def test_interrupted_file_leaves_no_file(make_exporting: Any, monkeypatch: pytes
 
     file = OutgoingFile(BrokenFile(b"x" * 100), "a.csv", 100, 1, "2026-11-18", "", None, 0)
     with pytest.raises(DeliveryFailed, match="cannot be written"):
-        delivery.deliver(exporting.context.settings, schedule, file)
+        delivery.deliver(exporting.context.settings, None, schedule, file)
     assert list((exporting.data_dir / "exports").iterdir()) == []
 
 
 def test_mail_needs_a_server_and_addresses(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"smtp\.host"):
-        normalize_place(load_settings(tmp_path), "email", "ann@example.com")
-    settings = load_settings(tmp_path, **smtp(25))
-    assert normalize_place(settings, "email", "ann@example.com; bob@example.org") == (
+    settings = load_settings(tmp_path)
+    with pytest.raises(ValueError, match="Settings › Connection"):
+        normalize_place(settings, None, "email", "ann@example.com")
+    server = MailServer("mail.example.com", 25, "", None, None, "calls@example.com")
+    assert normalize_place(settings, server, "email", "ann@example.com; bob@example.org") == (
         "ann@example.com bob@example.org"
     )
     for place in ("", "nobody", "a@b <c@example.com>", "x@example.com\r\nBcc: y@example.com z"):
         with pytest.raises(ValueError, match="address"):
-            normalize_place(settings, "email", place)
+            normalize_place(settings, server, "email", place)

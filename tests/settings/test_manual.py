@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from integration.maintenance import backup
-from integration.outbound import mail
+from integration.outbound import mail_server
 from integration.settings.data_dir_secrets import load_webhook_secrets
 from integration.settings.manual import render_manual, render_page
 from integration.settings.model import Settings
@@ -51,7 +51,7 @@ def test_a_default_that_depends_on_other_keys_is_stated_and_true(tmp_path: Path)
             "storage": {"data_dir": tmp_path},
         }
     )
-    assert mail.DEFAULT_PORT == 587
+    assert mail_server.DEFAULT_PORT == 587
     assert backup.get_destination(settings) == tmp_path / "backups"
     assert load_webhook_secrets(settings)[0] == (tmp_path / "webhook-secret").read_text().strip()
 

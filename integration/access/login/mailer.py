@@ -13,7 +13,7 @@ from integration.access.people import Person
 from integration.context import AppContext
 from integration.core import clock
 from integration.core.errors import SwitchroomError
-from integration.outbound import mail
+from integration.outbound import mail, mail_server
 from integration.settings.base_url import find_base_url
 
 log = logging.getLogger(__name__)
@@ -51,16 +51,17 @@ class MailsWaiting(SwitchroomError):
 
 
 def schedule_job(context: AppContext) -> None:
-    """Schedule the job if there is a mail server."""
-    if context.settings.smtp.host is not None:
-        context.scheduler.every(
-            JOB_NAME, SEND_SECONDS, send_due, context, executor="alerts", is_watched=True, retries=True
-        )
+    """Schedule the job."""
+    context.scheduler.every(
+        JOB_NAME, SEND_SECONDS, send_due, context, executor="alerts", is_watched=True, retries=True
+    )
 
 
 def send_due(context: AppContext) -> None:
-    """Send the e-mails that are due. Raises MailsWaiting if one failed."""
+    """Send the e-mails that are due, if there is a mail server. Raises MailsWaiting if one failed."""
     app_db = context.app_db
+    if mail_server.load(context.settings, app_db) is None:
+        return
     for queued_mail in mail_queue.list_due(app_db, MAX_BATCH):
         person = _find_person(context, queued_mail)
         if person is None or _is_expired(queued_mail):
@@ -93,10 +94,10 @@ def _find_person(context: AppContext, queued_mail: QueuedMail) -> Person | None:
 
 
 def _send(context: AppContext, queued_mail: QueuedMail, person: Person) -> None:
-    smtp = context.settings.smtp
-    message = mail.make_message(smtp, [person.email], _SUBJECTS[queued_mail.kind])
+    server = mail_server.load(context.settings, context.app_db)
+    message = mail.make_message(server, [person.email], _SUBJECTS[queued_mail.kind])
     message.set_content(_write_text(context, queued_mail, person))
-    mail.send(smtp, message, [person.email], TIMEOUT_SECONDS)
+    mail.send(server, message, [person.email], TIMEOUT_SECONDS)
 
 
 def _write_text(context: AppContext, queued_mail: QueuedMail, person: Person) -> str:

@@ -24,6 +24,7 @@ from integration.exports.formats.format import SEPARATORS
 from integration.exports.query import build_export_query, list_headings
 from integration.exports.schedules import PARTITION_PARAMETER, TARGETS, Schedule, make_file_name
 from integration.mirror.page_queries import history
+from integration.outbound import mail_server
 
 T = TypeVar("T", bound=str)
 
@@ -55,7 +56,10 @@ def parse_form(
     target = _parse_choice("target", fields, TARGETS)
     try:
         place = normalize_place(
-            context.settings, target, _unmask_place(fields.get("place", ""), old_schedule)
+            context.settings,
+            mail_server.load(context.settings, context.app_db),
+            target,
+            _unmask_place(fields.get("place", ""), old_schedule),
         )
     except ValueError as error:
         raise DomainError(str(error)) from None

@@ -48,7 +48,7 @@ from integration.exports.prepared_exports import ExportJob
 from integration.exports.presets import PRESETS
 from integration.exports.routes import BROWSER_ROWS, parse_args
 from integration.exports.schedules import Schedule
-from integration.outbound import mail
+from integration.outbound import mail_server
 from integration.workspace import saved
 
 blueprint = Blueprint("schedules", __name__, url_prefix="/exports")
@@ -280,7 +280,7 @@ def _render_form(schedule: Schedule, *, draft: Schedule | None = None, **values:
         of_calls=is_call_export,
         separators=SEPARATORS,
         base=delivery.base_folder(context.settings),
-        mail=mail.describe_server(context.settings.smtp),
+        mail=mail_server.load(context.settings, context.app_db),
     )
 
 

@@ -5,36 +5,55 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from flask import Blueprint, Response, abort, redirect, request
+from flask import Blueprint, Response, abort, request
 
 from integration.access import people, sessions, setup_links
 from integration.access.login import second_factor
-from integration.access.rights import RIGHTS, ROLES
+from integration.access.rights import RIGHTS
 from integration.context import app_context
 from integration.core.errors import DomainError
 from integration.core.ids import parse_id
-from integration.dashboard.settings.general import (
-    RESULT_MESSAGES,
+from integration.dashboard.settings.page import (
+    ROLE_LABELS,
+    list_phone_users,
     parse_platform_user_id,
-    redirect_home,
+    redirect_to,
+    render,
     requires_admin,
 )
-from integration.dashboard.site import edit_versions, layout
+from integration.dashboard.site import after_redirect, edit_versions
 from integration.dashboard.site.confirmation import requires_confirmation
 from integration.dashboard.site.guard import audit_action
 from integration.dashboard.site.login_start import send_mails
-from integration.mirror.page_queries import history
 from integration.settings.base_url import find_base_url
 from integration.workspace import person_settings
 
-blueprint = Blueprint("settings_people", __name__, url_prefix="/settings/people")
+PATH = "/settings/people"
+blueprint = Blueprint("settings_people", __name__, url_prefix=PATH)
 
 DEFAULT_RIGHT_LABEL = "Default for role"
 """Label of a right that is neither granted nor denied by name."""
 
 
+def _render_page(**values: Any) -> str:
+    return render(
+        "settings_people.html",
+        people=people.list_all(app_context().app_db),
+        users={user["id"]: user for user in list_phone_users()},
+        key_rights=RIGHTS.values(),
+        link_hours=int(setup_links.VALID_SECONDS / 3600),
+        **values,
+    )
+
+
+@blueprint.get("")
+@requires_admin(_render_page)
+def index() -> str:
+    return _render_page(**after_redirect.take())
+
+
 @blueprint.post("")
-@requires_admin
+@requires_admin(_render_page)
 @requires_confirmation()
 def add_person() -> Response:
     app_db = app_context().app_db
@@ -45,17 +64,17 @@ def add_person() -> Response:
         platform_user_id=parse_platform_user_id(),
     )
     audit_action("user added", f"{person.email}, {person.role}")
-    return redirect_home(link=_make_setup_link(person), link_for=person.email)
+    return redirect_to(PATH, link=_make_setup_link(person), link_for=person.email)
 
 
 @blueprint.get("/<int:number>")
-@requires_admin
+@requires_admin(_render_page)
 def show_person(number: int) -> str:
     return _render_person(_require_person(number))
 
 
 @blueprint.post("/<int:number>")
-@requires_admin
+@requires_admin(_render_page)
 @requires_confirmation()
 def change_person(number: int) -> Response | tuple[str, int]:
     """Change the role, the rights and the phone user in one transaction.
@@ -86,42 +105,42 @@ def change_person(number: int) -> Response | tuple[str, int]:
         person_settings.save_name(app_context().app_db, person.id, kept["name"])
     rights = ", ".join(sorted(updated_person.rights)) or "nothing more"
     audit_action("user changed", f"{updated_person.email}, {updated_person.role}, may {rights}")
-    return redirect_home("changed", "people")
+    return redirect_to(PATH, "changed")
 
 
 @blueprint.post("/<int:number>/reset")
-@requires_admin
+@requires_admin(_render_page)
 @requires_confirmation()
 def reset_person(number: int) -> Response:
     person = _require_person(number)
     link = _make_setup_link(person)
     audit_action("password link created", person.email)
-    return redirect_home(link=link, link_for=person.email)
+    return redirect_to(PATH, link=link, link_for=person.email)
 
 
 @blueprint.post("/<int:number>/second-factor/remove")
-@requires_admin
+@requires_admin(_render_page)
 @requires_confirmation()
 def remove_second_factor(number: int) -> Response:
     person = _require_person(number)
     people.remove_second_factor(app_context().app_db, person.email)
     audit_action("second factor removed", person.email)
     send_mails()
-    return redirect_home("removed", "people")
+    return redirect_to(PATH, "removed")
 
 
 @blueprint.post("/<int:number>/remove")
-@requires_admin
+@requires_admin(_render_page)
 @requires_confirmation()
 def remove_person(number: int) -> Response:
     person = _require_person(number)
     people.remove(app_context().app_db, person.email)
     audit_action("user removed", person.email)
-    return redirect_home("removed", "people")
+    return redirect_to(PATH, "removed")
 
 
 @blueprint.post("/<int:number>/log-out")
-@requires_admin
+@requires_admin(_render_page)
 def end_session(number: int) -> Response:
     """End one session of a dashboard user, or all of them."""
     app_db, person = app_context().app_db, _require_person(number)
@@ -134,7 +153,7 @@ def end_session(number: int) -> Response:
     else:
         sessions.revoke_all(app_db, person.id, by_admin=True)
     audit_action("logged out", person.email)
-    return redirect(f"/settings/people/{person.id}?said=ended", 303)  # type: ignore[return-value]
+    return redirect_to(f"{PATH}/{person.id}", "ended")
 
 
 def _form_values(person: people.Person) -> dict[str, str]:
@@ -154,9 +173,8 @@ def _form_values(person: people.Person) -> dict[str, str]:
 def _describe(name: str, value: str) -> str:
     """Return the label of a value of the form."""
     if name != "platform_user_id":
-        return value or DEFAULT_RIGHT_LABEL
-    with app_context().mirror_db.read() as connection:
-        names = {str(user["id"]): user["name"] for user in history.list_users(connection)}
+        return ROLE_LABELS.get(value, value) or DEFAULT_RIGHT_LABEL
+    names = {str(user["id"]): user["name"] for user in list_phone_users()}
     return names.get(value) or value
 
 
@@ -167,23 +185,18 @@ def _render_person(person: people.Person, entered: Mapping[str, str] | None = No
     """
     stored = _form_values(person)
     context = app_context()
-    with context.mirror_db.read() as connection:
-        users = history.list_users(connection)
     with context.app_db.read() as connection:
         has_factor = second_factor.has_factor(connection, person.id)
-    return layout.render_page(
-        "system",
+    return render(
         "settings_person.html",
         known=person,
         has_factor=has_factor,
         own=stored | dict(entered or {}),
         version=edit_versions.make_version(stored),
         DEFAULT_RIGHT=DEFAULT_RIGHT_LABEL,
-        users=users,
+        users=list_phone_users(),
         sessions=sessions.list_of_person(context.app_db, person.id),
-        roles=ROLES,
         rights=RIGHTS.values(),
-        message=RESULT_MESSAGES.get(request.args.get("said", ""), ""),
         **values,
     )
 

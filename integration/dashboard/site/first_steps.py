@@ -52,7 +52,7 @@ def list_steps(context: AppContext, person: Person) -> list[Step]:
         Step("Connect the phone system", "/system", synced_at is not None),
         Step("Set up webhooks", "/system#webhooks", context.inbox.load_overview().total > 0),
         Step("Make a first backup", "/system#backups", _has_backup(context)),
-        Step("Invite a colleague", "/settings#people", len(people.list_all(context.app_db)) > 1),
+        Step("Invite a colleague", "/settings/people", len(people.list_all(context.app_db)) > 1),
     ]
     return [] if all(step.is_done for step in steps) else steps
 

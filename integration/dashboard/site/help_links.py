@@ -26,6 +26,8 @@ HELP_PAGES = {
     "/privacy/retention": "privacy.html#delete-old-data",
     "/privacy/audit": "privacy.html#see-what-was-done",
     "/settings": "back-office.html#add-people-and-keys",
+    "/settings/connection": "alerts.html#mail-server",
+    "/settings/screens": "owners.html#put-figures-on-a-screen",
     "/system": "troubleshooting.html",
     "/system/alerts": "alerts.html",
     "/system/coverage": "sync.html#completeness",

@@ -11,6 +11,7 @@ from integration.context import app_context
 from integration.core.errors import DomainError
 from integration.dashboard.site import guard
 from integration.dashboard.site.login_start import find_device_id, list_user_texts, send_mails, start_login
+from integration.outbound import mail_server
 from integration.sqlite.database import Database
 
 
@@ -141,7 +142,8 @@ def _respond(page: str, status: int, retry_after: int | None) -> Response:
 
 
 def _can_send_mail() -> bool:
-    return app_context().settings.smtp.host is not None
+    context = app_context()
+    return mail_server.load(context.settings, context.app_db) is not None
 
 
 def _setup_page(link: setup_links.SetupLink, error: str = "", status: int = 200) -> Response:

@@ -26,7 +26,7 @@ from integration.core.ids import parse_id
 from integration.dashboard.site import after_redirect, edit_versions, layout
 from integration.dashboard.site.confirmation import has_new_secret, requires_confirmation
 from integration.dashboard.site.guard import audit_action, current_person, requires
-from integration.outbound import mail
+from integration.outbound import mail, mail_server
 from integration.outbound.public_addresses import PublicHosts
 from integration.outbound.upload import check_new_url
 
@@ -159,7 +159,7 @@ def _render_page(edited_rule: Rule | None, **values: Any) -> str:
             "",
         ),
         message=RESULT_MESSAGES.get(request.args.get("said", ""), ""),
-        mail=context.settings.smtp.host,
+        mail=mail_server.load(context.settings, context.app_db),
         CONDITIONS=CONDITIONS,
         DAYS=WEEKDAYS,
         **values,
@@ -236,7 +236,9 @@ def _validate_rule(new_rule: Rule, old_rule: Rule) -> None:
         raise DomainError("The Authorization header contains characters that are not allowed.")
     try:
         if new_rule.emails:
-            mail.parse_addresses(app_context().settings.smtp, new_rule.emails)
+            mail.parse_addresses(
+                mail_server.load(app_context().settings, app_context().app_db), new_rule.emails
+            )
         if new_rule.url:
             check_new_url(new_rule.url, PublicHosts(app_context().settings.outgoing.allow_hosts))
     except ValueError as error:

@@ -40,7 +40,8 @@ def test_every_form_redirects_or_is_refused_and_its_address_can_be_requested(app
 @pytest.mark.parametrize(
     ("path", "page"),
     [
-        ("/settings/keys", "/settings"),
+        ("/settings/keys/7/revoke", "/settings/keys"),
+        ("/settings/connection/mail", "/settings/connection"),
         ("/settings/people/7/remove", "/settings/people/7"),
         ("/missed/7/close", "/missed"),
         ("/system/replay", "/system"),
@@ -54,14 +55,14 @@ def test_the_address_of_a_form_leads_to_its_page(shared_app, path, page):
 
 
 def test_scripts_still_get_405_for_the_address_of_a_form(shared_app):
-    response = shared_app.log_in().get("/settings/keys", headers={"Accept": "application/json"})
+    response = shared_app.log_in().get("/settings/keys/7/revoke", headers={"Accept": "application/json"})
     assert response.status_code == 405
 
 
 SECRET_FORMS = (
     ("/settings/people", {"email": "bea@example.com", "role": "agent"}),
     ("/settings/keys", {"name": "crm", "scope": "read"}),
-    ("/settings/wallboards", {"name": "Office"}),
+    ("/settings/screens", {"name": "Office"}),
 )
 
 
@@ -74,8 +75,8 @@ def test_a_secret_is_shown_exactly_once_after_the_redirect(app, path, fields):
     client = app.log_in()
     response = client.post(path, follow=False, **fields)
     location = response.headers["Location"]
-    assert (response.status_code, location.partition("#")[0]) == (303, "/settings")
-    assert client.head("/settings").status_code == 200
+    assert (response.status_code, location.partition("#")[0]) == (303, path)
+    assert client.head(path).status_code == 200
     page = client.get(location)
     (secret,) = find_secrets(page.text)
     assert len(secret) > 20
@@ -86,17 +87,17 @@ def test_a_secret_is_shown_exactly_once_after_the_redirect(app, path, fields):
 
 def test_a_secret_is_shown_only_to_the_session_that_created_it(app):
     client, same_user, other = app.log_in(), app.log_in(), app.log_in(OTHER_ADMIN)
-    client.post("/settings/wallboards", name="Office", follow=False)
-    assert find_secrets(same_user.get("/settings").text) == []
-    assert find_secrets(other.get("/settings").text) == []
-    assert len(find_secrets(client.get("/settings").text)) == 1
+    client.post("/settings/screens", name="Office", follow=False)
+    assert find_secrets(same_user.get("/settings/screens").text) == []
+    assert find_secrets(other.get("/settings/screens").text) == []
+    assert len(find_secrets(client.get("/settings/screens").text)) == 1
 
 
 def test_a_secret_that_no_page_has_shown_is_dropped(app):
     client = app.log_in()
-    client.post("/settings/wallboards", name="Office", follow=False)
+    client.post("/settings/screens", name="Office", follow=False)
     app.clock.advance(after_redirect.KEEP_SECONDS + 1)
-    assert find_secrets(client.get("/settings").text) == []
+    assert find_secrets(client.get("/settings/screens").text) == []
 
 
 def test_recovery_codes_have_a_page_that_shows_them_once(app):

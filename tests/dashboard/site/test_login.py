@@ -175,9 +175,9 @@ def test_a_changed_role_or_right_applies_at_once(site: TestApp, logged_in_visito
     assert logged_in_visitor.get("/exports/cdrs.csv").status_code == 403
     people.change(site.app_db, ERIN.email, rights={"export": True})
     assert logged_in_visitor.get("/exports/cdrs.csv").status_code == 200
-    assert logged_in_visitor.get("/settings").status_code == 403
+    assert logged_in_visitor.get("/settings/people").status_code == 403
     people.change(site.app_db, ERIN.email, role="admin")
-    assert logged_in_visitor.get("/settings").status_code == 200
+    assert logged_in_visitor.get("/settings/people").status_code == 200
 
 
 def test_an_unknown_email_gets_the_response_of_a_wrong_password(site: TestApp) -> None:
@@ -276,7 +276,7 @@ def test_the_first_run_link_creates_an_administrator(site: TestApp) -> None:
     assert "<script>" not in refused.text
     done = browser.post(path, {**form, "email": ERIN.email, "password": PASSWORD, "repeat": PASSWORD})
     assert done.status_code == 303
-    page = browser.get("/settings")
+    page = browser.get("/settings/people")
     assert page.status_code == 200
     # The set-up counts as a login.
     with site.app_db.read() as connection:

@@ -199,7 +199,9 @@ class Canaries(Trial):
         pages = 0
         while pending and pages < most:
             path = pending.pop(0)
-            allowed = ("webhook secret",) if urlsplit(path).path in ("/system", "/settings") else ()
+            allowed = (
+                ("webhook secret",) if urlsplit(path).path in ("/system", "/settings/connection") else ()
+            )
             status, content, headers = self._request("GET", path, self.page, allowed=allowed)
             pages += 1
             if "text/html" not in str(headers["Content-Type"]) and status != 303:

@@ -39,12 +39,15 @@ POSTS = (
     "/settings/people/1/log-out",
     "/settings/keys",
     "/settings/keys/9000000/revoke",
-    "/settings/wallboards",
-    "/settings/wallboards/1/revoke",
-    "/settings/mail/test",
-    "/settings/webhook/check",
-    "/settings/webhook/rotate",
-    "/settings/webhook/forget",
+    "/settings/screens",
+    "/settings/screens/1/revoke",
+    "/settings/connection/mail",
+    "/settings/connection/mail/test",
+    "/settings/connection/mail/remove",
+    "/settings/connection/platform/check",
+    "/settings/connection/webhook/check",
+    "/settings/connection/webhook/rotate",
+    "/settings/connection/webhook/forget",
 )
 
 
@@ -55,7 +58,18 @@ def test_settings_are_changed_only_by_administrators_with_the_csrf_token(shared_
     assert audited(shared_app) == []
 
 
-@pytest.mark.parametrize("path", ["/settings", "/settings/audit", "/settings/people/1"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/settings",
+        "/settings/audit",
+        "/settings/people",
+        "/settings/people/1",
+        "/settings/connection",
+        "/settings/keys",
+        "/settings/screens",
+    ],
+)
 def test_only_administrators_see_settings(shared_app, path):
     client = shared_app.log_in(BOB)
     assert client.get(path).status_code == 403
@@ -69,7 +83,7 @@ def test_a_user_is_added_with_a_link_that_is_shown_once(app, client):
     assert (found.role, found.platform_user_id, found.has_password) == ("agent", 7, False)
     assert setup_links.find(app.app_db, link.rsplit("/", 1)[1]).person == found
     token = link.rsplit("/", 1)[1]
-    for path in ("/settings", "/settings/audit"):
+    for path in ("/settings/people", "/settings/audit"):
         assert token not in client.get(path).text
     assert ("user added", "bea@example.com, agent") in audited(app)
 
@@ -109,9 +123,9 @@ def test_of_two_administrators_who_change_a_user_the_later_keeps_the_changes_of_
 
     refused = client.post(path, **shown | {"role": "supervisor", "platform_user_id": "13", "export": "no"})
     assert refused.status_code == 409
-    for stored in ("agent", "Finn Gallagher", "yes"):
+    for stored in ("Agent", "Finn Gallagher", "yes"):
         assert f'<span class="error">Now saved: “{stored}”</span>' in refused.text
-    assert re.findall(r"<option[^>]* selected>([^<]*)", refused.text)[:1] == ["supervisor"]
+    assert re.findall(r"<option[^>]* selected>([^<]*)", refused.text)[:1] == ["Supervisor"]
     assert people.get(app.app_db, bea.id) == changed
     shown["version"] = re.search(r'name="version" value="([^"]*)"', refused.text)[1]
     client.post(path, **shown | {"role": "supervisor", "platform_user_id": "12", "export": "yes"})
@@ -125,7 +139,7 @@ def test_a_refused_change_of_a_user_changes_nothing(app, client):
     )
     assert refused.status_code == 400
     assert "The linked phone user must be a number." in text(refused)
-    assert "<option selected>agent" in refused.text
+    assert '<option value="agent" selected>Agent' in refused.text
     assert people.get(app.app_db, bea.id) == bea
     assert audited(app) == []
 
@@ -179,7 +193,7 @@ def test_a_key_is_shown_once_and_works_until_revoked(app, client):
     ).split(":")
     key = keys.authenticate(app.app_db, user_id, secret)
     assert (key.name, key.scope, key.collections) == ("Reports", "read", ("cdrs",))
-    page = client.get("/settings").text
+    page = client.get("/settings/keys").text
     assert secret not in page
     assert "Reports" in page
     client.post(f"/settings/keys/{user_id}/revoke")
@@ -195,7 +209,7 @@ def test_a_refused_key_form_keeps_the_entered_values(app, client):
         ' value="cdrs, nothing"',
     ):
         assert kept in answer.text
-    assert "<option selected>write" in answer.text
+    assert '<option value="write" selected>Read and write' in answer.text
 
 
 def test_a_key_of_an_unknown_collection_is_refused(app, client):
@@ -210,15 +224,15 @@ def test_both_webhook_secrets_work_until_the_old_one_is_removed(app, client, mon
     receiver = Client(
         Receiver(app.context.inbox, app.context.settings.webhooks, WebhookSecrets(app.context.settings))
     )
-    assert old in client.get("/settings").text
-    client.post("/settings/webhook/rotate")
+    assert old in client.get("/settings/connection").text
+    client.post("/settings/connection/webhook/rotate")
     new, kept = load_webhook_secrets(app.context.settings)
     assert kept == old != new
     assert [receiver.get(f"/webhooks/{one}").status_code for one in (new, old, "wrong")] == [200, 200, 404]
-    page = client.get("/settings").text
+    page = client.get("/settings/connection").text
     assert new in page
     assert old not in page
-    client.post("/settings/webhook/forget")
+    client.post("/settings/connection/webhook/forget")
     assert [receiver.get(f"/webhooks/{one}").status_code for one in (new, old)] == [200, 404]
     assert not any(new in about or old in about for _, about in audited(app))
 
@@ -229,9 +243,9 @@ def test_a_second_rotation_keeps_the_secret_that_the_platform_uses(app, client, 
     receiver = Client(
         Receiver(app.context.inbox, app.context.settings.webhooks, WebhookSecrets(app.context.settings))
     )
-    client.post("/settings/webhook/rotate")
+    client.post("/settings/connection/webhook/rotate")
     rotated = load_webhook_secrets(app.context.settings)
-    answer = client.post("/settings/webhook/rotate")
+    answer = client.post("/settings/connection/webhook/rotate")
     assert answer.status_code == 400
     assert "delete the old secret first" in text(answer)
     assert load_webhook_secrets(app.context.settings) == rotated
@@ -240,7 +254,7 @@ def test_a_second_rotation_keeps_the_secret_that_the_platform_uses(app, client, 
 
 
 def test_the_webhook_check_shows_that_no_url_is_set(client):
-    assert "not set" in text(client.post("/settings/webhook/check"))
+    assert "not set" in text(client.post("/settings/connection/webhook/check"))
 
 
 # --- wallboard -------------------------------------------------------------------------------------------
@@ -251,9 +265,7 @@ def test_a_wallboard_needs_only_its_url_and_shows_no_party(app, client):
         app.call(
             number, clock.utc_text(clock.unix() - 90), state=state, outcome=None, party_name="Greta Lindqvist"
         )
-    url = shown_once(
-        client.post("/settings/wallboards", name="Front desk", level="90", wait="60", missed="2")
-    )
+    url = shown_once(client.post("/settings/screens", name="Front desk", level="90", wait="60", missed="2"))
     path = url[url.index("/wall/") :]
     board = requests.get(app.url + path, timeout=30)
     shown = text(board)
@@ -287,17 +299,17 @@ def test_every_figure_of_a_wallboard_has_a_target_or_comparison(app, client):
 
 
 def test_a_wallboard_url_opens_no_other_page_and_ends_when_revoked(app, client):
-    url = shown_once(client.post("/settings/wallboards", name="Front desk"))
+    url = shown_once(client.post("/settings/screens", name="Front desk"))
     path = url[url.index("/wall/") :]
     visitor = requests.Session()
     assert visitor.get(app.url + path, timeout=30).status_code == 200
-    for closed in ("/", "/live/stream", "/calls", "/settings", "/system"):
+    for closed in ("/", "/live/stream", "/calls", "/settings/people", "/system"):
         answer = visitor.get(app.url + closed, timeout=30, headers={"Accept": "text/html"})
         assert answer.url.split("?")[0].endswith("/login"), closed
     for wrong in ("/wall/", "/wall/x", path + "x", path[:-1]):
         assert visitor.get(app.url + wrong, timeout=30, allow_redirects=False).status_code in (302, 401, 404)
-    assert path.removeprefix("/wall/") not in client.get("/settings").text
-    client.post("/settings/wallboards/1/revoke")
+    assert path.removeprefix("/wall/") not in client.get("/settings/screens").text
+    client.post("/settings/screens/1/revoke")
     ended = visitor.get(app.url + path, timeout=30, headers={"Accept": "text/html"})
     assert ended.status_code == 404
     assert "This wallboard was revoked, or its URL is incomplete." in text(ended)

@@ -1,0 +1,163 @@
+"""Connections of Switchroom, for administrators: phone system, webhook and mail server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from flask import Blueprint, Response, request
+
+from integration.context import app_context
+from integration.core.errors import DomainError, SwitchroomError
+from integration.dashboard.settings.page import redirect_to, render, requires_admin
+from integration.dashboard.site import after_redirect, layout
+from integration.dashboard.site.confirmation import requires_confirmation
+from integration.dashboard.site.guard import audit_action, current_person
+from integration.maintenance import platform_checks, public_address
+from integration.outbound import mail, mail_server
+from integration.outbound.mail_server import MailServer
+from integration.settings.base_url import find_base_url
+from integration.settings.data_dir_secrets import drop_old_secret, load_webhook_secrets, rotate_secret
+
+PATH = "/settings/connection"
+blueprint = Blueprint("settings_connection", __name__, url_prefix=PATH)
+
+TIMEOUT_SECONDS = 10.0
+"""Seconds for each step of the SMTP exchange of a test: the user is waiting for the result."""
+
+
+def _render_page(**values: Any) -> str:
+    context = app_context()
+    with context.mirror_db.read() as connection:
+        unreachable_at = layout.unreachable_since(connection)
+    return render(
+        "settings_connection.html",
+        platform=context.settings.platform,
+        unreachable_at=unreachable_at,
+        hook=_webhook_info(),
+        smtp=context.settings.smtp,
+        mail=mail_server.load(context.settings, context.app_db),
+        entered=mail_server.load_entered(context.settings, context.app_db),
+        **values,
+    )
+
+
+def _webhook_info() -> dict[str, Any]:
+    """Return webhook settings for the page.
+
+    The URL contains the secret, because users enter the URL on the platform.
+    """
+    settings = app_context().settings
+    secrets = load_webhook_secrets(settings)
+    base_url = find_base_url(settings).rstrip("/")
+    return {
+        "url": f"{base_url}/webhooks/{secrets[0]}",
+        "public": settings.server.public_url,
+        "rotating": len(secrets) > 1,
+        "configured": settings.webhooks.secret is not None,
+        "basic": settings.webhooks.username is not None,
+    }
+
+
+@blueprint.get("")
+@requires_admin(_render_page)
+def index() -> str:
+    return _render_page(**after_redirect.take())
+
+
+@blueprint.post("/platform/check")
+@requires_admin(_render_page)
+def check_platform() -> Response:
+    """Show whether the platform responds and accepts the credentials."""
+    results = list(platform_checks.check_platform(app_context().settings))
+    return redirect_to(PATH, anchor="platform", platform_checks=results)
+
+
+# --- webhooks --------------------------------------------------------------------------------------------
+
+
+@blueprint.post("/webhook/check")
+@requires_admin(_render_page)
+def check_webhook() -> Response:
+    """Show whether the webhook receiver responds at `server.public_url`."""
+    results = list(public_address.check_public_url(app_context().settings))
+    return redirect_to(PATH, anchor="webhook", webhook_checks=results)
+
+
+@blueprint.post("/webhook/rotate")
+@requires_admin(_render_page)
+@requires_confirmation()
+def rotate_webhook() -> Response:
+    return _change_secret(rotate_secret, "webhook secret rotated")
+
+
+@blueprint.post("/webhook/forget")
+@requires_admin(_render_page)
+@requires_confirmation()
+def drop_old_webhook_secret() -> Response:
+    return _change_secret(drop_old_secret, "old webhook secret deleted")
+
+
+def _change_secret(change: Callable[[Any], None], action: str) -> Response:
+    try:
+        change(app_context().settings)
+    except DomainError:
+        raise
+    except SwitchroomError as error:
+        raise DomainError(str(error)) from error
+    audit_action(action)
+    return redirect_to(PATH, "changed", "webhook")
+
+
+# --- mail server -----------------------------------------------------------------------------------------
+
+
+@blueprint.post("/mail")
+@requires_admin(_render_page)
+@requires_confirmation()
+def save_mail_server() -> Response:
+    """Store the entered mail server, after a test e-mail if the form requests one.
+
+    Nothing is stored if the test fails.
+    """
+    context = app_context()
+    if context.settings.smtp.host is not None:
+        raise DomainError("The mail server is set in the configuration. Change it there.")
+    server = mail_server.parse(context.settings, context.app_db, request.form)
+    result = _send_test(server) if request.form.get("test") else ""
+    mail_server.save(context.app_db, server)
+    audit_action("mail server changed", f"{server}, from {server.sender}")
+    return redirect_to(PATH, "saved", "mail", mail_result=result)
+
+
+@blueprint.post("/mail/test")
+@requires_admin(_render_page)
+def send_test() -> Response:
+    """Send a test e-mail to the current user through the mail server in use."""
+    server = mail_server.load(app_context().settings, app_context().app_db)
+    return redirect_to(PATH, anchor="mail", mail_result=_send_test(server))
+
+
+@blueprint.post("/mail/remove")
+@requires_admin(_render_page)
+@requires_confirmation()
+def remove_mail_server() -> Response:
+    mail_server.remove(app_context().app_db)
+    audit_action("mail server removed")
+    return redirect_to(PATH, "removed", "mail")
+
+
+def _send_test(server: MailServer | None) -> str:
+    """Send a test e-mail to the current user. Returns the result. Raises DomainError."""
+    address = current_person().email
+    try:
+        message = mail.make_message(server, [address], "Test e-mail from Switchroom")
+        message.set_content(
+            "E-mail works: Switchroom can send password links, alerts and scheduled exports.\n"
+        )
+        result = mail.send(server, message, [address], TIMEOUT_SECONDS)
+    except mail.MailFailed as error:
+        audit_action("test e-mail failed", str(error))
+        raise DomainError(f"The test e-mail was not sent: {error}") from None
+    audit_action("test e-mail sent", f"through {server}")
+    return f"Test e-mail {result}."
