@@ -78,6 +78,16 @@ def test_export_accepts_filter_columns_zone_and_bom(exporting: TestApp) -> None:
     assert [json.loads(line)["id"] for line in lines.data.splitlines()] == [1, 2]
 
 
+@pytest.mark.parametrize("order", [{}, {"sort": "mood"}])
+def test_csv_accepts_a_filter_on_an_undocumented_field(exporting: TestApp, order: dict[str, str]) -> None:
+    exporting.put("cdrs", {**CDR, "id": 1, "mood": "fine"}, {**CDR, "id": 2, "mood": "dull"})
+    condition = json.dumps([{"property": "mood", "operator": "eq", "value": "fine"}])
+    response = exporting.client.get(
+        URL, query_string={"filter": condition, "columns": "id,mood", **order}, headers=exporting.headers
+    )
+    assert response.data.decode() == '"id","mood"\r\n1,"fine"\r\n'
+
+
 def test_export_requires_credentials_with_the_right(exporting: TestApp) -> None:
     assert exporting.client.get(URL).status_code == 401
     assert exporting.client.get(URL, headers={"Accept": "text/html"}).status_code == 302

@@ -92,12 +92,12 @@ def chunks(
     )
     # printf stops at a NUL, so records that may contain one use the slower expression.
     line = f"CASE WHEN {export_query.nul_condition} THEN {careful_line} ELSE {fast_line} END"
-    source = f"{export_query.table} {{}} WHERE {export_query.where}"
+    table, where = export_query.table, export_query.where
     if export_query.order is not None:
         # Another order has no key to resume from: read one statement in steps.
         cursor = connection.cursor()
         cursor.row_factory = None
-        sql = f"SELECT CAST({line} AS BLOB) FROM {source.format('')} ORDER BY {export_query.order}"
+        sql = f"SELECT CAST({line} AS BLOB) FROM {table} WHERE {where} ORDER BY {export_query.order}"
         cursor.execute(sql, values)
         while rows := cursor.fetchmany(chunk_rows):
             yield b"".join(row[0] for row in rows)
@@ -107,7 +107,7 @@ def chunks(
     # One statement per chunk: rows do not pass through Python, and other threads run in the meantime.
     # NOT INDEXED: all chunks together scan the table once in the order of rowid, instead of one sort per
     # chunk. The first rowid comes from an index.
-    lines = f"SELECT rowid AS key, {line} AS line FROM {source.format('NOT INDEXED')} AND rowid >= :after"
+    lines = f"SELECT rowid AS key, {line} AS line FROM {table} NOT INDEXED WHERE {where} AND rowid >= :after"
     if helpers:
         sql = f"SELECT CAST(group_concat(line, '') AS BLOB) FROM ({lines} AND rowid <= :last ORDER BY rowid)"
         ranges = _divide(connection, export_query, chunk_rows)
