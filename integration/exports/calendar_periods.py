@@ -129,6 +129,25 @@ def find_days_before(first_day: date, last_day: date) -> tuple[date, date]:
     return first_day - length - _DAY, first_day - _DAY
 
 
+def find_days_last_year(first_day: date, last_day: date) -> tuple[date, date]:
+    """Return first and last day of the same period one year before, for comparison.
+
+    At most a week: the same weekdays, 52 weeks before. Otherwise the same dates, up to the last of a month.
+    """
+    if last_day - first_day < _WEEK:
+        return first_day - 52 * _WEEK, last_day - 52 * _WEEK
+    end_day = last_day + _DAY
+    if end_day.day == 1:
+        return _shift_year(first_day), _shift_year(end_day) - _DAY
+    return _shift_year(first_day), _shift_year(last_day)
+
+
+def _shift_year(day: date) -> date:
+    """Return the same date one year before; 28 February for 29 February."""
+    is_leap_day = (day.month, day.day) == (2, 29)
+    return day.replace(year=day.year - 1, day=28 if is_leap_day else day.day)
+
+
 def iter_ended(frequency: Frequency, time_of_day: time, zone: ZoneInfo, now: datetime) -> Iterator[Period]:
     """Yield the periods whose delivery was due by `now`, newest first, endlessly."""
     period = find_period(frequency, now.astimezone(zone).date())

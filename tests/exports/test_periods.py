@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from integration.exports.calendar_periods import (
     FREQUENCIES,
     find_days_before,
+    find_days_last_year,
     find_period,
     find_range_days,
     iter_ended,
@@ -92,6 +93,24 @@ def test_a_named_range_has_these_days_on_friday_20_november(name, first, last) -
 )
 def test_days_are_compared_with_those_of_the_calendar_or_as_many_before(days, days_before) -> None:
     found = find_days_before(*(date.fromisoformat(day) for day in days))
+    assert tuple(str(day) for day in found) == days_before
+
+
+@pytest.mark.parametrize(
+    ("days", "days_before"),
+    [
+        (("2026-11-20", "2026-11-20"), ("2025-11-21", "2025-11-21")),  # the same weekday
+        (("2026-11-16", "2026-11-22"), ("2025-11-17", "2025-11-23")),  # a week
+        (("2026-10-01", "2026-10-31"), ("2025-10-01", "2025-10-31")),  # a month
+        (("2026-11-01", "2026-11-20"), ("2025-11-01", "2025-11-20")),  # the beginning of a month
+        (("2029-02-01", "2029-02-28"), ("2028-02-01", "2028-02-29")),
+        (("2028-02-01", "2028-02-29"), ("2027-02-01", "2027-02-28")),
+        (("2028-02-29", "2028-03-30"), ("2027-02-28", "2027-03-30")),
+        (("2026-01-01", "2026-12-31"), ("2025-01-01", "2025-12-31")),  # a year
+    ],
+)
+def test_the_same_period_last_year_has_its_weekdays_or_its_dates(days, days_before) -> None:
+    found = find_days_last_year(*(date.fromisoformat(day) for day in days))
     assert tuple(str(day) for day in found) == days_before
 
 

@@ -106,7 +106,7 @@ def read_range(
     )
     if view.first_day is None or "q" in view.args:
         return found
-    earlier = period.find_before(now) if period.clock is None else None
+    earlier = period.find_compared({}, now) if period.clock is None else None
     if earlier is None or earlier.first < oldest:
         return found
     days = {"from": str(earlier.first), "to": str(earlier.last), "clock": earlier.clock or ""}
@@ -125,7 +125,7 @@ def read_range(
     return replace(
         found,
         before=before,
-        earlier_label=earlier.short_label + (", same time" if earlier.clock else ""),
+        earlier_label=earlier.describe_beside(period) + (", same time" if earlier.clock else ""),
         earlier_url=_link(earlier_view, earlier.calls_url, external),
     )
 

@@ -30,7 +30,7 @@ class Bar:
     """Bar of the chart over time.
 
     `calls_url` returns the URL of its calls for given filters. `before` has the figures of the same days of
-    the period before, None outside of it. A bar of days has `first` and `last`.
+    the period compared with, None outside of it. A bar of days has `first` and `last`.
     """
 
     label: str
@@ -76,7 +76,7 @@ def build_bars(
 ) -> list[Bar]:
     """Return bars of hours, days, weeks or months, including empty bars."""
     if period.days == 1:
-        earlier_hours = before[1].hours if before else {}
+        earlier_hours = before[1].hours if before and before[0].days == 1 else {}
         return [
             _build_hour_bar(period, hour, sums.hours.get(hour, Figures()), earlier_hours.get(hour))
             for hour in range(24)

@@ -33,7 +33,7 @@ def index() -> str:
     context, today = app_context(), formats.today()
     rules = make_counting_rules(context.settings)
     period = parse_period(request.args, today)
-    before = period.find_before(clock.now().astimezone(rules.zone))
+    before = period.find_compared(request.args, clock.now().astimezone(rules.zone))
     spans = [one.span(rules.zone, rules.level) for one in (period, before)]
     oldest = clock.parse_utc(min(span.since for span in spans))
     with context.app_db.read() as app:
@@ -51,11 +51,9 @@ def index() -> str:
     return layout.render_page(
         "reports",
         "reports_labels.html",
-        chosen=period,
-        earlier=before,
         ranges={name: RANGES[name] for name in OFFERED_RANGES},
         today=today,
         rows=sorted(rows, key=lambda row: (-row[1].calls, row[0].casefold())),
         colours=colours,
-        **describe_comparison(first_day, before, len(counts_before)),
+        **describe_comparison(first_day, period, before, len(counts_before)),
     )

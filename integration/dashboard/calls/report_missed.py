@@ -54,7 +54,7 @@ def index() -> str:
     context, today = app_context(), formats.today()
     rules = make_counting_rules(context.settings)
     period = parse_period(request.args, today)
-    before = period.find_before(clock.now().astimezone(rules.zone))
+    before = period.find_compared(request.args, clock.now().astimezone(rules.zone))
     with context.mirror_db.read(seconds=READ_SECONDS) as connection:
         sums = read_missed(connection, period, rules, today)
         sums_before = read_missed(connection, before, rules, today)
@@ -69,8 +69,6 @@ def index() -> str:
     return layout.render_page(
         "reports",
         "reports_missed.html",
-        chosen=period,
-        earlier=before,
         ranges={name: RANGES[name] for name in OFFERED_RANGES},
         today=today,
         total=sums.total,
@@ -88,7 +86,7 @@ def index() -> str:
         waiting=backlog_state if is_waiting else None,
         anything=first_day is not None,
         **describe_comparison(
-            first_day, before, sums_before.total.calls + sums_before.get("reason", "early").calls
+            first_day, period, before, sums_before.total.calls + sums_before.get("reason", "early").calls
         ),
     )
 

@@ -17,6 +17,8 @@ from integration.exports.calendar_periods import (
     RANGES,
     describe_days,
     find_days_before,
+    find_days_last_year,
+    find_period,
     find_range_days,
 )
 from integration.exports.call_filter import PARAMETERS, parse_day
@@ -29,6 +31,8 @@ OFFERED_RANGES = ("today", "yesterday", *CALENDAR_RANGES, "week", "month", "quar
 """Ranges above reports."""
 MAX_RANGE = timedelta(days=3660)
 """Maximum time between the first and the last day of a custom range."""
+COMPARISONS = {"previous": "Previous period", "last-year": "Same period last year"}
+"""Periods to compare with, by `compare` in URLs. Other days have `compare_from` and `compare_to`."""
 
 _quote_cached = lru_cache(4096)(quote_plus)
 """Cached, because the page of a year has 700 links with few distinct values."""
@@ -38,7 +42,7 @@ _quote_cached = lru_cache(4096)(quote_plus)
 class Period:
     """Days of the display zone from `first` to `last`, both included.
 
-    `name` is a key of RANGES or 'custom'. `clock` ('HH:MM') ends the last day at this time.
+    `name` is a key of RANGES, of COMPARISONS or 'custom'. `clock` ('HH:MM') ends the last day at this time.
     """
 
     name: str
@@ -54,12 +58,18 @@ class Period:
     def label(self) -> str:
         return describe_days(self.first, self.last)
 
-    @property
-    def short_label(self) -> str:
-        """Days without the year: '13–19 Nov'."""
+    def describe_beside(self, period: Period) -> str:
+        """Return the days beside `period`: 'October 2025', '13–19 Nov', '13–19 Nov 2025'."""
+        month = find_period("month", self.first)
+        if (self.first, self.last + timedelta(days=1)) == (month.first_day, month.end_day):
+            return month.label
+        if self.first.year != self.last.year:
+            return self.label
         is_one_month = (self.first.year, self.first.month) == (self.last.year, self.last.month)
         begin = f"{self.first.day}" if is_one_month else f"{self.first.day} {self.first:%b}"
         end = f"{self.last.day} {self.last:%b}"
+        if self.last.year != period.last.year:
+            end += f" {self.last.year}"
         return end if self.days == 1 else f"{begin}–{end}"
 
     @property
@@ -68,11 +78,18 @@ class Period:
         return RANGES.get(self.name, self.label)
 
     @property
-    def query(self) -> str:
+    def parameters(self) -> dict[str, str]:
         """Parameters of pages of the same period."""
         if self.name in RANGES:
-            return f"range={self.name}"
-        return f"from={self.first}&to={self.last}"
+            return {"range": self.name}
+        return {"from": str(self.first), "to": str(self.last)}
+
+    @property
+    def compare_parameters(self) -> dict[str, str]:
+        """Parameters of pages that are compared with this period."""
+        if self.name in COMPARISONS:
+            return {} if self.name == "previous" else {"compare": self.name}
+        return {"compare_from": str(self.first), "compare_to": str(self.last)}
 
     def span(self, zone: ZoneInfo, service_level_seconds: int) -> Span:
         until = clock.midnight(self.last + timedelta(days=1), zone)
@@ -102,17 +119,21 @@ class Period:
         style = urlencode(formats.export_style())
         return f"/exports/call-history.{file_format}?view={_quote_cached(view)}&{style}"
 
-    def find_before(self, now: datetime) -> Period:
-        """Return the period with which this one is compared.
+    def find_compared(self, args: Mapping[str, str], now: datetime) -> Period:
+        """Return the period with which this one is compared, from the parameters of the URL.
 
-        If this period contains `now` (local time), the earlier one ends at the end of the same minute.
+        If this period contains `now` (local time), one of COMPARISONS ends at the end of the same minute.
         """
-        first, last = find_days_before(self.first, self.last)
-        before = Period("custom", first, last)
+        days = _parse_days(args, "compare_", now.date())
+        if days is not None:
+            return Period("custom", *days)
+        name = "last-year" if args.get("compare") == "last-year" else "previous"
+        find_days = find_days_last_year if name == "last-year" else find_days_before
+        compared = Period(name, *find_days(self.first, self.last))
         minute = now.replace(second=0, microsecond=0, tzinfo=None) + timedelta(minutes=1)
         if self.last != now.date() or minute.date() != now.date():
-            return before
-        return replace(before, clock=f"{minute:%H:%M}")
+            return compared
+        return replace(compared, clock=f"{minute:%H:%M}")
 
 
 def parse_period(args: Mapping[str, str], today: date, default: str = DEFAULT_RANGE) -> Period:
@@ -120,26 +141,43 @@ def parse_period(args: Mapping[str, str], today: date, default: str = DEFAULT_RA
 
     Named ranges end today at the latest.
     """
-    first, last = parse_day(args.get("from")), parse_day(args.get("to"))
-    if first or last:
-        first, last = first or last or today, last or today
-        first, last = min(first, last), max(first, last)
-        return Period("custom", max(first, last - MAX_RANGE), last)
+    days = _parse_days(args, "", today)
+    if days is not None:
+        return Period("custom", *days)
     name = args.get("range", default)
     name = name if name in OFFERED_RANGES else default
-    days = find_range_days(name, today)
-    assert days is not None
-    return Period(name, days[0], min(days[1], today))
+    range_days = find_range_days(name, today)
+    assert range_days is not None
+    return Period(name, range_days[0], min(range_days[1], today))
 
 
-def describe_comparison(first_day: date | None, before: Period, count_before: int) -> dict[str, object]:
-    """Return the values of the templates that decide about comparisons.
+def _parse_days(args: Mapping[str, str], prefix: str, today: date) -> tuple[date, date] | None:
+    """Return the first and the last day of two parameters, None without both.
+
+    Without a last day the days end `today`.
+    """
+    first, last = parse_day(args.get(f"{prefix}from")), parse_day(args.get(f"{prefix}to"))
+    if not first and not last:
+        return None
+    first, last = first or last or today, last or today
+    first, last = min(first, last), max(first, last)
+    return max(first, last - MAX_RANGE), last
+
+
+def describe_comparison(
+    first_day: date | None, period: Period, before: Period, count_before: int
+) -> dict[str, object]:
+    """Return the values of the templates that show `period` beside `before`.
 
     `first_day` is the day of the oldest call. A period is not compared with one that begins before that day
     (`history_begins` is then its label), or that has nothing to compare with (`count_before` is 0).
     """
     is_covered = first_day is not None and first_day <= before.first
     return {
+        "chosen": period,
+        "earlier": before,
+        "earlier_days": before.describe_beside(period),
+        "comparisons": COMPARISONS,
         "is_compared": is_covered and count_before > 0,
         "history_begins": "" if is_covered or first_day is None else describe_days(first_day, first_day),
     }
@@ -195,7 +233,7 @@ def comparison_spans(
     Last week is the same weekday, up to the end of the current minute. Each URL is a function of filters.
     """
     today = Period("today", now.date(), now.date())
-    last_week = today.find_before(now)
+    last_week = today.find_compared({}, now)
     return (today.calls_url, today.span(zone, service_level_seconds)), (
         last_week.calls_url,
         last_week.span(zone, service_level_seconds),

@@ -58,7 +58,7 @@ def index() -> str:
     context, today = app_context(), formats.today()
     rules = make_counting_rules(context.settings)
     period = parse_period(request.args, today, default="last-month")
-    before = period.find_before(clock.now().astimezone(rules.zone))
+    before = period.find_compared(request.args, clock.now().astimezone(rules.zone))
     with context.mirror_db.read(seconds=READ_SECONDS) as connection:
         sums = read_sums(connection, period, rules, today)
         missed = read_missed(connection, period, rules, today)
@@ -70,15 +70,13 @@ def index() -> str:
     return layout.render_page(
         "reports",
         "reports_summary.html",
-        chosen=period,
-        earlier=before,
         heading=describe_period(period),
         ranges={name: RANGES[name] for name in OFFERED_RANGES},
         today=today,
         is_over=period.last < today,
         totals=sums.total,
         earlier_totals=total_before,
-        **describe_comparison(first_day, before, total_before.inbound),
+        **describe_comparison(first_day, period, before, total_before.inbound),
         missed=missed.total,
         reasons=_list_reasons(missed),
         worst=find_worst_hour(sums),

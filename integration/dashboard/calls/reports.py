@@ -62,14 +62,14 @@ def index() -> str | Response:
     rules = make_counting_rules(context.settings)
     period = parse_period(request.args, today)
     now = clock.now().astimezone(zone)
-    period_before = period.find_before(now)
+    period_before = period.find_compared(request.args, now)
     heat_mode = request.args.get("heat", "calls")
     heat_mode = heat_mode if heat_mode in report_charts.HEAT_MODES else "calls"
     with context.mirror_db.read(seconds=READ_SECONDS) as connection:
         sums = read_sums(connection, period, rules, today)
         sums_before = read_sums(connection, period_before, rules, today, with_shares=False)
         totals, first_day = sums.total, reports.find_first_day(connection, zone)
-        comparison = describe_comparison(first_day, period_before, sums_before.total.calls)
+        comparison = describe_comparison(first_day, period, period_before, sums_before.total.calls)
         shares = [
             (breakdown, *labels, *_divide(connection, sums, totals, breakdown))
             for breakdown, labels in BREAKDOWNS.items()
@@ -91,8 +91,6 @@ def index() -> str | Response:
     return layout.render_page(
         "reports",
         "reports.html",
-        chosen=period,
-        earlier=period_before,
         earlier_totals=sums_before.total,
         ranges={name: RANGES[name] for name in OFFERED_RANGES},
         totals=totals,

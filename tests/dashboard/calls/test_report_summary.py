@@ -100,7 +100,7 @@ def test_the_period_before_is_compared_if_the_history_reaches_it(october):
     store(1, "2026-09-30 22:59:00", outcome="missed", talk_seconds=None)
     store(1, "2026-10-02 09:00:00")
     assert read_story(client)[1][:2] == [
-        "You had 1 inbound call and answered 1; in the period before, 1–30 September 2026, it was 2 of 3.",
+        "You had 1 inbound call and answered 1 (September 2026: 2 of 3).",
         "You missed no caller.",
     ]
 

@@ -89,7 +89,7 @@ def read_bars(page: str) -> list[int]:
     chart = page[page.index('<figure class="chart">') :].partition("</figure>")[0]
     return [
         int(re.sub(r"\D", "", count))
-        for count in re.findall(r'class="value"[^>]*>[^<]*: ([\d\s]+)(?:, [\d\s]+ before)?</text>', chart)
+        for count in re.findall(r'class="value"[^>]*>[^<]*: ([\d\s]+)(?: vs [\d\s]+)?</text>', chart)
     ]
 
 

@@ -161,7 +161,7 @@ def test_today_is_compared_up_to_the_same_minute(app):
         app.call(number, at)
     client = app.log_in()
     answer = client.get("/reports")
-    assert "Calls 1 1 before no change" in text(answer)
+    assert "Calls 1 vs 1 no change" in text(answer)
     ((href, _),) = {pair for pair in figures(answer) if "clock" in pair[0] and "outcome" not in pair[0]}
     assert "from=2026-11-13&to=2026-11-13" in href
     assert rows_of(client.get(href)) == 1
@@ -177,9 +177,52 @@ def test_a_period_after_one_without_calls_is_not_compared(app):
         for days in ("from=2026-11-19&to=2026-11-20", "from=2026-11-02&to=2026-11-20"):
             shown = text(client.get(f"/reports{report}?{days}"))
             shown = shown.replace("no data before", "")
-            found = re.findall(r"Before|before|better|worse|no change|no one called", shown)
+            shown = shown.replace("vs previous period Previous period", "")
+            found = re.findall(r"\bvs\b|better|worse|no change|no one called", shown)
             assert found == [], (report, days)
     assert "no data before 2 November 2026" in text(client.get("/reports?from=2026-11-02&to=2026-11-20"))
+
+
+def test_any_period_is_compared_and_stays_in_the_address(app):
+    """October with the October before: every report, its links to reports and ranges; then other days."""
+    numbers = iter(range(1, 99))
+    for at, count in (
+        ("2025-10-01 09:00:00", 1),
+        ("2025-10-31 22:59:00", 2),
+        ("2026-09-15 09:00:00", 4),
+        ("2026-10-15 09:00:00", 5),
+    ):
+        for _ in range(count):
+            app.call(next(numbers), at, outcome="missed")
+    client = app.log_in()
+    last_year = client.get("/reports?range=last-month&compare=last-year&heat=missed")
+    assert "1–31 October 2026, vs October 2025" in text(last_year)
+    assert "Calls 5 vs 3 ▲ more by 2" in text(last_year)
+    assert "When Calls Inbound Inbound, October 2025" in text(last_year)
+    assert "Thu 1 Oct 2026: 0 vs 1" in text(last_year), "the chart has the earlier period"
+    (before,) = {href for href, count in figures(last_year) if "direction=external" in href and count == 3}
+    assert rows_of(client.get(before)) == 3
+    for link in (
+        "/reports/missed?range=last-month&amp;compare=last-year",
+        "/reports?range=year&amp;heat=missed&amp;compare=last-year",
+        "/reports?range=last-month&amp;heat=level&amp;compare=last-year",
+    ):
+        assert f'href="{link}' in last_year.text, link
+    missed = text(client.get("/reports/missed?range=last-month&compare=last-year"))
+    assert "Missed, with voicemail 5 vs 3 ▲ more by 2 worse" in missed
+    assert "Reason Missed October 2025 Change" in missed
+    summary = text(client.get("/reports/summary?range=last-month&compare=last-year"))
+    assert "answered 0 (October 2025: 0 of 3" in summary
+
+    days = "compare_from=2026-09-15&compare_to=2026-09-14"
+    other = client.get(f"/reports?range=last-month&{days}")
+    assert "1–31 October 2026, vs 14–15 Sep" in text(other)
+    assert "Calls 5 vs 4 ▲ more by 1" in text(other)
+    assert 'href="/reports/labels?range=last-month&amp;compare_from=2026-09-14' in other.text
+    assert 'href="/reports?range=year"' in other.text, "chosen days belong to one range"
+    none = text(client.get("/reports?range=last-month&compare_from=2025-12-01&compare_to=2025-12-31"))
+    assert "no calls in December 2025 to compare with" in none
+    assert "no data before 1 October 2025" in text(client.get("/reports?range=year&compare=last-year"))
 
 
 # --- daylight saving time -------------------------------------------------------------------------------
