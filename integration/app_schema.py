@@ -46,7 +46,6 @@ from integration.workspace import (
     notes,
     person_settings,
     preferred_phones,
-    promotion_requests,
     reads,
     saved,
     wallboards,
@@ -82,7 +81,6 @@ TABLE_MODULES: tuple[ModuleType, ...] = (
     person_settings,
     reads,
     dismissals,
-    promotion_requests,
     holds,
     erasures,
     announcement_files,
@@ -100,6 +98,7 @@ MIGRATIONS: dict[str, Step] = {
     "default columns of schedules": schedules.store_default_columns,
     "names of dashboard users": person_settings.add_name_column,
     "optional targets of call-backs": wallboards.make_callback_target_optional,
+    "promoted fields": lambda schema: schema.table("promoted_fields").drop(ignore=True),
 }
 """Migration steps by name, in order. Every existing house.db records the first one."""
 

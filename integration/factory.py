@@ -75,7 +75,6 @@ from integration.web.metrics import service_groups, storage_groups, sync_groups
 from integration.web.metrics.listener import MetricsListener
 from integration.web.metrics.registry import Metrics
 from integration.web_app import make_dispatcher, make_site
-from integration.workspace import promotion_requests
 from integration.workspace.callback_following import renew_epoch_after_loss, update_and_announce
 
 if TYPE_CHECKING:
@@ -90,7 +89,6 @@ COMMAND_MODULES = (
     content_repair,
     erase,
     hold_commands,
-    promotion_requests,
     replay,
     scrub,
     sync_commands,
@@ -260,7 +258,6 @@ class Product:
         self._export_jobs.schedule()
         database_checks.schedule(context)
         every("housekeeping", 3600, self._prune_change_log, executor="maintenance")
-        every("promoted fields", 3600, self._restore_promoted_fields, executor="maintenance")
         # Not at once: a start has other work, and a sample is as good an hour later.
         self.scheduler.every(
             content_check_job.JOB_NAME,
@@ -333,11 +330,6 @@ class Product:
 
     def _prune_change_log(self) -> None:
         self.context.mirror_db.write(change_log.prune)
-
-    def _restore_promoted_fields(self) -> None:
-        promotion_requests.restore_columns(
-            self.context.app_db, self.context.mirror_db, self.scheduler.stopping.is_set
-        )
 
     def _update_rollups(self) -> float | None:
         """Update the report totals.

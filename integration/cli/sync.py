@@ -19,14 +19,10 @@ if TYPE_CHECKING:
     from integration.settings.model import Settings
 
 UNDO_DELETIONS = "undo-deletions"
-COLUMN_MESSAGES = {"promote": "is a column of", "demote": "is no longer a column of"}
 
 HELP = f"""Run one sync of the mirror now, of all collections or of the named ones.
 
-`sync {UNDO_DELETIONS} RESOURCE` restores records that were marked as deleted on the platform.
-
-`sync promote RESOURCE FIELD` adds a column for an undocumented field to the collection's table and fills it
-for all existing and future records. `sync demote RESOURCE FIELD` removes the column."""
+`sync {UNDO_DELETIONS} RESOURCE` restores records that were marked as deleted on the platform."""
 
 
 @click.command("sync", help=HELP)
@@ -56,13 +52,6 @@ def command(
             raise click.UsageError(f"{UNDO_DELETIONS} requires the name of a collection.")
         _undo_deletions(settings, resolve_collections(resources[1:]), as_json=as_json)
         return
-    if resources[:1] and resources[0] in COLUMN_MESSAGES:
-        if len(resources) != 3:
-            raise click.UsageError(f"{resources[0]} requires the names of a collection and a field.")
-        action, name, field = resources
-        (collection,) = resolve_collections([name])
-        _change_column(settings, action, collection, field, as_json=as_json)
-        return
     if accept_deletions and not resources:
         raise click.UsageError("--accept-deletions requires the names of the collections.")
     arguments = {
@@ -86,14 +75,6 @@ def _undo_deletions(settings: Settings, collections: list[str], *, as_json: bool
         return
     for name, count in result["back"].items():
         click.echo(f"{name}: {count:,} records restored")
-
-
-def _change_column(settings: Settings, action: str, collection: str, field: str, *, as_json: bool) -> None:
-    result = _run_with_progress(settings, f"fields.{action}", {"collection": collection, "field": field})
-    if as_json:
-        print_json({"field": field, "table": result["table"], "is_column": action == "promote"})
-        return
-    click.echo(f"{field} {COLUMN_MESSAGES[action]} {result['table']}")
 
 
 def _run_with_progress(settings: Settings, name: str, arguments: dict[str, Any]) -> dict[str, Any]:

@@ -28,8 +28,6 @@ FORMER_NAMES = {
     "completeness.verify": "prove",
     "deletions.undo": "undo-deletions",
     "export.record": "export.written-down",
-    "fields.demote": "demote",
-    "fields.promote": "promote",
     "number.erase": "erase",
     "webhooks.replay": "replay",
 }

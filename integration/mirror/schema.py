@@ -7,6 +7,7 @@ parameters.
 
 from __future__ import annotations
 
+import logging
 import secrets
 import sqlite3
 from collections.abc import Callable, Mapping
@@ -31,12 +32,11 @@ from integration.mirror.records import (
     item_forms,
     missing_records,
     month_counts,
-    promoted_fields,
     response_cache,
     schema_drift,
     subresources,
 )
-from integration.mirror.records.rows import get_key_type
+from integration.mirror.records.rows import get_key_type, quote_identifier
 from integration.mirror.sql_views import definitions, zone_offsets
 from integration.mirror.sync_state import (
     collection_state,
@@ -50,6 +50,8 @@ from integration.sqlite.database import Database
 from integration.sqlite.migrations import Step
 from integration.sqlite.schema import ANY, Schema, execute_script, read_columns
 from integration.sqlite.transaction import Change
+
+log = logging.getLogger(__name__)
 
 CORE_TABLES = """
 CREATE TABLE IF NOT EXISTS _meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
@@ -91,6 +93,31 @@ INTERNAL_TABLES = (
 )
 """SQL scripts of internal tables and indexes, in order of execution."""
 
+
+def drop_promoted_columns(schema: Schema) -> None:
+    """Migration: drop the columns that users added for undocumented fields, with their indexes."""
+    dropped = []
+    columns_by_table = read_columns(schema)
+    for resource in list_mirrored_resources():
+        prefix = f"{resource.table}_promoted_"
+        for (index,) in schema.execute(
+            "SELECT name FROM sqlite_schema WHERE type = 'index' AND instr(name, ?) = 1", (prefix,)
+        ).fetchall():
+            schema.execute(f"DROP INDEX {quote_identifier(index)}")
+        kept = {field.name for field in resource.fields} | BOOKKEEPING.keys() | {"_n"}
+        for column in sorted(columns_by_table.get(resource.table, set()) - kept):
+            schema.execute(
+                f"ALTER TABLE {quote_identifier(resource.table)} DROP COLUMN {quote_identifier(column)}"
+            )
+            dropped.append(f"{resource.table}.{column}")
+    if dropped:
+        log.warning(
+            "the columns of promoted fields are dropped: %s; filters, column sets and schedules read these"
+            " fields from the records",
+            ", ".join(dropped),
+        )
+
+
 MIGRATIONS: Mapping[str, Step] = {
     "walks tell more": collection_state.add_columns,
     "triggers of calls without conflict clauses": call_schema.drop_triggers,
@@ -104,6 +131,7 @@ MIGRATIONS: Mapping[str, Step] = {
     "calls of parties without a number": call_schema.evaluate_withheld_calls,
     "calls dated 1970": call_schema.evaluate_calls_of_1970,
     "times of different counts": completeness.add_difference_time,
+    "columns of promoted fields": drop_promoted_columns,
 }
 """Migration steps by name, in order.
 
@@ -169,11 +197,21 @@ def _create_all(schema: Schema) -> None:
             continue
         for field in resource.fields:
             if field.name not in columns_by_table[resource.table]:
-                promoted_fields.add_documented_column(schema, resource, field.name)
+                _add_column(schema, resource, field.name)
     for script in INTERNAL_TABLES:
         execute_script(schema, script)
     definitions.create_views(schema)
     schema.execute("INSERT OR IGNORE INTO _meta VALUES ('epoch', ?)", (secrets.token_hex(8),))
+
+
+def _add_column(schema: Schema, resource: Resource, name: str) -> None:
+    """Add the column of a newly documented field, and fill it from the stored records."""
+    schema.table(resource.table).add_column(name, ANY)
+    schema.execute(
+        f'UPDATE "{resource.table}" SET "{name}" = json_extract(_doc, ?) '
+        "WHERE instr(_doc, ?) > 0 AND json_valid(_doc)",
+        (f'$."{name}"', f'"{name}"'),
+    )
 
 
 def _create_table(schema: Schema, resource: Resource) -> None:

@@ -27,8 +27,6 @@ COMMAND_LINES = (
     "key revoke crm",
     "sync cdrs",
     "sync undo-deletions cdrs",
-    "sync promote cdrs mood",
-    "sync demote cdrs mood",
     "replay --failed",
     "verify --coverage cdrs",
     "verify --media",

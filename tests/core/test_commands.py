@@ -55,8 +55,7 @@ def test_an_unknown_command_is_rejected_with_advice() -> None:
 def test_commands_are_found_by_the_names_of_earlier_versions() -> None:
     """`unfinished.json` and command lines of earlier versions contain these names."""
     assert {
-        "demote", "erase", "export.written-down", "promote", "prove", "replay", "sync", "undo-deletions",
-        "verify-media",
+        "erase", "export.written-down", "prove", "replay", "sync", "undo-deletions", "verify-media",
     } == set(FORMER_NAMES.values())  # fmt: skip
     for name, former in FORMER_NAMES.items():
         assert find_handler(former) is find_handler(name) is registry()[name]

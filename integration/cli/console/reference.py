@@ -63,9 +63,7 @@ JSON_FIELDS = {
     "sync": "`complete`; `collections`: `collection`, `records` (in the mirror), `read`, `new`, `changed`,"
     " `missing`, `held_deletions`, `seconds`, `complete`, `error`; `files` (null with `--no-files`):"
     " `stored`,"
-    " `downloaded`, `pending`, `error`. `undo-deletions`: `restored` (number by collection). `promote`,"
-    " `demote`:"
-    " `field`, `table`, `is_column`",
+    " `downloaded`, `pending`, `error`. `undo-deletions`: `restored` (number by collection)",
     "export": "with `--count`: `export`, `rows`",
     "schedules": "`schedules`: `name`, `export`, `format`, `by_month`, `every`, `at`, `timezone`,"
     " `target`, `place`, `state`"

@@ -1,4 +1,4 @@
-"""System pages about the mirror: day counts, verification, deletions, promoted fields."""
+"""System pages about the mirror: day counts, verification, deletions."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ from integration.core.commands import Progress
 from integration.core.errors import SwitchroomError
 from integration.dashboard.site import layout
 from integration.dashboard.site.background_jobs import ProgressCallback
-from integration.dashboard.site.guard import current_person, requires
+from integration.dashboard.site.guard import requires
 from integration.dashboard.system.work import redirect_to_section, start_job
 from integration.mirror.sync_state import completeness
 from integration.sync import commands
 from integration.sync.plan import PLAN
 from integration.sync.reading import deletions, verify_coverage
-from integration.workspace import promotion_requests
 
 blueprint = Blueprint("system_mirror", __name__, url_prefix="/system")
 
@@ -99,41 +98,6 @@ def undo_deletions() -> Response:
 
     start_job("deletions", f"deletions in {target.collection} undone", work)
     return redirect_to_section("deletions")
-
-
-@blueprint.post("/promote")
-@requires("admin")
-def promote() -> Response:
-    """Make an undocumented field a column, like `switchroom sync promote`."""
-    context = app_context()
-    target, name = _require_mirrored(request.form.get("collection", "")), request.form.get("field", "")
-    arguments = {"collection": target.collection, "field": name, "who": current_person().email}
-
-    def work(report_progress: ProgressCallback) -> str:
-        progress = Progress(
-            lambda facts: report_progress(facts["collection"], facts["done"], facts["total"]), lambda: True
-        )
-        promotion_requests.promote(context, arguments, progress)
-        return f"{name[:64]} is a column of {target.table}"
-
-    start_job("promote", f"{target.collection}.{name[:64]} made a column", work)
-    return redirect_to_section("drift")
-
-
-@blueprint.post("/demote")
-@requires("admin")
-def demote() -> Response:
-    """Remove the column of a promoted field, like `switchroom sync demote`."""
-    context = app_context()
-    target, name = _require_mirrored(request.form.get("collection", "")), request.form.get("field", "")
-
-    def work(_report_progress: ProgressCallback) -> str:
-        arguments = {"collection": target.collection, "field": name}
-        promotion_requests.demote(context, arguments, Progress(lambda _facts: None, lambda: True))
-        return f"{name[:64]} is no longer a column of {target.table}"
-
-    start_job("promote", f"{target.collection}.{name[:64]} no longer a column", work)
-    return redirect_to_section("drift")
 
 
 def _require_mirrored(name: str) -> Resource:

@@ -20,7 +20,7 @@ from integration.inbox import losses
 from integration.maintenance import backup, database_checks, forwarded_requests
 from integration.mirror.calls import backlog
 from integration.mirror.page_queries import live
-from integration.mirror.records import missing_records, promoted_fields, schema_drift
+from integration.mirror.records import missing_records, schema_drift
 from integration.mirror.sync_state import collection_state, completeness, lookup_queue, media_files, scrub_log
 from integration.privacy import erasures, holds
 from integration.settings.base_url import find_base_url
@@ -116,11 +116,6 @@ def index() -> Response:
         )
         backlog_state = backlog.get_state(connection)
         rejected_records = schema_drift.list_rejected(connection)
-        promoted_by_collection = {
-            name: promoted_fields.list_ready_columns(connection, get_resource(name))
-            for name in {drift_row.collection for drift_row in drift_rows}
-            if name in PLAN
-        }
         accepted_deletions = missing_records.list_accepted(connection)
     with context.app_db.read() as connection:
         holds_and_erasures = holds.list_all(connection), erasures.list_all(connection)
@@ -183,7 +178,6 @@ def index() -> Response:
         ledger=completeness_rows,
         departures=drift_rows,
         aside=rejected_records,
-        promoted=promoted_by_collection,
         checked=scrub_result,
         calls_without_cdr=calls_without_cdr,
         CALLS_WITHOUT_CDR_DAYS=MISSING_CDR_DAYS,

@@ -32,7 +32,6 @@ from integration.mirror.privacy.erasure_gate import (
     strip_record,
 )
 from integration.mirror.privacy.held_records import HeldRecords
-from integration.mirror.records import promoted_fields
 from integration.mirror.records.rows import UpsertResult, quote_identifier
 from integration.mirror.schema import list_mirrored_resources
 from integration.mirror.sync_state import media_files
@@ -301,9 +300,7 @@ def _strip_records(
         )
         call_store.refresh_contacts(tx, keys)
         return
-    columns = [field.name for field in resource.fields if field.name != resource.key] + list(
-        promoted_fields.list_columns(tx, resource)
-    )
+    columns = [field.name for field in resource.fields if field.name != resource.key]
     assignments = ", ".join(f"{quote_identifier(name)} = ?" for name in (*columns, "_doc", "_item"))
     changed: list[JsonRecord] = []
     for key, doc, item in tx.execute(

@@ -22,7 +22,7 @@ from integration.catalogue.shapes import Field, Resource
 from integration.core.errors import FilterError, QueryError
 from integration.mirror.query.filters import AnyOf, Condition, quote_value
 from integration.mirror.query.functions import parse_number, to_sqlite_number
-from integration.mirror.records import item_forms, promoted_fields, single_record
+from integration.mirror.records import item_forms, single_record
 
 ValueKind = Literal["number", "decimal", "boolean", "text", "time", "any"]
 
@@ -76,7 +76,6 @@ class SqlBuilder:
         self._expressions: dict[str, str | None] = {}
         cursor = connection.execute("SELECT name FROM pragma_table_info(?)", (resource.table,))
         self._columns = {row[0] for row in cursor}
-        self._promoted = promoted_fields.list_ready_columns(connection, resource)
         self._reads_items = (
             resource.key is not None
             and "_item" in self._columns
@@ -171,7 +170,7 @@ class SqlBuilder:
 
     def _resolve_field(self, name: str) -> str | None:
         is_documented = self.resource.field(name) is not None
-        is_column = name in self._promoted or (is_documented and name in self._columns)
+        is_column = is_documented and name in self._columns
         if not is_column and not _PLAIN_NAME.fullmatch(name):
             return None
         sources = []

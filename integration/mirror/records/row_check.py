@@ -14,7 +14,6 @@ from integration.catalogue.shapes import Resource
 from integration.core.errors import PlatformBroken
 from integration.core.ids import id_list
 from integration.core.json_records import JsonRecord, read_record, to_column_value
-from integration.mirror.records import promoted_fields
 from integration.mirror.records.rows import Key, quote_identifier
 from integration.mirror.records.upsert import get_usable_key, upsert
 from integration.sqlite.readers import read_tolerantly
@@ -100,7 +99,6 @@ def rewrite_columns(tx: Transaction, resource: Resource, rowid: int) -> None:
         return
     values = read_record(stored[0]).values
     names = [field.name for field in resource.fields if field.name != resource.key]
-    names += promoted_fields.list_columns(tx, resource)
     assignments = ", ".join(f"{quote_identifier(name)} = ?" for name in names)
     tx.execute(
         f"UPDATE {table} SET {assignments} WHERE rowid = ?",
@@ -146,9 +144,7 @@ def _check(
         row[0] for row in connection.execute("SELECT name FROM pragma_table_info(?)", (resource.table,))
     }
     names = [field.name for field in resource.fields if field.name in existing]
-    # The column of a promoted field is filled in the background; until then it is null.
-    promoted_names = sorted(promoted_fields.list_ready_columns(connection, resource) & existing)
-    columns = ", ".join(("rowid", "_doc", "_item", *map(quote_identifier, (*names, *promoted_names))))
+    columns = ", ".join(("rowid", "_doc", "_item", *map(quote_identifier, names)))
     sql = f"SELECT {columns} FROM {quote_identifier(resource.table)} {condition}"
 
     def read() -> tuple[int | None, int, list[DamagedRow]]:
@@ -156,7 +152,7 @@ def _check(
         # An open statement is a reader, beside which the WAL of the writer grows.
         for rowid, doc, item, *values in connection.execute(sql, parameters).fetchall():
             last_rowid, row_count = rowid, row_count + 1
-            stored = dict(zip((*names, *promoted_names), values, strict=True))
+            stored = dict(zip(names, values, strict=True))
             if (fault := _find_row_fault(resource, doc, item, stored)) is not None:
                 damaged.append(DamagedRow(rowid, stored.get(resource.key or ""), fault))
         return last_rowid, row_count, damaged

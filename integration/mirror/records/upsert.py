@@ -22,7 +22,7 @@ from integration.core.json_records import (
     serialize_values,
     to_column_value,
 )
-from integration.mirror.records import collection_versions, item_forms, month_counts, promoted_fields
+from integration.mirror.records import collection_versions, item_forms, month_counts
 from integration.mirror.records.rows import Key, Source, UpsertResult, get_key_type, quote_identifier
 from integration.sqlite.transaction import Transaction
 
@@ -47,14 +47,11 @@ def upsert(
     these records later, for history. A record without a usable key is stored in `_flagged`, never dropped. Of
     two records with the same key the later one in `records` is stored.
     """
-    result, promoted_columns = (
-        UpsertResult(defer_calls=defer_calls),
-        promoted_fields.list_columns(tx, resource),
-    )
+    result = UpsertResult(defer_calls=defer_calls)
     gate = tx.gates.get(resource.table)
     iterator = iter(records) if gate is None else filter(None, map(gate, records))
     while chunk := list(islice(iterator, BATCH_SIZE)):
-        _upsert_chunk(tx, resource, chunk, source, requested_at, result, promoted_columns)
+        _upsert_chunk(tx, resource, chunk, source, requested_at, result)
     if result.changed:
         for hook in tx.hooks.get(resource.table, ()):
             hook(tx, result)
@@ -73,7 +70,6 @@ def replace_all(
     table, result = quote_identifier(resource.table), UpsertResult()
     if (gate := tx.gates.get(resource.table)) is not None:
         records = [gated for record in records if (gated := gate(record)) is not None]
-    promoted_columns = promoted_fields.list_columns(tx, resource)
     first_seen_by_text: dict[str, list[str]] = {}
     stored_texts = []
     for row in tx.execute(f"SELECT _doc, _first_seen FROM {table} ORDER BY _n"):
@@ -86,7 +82,7 @@ def replace_all(
         return result
     rows: list[tuple[Any, ...]] = []
     for record, text in zip(records, texts, strict=True):
-        row = _make_row(resource, record, source, requested_at, None, promoted_columns)
+        row = _make_row(resource, record, source, requested_at, None)
         if first_seen_by_text.get(text):
             row[-3] = first_seen_by_text[text].pop()
             result.unchanged += 1
@@ -94,7 +90,7 @@ def replace_all(
             result.inserted.append(len(rows))
         rows.append(tuple(row))
     tx.execute(f"DELETE FROM {table}")
-    tx.executemany(_build_insert_sql(resource, promoted_columns), rows)
+    tx.executemany(_build_insert_sql(resource), rows)
     return result
 
 
@@ -208,7 +204,6 @@ def _upsert_chunk(
     source: Source,
     requested_at: str,
     result: UpsertResult,
-    promoted_columns: Sequence[str],
 ) -> None:
     records_by_key: dict[Key, JsonRecord] = {}
     if resource.table == "me":
@@ -237,29 +232,13 @@ def _upsert_chunk(
     if new_records:
         collection_versions.record_insert(tx, resource.table, new_records)
         # New and changed records have separate statements: for an upsert SQLite prepares to undo each row.
-        _write_rows(
-            tx,
-            _build_insert_sql(resource, promoted_columns),
-            resource,
-            new_records,
-            source,
-            requested_at,
-            promoted_columns,
-        )
+        _write_rows(tx, _build_insert_sql(resource), resource, new_records, source, requested_at)
         if resource.table == "cdrs":
             month_counts.count_inserted(tx, new_records)
     if changed_records:
         if source in ("sync", "read"):
             item_forms.compare_with_list(tx, resource, changed_records)
-        _write_rows(
-            tx,
-            _build_upsert_sql(resource, promoted_columns),
-            resource,
-            changed_records,
-            source,
-            requested_at,
-            promoted_columns,
-        )
+        _write_rows(tx, _build_upsert_sql(resource), resource, changed_records, source, requested_at)
     if unchanged_keys:
         tx.execute(
             f"UPDATE {quote_identifier(resource.table)} SET _last_seen = ? "
@@ -292,9 +271,8 @@ def _write_rows(
     records_by_key: dict[Key, JsonRecord],
     source: Source,
     requested_at: str,
-    promoted_columns: Sequence[str],
 ) -> None:
-    names = [*(f.name for f in resource.fields), *promoted_columns]
+    names = [f.name for f in resource.fields]
     key_index, bookkeeping = names.index(resource.key or ""), (requested_at, requested_at, source)
     get_all = itemgetter(*names, names[0])  # With a single name it would return no tuple.
     rows = []
@@ -313,10 +291,9 @@ def _write_rows(
     except (OverflowError, UnicodeEncodeError):
         # An integer beyond 64 bits or a lone surrogate. Rows before it are already written, so upsert.
         exact_rows = [
-            _make_row(resource, records_by_key[key], source, requested_at, key, promoted_columns)
-            for key in records_by_key
+            _make_row(resource, records_by_key[key], source, requested_at, key) for key in records_by_key
         ]
-        tx.executemany(_build_upsert_sql(resource, promoted_columns), exact_rows)
+        tx.executemany(_build_upsert_sql(resource), exact_rows)
 
 
 def _make_row(
@@ -325,23 +302,20 @@ def _make_row(
     source: Source,
     requested_at: str,
     key: Key | None,
-    promoted_columns: Sequence[str],
 ) -> list[Any]:
     values = record.values
     row = [key if f.name == resource.key else to_column_value(values.get(f.name)) for f in resource.fields]
-    row += [to_column_value(values.get(name)) for name in promoted_columns]
     return [*row, escape_surrogates(record.text), requested_at, requested_at, source]
 
 
-def _list_columns(resource: Resource, promoted_columns: Sequence[str]) -> Iterator[str]:
+def _list_columns(resource: Resource) -> Iterator[str]:
     for f in resource.fields:
         yield f.name
-    yield from promoted_columns
     yield from ("_doc", "_first_seen", "_last_seen", "_source")
 
 
-def _build_insert_sql(resource: Resource, promoted_columns: Sequence[str]) -> str:
-    names = list(_list_columns(resource, promoted_columns))
+def _build_insert_sql(resource: Resource) -> str:
+    names = list(_list_columns(resource))
     placeholders = ", ".join("?" * len(names))
     return (
         f"INSERT INTO {quote_identifier(resource.table)} ({', '.join(map(quote_identifier, names))})"
@@ -349,17 +323,13 @@ def _build_insert_sql(resource: Resource, promoted_columns: Sequence[str]) -> st
     )
 
 
-def _build_upsert_sql(resource: Resource, promoted_columns: Sequence[str]) -> str:
-    updated_columns = [
-        name
-        for name in _list_columns(resource, promoted_columns)
-        if name not in (resource.key, "_first_seen")
-    ]
+def _build_upsert_sql(resource: Resource) -> str:
+    updated_columns = [name for name in _list_columns(resource) if name not in (resource.key, "_first_seen")]
     assignments = ", ".join(
         f"{quote_identifier(name)} = excluded.{quote_identifier(name)}" for name in updated_columns
     )
     return (
-        f"{_build_insert_sql(resource, promoted_columns)} "
+        f"{_build_insert_sql(resource)} "
         f"ON CONFLICT ({quote_identifier(resource.key or '')}) "
         f"DO UPDATE SET {assignments}, _missing_since = NULL,"
         # The item form belongs to the list form; it is read again when that has changed.

@@ -9,10 +9,9 @@ from integration.platform_api.budget import BudgetState
 from integration.sync.plan import PLAN
 from integration.sync.reading import verify_coverage
 from integration.sync.reading.call_assembly import JOB_NAME
-from integration.workspace import promotion_requests
 from tests.support.harness import wait_for
 from tests.support.page_text import text
-from tests.support.people import BOB, DAVE
+from tests.support.people import BOB
 
 
 def test_system_shows_each_gap_with_its_cause_and_new_fields_of_the_platform(app, client):
@@ -110,33 +109,6 @@ def test_system_shows_the_request_rate_and_the_circuit_breaker(app, client, monk
         state = BudgetState(**{**normal, **facts})
         monkeypatch.setattr(app.context.platform.budget, "state", lambda state=state: state)
         assert words in text(client.get("/system"))
-
-
-def test_an_undocumented_field_is_promoted_and_demoted(app, client):
-    app.mirror_db.write(
-        lambda tx: (
-            tx.execute(
-                "INSERT INTO _drift VALUES ('cdrs', 'mood', 'field', 'string', '2026-11-01 10:00:00', "
-                "'2026-11-19 10:00:00', 0)"
-            )
-            and None
-        )
-    )
-    assert "Add column" in client.get("/system").text
-    assert "Add column" not in app.log_in(DAVE).get("/system").text
-    form = {"collection": "cdrs", "field": "mood"}
-    assert app.log_in(BOB).post("/system/promote", **form).status_code == 403
-    client.post("/system/promote", **form)
-    wait_for(lambda: "mood is a column of cdrs" in text(client.get("/system")), "the column")
-    assert "Remove column" in client.get("/system").text
-    with app.app_db.read() as connection:
-        assert promotion_requests.list_requested(connection) == {"cdrs": {"mood"}}
-    client.post("/system/promote", **form)
-    wait_for(lambda: "has a column" in text(client.get("/system")), "the refusal")
-    client.post("/system/demote", **form)
-    wait_for(lambda: "no longer a column" in text(client.get("/system")), "its end")
-    assert "Add column" in client.get("/system").text
-    assert client.post("/system/promote", collection="nothing", field="mood").status_code == 404
 
 
 def test_a_verification_is_started_by_an_administrator_and_shows_its_result(app, client, monkeypatch):
