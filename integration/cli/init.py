@@ -96,11 +96,15 @@ def command(
         prompt_rest(answers)
     first_config.write(path, answers.values)
     click.echo(path)
-    if interactive and click.confirm("Check the installation with `switchroom doctor` now?", True, err=True):
+    is_checked = interactive and click.confirm(
+        "Check the installation with `switchroom doctor` now?", True, err=True
+    )
+    if is_checked:
         from integration.cli.doctor import run_checks
 
         run_checks(path)
-    messages.print_message("Next: check it with `switchroom doctor`, then run `switchroom serve`.")
+    check = "" if is_checked else "check it with `switchroom doctor`, then run "
+    messages.print_message(f"Next: {check}`switchroom serve`")
 
 
 def prompt_platform(answers: Answers) -> None:

@@ -194,6 +194,7 @@ def test_doctor_is_offered_and_runs_with_the_new_file(prompted, platform):
     assert done.exit_code == 0, done.output
     assert "ok    platform: " in done.stdout
     assert "warn  public address: not set" in done.stdout
+    assert done.stderr.splitlines()[-1] == "Next: `switchroom serve`"
 
 
 def test_wrong_options_are_mistakes_before_the_first_prompt(prompted):
