@@ -152,7 +152,8 @@ function old({ age, title }) {
 	const box = byId("age"), dot = () => box.querySelector(".dot")?.className, before = dot();
 	box.replaceChildren(...parse(age).body.childNodes);
 	box.title = title;
-	if (dot() !== before) soon();
+	// No event reports that a first step is done.
+	if (dot() !== before || document.querySelector("#first-steps a")) soon();
 	tick();
 }
 

@@ -13,7 +13,7 @@ from integration.live import stream
 from integration.mirror.page_queries import messages
 from tests.browser.conftest import watch
 from tests.support.harness import Product, wait_for
-from tests.support.people import CALLER
+from tests.support.people import BOB, CALLER
 from tests.support.records import ACCOUNT_NUMBER
 
 pytestmark = pytest.mark.exhaustive
@@ -268,3 +268,17 @@ def test_page_loads_elsewhere_displace_no_stream(office, plain_http):
 
 def count_flowing(tabs) -> int:
     return sum(tab.locator(FLOWING).count() for tab in tabs)
+
+
+def test_a_first_step_turns_green_without_a_reload(browse, app, page, monkeypatch):
+    monkeypatch.setattr(stream, "KEEP_ALIVE", 1.0)
+    browse("/")
+    steps = page.locator("#first-steps")
+    expect(steps.get_by_role("link", name="Make a first backup")).to_be_visible()
+    expect(page.locator(FLOWING)).to_be_visible()
+    (app.context.settings.storage.data_dir / "backups" / "switchroom-20261120-090000").mkdir(parents=True)
+    expect(steps.locator(".good")).to_contain_text("Make a first backup")
+    app.add(BOB)
+    app.insert("_walks", collection="cdrs", last_success_at=clock.utc_text())
+    app.context.inbox.receive(b"{}").result(30)
+    expect(page.get_by_text("First steps")).to_be_hidden()

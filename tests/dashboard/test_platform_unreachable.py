@@ -119,6 +119,22 @@ def test_queues_and_the_drawer_claim_nothing(away: SharedApp, client: Browser) -
     )
 
 
+def test_the_banner_names_the_cause_and_claims_webhooks_only_if_one_ever_came(
+    away: SharedApp, client: Browser
+) -> None:
+    assert "1 Jul 11:00. No route. No calls arrive. Run diagnostics" in text(client.get("/missed"))
+    error = "the platform refuses connections; check platform.base_url"
+    away.mirror_db.write(lambda tx: tx.execute("UPDATE _walks SET last_error = ?", (error,)) and None)
+    page = client.get("/missed")
+    assert "It refuses connections. No calls arrive. Check the address" in text(page)
+    assert '<a href="/system/doctor">Check the address</a>' in page.text
+    assert "Webhooks aren’t set up yet" in text(client.get("/"))
+    away.context.inbox.receive(b"{}").result(30)
+    shown = text(client.get("/"))
+    assert "It refuses connections. Live calls still arrive by webhook" in shown
+    assert "Webhooks aren’t set up yet" not in shown
+
+
 def test_the_wallboard_shows_no_target_as_met(away: SharedApp) -> None:
     path = f"/wall/{wallboards.add(away.app_db, 'Front desk', callback_target=0)}"
     shown = text(requests.get(away.url + path, timeout=30))

@@ -83,7 +83,6 @@ def index() -> str:
             "queues": live.list_queue_status(connection),
             "hour": build_last_hour(connection, user_scope),
             "ringing_at": {call["id"]: list_ringing_users(connection, call) for call in open_calls},
-            "has_calls": bool(ended_calls or open_calls),
             "own": user_scope is not None,
             "can_see_call": viewer.can_see_call,
         }

@@ -13,6 +13,7 @@ from integration.access import people
 from integration.access.people import Person
 from integration.access.rights import has
 from integration.context import AppContext, app_context
+from integration.dashboard.site import layout
 from integration.dashboard.site.guard import current_person, requires
 from integration.maintenance import backup
 from integration.mirror.sync_state import collection_state
@@ -28,12 +29,13 @@ PART = "first steps"
 class Step:
     """Step of the checklist.
 
-    `path` is the page on which a user completes it.
+    `path` is the page on which a user completes it. `obstacle`: what makes it impossible now, or ''.
     """
 
     label: str
     path: str
     is_done: bool
+    obstacle: str = ""
 
 
 def list_steps(context: AppContext, person: Person) -> list[Step]:
@@ -48,9 +50,11 @@ def list_steps(context: AppContext, person: Person) -> list[Step]:
             return []
     with context.mirror_db.read() as connection:
         synced_at = collection_state.get_state(connection, "cdrs").last_success_at
+        cause = layout.describe_outage(connection)[0] if layout.unreachable_since(connection) else ""
+    needs_https = "Needs HTTPS: set server.public_url" if not context.settings.server.public_url else ""
     steps = [
-        Step("Connect the phone system", "/system", synced_at is not None),
-        Step("Set up webhooks", "/system#webhooks", context.inbox.load_overview().total > 0),
+        Step("Connect the phone system", "/system", synced_at is not None, cause),
+        Step("Set up webhooks", "/settings/connection#webhook", context.inbox.has_received(), needs_https),
         Step("Make a first backup", "/system#backups", _has_backup(context)),
         Step("Invite a colleague", "/settings/people", len(people.list_all(context.app_db)) > 1),
     ]

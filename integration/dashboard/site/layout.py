@@ -126,6 +126,21 @@ def unreachable_since(connection: sqlite3.Connection) -> str | None:
     return None if open_since is None else clock.utc_text(open_since)
 
 
+def describe_outage(connection: sqlite3.Connection) -> tuple[str, bool]:
+    """Return (cause, whether `platform.base_url` may be wrong), by the newest error of a sync.
+
+    The cause is a sentence without a full stop, '' if no error is stored.
+    """
+    errors = [
+        (state.last_error_at or "", state.last_error)
+        for state in collection_state.list_states(connection)
+        if state.last_error
+    ]
+    error = max(errors, default=("", ""))[1]
+    cause = error.partition(";")[0].replace("the platform ", "it ", 1)
+    return cause[:1].upper() + cause[1:], "platform.base_url" in error
+
+
 def count_open_callbacks(context: AppContext, viewer: Visibility) -> int:
     """Count the open call-backs that `viewer` sees."""
     with context.app_db.read() as connection, context.mirror_db.read() as mirror:
@@ -197,6 +212,7 @@ def build_layout(person: Person) -> dict[str, Any]:
         change_number = g.get("change") or live.get_change_number(connection)
         data_age = read_data_age(connection, context)
         unreachable_at = unreachable_since(connection)
+        outage = describe_outage(connection) if unreachable_at else None
         unplayed = media_lists.count_unplayed(connection, user_scope, played_ids)
     settings = context.settings.dashboard
     return {
@@ -215,6 +231,7 @@ def build_layout(person: Person) -> dict[str, Any]:
         "change": change_number,
         "age": data_age,
         "away": unreachable_at,
+        "outage": outage,
         "zone": settings.timezone.replace("_", " "),
         "now": int(clock.unix() * 1000),
         "help": find_help_page(request.path),

@@ -17,13 +17,11 @@ COLLEAGUE = Member("carla@example.com", "admin")
 def read_steps(client) -> list[tuple[bool, str]]:
     """Steps of the checklist on Live, as (done, label)."""
     page = client.get("/").text
-    found = re.search(
-        r"<ol>(.*?)</ol>", page[page.index('id="first-steps"') :].partition("</div>")[0], re.DOTALL
-    )
+    found = re.search(r'<ol id="first-steps" data-region>(.*?)</ol>', page, re.DOTALL)
     if found is None:
         return []
     items = re.findall(r"<li>(.*?)</li>", found[1], re.DOTALL)
-    labels = [re.sub(r"<[^>]*>", "", item).strip() for item in items]
+    labels = [re.sub(r"<span class=.wary.*|<[^>]*>", "", item).strip() for item in items]
     return [("<a " not in item, label) for item, label in zip(items, labels, strict=True)]
 
 
@@ -49,6 +47,20 @@ def test_the_checklist_shows_each_step_until_all_are_done(app):
     assert read_steps(client) == []
 
 
+def test_a_step_states_what_it_needs_and_the_checklist_folds(app):
+    client = app.log_in()
+    assert "Set up webhooks Needs HTTPS: set server.public_url" in text(client.get("/"))
+    app.insert("_walks", collection="cdrs", last_error="the platform refuses connections; check the address")
+    shown = client.get("/")
+    assert "First steps 4 left Connect the phone system It refuses connections" in text(shown)
+    assert re.search(r'<details data-fold="first-steps" open>', shown.text)
+    app.mirror_db.write(lambda tx: collection_state.finish_full_sync(tx, "cdrs", 0, 0, clock.utc_text()))
+    app.add(BOB)
+    shown = client.get("/")
+    assert "First steps 2 left" in text(shown)
+    assert re.search(r'<details data-fold="first-steps">', shown.text)
+
+
 def test_the_checklist_is_dismissed_for_one_administrator(app):
     client, colleague = app.log_in(), app.log_in(COLLEAGUE)
     assert len(read_steps(client)) == 4
@@ -56,7 +68,7 @@ def test_the_checklist_is_dismissed_for_one_administrator(app):
     assert read_steps(client) == []
     assert len(read_steps(colleague)) == 4
     app.restart()
-    assert "First steps" not in text(app.log_in().get("/"))
+    assert read_steps(app.log_in()) == []
 
 
 def test_only_administrators_see_and_dismiss_the_checklist(app):
