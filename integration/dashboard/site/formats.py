@@ -19,7 +19,7 @@ from integration.catalogue import get_resource
 from integration.catalogue.collection_titles import get_title
 from integration.context import app_context
 from integration.core import clock, phone_numbers
-from integration.core.phone_numbers import is_withheld
+from integration.core.phone_numbers import clean_name, is_withheld
 from integration.mirror.calls.reading import parse_number
 from integration.mirror.page_queries import contacts
 from integration.mirror.page_queries.call_labels import DIRECTION_LABELS, STATE_LABELS
@@ -279,7 +279,7 @@ def seconds_since(timestamp: str | None) -> float | None:
 FILTERS: tuple[Callable[..., Any], ...] = (
     ago, at_full, at_second, at_short, at_time, collection_title, contact_number, day_of, destination,
     duration, far_end_name, format_age, international, iso, money, national, seconds_since, short_day, size,
-    state_key, state_limits, tel, thousands, threshold_colour, unix, utc_text, is_withheld,
+    state_key, state_limits, tel, thousands, threshold_colour, unix, utc_text, is_withheld, clean_name,
 )  # fmt: skip
 
 
