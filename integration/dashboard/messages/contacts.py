@@ -12,6 +12,7 @@ from flask import Blueprint, abort, redirect, request
 from werkzeug.wrappers import Response
 
 from integration import catalogue
+from integration.access.visibility import Visibility
 from integration.context import app_context
 from integration.dashboard.site import confirmation, edit_versions, form_responses, formats, layout
 from integration.dashboard.site.guard import current_person, requires
@@ -238,7 +239,8 @@ def _render_page(
     entries, more = _read_timeline(numbers, before_text) if numbers else ([], None)
     context = app_context()
     viewer = layout.get_visibility()
-    with context.app_db.read() as connection, context.mirror_db.read() as mirror:
+    with context.app_db.read() as connection, context.mirror_db.read(seconds=READ_SECONDS) as mirror:
+        summary = contacts.summarize_calls(mirror, numbers, viewer.user_scope) if numbers else None
         open_callbacks = [
             callback
             for number in numbers
@@ -256,14 +258,36 @@ def _render_page(
         numbers=numbers,
         days=_group_by_day(entries),
         more=more,
+        summary=_describe_calls(summary, viewer) if summary and summary.calls else "",
         waiting=open_callbacks,
         values=values,
         version=edit_versions.make_version(_stored_values(contact)) if contact else "",
         result=result,
         FORM=FORM_FIELDS,
         PROSE=PROSE_FIELDS,
+        NUMBERS=contacts.NUMBER_FIELDS,
         me=current_person().email,
     )
+
+
+def _describe_calls(summary: contacts.CallSummary, viewer: Visibility) -> str:
+    """Return the calls in words: '84 calls, mostly with Ann Example, last today'."""
+    limit = contacts.MAX_COUNTED_CALLS
+    is_limited = summary.calls > limit
+    number = f"more than {formats.thousands(limit)}" if is_limited else formats.thousands(summary.calls)
+    words = [f"{number} {'call' if summary.calls == 1 else 'calls'}"]
+    if viewer.user_scope is not None:
+        words[0] += " with you"
+    elif summary.user_name:
+        if summary.user_calls == summary.calls:
+            how = "all " if summary.calls > 1 else ""
+        else:
+            how = "mostly " if 2 * summary.user_calls > summary.calls_with_users else "most often "
+        words.append(f"{how}with {summary.user_name}")
+    if summary.last_at:
+        day = formats.day_of(summary.last_at)
+        words.append(f"last {day.lower() if day in ('Today', 'Yesterday') else f'on {day}'}")
+    return ", ".join(words) + "."
 
 
 def _read_timeline(numbers: list[str], before: str | None) -> tuple[list[TimelineEntry], str | None]:
