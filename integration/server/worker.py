@@ -23,6 +23,7 @@ from integration.server import shutdown, unfinished_commands
 from integration.server.control_channel import ControlChannel
 from integration.server.liveness import LivenessCheck
 from integration.server.shutdown import EXIT_ORPHANED
+from integration.server.slow_connections import SlowConnections
 from integration.server.unfinished_commands import UnfinishedCommands
 from integration.settings.model import Settings
 from integration.web.inflight import InflightRequests
@@ -193,6 +194,7 @@ class Worker:
             url, interval = self.liveness
             LivenessCheck(url, interval, lambda: self._write_status({"alive": True})).start()
         self._inflight = InflightRequests(application)
+        SlowConnections(self.settings.server.port, self._inflight).start()
         return self._inflight
 
     def finish(self) -> None:

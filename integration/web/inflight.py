@@ -1,7 +1,7 @@
-"""Count of running requests, so that a stop waits only for them.
+"""Running requests: their count for a stop, and the addresses for which the product computes.
 
-Granian's drain also waits for open connections without a request. The idle connection of a browser, or one
-whose header never ends, would delay a stop without a limit.
+A stop waits only for running requests. Granian's drain also waits for open connections without a request. The
+idle connection of a browser, or one whose header never ends, would delay a stop without a limit.
 """
 
 from __future__ import annotations
@@ -14,21 +14,32 @@ from integration.core import clock
 
 
 class InflightRequests:
-    """WSGI middleware that counts requests until the end of their response body."""
+    """WSGI middleware that counts requests until the end of their response body.
+
+    It also records which addresses wait for the product: from a request's header to its response, except
+    while the product waits for the request's body.
+    """
 
     def __init__(self, application: Callable[..., Iterable[bytes]]) -> None:
         self._application = application
         self._changed = threading.Condition()
         self._count = 0
+        self._computed: dict[object, tuple[str, float]] = {}
+        """Address of the peer, and time since which a request is computed, by request."""
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         with self._changed:
             self._count += 1
+        # Here REMOTE_ADDR is the address of the connection; trusted proxies change it later.
+        request = _Input(environ["wsgi.input"], environ["REMOTE_ADDR"], self._computed)
+        environ["wsgi.input"] = request
         try:
             body = self._application(environ, start_response)
         except BaseException:
             self.finish_request()
             raise
+        finally:
+            request.end()
         if isinstance(body, list):
             # Granian writes a list in one piece; a wrapped list would be streamed.
             self.finish_request()
@@ -39,6 +50,11 @@ class InflightRequests:
         with self._changed:
             self._count -= 1
             self._changed.notify_all()
+
+    def find_busy_addresses(self, seconds: float) -> set[str]:
+        """Return the addresses with a request that the product has computed for `seconds`."""
+        latest = clock.monotonic() - seconds
+        return {address for address, since in self._computed.copy().values() if since <= latest}
 
     def wait_until_idle(self, idle_seconds: float, timeout: float) -> bool:
         """Wait until no request has run for `idle_seconds`.
@@ -53,6 +69,43 @@ class InflightRequests:
                     return False
                 if not self._changed.wait_for(lambda: self._count != 0, idle_seconds):
                     return True
+
+
+class _Input:
+    """`wsgi.input`. Its request counts as computed except while it is read."""
+
+    def __init__(self, body: Any, address: str, computed: dict[object, tuple[str, float]]) -> None:
+        self._body = body
+        self._address = address
+        self._computed = computed
+        self._is_ended = False
+        self._resume()
+
+    def read(self, *size: int) -> bytes:
+        self._computed.pop(self, None)
+        try:
+            return bytes(self._body.read(*size))
+        finally:
+            self._resume()
+
+    def readline(self, *size: int) -> bytes:
+        self._computed.pop(self, None)
+        try:
+            return bytes(self._body.readline(*size))
+        finally:
+            self._resume()
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(self.readline, b"")
+
+    def end(self) -> None:
+        self._is_ended = True
+        self._computed.pop(self, None)
+
+    def _resume(self) -> None:
+        # A response body can read the request body after the call of the application.
+        if not self._is_ended:
+            self._computed[self] = self._address, clock.monotonic()
 
 
 class _CountedBody:

@@ -18,6 +18,7 @@ from urllib.parse import quote
 import orjson
 from werkzeug.exceptions import ServiceUnavailable
 
+from integration.core import clock
 from integration.core.errors import error_body
 from integration.settings.values import find_client_network
 
@@ -36,6 +37,18 @@ BUFFERED_BYTES = 256 * 1024
 The server buffers it for a slow reader.
 """
 
+SLOW_CLIENT_SECONDS = 30.0
+"""Seconds that the bodies of a client may wait, in total, until the client counts as slow."""
+SLOW_CLIENT_WINDOW = 600.0
+"""Seconds after which the waiting time of a client is counted from 0."""
+MIN_WAIT_SECONDS = 0.1
+"""Minimum seconds of a wait that is counted. A busy client has many short ones."""
+SLOW_CLIENT_SLOTS = 2
+"""Slots for bodies of a slow client.
+
+Seven addresses that reconnect at once could otherwise keep all slots.
+"""
+
 RETRY_SECONDS = 5
 """Value of Retry-After, in seconds, when the limit is reached."""
 _BUSY_MESSAGE = f"The server is busy with slow requests. Try again in {RETRY_SECONDS} seconds."
@@ -45,29 +58,49 @@ class WaitingSlots:
     """Slots for at most `limit` concurrent waits.
 
     A client gets a slot while it has fewer than are free: one slow client gets half of all slots, the next
-    one half of the rest. Two cannot block a third, as they could with half of all slots for each. Raises
-    ServiceUnavailable (503) if the client gets no slot.
+    one half of the rest. Two cannot block a third, as they could with half of all slots for each. A slow
+    client gets at most `slow_client_limit`. Raises ServiceUnavailable (503) if the client gets no slot.
     """
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, slow_client_limit: int) -> None:
         self._limit = limit
+        self._slow_client_limit = slow_client_limit
         self._lock = threading.Lock()
         self._used: Counter[str] = Counter()
+        self._waited: dict[str, tuple[float, float]] = {}
+        """Start of the window, and seconds waited in it, by client."""
 
     def acquire(self, environ: WSGIEnvironment) -> Callable[[], None]:
         """Take a slot for the client of a request. Returns the function that releases the slot."""
         client = find_client_network(environ.get("REMOTE_ADDR", ""))
+        now = clock.monotonic()
         with self._lock:
-            if self._used[client] >= self._limit - self._used.total():
+            share = self._limit - self._used.total()
+            if self._is_slow(client, now):
+                share = min(share, self._slow_client_limit)
+            if self._used[client] >= share:
                 raise ServiceUnavailable(_BUSY_MESSAGE, retry_after=RETRY_SECONDS)
             self._used[client] += 1
-        return partial(self._release, client)
+        return partial(self._release, client, now)
 
-    def _release(self, client: str) -> None:
+    def _is_slow(self, client: str, now: float) -> bool:
+        began_at, seconds = self._waited.get(client, (now, 0.0))
+        return seconds >= SLOW_CLIENT_SECONDS and now - began_at < SLOW_CLIENT_WINDOW
+
+    def _release(self, client: str, acquired_at: float) -> None:
+        now = clock.monotonic()
         with self._lock:
             self._used[client] -= 1
             if not self._used[client]:
                 del self._used[client]
+            if now - acquired_at >= MIN_WAIT_SECONDS:
+                self._add_wait(client, acquired_at, now)
+
+    def _add_wait(self, client: str, acquired_at: float, now: float) -> None:
+        oldest = now - SLOW_CLIENT_WINDOW
+        self._waited = {one: waited for one, waited in self._waited.items() if waited[0] > oldest}
+        began_at, seconds = self._waited.get(client, (acquired_at, 0.0))
+        self._waited[client] = began_at, seconds + now - acquired_at
 
     @contextmanager
     def slot(self, environ: WSGIEnvironment) -> Iterator[None]:
@@ -87,7 +120,9 @@ class RequestLimits:
 
     def __init__(self, application: Callable[..., Iterable[bytes]], max_waiting: int) -> None:
         self._application = application
-        self._request_slots, self._response_slots = WaitingSlots(max_waiting), WaitingSlots(max_waiting)
+        self._request_slots = WaitingSlots(max_waiting, SLOW_CLIENT_SLOTS)
+        # A large download takes long for honest clients too.
+        self._response_slots = WaitingSlots(max_waiting, max_waiting)
 
     def __call__(self, environ: WSGIEnvironment, start_response: Callable[..., Any]) -> Iterable[bytes]:
         line_bytes = _measure_request_line(environ)

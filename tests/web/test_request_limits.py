@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from werkzeug.exceptions import ServiceUnavailable
 
+from integration.web import request_limits
 from integration.web.request_limits import RequestLimits
 from tests.support.harness import wait_for
 
@@ -78,6 +79,29 @@ def test_two_clients_leave_slots_to_a_third():
             assert send(application, ready, address) == ("200", [b"body"])
         for sender in slow:
             sender.go.set()
+
+
+def test_a_slow_client_gets_two_slots(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(request_limits, "SLOW_CLIENT_SECONDS", 0.1)
+    application, ready, slow = RequestLimits(echo, 16), Sender(), [Sender() for _ in range(4)]
+    ready.go.set()
+    with ThreadPoolExecutor(4) as pool:
+        first = pool.submit(send, application, slow[0])
+        assert slow[0].is_read.wait(10)
+        threading.Event().wait(0.1)
+        slow[0].go.set()
+        first.result(10)
+        waiting = [pool.submit(send, application, sender) for sender in slow[1:3]]
+        assert all(sender.is_read.wait(10) for sender in slow[1:3])
+        with pytest.raises(ServiceUnavailable):
+            send(application, ready)
+        for _ in range(2):
+            assert send(application, ready, "192.0.2.2") == ("200", [b"body"])
+        monkeypatch.setattr(request_limits, "SLOW_CLIENT_WINDOW", 0.0)
+        assert send(application, ready) == ("200", [b"body"])
+        for sender in slow:
+            sender.go.set()
+        assert [one.result(10) for one in waiting] == [("200", [b"body"])] * 2
 
 
 class ChunkedBody:

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import argparse
 import math
-import re
 import ssl
 import threading
 import time
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import urlencode
 
 from integration.access import passwords
+from integration.server.slow_connections import STALL_SECONDS
 from tests.support.certificates import write_certificate
 from tests.trials.long_form import LongForm
-from tests.trials.tools.traffic import EMAIL, Readers, Senders, SlowClients, create_access
+from tests.trials.tools.traffic import Readers, Senders, SlowClients, create_access, log_in, occupy_places
 from tests.trials.trial import NO_TRAFFIC, Trial, allow_many_connections, await_sync, until
 
 RESPONSE_SECONDS = 1.0
@@ -36,18 +35,21 @@ class Slow(Trial):
 
     Disturbed: 300 connections send half a header; 300 announce a body and send its beginning, to each path
     that accepts one without a login; 300 request large responses and read nothing, with and without
-    credentials; two addresses announce 200 logins each; for a minute each. 300 connections send nothing.
+    credentials; two addresses announce 200 logins each; for a minute each. Eight addresses announce 40 logins
+    each, twice. 300 connections send nothing.
     Over HTTP/1.1 with and without TLS; HTTP/2 is not offered (`tests/server/test_supervisor.py`).
     Checked: probes, webhooks and pages get 200 within a second, once the requests of the slow clients are
     computed, which takes 40 s at most; the product is ready afterwards. A user of another address logs in
-    while the two announce, and one of the same addresses as soon as they hang up. Idle connections are
-    closed within 30 s.
-    Detects: a receiver that reads the bodies of webhooks it refuses.
+    while the two announce, and one of the same addresses as soon as they hang up. While the eight announce, a
+    user of another address logs in when the first deadline has passed, and from then on. Idle connections are
+    closed within 30 s, half-sent bodies within a minute.
+    Detects: a receiver that reads the bodies of webhooks it refuses; half-sent bodies without a deadline.
     """
 
     name = "slow"
     size_option, size = "--connections", 300
-    bugs, symptoms = ("read_bodies_of_refused",), ("half bodies",)
+    bugs = ("read_bodies_of_refused", "keep_slow_connections")
+    symptoms = ("half bodies", "logins of many addresses")
     short = (
         "--short --connections 200 --seconds 2",
         "--short --connections 400 --seconds 1 --seed-bug",
@@ -93,19 +95,22 @@ class Slow(Trial):
             "{url}\r\nContent-Length: "
             "5000\r\nContent-Type: application/x-www-form-urlencoded\r\n\r\nemail=alice"
         )
-        paths = OPEN_PATHS[: 1 if self.is_seeded else None]
-        bodies = [head.format(path, port=self.product.port, url=self.product.url).encode() for path in paths]
-        self._try("half bodies", bodies)
+        bodies = [
+            head.format(path, port=self.product.port, url=self.product.url).encode() for path in OPEN_PATHS
+        ]
+        half_login = bodies[OPEN_PATHS.index("/login")]
+        self._try("half bodies", bodies[: 1 if self.is_seeded else None])
         if not self.is_seeded:
             self._try("half headers", [b"GET /calls HTTP/1.1\r\nHost: localhost\r\nX-Slow: "])
             self._try("slow readers", self._list_large_requests(), drips=False)
-            self._try_logins(bodies[OPEN_PATHS.index("/login")])
+            self._try_logins(half_login)
             self.verify_soon(
                 lambda: not idle.count_open(),
                 f"{self.protocol}: idle connections are closed within {IDLE_SECONDS:.0f} s",
                 max(0.0, opened_at + IDLE_SECONDS * (2 if self.options.short else 1.1) - time.monotonic()),
             )
         idle.close()
+        self._try_logins_of_many(half_login)
         self.stop_product(self.product)
 
     def _open_slow_clients(self, openings: list[bytes], count: int, **options: Any) -> SlowClients:
@@ -145,20 +150,41 @@ class Slow(Trial):
             f"a login from their address {time.monotonic() - began:.2f} s after the hang-up"
         )
 
+    def _try_logins_of_many(self, opening: bytes) -> None:
+        """Log in when the deadlines of half logins that occupy all places have passed."""
+        kind = f"{self.protocol} logins of many addresses"
+        clients: list[SlowClients] = []
+
+        def open_clients(address: str, count: int) -> None:
+            clients.append(self._open_slow_clients([opening], count, drips=False, addresses=[address]))
+
+        try:
+            is_full = occupy_places(open_clients, lambda: self._log_in()[0] == 503)
+            self.verify(is_full, f"{kind}: they occupy all places")
+            began = time.monotonic()
+            limit = STALL_SECONDS * (1.5 if self.is_seeded else 2)
+            self.verify_soon(
+                lambda: self._log_in()[0] == 303, f"{kind}: a user logs in after {limit:.0f} s", limit
+            )
+            waited = time.monotonic() - began
+            self.verify_soon(
+                lambda: not any(one.count_open() for one in clients),
+                f"{kind}: half-sent bodies are closed within {limit:.0f} s",
+                max(0.0, limit - waited),
+            )
+            occupy_places(open_clients)
+            statuses = Counter(self._log_in()[0] for _ in range(10))
+            self.verify(
+                set(statuses) == {303}, f"{kind}: a user logs in beside a second attack, not {dict(statuses)}"
+            )
+        finally:
+            for one in clients:
+                one.close()
+        self.figures.append(f"{kind}: a login after {waited:.1f} s")
+
     def _log_in(self, address: str = "127.0.0.1") -> tuple[int, float]:
         """Log in with a new connection from `address`. Returns the status of the form and its seconds."""
-        client = self.product.client
-        _, form, headers = client.send("GET", "/login", headers={"Accept": "text/html"})
-        token = re.search(rb'name="csrf_token" value="([^"]+)"', form)
-        assert token is not None
-        body = urlencode({"email": EMAIL, "password": PASSWORD, "csrf_token": token[1].decode()})
-        sent = {
-            "Cookie": str(headers["Set-Cookie"]).partition(";")[0],
-            "Content-Type": "application/x-www-form-urlencoded",
-        }
-        began = time.monotonic()
-        status, _, _ = client.send("POST", "/login", body.encode(), sent, address=address)
-        return status, time.monotonic() - began
+        return log_in(self.product.client, PASSWORD, address)
 
     def _list_large_requests(self) -> list[bytes]:
         requests: list[tuple[str, Mapping[str, str]]] = [

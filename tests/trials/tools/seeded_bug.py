@@ -30,6 +30,7 @@ from integration.platform_api import downloads, login
 from integration.platform_api.budget import Budget
 from integration.platform_api.circuit import CircuitOpen
 from integration.platform_api.client import Platform
+from integration.server.slow_connections import SlowConnections
 from integration.sqlite import database
 from integration.sqlite.write_jobs import Pending
 from integration.sync.collection_backoff import CollectionBackoff
@@ -125,6 +126,11 @@ def read_bodies_of_refused(patch: Patch) -> None:
         return check_and_receive(receiver, {**environ, "wsgi.input": io.BytesIO(body)}, start_response)
 
     patch(receive.Receiver, "__call__", read_first)
+
+
+def keep_slow_connections(patch: Patch) -> None:
+    """Close no connection of a slow client."""
+    patch(SlowConnections, "start", lambda _connections: None)
 
 
 def drop_events_after_end(patch: Patch) -> None:

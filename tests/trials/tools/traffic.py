@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import http.client
 import json
+import re
 import socket
 import sqlite3
 import ssl
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlencode
 
 from integration.access import keys, people, sessions
 from integration.access.key_limits import KeyLimits
 from integration.access.rights import RIGHTS
 from integration.app_schema import open_app_db
+from tests.support.harness import Client
 
 EMAIL = "alice@example.com"
 TCP_ESTABLISHED = 1
@@ -81,6 +84,24 @@ def create_access(data_dir: Path, password_hash: str | None = None) -> Access:
         app_db.close()
     dashboard = {"Cookie": f"session={token}", "Accept": "text/html"}
     return Access(dashboard, {"X-Auth-Token": secret}, secret)
+
+
+def prepare_login(client: Client, password: str) -> tuple[bytes, dict[str, str]]:
+    """Return body and headers of the login form of EMAIL."""
+    _, form, headers = client.send("GET", "/login", headers={"Accept": "text/html"})
+    token = re.search(rb'name="csrf_token" value="([^"]+)"', form)
+    assert token is not None
+    body = urlencode({"email": EMAIL, "password": password, "csrf_token": token[1].decode()})
+    cookie = str(headers["Set-Cookie"]).partition(";")[0]
+    return body.encode(), {"Cookie": cookie, "Content-Type": "application/x-www-form-urlencoded"}
+
+
+def log_in(client: Client, password: str, address: str) -> tuple[int, float]:
+    """Log in with a new connection from `address`. Returns the status of the form and its seconds."""
+    body, headers = prepare_login(client, password)
+    began = time.monotonic()
+    status, _, _ = client.send("POST", "/login", body, headers, address=address)
+    return status, time.monotonic() - began
 
 
 @contextmanager
@@ -326,6 +347,23 @@ class SlowClients:
                     client.send(b"x")
                 except OSError:
                     continue
+
+
+def occupy_places(
+    open_clients: Callable[[str, int], None], is_full: Callable[[], bool] = lambda: True
+) -> bool:
+    """Open 40 connections of each of eight addresses, then one of each further address until `is_full()`.
+
+    An address gets half of the places that are left. `open_clients(address, count)` opens connections that
+    occupy places. Returns whether all places are occupied.
+    """
+    for number in range(11, 19):
+        open_clients(f"127.0.0.{number}", 40)
+    for number in range(19, 60):
+        if is_full():
+            return True
+        open_clients(f"127.0.0.{number}", 1)
+    return is_full()
 
 
 def _read_tcp_state(client: socket.socket) -> int:
