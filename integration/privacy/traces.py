@@ -6,13 +6,15 @@ import sqlite3
 from dataclasses import dataclass, field
 from typing import Any
 
+from integration.catalogue.collection_titles import get_title
 from integration.core.number_variants import make_finder
 from integration.inbox import store as inbox_store
 from integration.mirror.privacy import erase_mirror
 from integration.mirror.privacy.held_records import HeldRecords
+from integration.mirror.schema import list_mirrored_resources
 from integration.privacy import erase_app, erasures
 
-TABLE_LABELS = {
+TABLE_LABELS = {resource.table: get_title(resource) for resource in list_mirrored_resources()} | {
     "cdrs": "CDRs",
     "monitors": "recordings",
     "voicemessages": "voicemail messages",

@@ -65,7 +65,7 @@ def test_without_yes_erase_lists_the_affected_data_and_changes_nothing(place: Fi
     counts = dict(line.rsplit(None, 1) for line in shown.stdout.splitlines()[1:-1])
     assert counts == {
         "calls": "1", "CDRs": "2", "recordings": "2", "voicemail messages": "1", "SMS": "1", "faxes": "1",
-        "contacts (removed)": "1", "callmeback_visitors": "1", "files (removed)": "4",
+        "contacts (removed)": "1", "Call-me-back visitors": "1", "files (removed)": "4",
         "webhooks as received": "7", "call events of webhooks and polls": "4", "other rows of mirror.db": "1",
         "call-back items": "1", "notes": "1", "entries of logs, saved views, settings": "3",
     }  # fmt: skip

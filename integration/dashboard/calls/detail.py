@@ -72,6 +72,7 @@ def index(number: int) -> str | Response:
         can_edit_recordings=playback.can_edit_recordings(layout.get_visibility()),
         chart=timeline.build_chart(details, playbacks),
         steps=timeline.build_steps(call, details),
+        hang_up=timeline.describe_hang_up(call["ended_by"]) if call["ended_by"] else None,
         raw=timeline.raw_records(details)
         if layout.get_visibility().can_see_raw(get_resource("monitors"))
         else [],

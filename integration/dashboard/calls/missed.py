@@ -66,7 +66,7 @@ def index() -> str:
         with context.mirror_db.read() as mirror:
             items = visible_callbacks.select_visible(mirror, viewer, items)
             opened_today = visible_callbacks.select_visible(mirror, viewer, opened_today)
-            hidden_group_misses = live.count_users_without_missed_call_log(mirror)
+            unlogged_users = live.list_users_without_missed_call_log(mirror)
             closed_item = visible_callbacks.find_visible(
                 connection, mirror, viewer, parse_id(request.args.get("done")) or 0
             )
@@ -122,7 +122,7 @@ def index() -> str:
         limits=(DUE_MINUTES, LATE_MINUTES),
         hidden=visible_count - len(items),
         waiting=layout.count_open_callbacks(context, viewer),
-        unrecorded=hidden_group_misses,
+        unlogged=unlogged_users,
         done=closed_item if closed_item and closed_item.state == "closed" else None,
     )
 

@@ -19,7 +19,7 @@ PALE_BELOW_CALLS = 10
 HEAT_MODES = {
     "calls": ("Calls", "inbound calls"),
     "missed": ("Missed", "missed calls and voicemail"),
-    "level": ("Answered in time", "share of calls answered in time, in percent"),
+    "level": ("Service level", "calls answered in time, in percent"),
     "talk": ("Length", "average talk time of answered calls, inbound and outbound"),
 }
 """Label of the switch and description, by value of `heat` in the URL."""

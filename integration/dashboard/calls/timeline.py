@@ -242,7 +242,7 @@ def build_steps(call: sqlite3.Row, details: CallDetail) -> list[TimelineStep]:
         if event["name"] == "call.missed" and event["final"]:
             label = "Not answered by anyone"
         if event["name"] == "call.hangup" and event["terminated_by"]:
-            label = f"Hung up by {event['terminated_by']}"
+            label = describe_hang_up(event["terminated_by"])
         add(event["at"], label, detail, event["leg_id"], "webhook")
     reported = {(event["leg_id"], event["name"]) for event in details.events}
     for leg in details.legs:
@@ -256,6 +256,11 @@ def build_steps(call: sqlite3.Row, details: CallDetail) -> list[TimelineStep]:
             add(leg["ended_at"], label, "", leg_id, leg["sources"])
     # The sort is stable: events of the same second keep their order.
     return sorted(timeline_steps, key=lambda step: step.occurred_at)
+
+
+def describe_hang_up(side: str) -> str:
+    """Return who ended a call or leg: 'Caller hung up'. `side` as received, such as 'caller'."""
+    return f"{side[:1].upper()}{side[1:]} hung up"
 
 
 def raw_records(details: CallDetail) -> list[tuple[str, list[tuple[str, str]]]]:

@@ -218,9 +218,9 @@ def _make_figures(
             else _judge(open_callbacks <= board.callback_target, unreachable_at),
         ),
         "level": WallFigure(
-            f"Answered within {context.settings.calls.service_level_seconds} s",
+            "Service level",
             formats.NOTHING if service_level is None else f"{service_level:.0f}\u202f%",
-            f"target {board.level_target}\u202f%",
+            f"target {board.level_target}\u202f% within {context.settings.calls.service_level_seconds} s",
             None if service_level is None else _judge(service_level >= board.level_target, unreachable_at),
         ),
         "calls": WallFigure(

@@ -19,7 +19,7 @@ TILES = {
     "wait": "Longest wait",
     "talking": "Talking",
     "callbacks": "To call back",
-    "level": "Answered in time",
+    "level": "Service level",
     "calls": "Calls today",
     "missed": "Missed today",
 }

@@ -246,18 +246,18 @@ def list_queue_status(connection: sqlite3.Connection) -> list[sqlite3.Row]:
     ).fetchall()
 
 
-def count_users_without_missed_call_log(connection: sqlite3.Connection) -> int:
-    """Count the active users whose setting `log_missed_calls` is off.
+def list_users_without_missed_call_log(connection: sqlite3.Connection) -> list[sqlite3.Row]:
+    """Return id and name of the active users whose setting `log_missed_calls` is off.
 
     The platform stores no CDR of missed group and queue calls for these users. Only a user's own record
-    (`_item`) has the setting, so users whose record was not read yet are not counted.
+    (`_item`) has the setting, so users whose record was not read yet are not listed.
     """
-    row = connection.execute(
-        "SELECT count(*) FROM users WHERE coalesce(active, 1) <> 0 AND _missing_since IS NULL"
+    return connection.execute(
+        "SELECT id, coalesce(nullif(trim(coalesce(first_name, '') || ' ' || coalesce(last_name, '')), ''),"
+        " 'User ' || id) AS name FROM users WHERE coalesce(active, 1) <> 0 AND _missing_since IS NULL"
         " AND CASE WHEN json_valid(_item) THEN json_extract(_item, '$.log_missed_calls') END"
-        " IN (0, '0', 'false')"
-    ).fetchone()
-    return int(row[0])
+        " IN (0, '0', 'false') ORDER BY name COLLATE NOCASE"
+    ).fetchall()
 
 
 def count_calls_without_webhook(connection: sqlite3.Connection, since: str) -> int:

@@ -188,13 +188,17 @@ def test_a_call_back_is_assigned_noted_and_unassigned(app, client, missed):
 
 
 def test_the_list_counts_users_whose_missed_calls_the_platform_does_not_record(app, client):
-    assert "log_missed_calls" not in text(client.get("/missed"))
+    assert "Missed group calls" not in text(client.get("/missed"))
     for number, is_recorded in ((1, False), (2, True)):
         user = {"id": number, "first_name": "Ann"}
         Filling(app)("users", user)
         Filling(app).item("users", {**user, "log_missed_calls": is_recorded})
     app.put("users", {"id": 3, "first_name": "Cid"})
-    assert "Missed group calls of 1 person may be absent" in text(client.get("/missed"))
+    page = client.get("/missed")
+    assert "Missed group calls of 1 person may be absent. Show who and fix" in text(page)
+    assert "turn on “Log missed calls” in the phone system’s panel for Ann ." in text(page)
+    assert 'href="/account/users/1"' in page.text
+    assert "Log missed calls" in text(client.get("/account/users/1"))
 
 
 def test_a_viewer_cannot_change_the_call_back_list(app, missed):
@@ -235,8 +239,9 @@ def test_a_call_page_shows_the_timeline(app, client):
         ("call.hangup", 67, "HANGUP"),
     ):
         app.event(
-            name, 50, at(seconds), state=state, start_time=at(0), connected_at=at(7) if seconds > 6 else None
-        )
+            name, 50, at(seconds), state=state, start_time=at(0), connected_at=at(7) if seconds > 6 else None,
+            **({"terminated_by": "caller"} if name == "call.hangup" else {}),
+        )  # fmt: skip
     page = client.get("/calls/50").text
     words = text(client.get("/calls/50"))
     for step in (
@@ -244,7 +249,9 @@ def test_a_call_page_shows_the_timeline(app, client):
         "+0:07 Connected",
         "+0:20 On hold",
         "+0:50 Resumed",
-        "+1:07 Hung up",
+        "+1:07 Caller hung up",
+        "Caller hung up 09:47:02",
+        "Raw records 1 leg · sources: webhook",
     ):
         assert step in words
     assert page.count('<rect class="talk"') == 2

@@ -50,12 +50,15 @@ def test_only_administrators_with_the_csrf_token_change_anything(shared_app, pat
 
 def test_the_page_shows_all_data_of_a_number_in_any_notation(app):
     client = app.log_in()
+    app.put("cdrs/calltracking", {"id": 90, "src": THEIRS})
     for written in (NUMBER, f"+{THEIRS}", "0044 7700 900 123"):
         page = find(client, written)
         assert NUMBER in page
-        for counted in ("calls 1", "CDRs 2", "recordings 2", "voicemail messages 1", "SMS 1", "faxes 1",
-                        "contacts 1", "call-back items 1", "notes 1"):  # fmt: skip
+        for counted in ("Calls 1", "CDRs 2", "Recordings 2", "Voicemail messages 1", "SMS 1", "Faxes 1",
+                        "Contacts 1", "Call-back items 1", "Notes 1"):  # fmt: skip
             assert counted in page, counted
+        assert "cdrs_" not in page
+        assert "Tracked call records 1" in page
         client.post("/privacy/clear")
         assert NUMBER not in text(client.get("/privacy"))
     assert "No data of this number is stored." in find(client, "07700 900999")
