@@ -99,6 +99,7 @@ MIGRATIONS: dict[str, Step] = {
     "names of dashboard users": person_settings.add_name_column,
     "optional targets of call-backs": wallboards.make_callback_target_optional,
     "promoted fields": lambda schema: schema.table("promoted_fields").drop(ignore=True),
+    "numbers and queues of alert rules": rules.add_sentence_columns,
 }
 """Migration steps by name, in order. Every existing house.db records the first one."""
 

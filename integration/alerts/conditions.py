@@ -5,15 +5,19 @@ from __future__ import annotations
 import shutil
 import sqlite3
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from string import Formatter
+from typing import Any
 from urllib.parse import urlencode
+from zoneinfo import ZoneInfo
 
 from integration.alerts.rules import Finding, Rule
 from integration.context import AppContext
 from integration.core import clock
 from integration.core.phone_numbers import is_withheld
 from integration.mirror.page_queries import alert_queries, live
+from integration.mirror.page_queries.reports import Figures, Span, compute_totals, get_currency
 from integration.mirror.sync_state import collection_state, completeness
 from integration.sync.files.download import list_enabled_kinds
 from integration.workspace import callbacks
@@ -72,20 +76,52 @@ class Match:
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
-    """A condition of alert rules.
+class Number:
+    """A number in the sentence of a condition. `unit` names what it counts."""
 
-    `unit` is the unit of the threshold, '' for a condition without threshold. `default`, `least` and `most`
-    limit the threshold. `reports_recovery`: the end of an alert causes a notification.
-    """
-
-    label: str
     unit: str
     default: int
     least: int
     most: int
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A condition of alert rules.
+
+    `label` is its short name. `sentence` describes it with its fields in braces: `{threshold}`, `{minutes}`
+    and `{calls}` are numbers of the rule, described by `numbers`; `{queue}` is a queue or `any_queue`, and
+    `{currency}` the account's currency. `reports_recovery`: the end of an alert causes a notification.
+    `is_suggested`: the page offers to switch it on with its default values.
+    """
+
+    label: str
+    sentence: str
     find: Callable[[Evaluation], list[Match]]
+    threshold: Number | None = None
+    minutes: Number | None = None
+    calls: Number | None = None
+    any_queue: str = ""
     reports_recovery: bool = True
+    is_suggested: bool = False
+
+    @property
+    def numbers(self) -> dict[str, Number]:
+        """Numbers of the sentence by their field in `Rule`."""
+        found = {"threshold": self.threshold, "minutes": self.minutes, "calls": self.calls}
+        return {name: number for name, number in found.items() if number is not None}
+
+    @property
+    def parts(self) -> list[tuple[str, str]]:
+        """The sentence as (text, name of the following field or '')."""
+        return [(text, name or "") for text, name, _, _ in Formatter().parse(self.sentence)]
+
+
+def make_default_rule(condition: str, **values: Any) -> Rule:
+    """Return an unsaved rule with the label and the default numbers of a condition."""
+    kind = CONDITIONS[condition]
+    numbers = {name: number.default for name, number in kind.numbers.items()}
+    return replace(Rule(id=0, name=kind.label, condition=condition, threshold=0), **{**numbers, **values})
 
 
 # --- calls and messages ----------------------------------------------------------------------------------
@@ -138,7 +174,9 @@ def _format_party(context: AppContext, item: CallbackItem) -> str:
 def _waiting(evaluation: Evaluation) -> list[Match]:
     with evaluation.context.mirror_db.read() as connection:
         calls = alert_queries.list_waiting_calls(
-            connection, evaluation.utc_text_before(seconds=evaluation.rule.threshold)
+            connection,
+            evaluation.utc_text_before(seconds=evaluation.rule.threshold),
+            evaluation.rule.queue_id,
         )
     return [
         _make_call_match(
@@ -162,7 +200,7 @@ def _queue_length(evaluation: Evaluation) -> list[Match]:
             queue["longest"],
         )
         for queue in queues
-        if queue["waiting"] >= evaluation.rule.threshold
+        if queue["waiting"] >= evaluation.rule.threshold and evaluation.rule.queue_id in (None, queue["id"])
     ]
 
 
@@ -285,19 +323,155 @@ def _failing_components(evaluation: Evaluation) -> list[Match]:
     ]
 
 
+# --- figures of calls ------------------------------------------------------------------------------------
+
+
+def _sum_recent_calls(evaluation: Evaluation) -> Figures:
+    """Return the figures of the last `minutes` of the rule."""
+    span = Span(
+        evaluation.utc_text_before(minutes=evaluation.rule.minutes),
+        clock.utc_text(evaluation.now),
+        evaluation.context.settings.calls.service_level_seconds,
+    )
+    with evaluation.context.mirror_db.read() as connection:
+        return compute_totals(connection, span)
+
+
+def _make_figure_match(evaluation: Evaluation, key: str, text: str, href: str) -> Match:
+    """Return the match of a figure, which begins when it is found first."""
+    return Match(
+        key,
+        text,
+        href,
+        next(
+            (finding.began_at for finding in evaluation.previous_findings if finding.key == key),
+            clock.utc_text(evaluation.now),
+        ),
+    )
+
+
+def _low_service_level(evaluation: Evaluation) -> list[Match]:
+    rule, figures = evaluation.rule, _sum_recent_calls(evaluation)
+    level = figures.service_level
+    if level is None or figures.offered < rule.calls or level >= rule.threshold:
+        return []
+    text = (
+        f"Service level {level:.0f} % of {_format_count(figures.offered, 'call')}"
+        f" in the last {rule.minutes} min"
+    )
+    return [_make_figure_match(evaluation, "service level", text, "/reports?range=today")]
+
+
+def _many_missed(evaluation: Evaluation) -> list[Match]:
+    rule, figures = evaluation.rule, _sum_recent_calls(evaluation)
+    if figures.missed < rule.threshold:
+        return []
+    text = f"{_format_count(figures.missed, 'call')} missed in the last {rule.minutes} min"
+    return [_make_figure_match(evaluation, "missed", text, "/calls?range=today&outcome=missed")]
+
+
+def _high_cost(evaluation: Evaluation) -> list[Match]:
+    today = evaluation.now.date()
+    with evaluation.context.mirror_db.read() as connection:
+        cost = alert_queries.sum_charges(
+            connection, clock.midnight(today, ZoneInfo(evaluation.context.settings.dashboard.timezone))
+        )
+        currency = get_currency(connection)
+    if cost <= evaluation.rule.threshold:
+        return []
+    text = f"The calls of today cost {cost:,.2f} {currency}".rstrip() + ", known so far"
+    # Each day is an alert of its own.
+    return [_make_figure_match(evaluation, f"cost {today}", text, "/reports?range=today")]
+
+
 CONDITIONS: Mapping[str, Condition] = {
-    "not_called_back": Condition(
-        "Missed caller not called back within", "minutes", 30, 1, 10_080, _not_called_back
+    "waiting": Condition(
+        "Long wait",
+        "When a caller waits longer than {threshold} s in {queue}",
+        _waiting,
+        Number("seconds", 60, 5, 3600),
+        any_queue="any queue or number",
+        is_suggested=True,
     ),
-    "waiting": Condition("Caller waiting longer than", "seconds", 60, 5, 3600, _waiting),
-    "queue_length": Condition("Callers waiting in one queue: at least", "callers", 5, 1, 1000, _queue_length),
-    "missed_call": Condition("Missed call", "", 0, 0, 0, _not_answered, reports_recovery=False),
-    "voicemail": Condition("New voice message", "", 0, 0, 0, _not_answered, reports_recovery=False),
-    "sms": Condition("New SMS", "", 0, 0, 0, _sms, reports_recovery=False),
-    "silent_webhooks": Condition("No webhook for", "minutes", 60, 1, 10_080, _silent_webhooks),
-    "behind": Condition("Sync delayed by", "minutes", 15, 1, 10_080, _late_records),
-    "gap": Condition("Missing records: at least", "records", 1, 1, 1_000_000, _missing_records),
-    "files": Condition("Failed recording downloads: at least", "files", 1, 1, 1_000_000, _failed_downloads),
-    "disk": Condition("Free disk space below", "GB", 5, 1, 100_000, _low_disk),
-    "trouble": Condition("Switchroom component failing for", "minutes", 10, 1, 10_080, _failing_components),
+    "queue_length": Condition(
+        "Long queue",
+        "When at least {threshold} callers wait in {queue}",
+        _queue_length,
+        Number("callers", 5, 1, 1000),
+        any_queue="any queue",
+    ),
+    "not_called_back": Condition(
+        "No call back",
+        "When a missed caller is not called back within {threshold} min",
+        _not_called_back,
+        Number("minutes", 30, 1, 10_080),
+        is_suggested=True,
+    ),
+    "many_missed": Condition(
+        "Many missed calls",
+        "When at least {threshold} calls are missed in {minutes} min",
+        _many_missed,
+        Number("calls", 5, 1, 10_000),
+        Number("minutes", 60, 5, 1440),
+        is_suggested=True,
+    ),
+    "service_level": Condition(
+        "Low service level",
+        "When the service level is under {threshold} % in {minutes} min, with at least {calls} calls",
+        _low_service_level,
+        Number("percent", 80, 1, 100),
+        Number("minutes", 60, 5, 1440),
+        Number("calls", 10, 1, 10_000),
+    ),
+    "cost": Condition(
+        "High cost",
+        "When the cost of today, known so far, is over {threshold} {currency}",
+        _high_cost,
+        Number("currency units", 50, 1, 1_000_000),
+        reports_recovery=False,
+    ),
+    "missed_call": Condition("Missed call", "When a call is missed", _not_answered, reports_recovery=False),
+    "voicemail": Condition(
+        "Voice message", "When a caller leaves a voice message", _not_answered, reports_recovery=False
+    ),
+    "sms": Condition("Text message", "When a text message arrives", _sms, reports_recovery=False),
+    "silent_webhooks": Condition(
+        "No webhooks",
+        "When no webhook arrives for {threshold} min",
+        _silent_webhooks,
+        Number("minutes", 60, 1, 10_080),
+    ),
+    "behind": Condition(
+        "Sync delayed",
+        "When call records are not synced for {threshold} min",
+        _late_records,
+        Number("minutes", 15, 1, 10_080),
+        is_suggested=True,
+    ),
+    "gap": Condition(
+        "Missing records",
+        "When at least {threshold} records of the phone system are missing here",
+        _missing_records,
+        Number("records", 1, 1, 1_000_000),
+    ),
+    "files": Condition(
+        "Failed downloads",
+        "When at least {threshold} recordings, voice messages or faxes cannot be downloaded",
+        _failed_downloads,
+        Number("files", 1, 1, 1_000_000),
+    ),
+    "disk": Condition(
+        "Low disk space",
+        "When less than {threshold} GB of disk space is free",
+        _low_disk,
+        Number("GB", 5, 1, 100_000),
+        is_suggested=True,
+    ),
+    "trouble": Condition(
+        "Failing component",
+        "When a component of Switchroom fails for {threshold} min",
+        _failing_components,
+        Number("minutes", 10, 1, 10_080),
+    ),
 }
+"""Conditions by their stored name, in the order of the page."""

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
-from integration.alerts.conditions import CONDITIONS
 from integration.alerts.notification_log import Channel, Notification, NotificationKind
 from integration.alerts.rules import Finding, Rule
 from integration.core import clock
@@ -19,11 +18,10 @@ MAX_LISTED = 20
 
 def make_test_finding(rule: Rule) -> Finding:
     """Build the alert of a test notification."""
-    label = CONDITIONS[rule.condition].label
     return Finding(
         rule.id,
         "test",
-        f"This is a test of the rule: {label.lower()}…",
+        f"This is a test of the rule “{rule.name}”",
         "/system/alerts",
         clock.utc_text(),
     )

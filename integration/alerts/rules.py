@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 from integration.core import clock
 from integration.core.errors import DomainError
 from integration.sqlite.database import Database
+from integration.sqlite.schema import Schema, read_columns
 from integration.sqlite.transaction import Transaction
 
 TABLES = """
@@ -34,7 +35,10 @@ CREATE TABLE IF NOT EXISTS alert_rules (
     quiet_to TEXT NOT NULL,
     cooldown INTEGER NOT NULL,
     paused_at TEXT,
-    created_at TEXT NOT NULL
+    created_at TEXT NOT NULL,
+    minutes INTEGER NOT NULL DEFAULT 0,
+    calls INTEGER NOT NULL DEFAULT 0,
+    queue_id INTEGER
 ) STRICT;
 
 -- current alerts; `told_at` NULL: no notification yet (quiet hours, cool-down)
@@ -49,6 +53,18 @@ CREATE TABLE IF NOT EXISTS alert_findings (
 ) STRICT, WITHOUT ROWID;
 """
 
+
+def add_sentence_columns(schema: Schema) -> None:
+    """Migration: add the further numbers and the queue of a rule."""
+    if "minutes" not in read_columns(schema).get("alert_rules", {"minutes"}):
+        for column in (
+            "minutes INTEGER NOT NULL DEFAULT 0",
+            "calls INTEGER NOT NULL DEFAULT 0",
+            "queue_id INTEGER",
+        ):
+            schema.execute(f"ALTER TABLE alert_rules ADD COLUMN {column}")
+
+
 MAX_RULES = 100
 """Largest number of rules of an installation."""
 MAX_NAME_LENGTH = 60
@@ -61,6 +77,8 @@ _TIME_PATTERN = re.compile(r"([01][0-9]|2[0-3]):[0-5][0-9]")
 class Rule:
     """An alert rule. `threshold` is in the unit of its `condition`.
 
+    Some conditions have further numbers: the last `minutes`, and the smallest number of `calls`. `queue_id`
+    limits others to one queue; None is every queue.
     The rule is active on `days` (digits, 0 is Monday) from `begins` to `ends`. From `quiet_from` to
     `quiet_to` it sends no e-mail and no HTTP request. Times are 'HH:MM' in the display zone, '' for none; a
     range whose end is not after its start ends on the next day. `cooldown` is the smallest number of minutes
@@ -86,6 +104,9 @@ class Rule:
     cooldown: int = 0
     paused_at: str | None = None
     created_at: str = ""
+    minutes: int = 0
+    calls: int = 0
+    queue_id: int | None = None
 
     def is_active(self, now: datetime) -> bool:
         """Return whether `now` is within the rule's days and hours.
@@ -176,7 +197,7 @@ def save(app_db: Database, rule: Rule) -> int:
 
     Returns its id. Raises DomainError.
 
-    A change of the condition or the threshold deletes the current alerts of the rule.
+    A change of the condition or of its values deletes the current alerts of the rule.
     """
     cleaned = replace(rule, name=" ".join(rule.name.split()))
     if not 1 <= len(cleaned.name) <= MAX_NAME_LENGTH or not cleaned.name.isprintable():
@@ -210,9 +231,13 @@ def _upsert(tx: Transaction, rule: Rule) -> int:
     updated = replace(rule, created_at=stored.created_at, paused_at=stored.paused_at)
     changes = ", ".join(f"{name} = ?" for name in _COLUMNS)
     tx.execute(f"UPDATE alert_rules SET {changes} WHERE id = ?", (*_column_values(updated), rule.id))
-    if (stored.condition, stored.threshold) != (updated.condition, updated.threshold):
+    if _get_condition_values(stored) != _get_condition_values(updated):
         tx.execute("DELETE FROM alert_findings WHERE rule_id = ?", (rule.id,))
     return rule.id
+
+
+def _get_condition_values(rule: Rule) -> tuple[object, ...]:
+    return rule.condition, rule.threshold, rule.minutes, rule.calls, rule.queue_id
 
 
 def remove(app_db: Database, rule_id: int) -> str:

@@ -9,10 +9,11 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from integration.alerts import notification_log, rules
-from integration.alerts.conditions import CONDITIONS
+from integration.alerts.conditions import make_default_rule
 from integration.alerts.evaluate import RuleEvaluationFailed, RuleEvaluator, list_configured_rules
-from integration.alerts.rules import Rule
 from integration.core import clock
+from integration.mirror.page_queries import alert_queries
+from integration.mirror.page_queries.reports import Span, compute_totals
 from integration.workspace import callbacks
 from integration.workspace.callback_following import update_from_mirror
 from tests.support.application import running_app
@@ -22,8 +23,8 @@ from tests.support.page_text import text
 
 def add(app, condition: str, threshold: int | None = None, **values) -> int:
     """Save a rule created on 1 January 2026."""
-    number = CONDITIONS[condition].default if threshold is None else threshold
-    rule = Rule(0, f"Rule {condition}", condition, number, **{"notice": True, **values})
+    number = {} if threshold is None else {"threshold": threshold}
+    rule = make_default_rule(condition, **{"name": f"Rule {condition}", "notice": True, **number, **values})
     id_ = rules.save(app.app_db, rule)
     app.app_db.write(lambda tx: tx.execute("UPDATE alert_rules SET created_at = '2026-01-01 00:00:00'"))
     return id_
@@ -109,6 +110,91 @@ def test_waiting_caller_and_long_queue_are_alerts(app, watch):
     app.mirror_db.write(lambda tx: tx.execute("UPDATE _calls SET state = 'ended', outcome = 'answered'"))
     watch.run()
     assert now(app) == []
+
+
+def test_a_rule_of_a_queue_ignores_other_queues(app, watch):
+    app.put("queues", {"id": 5, "name": "Support"})
+    app.put("queues", {"id": 6, "name": "Sales"})
+    add(app, "waiting", 60, queue_id=6)
+    add(app, "queue_length", 1, queue_id=6)
+    support = {"group_kind": "queue", "group_id": 5, "group_name": "Support"}
+    app.call(1, ago(90), state="ringing", outcome=None, **support)
+    watch.run()
+    assert now(app) == []
+    app.mirror_db.write(lambda tx: tx.execute("UPDATE _calls SET group_id = 6, group_name = 'Sales'"))
+    watch.run()
+    assert sorted(now(app)) == ["07700 900101 has been waiting on Sales", "1 caller waiting in Sales"]
+
+
+def test_a_low_service_level_is_an_alert_from_enough_calls_on(app, watch):
+    add(app, "service_level", 80, minutes=60, calls=10)
+    for number in range(1, 8):
+        app.call(number, ago(60 * number), outcome="answered", wait_seconds=5)
+    for number, outcome in ((20, "missed"), (21, "missed"), (22, "abandoned")):
+        app.call(number, ago(60 * number), outcome=outcome)
+    app.call(30, ago(3700), outcome="missed")
+    watch.run()
+    assert now(app) == []  # 7 of 9: too few calls
+    app.call(23, ago(120), outcome="answered", wait_seconds=500)
+    watch.run()
+    assert now(app) == ["Service level 70 % of 10 calls in the last 60 min"]
+    for number in range(40, 46):
+        app.call(number, ago(60), outcome="answered", wait_seconds=5)
+    watch.run()
+    assert now(app) == []
+    assert [kind for kind, _ in log(app)] == ["recovered", "alert"]
+
+
+def test_many_missed_calls_in_the_last_minutes_are_one_alert(app, watch):
+    add(app, "many_missed", 3, minutes=60)
+    for number, seconds in ((1, 60), (2, 3000), (3, 3700)):
+        app.call(number, ago(seconds), outcome="missed")
+    watch.run()
+    assert now(app) == []
+    app.call(4, ago(30), outcome="missed")
+    watch.run()
+    app.call(5, ago(20), outcome="missed")
+    watch.run()
+    assert now(app) == ["4 calls missed in the last 60 min"]
+    assert len(log(app)) == 1
+
+
+def test_the_cost_of_a_day_is_an_alert_once_a_day(app, watch):
+    app.put("me", {"id": 1, "currency_iso": "GBP"})
+    add(app, "cost", 50)
+    app.clock.freeze("2026-11-26 12:00:00")
+    app.call(1, "2026-11-25 23:59:59", direction="out", charge=900)
+    app.call(2, "2026-11-26 00:00:01", direction="out", charge=30)
+    app.call(3, "2026-11-26 08:00:00", direction="in", charge=20)
+    watch.run()
+    assert now(app) == []
+    app.call(4, "2026-11-26 09:00:00", direction="out", charge=0.5)
+    watch.run()
+    assert now(app) == ["The calls of today cost 50.50 GBP, known so far"]
+    assert [kind for kind, _ in log(app)] == ["alert"]
+    app.clock.advance(86400)
+    watch.run()
+    assert now(app) == []
+    assert [kind for kind, _ in log(app)] == ["alert"]
+
+
+def test_the_figures_of_rules_are_read_by_an_index(app):
+    statements: list[str] = []
+    with app.mirror_db.read() as connection:
+        connection.set_trace_callback(statements.append)
+        alert_queries.sum_charges(connection, ago(86400))
+        compute_totals(connection, Span(ago(3600), ago(0), 20))
+        alert_queries.list_waiting_calls(connection, ago(60), 5)
+        connection.set_trace_callback(None)
+        plans = [
+            [row["detail"] for row in connection.execute(f"EXPLAIN QUERY PLAN {statement}")]
+            for statement in statements
+        ]
+    assert plans[:2] == [
+        ["SEARCH _calls USING COVERING INDEX _calls_report (started_at>?)"],
+        ["SEARCH _calls USING COVERING INDEX _calls_report (started_at>? AND started_at<?)"],
+    ]
+    assert plans[2][0].startswith("SEARCH _calls USING INDEX _calls_open")
 
 
 def test_missed_call_is_notified_once_and_old_calls_never(app, watch):

@@ -14,7 +14,7 @@ from flask import Blueprint, Response, abort, redirect, request
 from integration.access.rights import has
 from integration.alerts import messages, notification_log
 from integration.alerts import rules as alert_rules
-from integration.alerts.conditions import CONDITIONS
+from integration.alerts.conditions import CONDITIONS, make_default_rule
 from integration.alerts.evaluate import list_configured_rules
 from integration.alerts.notification_log import Notification
 from integration.alerts.rules import Rule
@@ -26,6 +26,8 @@ from integration.core.ids import parse_id
 from integration.dashboard.site import after_redirect, edit_versions, layout
 from integration.dashboard.site.confirmation import has_new_secret, requires_confirmation
 from integration.dashboard.site.guard import audit_action, current_person, requires
+from integration.mirror.page_queries import live
+from integration.mirror.page_queries.reports import get_currency
 from integration.outbound import mail, mail_server
 from integration.outbound.public_addresses import PublicHosts
 from integration.outbound.upload import check_new_url
@@ -33,6 +35,8 @@ from integration.outbound.upload import check_new_url
 blueprint = Blueprint("alerts", __name__, url_prefix="/system/alerts")
 
 PAGE_SIZE = 50
+DEFAULT_COOLDOWN_MINUTES = 15
+"""Minutes between two notifications of a new rule."""
 MAX_COOLDOWN_MINUTES = 10_080
 """Maximum minutes between two notifications of a rule: a week."""
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
@@ -41,6 +45,7 @@ RESULT_MESSAGES = {
     "removed": "Removed.",
     "paused": "Paused.",
     "resumed": "Resumed.",
+    "switched on": "Switched on.",
 }
 
 
@@ -100,8 +105,31 @@ def test(number: int) -> Response:
 
     The days and hours of the rule do not apply.
     """
+    return _run_test(_require_rule(number))
+
+
+@blueprint.post("/suggestions/<condition>")
+@requires("admin")
+def switch_on(condition: str) -> Response | tuple[str, int]:
+    """Add the suggested rule of a condition."""
+    rule = _make_new_rule(_require_suggestion(condition))
+
+    def add() -> str:
+        alert_rules.save(app_context().app_db, rule)
+        return f"{rule.name}, {rule.condition}"
+
+    return _run_action(add, "alert rule added", "switched on")
+
+
+@blueprint.post("/suggestions/<condition>/test")
+@requires("admin")
+def test_suggestion(condition: str) -> Response:
+    """Send a test notification of a rule that is not switched on yet."""
+    return _run_test(_make_new_rule(_require_suggestion(condition)))
+
+
+def _run_test(rule: Rule) -> Response:
     context = app_context()
-    rule = _require_rule(number)
     notifications = messages.make_notifications(
         context.settings, rule, "test", [messages.make_test_finding(rule)], clock.now()
     )
@@ -135,6 +163,11 @@ def _render_page(edited_rule: Rule | None, **values: Any) -> str:
         log = notification_log.list_newest(connection, PAGE_SIZE + 1, parse_id(before_text))
     configured_rules = list_configured_rules(context.settings)
     rule_names = {rule.id: rule.name for rule in (*all_rules, *configured_rules)}
+    kind = edited_rule.condition if edited_rule is not None else request.args.get("kind", "")
+    kind = kind if kind in CONDITIONS else next(iter(CONDITIONS))
+    with context.mirror_db.read() as connection:
+        queues = {queue["id"]: queue["name"] for queue in live.list_queue_status(connection)}
+        currency = get_currency(connection)
     return layout.render_page(
         "system",
         "alerts.html",
@@ -149,7 +182,15 @@ def _render_page(edited_rule: Rule | None, **values: Any) -> str:
         ],
         log=log[:PAGE_SIZE],
         older=log[PAGE_SIZE - 1].id if len(log) > PAGE_SIZE else None,
-        edited=edited_rule,
+        edited=edited_rule or replace(_make_new_rule(kind), name=""),
+        kind=kind,
+        suggestions=[
+            _make_new_rule(condition)
+            for condition, entry in CONDITIONS.items()
+            if entry.is_suggested and condition not in {rule.condition for rule in all_rules}
+        ],
+        queues=queues,
+        currency=currency or "in the account’s currency",
         version=next(
             (
                 edit_versions.make_record_version(_shown_values(rule))
@@ -175,6 +216,23 @@ def _rule_to_edit() -> Rule | None:
     return _require_rule(number) if number and has(current_person(), "admin") else None
 
 
+def _make_new_rule(condition: str) -> Rule:
+    """Return the default rule of a condition: it notifies the dashboard, and the current user by e-mail."""
+    server = mail_server.load(app_context().settings, app_context().app_db)
+    return make_default_rule(
+        condition,
+        notice=True,
+        emails=current_person().email if server is not None else "",
+        cooldown=DEFAULT_COOLDOWN_MINUTES,
+    )
+
+
+def _require_suggestion(condition: str) -> str:
+    if condition not in CONDITIONS or not CONDITIONS[condition].is_suggested:
+        abort(404)
+    return condition
+
+
 def _require_rule(number: int) -> Rule:
     with app_context().app_db.read() as connection:
         rule = alert_rules.find(connection, number)
@@ -186,19 +244,27 @@ def _require_rule(number: int) -> Rule:
 def _rule_from_form(old_rule: Rule) -> Rule:
     """Return `old_rule` with the values of the form.
 
-    A secret that is not entered is kept. A number that is invalid becomes -1, which validation rejects.
+    A secret that is not entered is kept. A number that is invalid becomes -1, which validation rejects. An
+    empty number is the default, and an empty name the label of the condition.
     """
     form = request.form
     condition = form.get("condition", "")
     condition_type = CONDITIONS.get(condition)
+    numbers = condition_type.numbers if condition_type else {}
+    queue_text = form.get("queue", "") if condition_type and condition_type.any_queue else ""
     url = form.get("url", "").strip()
+
+    def parse_number(name: str) -> int:
+        return _parse_whole_number(name, numbers[name].default) if name in numbers else 0
+
     return replace(
         old_rule,
-        name=form.get("name", ""),
+        name=form.get("name", "").strip() or (condition_type.label if condition_type else ""),
         condition=condition,
-        threshold=_parse_whole_number("threshold", condition_type.default)
-        if condition_type and condition_type.unit
-        else 0,
+        threshold=parse_number("threshold"),
+        minutes=parse_number("minutes"),
+        calls=parse_number("calls"),
+        queue_id=parse_id(queue_text),
         notice=form.get("notice") == "1",
         emails=form.get("emails", "").strip(),
         url=url,
@@ -222,13 +288,13 @@ def _validate_rule(new_rule: Rule, old_rule: Rule) -> None:
     condition_type = CONDITIONS.get(new_rule.condition)
     if condition_type is None:
         raise DomainError("This condition does not exist. Choose one from the list.")
-    if not condition_type.least <= new_rule.threshold <= condition_type.most:
-        raise DomainError(
-            f"The threshold in {condition_type.unit} must be from {condition_type.least:,}"
-            f" to {condition_type.most:,}."
-        )
+    for name, number in condition_type.numbers.items():
+        if not number.least <= getattr(new_rule, name) <= number.most:
+            raise DomainError(
+                f"The number of {number.unit} must be from {number.least:,} to {number.most:,}."
+            )
     if not 0 <= new_rule.cooldown <= MAX_COOLDOWN_MINUTES:
-        raise DomainError("The minutes between messages must be a number, at most a week.")
+        raise DomainError("The minutes of “Repeat every” must be a number, at most a week.")
     if new_rule.url != old_rule.url and old_rule.secret and new_rule.secret == old_rule.secret:
         # A secret for one receiver must not be sent to another.
         raise DomainError("The URL has changed. Enter its Authorization header again.")

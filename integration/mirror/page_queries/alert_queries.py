@@ -36,16 +36,29 @@ def list_unanswered_calls(
     ).fetchall()
 
 
-def list_waiting_calls(connection: sqlite3.Connection, before: str) -> list[sqlite3.Row]:
+def list_waiting_calls(
+    connection: sqlite3.Connection, before: str, queue_id: int | None = None
+) -> list[sqlite3.Row]:
     """Return inbound calls that ring since `before` (UTC text) or earlier.
 
-    Unconfirmed calls are excluded.
+    `queue_id` limits them to one queue. Unconfirmed calls are excluded.
     """
     return connection.execute(
         "SELECT * FROM _calls WHERE state <> 'ended' AND state = 'ringing' AND direction = 'in'"
-        " AND unconfirmed = 0 AND started_at <= ? ORDER BY +started_at",
-        (before,),
+        " AND unconfirmed = 0 AND started_at <= ?1"
+        " AND (?2 IS NULL OR group_kind = 'queue' AND group_id = ?2) ORDER BY +started_at",
+        (before, queue_id),
     ).fetchall()
+
+
+def sum_charges(connection: sqlite3.Connection, since: str) -> float:
+    """Return the cost of the external calls since `since` (UTC text), as far as CDRs have it."""
+    row = connection.execute(
+        "SELECT total(charge) FROM _calls INDEXED BY _calls_report"
+        " WHERE started_at >= ? AND direction <> 'internal' AND charge > 0",
+        (since,),
+    ).fetchone()
+    return float(row[0])
 
 
 def summarize_failed_downloads(connection: sqlite3.Connection, kinds: Sequence[str]) -> sqlite3.Row:

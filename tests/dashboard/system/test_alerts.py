@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from integration.access import audit
 from integration.alerts import notification_log
 from integration.alerts import rules as alert_rules
+from integration.alerts.conditions import CONDITIONS
 from integration.alerts.evaluate import RuleEvaluator
 from integration.core import clock
 from tests.support.application import running_app
@@ -50,7 +53,7 @@ def test_a_rule_is_created_changed_paused_and_removed(app, client):
         "09:00",
         15,
     )
-    assert "Caller waiting longer than 45 seconds" in text(client.get("/system/alerts"))
+    assert "When a caller waits longer than 45 s in any queue or number" in text(client.get("/system/alerts"))
     assert 'value="Long waits"' in client.get(f"/system/alerts?edit={rule.id}").text
     client.post("/system/alerts", **{**FORM, **WEEK, "id": str(rule.id), "threshold": "", "name": "Waits"})
     (rule,) = rules(app)
@@ -93,11 +96,13 @@ def test_a_rule_that_another_administrator_changed_since_is_kept_until_it_is_sav
 @pytest.mark.parametrize(
     ("changed", "why"),
     [
-        ({"name": " "}, "Enter a name"),
+        ({"name": "n" * 61}, "Enter a name"),
         ({"condition": "earthquake"}, "This condition does not exist"),
-        ({"threshold": "4"}, "The threshold in seconds must be from 5 to 3,600"),
-        ({"threshold": "many"}, "The threshold in seconds must be from 5 to 3,600"),
-        ({"cooldown": "-1"}, "The minutes between messages must be a number"),
+        ({"threshold": "4"}, "The number of seconds must be from 5 to 3,600"),
+        ({"threshold": "many"}, "The number of seconds must be from 5 to 3,600"),
+        ({"cooldown": "-1"}, "The minutes of “Repeat every” must be a number"),
+        ({"condition": "service_level", "threshold": "101"}, "The number of percent must be from 1 to 100"),
+        ({"condition": "many_missed", "threshold": "5", "minutes": "1"}, "minutes must be from 5 to 1,440"),
         ({"day": ""}, "at least one day"),
         ({"begins": "09:00"}, "a start and an end"),
         ({"quiet_from": "9", "quiet_to": "10"}, "a start and an end"),
@@ -148,6 +153,58 @@ def test_the_test_button_shows_the_result_of_each_target(app, client):
         assert notification_log.find_due(connection, "post") is None
     assert {(line.kind, line.state) for line in lines} == {("test", "sent"), ("test", "failed")}
     assert "alert rule tested: Long waits" in audited(app)
+
+
+def test_every_kind_is_a_sentence_with_its_defaults(app, client):
+    app.put("queues", {"id": 5, "name": "Support"})
+    app.put("me", {"id": 1, "currency_iso": "GBP"})
+    fields = {"service_level": {"threshold": "80", "minutes": "60", "calls": "10"}}
+    for kind, condition in CONDITIONS.items():
+        page = client.get(f"/system/alerts?kind={kind}").text
+        form = page.split('<form class="rule"')[1].split("</form>")[0]
+        numbers = dict(re.findall(r' type="number" name="([a-z]+)" [^>]*value="(\d+)"', form))
+        numbers.pop("cooldown", None)
+        assert numbers == {name: str(number.default) for name, number in condition.numbers.items()}
+        assert numbers == fields.get(kind, numbers)
+        assert ('<option value="5">Support' in form) == bool(condition.any_queue)
+        added = text(client.post("/system/alerts", condition=kind, notice="1", **WEEK))
+        assert condition.label in added
+    listed = text(client.get("/system/alerts"))
+    assert "When the service level is under 80 % in 60 min, with at least 10 calls" in listed
+    assert "When the cost of today, known so far, is over 50 GBP" in listed
+    assert len(rules(app)) == len(CONDITIONS)
+
+
+def test_a_rule_can_be_limited_to_a_queue(app, client):
+    app.put("queues", {"id": 5, "name": "Support"})
+    client.post("/system/alerts", **FORM, **WEEK, queue="5")
+    (rule,) = rules(app)
+    assert (rule.queue_id, rule.threshold) == (5, 45)
+    assert "When a caller waits longer than 45 s in Support" in text(client.get("/system/alerts"))
+    form = client.get(f"/system/alerts?edit={rule.id}").text
+    assert '<option value="5" selected>Support' in form
+
+
+def test_five_suggestions_are_tested_and_switched_on_with_one_click(app, client):
+    page = client.get("/system/alerts").text
+    kinds = re.findall(r'action="/system/alerts/suggestions/([a-z_]+)"', page)
+    assert kinds == ["waiting", "not_called_back", "many_missed", "behind", "disk"]
+    assert "shown Test to the dashboard" in text(client.post("/system/alerts/suggestions/waiting/test"))
+    assert rules(app) == []
+    for kind in kinds:
+        assert "Switched on." in text(client.post(f"/system/alerts/suggestions/{kind}"))
+    assert [(rule.condition, rule.threshold, rule.minutes, rule.cooldown) for rule in rules(app)] == [
+        ("waiting", 60, 0, 15),
+        ("disk", 5, 0, 15),
+        ("many_missed", 5, 60, 15),
+        ("not_called_back", 30, 0, 15),
+        ("behind", 15, 0, 15),
+    ]
+    assert all(rule.notice and rule.days == "0123456" for rule in rules(app))
+    assert "/suggestions/" not in client.get("/system/alerts").text
+    assert "alert rule added: Long wait, waiting" in audited(app)
+    assert client.post("/system/alerts/suggestions/sms").status_code == 404
+    assert app.log_in(BOB).post("/system/alerts/suggestions/disk").status_code == 403
 
 
 def test_a_notice_is_shown_on_every_page_until_the_alert_ends(app, client):
