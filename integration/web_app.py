@@ -27,7 +27,7 @@ from integration.sync.files import download
 from integration.web import BLOCKING_THREADS, health_routes, help_site, page_files, trusted_proxies
 from integration.web.metrics.http_requests import RequestMetrics
 from integration.web.metrics.registry import Metrics
-from integration.web.request_limits import RequestLimits
+from integration.web.request_limits import RequestLimits, find_line_error
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
@@ -62,6 +62,7 @@ def make_site(context: AppContext, metrics: Metrics) -> Flask:
     assets = find_assets()
     app = Flask("switchroom", template_folder=str(assets / "templates"), static_folder=str(assets / "static"))
     app.extensions[EXTENSION] = context
+    app.before_request(_refuse_long_line)
     app.before_request(_refuse_compressed_body)
     app.extensions[FORWARDED_REQUESTS] = forwarded_requests = ForwardedRequests(settings)
     trusted_proxies.install(app, settings.server.trusted_proxies, forwarded_requests.record)
@@ -92,6 +93,11 @@ def make_site(context: AppContext, metrics: Metrics) -> Flask:
     app.register_blueprint(make_facade(context, partial(download.open_file, context)))
     page_files.check(app, context.health)
     return app
+
+
+def _refuse_long_line() -> Response | None:
+    message = find_line_error(request.environ)
+    return None if message is None else build_error_response(414, message)
 
 
 def _refuse_compressed_body() -> Response | None:

@@ -62,6 +62,8 @@ UNEXPECTED_ERROR_MESSAGE = (
 _FAX_PATH = re.compile(r"/faxes/(?P<id>[0-9]{1,19})\.pdf")
 """Path of a fax file, archived like recordings. The specification lacks it (docs/platform.md#7-resources)."""
 _CREDENTIAL_HEADERS = ("Authorization", "X-Auth-Token")
+_ENDPOINT = f"{NAME}.respond"
+"""Endpoint of all paths of the API."""
 _REQUESTED_HEADERS = "Access-Control-Request-Headers"
 _EXPOSED_HEADERS = (
     "X-Mirror-Age, X-Mirror-Complete, X-Export-Rows, Content-Range, Accept-Ranges, ETag, Retry-After"
@@ -105,6 +107,7 @@ def make_blueprint(context: AppContext, fetch_file: FetchFile | None = None) -> 
     """
     blueprint = Blueprint(NAME, __name__)
     facade = Facade(context, fetch_file)
+    blueprint.after_request(facade.add_shared_headers)
     blueprint.record(partial(_add_routes, list_base_paths(context), facade))
     reference = Reference(context, list_base_paths(context))
     blueprint.add_url_rule("/openapi.json", view_func=reference.openapi)
@@ -120,12 +123,11 @@ def _add_routes(bases: Iterable[str], facade: Facade, state: BlueprintSetupState
     """
     routes = state.app.url_map
     routes.converters["facade_rest"] = PathBelowBase
-    endpoint = f"{NAME}.respond"
-    state.app.view_functions[endpoint] = facade.respond
+    state.app.view_functions[_ENDPOINT] = facade.respond
     for base in bases:
         for path in (base, f"{base}/", f"{base}/<facade_rest:rest>"):
             routes.add(
-                state.app.url_rule_class(path, endpoint=endpoint, strict_slashes=True, merge_slashes=False)
+                state.app.url_rule_class(path, endpoint=_ENDPOINT, strict_slashes=True, merge_slashes=False)
             )
 
 
@@ -173,7 +175,7 @@ class Facade:
                 response = build_error_response(500, UNEXPECTED_ERROR_MESSAGE)
         if self._context.settings.facade.gzip:
             response = compression.compress(request, response)
-        return self._add_shared_headers(response)
+        return response
 
     def _handle(self, path: str) -> Response:
         if request.method == "OPTIONS":
@@ -282,11 +284,14 @@ class Facade:
         """Respond to OPTIONS. Preflight requests have no credentials, so none are required."""
         return build_response(b"", 204, headers={"Allow": _format_allow(list_methods(path) or METHODS)})
 
-    def _add_shared_headers(self, response: Response) -> Response:
+    def add_shared_headers(self, response: Response) -> Response:
         """Add Cache-Control, Vary, and the CORS headers for `facade.cors_origins`.
 
-        Caches must not store a response without a Cache-Control of its own.
+        Called for each response at a path of the API, including refusals before `respond`. Caches must not
+        store a response without a Cache-Control of its own.
         """
+        if request.endpoint != _ENDPOINT:
+            return response
         response.headers.setdefault("Cache-Control", "no-store")
         response.vary.update(_CREDENTIAL_HEADERS)
         origins = self._context.settings.facade.cors_origins

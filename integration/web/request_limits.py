@@ -54,6 +54,24 @@ RETRY_SECONDS = 5
 _BUSY_MESSAGE = f"The server is busy with slow requests. Try again in {RETRY_SECONDS} seconds."
 
 
+_KEPT_HEADERS = ("access-control-", "vary")
+"""Beginnings of the headers that a refusal keeps of the response that it replaces, in lower case."""
+
+
+def find_line_error(environ: WSGIEnvironment) -> str | None:
+    """Return the message for a request line that is too long, or None."""
+    # Clients encode the path; the server decoded it.
+    path = quote(environ["PATH_INFO"], safe="/:@!$&'()*+,;=~", encoding="latin-1")
+    query = environ.get("QUERY_STRING", "")
+    line_bytes = len(f"{environ['REQUEST_METHOD']} {path}{'?' if query else ''}{query} HTTP/1.1")
+    if line_bytes <= MAX_REQUEST_LINE_BYTES:
+        return None
+    return (
+        f"The request line has {line_bytes:,} bytes, more than the limit of {MAX_REQUEST_LINE_BYTES:,}."
+        " Use fewer or shorter values, or several requests."
+    )
+
+
 class WaitingSlots:
     """Slots for at most `limit` concurrent waits.
 
@@ -112,9 +130,9 @@ class WaitingSlots:
 
 
 class RequestLimits:
-    """WSGI middleware that limits request lines, slow request bodies and slow responses.
+    """WSGI middleware that limits slow request bodies and slow responses.
 
-    A longer request line gets 414. At most `max_waiting` threads wait for bodies, and as many for readers.
+    At most `max_waiting` threads wait for bodies, and as many for readers.
     Beyond, reading a body raises ServiceUnavailable, and a large response is replaced by a 503.
     """
 
@@ -125,14 +143,6 @@ class RequestLimits:
         self._response_slots = WaitingSlots(max_waiting, max_waiting)
 
     def __call__(self, environ: WSGIEnvironment, start_response: Callable[..., Any]) -> Iterable[bytes]:
-        line_bytes = _measure_request_line(environ)
-        if line_bytes > MAX_REQUEST_LINE_BYTES:
-            start_response("414 URI Too Long", [("Content-Type", "application/json")])
-            message = (
-                f"The request line has {line_bytes:,} bytes, more than the limit of"
-                f" {MAX_REQUEST_LINE_BYTES:,}. Use fewer or shorter values, or several requests."
-            )
-            return [orjson.dumps(error_body(message))]
         environ["wsgi.input"] = _LimitedInput(environ["wsgi.input"], environ, self._request_slots)
         start_arguments: list[Any] = []
 
@@ -161,10 +171,12 @@ class RequestLimits:
             release = self._response_slots.acquire(environ)
         except ServiceUnavailable:
             _close_body(body)
-            start_response(
-                "503 Service Unavailable",
-                [("Content-Type", "application/json"), ("Retry-After", str(RETRY_SECONDS))],
-            )
+            # Without the headers for scripts of other origins they could not read the status.
+            kept = [
+                (name, value) for name, value in start_arguments[1] if name.lower().startswith(_KEPT_HEADERS)
+            ]
+            refusal = [("Content-Type", "application/json"), ("Retry-After", str(RETRY_SECONDS))]
+            start_response("503 Service Unavailable", [*kept, *refusal])
             return [orjson.dumps(error_body(_BUSY_MESSAGE))]
         start_response(*start_arguments)
         return _LimitedBody(body, release)
@@ -217,13 +229,6 @@ class _LimitedBody:
                 _close_body(self._body)
             finally:
                 release()
-
-
-def _measure_request_line(environ: WSGIEnvironment) -> int:
-    """Return the bytes of the request line. The path is encoded again, as clients encode it."""
-    path = quote(environ["PATH_INFO"], safe="/:@!$&'()*+,;=~", encoding="latin-1")
-    query = environ.get("QUERY_STRING", "")
-    return len(f"{environ['REQUEST_METHOD']} {path}{'?' if query else ''}{query} HTTP/1.1")
 
 
 def _close_body(body: Iterable[bytes]) -> None:

@@ -142,6 +142,19 @@ def test_chunked_responses_are_limited_until_they_are_closed():
     assert send(application)[0] == "200"
 
 
+def test_scripts_of_an_allowed_origin_can_read_the_refusal_of_a_large_response():
+    allowed = [("Access-Control-Allow-Origin", "https://crm.example.com"), ("Vary", "Origin")]
+    application = respond_with(ChunkedBody(), ("Content-Type", "text/csv"), *allowed)
+    for _ in range(2):
+        send(application)
+    started = []
+    environ = {"REQUEST_METHOD": "GET", "PATH_INFO": "/", "wsgi.input": None, "REMOTE_ADDR": "192.0.2.1"}
+    application(environ, lambda *arguments: started.append(arguments))
+    ((status, headers),) = started
+    assert status.startswith("503")
+    assert headers == [*allowed, ("Content-Type", "application/json"), ("Retry-After", "5")]
+
+
 def test_a_response_that_fails_is_closed():
     class Failing(ChunkedBody):
         def __iter__(self):

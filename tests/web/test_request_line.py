@@ -11,11 +11,13 @@ import pytest
 from tests.support.harness import Product
 
 LIMIT = 64_000
+ORIGIN = "https://crm.example.com"
 
 
 @pytest.fixture(scope="module")
 def product(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Product]:
-    server = Product(tmp_path_factory.mktemp("request-line") / "data")
+    folder = tmp_path_factory.mktemp("request-line")
+    server = Product(folder / "data", facade__cors_origins=ORIGIN)
     try:
         yield server
     finally:
@@ -47,6 +49,15 @@ def test_a_longer_line_gets_414_as_json_that_names_the_limit(product: Product, p
             " shorter values, or several requests.",
             "errors": [],
         }
+
+
+def test_scripts_of_an_allowed_origin_can_read_a_refusal_of_the_facade(product: Product) -> None:
+    long, encoded = pad("/v1.2/ping?x=", LIMIT + 1), {"Content-Encoding": "gzip"}
+    for path, status, sent in ((long, 414, {}), ("/v1.2/ping", 415, encoded)):
+        for origin, allowed in ((ORIGIN, ORIGIN), ("https://evil.example", None)):
+            got, _, headers = product.client.send("GET", path, headers={**sent, "Origin": origin})
+            assert (got, headers["Access-Control-Allow-Origin"]) == (status, allowed)
+            assert "Origin" in headers["Vary"]
 
 
 def test_the_http_server_itself_refuses_more_than_65_534_bytes_of_path_and_query(product: Product) -> None:
