@@ -246,9 +246,7 @@ def is_due(last_at: str | None, interval_seconds: float, now: datetime | None = 
 
 def has_read_names(states: Iterable[State]) -> bool:
     """Return whether each of NAME_COLLECTIONS was read once, or at least requested without success."""
-    return {
-        state.collection for state in states if state.complete_at or state.last_error or state.off_since
-    }.issuperset(NAME_COLLECTIONS)
+    return {state.collection for state in states if not state.awaits_first_sync}.issuperset(NAME_COLLECTIONS)
 
 
 def list_history_policies() -> list[Policy]:

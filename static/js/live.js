@@ -20,7 +20,7 @@ function counts(values) {
 		const badge = document.querySelector(`[data-count="${name}"]`);
 		if (badge) badge.textContent = n || "";
 		const figure = document.querySelector(`[data-figure="${name}"]`);
-		if (figure && name !== "live") { (figure.querySelector("a") || figure).textContent = n; figure.classList.toggle("zero", !n); }
+		if (figure && name !== "live") { (figure.querySelector("a") || figure).textContent = n ?? "—"; figure.classList.toggle("zero", !n); }
 	}
 	document.title = values.ringing ? `(${values.ringing}) ${title}` : title;
 }

@@ -125,7 +125,7 @@ def test_a_message_is_sent_from_its_thread_without_leaving_it(installation, logg
 
 
 def test_a_closed_call_back_disappears_from_every_open_page(browse, app, page, problems):
-    app.insert("_walks", collection="cdrs", last_success_at=clock.utc_text())
+    app.insert("_walks", collection="cdrs", last_success_at=clock.utc_text(), complete_at=clock.utc_text())
     app.call(
         7, clock.utc_text(clock.unix() - 600), outcome="missed", party_name="Greta Lindqvist", change_no=1
     )

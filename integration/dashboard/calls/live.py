@@ -258,7 +258,7 @@ def build_figures(
         (call["started_at"] for call in live.list_live_calls(connection, user_scope) if _is_waiting(call)),
         None,
     )
-    open_callbacks = layout.count_open_callbacks(context, viewer)
+    open_callbacks = layout.count_final_callbacks(context, viewer)
     return [
         {"key": "ringing", "word": "Ringing", "value": counts.ringing, "link": "#group-ringing"},
         {"key": "talking", "word": "Talking", "value": counts.talking, "link": "#group-talking"},
@@ -364,5 +364,5 @@ def _live_counts(context: AppContext, viewer: Visibility) -> dict[str, Any]:
         "talking": counts.talking,
         "on_hold": counts.on_hold,
         "live": counts.total,
-        "missed": layout.count_open_callbacks(context, viewer),
+        "missed": layout.count_final_callbacks(context, viewer),
     }

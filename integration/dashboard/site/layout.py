@@ -24,6 +24,7 @@ from integration.dashboard.site import formats
 from integration.dashboard.site.guard import current_person, describe_viewer
 from integration.dashboard.site.help_links import find_help_page
 from integration.dashboard.site.news import list_notifications
+from integration.mirror.calls import backlog
 from integration.mirror.page_queries import faxes, live, media_lists, messages
 from integration.mirror.sync_state import collection_state
 from integration.workspace import reads, visible_callbacks
@@ -147,6 +148,18 @@ def count_open_callbacks(context: AppContext, viewer: Visibility) -> int:
         return visible_callbacks.count_visible_open(connection, mirror, viewer)
 
 
+def count_final_callbacks(context: AppContext, viewer: Visibility) -> int | None:
+    """Count the open call-backs, or return None during the first sync.
+
+    Until then callers are listed whose later calls are not read yet, so the number would fall again.
+    """
+    with context.mirror_db.read() as connection:
+        is_partial = collection_state.get_state(connection, "cdrs").awaits_first_sync or not backlog.is_empty(
+            connection
+        )
+    return None if is_partial else count_open_callbacks(context, viewer)
+
+
 def find_unread_threads(context: AppContext, person: Person) -> set[str]:
     """Return the contacts (digits) with unread messages.
 
@@ -214,6 +227,10 @@ def build_layout(person: Person) -> dict[str, Any]:
         unreachable_at = unreachable_since(connection)
         outage = describe_outage(connection) if unreachable_at else None
         unplayed = media_lists.count_unplayed(connection, user_scope, played_ids)
+        # Counts of half a history would change by themselves.
+        if collection_state.get_state(connection, "voicemessages").awaits_first_sync:
+            unplayed = 0
+        has_messages = not collection_state.get_state(connection, "sms").awaits_first_sync
     settings = context.settings.dashboard
     return {
         "person": person,
@@ -221,8 +238,8 @@ def build_layout(person: Person) -> dict[str, Any]:
         "notices": list_notices(context, user_scope),
         "tabs": build_tabs(
             counts,
-            count_open_callbacks(context, get_visibility()),
-            len(find_unread_threads(context, person)),
+            count_final_callbacks(context, get_visibility()) or 0,
+            len(find_unread_threads(context, person)) if has_messages else 0,
             unplayed,
             context.health.report()["status"] != "ok",
         ),

@@ -6,6 +6,7 @@ import shutil
 import sqlite3
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from flask import Blueprint, Response, make_response
@@ -85,6 +86,35 @@ def _list_addresses() -> list[tuple[str, str]]:
         # Clients of the platform need only another host: the facade responds at the platform's path.
         ("API base URL", base_url + urlsplit(settings.platform.base_url).path.rstrip("/")),
     ]
+
+
+@dataclass(frozen=True, slots=True)
+class FirstSync:
+    """Progress of the import of calls, in call records. `seconds_left` is None until both rates are known."""
+
+    done: int
+    total: int
+    seconds_left: float | None
+
+
+def _measure_first_sync(
+    freshness: collection_state.State, row_count: int, legs_left: int, facts: dict[str, Any]
+) -> FirstSync | None:
+    """Return the progress of reading CDRs and computing their calls; None if both have ended.
+
+    `row_count`: CDRs in the mirror. `legs_left`: size of the backlog. `facts`: those of a health report.
+    """
+    if not freshness.awaits_first_sync and not legs_left:
+        return None
+    total = max(freshness.total or 0, row_count)
+    reading, computing = list_active_reads(facts).get("cdrs"), facts.get(CALL_ASSEMBLY_JOB)
+    unread = total - row_count if freshness.awaits_first_sync else 0
+    seconds_left = None
+    if computing and computing["per_second"] and (not unread or (reading and reading["per_second"])):
+        seconds_left = (legs_left + unread) / computing["per_second"]
+        if reading and unread:
+            seconds_left += unread / reading["per_second"]
+    return FirstSync(max(0, total - unread - legs_left), total, seconds_left)
 
 
 @blueprint.get("/system")
@@ -182,8 +212,12 @@ def index() -> Response:
         calls_without_cdr=calls_without_cdr,
         CALLS_WITHOUT_CDR_DAYS=MISSING_CDR_DAYS,
         reading=list_active_reads(report["facts"]),
-        waiting=backlog_state,
-        putting=report["facts"].get(CALL_ASSEMBLY_JOB),
+        first_sync=_measure_first_sync(
+            freshness,
+            row_counts.get("cdrs", 0),
+            backlog_state.remaining if backlog_state else 0,
+            report["facts"],
+        ),
         requests=request_budget,
         disk=disk,
         min_free=MIN_FREE_TEXT,

@@ -118,6 +118,11 @@ class State:
         return self.collection in LIVE_COLLECTIONS
 
     @property
+    def awaits_first_sync(self) -> bool:
+        """Return whether the first full sync has not ended, without an error so far."""
+        return not (self.complete_at or self.last_error or self.off_since)
+
+    @property
     def is_complete(self) -> bool:
         """Return whether the collection was ever read completely."""
         return self.complete_at is not None

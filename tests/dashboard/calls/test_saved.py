@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from integration.core import clock
+from integration.mirror.calls import backlog
 from integration.workspace import notes
 from integration.workspace.callback_following import update_from_mirror
 from tests.support.clock import ago
@@ -122,6 +125,13 @@ def test_the_badge_of_missed_calls_counts_only_own_calls_of_limited_agents(own_c
     app.mirror_db.write(lambda tx: tx.announce("call", 8, {}))
     update_from_mirror(app.app_db, app.mirror_db)
     badge = 'data-count="missed">{}<'
+    # During the first sync callers are listed whose later calls are not read yet.
+    assert badge.format("") in (page := app.log_in(BOB).get("/").text)
+    assert re.search(r"To call back</dt><dd[^>]*><a href=./missed.>—<", page)
+    app.insert("_walks", collection="cdrs", complete_at=ago(60))
+    app.mirror_db.write(lambda tx: backlog.add(tx, [70]))
+    assert badge.format("") in app.log_in(BOB).get("/").text
+    app.mirror_db.write(lambda tx: backlog.remove(tx, [70]))
     assert badge.format(1) in app.log_in(CAROL.as_user(1)).get("/").text
     assert badge.format(2) in app.log_in(BOB).get("/").text
 
