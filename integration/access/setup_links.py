@@ -2,7 +2,7 @@
 
 There is no default login. The token has 256 random bits, is stored hashed and is valid for one use within 48
 hours. A link without a person creates the first administrator, who enters an e-mail address. A reset link,
-which a user requests by e-mail, is valid for 30 minutes.
+which a user requests by e-mail, is valid for 30 minutes. The link of a demo logs in without a new password.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from integration.sqlite.transaction import Transaction
 if TYPE_CHECKING:
     from integration.sqlite.schema import Schema
 
+SETUP_PATH, DEMO_PATH = "setup", "demo"
+"""Path of the page on which a user chooses a password, and of that which logs in to a demo without one."""
 VALID_SECONDS = 48 * 3600.0
 """Seconds for which a link is valid."""
 RESET_SECONDS = 1800.0
@@ -47,10 +49,11 @@ class SetupLink:
     person: people.Person | None
 
 
-def create_link(app_db: Database, email: str, base_url: str) -> str:
+def create_link(app_db: Database, email: str, base_url: str, path: str = SETUP_PATH) -> str:
     """Create a setup link and return its URL.
 
-    The user's earlier links become invalid. Raises DomainError for an unknown address.
+    `path`: path of the page that redeems it. The user's earlier links become invalid. Raises DomainError for
+    an unknown address.
     """
     token = tokens.new()
 
@@ -60,7 +63,7 @@ def create_link(app_db: Database, email: str, base_url: str) -> str:
         _insert(tx, token, person.id)
 
     app_db.write(work)
-    return _make_url(base_url, token)
+    return _make_url(base_url, token, path)
 
 
 def create_reset_link(app_db: Database, person_id: int, base_url: str) -> str:
@@ -107,9 +110,9 @@ def find(app_db: Database, token: str) -> SetupLink | None:
 
 
 def redeem(
-    app_db: Database, token: str, password_hash: str, email: str | None = None
+    app_db: Database, token: str, password_hash: str | None, email: str | None = None
 ) -> people.Person | None:
-    """Redeem a link: set the user's password and return the user.
+    """Redeem a link: set the user's password, unless it is None, and return the user.
 
     The login is recorded. Returns None if the link is unknown, used or expired. `email` is
     required for the link of the first administrator only. After a DomainError the link is still valid.
@@ -121,7 +124,8 @@ def redeem(
             return None
         tx.execute("DELETE FROM setup_links WHERE token_hash = ?", (tokens.digest(token),))
         if link.person is not None:
-            people.store_password(tx, link.person.id, password_hash)
+            if password_hash is not None:
+                people.store_password(tx, link.person.id, password_hash)
             people.record_login(tx, link.person.id)
             return people.require_person(tx.connection, link.person.email)
         if not email:
@@ -162,5 +166,5 @@ def _insert(tx: Transaction, token: str, person_id: int | None, *, is_reset: boo
     )
 
 
-def _make_url(base_url: str, token: str) -> str:
-    return f"{base_url.rstrip('/')}/setup/{token}"
+def _make_url(base_url: str, token: str, path: str = SETUP_PATH) -> str:
+    return f"{base_url.rstrip('/')}/{path}/{token}"

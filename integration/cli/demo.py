@@ -27,13 +27,10 @@ from integration.maintenance.version_record import RECORD_FILE
 from integration.server import port
 from integration.server.subprocesses import ChildProcess
 from integration.settings.data_dir_secrets import ACCOUNT_FILE, AUDIT_FILE, SECRET_FILE, load_webhook_secrets
+from integration.settings.demo_marker import EMAIL, MARKER_FILE
 from integration.settings.model import load
 from integration.settings.sources import PREFIX
 from integration.sqlite.database_files import CREATED_FILE
-
-EMAIL = "demo@example.com"
-MARKER_FILE = "demo.json"
-"""File that marks the data folder of a demo. Only marked folders are emptied at the next start."""
 
 ZONE_NAME = "London (demo time)"
 """Time zone of the demo, in which it is morning at the start.
@@ -55,7 +52,7 @@ _TICK_SECONDS = 0.1
 @click.command(
     "demo",
     help="Start a simulated platform with months of history and live calls, and Switchroom connected to it."
-    " It is always morning in its office. Prints the URL and a login."
+    " It is always morning in its office. Prints the URL, a login, and a link that logs in once."
     " Needs no configuration. Every start deletes the data of the previous demo.",
 )
 @click.option(
@@ -86,12 +83,14 @@ def command(requested_port: int, data: Path, speed: float, seed: int, cdrs: int)
     # Imported here because `--help` does not need it.
     from integration.simulator.calls.office_hours import find_morning_offset
 
-    password = prepare_data_dir(data)
+    url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+    password, link = prepare_data_dir(data, url)
     offset = find_morning_offset(clock.unix())
     add_zone(data, offset)
     _print_message(f"It is {clock.now().astimezone(timezone(offset)):%H:%M} in {ZONE_NAME}.")
     with listener, _StopOnSignal() as stop:
-        run_demo(data, listener, _SimulatedAccount(seed, cdrs, speed), password, stop)
+        login_lines = f"Dashboard: {url}/\nLogin: {EMAIL}\nPassword: {password}\nOpen: {link}"
+        run_demo(data, listener, _SimulatedAccount(seed, cdrs, speed), login_lines, stop)
 
 
 @dataclass(frozen=True)
@@ -111,11 +110,12 @@ class _SimulatedAccount:
 
 
 def run_demo(
-    data: Path, listener: socket.socket, account: _SimulatedAccount, password: str, stop: threading.Event
+    data: Path, listener: socket.socket, account: _SimulatedAccount, login_lines: str, stop: threading.Event
 ) -> None:
     """Run simulator and `serve` as child processes until `stop` is set.
 
-    `listener` reserves the port of `serve` until its start. Raises SwitchroomError.
+    `listener` reserves the port of `serve` until its start. `login_lines` are printed when pages have names.
+    Raises SwitchroomError.
     """
     dashboard_port = int(listener.getsockname()[1])
     base_environ = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
@@ -150,7 +150,7 @@ def run_demo(
         deadline = clock.monotonic() + NAME_COLLECTIONS_SECONDS
         _wait_until(lambda: _has_names(data / "mirror.db") or clock.monotonic() > deadline, children, stop)
         _register_webhook(base_url, f"{url}/webhooks/{load_webhook_secrets(settings)[0]}")
-        print(f"Dashboard: {url}/\nLogin: {EMAIL}\nPassword: {password}", flush=True)
+        print(login_lines, flush=True)
         _print_message("Press Ctrl-C to stop.")
         _wait_until(lambda: False, children, stop)
     finally:
@@ -160,10 +160,10 @@ def run_demo(
             child.stop(seconds)
 
 
-def prepare_data_dir(data: Path) -> str:
+def prepare_data_dir(data: Path, url: str) -> tuple[str, str]:
     """Empty the folder of an earlier demo, or create it.
 
-    Returns the password of the login.
+    `url`: address of the dashboard. Returns the password of the login, and the link that logs in once.
 
     The simulated platform has no persistent data and assigns the same ids again, so an old mirror would be
     wrong. Raises SwitchroomError for a folder that is in use or does not belong to a demo.
@@ -182,10 +182,10 @@ def prepare_data_dir(data: Path) -> str:
             password = _read_password(marker)
             _remove_data(data)
             marker.write_text(json.dumps({"password": password}) + "\n")
-            _add_login(data, password)
+            link = _add_login(data, password, url)
     except OSError as error:
         raise SwitchroomError(f"The folder {data} cannot be written: {error.strerror}.") from error
-    return password
+    return password, link
 
 
 def add_zone(data: Path, offset: timedelta) -> None:
@@ -274,19 +274,20 @@ def _build_environment(
     }
 
 
-def _add_login(data: Path, password: str) -> None:
-    """Create the login.
+def _add_login(data: Path, password: str, url: str) -> str:
+    """Create the login, and return a link that logs in once.
 
     Without it `serve` would print a setup link for the first administrator.
     """
     # Imported here because `--help` does not need it.
-    from integration.access import people
+    from integration.access import people, setup_links
     from integration.access.passwords import hash_password
     from integration.app_schema import open_app_db
 
     app_db = open_app_db(data / "house.db")
     try:
         people.create(app_db, EMAIL, "admin", password_hash=hash_password(password))
+        return setup_links.create_link(app_db, EMAIL, url, setup_links.DEMO_PATH)
     finally:
         app_db.close()
 

@@ -31,11 +31,11 @@ def read_login(demo: Running) -> tuple[str, str, str]:
 
     def is_printed() -> bool:
         assert demo.process.poll() is None, demo.err
-        return len(demo.out) >= 3
+        return len(demo.out) >= 4
 
     wait_for(is_printed, f"login of the demo in {demo.err}", START_SECONDS)
-    assert [line.split(": ")[0] for line in demo.out] == ["Dashboard", "Login", "Password"]
-    url, email, password = (line.split(": ", 1)[1] for line in demo.out)
+    assert [line.split(": ")[0] for line in demo.out] == ["Dashboard", "Login", "Password", "Open"]
+    url, email, password, _ = (line.split(": ", 1)[1] for line in demo.out)
     return url, email, password
 
 
@@ -131,12 +131,38 @@ def test_the_demo_has_names_at_the_first_login_and_a_morning_with_a_name_of_its_
 
 
 @pytest.mark.exhaustive
+def test_the_printed_link_logs_in_once_by_its_button(demo: Running) -> None:
+    url, email, _ = read_login(demo)
+    link = demo.out[3].removeprefix("Open: ")
+    assert link.startswith(f"{url}demo/")
+    browser, late_browser = requests.Session(), requests.Session()
+    for session in (browser, late_browser):
+        session.trust_env = False
+    forms = [session.get(link, timeout=30).text for session in (browser, late_browser)]
+    csrf_tokens = [re.search(r'name="csrf_token" value="([^"]+)"', form)[1] for form in forms]  # type: ignore[index]
+    assert all("Open the demo" in form for form in forms), "GET must not use the link"
+    assert browser.post(link, timeout=30).status_code == 403, "without the token of the form"
+    assert ">Demo<" in browser.post(link, data={"csrf_token": csrf_tokens[0]}, timeout=30).text
+    assert browser.get(f"{url}calls", timeout=30).url == f"{url}calls"
+    for response in (
+        late_browser.post(link, data={"csrf_token": csrf_tokens[1]}, timeout=30),
+        late_browser.get(link, timeout=30),
+    ):
+        assert "This link was already used" in response.text
+        assert f'value="{email}"' in response.text
+    assert late_browser.get(f"{url}calls", timeout=30).url.startswith(f"{url}login")
+    assert late_browser.get(link, headers={"X-Forwarded-For": "192.0.2.1"}, timeout=30).status_code == 404
+
+
+@pytest.mark.exhaustive
 def test_a_second_start_deletes_the_data_and_keeps_the_password(tmp_path: Path) -> None:
-    password = prepare_data_dir(tmp_path)
+    password, link = prepare_data_dir(tmp_path, "http://127.0.0.1:8000")
     for name in ("inbox.db", "webhook-secret", "other-file"):
         (tmp_path / name).write_text("old")
     (tmp_path / "recordings").mkdir()
-    assert prepare_data_dir(tmp_path) == password
+    again, other_link = prepare_data_dir(tmp_path, "http://127.0.0.1:8000")
+    assert again == password
+    assert other_link != link
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         "audit-key", "demo.json", "house.db", "lock", "other-file",
     ]  # fmt: skip

@@ -289,7 +289,7 @@ def to_local_path(target: str | None) -> str:
     """
     if target and len(target) <= 2000 and _LOCAL_PATH.fullmatch(target):
         path = target.partition("?")[0]
-        if path not in ("/login", "/logout") and not path.startswith(("/setup/", "/login/")):
+        if path not in ("/login", "/logout") and not path.startswith(("/setup/", "/demo/", "/login/")):
             return target
     return "/"
 

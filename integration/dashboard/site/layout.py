@@ -18,7 +18,7 @@ from integration.access.rights import has
 from integration.access.visibility import Visibility
 from integration.alerts import rules
 from integration.alerts.rules import Finding
-from integration.context import AppContext, app_context
+from integration.context import EXTENSION, AppContext, app_context
 from integration.core import clock
 from integration.dashboard.site import formats
 from integration.dashboard.site.guard import current_person, describe_viewer
@@ -27,6 +27,7 @@ from integration.dashboard.site.news import list_notifications
 from integration.mirror.calls import backlog
 from integration.mirror.page_queries import faxes, live, media_lists, messages
 from integration.mirror.sync_state import collection_state
+from integration.settings.demo_marker import is_demo
 from integration.workspace import reads, visible_callbacks
 
 STALE_SECONDS = 300
@@ -280,7 +281,7 @@ def _store_change_number() -> None:
 
 
 def register(app: Flask) -> None:
-    """Add `may('agent')`, NOTHING and VERSION to the templates.
+    """Add `may('agent')`, IS_DEMO, NOTHING and VERSION to the templates.
 
     Call this after the installation of the guard.
     """
@@ -289,3 +290,4 @@ def register(app: Flask) -> None:
     app.jinja_env.globals["VERSION"] = __version__
     app.jinja_env.globals["may"] = _has_right
     app.jinja_env.globals["NOTHING"] = formats.NOTHING
+    app.jinja_env.globals["IS_DEMO"] = is_demo(app.extensions[EXTENSION].settings)

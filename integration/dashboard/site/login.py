@@ -1,8 +1,8 @@
-"""Login, logout and setup pages: /login, /login/reset, /logout, /setup/<token>."""
+"""Login, logout and setup pages: /login, /login/reset, /logout, /setup/<token>, /demo/<token>."""
 
 from __future__ import annotations
 
-from flask import Blueprint, Response, g, make_response, redirect, render_template, request
+from flask import Blueprint, Response, abort, g, make_response, redirect, render_template, request
 
 from integration.access import audit, browser, login_throttle, passwords, people, sessions, setup_links
 from integration.access.login import mail_queue
@@ -12,6 +12,7 @@ from integration.core.errors import DomainError
 from integration.dashboard.site import guard
 from integration.dashboard.site.login_start import find_device_id, list_user_texts, send_mails, start_login
 from integration.outbound import mail_server
+from integration.settings.demo_marker import EMAIL, is_demo
 from integration.sqlite.database import Database
 
 
@@ -109,14 +110,43 @@ def make_blueprint(app_db: Database) -> Blueprint:
             return _setup_page(link, str(refusal), 400)
         return _invalid_link_page() if person is None else start_login(person, "/", "password link used")
 
+    @blueprint.get("/demo/<token>", strict_slashes=False)
+    def show_demo(token: str) -> Response:
+        _require_local_demo()
+        if setup_links.find(app_db, token) is None:
+            return _used_demo_page()
+        return make_response(render_template("demo.html"))
+
+    @blueprint.post("/demo/<token>", strict_slashes=False)
+    def enter_demo(token: str) -> Response:
+        _require_local_demo()
+        person = setup_links.redeem(app_db, token, None)
+        return _used_demo_page() if person is None else start_login(person, "/", "demo link used")
+
     return blueprint
 
 
+def _require_local_demo() -> None:
+    if not (is_demo(app_context().settings) and browser.is_local_request(request)):
+        abort(404)
+
+
+def _used_demo_page() -> Response:
+    notice = "This link was already used. Log in with the password that the demo has printed."
+    return _login_page("/", notice=notice, email=EMAIL)
+
+
 def _login_page(
-    target: str, error: str = "", status: int = 200, retry_after: int | None = None, *, notice: str = ""
+    target: str,
+    error: str = "",
+    status: int = 200,
+    retry_after: int | None = None,
+    *,
+    notice: str = "",
+    email: str = "",
 ) -> Response:
     page = render_template(
-        "login.html", next=target, error=error, notice=notice, can_send_mail=_can_send_mail()
+        "login.html", next=target, error=error, notice=notice, email=email, can_send_mail=_can_send_mail()
     )
     return _respond(page, status, retry_after)
 
