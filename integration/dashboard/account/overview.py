@@ -46,6 +46,12 @@ def index() -> str:
         "account.html",
         shelves=sections,
         states=states,
+        problems=[
+            section
+            for group in sections.values()
+            for section in group
+            if states[section.collection].error is not None
+        ],
         mirrored=sum(state.is_mirrored for state in states.values()),
     )
 

@@ -276,10 +276,19 @@ def seconds_since(timestamp: str | None) -> float | None:
     return None if moment is None else max(0.0, clock.unix() - moment.timestamp())
 
 
+LONG_WORD = 16
+"""Letters above which a word may be broken in a narrow column."""
+
+
+def has_long_word(text: str) -> bool:
+    return any(len(word) > LONG_WORD for word in text.split())
+
+
 FILTERS: tuple[Callable[..., Any], ...] = (
     ago, at_full, at_second, at_short, at_time, collection_title, contact_number, day_of, destination,
-    duration, far_end_name, format_age, international, iso, money, national, seconds_since, short_day, size,
-    state_key, state_limits, tel, thousands, threshold_colour, unix, utc_text, is_withheld, clean_name,
+    duration, far_end_name, format_age, has_long_word, international, iso, money, national, seconds_since,
+    short_day, size, state_key, state_limits, tel, thousands, threshold_colour, unix, utc_text, is_withheld,
+    clean_name,
 )  # fmt: skip
 
 

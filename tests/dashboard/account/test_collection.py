@@ -24,7 +24,9 @@ pytestmark = pytest.mark.exhaustive
 def names(page) -> list[str]:
     """Names of the listed records, in order."""
     assert page.status_code == 200, page.text[:300]
-    rows = re.findall(r'<th scope="row" class="who">(?:<input [^>]*> )?<a [^>]*>(.*?)</a>', page.text)
+    rows = re.findall(
+        r'<th scope="row" class="who"><div[^>]*>(?:<input [^>]*> )?<a [^>]*>(.*?)</a>', page.text
+    )
     return [html.unescape(name) for name in rows]
 
 
@@ -33,7 +35,7 @@ def keys(page) -> list[int]:
     return [
         int(key)
         for key in re.findall(
-            r'<th scope="row" class="who">(?:<input [^>]*> )?<a [^>]*href="[^"]*/(\d+)"', page.text
+            r'<th scope="row" class="who"><div[^>]*>(?:<input [^>]*> )?<a [^>]*href="[^"]*/(\d+)"', page.text
         )
     ]
 

@@ -80,6 +80,9 @@ def test_the_overview_links_every_collection_with_its_age_and_count(client, fill
     assert texts["/account/ivrs"] == "IVRs not synced yet —"
     assert texts["/account/chats"] == "Chats sync failed —"
     assert f"2 of {len(LISTED)} collections synced" in text(page)
+    # Collections with a problem come first, with its text.
+    assert links[0][0] == "/account/chats"
+    assert "1 collection could not be synced Chats sync failed — the platform answered 403" in text(page)
 
 
 @every
