@@ -79,8 +79,10 @@ def test_half_sent_bodies_of_many_addresses_stop_no_login(tmp_path: Path, scheme
             honest = pool.submit(log_in_slowly, product.client, context, begun)
             assert begun.wait(60)
             assert log_in_again() == 303
-            slow.append(SlowClients(product.port, [LARGE_FILE], 40, drips=False, context=context))
+            webhook = HALF_LOGIN.replace(b"/login", product.webhook_path.encode())
+            slow.append(SlowClients(product.port, [LARGE_FILE, webhook], 40, drips=False, context=context))
             assert occupy_places(open_clients, lambda: log_in_again() == 503)
+            assert product.client.send("POST", product.webhook_path, b"{}")[0] == 200
             wait_for(lambda: log_in_again() == 303, "a login", 20)
             wait_for(lambda: not sum(one.count_open() for one in slow), "end of slow connections", 20)
             occupy_places(open_clients)
