@@ -100,6 +100,7 @@ MIGRATIONS: dict[str, Step] = {
     "optional targets of call-backs": wallboards.make_callback_target_optional,
     "promoted fields": lambda schema: schema.table("promoted_fields").drop(ignore=True),
     "numbers and queues of alert rules": rules.add_sentence_columns,
+    "role of exports only": people.add_exports_column,
 }
 """Migration steps by name, in order. Every existing house.db records the first one."""
 

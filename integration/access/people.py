@@ -6,6 +6,7 @@
 | agent | also edits call-backs and notes, sends messages |
 | supervisor | also sees the work of all users, and reports |
 | admin | also manages users, keys and settings |
+| exports | exports calls, missed calls and CDRs, reads Reports, and nothing else |
 
 Rights (`rights.RIGHTS`) follow the role unless they are granted or denied to the user by name. With
 `dashboard.agents_see: own` viewers and agents see, and listen to, only the calls of their own platform user.
@@ -23,7 +24,7 @@ from typing import TYPE_CHECKING, Literal
 
 from integration.access import passwords, session_ends
 from integration.access.login import mail_queue, second_factor
-from integration.access.rights import RIGHTS, ROLES, Role, compute_rights
+from integration.access.rights import EXPORTS_ONLY, RIGHTS, ROLES, Role, compute_rights
 from integration.core import clock
 from integration.core.errors import DomainError
 from integration.sqlite.database import Database
@@ -45,10 +46,15 @@ CREATE TABLE IF NOT EXISTS people (
     created_at TEXT NOT NULL,
     password_at TEXT,
     login_at TEXT,
-    rights TEXT NOT NULL DEFAULT '{}'
+    rights TEXT NOT NULL DEFAULT '{}',
+    exports_rights TEXT
 ) STRICT;
 """
-"""Column `rights` is JSON: true or false for each right granted or denied by name."""
+"""Column `rights` is JSON: true or false for each right granted or denied by name.
+
+A user with the role exports has its rights in `exports_rights`, which is null for other roles. The columns
+`role` and `rights` of this user are those of a viewer with every right denied, for versions without the role.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,10 +105,12 @@ def insert(
     if tx.execute("SELECT 1 FROM people WHERE email = ?", (address,)).fetchone():
         raise DomainError(f"A dashboard user with the e-mail address {address} exists already.")
     now = clock.utc_text()
+    stored = _to_columns(_check_role(role), {})
     tx.execute(
-        "INSERT INTO people (email, role, platform_user_id, password, created_at, password_at) "
-        "VALUES (?, ?, ?, ?, ?, ?)",
-        (address, _check_role(role), platform_user_id, password_hash, now, now if password_hash else None),
+        "INSERT INTO people"
+        " (email, role, rights, exports_rights, platform_user_id, password, created_at, password_at)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        (address, *stored, platform_user_id, password_hash, now, now if password_hash else None),
     )
     return require_person(tx.connection, address)
 
@@ -217,8 +225,8 @@ def change(
         stored_rights = {name: value for name, value in explicit.items() if value is not None}
         user_id = person.platform_user_id if platform_user_id == "unchanged" else platform_user_id
         tx.execute(
-            "UPDATE people SET role = ?, rights = ?, platform_user_id = ? WHERE id = ?",
-            (new_role, _format_rights(stored_rights), user_id, person.id),
+            "UPDATE people SET role = ?, rights = ?, exports_rights = ?, platform_user_id = ? WHERE id = ?",
+            (*_to_columns(new_role, stored_rights), user_id, person.id),
         )
         session_ends.report_change(tx)
         return require_person(tx.connection, email)
@@ -302,7 +310,7 @@ def require_person(connection: sqlite3.Connection, email: str) -> Person:
 
 def from_row(row: sqlite3.Row) -> Person:
     """Build a Person from a row with all columns of `people`."""
-    role: Role = row["role"]
+    role: Role = row["role"] if _read_exports_rights(row) is None else EXPORTS_ONLY
     return Person(
         id=row["id"],
         email=row["email"],
@@ -345,11 +353,34 @@ _COLUMN_RIGHTS = ("export", "recordings")
 
 def read_explicit_rights(row: sqlite3.Row) -> dict[str, bool]:
     """Return the rights granted or denied by name in a row."""
+    exports_rights = _read_exports_rights(row)
+    if exports_rights is not None:
+        return exports_rights
     if "rights" in row.keys():  # noqa: SIM118 – `in` on a Row searches its values
         stored: dict[str, bool] = json.loads(row["rights"])
         return stored
     # A read-only command can open a database that no writer has migrated yet.
     return {name: bool(row[name]) for name in _COLUMN_RIGHTS if row[name] is not None}
+
+
+def _read_exports_rights(row: sqlite3.Row) -> dict[str, bool] | None:
+    """Return the rights granted or denied to a user with the role exports; None for another role."""
+    # A read-only command can open a database that no writer has migrated yet.
+    text = row["exports_rights"] if "exports_rights" in row.keys() else None  # noqa: SIM118
+    return None if text is None else dict(json.loads(text))
+
+
+def _to_columns(role: Role, explicit: Mapping[str, bool]) -> tuple[str, str, str | None]:
+    """Return the columns `role`, `rights` and `exports_rights`."""
+    if role == EXPORTS_ONLY:
+        return "viewer", _format_rights(dict.fromkeys(RIGHTS, False)), _format_rights(explicit)
+    return role, _format_rights(explicit), None
+
+
+def add_exports_column(schema: Schema) -> None:
+    """Migration: add the column `exports_rights`."""
+    if "exports_rights" not in schema.table("people").columns_dict:
+        schema.table("people").add_column("exports_rights", str)
 
 
 def merge_right_columns(schema: Schema) -> None:

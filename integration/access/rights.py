@@ -9,24 +9,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias, get_args
+from typing import Literal, Protocol, TypeAlias, get_args
 
 from integration.catalogue.shapes import Audience
 
-Role: TypeAlias = Audience
-ROLES: tuple[Role, ...] = get_args(Role)
-"""Roles in ascending order."""
+Role: TypeAlias = Literal[Audience, "exports"]
+LADDER: tuple[Audience, ...] = get_args(Audience)
+"""Roles in ascending order. Each has the access of those before it."""
+EXPORTS_ONLY: Role = "exports"
+"""Role beside the ladder: exports of calls, missed calls and CDRs, and Reports. It has no other role."""
+ROLES: tuple[Role, ...] = (*LADDER, EXPORTS_ONLY)
 
 
 @dataclass(frozen=True, slots=True)
 class Right:
     """Named permission.
 
-    `from_role`: the lowest role that has it. `label`: its name on the settings page.
+    `from_role`: the lowest role of the ladder that has it. `label`: its name on the settings page.
     """
 
     name: str
-    from_role: Role
+    from_role: Audience
     label: str
 
 
@@ -49,12 +52,14 @@ class RightsHolder(Protocol):
 
 
 def has(holder: RightsHolder, role_or_right: str) -> bool:
-    """Return whether a user has a right, or at least a role.
+    """Return whether a user has a right, or at least a role. EXPORTS_ONLY is no step of the ladder.
 
     Raises ValueError for other names.
     """
-    if role_or_right in ROLES:
-        return ROLES.index(holder.role) >= ROLES.index(role_or_right)
+    if role_or_right == EXPORTS_ONLY:
+        return holder.role == EXPORTS_ONLY
+    if role_or_right in LADDER:
+        return _is_at_least(holder.role, role_or_right)
     if role_or_right in RIGHTS:
         return role_or_right in holder.rights
     raise ValueError(f"neither a role nor a right: {role_or_right!r}")
@@ -68,5 +73,12 @@ def compute_rights(role: Role, explicit: Mapping[str, bool]) -> frozenset[str]:
     return frozenset(
         right.name
         for right in RIGHTS.values()
-        if explicit.get(right.name, ROLES.index(role) >= ROLES.index(right.from_role))
+        if explicit.get(
+            right.name,
+            right.name == "export" if role == EXPORTS_ONLY else _is_at_least(role, right.from_role),
+        )
     )
+
+
+def _is_at_least(role: Role, lowest: str) -> bool:
+    return role in LADDER and LADDER.index(role) >= LADDER.index(lowest)

@@ -225,7 +225,7 @@ def _from_row(row: sqlite3.Row, second_factor_roles: Collection[str]) -> Session
     state: SessionState = "complete"
     if row["has_factor"]:
         state = "complete" if row["factor_at"] is not None else "code"
-    elif row["role"] in second_factor_roles:
+    elif people.from_row(row).role in second_factor_roles:
         state = "setup"
     return Session(
         row["session_id"],

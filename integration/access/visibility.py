@@ -4,6 +4,7 @@
 |---|---|
 | viewer, agent | people, numbers, contacts, queues, groups, calls and messages as on other pages |
 | supervisor, admin | everything: routing, tracking, widgets, roles, reports, records, `/me` |
+| exports | exports of calls, missed calls and CDRs, with the right *recordings* of audio too; no collection |
 
 Raw records and the settings of a platform user (voicemail, forwarding, private numbers: fields that only the
 user's own path returns) are visible to supervisors and administrators only. With `dashboard.agents_see: own`
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING, Literal
 
 from integration.access import user_scope as user_scopes
 from integration.access.keys import Key
-from integration.access.rights import RIGHTS, Role, has
+from integration.access.rights import EXPORTS_ONLY, RIGHTS, Role, has
 from integration.catalogue import RESOURCES, TRANSCRIPT_FIELDS, get_resource
 from integration.catalogue.collection_titles import get_title
 from integration.catalogue.shapes import Resource
@@ -44,6 +45,10 @@ No platform user has this id.
 
 FULL_ACCESS_ROLE: Role = "supervisor"
 """Lowest role that sees all fields of records, and raw records."""
+
+
+AUDIO_COLLECTIONS = frozenset({"monitors", "voicemessages"})
+"""Collections that a user with the role EXPORTS_ONLY exports with the right `recordings`."""
 
 
 class NotAllowed(SwitchroomError):
@@ -163,6 +168,14 @@ class Visibility:
 
     # --- exports -------------------------------------------------------------------------------------
 
+    def can_export(self, target: Resource) -> bool:
+        """Return whether the viewer may export `target`."""
+        try:
+            self.check_export(target)
+        except NotAllowed:
+            return False
+        return True
+
     def check_export(self, target: Resource, right: str | None = None) -> None:
         """Raise NotAllowed if the viewer may not export `target`.
 
@@ -174,6 +187,15 @@ class Visibility:
                     f"You don’t have permission for this export (right “{required}”)."
                     " An administrator can grant it."
                 )
+        if self.role == EXPORTS_ONLY:
+            allowed = {"cdrs", CALLS.collection}
+            if target is subresources.NOTE_ROWS or target.collection not in allowed | AUDIO_COLLECTIONS:
+                raise NotAllowed("Your role exports calls, missed calls and CDRs only.")
+            if target.collection in AUDIO_COLLECTIONS and not has(self, "recordings"):
+                raise NotAllowed(
+                    "This export requires the right “recordings”. An administrator can grant it."
+                )
+            return
         resource = required_resource(target)
         if not self._is_in_audience(resource):
             raise NotAllowed(f"{get_title(resource)} are visible to supervisors and administrators only.")
@@ -202,7 +224,7 @@ def of(viewer: Person | Key | None, agents_see: AgentsSee = "all") -> Visibility
         limited = UNLIMITED.limited_to(viewer.platform_user_id)
         return replace(limited, allowed_collections=allowed, rights=viewer.limits.rights)
     visibility = Visibility(viewer.role, viewer.rights, can_read_transcripts=has(viewer, "recordings"))
-    if agents_see == "all" or has(viewer, "supervisor"):
+    if agents_see == "all" or has(viewer, "supervisor") or viewer.role == EXPORTS_ONLY:
         return visibility
     user_id = NO_USER_ID if viewer.platform_user_id is None else viewer.platform_user_id
     return replace(visibility, user_scope=user_id)

@@ -105,10 +105,10 @@ class Dashboard(Section):
     agents_see: Literal["all", "own"] = Field(
         default="all", description="Calls that agents and viewers see: 'all' or only their 'own'."
     )
-    second_factor: tuple[Literal["viewer", "agent", "supervisor", "admin"], ...] = Field(
+    second_factor: tuple[Literal["viewer", "agent", "supervisor", "admin", "exports"], ...] = Field(
         default=(),
-        description="Roles that must have a second factor: any of 'viewer', 'agent', 'supervisor', 'admin'."
-        " A user of such a role sets it up after the next login. Other users may have one.",
+        description="Roles that must have a second factor: any of 'viewer', 'agent', 'supervisor', 'admin',"
+        " 'exports'. A user of such a role sets it up after the next login. Other users may have one.",
     )
 
 

@@ -4,7 +4,7 @@ import pytest
 from argon2 import PasswordHasher
 
 from integration.access import passwords, people, sessions, setup_links
-from integration.access.rights import ROLES, has
+from integration.access.rights import RIGHTS, ROLES, has
 from integration.core.errors import DomainError
 from integration.sqlite.database import Database
 from tests.support.busy_hashing import busy_hashing
@@ -127,7 +127,9 @@ def test_rights_follow_the_role_unless_granted_or_denied(app_db: Database) -> No
 
 def test_role_includes_lower_roles(app_db: Database) -> None:
     supervisor = people.create(app_db, "sue@example.com", "supervisor")
-    assert [has(supervisor, role) for role in ROLES] == [True, True, True, False]
+    assert [has(supervisor, role) for role in ROLES] == [True, True, True, False, False]
+    accountant = people.create(app_db, "pam@example.com", "exports")
+    assert [role for role in (*ROLES, *RIGHTS) if has(accountant, role)] == ["exports", "export"]
     with pytest.raises(ValueError, match="emperor"):
         has(supervisor, "emperor")
 

@@ -57,6 +57,8 @@ VIEWERS = [
     ("supervisor", "own", EVERYTHING, None, None, True),
     ("admin", "all", EVERYTHING, None, None, True),
     ("admin", "own", EVERYTHING, None, None, True),
+    ("exports", "all", set(), None, None, False),
+    ("exports", "own", set(), None, None, False),
 ]
 
 

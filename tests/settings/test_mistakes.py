@@ -66,7 +66,7 @@ MISTAKES = {
     "[dashboard]\ncountry = 'UK'": "dashboard.country: 'UK' is not a country code; use GB for the United"
     " Kingdom",
     "[dashboard]\nsecond_factor = ['root']": "dashboard.second_factor: must be one of 'viewer', 'agent',"
-    " 'supervisor' or 'admin', not 'root'",
+    " 'supervisor', 'admin' or 'exports', not 'root'",
     "[retention]\ncdrs_days = -1": "retention.cdrs_days: must be at least 0, not -1",
     "[audit]\nsyslog = 'logs'": "audit.syslog: 'logs' is not a syslog target; use /dev/log,"
     " udp://logs.example.com:514 or tcp://…",

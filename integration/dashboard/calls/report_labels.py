@@ -6,6 +6,7 @@ from datetime import timedelta
 
 from flask import Blueprint, request
 
+from integration.access.rights import EXPORTS_ONLY
 from integration.context import app_context
 from integration.core import clock
 from integration.dashboard.calls.report_period import OFFERED_RANGES, describe_comparison, parse_period
@@ -28,7 +29,7 @@ Local labels are dated here, calls by the platform.
 
 
 @blueprint.get("/reports/labels")
-@requires("supervisor")
+@requires("supervisor", EXPORTS_ONLY)
 def index() -> str:
     context, today = app_context(), formats.today()
     rules = make_counting_rules(context.settings)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from flask import Blueprint, request
 
+from integration.access.rights import EXPORTS_ONLY
 from integration.context import app_context
 from integration.core import clock
 from integration.dashboard.calls.report_period import (
@@ -49,7 +50,7 @@ class MissedRow:
 
 
 @blueprint.get("/reports/missed")
-@requires("supervisor")
+@requires("supervisor", EXPORTS_ONLY)
 def index() -> str:
     context, today = app_context(), formats.today()
     rules = make_counting_rules(context.settings)

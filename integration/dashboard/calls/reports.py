@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from flask import Blueprint, Response, request
 
+from integration.access.rights import EXPORTS_ONLY
 from integration.context import app_context
 from integration.core import clock
 from integration.dashboard.calls import report_charts
@@ -56,7 +57,7 @@ def ceiling(maximum: float) -> float:
 
 
 @blueprint.get("/reports")
-@requires("supervisor")
+@requires("supervisor", EXPORTS_ONLY)
 def index() -> str | Response:
     context, zone, today = app_context(), formats.display_zone(), formats.today()
     rules = make_counting_rules(context.settings)

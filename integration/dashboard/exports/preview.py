@@ -284,9 +284,7 @@ def _list_presets(name: str, args: Mapping[str, str]) -> list[tuple[str, str, bo
     viewer = layout.get_visibility()
     presets = []
     for preset in PRESETS.values():
-        try:
-            viewer.check_export(preset.resource)
-        except NotAllowed:
+        if not viewer.can_export(preset.resource):
             continue
         names = list(CONTROLS)
         if preset.resource.date is not None:

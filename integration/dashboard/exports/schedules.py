@@ -9,7 +9,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import replace
 from functools import wraps
 from typing import Any
@@ -92,7 +91,9 @@ def index() -> Response:
             if export_jobs is not None
         ],
         lines=schedule_lines,
-        presets=PRESETS.values(),
+        presets=[
+            preset for preset in PRESETS.values() if layout.get_visibility().can_export(preset.resource)
+        ],
         ranges={label: urlencode(limits) for label, limits in export_filter.list_ranges().items() if limits},
         every=schedule_status.FREQUENCY_LABELS,
         targets=TARGET_LABELS,
@@ -291,8 +292,7 @@ def _list_exports(export: str) -> dict[str, str]:
     """
     viewer, titles = layout.get_visibility(), {export: schedule_status.export_title(export)}
     for preset in PRESETS.values():
-        with suppress(NotAllowed):
-            viewer.check_export(preset.resource)
+        if viewer.can_export(preset.resource):
             titles[preset.name] = preset.short
     return titles
 

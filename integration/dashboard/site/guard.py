@@ -19,7 +19,7 @@ from flask import Flask, Response, abort, g, jsonify, make_response, redirect, r
 
 from integration.access import audit, browser, sessions, visibility
 from integration.access.people import Person
-from integration.access.rights import RIGHTS, ROLES, Role, has
+from integration.access.rights import EXPORTS_ONLY, RIGHTS, ROLES, Role, has
 from integration.access.sessions import Session
 from integration.access.visibility import AgentsSee, Visibility
 from integration.context import app_context
@@ -45,6 +45,16 @@ MAX_UPLOAD_FORM_BYTES = 6 * 1024 * 1024
 """Bytes of a form with a file of at most 5 MB."""
 MAX_LOGIN_FORM_BYTES = 16 * 1024
 """Bytes of a request body. The limit is lower because these forms need no login."""
+
+OPEN_TO_EXPORTS_ONLY = frozenset(
+    {
+        *("exports", "export", "schedules.index", "schedules.remove_file"),
+        *("reports", "report_missed", "report_labels", "report_summary"),
+        *("profile", "help", "static", LOGIN_BLUEPRINT, SECOND_FACTOR_BLUEPRINT),
+    }
+)
+"""Endpoints and blueprints that a user with the role EXPORTS_ONLY can open. All others are closed."""
+HOME_OF_EXPORTS_ONLY = "/exports"
 
 NO_ACCESS = "You don’t have access to this page. Ask an administrator."
 REFUSALS: Mapping[str, str] = {
@@ -107,6 +117,11 @@ class Guard:
                 g.person = g.session_person
         if not self._is_login_sufficient():
             return _redirect_to_login()
+        person = g.get("person")
+        if person is not None and not can_open(person, request.endpoint):
+            if request.path == "/" and request.method in SAFE_METHODS:
+                return make_response(redirect(HOME_OF_EXPORTS_ONLY))
+            return refuse(403, NO_ACCESS)
         if request.method not in SAFE_METHODS:
             return self._reject_forged(token)
         return None
@@ -205,6 +220,16 @@ def current_person() -> Person:
     return person
 
 
+def can_open(person: Person, endpoint: str | None) -> bool:
+    """Return whether the role of a dashboard user is not closed to an endpoint.
+
+    None: no route has the path, so the response is 404.
+    """
+    if person.role != EXPORTS_ONLY or endpoint is None:
+        return True
+    return not OPEN_TO_EXPORTS_ONLY.isdisjoint((endpoint, endpoint.partition(".")[0]))
+
+
 def current_session() -> tuple[Session, Person]:
     """Return session and dashboard user of this request.
 
@@ -241,18 +266,19 @@ def csrf_token() -> str:
     return str(g.csrf_token)
 
 
-def requires(role_or_right: str) -> Callable[[Callable[P, R]], Callable[P, R | Response]]:
-    """Decorate a view: require at least this role, or this right.
+def requires(role_or_right: str, *others: str) -> Callable[[Callable[P, R]], Callable[P, R | Response]]:
+    """Decorate a view: require at least this role, or this right, or one of `others`.
 
     Other users get 403.
     """
-    if role_or_right not in (*ROLES, *RIGHTS):
-        raise ValueError(f"{role_or_right!r} is neither a role nor a right.")
+    for name in (role_or_right, *others):
+        if name not in (*ROLES, *RIGHTS):
+            raise ValueError(f"{name!r} is neither a role nor a right.")
 
     def decorate(view: Callable[P, R]) -> Callable[P, R | Response]:
         @wraps(view)
         def guarded(*args: P.args, **kwargs: P.kwargs) -> R | Response:
-            if not has(current_person(), role_or_right):
+            if not any(has(current_person(), name) for name in (role_or_right, *others)):
                 message = REFUSALS.get(role_or_right, NO_ACCESS)
                 if _is_page_request():
                     # The error page has the menu of the dashboard.

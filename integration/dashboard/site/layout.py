@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from dataclasses import dataclass
 from datetime import timedelta
+from html import unescape
 from typing import Any
 
-from flask import Flask, g, render_template, request
+from flask import Flask, current_app, g, render_template, request
 from jinja2 import pass_context
 from jinja2.runtime import Context
+from werkzeug.exceptions import HTTPException
 
 from integration import __version__
 from integration.access import visibility
 from integration.access.people import Person
-from integration.access.rights import has
+from integration.access.rights import EXPORTS_ONLY, has
 from integration.access.visibility import Visibility
 from integration.alerts import rules
 from integration.alerts.rules import Finding
 from integration.context import EXTENSION, AppContext, app_context
 from integration.core import clock
 from integration.dashboard.site import formats
-from integration.dashboard.site.guard import current_person, describe_viewer
+from integration.dashboard.site.guard import can_open, current_person, describe_viewer
 from integration.dashboard.site.help_links import find_help_page
 from integration.dashboard.site.news import list_notifications
 from integration.mirror.calls import backlog
@@ -43,6 +46,8 @@ UNREAD_PERIOD = timedelta(days=30)
 
 PHONE_TABS = 5
 """Entries of the rail that a phone shows. The others are behind "More"."""
+
+_LINK = re.compile(r'<a\b[^>]*?\bhref="([^"]*)"[^>]*>(.*?)</a>', re.DOTALL)
 
 MAX_NOTICES = 3
 """Alert rules shown on every page if they have alerts. A link replaces further rules."""
@@ -197,6 +202,10 @@ def build_tabs(
 ) -> list[Tab]:
     person = current_person()
     is_supervisor, can_listen = has(person, "supervisor"), has(person, "recordings")
+    reports_tab = Tab("reports", "/reports", "Reports", "reports", "r")
+    exports_tab = Tab("exports", "/exports", "Exports", "download", "x")
+    if person.role == EXPORTS_ONLY:
+        return [exports_tab, reports_tab]
     return [
         Tab("live", "/", "Live", "live", "l", "live", counts.total),
         Tab("missed", "/missed", "Missed", "missed", "m", "alarm", missed),
@@ -209,8 +218,8 @@ def build_tabs(
         ),
         Tab("contacts", "/contacts", "Contacts", "contacts", "o"),
         Tab("account", "/account", "Account", "account", "a"),
-        *([Tab("reports", "/reports", "Reports", "reports", "r")] if is_supervisor else []),
-        *([Tab("exports", "/exports", "Exports", "download", "x")] if has(person, "export") else []),
+        *([reports_tab] if is_supervisor else []),
+        *([exports_tab] if has(person, "export") else []),
         *([Tab("privacy", "/privacy", "Privacy", "privacy", "p")] if has(person, "admin") else []),
         Tab("system", "/system", "System", "system", "y", "alarm" if has_trouble else "", int(has_trouble)),
     ]
@@ -218,6 +227,8 @@ def build_tabs(
 
 def build_layout(person: Person) -> dict[str, Any]:
     context = app_context()
+    if person.role == EXPORTS_ONLY:
+        return _build_layout_without_counts(context, person)
     user_scope = get_visibility().user_scope
     with context.app_db.read() as connection:
         played_ids = reads.list_played_ids(connection)
@@ -232,10 +243,8 @@ def build_layout(person: Person) -> dict[str, Any]:
         if collection_state.get_state(connection, "voicemessages").awaits_first_sync:
             unplayed = 0
         has_messages = not collection_state.get_state(connection, "sms").awaits_first_sync
-    settings = context.settings.dashboard
     return {
-        "person": person,
-        "viewer": describe_viewer(person, get_visibility()),
+        **_build_common_layout(context, person),
         "notices": list_notices(context, user_scope),
         "tabs": build_tabs(
             counts,
@@ -250,7 +259,31 @@ def build_layout(person: Person) -> dict[str, Any]:
         "age": data_age,
         "away": unreachable_at,
         "outage": outage,
-        "zone": settings.timezone.replace("_", " "),
+    }
+
+
+def _build_layout_without_counts(context: AppContext, person: Person) -> dict[str, Any]:
+    """Return the layout for the role EXPORTS_ONLY: no counts, alerts or stream."""
+    with context.mirror_db.read() as connection:
+        data_age = read_data_age(connection, context)
+    counts = live.LiveCallCounts()
+    return {
+        **_build_common_layout(context, person),
+        "notices": [],
+        "tabs": build_tabs(counts, 0, 0, 0, has_trouble=False),
+        "counts": counts,
+        "news": 0,
+        "change": "",
+        "age": data_age,
+        "away": None,
+    }
+
+
+def _build_common_layout(context: AppContext, person: Person) -> dict[str, Any]:
+    return {
+        "person": person,
+        "viewer": describe_viewer(person, get_visibility()),
+        "zone": context.settings.dashboard.timezone.replace("_", " "),
         "now": int(clock.unix() * 1000),
         "help": find_help_page(request.path),
     }
@@ -261,7 +294,25 @@ def render_page(tab: str, template: str, **values: Any) -> str:
 
     `tab` is the page of the rail entry to mark.
     """
-    return render_template(template, page=tab, shell=build_layout(current_person()), **values)
+    person = current_person()
+    html = render_template(template, page=tab, shell=build_layout(person), **values)
+    return html if person.role != EXPORTS_ONLY else _remove_closed_links(html, person)
+
+
+def _remove_closed_links(html: str, person: Person) -> str:
+    """Replace links to pages that `person` cannot open by their content."""
+    adapter = current_app.create_url_adapter(request)
+    assert adapter is not None
+
+    def replace_link(match: re.Match[str]) -> str:
+        path = re.split("[?#]", unescape(match[1]))[0] or request.path
+        try:
+            endpoint = adapter.match(path, "GET")[0]
+        except HTTPException:
+            return match[2]
+        return match[0] if path == "/" or can_open(person, endpoint) else match[2]
+
+    return _LINK.sub(replace_link, html)
 
 
 @pass_context

@@ -7,7 +7,7 @@ from integration.access.rights import has
 from integration.context import app_context
 from integration.workspace import person_settings
 
-DEFAULT = "/"
+DEFAULT = "/"  # The guard leads users of the role exports from here to their page.
 START_PAGES = {
     DEFAULT: ("Live", "viewer"),
     "/missed": ("Missed", "viewer"),
@@ -16,6 +16,7 @@ START_PAGES = {
     "/voicemail": ("Voicemail", "recordings"),
     "/contacts": ("Contacts", "viewer"),
     "/reports": ("Reports", "supervisor"),
+    "/exports": ("Exports", "export"),
     "/system": ("System", "viewer"),
 }
 """Path → label, and the role or right that the page needs."""

@@ -15,8 +15,9 @@ from werkzeug.wrappers import Response as ResponseBase
 
 from integration.access import browser, sessions
 from integration.access.authenticator import build_unauthorized_error
+from integration.access.rights import has
 from integration.context import AppContext
-from integration.core.api_responses import ApiError, build_response
+from integration.core.api_responses import ApiError, build_error_response, build_response
 from integration.facade.openapi.document import build_document
 from integration.facade.openapi.schemas import Json, make_example
 
@@ -69,8 +70,11 @@ class Reference:
                 return error.to_response()
             return None
         token, roles = browser.browser_token(request), settings.dashboard.second_factor
-        if token and sessions.find(self._context.app_db, token, second_factor_roles=roles) is not None:
-            return None
+        login = sessions.find(self._context.app_db, token, second_factor_roles=roles) if token else None
+        if login is not None:
+            if has(login[1], "viewer"):
+                return None
+            return build_error_response(403, "Your role exports files and reads Reports only.")
         if "text/html" in request.headers.get("Accept", ""):
             return redirect(f"/login?next={request.path}", 302)
         return build_unauthorized_error(
