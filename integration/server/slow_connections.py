@@ -32,6 +32,12 @@ BYTES_PER_SECOND = 5_000
 
 A body of 256 KiB may take 112 s, one of 5 MB 18 min.
 """
+UNREAD_SECONDS = 600.0
+"""Maximum seconds in which a client reads nothing of a response, as those of an export (`exports/query`).
+
+While a request body of the same address is waited for, STALL_SECONDS applies: the client could have requested
+the response on the same connection, before the request with the body.
+"""
 CHECKS = 6
 """Checks in STALL_SECONDS."""
 
@@ -50,11 +56,13 @@ _TCP_INFO_BYTES = 216
 class Counts(NamedTuple):
     """Bytes of a connection since its start.
 
-    `moved`: received, or acknowledged by the client. `written`: passed to the system by the server.
+    `moved`: received, or acknowledged by the client. `written`: passed to the system by the server. `unread`:
+    written, but not acknowledged.
     """
 
     moved: int
     written: int
+    unread: int
 
 
 @dataclass(slots=True)
@@ -70,12 +78,17 @@ class Progress:
     def begin(cls, counts: Counts, now: float) -> Progress:
         return cls(counts, now, now, counts.moved)
 
-    def is_too_slow(self, counts: Counts, now: float) -> bool:
-        """Store `counts` and return whether a deadline has passed."""
+    def is_too_slow(self, counts: Counts, now: float, has_late_body: bool) -> bool:
+        """Store `counts` and return whether a deadline has passed.
+
+        `has_late_body`: a request body of the same address has been waited for.
+        """
         if counts.written != self.counts.written:
             self.began_at, self.moved_before = now, counts.moved
         if counts != self.counts:
             self.counts, self.moved_at = counts, now
+        if counts.unread and not has_late_body:
+            return now - self.moved_at >= UNREAD_SECONDS
         required = BYTES_PER_SECOND * (now - self.began_at - GRACE_SECONDS)
         return now - self.moved_at >= STALL_SECONDS or counts.moved - self.moved_before < required
 
@@ -107,7 +120,8 @@ class SlowConnections:
     def _check(self) -> None:
         now, closed = clock.monotonic(), 0
         # A request can wait for a thread before it is computed.
-        busy_addresses = self._inflight.find_busy_addresses(STALL_SECONDS / 3)
+        busy_addresses = self._inflight.find_addresses(STALL_SECONDS / 3, is_reading=False)
+        late_addresses = self._inflight.find_addresses(STALL_SECONDS / 3, is_reading=True)
         previous, self._progress = self._progress, {}
         for descriptor in os.listdir("/proc/self/fd"):
             connection = _duplicate_socket(int(descriptor))
@@ -115,7 +129,9 @@ class SlowConnections:
                 continue
             with connection:
                 try:
-                    closed += self._check_connection(connection, previous, busy_addresses, now)
+                    closed += self._check_connection(
+                        connection, previous, busy_addresses, late_addresses, now
+                    )
                 except OSError:
                     continue  # The connection has ended, or the socket listens.
         if closed:
@@ -126,6 +142,7 @@ class SlowConnections:
         connection: socket.socket,
         previous: dict[int, Progress],
         busy_addresses: Collection[str],
+        late_addresses: Collection[str],
         now: float,
     ) -> bool:
         """Return whether the connection was shut down."""
@@ -137,7 +154,7 @@ class SlowConnections:
         inode = os.fstat(connection.fileno()).st_ino
         counts = _read_counts(connection)
         progress = self._progress[inode] = previous.get(inode) or Progress.begin(counts, now)
-        if not progress.is_too_slow(counts, now) or address in busy_addresses:
+        if not progress.is_too_slow(counts, now, address in late_addresses) or address in busy_addresses:
             return False
         # Bytes that the client does not read would otherwise occupy memory after the close.
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, DISCARD_UNSENT)
@@ -169,4 +186,5 @@ def _read_counts(connection: socket.socket) -> Counts:
     acknowledged, received = _RECEIVED_AND_ACKNOWLEDGED.unpack_from(info, _ACKNOWLEDGED_OFFSET)
     sent, retransmitted = _SENT_AND_RETRANSMITTED.unpack_from(info, _SENT_OFFSET)
     (not_sent,) = _NOT_SENT.unpack_from(info, _NOT_SENT_OFFSET)
-    return Counts(acknowledged + received, sent - retransmitted + not_sent)
+    written = sent - retransmitted + not_sent
+    return Counts(acknowledged + received, written, written - acknowledged)

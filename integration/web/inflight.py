@@ -1,4 +1,4 @@
-"""Running requests: their count for a stop, and the addresses for which the product computes.
+"""Running requests: their count, and the addresses whose requests are computed or wait for a body.
 
 A stop waits only for running requests. Granian's drain also waits for open connections without a request. The
 idle connection of a browser, or one whose header never ends, would delay a stop without a limit.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from integration.core import clock
 
@@ -16,22 +16,20 @@ from integration.core import clock
 class InflightRequests:
     """WSGI middleware that counts requests until the end of their response body.
 
-    It also records which addresses wait for the product: from a request's header to its response, except
-    while the product waits for the request's body.
+    It also records which addresses wait for a response, and for which request bodies the product waits.
     """
 
     def __init__(self, application: Callable[..., Iterable[bytes]]) -> None:
         self._application = application
         self._changed = threading.Condition()
         self._count = 0
-        self._computed: dict[object, tuple[str, float]] = {}
-        """Address of the peer, and time since which a request is computed, by request."""
+        self._states: dict[object, _State] = {}
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         with self._changed:
             self._count += 1
         # Here REMOTE_ADDR is the address of the connection; trusted proxies change it later.
-        request = _Input(environ["wsgi.input"], environ["REMOTE_ADDR"], self._computed)
+        request = _Input(environ["wsgi.input"], environ["REMOTE_ADDR"], self._states)
         environ["wsgi.input"] = request
         try:
             body = self._application(environ, start_response)
@@ -51,10 +49,14 @@ class InflightRequests:
             self._count -= 1
             self._changed.notify_all()
 
-    def find_busy_addresses(self, seconds: float) -> set[str]:
-        """Return the addresses with a request that the product has computed for `seconds`."""
+    def find_addresses(self, seconds: float, *, is_reading: bool) -> set[str]:
+        """Return the addresses with a request that has waited for its body for `seconds`.
+
+        Without `is_reading`: those with a request that has been computed for `seconds`.
+        """
         latest = clock.monotonic() - seconds
-        return {address for address, since in self._computed.copy().values() if since <= latest}
+        states = self._states.copy().values()
+        return {one.address for one in states if one.is_reading == is_reading and one.since <= latest}
 
     def wait_until_idle(self, idle_seconds: float, timeout: float) -> bool:
         """Wait until no request has run for `idle_seconds`.
@@ -71,41 +73,47 @@ class InflightRequests:
                     return True
 
 
+class _State(NamedTuple):
+    address: str
+    since: float
+    is_reading: bool
+
+
 class _Input:
     """`wsgi.input`. Its request counts as computed except while it is read."""
 
-    def __init__(self, body: Any, address: str, computed: dict[object, tuple[str, float]]) -> None:
+    def __init__(self, body: Any, address: str, states: dict[object, _State]) -> None:
         self._body = body
         self._address = address
-        self._computed = computed
+        self._states = states
         self._is_ended = False
-        self._resume()
+        self._set_state(is_reading=False)
 
     def read(self, *size: int) -> bytes:
-        self._computed.pop(self, None)
+        self._set_state(is_reading=True)
         try:
             return bytes(self._body.read(*size))
         finally:
-            self._resume()
+            self._set_state(is_reading=False)
 
     def readline(self, *size: int) -> bytes:
-        self._computed.pop(self, None)
+        self._set_state(is_reading=True)
         try:
             return bytes(self._body.readline(*size))
         finally:
-            self._resume()
+            self._set_state(is_reading=False)
 
     def __iter__(self) -> Iterator[bytes]:
         return iter(self.readline, b"")
 
     def end(self) -> None:
         self._is_ended = True
-        self._computed.pop(self, None)
+        self._states.pop(self, None)
 
-    def _resume(self) -> None:
+    def _set_state(self, *, is_reading: bool) -> None:
         # A response body can read the request body after the call of the application.
         if not self._is_ended:
-            self._computed[self] = self._address, clock.monotonic()
+            self._states[self] = _State(self._address, clock.monotonic(), is_reading)
 
 
 class _CountedBody:

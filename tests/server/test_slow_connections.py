@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from integration.access import passwords
+from integration.server.slow_connections import Counts, Progress
 from tests.support.certificates import write_certificate
 from tests.support.child_processes import Running
 from tests.support.harness import Client, Product, wait_for
@@ -80,7 +81,10 @@ def test_half_sent_bodies_of_many_addresses_stop_no_login(tmp_path: Path, scheme
             assert begun.wait(60)
             assert log_in_again() == 303
             webhook = HALF_LOGIN.replace(b"/login", product.webhook_path.encode())
-            slow.append(SlowClients(product.port, [LARGE_FILE, webhook], 40, drips=False, context=context))
+            # A large response before a half-sent body does not delay the end of the body.
+            slow.append(
+                SlowClients(product.port, [LARGE_FILE + webhook, webhook], 40, drips=False, context=context)
+            )
             assert occupy_places(open_clients, lambda: log_in_again() == 503)
             assert product.client.send("POST", product.webhook_path, b"{}")[0] == 200
             wait_for(lambda: log_in_again() == 303, "a login", 20)
@@ -107,3 +111,13 @@ def test_a_request_that_is_computed_keeps_its_connection(
         assert computed.recv(4096).startswith(b"HTTP/1.1 200 OK")
     later.close()
     assert server.ended() == 0
+
+
+@pytest.mark.parametrize(("has_late_body", "seconds"), [(False, 600), (True, 30)])
+def test_an_unread_response_may_wait_unless_a_body_of_its_address_is_late(
+    has_late_body: bool, seconds: int
+) -> None:
+    unread = Counts(moved=500, written=200_000, unread=100_000)
+    progress = Progress.begin(unread, 0.0)
+    assert not progress.is_too_slow(unread, seconds - 1, has_late_body)
+    assert progress.is_too_slow(unread, seconds, has_late_body)
