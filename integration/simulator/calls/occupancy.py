@@ -1,6 +1,8 @@
-"""Occupancy of the account's users: each takes one call at a time.
+"""Occupancy of users and outside parties: each takes one call at a time.
 
-A user may have several ringing calls, but only one that is dialled, connected or on hold.
+A user is occupied by a call from its first step, if the user answers or places it, or if no other phone
+rings. A phone that rings beside others is skipped if its user has another call. So a user has one call and at
+most one that rings beside it.
 """
 
 from __future__ import annotations
@@ -14,6 +16,9 @@ from integration.simulator.calls.legs import CallPlan, Leg, Step
 _PAUSE_SECONDS = 3.0
 """Seconds between two calls of a user."""
 _BEGINNING_EVENTS = frozenset({"pickup", "connected"})
+
+Occupant = int | str
+"""Id of a user, or number of an outside party."""
 
 
 class Span(NamedTuple):
@@ -38,11 +43,11 @@ class Occupancy:
 
     def __init__(self, speed: float = 1.0) -> None:
         self.speed = speed
-        self._bookings_by_user: dict[int, list[_Booking]] = {}
+        self._bookings: dict[Occupant, list[_Booking]] = {}
 
     def find_start(self, plan: CallPlan, earliest: float) -> float:
         """Return the first time from `earliest` at which all users are free."""
-        spans = list_busy_spans(plan.steps)
+        spans = list_busy_spans(plan)
         start = earliest
         while True:
             delay = max(
@@ -55,8 +60,7 @@ class Occupancy:
 
     def is_free(self, user_id: int, begin: float, end: float) -> bool:
         return all(
-            end <= booking.begin or booking.end <= begin
-            for booking in self._bookings_by_user.get(user_id, ())
+            end <= booking.begin or booking.end <= begin for booking in self._bookings.get(user_id, ())
         )
 
     def book(self, plan: CallPlan, start: float, now: float) -> None:
@@ -64,16 +68,16 @@ class Occupancy:
 
         Bookings that ended before `now` are deleted.
         """
-        for user_id, span in list_busy_spans(plan.steps).items():
-            current = [booking for booking in self._bookings_by_user.get(user_id, ()) if booking.end > now]
+        for user_id, span in list_busy_spans(plan).items():
+            current = [booking for booking in self._bookings.get(user_id, ()) if booking.end > now]
             begin, end = start + span.begin / self.speed, start + (span.end + _PAUSE_SECONDS) / self.speed
-            self._bookings_by_user[user_id] = [*current, _Booking(begin, end, plan)]
+            self._bookings[user_id] = [*current, _Booking(begin, end, plan)]
 
     def release(self, plan: CallPlan) -> None:
-        for user_id, bookings in self._bookings_by_user.items():
-            self._bookings_by_user[user_id] = [booking for booking in bookings if booking.plan is not plan]
+        for user_id, bookings in self._bookings.items():
+            self._bookings[user_id] = [booking for booking in bookings if booking.plan is not plan]
 
-    def _measure_overlap(self, user_id: int, span: Span, start: float) -> float:
+    def _measure_overlap(self, user_id: Occupant, span: Span, start: float) -> float:
         """Return the seconds until the last conflicting booking ends.
 
         Returns 0 without a conflict.
@@ -82,7 +86,7 @@ class Occupancy:
         return max(
             (
                 booking.end - begin
-                for booking in self._bookings_by_user.get(user_id, ())
+                for booking in self._bookings.get(user_id, ())
                 if booking.begin < end and begin < booking.end
             ),
             default=0.0,
@@ -97,12 +101,12 @@ def list_user_ids(leg: Leg) -> list[int]:
     return user_ids
 
 
-def is_on_other_call(leg: Leg, live_legs: Iterable[Leg]) -> bool:
+def is_on_other_call(leg: Leg, live_legs: Iterable[Leg], *, counts_ringing: bool = False) -> bool:
     """Check whether a user of `leg` is on another call of `live_legs`."""
     user_ids = set(list_user_ids(leg))
     return any(
         other.root_id != leg.root_id
-        and other.state in ("CONNECTED", "ON_HOLD")
+        and (counts_ringing or other.state in ("CONNECTED", "ON_HOLD"))
         and not user_ids.isdisjoint(list_user_ids(other))
         for other in live_legs
     )
@@ -127,16 +131,15 @@ def plan_unanswered_end(plan: CallPlan) -> list[Step]:
     return steps
 
 
-def list_busy_spans(steps: Iterable[Step]) -> dict[int, Span]:
-    """Return the offsets between which each user is on the call.
-
-    A user who places a call is on it from its first step.
-    """
+def list_busy_spans(plan: CallPlan) -> dict[Occupant, Span]:
+    """Return the offsets between which each user and the outside party are occupied by the call."""
     begins: dict[Leg, float] = {}
-    spans: dict[int, Span] = {}
-    for step in steps:
+    spans: dict[Occupant, Span] = {}
+    if plan.outside_party:
+        spans[plan.outside_party] = Span(0.0, plan.duration)
+    for step in plan.steps:
         leg = step.leg
-        if step.event in _BEGINNING_EVENTS or (step.event == "initial" and leg.is_outbound):
+        if step.event in _BEGINNING_EVENTS or (step.event == "initial" and not can_be_skipped(leg, plan)):
             begins.setdefault(leg, step.offset)
         elif step.event in ("hangup", "missed"):
             is_connected = leg.ended_at is None and leg.connected_at is not None
@@ -150,3 +153,13 @@ def list_busy_spans(steps: Iterable[Step]) -> dict[int, Span]:
                     max(step.offset, earlier.end) if earlier else step.offset,
                 )
     return spans
+
+
+def can_be_skipped(leg: Leg, plan: CallPlan) -> bool:
+    """Return whether `leg` is a phone that rings beside others and does not answer."""
+    return (
+        leg.id != leg.root_id
+        and leg.user is not None
+        and not leg.is_outbound
+        and not any(step.leg is leg and step.event in _BEGINNING_EVENTS for step in plan.steps)
+    )

@@ -181,7 +181,7 @@ class Story:
 
     def _play_voicemail(self, unix_time: float) -> None:
         """A caller reaches no user and leaves a message."""
-        person = self._rng.choice(self._list_directly_reachable())
+        person = self._choose_free(self._list_directly_reachable(), unix_time)
         (caller,) = self._choose_callers(1)
         self._call_later(
             unix_time,

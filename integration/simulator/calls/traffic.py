@@ -17,7 +17,12 @@ from dataclasses import dataclass, field
 
 from integration.core import clock
 from integration.simulator.calls.legs import CallPlan, Leg, Step
-from integration.simulator.calls.occupancy import Occupancy, is_on_other_call, plan_unanswered_end
+from integration.simulator.calls.occupancy import (
+    Occupancy,
+    can_be_skipped,
+    is_on_other_call,
+    plan_unanswered_end,
+)
 from integration.simulator.calls.player import CallResult, Player, is_leg_recorded
 from integration.simulator.calls.world import World
 
@@ -34,6 +39,7 @@ class RunningCall:
     `plan_version`: increases when `replace_steps` replaces the plan; steps of older versions are skipped.
     `record_delays`: seconds from the end of a leg to its CDR and its recording; None is random.
     `is_generated`: the call was not requested; it ends unanswered if a requested call occupies its user.
+    `skipped_legs`: phones that do not ring because their users have another call.
     """
 
     plan: CallPlan
@@ -43,6 +49,7 @@ class RunningCall:
     record_delays: tuple[float, float] | None = None
     is_silent: bool = False
     remaining_legs: list[Leg] = field(default_factory=list)
+    skipped_legs: set[Leg] = field(default_factory=set)
 
 
 class Traffic:
@@ -212,6 +219,8 @@ class Traffic:
 
     def _run_step(self, running: RunningCall, step: Step, unix_time: float) -> None:
         leg, plan = step.leg, running.plan
+        if running.is_generated and self._is_skipped(running, step):
+            return
         had_ended = leg.ended_at is not None
         player = self.quiet_player if running.is_silent else self.player
         event = player.apply_step(plan, step, unix_time)
@@ -229,6 +238,15 @@ class Traffic:
             self._run_after(
                 recording_delay, unix_time, lambda moment: self._store_recording(running, leg, moment)
             )
+
+    def _is_skipped(self, running: RunningCall, step: Step) -> bool:
+        leg = step.leg
+        if step.event == "initial" and can_be_skipped(leg, running.plan):
+            with self.world.lock:
+                if is_on_other_call(leg, self.world.live_legs.values(), counts_ringing=True):
+                    running.skipped_legs.add(leg)
+                    self._running.pop(leg.id, None)
+        return leg in running.skipped_legs
 
     def _run_after(self, delay: float, unix_time: float, action: Callable[[float], None]) -> None:
         if delay <= 0:
