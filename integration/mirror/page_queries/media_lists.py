@@ -16,6 +16,8 @@ from integration.sqlite.listing import Listing, Page, escape_like
 AudioKind = Literal["recording", "voicemail"]
 PAGE_SIZE = 100
 """Entries per page."""
+MISSING_PAGE_SIZE = 500
+"""Entries per page of a list of missing files, which is printed."""
 _NEWEST_FIRST = Listing("-at", "-id")
 WITHOUT_FILE = "missing"
 """State of a filter: the file is not in the archive, for whatever reason."""
@@ -164,7 +166,7 @@ def fetch_page(
         f"SELECT {source.columns} FROM {source.tables} WHERE {where}",
         {**values, "among": candidate_ids},
         cursor,
-        PAGE_SIZE,
+        MISSING_PAGE_SIZE if media_filter.state == WITHOUT_FILE else PAGE_SIZE,
     )
 
 

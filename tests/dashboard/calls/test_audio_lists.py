@@ -179,6 +179,8 @@ def test_a_list_has_100_rows_a_page_and_keeps_its_filter(app, client):
     older = client.get(link(newest, "next"))
     assert listed(older) == [2]
     assert link(older, "next") is None
+    missing = client.get("/recordings?from=2026-07-01&to=2026-07-31&state=missing")
+    assert len(listed(missing)) == 102
 
 
 def test_every_row_links_to_its_file_and_shows_the_words_around_a_match(app, client):

@@ -64,6 +64,34 @@ def test_the_count_of_new_messages_reads_only_new_messages(tmp_path):
     assert steps[0] == "SCAN v USING INDEX voicemessages_new"
 
 
+@pytest.mark.parametrize(
+    ("media_filter", "index"),
+    [
+        ({}, "monitors_timestamp"),
+        ({"user_id": 7}, "monitors_user_time"),
+        ({"user_scope": 7, "since": "2026-10-01 00:00:00"}, "monitors_user_time"),
+        ({"account_number": "442079460001", "since": "2026-10-01 00:00:00"}, "monitors_timestamp"),
+        ({"state": "missing", "since": "2026-10-01 00:00:00"}, "monitors_timestamp"),
+    ],
+)
+def test_a_list_of_recordings_is_read_in_the_order_of_an_index(tmp_path, media_filter, index):
+    mirror, statements = open_mirror(tmp_path / "mirror.db"), []
+    media_filter = media_lists.MediaFilter(**media_filter)
+    with mirror.read() as connection:
+        connection.set_trace_callback(statements.append)
+        media_lists.fetch_page(connection, "recording", media_filter)
+        media_lists.count_files(connection, "recording", media_filter)
+        connection.set_trace_callback(None)
+        (page, count) = [sql for sql in statements if "monitors m" in sql]
+        steps = [row["detail"] for row in connection.execute(f"EXPLAIN QUERY PLAN {page}")]
+        count_steps = [row["detail"] for row in connection.execute(f"EXPLAIN QUERY PLAN {count}")]
+    mirror.close()
+    assert f"USING INDEX {index}" in steps[0]
+    assert "USE TEMP B-TREE FOR ORDER BY" not in steps
+    if media_filter != media_lists.MediaFilter():
+        assert any(f"USING INDEX {index}" in step for step in count_steps)
+
+
 def test_the_legs_under_legal_hold_are_read_by_indexes_and_only_with_a_hold(tmp_path):
     mirror, statements, held_records = open_mirror(tmp_path / "mirror.db"), [], HeldRecords()
     with mirror.read() as connection:
