@@ -13,6 +13,7 @@ import trustme
 
 from integration.exports import delivery, delivery_states, schedules
 from integration.exports.delivery import DeliveryFailed, OutgoingFile, normalize_place
+from integration.outbound import mail_server
 from integration.outbound.mail_server import MailServer
 from integration.outbound.public_addresses import PublicHosts
 from integration.outbound.upload import UploadFailed, upload_file
@@ -49,6 +50,24 @@ def load_settings(data_dir: Path, **changed: str) -> Settings:
 
 
 # --- e-mail ----------------------------------------------------------------------------------------------
+
+
+def test_a_mail_server_entered_after_the_start_is_used(make_exporting: Any) -> None:
+    exporting = make_exporting()
+    schedule = exporting.schedule(target="email", place="ann@example.com")
+    make_due(exporting)
+    exporting.deliver()
+    assert "Settings › Connection" in exporting.attempts(schedule)[0][2]
+    with running_mail_server() as mail:
+        entered = MailServer("127.0.0.1", mail.port, "", "switchroom", CANARY, "calls@example.com")
+        mail_server.save(exporting.app_db, entered)
+        delivery_states.request_redelivery(exporting.app_db, schedule.id, "2026-11-18")
+        exporting.deliver()
+        (letter,) = mail.letters
+    assert letter["From"] == "calls@example.com"
+    with exporting.app_db.read() as connection:
+        rows = connection.execute("SELECT * FROM export_attempts").fetchall()
+    assert CANARY not in repr([tuple(row) for row in rows])
 
 
 def test_mail_has_the_file_and_describes_it(make_exporting: Any) -> None:
