@@ -31,7 +31,8 @@ from integration.mirror.calls import backlog
 from integration.mirror.page_queries import faxes, live, media_lists, messages
 from integration.mirror.sync_state import collection_state
 from integration.settings.demo_marker import is_demo
-from integration.workspace import reads, visible_callbacks
+from integration.workspace import callbacks, reads, visible_callbacks
+from integration.workspace.callback_items import CallbackItem
 
 STALE_SECONDS = 300
 """Seconds after which the data age turns amber. The mirror is at most five minutes old (docs/sync.md)."""
@@ -186,15 +187,26 @@ def find_unread_threads(context: AppContext, person: Person) -> set[str]:
     return {contact for contact, received_at in latest.items() if received_at > read_marks.get(contact, "")}
 
 
-def list_notices(context: AppContext, user_scope: int | None) -> list[tuple[str, Finding, int]]:
+def list_notices(
+    context: AppContext, user_scope: int | None
+) -> list[tuple[str, Finding, int, CallbackItem | None]]:
     """List current alerts of rules that notify the dashboard, newest first.
 
-    Alerts name callers, so the list is empty for a dashboard user with a user scope.
+    Each is (rule name, newest alert, number of alerts, call-back item of the alert). Alerts name callers, so
+    the list is empty for a dashboard user with a user scope.
     """
     if user_scope is not None:
         return []
     with context.app_db.read() as connection:
-        return rules.list_dashboard_findings(connection, MAX_NOTICES + 1)
+        return [
+            (
+                rule,
+                finding,
+                count,
+                callbacks.find_item(connection, int(finding.key)) if "/missed#" in finding.href else None,
+            )
+            for rule, finding, count in rules.list_dashboard_findings(connection, MAX_NOTICES + 1)
+        ]
 
 
 def build_tabs(

@@ -10,6 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from integration.alerts import rules
+from integration.alerts.evaluate import RuleEvaluator
+from integration.alerts.rules import Rule
 from integration.core import clock
 from integration.workspace import callbacks
 from integration.workspace.callback_following import update_from_mirror
@@ -98,10 +101,13 @@ def buttons(client, path: str = "/missed") -> str:
 
 def test_from_the_click_to_the_response_a_colleague_gets_a_question(app, held):
     clara, finn = app.log_in(CLARA), app.log_in(FINN)
+    rules.save(app.app_db, Rule(0, "Late", "not_called_back", 5, notice=True))
+    RuleEvaluator(app.context, lambda: None).run()
+    assert "Late : Greta Lindqvist (07700 900101) is waiting for a call back" in buttons(finn, "/calls")
     with ThreadPoolExecutor() as pool:
         first = pool.submit(click, clara)
         wait_for(lambda: held.requests == 1, "the first click reaches the platform")
-        for path in ("/missed", "/calls/7/beside", f"/contacts/of/{GRETA}"):
+        for path in ("/calls", "/missed", "/calls/7/beside", f"/contacts/of/{GRETA}"):
             assert "Clara Whitfield is calling them" in buttons(finn, path), path
         assert "You are calling them" in buttons(clara)
         question = click(finn)
