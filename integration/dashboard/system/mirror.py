@@ -5,6 +5,7 @@ from __future__ import annotations
 from flask import Blueprint, Response, abort, request
 
 from integration.catalogue import UnknownResource, get_resource
+from integration.catalogue.collection_titles import get_title
 from integration.catalogue.shapes import Resource
 from integration.context import app_context
 from integration.core.commands import Progress
@@ -72,8 +73,8 @@ def accept_deletions() -> Response:
         )
         result = commands.sync(context, arguments, progress)["rows"][0]
         if result["error"]:
-            raise SwitchroomError(f"Cannot sync /{target.collection}: {result['error']}")
-        return f"{result['gone']:,} of /{target.collection} marked as deleted."
+            raise SwitchroomError(f"Cannot sync “{get_title(target)}”: {result['error']}")
+        return f"{get_title(target)}: {result['gone']:,} marked as deleted."
 
     start_job("deletions", f"deletions in {target.collection} accepted", work)
     return redirect_to_section("deletions")
@@ -93,8 +94,8 @@ def undo_deletions() -> Response:
 
     def work(_report_progress: ProgressCallback) -> str:
         restored = deletions.restore_deleted(context, PLAN[target.collection])
-        kept = f"The missing records of /{target.collection} stay here."
-        return f"{restored:,} of /{target.collection} restored." if restored else kept
+        outcome = f"{restored:,} restored" if restored else "the missing records stay here"
+        return f"{get_title(target)}: {outcome}."
 
     start_job("deletions", f"deletions in {target.collection} undone", work)
     return redirect_to_section("deletions")

@@ -156,12 +156,12 @@ def test_held_deletions_are_kept_by_undo(app, client):
     finish_syncs(app)
     hold(app)
     shown = top(client)
-    assert "30 of 30 /contacts are missing on the phone system. They stay here until you decide." in shown
+    assert "Contacts: 30 of 30 are missing on the phone system. They stay here until you decide." in shown
     assert "1 problem." in shown
     assert "Accept deletions" not in top(app.log_in(BOB))
     assert app.log_in(BOB).post("/system/deletions/undo", collection="contacts").status_code == 403
     client.post("/system/deletions/undo", collection="contacts")
-    wait_for(lambda: "missing records of /contacts stay here" in top(client), "the end of the job")
+    wait_for(lambda: "Contacts: the missing records stay here." in top(client), "the end of the job")
     assert "until you decide" not in top(client)
     with app.mirror_db.read() as connection:
         states = connection.execute("SELECT state, count(*) FROM _deletions GROUP BY state").fetchall()
@@ -180,11 +180,11 @@ def test_held_deletions_are_accepted_and_then_undone(app, client):
     hold(app)
     app.platform.respond("/contacts", {"data": [], "total": 0})
     client.post("/system/deletions/accept", collection="contacts")
-    wait_for(lambda: "30 of /contacts marked as deleted." in top(client), "the end of the sync")
+    wait_for(lambda: "Contacts: 30 marked as deleted." in top(client), "the end of the sync")
     assert "until you decide" not in top(client)
-    assert "30 of /contacts marked as deleted, last" in text(client.get("/system"))
+    assert "Contacts: 30 marked as deleted, last" in text(client.get("/system"))
     client.post("/system/deletions/undo", collection="contacts")
-    wait_for(lambda: "30 of /contacts restored." in top(client), "the records")
+    wait_for(lambda: "Contacts: 30 restored." in top(client), "the records")
 
 
 @pytest.fixture
