@@ -15,7 +15,10 @@ from typing import Any
 from urllib.parse import quote, urlencode, urljoin, urlsplit
 
 from integration.access import passwords
+from integration.app_schema import open_app_db
 from integration.catalogue import RESOURCES, field_meanings
+from integration.outbound import mail_server
+from integration.outbound.mail_server import MailServer
 from tests.support.harness import wait_for
 from tests.trials.long_form import LongForm
 from tests.trials.tools.databases import is_complete
@@ -31,6 +34,8 @@ WRONG_PATHS = (
     "/v1.2/nothing",
     "/exports/x.csv",
 )
+ENTERED_PASSWORD = "password entered for the mail server"
+"""Name of the secret that is in house.db, because the mail server requires it."""
 LISTED = [one for one in RESOURCES if one.is_listed]
 
 
@@ -38,8 +43,9 @@ class Canaries(Trial):
     """No log, error, page, export, backup or facade response contains a secret.
 
     Disturbed: every secret is a unique word: webhook secret and password, API key of the platform, password
-    and session of a user, facade key, SMTP password, and secret fields in records of the platform, expected
-    and unexpected ones. Everything is requested, correctly and wrongly, while the platform works and fails.
+    and session of a user, facade key, SMTP passwords of the settings and of the form, and secret fields in
+    records of the platform, expected and unexpected ones. Everything is requested, correctly and wrongly,
+    while the platform works and fails.
     Checked: all bytes of responses and of files on disk are searched for each secret, plain and in Base64.
     Detects: records that are shown with their secrets.
     """
@@ -64,12 +70,19 @@ class Canaries(Trial):
         self.found: list[str] = []
         self.searched = self.searched_bytes = 0
         self.simulator = self.start_simulator(*NO_TRAFFIC, history=60)
-        names = ("webhook secret", "webhook password", "password of a user", "SMTP password")
+        names = (
+            "webhook secret",
+            "webhook password",
+            "password of a user",
+            "SMTP password",
+            ENTERED_PASSWORD,
+        )
         self.canaries = {name: _make_canary() for name in names}
         self.canaries["platform API key"] = self.simulator.api_key
         self._change_records()
         hashed = passwords.hash_password(self.canaries["password of a user"])
         self.canaries["facade key"] = create_access(self.data_dir, hashed).key
+        self._enter_mail_server()
         self.product = self.start_product(
             self.data_dir,
             self.simulator,
@@ -141,6 +154,16 @@ class Canaries(Trial):
         status, content, found = self.product.client.send(method, path, body, headers)
         self._search(f"{method} {path} ({status})", content + str(found).encode(), allowed)
         return status, content, found
+
+    def _enter_mail_server(self) -> None:
+        """Store a mail server as its form does. `doctor`, pages and exports read the same database."""
+        app_db = open_app_db(self.data_dir / "house.db")
+        try:
+            password = self.canaries[ENTERED_PASSWORD]
+            server = MailServer("127.0.0.1", 9, "", "switchroom", password, "switchroom@example.com")
+            mail_server.save(app_db, server)
+        finally:
+            app_db.close()
 
     def _change_records(self) -> None:
         """Write secrets into one record of each collection at the platform."""
@@ -286,7 +309,7 @@ class Canaries(Trial):
         """Search the files of `data_dir`.
 
         mirror.db has the secrets of records, except the SIP password of /me. Keys and passwords of the
-        product are only stored as hashes.
+        product are only stored as hashes, except that of an entered mail server.
         """
         in_records = [
             name for name in self.canaries if " of " in name and not name.startswith(("password of a", "SIP"))
@@ -294,6 +317,8 @@ class Canaries(Trial):
         for path in sorted(self.data_dir.rglob("*")):
             if path.is_file():
                 allowed = in_records if path.name.startswith("mirror.db") else ()
+                if path.name.startswith("house.db"):
+                    allowed = [ENTERED_PASSWORD]
                 self._search(f"the file {path.name}", path.read_bytes(), allowed)
 
 
