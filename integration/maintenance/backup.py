@@ -95,6 +95,10 @@ def create(
     for name in DATABASES:
         if not (data_dir / name).is_file():
             raise SwitchroomError(f"{data_dir} has no {name}. Run `switchroom serve` once before a backup.")
+        if database_files.is_empty(data_dir / name):
+            raise SwitchroomError(
+                f"{data_dir / name} is empty. Restore an earlier backup. No backup was made."
+            )
     started_at = clock.now()
     final_folder = dest / f"switchroom-{started_at:%Y%m%d-%H%M%S}"
     owner = format_owner(data_dir)

@@ -58,21 +58,28 @@ def copy_database(
             raise translate_error(error, target) from error
 
 
+def is_empty(path: Path) -> bool:
+    """Return whether a file is an empty database for SQLite, without faults.
+
+    A file of 1 byte is one too (`unixFileSize` in os_unix.c of SQLite).
+    """
+    return path.stat().st_size <= 1
+
+
 def find_lost_databases(data_dir: Path, names: Iterable[str]) -> dict[str, str]:
     """Return the fault of each lost database by name.
 
-    A database is lost if it was created and now is missing or has 0 bytes. SQLite would create it in the
-    state of a fresh installation.
+    A database is lost if it was created and now is missing or empty. SQLite would create it in the state of a
+    fresh installation.
     """
     if not (data_dir / CREATED_FILE).exists():
         return {}
     faults = {}
     for name in names:
-        try:
-            if not (data_dir / name).stat().st_size:
-                faults[name] = "had 0 bytes"
-        except FileNotFoundError:
+        if not (data_dir / name).exists():
             faults[name] = "was missing"
+        elif is_empty(data_dir / name):
+            faults[name] = "had 0 bytes" if not (data_dir / name).stat().st_size else "had 1 byte"
     return faults
 
 
@@ -90,8 +97,8 @@ def find_faults(path: Path) -> list[str]:
     """Check the integrity of a database and return one line per fault."""
     if not path.is_file():
         return ["is missing"]
-    if not path.stat().st_size:
-        return ["has 0 bytes"]  # For SQLite an empty database without faults.
+    if is_empty(path):
+        return ["has 0 bytes" if not path.stat().st_size else "has 1 byte"]
     try:
         with open_readonly(path) as connection:
             messages = [str(row[0]) for row in connection.execute("PRAGMA integrity_check(20)")]

@@ -81,9 +81,14 @@ def test_a_damaged_database_is_found(home, archive, name):
 @pytest.mark.parametrize("options", [(), ("--quick",)])
 @pytest.mark.parametrize("name", ["house.db", "mirror.db", "inbox.db"])
 def test_a_missing_or_empty_database_is_found(home, name, options):
-    os.truncate(home.data_dir / name, 0)
-    done = home.run("verify", *options)
-    assert (done.returncode, done.stdout) == (1, f"{name}: has 0 bytes\n")
+    for size, finding in ((0, "has 0 bytes"), (1, "has 1 byte")):
+        (home.data_dir / name).write_bytes(b"\n" * size)
+        done = home.run("verify", *options)
+        assert (done.returncode, done.stdout) == (1, f"{name}: {finding}\n")
+        backup = home.run("backup", str(home.data_dir / "backups"))
+        assert backup.returncode == 1
+        assert f"{name} is empty. Restore an earlier backup. No backup was made." in backup.stderr
+        assert not list((home.data_dir / "backups").glob("switchroom-*"))
     (home.data_dir / name).unlink()
     done = home.run("verify", *options)
     assert (done.returncode, done.stdout) == (1, f"{name}: is missing\n")

@@ -55,9 +55,11 @@ def test_serve_refuses_a_lost_application_database_until_it_is_copied_from_a_bac
     product.stop()
     shutil.copy(tmp_path / "data" / "house.db", tmp_path / "backup.db")
     os.truncate(tmp_path / "data" / "house.db", 0)
+    assert "house.db had 0 bytes" in product.command("serve").stderr
+    os.truncate(tmp_path / "data" / "house.db", 1)
     done = product.command("serve")
     assert done.returncode == 1
-    assert "house.db had 0 bytes" in done.stderr
+    assert "house.db had 1 byte" in done.stderr
     assert "Delete house.db-wal, and copy house.db from the newest backup into this folder." in done.stderr
     assert "Set up the first administrator" not in done.stderr
     assert product.command("user", "add", "ann@example.com", "--role", "admin").returncode == 1
