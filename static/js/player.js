@@ -35,7 +35,8 @@ function build(box) {
 		paint();
 	};
 	const step = (seconds) => to((queued ?? audio.currentTime) + seconds);
-	const toggle = () => { if (audio.paused) { if (playing !== api) playing.audio.pause(); playing = api; audio.play(); } else audio.pause(); };
+	// The event "error" shows a failure; another recording aborts the start of the one before.
+	const toggle = () => { if (audio.paused) { if (playing !== api) playing.audio.pause(); playing = api; audio.play().catch(() => {}); } else audio.pause(); };
 	const load = (src, seconds) => { box.dataset.seconds = seconds; queued = null; clock.className = ""; audio.src = src; paint(); };
 	const api = { audio, toggle, step, to, load };
 	const shows = (name, label) => () => { go.querySelector("use").setAttribute("href", `/static/icons.svg#${name}`); go.ariaLabel = go.title = label; };

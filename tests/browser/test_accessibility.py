@@ -189,7 +189,7 @@ def test_axe_finds_no_violations_on_empty_pages(browse, page, path):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_no_violations_in_drawer_filters_and_dialog(browse, full, page, scheme):
+def test_axe_finds_no_violations_in_drawer_filters_and_dialog(browse, app, full, page, scheme):
     page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
     browse("/calls")
     page.locator("#call-1 .place").click()
@@ -200,6 +200,16 @@ def test_axe_finds_no_violations_in_drawer_filters_and_dialog(browse, full, page
     assert find_violations(page) == []
     page.keyboard.press("Escape")
     page.keyboard.press("?")
+    assert find_violations(page) == []
+    assert find_violations(browse("/recordings?range=this-month")) == []
+    app.archive("recording", 900, b"audio")
+    browse("/recordings")
+    page.get_by_text("Filter", exact=False).first.click()
+    page.locator("[data-play]").first.dispatch_event("click")
+    page.get_by_role("region", name="Player").wait_for()
+    assert find_violations(page) == []
+    browse("/contacts/1")
+    page.get_by_text("Edit", exact=True).click()
     assert find_violations(page) == []
 
 
