@@ -217,7 +217,7 @@ def build_tabs(
     reports_tab = Tab("reports", "/reports", "Reports", "reports", "r")
     exports_tab = Tab("exports", "/exports", "Exports", "download", "x")
     if person.role == EXPORTS_ONLY:
-        return [exports_tab, reports_tab]
+        return [*([exports_tab] if has(person, "export") else []), reports_tab]
     return [
         Tab("live", "/", "Live", "live", "l", "live", counts.total),
         Tab("missed", "/missed", "Missed", "missed", "m", "alarm", missed),
