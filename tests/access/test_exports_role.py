@@ -110,7 +110,9 @@ def test_pages_have_no_link_count_search_or_stream_of_closed_pages(app: TestApp,
 
 def test_only_calls_missed_calls_and_cdrs_are_exported(app: TestApp, pam: Browser) -> None:
     allowed = {"call-history", "missed", "cdr-details"}
-    rows = re.findall(r'<th scope="row" class="nowrap"><a class="link" href="/export/([^"]+)"', pam.get("/exports").text)
+    rows = re.findall(
+        r'<th scope="row" class="nowrap"><a class="link" href="/export/([^"]+)"', pam.get("/exports").text
+    )
     assert set(rows) == allowed
     for name in PRESETS:
         for path in (f"/exports/{name}.csv", f"/export/{name}"):
