@@ -146,10 +146,10 @@ def run_demo(
         _wait_until(lambda: _is_responding(url), children, stop)
         if stop.is_set():
             return
+        _register_webhook(base_url, f"{url}/webhooks/{load_webhook_secrets(settings)[0]}")
         _print_message("Reading people, numbers and contacts …")
         deadline = clock.monotonic() + NAME_COLLECTIONS_SECONDS
         _wait_until(lambda: _has_names(data / "mirror.db") or clock.monotonic() > deadline, children, stop)
-        _register_webhook(base_url, f"{url}/webhooks/{load_webhook_secrets(settings)[0]}")
         print(login_lines, flush=True)
         _print_message("Press Ctrl-C to stop.")
         _wait_until(lambda: False, children, stop)
