@@ -6,7 +6,8 @@ from collections.abc import Callable
 from functools import wraps
 from typing import ParamSpec, TypeVar
 
-from flask import Response, make_response, render_template, request
+from flask import Response, current_app, g, make_response, render_template, request
+from werkzeug.datastructures import ImmutableMultiDict
 
 from integration.access import audit, login_throttle, passwords, people, sessions
 from integration.access.login import second_factor
@@ -14,6 +15,7 @@ from integration.access.login_throttle import TooManyAttempts
 from integration.access.people import Person
 from integration.context import app_context
 from integration.dashboard.site import guard
+from integration.dashboard.site.after_redirect import OnceValues
 from integration.dashboard.site.form_responses import is_script_request
 from integration.dashboard.site.login_start import find_device_id
 
@@ -22,6 +24,11 @@ R = TypeVar("R")
 
 FIELD = "confirmation"
 """Form field with the password or code."""
+SECRET_FIELDS = frozenset({"password", "secret"})
+"""Form fields that the page of the confirmation does not contain. They are in memory instead."""
+_SECRETS_EXTENSION = "switchroom secrets before confirmations"
+_SECRETS_FIELD = "has_secrets"
+"""Form field of the page whose form had secrets."""
 NAME_FIELD = "confirm"
 """Form field with the name of the record that is to be deleted."""
 
@@ -32,13 +39,15 @@ def requires_confirmation(
     """Decorate a view: require a confirmation of the last ten minutes.
 
     Otherwise the response is a page that requests it and sends the form a second time. `is_needed` limits
-    this to some forms.
+    this to some forms. Secrets of the form are in memory for at most two minutes, not on the page.
     """
 
     def decorate(view: Callable[P, R]) -> Callable[P, R | Response]:
         @wraps(view)
         def confirmed(*args: P.args, **kwargs: P.kwargs) -> R | Response:
-            refusal = _refuse_unconfirmed() if is_needed() else None
+            refusal = _restore_secrets()
+            if refusal is None and is_needed():
+                refusal = _refuse_unconfirmed()
             return view(*args, **kwargs) if refusal is None else refusal
 
         return confirmed
@@ -104,6 +113,9 @@ def _refuse_unconfirmed() -> Response | None:
             return None
     if is_script_request():
         return guard.refuse(403, "Confirm this change with your password: log out and log in again.")
+    secrets = {name: request.form[name] for name in SECRET_FIELDS if request.form.get(name)}
+    if secrets:
+        _current_secrets().put(g.session_token, request.path, secrets)
     with app_context().app_db.read() as connection:
         has_factor = second_factor.has_factor(connection, person.id)
     page = render_template(
@@ -112,11 +124,30 @@ def _refuse_unconfirmed() -> Response | None:
         fields=[
             (name, value)
             for name, value in request.form.items(multi=True)
-            if name not in (FIELD, "csrf_token")
-        ],
+            if name not in (FIELD, "csrf_token", _SECRETS_FIELD, *SECRET_FIELDS)
+        ]
+        + [(_SECRETS_FIELD, "1")] * bool(secrets),
         email=person.email,
         has_factor=has_factor,
         error=error,
         minutes=int(sessions.CONFIRMED_SECONDS / 60),
     )
     return make_response(page, 403)
+
+
+def _restore_secrets() -> Response | None:
+    """Add the secrets of the form before the confirmation. Returns the refusal if they are dropped."""
+    if _SECRETS_FIELD not in request.form:
+        return None
+    secrets = _current_secrets().take(g.session_token, request.path)
+    if not secrets:
+        reason = "the confirmation took longer than two minutes. Go back and enter the secret again."
+        return guard.refuse(400, f"Not saved: {reason}")
+    request.form = ImmutableMultiDict([*request.form.items(multi=True), *secrets.items()])
+    return None
+
+
+def _current_secrets() -> OnceValues:
+    values = current_app.extensions.setdefault(_SECRETS_EXTENSION, OnceValues())
+    assert isinstance(values, OnceValues)
+    return values

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,13 @@ import requests
 
 from integration.access import audit
 from integration.access.login import mail_queue, mailer
+from integration.access.passwords import hash_password
 from integration.alerts import rules as alert_rules
 from integration.outbound import mail_server
 from tests.support.application import TestApp, running_app
 from tests.support.mail_server import running_mail_server
 from tests.support.page_text import text
+from tests.support.people import ALICE
 
 PASSWORD = "canary-password"
 PAGES = ("people", "connection", "keys", "screens")
@@ -131,6 +134,44 @@ def test_the_password_is_never_shown_and_never_sent_to_another_server(tmp_path: 
         assert audited(app)[0] == (
             "mail server changed: 127.0.0.1, port 25, no encryption, from calls@example.com"
         )
+
+
+@pytest.mark.parametrize(
+    ("path", "fields"),
+    [
+        ("/settings/connection/mail", form(25)),
+        (
+            "/system/alerts",
+            {"condition": "sms", "day": "0", "url": "http://127.0.0.1:9/", "secret": PASSWORD},
+        ),
+    ],
+)
+def test_a_confirmation_does_not_show_the_secret_of_its_form(
+    tmp_path: Path, path: str, fields: dict[str, str]
+) -> None:
+    with running_app(tmp_path / "data") as app:
+        client = app.log_in(ALICE)
+        own = "four random words"
+        hashed = hash_password(own)
+        app.app_db.write(lambda tx: tx.execute("UPDATE people SET password = ?", (hashed,)))
+        app.clock.advance(601)
+        page = client.post(path, **fields)
+        assert page.status_code == 403
+        assert "Confirm that it’s you" in page.text
+        assert PASSWORD not in page.text
+        hidden = dict(re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)">', page.text))
+        wrong = client.post(path, **{**hidden, "confirmation": "wrong"})
+        assert wrong.status_code == 403
+        assert PASSWORD not in wrong.text
+        done = client.post(path, **{**hidden, "confirmation": own})
+        assert done.status_code == 200
+        with app.app_db.read() as connection:
+            secrets = [rule.secret for rule in alert_rules.list_all(connection)]
+        server = stored(app)
+        assert [*secrets, *([server.password] if server else [])] == [PASSWORD]
+        late = client.post(path, **{**hidden, "confirmation": own})
+        assert late.status_code == 400
+        assert "enter the secret again" in text(late)
 
 
 @pytest.mark.parametrize(
