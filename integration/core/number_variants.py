@@ -25,7 +25,7 @@ _DIGIT_RUN = re.compile(r"[0-9][0-9 \0]{5,}[0-9]")
 _NO_DIGITS = bytes(set(range(256)) - set(b"0123456789"))
 _DIGIT_GROUP = re.compile(r"[0-9]+")
 _PLUS = re.compile(r"[+＋]|%(?:25)*2[bB]|\\+u002[bB]")
-_MIN_DIGITS = 7
+MIN_DIGITS = 7
 """Minimum digits of a national number in a search.
 
 Fewer match extensions, dates and parts of ids.
@@ -55,7 +55,7 @@ def variants(e164: str) -> frozenset[str]:
         for national_part in (significant, national)
     }
     return frozenset(
-        prefixed | {variant for variant in (significant, national) if len(variant) >= _MIN_DIGITS}
+        prefixed | {variant for variant in (significant, national) if len(variant) >= MIN_DIGITS}
     )
 
 

@@ -155,7 +155,10 @@ def test_the_facade_and_the_list_of_messages_do_not_show_erased_data(erased: Fil
             assert response.status_code == 200, path
             assert not [trace for trace in TRACES if trace in response.text], path
         with product.context.mirror_db.read() as connection:
-            assert [row["contact"] for row in messages.list_threads(connection).rows] == [OTHER]
+            assert [
+                row["contact"]
+                for row in messages.list_threads(connection, product.context.phone_numbers).rows
+            ] == [OTHER]
 
 
 def test_data_from_after_the_erasure_is_stored(erased: FilledDataDir) -> None:

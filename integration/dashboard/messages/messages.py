@@ -43,7 +43,9 @@ def fax_list() -> str:
     _require_full_scope()
     search_text, cursor = request.args.get("find", "").strip()[:200], request.args.get("before")
     with app_context().mirror_db.read(seconds=5.0) as connection:
-        page = faxes.fetch_page(connection, search_text, cursor, THREADS_PER_PAGE)
+        page = faxes.fetch_page(
+            connection, app_context().phone_numbers, search_text, cursor, THREADS_PER_PAGE
+        )
         names = messages.find_contact_names(
             connection, [row["contact"] for row in page.rows], app_context().phone_numbers
         )
@@ -88,6 +90,7 @@ def _render_page(contact: str, result: WriteResult | None = None) -> str:
     with context.mirror_db.read(seconds=5.0) as connection:
         threads = messages.list_threads(
             connection,
+            context.phone_numbers,
             search_text=search_text,
             cursor=None if contact else cursor,
             size=THREADS_PER_PAGE,

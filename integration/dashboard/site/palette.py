@@ -121,7 +121,9 @@ def _find_unindexed(context: AppContext, viewer: Visibility, text: str) -> Itera
         return
     with context.mirror_db.read(READ_SECONDS) as connection:
         if viewer.user_scope is None:
-            threads = messages.list_threads(connection, search_text=text, size=GROUP_SIZE).rows
+            threads = messages.list_threads(
+                connection, context.phone_numbers, search_text=text, size=GROUP_SIZE
+            ).rows
             yield Group(
                 "SMS",
                 [
@@ -143,7 +145,7 @@ def _find_unindexed(context: AppContext, viewer: Visibility, text: str) -> Itera
                         "/messages/faxes?" + urlencode({"find": row["contact"]}),
                         "messages",
                     )
-                    for row in faxes.fetch_page(connection, text, size=GROUP_SIZE).rows
+                    for row in faxes.fetch_page(connection, context.phone_numbers, text, size=GROUP_SIZE).rows
                 ],
             )
         yield Group("Chats", _find_chats(connection, viewer, text))

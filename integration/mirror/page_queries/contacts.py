@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from integration.catalogue import get_resource
 from integration.core.number_search.reading import read_digits
-from integration.sqlite.listing import Listing, Page, escape_like
+from integration.mirror.query.functions import bind_fragment, build_contains_sql
+from integration.sqlite.listing import Listing, Page
 
 
 def find_by_number(connection: sqlite3.Connection, e164: str | None) -> sqlite3.Row | None:
@@ -66,18 +67,17 @@ def fetch_page(
     `search_text` is a fragment of a name, company, e-mail address or number. `user_scope` limits the page to
     shared contacts and contacts of this platform user.
     """
-    escaped_text = escape_like(search_text.strip())
     return _BY_NAME.fetch_page(
         connection,
         f"SELECT * FROM (SELECT *, {_NAME} AS name, {_NAME} COLLATE NOCASE AS sorted FROM contacts"
-        f" WHERE {_IS_VISIBLE}) WHERE (:text = '' OR name LIKE :like ESCAPE '\\'"
-        " OR company LIKE :like ESCAPE '\\' OR email LIKE :like ESCAPE '\\'"
+        f" WHERE {_IS_VISIBLE}) WHERE (:text = '' OR {build_contains_sql('name')}"
+        f" OR {build_contains_sql('company')} OR {build_contains_sql('email')}"
         f" OR (:digits <> '' AND ({_ALL_NUMBERS} LIKE '%' || :digits || '%' OR id IN"
         " (SELECT contact_id FROM _contact_numbers WHERE e164 LIKE '%' || :digits || '%'))))",
         {
             "only": user_scope,
-            "text": escaped_text,
-            "like": f"%{escaped_text}%",
+            "text": search_text.strip(),
+            **bind_fragment(search_text),
             "digits": read_digits(search_text),
         },
         cursor,

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import sqlite3
 
-from integration.core.number_search.reading import read_digits
-from integration.mirror.page_queries.messages import build_digits_sql
-from integration.sqlite.listing import Listing, Page, escape_like
+from integration.core.phone_numbers import PhoneNumbers
+from integration.mirror.page_queries.messages import bind_contact_search, build_digits_sql
+from integration.mirror.query.functions import build_contains_sql
+from integration.sqlite.listing import Listing, Page
 
 _SENDER, _RECEIVER = build_digits_sql('f."from"'), build_digits_sql('f."to"')
 _IS_OUTBOUND = f"EXISTS (SELECT 1 FROM ddis d WHERE {build_digits_sql('d.e164')} = {_SENDER})"
@@ -19,15 +20,19 @@ _FAXES = f"""SELECT * FROM (
          CASE WHEN typeof(f.charge) IN ('real', 'integer') THEN f.charge END AS charge
     FROM faxes f)"""
 _FAX_SEARCH = f"""{_FAXES}
- WHERE (:text = '' OR contact LIKE '%' || :text || '%' ESCAPE '\\'
+ WHERE (:text = '' OR {build_contains_sql("contact")} OR contact IN (SELECT value FROM json_each(:contacts))
         OR contact IN (SELECT substr(e164, 2) FROM _contact_numbers
-                        WHERE name LIKE '%' || :text || '%' ESCAPE '\\')
+                        WHERE {build_contains_sql("name")})
         OR (:digits <> '' AND (sender LIKE '%' || :digits || '%' OR receiver LIKE '%' || :digits || '%')))"""
 _NEWEST_FIRST = Listing("-at", "-id")
 
 
 def fetch_page(
-    connection: sqlite3.Connection, search_text: str = "", cursor: str | None = None, size: int = 50
+    connection: sqlite3.Connection,
+    phone_numbers: PhoneNumbers,
+    search_text: str = "",
+    cursor: str | None = None,
+    size: int = 50,
 ) -> Page:
     """Return one page of faxes.
 
@@ -38,7 +43,7 @@ def fetch_page(
     return _NEWEST_FIRST.fetch_page(
         connection,
         _FAX_SEARCH,
-        {"text": escape_like(search_text.strip()), "digits": read_digits(search_text)},
+        bind_contact_search(search_text, phone_numbers),
         cursor,
         size,
     )

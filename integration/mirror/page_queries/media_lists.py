@@ -11,7 +11,8 @@ from typing import Any, Literal
 from integration.core.ids import as_id, id_list
 from integration.core.number_search.reading import read_digits
 from integration.mirror.page_queries import search_index
-from integration.sqlite.listing import Listing, Page, escape_like
+from integration.mirror.query.functions import bind_fragment, build_contains_sql
+from integration.sqlite.listing import Listing, Page
 
 AudioKind = Literal["recording", "voicemail"]
 PAGE_SIZE = 100
@@ -112,9 +113,9 @@ _SOURCES: dict[AudioKind, _Source] = {
         owner="m.user_id",
         dialled="NULL",
         item="coalesce(l.call_id, -m.id)",
-        text="""m.transcript LIKE :like ESCAPE '\\' OR m.summary LIKE :like ESCAPE '\\'
-        OR m.caller LIKE :like ESCAPE '\\' OR m.called LIKE :like ESCAPE '\\'
-        OR c.party_name LIKE :like ESCAPE '\\' OR c.user_name LIKE :like ESCAPE '\\'
+        text=f"""{build_contains_sql("m.transcript")} OR {build_contains_sql("m.summary")}
+        OR {build_contains_sql("m.caller")} OR {build_contains_sql("m.called")}
+        OR {build_contains_sql("c.party_name")} OR {build_contains_sql("c.user_name")}
         OR (:digits <> ''
             AND (m.caller LIKE '%' || :digits || '%' OR m.called LIKE '%' || :digits || '%'))""",
     ),
@@ -133,9 +134,9 @@ _SOURCES: dict[AudioKind, _Source] = {
         owner="u.id",
         dialled="v.dialled",
         item="v.id",
-        text="""v.transcript LIKE :like ESCAPE '\\' OR v.caller LIKE :like ESCAPE '\\'
-        OR v.dialled LIKE :like ESCAPE '\\' OR c.party_name LIKE :like ESCAPE '\\'
-        OR u.first_name || ' ' || u.last_name LIKE :like ESCAPE '\\'
+        text=f"""{build_contains_sql("v.transcript")} OR {build_contains_sql("v.caller")}
+        OR {build_contains_sql("v.dialled")} OR {build_contains_sql("c.party_name")}
+        OR {build_contains_sql("u.first_name || ' ' || u.last_name")}
         OR (:digits <> '' AND v.caller LIKE '%' || :digits || '%')""",
     ),
 }
@@ -194,11 +195,10 @@ def count_files(connection: sqlite3.Connection, kind: AudioKind, media_filter: M
 def _build_where(kind: AudioKind, media_filter: MediaFilter) -> tuple[str, dict[str, Any]]:
     """Return conditions on the tables of `_SOURCES` and their values."""
     source = _SOURCES[kind]
-    escaped_text = escape_like(media_filter.text.strip())
     digits = read_digits(media_filter.text)
     is_missing = media_filter.state == WITHOUT_FILE
     conditions = {
-        f"({source.text})": bool(escaped_text),
+        f"({source.text})": bool(media_filter.text.strip()),
         f"{source.owner} = :scope": media_filter.user_scope is not None,
         f"{source.owner} = :user": media_filter.user_id is not None,
         f"(c.our_e164 = :line OR c.our_number = :line OR {source.dialled} = :line)": (
@@ -213,7 +213,7 @@ def _build_where(kind: AudioKind, media_filter: MediaFilter) -> tuple[str, dict[
         _IS_NEW: media_filter.only_unplayed and kind == "voicemail",
     }
     return " AND ".join([condition for condition, is_set in conditions.items() if is_set] or ["true"]), {
-        "like": f"%{escaped_text}%",
+        **bind_fragment(media_filter.text),
         "digits": digits if len(digits) > 1 else "",
         "scope": media_filter.user_scope,
         "user": media_filter.user_id,

@@ -18,9 +18,10 @@ from integration.core.ids import id_list
 from integration.core.number_search.reading import read_digits
 from integration.core.number_variants import ERASED
 from integration.core.phone_numbers import PhoneNumbers
+from integration.mirror.query.functions import bind_fragment, build_contains_sql
 from integration.mirror.records.rows import UpsertResult
 from integration.sqlite.database import Database
-from integration.sqlite.listing import Listing, Page, escape_like
+from integration.sqlite.listing import Listing, Page
 from integration.sqlite.transaction import Transaction
 
 MATCH_WINDOW = timedelta(minutes=10)
@@ -195,12 +196,27 @@ def list_contact_keys(numbers: Iterable[str], phone_numbers: PhoneNumbers) -> li
     return sorted({normalize_digits(spelling) for spelling in spellings})
 
 
+def bind_contact_search(search_text: str, phone_numbers: PhoneNumbers) -> dict[str, str]:
+    """Return the values of a search for contacts: fragments of texts and numbers, and equal contacts."""
+    return {
+        "text": search_text.strip(),
+        **bind_fragment(search_text),
+        "digits": read_digits(search_text),
+        "contacts": id_list(list_contact_keys([search_text], phone_numbers)),
+    }
+
+
 _THREADS = Listing("-at", "contact", has_id=False)
 _LATEST_FIRST = Listing("-at", "-key", has_id=False)
 
 
 def list_threads(
-    connection: sqlite3.Connection, *, search_text: str = "", cursor: str | None = None, size: int = 50
+    connection: sqlite3.Connection,
+    phone_numbers: PhoneNumbers,
+    *,
+    search_text: str = "",
+    cursor: str | None = None,
+    size: int = 50,
 ) -> Page:
     """Return one page of threads, newest first.
 
@@ -214,17 +230,13 @@ def list_threads(
         " (SELECT *, CASE direction WHEN 'in' THEN sender ELSE receiver END AS contact,"
         "  CASE direction WHEN 'in' THEN from_name ELSE to_name END AS name FROM _messages)"
         f" WHERE contact <> '{ERASED}'"
-        " AND (:text = '' OR text LIKE '%' || :text || '%' ESCAPE '\\'"
-        "        OR name LIKE '%' || :text || '%' ESCAPE '\\'"
-        "        OR contact LIKE '%' || :text || '%' ESCAPE '\\'"
+        f" AND (:text = '' OR {build_contains_sql('text')} OR {build_contains_sql('name')}"
+        f"        OR {build_contains_sql('contact')} OR contact IN (SELECT value FROM json_each(:contacts))"
         "        OR (:digits <> '' AND contact LIKE '%' || :digits || '%')"
         "        OR contact IN (SELECT substr(e164, 2) FROM _contact_numbers"
-        "                        WHERE name LIKE '%' || :text || '%' ESCAPE '\\'))"
+        f"                        WHERE {build_contains_sql('name')}))"
         " GROUP BY contact",
-        {
-            "text": escape_like(search_text.strip()),
-            "digits": read_digits(search_text),
-        },
+        bind_contact_search(search_text, phone_numbers),
         cursor,
         size,
     )

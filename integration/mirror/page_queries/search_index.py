@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 from integration.core.ids import id_list
 from integration.core.number_search.reading import read_number
+from integration.core.number_variants import MIN_DIGITS
 from integration.sqlite.database import Database
 from integration.sqlite.schema import Schema
 from integration.sqlite.step_size import StepSize
@@ -341,10 +342,15 @@ def _list_variants(number: str, calling_code: str | None) -> tuple[str, ...]:
         return ()
     digits = written.number.removeprefix("+")
     variants = [digits]
+    international = digits[2:] if digits.startswith("00") and len(digits) > 4 else digits
+    if calling_code and len(international) - len(calling_code) >= MIN_DIGITS:
+        # A platform may store the national form. Both forms contain the digits after the calling code.
+        national = international.removeprefix(calling_code)
+        variants += [national] if national != international else []
     if digits != written.number:
-        return (digits,)
-    if digits.startswith("00") and len(digits) > 4:
-        variants.append(digits[2:])
+        return tuple(variants)
+    if international != digits:
+        variants.append(international)
     elif digits.startswith("0") and len(digits) > (1 if calling_code else 3):
         # Without a country only the trunk zero is removed; the remaining digits are searched as a fragment.
         variants.append((calling_code or "") + digits[1:])

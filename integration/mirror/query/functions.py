@@ -11,7 +11,9 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
+from integration.mirror.page_queries.search_index import fold
 from integration.mirror.records.masking import mask_json
+from integration.sqlite.listing import escape_like
 
 _NUMERIC = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)")
 _INT64_LIMIT = 2**63
@@ -73,6 +75,25 @@ def folded_like(pattern: str, text: str | None) -> bool | None:
     return None if text is None else _compile_pattern(pattern)(text.casefold())
 
 
+def build_contains_sql(column: str) -> str:
+    """Return SQL that is true for texts with the fragment of `bind_fragment`, ignoring case and accents."""
+    # A text with more bytes than letters has other letters than ASCII. For all others LIKE is enough, at a
+    # quarter of the cost of a function call.
+    return (
+        f"({column} LIKE :like ESCAPE '\\' OR (length(CAST({column} AS BLOB)) > length({column})"
+        f" AND contains_folded({column}, :folded)))"
+    )
+
+
+def bind_fragment(text: str) -> dict[str, str]:
+    """Return the values of `build_contains_sql`."""
+    return {"like": f"%{escape_like(text.strip())}%", "folded": fold(text.strip())}
+
+
+def _contains_folded(text: str, fragment: str) -> bool:
+    return fragment in fold(text)
+
+
 def without_secrets(text: str) -> str:
     """Return a JSON text with null for every secret."""
     return mask_json(text.encode()).decode()
@@ -82,4 +103,5 @@ def register(connection: sqlite3.Connection) -> None:
     """Register the SQL functions on `connection`."""
     connection.create_function("number_of", 1, parse_number, deterministic=True)
     connection.create_function("folded_like", 2, folded_like, deterministic=True)
+    connection.create_function("contains_folded", 2, _contains_folded, deterministic=True)
     connection.create_function("without_secrets", 1, without_secrets, deterministic=True)
