@@ -157,21 +157,28 @@ def list_user_status(connection: sqlite3.Connection, since: str) -> list[UserSta
 
     Calls that started before `since` (UTC text) are not considered for the time since which a user is free.
     """
-    call_by_user: dict[int, sqlite3.Row] = {}
+    # The party of an internal call is the extension of the other user.
+    call_by_user: dict[int | str, sqlite3.Row] = {}
     for row in connection.execute(
-        "SELECT id, user_id, state, state_since FROM _calls"
-        " WHERE state <> 'ended' AND unconfirmed = 0 AND user_id IS NOT NULL"
+        "SELECT id, user_id, iif(direction = 'internal', party, NULL) AS ext, state, state_since FROM _calls"
+        " WHERE state <> 'ended' AND unconfirmed = 0"
     ):
-        other_call = call_by_user.get(row["user_id"])
-        if other_call is None or _STATE_RANK.get(row["state"], 0) > _STATE_RANK.get(other_call["state"], 0):
-            call_by_user[row["user_id"]] = row
+        for user_or_ext in (row["user_id"], row["ext"]):
+            other_call = call_by_user.get(user_or_ext)
+            if user_or_ext is not None and (
+                other_call is None
+                or _STATE_RANK.get(row["state"], 0) > _STATE_RANK.get(other_call["state"], 0)
+            ):
+                call_by_user[user_or_ext] = row
     free_since = {
-        row["user_id"]: row["at"]
+        row["user_or_ext"]: row["at"]
         for row in connection.execute(
             # With the plus SQLite reads the recent calls by time, instead of all calls by user.
-            "SELECT user_id, max(ended_at) AS at FROM _calls"
-            " WHERE started_at >= ? AND +user_id IS NOT NULL GROUP BY +user_id",
-            (since,),
+            "SELECT +user_id AS user_or_ext, max(ended_at) AS at FROM _calls"
+            " WHERE started_at >= :since AND +user_id IS NOT NULL GROUP BY 1 UNION ALL"
+            " SELECT party, max(ended_at) FROM _calls"
+            " WHERE started_at >= :since AND direction = 'internal' GROUP BY 1",
+            {"since": since},
         )
     }
     statuses = []
@@ -180,19 +187,21 @@ def list_user_status(connection: sqlite3.Connection, since: str) -> list[UserSta
         " FROM users WHERE coalesce(active, 1) <> 0 AND _missing_since IS NULL"
         " ORDER BY name COLLATE NOCASE, id"
     ):
-        current_call = call_by_user.get(user["id"])
+        ext = str(user["ext"] or "")
+        current_call = call_by_user.get(user["id"]) or (call_by_user.get(ext) if ext else None)
         if current_call is not None:
             state = "ringing" if current_call["state"] == "dialling" else current_call["state"]
             state_since, call_id = current_call["state_since"], current_call["id"]
         else:
             state = "dnd" if user["dnd"] in (1, "1", "true") else "idle"
             # The platform does not report the start of "do not disturb".
-            state_since, call_id = (None if state == "dnd" else free_since.get(user["id"])), None
+            ends = [at for key in (user["id"], ext) if key and (at := free_since.get(key))]
+            state_since, call_id = (None if state == "dnd" else max(ends, default=None)), None
         statuses.append(
             UserStatus(
                 user["id"],
                 user["name"] or f"User {user['id']}",
-                str(user["ext"] or ""),
+                ext,
                 state,
                 state_since,
                 call_id,

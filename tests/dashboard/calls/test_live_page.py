@@ -107,6 +107,21 @@ def test_the_bars_of_the_last_hour_cross_midnight(app):
     assert [call_ids(client.get(unescape(url))) for url, _ in bars] == [[1], [2]]
 
 
+def test_both_users_of_an_internal_call_are_on_it_and_are_free_since_its_end(app, users):
+    call = {"direction": "internal", "user_id": 4, "party": "1002", "party_e164": None, "outcome": None}
+    app.call(9, ago(60), state="talking", **call)
+    shown = text(app.log_in(ALICE).get("/"))
+    assert "Bea 1002 Talking" in shown
+    assert "Dan Free 1004 Talking" in shown
+    assert "and 1 free" in shown
+    app.mirror_db.write(
+        lambda tx: tx.execute("UPDATE _calls SET state = 'ended', ended_at = ?", (ago(120),)) and None
+    )
+    shown = text(app.log_in(ALICE).get("/"))
+    assert "Bea 1002 Free 2 min" in shown
+    assert "Dan Free 1004 Free 2 min" in shown
+
+
 def test_a_ringing_call_names_the_users_who_can_answer_it(app, users):
     app.event("call.ringing", 41, ago(5), state="RINGING", dst_id="1", root_call_id=41)
     app.event("call.ringing", 42, ago(5), state="RINGING", dst_id="2", root_call_id=41)
