@@ -122,6 +122,7 @@ def index() -> str:
         limits=(DUE_MINUTES, LATE_MINUTES),
         hidden=visible_count - len(items),
         waiting=layout.count_open_callbacks(context, viewer),
+        is_partial=layout.count_final_callbacks(context, viewer) is None,
         unlogged=unlogged_users,
         done=closed_item if closed_item and closed_item.state == "closed" else None,
     )

@@ -128,10 +128,13 @@ def test_the_badge_of_missed_calls_counts_only_own_calls_of_limited_agents(own_c
     # During the first sync callers are listed whose later calls are not read yet.
     assert badge.format("") in (page := app.log_in(BOB).get("/").text)
     assert re.search(r"To call back</dt><dd[^>]*><a href=./missed.>—<", page)
+    notice = "Callers leave this list when a later call with them is read"
+    assert notice in text(app.log_in(BOB).get("/missed"))
     app.insert("_walks", collection="cdrs", complete_at=ago(60))
     app.mirror_db.write(lambda tx: backlog.add(tx, [70]))
     assert badge.format("") in app.log_in(BOB).get("/").text
     app.mirror_db.write(lambda tx: backlog.remove(tx, [70]))
+    assert notice not in text(app.log_in(BOB).get("/missed"))
     assert badge.format(1) in app.log_in(CAROL.as_user(1)).get("/").text
     assert badge.format(2) in app.log_in(BOB).get("/").text
 
