@@ -15,7 +15,8 @@
     └── PlatformError           the hosted platform did not complete the request
         ├── PlatformUnreachable no response: DNS, TLS, refused, timeout
         ├── PlatformBroken      an unusable response: 5xx, HTML, truncated, malformed
-        │   └── UnusableBody    a successful status with such a body; the request is repeated
+        │   ├── UnusableBody    a successful status with such a body; the request is repeated
+        │   └── UnreadableRecords  single records of a list that was read
         ├── PlatformThrottled   429, or a response that indicates throttling
         ├── PlatformRefused     a 4xx: the request itself is invalid or forbidden
         │   └── RecordTooLarge  the record is larger than the limit, and not read
@@ -134,6 +135,13 @@ class UnusableBody(PlatformBroken):
     """Truncated, malformed or HTML body of a successful response.
 
     The platform is reachable, so a client repeats the request more often than after other failures.
+    """
+
+
+class UnreadableRecords(PlatformBroken):
+    """Records of a list are malformed or too large. The platform is reachable.
+
+    The message names the first of them.
     """
 
 

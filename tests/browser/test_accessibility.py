@@ -297,7 +297,7 @@ def test_axe_finds_no_violations_while_server_or_platform_are_unreachable(
     browse, app, full, page, problems, scheme
 ):
     page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
-    failed = "UPDATE _walks SET last_success_at = ?, last_error = 'no route', last_error_at = ?"
+    failed = "UPDATE _walks SET last_success_at = ?, failures = 1, last_error = 'no route', last_error_at = ?"
     app.mirror_db.write(lambda tx: tx.execute(failed, (ago(900), ago(1))))
     for path in ("/", "/missed?mine=1", "/reports", "/system"):
         browse(path)

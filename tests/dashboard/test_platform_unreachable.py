@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 
@@ -9,13 +10,17 @@ import pytest
 import requests
 
 from integration.core import clock
+from integration.core.errors import UnreadableRecords
+from integration.core.json_records import MAX_RECORD_BYTES
 from integration.platform_api.circuit import MIN_FAILING_SECONDS, MIN_FAILURES
+from integration.sync.plan import PLAN
 from integration.workspace import wallboards
 from tests.support.application import Browser
 from tests.support.applications.shared_app import SharedApp, running_shared_app
 from tests.support.clock import Clock
 from tests.support.page_text import text
 from tests.support.payloads.account_records import Filling
+from tests.support.scripted_server import Reply, Request
 
 SINCE = "2026-07-01 10:00:00"
 BANNER = "Phone system unreachable since 1 Jul"
@@ -81,6 +86,7 @@ def away(empty_app: SharedApp) -> SharedApp:
         complete_at=SINCE,
         last_error="no route",
         last_error_at=clock.utc_text(),
+        failures=1,
     )
     Filling(empty_app)("queues")
     return empty_app
@@ -140,7 +146,7 @@ def test_the_wallboard_shows_no_target_as_met(away: SharedApp) -> None:
     shown = text(requests.get(away.url + path, timeout=30))
     assert "Phone system unreachable since 1 Jul" in shown
     assert "To call back 0 target 0" in shown
-    away.mirror_db.write(lambda tx: tx.execute("UPDATE _walks SET last_error = NULL") and None)
+    away.mirror_db.write(lambda tx: tx.execute("UPDATE _walks SET last_error = NULL, failures = 0") and None)
     shown = text(requests.get(away.url + path, timeout=30))
     assert "Phone system unreachable" not in shown
     assert "To call back 0 ✓ target 0" in shown
@@ -173,4 +179,36 @@ def test_an_open_circuit_counts_as_unreachable_before_a_read_of_cdrs_fails(
             assert re.search(r"Phone system unreachable since \d\d:\d\d", text(client.get(path)))
     finally:
         budget.record_success()
+    assert "unreachable" not in text(client.get("/missed"))
+
+
+def test_a_record_that_is_too_large_is_named_and_is_no_outage(empty_app: SharedApp, client: Browser) -> None:
+    def respond(request: Request, reply: Reply) -> None:
+        ids = [7, 8, 9]
+        for condition in json.loads(request.query.get("filter", ["[]"])[0]):
+            ids = [one for one in ids if condition["operator"] != "gt" or one > int(condition["value"])]
+        if request.query.get("dir") == ["DESC"]:
+            ids.reverse()
+        rows = [
+            {"id": one, "live_id": one, "calldate": SINCE, "src": "x" * MAX_RECORD_BYTES * (one == 9)}
+            for one in ids[: int(request.query.get("limit", ["25"])[0])]
+        ]
+        reply.json({"data": rows, "total": len(ids)})
+
+    empty_app.insert("_walks", collection="cdrs", mark=6, last_success_at=SINCE, complete_at=SINCE)
+    empty_app.platform.routes["/cdrs"] = respond
+    with pytest.raises(UnreadableRecords, match="record 9"):
+        empty_app.context.sync_jobs.run_incremental_sync(PLAN["cdrs"])
+    for path in (*PAGES, "/system", "/settings/connection"):
+        shown = text(client.get(path))
+        assert "unreachable" not in shown, path
+    assert "/cdrs: record 9: it has " in text(client.get("/system"))
+    with empty_app.mirror_db.read() as connection:
+        assert [row[0] for row in connection.execute("SELECT id FROM cdrs ORDER BY id")] == [7, 8]
+
+
+def test_a_refused_collection_is_no_outage(empty_app: SharedApp, client: Browser) -> None:
+    empty_app.insert(
+        "_walks", collection="cdrs", last_error="403", last_error_at=SINCE, failures=2, off_since=SINCE
+    )
     assert "unreachable" not in text(client.get("/missed"))

@@ -105,11 +105,12 @@ def read_data_age(connection: sqlite3.Connection, context: AppContext) -> DataAg
     stale_after = max(STALE_SECONDS, 2 * context.settings.sync.recent_interval)
     last_read_text = formats.at_full(last_success_at)
     if unreachable_since(connection):
+        error = state.last_error if state.is_failing else None
         return DataAge(
             "Phone system unreachable, updated",
             last_success_at,
             "bad",
-            f"Last synced {last_read_text}. Since then: {state.last_error or 'no response'}",
+            f"Last synced {last_read_text}. Since then: {error or 'no response'}",
             has_webhooks,
         )
     return DataAge(
@@ -124,11 +125,11 @@ def read_data_age(connection: sqlite3.Connection, context: AppContext) -> DataAg
 def unreachable_since(connection: sqlite3.Connection) -> str | None:
     """Return the time (UTC text) since which the platform is unreachable.
 
-    Returns None if the last read of CDRs succeeded and the circuit breaker is closed. The circuit may open
-    long before a read of CDRs fails: then its probes are requests of any collection.
+    Returns None if the requests of the last read of CDRs succeeded and the circuit breaker is closed. The
+    circuit may open long before a read of CDRs fails: then its probes are requests of any collection.
     """
     state = collection_state.get_state(connection, "cdrs")
-    if state.last_error:
+    if state.is_failing:
         return state.last_success_at or state.last_error_at or clock.utc_text()
     open_since = app_context().platform.budget.state().open_since
     return None if open_since is None else clock.utc_text(open_since)
@@ -142,7 +143,7 @@ def describe_outage(connection: sqlite3.Connection) -> tuple[str, bool]:
     errors = [
         (state.last_error_at or "", state.last_error)
         for state in collection_state.list_states(connection)
-        if state.last_error
+        if state.last_error and state.is_failing
     ]
     error = max(errors, default=("", ""))[1]
     cause = error.partition(";")[0].replace("the platform ", "it ", 1)

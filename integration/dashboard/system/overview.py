@@ -155,7 +155,7 @@ def index() -> Response:
     failing_collections = [
         state
         for state in collection_states
-        if state.last_error and state.off_since is None and not unreachable_at
+        if state.last_error and state.off_since is None and not (unreachable_at and state.is_failing)
     ]
     stale_after = max(layout.STALE_SECONDS, 2 * context.settings.sync.recent_interval)
     is_late = not unreachable_at and (formats.seconds_since(freshness.last_success_at) or 0) > stale_after

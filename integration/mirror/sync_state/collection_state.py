@@ -128,6 +128,14 @@ class State:
         return self.complete_at is not None
 
     @property
+    def is_failing(self) -> bool:
+        """Return whether requests for the collection fail.
+
+        The platform is reachable if it refuses the collection or sends records that cannot be read.
+        """
+        return self.failures > 0 and self.off_since is None
+
+    @property
     def can_serve_reads(self) -> bool:
         """Return whether the mirror can replace the platform's response.
 
@@ -298,6 +306,11 @@ def record_failure(tx: Transaction, collection: str, error: str) -> None:
     """Record a failed sync. The state of earlier syncs is kept."""
     _update(tx, collection, last_error=error[:500], last_error_at=clock.utc_text())
     tx.execute("UPDATE _walks SET failures = failures + 1 WHERE collection = ?", (collection,))
+
+
+def record_unreadable(tx: Transaction, collection: str, error: str) -> None:
+    """Record unreadable records of a sync. Its requests succeeded, so it does not count as a failure."""
+    _update(tx, collection, last_error=error[:500], last_error_at=clock.utc_text(), failures=0)
 
 
 def record_poll(tx: Transaction, collection: str, total: int, requested_at: str) -> None:

@@ -6,7 +6,13 @@ import logging
 
 from integration.catalogue import get_resource
 from integration.core import clock
-from integration.core.errors import PlatformBroken, PlatformError, PlatformRefused, UnusableBody
+from integration.core.errors import (
+    PlatformBroken,
+    PlatformError,
+    PlatformRefused,
+    UnreadableRecords,
+    UnusableBody,
+)
 from integration.core.json_records import JsonRecord
 from integration.mirror.calls import live_table
 from integration.mirror.page_queries import open_legs
@@ -63,7 +69,7 @@ def poll(context: SyncContext) -> int:
     for window in windows:
         if window.unreadable:
             # An unreadable call would count as missing from the list.
-            raise PlatformBroken(window.unreadable[0])
+            raise UnreadableRecords(window.unreadable[0])
     listed_records = [record for window in windows for record in window.records]
     listed_legs = {get_usable_key(calls, record) for record in listed_records}
     seen_before = clock.utc_text(clock.unix() - MIN_LEG_AGE_SECONDS)

@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from integration.core.errors import PlatformBroken, PlatformError, PlatformRefused, SwitchroomError
+from integration.core.errors import (
+    PlatformError,
+    PlatformRefused,
+    RecordTooLarge,
+    SwitchroomError,
+    UnreadableRecords,
+)
 from integration.core.json_records import JsonRecord
 from integration.mirror.records.rows import Key, UpsertResult
 from integration.mirror.records.unchanged_rows import RowGroup, confirm_rows
@@ -73,11 +79,11 @@ class Tally:
         self.keyless += outcome.flagged
 
     def raise_if_unreadable(self) -> None:
-        """Raise PlatformBroken that names the unreadable records, if there are any."""
+        """Raise UnreadableRecords that names the unreadable records, if there are any."""
         if self.unreadable:
             count = len(self.unreadable)
             others = f" (and {count - 1} more records)" if count > 1 else ""
-            raise PlatformBroken(f"{self.unreadable[0]}{others}; all other records are stored")
+            raise UnreadableRecords(f"{self.unreadable[0]}{others}; all other records are stored")
 
     def raise_if_cancelled(self) -> None:
         if not self.should_continue():
@@ -164,9 +170,11 @@ def is_unavailable(error: PlatformError) -> bool:
 
 def store_failure(context: SyncContext, policy: Policy, error: PlatformError) -> None:
     """Store the error of a collection for display."""
-    record_error = (
-        collection_state.record_refusal if is_unavailable(error) else collection_state.record_failure
-    )
+    record_error = collection_state.record_failure
+    if is_unavailable(error):
+        record_error = collection_state.record_refusal
+    elif isinstance(error, RecordTooLarge | UnreadableRecords):
+        record_error = collection_state.record_unreadable
     context.mirror_db.write(lambda tx: record_error(tx, policy.collection, str(error)))
 
 

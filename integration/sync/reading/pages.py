@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from integration.catalogue.shapes import Resource
-from integration.core.errors import PlatformBroken, PlatformError, PlatformRefused
+from integration.core.errors import PlatformBroken, PlatformError, PlatformRefused, UnreadableRecords
 from integration.core.json_records import JsonRecord
 from integration.mirror.records.rows import Key
 from integration.platform_api.client import Platform
@@ -93,7 +93,7 @@ def read_by_key(
             return
         if window.last_key == after:
             # Every record of the page is unreadable, and no key leads past them.
-            raise PlatformBroken(window.unreadable[-1])
+            raise UnreadableRecords(window.unreadable[-1])
         after = window.last_key
 
 

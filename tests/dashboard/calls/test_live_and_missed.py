@@ -97,7 +97,12 @@ def test_missing_users_and_queues_are_not_shown(app, client):
 
 def test_the_live_page_shows_since_when_the_platform_is_unreachable(app, client):
     app.insert(
-        "_walks", collection="cdrs", last_success_at=ago(900), last_error="HTTP 503", last_error_at=ago(10)
+        "_walks",
+        collection="cdrs",
+        last_success_at=ago(900),
+        last_error="HTTP 503",
+        last_error_at=ago(10),
+        failures=1,
     )
     assert "Phone system unreachable since" in text(client.get("/"))
 
@@ -370,7 +375,9 @@ def test_empty_pages_state_that_the_platform_is_unreachable(app, client):
     paths = ("/calls", "/messages", "/messages/faxes", "/voicemail", "/recordings", "/contacts")
     for path in paths:
         assert "Phone system unreachable" not in html.unescape(client.get(path).text), path
-    app.insert("_walks", collection="cdrs", last_error="no route", last_error_at="2026-07-01 10:00:00")
+    app.insert(
+        "_walks", collection="cdrs", last_error="no route", last_error_at="2026-07-01 10:00:00", failures=1
+    )
     for path in paths:
         answer = html.unescape(client.get(path).text)
         assert "Phone system unreachable" in answer, path

@@ -50,7 +50,12 @@ def test_the_checklist_shows_each_step_until_all_are_done(app):
 def test_a_step_states_what_it_needs_and_the_checklist_folds(app):
     client = app.log_in()
     assert "Set up webhooks Needs HTTPS: set server.public_url" in text(client.get("/"))
-    app.insert("_walks", collection="cdrs", last_error="the platform refuses connections; check the address")
+    app.insert(
+        "_walks",
+        collection="cdrs",
+        last_error="the platform refuses connections; check the address",
+        failures=1,
+    )
     shown = client.get("/")
     assert "First steps 4 left Connect the phone system It refuses connections" in text(shown)
     assert re.search(r'<details data-fold="first-steps" open>', shown.text)
