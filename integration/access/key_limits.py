@@ -8,7 +8,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from ipaddress import ip_network
 
-from integration.access.rights import RIGHTS
+from integration.access.rights import list_key_rights
 from integration.core import clock
 from integration.core.errors import DomainError, SwitchroomError
 from integration.settings.values import is_in_networks
@@ -64,9 +64,10 @@ def parse_limits(
 
     An empty text is no limit. `expires`: a day, whose end counts, or a time (UTC). Raises DomainError.
     """
-    unknown = sorted(set(rights) - set(RIGHTS))
+    names = [right.name for right in list_key_rights()]
+    unknown = sorted(set(rights).difference(names))
     if unknown:
-        raise DomainError(f"There is no right {unknown[0]!r}. Rights are {', '.join(RIGHTS)}.")
+        raise DomainError(f"There is no right {unknown[0]!r}. Rights are {', '.join(names)}.")
     return KeyLimits(
         _parse_expiry(expires.strip()),
         _parse_networks(networks),

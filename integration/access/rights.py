@@ -25,11 +25,12 @@ ROLES: tuple[Role, ...] = (*LADDER, EXPORTS_ONLY)
 class Right:
     """Named permission.
 
-    `from_role`: the lowest role of the ladder that has it. `label`: its name on the settings page.
+    `from_role`: the lowest role of the ladder that has it, None for a right that extends EXPORTS_ONLY by a
+    grant. `label`: its name on the settings page.
     """
 
     name: str
-    from_role: Audience
+    from_role: Audience | None
     label: str
 
 
@@ -38,6 +39,7 @@ RIGHTS: dict[str, Right] = {
     for right in (
         Right("export", from_role="supervisor", label="Export"),
         Right("recordings", from_role="agent", label="Play recordings"),
+        Right("other_exports", from_role=None, label="Role exports: all collections"),
     )
 }
 
@@ -80,5 +82,10 @@ def compute_rights(role: Role, explicit: Mapping[str, bool]) -> frozenset[str]:
     )
 
 
-def _is_at_least(role: Role, lowest: str) -> bool:
-    return role in LADDER and LADDER.index(role) >= LADDER.index(lowest)
+def list_key_rights() -> list[Right]:
+    """Return the rights that a key can have."""
+    return [right for right in RIGHTS.values() if right.from_role is not None]
+
+
+def _is_at_least(role: Role, lowest: str | None) -> bool:
+    return role in LADDER and lowest is not None and LADDER.index(role) >= LADDER.index(lowest)

@@ -188,12 +188,12 @@ class Visibility:
                     " An administrator can grant it."
                 )
         if self.role == EXPORTS_ONLY:
-            allowed = {"cdrs", CALLS.collection}
-            if target is subresources.NOTE_ROWS or target.collection not in allowed | AUDIO_COLLECTIONS:
-                raise NotAllowed("Your role exports calls, missed calls and CDRs only.")
-            if target.collection in AUDIO_COLLECTIONS and not has(self, "recordings"):
+            is_of_calls = target.collection in ("cdrs", CALLS.collection) and target != subresources.NOTE_ROWS
+            grant = "recordings" if target.collection in AUDIO_COLLECTIONS else "other_exports"
+            if not is_of_calls and not has(self, grant):
                 raise NotAllowed(
-                    "This export requires the right “recordings”. An administrator can grant it."
+                    "Your role exports calls, missed calls and CDRs. This export requires the right"
+                    f" “{grant}”. An administrator can grant it."
                 )
             return
         resource = required_resource(target)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from integration.access import keys
-from integration.access.rights import RIGHTS
+from integration.access.rights import list_key_rights
 from integration.cli import json_option, local_settings_option, print_json, print_table
 from integration.cli.console.messages import print_message
 from integration.core import clock
@@ -38,7 +38,10 @@ def command() -> None:
 @click.option("--networks", metavar="A,B", help="Accept the key only from these addresses or networks.")
 @click.option("--rate", metavar="N", help="Requests per minute. Default: no limit.")
 @click.option(
-    "--grant", metavar="A,B", help=f"Grant these rights: {', '.join(RIGHTS)}. Default: none of them."
+    "--grant",
+    metavar="A,B",
+    help=f"Grant these rights: {', '.join(right.name for right in list_key_rights())}. Default: none of"
+    " them.",
 )
 @local_settings_option
 def add(

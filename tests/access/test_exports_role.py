@@ -127,10 +127,20 @@ def test_only_calls_missed_calls_and_cdrs_are_exported(app: TestApp, pam: Browse
         assert pam.get(f"/exports/{name}").status_code == 200, name
     assert pam.get("/recordings").status_code == 403
     assert pam.get("/exports/notes.csv").status_code == 403
+    people.change(app.app_db, PAM.email, rights={"recordings": None, "other_exports": True})
+    page = pam.get("/exports").text
+    for name in ("sms", "contacts", "users", "routingrules", "notes", "messages"):
+        assert f'href="/export/{name}' in page, name
+        assert pam.get(f"/export/{name}").status_code == 200, name
+        assert pam.get(f"/exports/{name}.csv").status_code == 200, name
+    assert CANARY in pam.get("/exports/sms.csv").text
+    assert "mobile" not in pam.get("/exports/users.csv").text
+    assert pam.get("/exports/recordings.csv").status_code == 403
+    assert pam.get("/messages").status_code == pam.get("/contacts").status_code == 403
     people.change(app.app_db, PAM.email, rights={"export": False})
     assert pam.get("/exports/call-history.csv").status_code == 403
     assert pam.get("/exports").status_code == 403
-    people.change(app.app_db, PAM.email, rights={"export": None})
+    people.change(app.app_db, PAM.email, rights={"export": None, "other_exports": None})
 
 
 def test_own_files_are_listed_and_own_column_sets_saved(app: TestApp, pam: Browser) -> None:
@@ -174,7 +184,11 @@ def test_an_older_version_reads_a_viewer_with_every_right_denied(app: TestApp, p
         row = connection.execute(
             "SELECT role, rights, exports_rights FROM people WHERE email = ?", (PAM.email,)
         ).fetchone()
-    assert tuple(row) == ("viewer", '{"export": false, "recordings": false}', '{"recordings": true}')
+    assert tuple(row) == (
+        "viewer",
+        '{"export": false, "other_exports": false, "recordings": false}',
+        '{"recordings": true}',
+    )
     person = people.change(app.app_db, PAM.email, role="agent")
     assert (person.role, person.rights) == ("agent", {"recordings"})
     with app.app_db.read() as connection:

@@ -19,8 +19,9 @@ from flask import Blueprint, abort, current_app, make_response, redirect, reques
 from werkzeug.wrappers import Response
 
 from integration.access.export_caller import owner_name
-from integration.access.rights import has
+from integration.access.rights import EXPORTS_ONLY, has
 from integration.access.visibility import NotAllowed
+from integration.catalogue import RESOURCES
 from integration.context import app_context
 from integration.core import clock
 from integration.core.errors import DomainError
@@ -91,6 +92,10 @@ def index() -> Response:
             if export_jobs is not None
         ],
         lines=schedule_lines,
+        # Pages of other roles lead to the collections.
+        collections=[resource for resource in RESOURCES if resource.is_listed and resource.table != "me"]
+        if person.role == EXPORTS_ONLY and has(person, "other_exports")
+        else [],
         presets=[
             preset for preset in PRESETS.values() if layout.get_visibility().can_export(preset.resource)
         ],

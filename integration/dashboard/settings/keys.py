@@ -8,7 +8,7 @@ from flask import Blueprint, Response, request
 
 from integration import catalogue
 from integration.access import key_limits, keys
-from integration.access.rights import RIGHTS
+from integration.access.rights import list_key_rights
 from integration.context import app_context
 from integration.core import clock
 from integration.core.errors import DomainError
@@ -32,7 +32,7 @@ def _render_page(**values: Any) -> str:
         "settings_keys.html",
         keys=keys.list_all(app_context().app_db),
         users={user["id"]: user for user in list_phone_users()},
-        key_rights=RIGHTS.values(),
+        key_rights=list_key_rights(),
         key_overlap_hours=int(keys.DEFAULT_OVERLAP_HOURS),
         now_utc=clock.utc_text(),
         **values,
