@@ -182,7 +182,7 @@ def demo(installed: Path, environment: dict[str, str], tmp_path: Path) -> Iterat
         def read_login() -> list[str] | None:
             assert process.poll() is None, errors.read_text()
             lines = printed.read_text().splitlines()
-            return [line.split(": ", 1)[1] for line in lines] if len(lines) == 3 else None
+            return [line.split(": ", 1)[1] for line in lines[:3]] if len(lines) == 4 else None
 
         yield wait_for(read_login, "the login of the demo", START_SECONDS)
     finally:
