@@ -66,7 +66,8 @@ def is_withheld(raw: object) -> bool:
     """Return whether a party is no number and no extension.
 
     The caller withholds the number, or a name replaces it. Such parties have no key: two of them are two
-    callers. The number may have any notation, also in a SIP or tel URI. An erased number is not withheld.
+    callers. The number may have any notation, also in a SIP or tel URI. Some networks send zeros
+    in its place. An erased number is not withheld.
     """
     text = _get_user("" if raw is None else str(raw))
     if text == number_variants.ERASED:
@@ -74,7 +75,8 @@ def is_withheld(raw: object) -> bool:
     written = read_number(text)
     if written is None:
         return not folding.extract_digits(text) or any(character.isalpha() for character in text)
-    return written.number.removeprefix("+").removeprefix("00") == _KEYPAD_ANONYMOUS
+    digits = written.number.removeprefix("+").removeprefix("00")
+    return digits == _KEYPAD_ANONYMOUS or not digits.strip("0")
 
 
 def _get_user(text: str) -> str:

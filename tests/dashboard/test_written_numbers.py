@@ -30,6 +30,12 @@ FORMS = {
     "non-breaking hyphen": "020\u20117946\u2011{}",
     "en dash": "020\u20137946\u2013{}",
     "full width": "\uff0b\uff14\uff14 \uff12\uff10 \uff17\uff19\uff14\uff16 {}",
+    "SIP URI": "sip:+44207946{}@pbx.example;user=phone",
+    "callto URI": "callto:+44207946{}",
+    "extension in brackets": "+44207946{} (ext 4)",
+    "label with a dot": "Tel. 020 7946 {}",
+    "label with a colon": "work: 020 7946 {}",
+    "word behind": "020 7946 {} mobile",
     "zero in brackets": "+44 (0)20 7946 {}",
 }
 

@@ -15,7 +15,7 @@ from integration.sqlite.transaction import Transaction
 BATCH_SIZE = 1000
 """Contacts read by one query."""
 
-READER_VERSION = 2
+READER_VERSION = 3
 """Increased when `PhoneNumbers` reads other texts as numbers."""
 _READER_KEY = "reader of contacts' numbers"
 """Key in `_meta` of the version and country with which the stored numbers were read."""

@@ -156,13 +156,13 @@ def build_update_sql(table: str, columns: Sequence[str]) -> str:
 
 
 def evaluate_withheld_calls(schema: Schema) -> None:
-    """Migration: make calls due whose party is a name, or 'anonymous' on a keypad.
+    """Migration: make calls due whose party is a name, only zeros, or 'anonymous' on a keypad.
 
     Earlier versions treated these as numbers.
     """
     if "_calls" in schema.table_names():
         schema.execute(
-            "UPDATE _calls SET due_at = 0 WHERE party NOT IN ('', ?) AND (party NOT GLOB '*[0-9]*'"
+            "UPDATE _calls SET due_at = 0 WHERE party NOT IN ('', ?) AND (party NOT GLOB '*[1-9]*'"
             " OR party GLOB '*[A-Za-z]*' OR party GLOB '*266696687')",
             (ERASED,),
         )

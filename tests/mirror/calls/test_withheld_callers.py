@@ -30,6 +30,7 @@ SPELLINGS = (
     "", "anonymous", "anonymous@anonymous.invalid", "sip:anonymous@anonymous.invalid",
     '"Anonymous" <sip:anonymous@10.0.0.1;user=phone>', "+anonymous", "Blocked", "Private number",
     "No Caller ID", "ID withheld", "Unknown caller", "+266696687", "00266696687", "266696687", "-",
+    "0", "00", "+000", "000-000",
     "Restricted", "UNAVAILABLE", "Number withheld", "caller ID blocked",
 )  # fmt: skip
 
@@ -73,6 +74,14 @@ def list_open_parties(app: TestApp) -> list[str]:
     update_from_mirror(app.app_db, app.mirror_db)
     with app.app_db.read() as connection:
         return sorted(item.party for item in callbacks.list_items(connection))
+
+
+@pytest.mark.parametrize("src", ["sip:447700900777@10.0.0.1", "sip:+447700900777@pbx.example;user=phone"])
+def test_a_caller_with_a_uri_has_the_number_in_it(call_app: TestApp, fresh: CallMirror, src: str) -> None:
+    fresh.apply(*miss(inbound_leg(101, src=src, src_name=src)))
+    fresh.tick(1000)
+    assert fresh.calls("party_e164") == [("+447700900777",)]
+    assert list_open_parties(call_app) == ["+447700900777"]
 
 
 @pytest.fixture
