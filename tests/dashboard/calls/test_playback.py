@@ -151,7 +151,7 @@ def test_events_and_raw_records_are_folded_and_raw_ones_are_for_supervisors(app,
     page = app.log_in(BOB).get("/calls/5")
     assert re.findall(r"<details class=\"(\w+)\"[^>]*><summary>(.*?)</summary>", page.text) == [
         ("fold", '<h2>Events</h2><span class="quiet">3</span>'),
-        ("fold", '<h2>Raw records</h2><span class="quiet">CDRs 1 · Recordings 1 · Events 3</span>'),
+        ("fold", "<h2>Raw records</h2>"),
         ("raw", 'CDRs <span class="faint">1</span>'),
         ("raw", 'Recordings <span class="faint">1</span>'),
         ("raw", 'Events <span class="faint">3</span>'),
