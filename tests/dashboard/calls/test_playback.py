@@ -159,6 +159,6 @@ def test_events_and_raw_records_are_folded_and_raw_ones_are_for_supervisors(app,
     assert json.dumps("as received") in page.text.replace("&#34;", '"')
     for member in (DAVE, CAROL):
         page = app.log_in(member).get("/calls/5")
-        assert "Raw records" not in page.text
+        assert 'class="raw"' not in page.text
         assert "as received" not in page.text
         assert "Events" in page.text
