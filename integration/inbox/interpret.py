@@ -18,8 +18,12 @@ from integration.core.body_encodings import to_utf8
 from integration.core.errors import PlatformBroken
 from integration.core.ids import as_id, event_clock
 from integration.core.json_records import JsonRecord, read_record_bytes, to_column_value
-from integration.mirror.calls.facts import CallEvent
+from integration.core.timestamps import parse_seconds
+from integration.mirror.calls.facts import EARLIEST_SECONDS, CallEvent
 from integration.mirror.page_queries.messages import SmsReceived
+
+MAX_LEAD_SECONDS = 86_400
+"""Seconds after its receipt up to which a time of an event is valid. No time zone explains a longer lead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,15 +101,17 @@ def interpret(record: JsonRecord, received_at: str, event_id: str, name: str | N
     """Make the event of a stored webhook.
 
     `record` is its body; the other parameters are columns of its row. `received_at` (UTC text) replaces a
-    missing or invalid `event_time`. Raises ValueError for a call event without a valid call_id.
+    missing or invalid `event_time`. Times before EARLIEST_SECONDS, and more than MAX_LEAD_SECONDS after the
+    receipt, are invalid. Raises ValueError for a call event without a valid call_id.
     """
     values = record.values
-    occurred_at = _to_utc_text(values.get("event_time")) or received_at
+    latest = (parse_seconds(received_at) or 0) + MAX_LEAD_SECONDS
+    occurred_at = _to_event_time(values.get("event_time"), latest) or received_at
     definition = events.get_event(name) if name is not None else None
     if definition is None:
         return UnknownEvent(name)
     if definition.kind == "call":
-        return _make_call_event(record, definition.name, event_id, occurred_at)
+        return _make_call_event(record, definition.name, event_id, occurred_at, latest)
     if definition.kind == "sms":
         return SmsReceived(
             event_id,
@@ -121,7 +127,9 @@ def interpret(record: JsonRecord, received_at: str, event_id: str, name: str | N
     )
 
 
-def _make_call_event(record: JsonRecord, name: str, event_id: str, occurred_at: str) -> CallEvent:
+def _make_call_event(
+    record: JsonRecord, name: str, event_id: str, occurred_at: str, latest: int
+) -> CallEvent:
     values = record.values
     leg_id = as_id(values.get("call_id"))
     if leg_id is None:
@@ -136,8 +144,8 @@ def _make_call_event(record: JsonRecord, name: str, event_id: str, occurred_at: 
         micros=micros,
         server=server,
         state=_to_text(values.get("state")),
-        connected_at=_to_utc_text(values.get("connected_at")),
-        start_time=_to_utc_text(values.get("start_time")),
+        connected_at=_to_event_time(values.get("connected_at"), latest),
+        start_time=_to_event_time(values.get("start_time"), latest),
         context=_to_text(values.get("context")),
         destination=_to_text(values.get("destination")),
         duration=as_id(values.get("duration")),
@@ -180,6 +188,13 @@ def _to_bool(value: Any) -> bool | None:
     if isinstance(value, bool):
         return value
     return {"1": True, "true": True, "0": False, "false": False}.get(str(value).lower())
+
+
+def _to_event_time(value: Any, latest: int) -> str | None:
+    """Convert a time to UTC text; None unless it is from EARLIEST_SECONDS to `latest` (Unix seconds)."""
+    text = _to_utc_text(value)
+    seconds = parse_seconds(text)
+    return text if seconds is not None and EARLIEST_SECONDS <= seconds <= latest else None
 
 
 def _to_utc_text(value: Any) -> str | None:

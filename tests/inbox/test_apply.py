@@ -244,3 +244,27 @@ def test_event_ids_order_events_across_a_second_boundary(applied, hold_id, unhol
     applied.receive(*((unhold, hold) if is_reversed else (hold, unhold)))
     applied.apply_webhooks()
     assert applied.rows("SELECT state FROM _legs") == [{"state": "CONNECTED"}]
+
+
+def test_absurd_times_of_webhooks_are_no_times_of_a_leg(applied):
+    """An end at the receipt at the latest, no wait of centuries, and the payload as received."""
+    for leg, absurd in enumerate(("0001-01-01 00:00:00", "1970-01-01 00:00:00", "9999-12-31 23:59:59"), 1):
+        ids = {"call_id": leg, "root_call_id": leg}
+        times = {"event_time": absurd, "start_time": absurd}
+        applied.receive(sample("call.initial", id=f"i{leg}", **ids, **times))
+        applied.receive(sample("call.missed", id=f"m{leg}", **ids, **times))
+    applied.apply_webhooks()
+    with applied.context.inbox.database.read() as connection:
+        received = [row[0] for row in connection.execute("SELECT received_at FROM inbox ORDER BY seq")]
+    calls = applied.rows("SELECT id, state, started_at, ended_at, wait_seconds FROM _calls ORDER BY id")
+    assert [(call["id"], call["state"]) for call in calls] == [(1, "ended"), (2, "ended"), (3, "ended")]
+    for call, started_at, ended_at in zip(calls, received[::2], received[1::2], strict=True):
+        assert (call["started_at"], call["ended_at"]) == (started_at, ended_at)
+        assert 0 <= call["wait_seconds"] <= 1
+    assert applied.rows("SELECT DISTINCT json_extract(doc, '$.event_time') AS at FROM _leg_events") == [
+        {"at": "0001-01-01 00:00:00"},
+        {"at": "1970-01-01 00:00:00"},
+        {"at": "9999-12-31 23:59:59"},
+    ]
+    years = applied.rows("SELECT DISTINCT value FROM _drift WHERE field = 'event_time' ORDER BY value")
+    assert [row["value"][:5] for row in years] == ["0001-", "1970-", "9999-"]

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+EARLIEST_SECONDS = 10**9
+"""Unix seconds (2001-09-09). Earlier times of live calls and webhooks are invalid, such as 0001-01-01."""
 LEG_FIELDS = {"cdrs": ("live_id",), "monitors": ("live_id",), "voicemessages": ("live_id", "parent_live_id")}
 """Fields with leg ids, by collections whose records are facts about legs."""
 

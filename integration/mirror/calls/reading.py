@@ -19,6 +19,7 @@ from integration.core.phone_numbers import PhoneNumbers
 from integration.core.timestamps import parse_seconds
 from integration.mirror.calls.directory import Directory, Group, Person
 from integration.mirror.calls.facts import (
+    EARLIEST_SECONDS,
     CallEvent,
     Cdr,
     LegFacts,
@@ -43,8 +44,6 @@ CDR_COLUMNS = (
 """Columns of `cdrs` in the order of the fields of `Cdr`."""
 _CDR_INTEGERS, _CDR_TEXTS = slice(0, 5), slice(7, 14)
 """Positions of columns with integers, and of columns with texts, in CDR_COLUMNS."""
-_MIN_UNIX_SECONDS = 10**9
-"""Smaller numbers are no times of calls (2001-09-09)."""
 _DIRECTORY_TABLES = ("conferences", "ddis", "ivrs", "queues", "ringgroups", "users")
 
 
@@ -238,12 +237,13 @@ def make_sighting(seen_at: int, record: dict[str, object]) -> Sighting:
         dst_name=parse_text(record.get("dst_name")),
         clid=parse_text(record.get("clid")),
         # The specification lists this number among prices. Only a time shows a connection.
-        dst_connection=(parse_number(record.get("dst_connection")) or 0) > _MIN_UNIX_SECONDS,
+        dst_connection=(parse_number(record.get("dst_connection")) or 0) > EARLIEST_SECONDS,
     )
 
 
 def _parse_unix_seconds(value: object) -> int | None:
-    return parse_int(value) or parse_seconds(value)
+    seconds = parse_int(value) or parse_seconds(value)
+    return seconds if seconds is not None and seconds >= EARLIEST_SECONDS else None
 
 
 def load_directory(connection: sqlite3.Connection, phone_numbers: PhoneNumbers) -> Directory:

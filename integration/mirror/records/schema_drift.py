@@ -67,6 +67,8 @@ MAX_CACHED = 5000
 
 The caches hold record shapes, codes and stored differences.
 """
+FIRST_YEAR, LAST_YEAR = "2001", "2099"
+"""Years of usual dates. Others, such as 0001 and 9999, take the place of an unknown date."""
 MAX_VALUE_LENGTH = 80
 """Characters stored of a field name or code."""
 
@@ -302,14 +304,14 @@ class _DriftDetector:
 
 
 def _find_unusual_form(date: object) -> str | None:
-    """Return the form of a date, such as '####-##-##T##:##:##Z', 'null' or 'text'.
+    """Return the form of a date, such as '####-##-##T##:##:##Z', '0001-##-## ##:##:##', 'null' or 'text'.
 
-    None for 'YYYY-MM-DD HH:MM:SS' and for another type, which is drift of its own.
+    None for 'YYYY-MM-DD HH:MM:SS' with a usual year, and for another type, which is drift of its own.
     """
     if not isinstance(date, str):
         return "null" if date is None else None
     if len(date) == len("2026-07-01 09:15:00") and date[10] == " " and parse_seconds(date) is not None:
-        return None
+        return None if FIRST_YEAR <= date[:4] <= LAST_YEAR else f"{date[:4]}-##-## ##:##:##"
     if not date:
         return "empty"
     if _TIME_CHARACTERS.fullmatch(date) is None:
