@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from integration.catalogue import get_resource
 from integration.core.number_search.reading import read_digits
-from integration.mirror.query.functions import bind_fragment, build_contains_sql
+from integration.mirror.page_queries.search_index import bind_fragment, build_contains_sql
 from integration.sqlite.listing import Listing, Page
 
 

@@ -7,7 +7,7 @@ import sqlite3
 
 from integration.core.phone_numbers import PhoneNumbers
 from integration.mirror.page_queries.messages import bind_contact_search, build_digits_sql
-from integration.mirror.query.functions import build_contains_sql
+from integration.mirror.page_queries.search_index import build_contains_sql
 from integration.sqlite.listing import Listing, Page
 
 _SENDER, _RECEIVER = build_digits_sql('f."from"'), build_digits_sql('f."to"')

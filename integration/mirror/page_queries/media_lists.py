@@ -11,7 +11,7 @@ from typing import Any, Literal
 from integration.core.ids import as_id, id_list
 from integration.core.number_search.reading import read_digits
 from integration.mirror.page_queries import search_index
-from integration.mirror.query.functions import bind_fragment, build_contains_sql
+from integration.mirror.page_queries.search_index import bind_fragment, build_contains_sql
 from integration.sqlite.listing import Listing, Page
 
 AudioKind = Literal["recording", "voicemail"]

@@ -18,7 +18,7 @@ from integration.core.ids import id_list
 from integration.core.number_search.reading import read_digits
 from integration.core.number_variants import ERASED
 from integration.core.phone_numbers import PhoneNumbers
-from integration.mirror.query.functions import bind_fragment, build_contains_sql
+from integration.mirror.page_queries.search_index import bind_fragment, build_contains_sql
 from integration.mirror.records.rows import UpsertResult
 from integration.sqlite.database import Database
 from integration.sqlite.listing import Listing, Page

@@ -20,6 +20,7 @@ from integration.core.ids import id_list
 from integration.core.number_search.reading import read_number
 from integration.core.number_variants import MIN_DIGITS
 from integration.sqlite.database import Database
+from integration.sqlite.listing import escape_like
 from integration.sqlite.schema import Schema
 from integration.sqlite.step_size import StepSize
 from integration.sqlite.transaction import Transaction
@@ -34,6 +35,24 @@ def fold(text: str) -> str:
         return text.lower()
     decomposed = unicodedata.normalize("NFKD", text)
     return "".join(c for c in decomposed if not unicodedata.combining(c)).casefold()
+
+
+def build_contains_sql(column: str) -> str:
+    """Return SQL that is true for texts with the fragment of `bind_fragment`, ignoring case and accents.
+
+    `contains_folded` is a function of `mirror/query/functions`.
+    """
+    # A text with more bytes than letters has other letters than ASCII. For all others LIKE is enough, at a
+    # quarter of the cost of a function call.
+    return (
+        f"({column} LIKE :like ESCAPE '\\' OR (length(CAST({column} AS BLOB)) > length({column})"
+        f" AND contains_folded({column}, :folded)))"
+    )
+
+
+def bind_fragment(text: str) -> dict[str, str]:
+    """Return the values of `build_contains_sql`."""
+    return {"like": f"%{escape_like(text.strip())}%", "folded": fold(text.strip())}
 
 
 _NUMBER_COLUMNS = ("party", "party_e164", "our_number")

@@ -13,7 +13,6 @@ from typing import Any
 
 from integration.mirror.page_queries.search_index import fold
 from integration.mirror.records.masking import mask_json
-from integration.sqlite.listing import escape_like
 
 _NUMERIC = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)")
 _INT64_LIMIT = 2**63
@@ -73,21 +72,6 @@ def folded_like(pattern: str, text: str | None) -> bool | None:
     SQLite's own LIKE ignores the case of ASCII letters only.
     """
     return None if text is None else _compile_pattern(pattern)(text.casefold())
-
-
-def build_contains_sql(column: str) -> str:
-    """Return SQL that is true for texts with the fragment of `bind_fragment`, ignoring case and accents."""
-    # A text with more bytes than letters has other letters than ASCII. For all others LIKE is enough, at a
-    # quarter of the cost of a function call.
-    return (
-        f"({column} LIKE :like ESCAPE '\\' OR (length(CAST({column} AS BLOB)) > length({column})"
-        f" AND contains_folded({column}, :folded)))"
-    )
-
-
-def bind_fragment(text: str) -> dict[str, str]:
-    """Return the values of `build_contains_sql`."""
-    return {"like": f"%{escape_like(text.strip())}%", "folded": fold(text.strip())}
 
 
 def _contains_folded(text: str, fragment: str) -> bool:
