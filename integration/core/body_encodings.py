@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import json
 
-ENCODED_BODY_MESSAGE = "The body is compressed. Send it without Content-Encoding."
+ENCODED_BODY_MESSAGE = "The body is compressed. Send it without compression."
 ACCEPT_IDENTITY = ("Accept-Encoding", "identity")
 """Header of a 415 that names the accepted encodings (RFC 9110 §12.5.3)."""
 
@@ -13,6 +13,14 @@ _PLAIN_ENCODINGS = frozenset(("", "identity", "utf-8", "utf8"))
 """Values of Content-Encoding of a body that is not compressed. Some clients send their charset there."""
 _OTHER_CHARSETS = frozenset(("iso-8859-1", "latin1", "iso-8859-15", "windows-1252"))
 """Charsets of a Content-Type with which JSON is sent besides Unicode."""
+
+STORED_CHARSET = "windows-1252"
+"""Charset of stored webhooks that are not Unicode. Their Content-Type is not stored.
+
+It has the characters of ISO-8859-1. ISO-8859-15 differs in eight characters.
+"""
+GZIP_SIGNATURE = b"\x1f\x8b"
+"""First bytes of a body compressed with gzip. No JSON text begins with them."""
 
 
 def is_compressed(content_encoding: str) -> bool:

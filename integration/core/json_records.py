@@ -15,7 +15,7 @@ from typing import Any
 
 import orjson
 
-from integration.core.body_encodings import to_utf8
+from integration.core.body_encodings import STORED_CHARSET, to_utf8
 from integration.core.errors import PlatformBroken, RecordTooLarge, UnusableBody
 from integration.core.ids import MAX_ID, MIN_ID
 
@@ -153,11 +153,14 @@ def find_item(body: bytes) -> JsonRecord | None:
 
 
 def read_record_bytes(body: bytes) -> JsonRecord:
-    """Parse a record in any encoding of `to_utf8`. Raises PlatformBroken for a body that is not an object."""
+    """Parse the body of a webhook, in Unicode or STORED_CHARSET.
+
+    Raises PlatformBroken for a body that is not an object.
+    """
     try:
-        return read_record(to_utf8(body).decode())
+        return read_record(to_utf8(body, STORED_CHARSET).decode())
     except UnicodeDecodeError as error:
-        raise UnusableBody("the body is not UTF-8") from error
+        raise UnusableBody(f"the body is neither Unicode nor {STORED_CHARSET}") from error
 
 
 def read_record(text: str) -> JsonRecord:

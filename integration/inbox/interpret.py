@@ -14,7 +14,7 @@ import orjson
 
 from integration.catalogue import events
 from integration.core import clock
-from integration.core.body_encodings import to_utf8
+from integration.core.body_encodings import STORED_CHARSET, to_utf8
 from integration.core.errors import PlatformBroken
 from integration.core.ids import as_id, event_clock
 from integration.core.json_records import JsonRecord, read_record_bytes, to_column_value
@@ -77,10 +77,10 @@ def read_envelope(body: bytes) -> Envelope:
 def parse_body(body: bytes) -> JsonRecord | None:
     """Parse `body` as a record.
 
-    Returns None unless it is a JSON object in an encoding of `to_utf8`.
+    Returns None unless it is a JSON object in Unicode or STORED_CHARSET.
     """
     try:
-        values = orjson.loads(to_utf8(body))
+        values = orjson.loads(to_utf8(body, STORED_CHARSET))
     except orjson.JSONDecodeError:
         values = None
     if isinstance(values, dict):

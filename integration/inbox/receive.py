@@ -13,7 +13,12 @@ from werkzeug.exceptions import ClientDisconnected
 from werkzeug.wsgi import get_content_length, get_input_stream
 
 from integration.core import tokens
-from integration.core.body_encodings import ACCEPT_IDENTITY, ENCODED_BODY_MESSAGE, is_compressed
+from integration.core.body_encodings import (
+    ACCEPT_IDENTITY,
+    ENCODED_BODY_MESSAGE,
+    GZIP_SIGNATURE,
+    is_compressed,
+)
 from integration.core.errors import StorageError, error_body
 from integration.inbox.store import Inbox
 from integration.settings.model import Webhooks
@@ -74,6 +79,8 @@ class Receiver:
         if body is None:
             message = f"The body is larger than {BODY_LIMIT} bytes"
             return _error_response(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, message)
+        if body.startswith(GZIP_SIGNATURE):
+            return _error_response(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, ENCODED_BODY_MESSAGE, ACCEPT_IDENTITY)
         if body.strip() in (b"", b"{}"):
             return _status_response("probe")
         try:

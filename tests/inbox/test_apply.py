@@ -268,3 +268,13 @@ def test_absurd_times_of_webhooks_are_no_times_of_a_leg(applied):
     ]
     years = applied.rows("SELECT DISTINCT value FROM _drift WHERE field = 'event_time' ORDER BY value")
     assert [row["value"][:5] for row in years] == ["0001-", "1970-", "9999-"]
+
+
+def test_a_body_in_windows_1252_is_applied_with_its_characters(applied):
+    payload = sample("call.initial", src_name="Zoë €", call_id=7, root_call_id=7)
+    applied.receive(json.dumps(payload, ensure_ascii=False).encode("windows-1252"))
+    applied.apply_webhooks()
+    assert [status for _, status in applied.status()] == ["done"]
+    assert applied.rows("SELECT json_extract(doc, '$.src_name') AS name FROM _leg_events") == [
+        {"name": "Zoë €"}
+    ]

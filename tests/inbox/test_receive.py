@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import gzip
 import http.client
 import json
 import sqlite3
@@ -294,3 +295,22 @@ def test_the_error_of_a_full_disk_advises_to_free_space(tmp_path):
     error = sqlite3.OperationalError("database or disk is full")
     error.sqlite_errorcode = sqlite3.SQLITE_FULL
     assert "Free space" in str(translate_error(error, tmp_path / "inbox.db"))
+
+
+@pytest.mark.parametrize("charset", ["windows-1252", "ISO-8859-1", None])
+def test_a_body_that_is_not_unicode_is_read_as_windows_1252(receiver, charset):
+    text = '{"id":"x.1","event_name":"call.initial","call_id":7,"src_name":"Zoë"}'
+    body = text.encode("iso-8859-1")
+    headers = [("Content-Type", f"application/json; charset={charset}")] if charset else []
+    assert receiver.post(body, headers=headers) == (200, {"status": "stored"})
+    (row,) = receiver.rows()
+    assert (row["body"], row["event_id"], row["call_id"]) == (body, "x.1", 7)
+
+
+@pytest.mark.parametrize("headers", [[], [("Content-Encoding", "gzip")]])
+def test_a_compressed_body_gets_415_with_or_without_its_header(receiver, headers):
+    body = gzip.compress(b'{"id":"x.1","event_name":"call.initial","call_id":7}')
+    status, content, response_headers = receiver.request(body=body, headers=headers)
+    assert (status, response_headers["Accept-Encoding"]) == (415, "identity")
+    assert content["message"] == "The body is compressed. Send it without compression."
+    assert receiver.rows() == []
