@@ -182,6 +182,12 @@ def index() -> Response:
         inbox_overview.by_status.get("failed"),
         holds_and_erasures[1] and not holds_and_erasures[1][0].done_at,
     )  # fmt: skip
+    first_sync = _measure_first_sync(
+        freshness,
+        row_counts.get("cdrs", 0),
+        backlog_state.remaining if backlog_state else 0,
+        report["facts"],
+    )
     page = layout.render_page(
         "system",
         "system.html",
@@ -212,12 +218,7 @@ def index() -> Response:
         calls_without_cdr=calls_without_cdr,
         CALLS_WITHOUT_CDR_DAYS=MISSING_CDR_DAYS,
         reading=list_active_reads(report["facts"]),
-        first_sync=_measure_first_sync(
-            freshness,
-            row_counts.get("cdrs", 0),
-            backlog_state.remaining if backlog_state else 0,
-            report["facts"],
-        ),
+        first_sync=first_sync,
         requests=request_budget,
         disk=disk,
         min_free=MIN_FREE_TEXT,
@@ -234,7 +235,7 @@ def index() -> Response:
     )
     response = make_response(page)
     is_job_running = any(job.state == "running" for job in current_jobs().last_by_name.values())
-    if is_job_running or backlog_state is not None or list_active_reads(report["facts"]):
+    if is_job_running or first_sync or list_active_reads(report["facts"]):
         # Shows progress of jobs and long reads without JavaScript.
         response.headers["Refresh"] = str(REFRESH_SECONDS)
     return response
