@@ -93,18 +93,28 @@ def to_zone(moment: datetime | None, zone: ZoneInfo) -> datetime | None:
         return None
 
 
+_HOUR = r"([01]\d|2[0-3])"
 _TIME_PATTERN = re.compile(
-    r"\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?(Z|[+-]\d{2}:?\d{2})?)?", re.ASCII
+    rf"\d{{4}}-\d{{2}}-\d{{2}}([ T]{_HOUR}:\d{{2}}(:\d{{2}}(\.\d{{1,9}})?)?( ?(Z|[+-]\d{{2}}:?\d{{2}}))?)?"
+    rf"|\d{{8}}T{_HOUR}\d{{4}}(\.\d{{1,9}})?(Z|[+-]\d{{4}})?",
+    re.ASCII,
 )
 
 
 def parse_utc(text: object) -> datetime | None:
     """Parse 'YYYY-MM-DD HH:MM:SS' or 'YYYY-MM-DD' as UTC, in seconds; None for anything else.
 
-    Also accepts 'T', no seconds, fractions of a second, which are dropped, and 'Z' or another offset.
+    Also accepts 'T', no seconds, fractions of a second, which are dropped, 'Z' or another offset, the basic
+    form '20261125T100600Z', lower case and blanks around the time and before the offset.
+
+    Rejected: Unix seconds, because ten digits are also a telephone number.
     """
-    if not isinstance(text, str) or not _TIME_PATTERN.fullmatch(text):
+    if not isinstance(text, str):
         return None
+    text = text.strip().upper()
+    if not _TIME_PATTERN.fullmatch(text):
+        return None
+    text = text[:11] + text[11:].replace(" ", "")
     try:
         # strptime would need no pattern, but takes ten times as long.
         moment = datetime.fromisoformat(text)

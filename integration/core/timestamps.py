@@ -36,12 +36,10 @@ def parse_seconds(text: object) -> int | None:
     if not isinstance(text, str):
         return None
     midnight = _parse_midnight(text[:10])
-    if midnight is None:
-        return None
-    if len(text) == 10:
+    if midnight is not None and len(text) == 10:
         return midnight
     time_text = text[11:]
-    if len(text) != 19 or text[10] != " " or time_text[2] != ":" or time_text[5] != ":":
+    if midnight is None or len(text) != 19 or text[10] != " " or time_text[2] != ":" or time_text[5] != ":":
         moment = parse_utc(text)
         return None if moment is None else int(moment.timestamp())
     hours_text, minutes_text, seconds_text = time_text[:2], time_text[3:5], time_text[6:]

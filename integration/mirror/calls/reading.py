@@ -206,10 +206,19 @@ def _make_cdr(row: Sequence[object]) -> Cdr:
     duration, billsec, disposition, destination, context, charge, cause, received_at = row[14:]
     return Cdr(
         id_ or 0, leg_id or 0, parent or None, root or None, user_id or None, parse_text(kind),
-        parse_seconds(calldate), clid, src_id, src_name, src, dst_id, dst, dst_name,
+        _parse_calldate(calldate), clid, src_id, src_name, src, dst_id, dst, dst_name,
         parse_duration(duration), parse_duration(billsec), parse_text(disposition), parse_text(destination),
         parse_text(context), parse_number(charge), parse_text(cause), _parse_receipt(received_at),
     )  # fmt: skip
+
+
+def _parse_calldate(value: object) -> int | None:
+    """Return Unix seconds of a time, or of Unix seconds as a number or text of ten digits."""
+    seconds = parse_seconds(value)
+    if seconds is None:
+        number = parse_int(value) or 0
+        return number if EARLIEST_SECONDS <= number < 10 * EARLIEST_SECONDS else None
+    return seconds
 
 
 _parse_receipt = lru_cache(maxsize=64)(parse_seconds)

@@ -32,7 +32,17 @@ READABLE = {
     "2026-11-25T11:00:00+01:00": "2026-11-25 10:00:00",
     "2026-11-25T05:00:00.999-0500": "2026-11-25 10:00:00",
     "2026-11-25": "2026-11-25 00:00:00",
+    "2026-11-25T10:00:00.123456789Z": "2026-11-25 10:00:00",
+    "20261125T100000Z": "2026-11-25 10:00:00",
+    "20261125T110000+0100": "2026-11-25 10:00:00",
+    "2026-11-25t10:00:00z": "2026-11-25 10:00:00",
+    " 2026-11-25 10:00:00 ": "2026-11-25 10:00:00",
+    "2026-11-25 10:00:00\n": "2026-11-25 10:00:00",
+    "2026-11-25 10:00:00 Z": "2026-11-25 10:00:00",
+    "2026-11-25 11:00:00 +01:00": "2026-11-25 10:00:00",
 }
+UNIX_SECONDS = {"1795600800": "2026-11-25 10:00:00", 1795600800: "2026-11-25 10:00:00"}
+"""Read only in `calldate`: elsewhere ten digits are a telephone number."""
 UNREADABLE = (
     None,
     "",
@@ -41,6 +51,11 @@ UNREADABLE = (
     "2026-02-30 10:00:00",
     "yesterday",
     "2/11/2026",
+    "2026-11-25 24:00:00",
+    "20261125",
+    "447700900101",
+    "179560080",
+    "2026-11-25  10:00:00",
     [1],
 )
 
@@ -51,7 +66,7 @@ def test_a_time_in_another_form_is_read(received: str, expected: str) -> None:
     assert clock.utc_text(clock.parse_utc(received)) == expected
 
 
-@pytest.mark.parametrize("received", UNREADABLE)
+@pytest.mark.parametrize("received", [*UNREADABLE, *UNIX_SECONDS])
 def test_another_value_is_no_time(received: object) -> None:
     assert parse_seconds(received) is None
     assert clock.parse_utc(received) is None
@@ -63,7 +78,7 @@ def record(number: int, calldate: object, **fields: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("defer_calls", [False, True])
-@pytest.mark.parametrize("received", [*READABLE, *UNREADABLE])
+@pytest.mark.parametrize("received", [*READABLE, *UNIX_SECONDS, *UNREADABLE])
 def test_the_start_of_a_call_is_its_calldate_or_unknown(
     call_app: TestApp, mirror: CallMirror, received: Any, defer_calls: bool
 ) -> None:
@@ -74,7 +89,7 @@ def test_the_start_of_a_call_is_its_calldate_or_unknown(
     call_app.mirror_db.write(lambda tx: mirror.store.assemble_backlog(tx, 100))
     # A group may ring another phone within 5 s of the arrival of the CDR.
     call_app.mirror_db.write(lambda tx: mirror.store.evaluate_due_calls(tx, clock.unix() + 10))
-    started = READABLE.get(received) if isinstance(received, str) else None
+    started = (READABLE | UNIX_SECONDS).get(received) if isinstance(received, str | int) else None
     rows = mirror.calls("id", "state", "outcome", "started_at", "ended_at", "talk_seconds")
     ended = None if started is None else clock.utc_text((parse_seconds(started) or 0) + 60)
     assert rows == [
