@@ -54,6 +54,40 @@ def test_page_of_any_length_arrives_complete(app: TestApp, digits: int) -> None:
     assert response.json() == {"data": cdrs(1, 2, info="7" * digits), "total": 2}
 
 
+@pytest.mark.parametrize(
+    ("condition", "ids"),
+    [
+        (("users", "eq", 1000005), [1, 2]),
+        (("users", "eq", "1000005"), [1, 2]),
+        (("users", "eq", 100000), []),
+        (("users", "in", [1000005, 1000007]), [1, 2, 3]),
+        (("users", "ne", 1000005), [3, 4]),
+        (("users", "eq", None), [5]),
+        (("ddis", "eq", "442079460001"), [1]),
+        (("ddis", "in", ["442079460001", "442079460002"]), [1, 2]),
+        (("tags", "eq", "a"), [1]),
+        (("tags", "eq", "b"), [4]),
+        (("name", "eq", "[1000005]"), [2]),
+        (("name", "eq", 1000005), []),
+    ],
+)
+def test_a_filter_on_a_list_compares_its_members(
+    app: TestApp, condition: tuple[str, str, Any], ids: list[int]
+) -> None:
+    app.put(
+        "ringgroups",
+        {"id": 1, "name": "A", "users": [1000005, 1000006], "ddis": ["442079460001"], "tags": ["a", "c"]},
+        {"id": 2, "name": "[1000005]", "users": ["1000005"], "ddis": ["442079460002"], "tags": [{"id": "a"}]},
+        {"id": 3, "name": "C", "users": [1000007], "ddis": []},
+        {"id": 4, "name": "D", "users": [], "tags": "b"},
+        {"id": 5, "name": "E", "tags": "[broken"},
+    )
+    name, operator, value = condition
+    text = json.dumps([{"property": name, "operator": operator, "value": value}])
+    response = app.get(f"/ringgroups?filter={quote(text)}")
+    assert ([row["id"] for row in response.json["data"]], response.json["total"]) == (ids, len(ids))
+
+
 def test_record_is_served_from_the_mirror_with_links(app: TestApp) -> None:
     app.put("cdrs", CDR)
     response = app.get(f"/cdrs/{CDR['id']}")

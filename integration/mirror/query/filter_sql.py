@@ -215,14 +215,16 @@ class SqlBuilder:
         if operator == "in":
             non_null_values = [element for element in value if element is not None]
             return self._build_in_condition(
-                column, [self._parse_value(name, column, kind, element) for element in non_null_values]
+                name, column, [self._parse_value(name, column, kind, element) for element in non_null_values]
             )
         typed_value = self._parse_value(name, column, kind, value)
         if operator == "eq":
-            return self._build_in_condition(column, [self._select_stored_forms(name, column, typed_value)])
+            return self._build_in_condition(
+                name, column, [self._select_stored_forms(name, column, typed_value)]
+            )
         if operator == "ne":
             # NOT (NULL IN …) is NULL, as `ne` requires. `IS NOT` would match NULL as well.
-            return f"NOT {self._build_in_condition(column, [typed_value])}"
+            return f"NOT {self._build_in_condition(name, column, [typed_value])}"
         return self._build_range_condition(name, column, _COMPARISONS[operator], typed_value)
 
     def _parse_value(self, name: str, column: str, kind: ValueKind, value: Any) -> _Value:
@@ -284,7 +286,7 @@ class SqlBuilder:
         sql = f"SELECT 1 FROM \"{self.resource.table}\" WHERE {column} >= '' LIMIT 1"
         return self._connection.execute(sql, self.values).fetchone() is not None
 
-    def _build_in_condition(self, column: str, values: list[_Value]) -> str:
+    def _build_in_condition(self, name: str, column: str, values: list[_Value]) -> str:
         forms = ", ".join(self.bind(form) for value in values for form in value.forms)
         if not forms:
             return "0"
@@ -294,6 +296,13 @@ class SqlBuilder:
             condition = (
                 f"({condition} OR ({column} >= '' AND number_of({column}) IN"
                 f" ({', '.join(decimals)})) IS TRUE)"
+            )
+        field = self.resource.field(name)
+        if field is None or field.actual_type == "array":
+            # A list equals each of its members. It is stored as JSON text.
+            condition = (
+                f"({condition} OR CASE WHEN {column} GLOB '[[]*' AND json_valid({column}) THEN"
+                f" EXISTS (SELECT 1 FROM json_each({column}) AS m WHERE m.atom IN ({forms})) ELSE 0 END)"
             )
         return condition
 
