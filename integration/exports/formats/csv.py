@@ -32,15 +32,16 @@ The last four are the full-width forms of `=`, `@`, `-` and `+`, which East Asia
 """
 
 _IGNORED_RANGES = (
-    "1-8 B-C E-20 7F-A0 AD 34F 61C 115F-1160 1680 17B4-17B5 180B-180F 2000-200F 2028-202F 205F-206F"
-    " 2800 3000 3164 FE00-FE0F FEFF FFA0 FFF9-FFFB E0000-E007F"
+    "1-8 B-C E-20 7F-A0 AD 300-36F 61C 115F-1160 1680 17B4-17B5 180B-180F 1AB0-1AFF 1DC0-1DFF"
+    " 2000-200F 2028-202F 205F-206F 20D0-20FF 2800 3000 3164 FE00-FE0F FE20-FE2F FEFF FFA0"
+    " FFF9-FFFC 1D173-1D17A E0000-E007F"
 )
 IGNORED_SIGNS = "".join(
     chr(code)
     for first, _, last in (signs.partition("-") for signs in _IGNORED_RANGES.split())
     for code in range(int(first, 16), int(last or first, 16) + 1)
 )
-"""Blanks, control characters and invisible signs that a program may remove before a formula.
+"""Blanks, control characters, invisible signs and combining marks that a program may remove before a formula.
 
 docs/exports.md lists them.
 """
@@ -249,7 +250,7 @@ def _guard_formula(cell: str, starts_with_digit: bool) -> str:
     likely_test, other_test = (is_digit, is_letter) if starts_with_digit else (is_letter, is_digit)
     is_other_text = " OR ".join(
         f"({cell} < '{end}' AND {cell} >= '{first}')"
-        for first, end in (("!", "+"), ("\xae", "\u034f"), ("\u0370", "\u061c"), ("\u3165", "\ufe00"))
+        for first, end in (("!", "+"), ("\xae", "\u0300"), ("\u0370", "\u061c"), ("\u3165", "\ufe00"))
     )
     may_be_ignored = f"({cell} > '' AND {cell} < '!' OR {cell} > '~')"
     return (

@@ -96,7 +96,9 @@ EXTRA = CELL.map(lambda value: value.replace("\x00", "") if isinstance(value, st
 
 def list_ignored_signs() -> str:
     """Return the signs before a formula that docs/exports.md lists."""
-    (sentence,) = re.findall(r"after blanks and invisible signs.*?: (.*?)\. ", DOCUMENT.read_text("utf-8"))
+    (sentence,) = re.findall(
+        r"after blanks, invisible signs and combining marks.*?: (.*?)\. ", DOCUMENT.read_text("utf-8")
+    )
     signs = ""
     for first, last in re.findall(r"U\+([0-9A-F]+)(?:–U\+([0-9A-F]+))?", sentence):
         signs += "".join(map(chr, range(int(first, 16), int(last or first, 16) + 1)))
@@ -119,7 +121,9 @@ def guarded(value: Any) -> str:
 
 
 def test_formulas_after_each_blank_or_invisible_sign_are_guarded_by_both_forms() -> None:
-    assert set(" \u00a0\u200b\ufeff\v\x1c\u2028\u202a\u2060\u3000") < set(IGNORED_SIGNS)
+    assert set(
+        " \u00a0\u200b\ufeff\v\x1c\u2028\u202a\u2060\u3000\u0301\u20e3\ufe20\ufffc\U0001d173\U0001d17a"
+    ) < set(IGNORED_SIGNS)
     runs = [*IGNORED_SIGNS, *("".join(pair) for pair in zip(IGNORED_SIGNS, IGNORED_SIGNS[7:], strict=False))]
     ends = ["=1", "@A", "-2", "+1+1", "\t=1", "\uff1d1", "+442079460001", "4420", "a", "é=1", "中=1", ""]
     texts = [run + end for run in runs for end in ends]
