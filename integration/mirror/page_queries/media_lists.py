@@ -117,7 +117,8 @@ _SOURCES: dict[AudioKind, _Source] = {
         OR {build_contains_sql("m.caller")} OR {build_contains_sql("m.called")}
         OR {build_contains_sql("c.party_name")} OR {build_contains_sql("c.user_name")}
         OR (:digits <> ''
-            AND (m.caller LIKE '%' || :digits || '%' OR m.called LIKE '%' || :digits || '%'))""",
+            AND (m.caller LIKE '%' || :digits || '%' OR m.called LIKE '%' || :digits || '%'
+                 OR c.party_e164 LIKE '%' || :digits || '%'))""",
     ),
     "voicemail": _Source(
         columns=f"""v.id, v.origtime AS at, v.live_id, v.duration, v.transcript, NULL AS summary,
@@ -137,7 +138,8 @@ _SOURCES: dict[AudioKind, _Source] = {
         text=f"""{build_contains_sql("v.transcript")} OR {build_contains_sql("v.caller")}
         OR {build_contains_sql("v.dialled")} OR {build_contains_sql("c.party_name")}
         OR {build_contains_sql("u.first_name || ' ' || u.last_name")}
-        OR (:digits <> '' AND v.caller LIKE '%' || :digits || '%')""",
+        OR (:digits <> ''
+            AND (v.caller LIKE '%' || :digits || '%' OR c.party_e164 LIKE '%' || :digits || '%'))""",
     ),
 }
 
