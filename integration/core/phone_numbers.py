@@ -25,6 +25,8 @@ _WITHHELD_WORDS = frozenset(
 _CALLER_WORDS = frozenset(("no", "number", "caller", "id", "cli"))
 _KEYPAD_ANONYMOUS = "266696687"
 """'anonymous' on the keypad of a telephone, which some networks send as the number."""
+_EMERGENCY_OF_ZEROS = "000"
+"""Emergency number of Australia."""
 _URI = re.compile(r"\s*(?:sips?:|tel:)?([^@;]*)(?:[@;].*)?", re.IGNORECASE | re.DOTALL)
 """A SIP or tel URI, or a number; the group is the user or number."""
 
@@ -76,7 +78,7 @@ def is_withheld(raw: object) -> bool:
     if written is None:
         return not folding.extract_digits(text) or any(character.isalpha() for character in text)
     digits = written.number.removeprefix("+").removeprefix("00")
-    return digits == _KEYPAD_ANONYMOUS or not digits.strip("0")
+    return digits == _KEYPAD_ANONYMOUS or (not digits.strip("0") and text != _EMERGENCY_OF_ZEROS)
 
 
 def _get_user(text: str) -> str:

@@ -36,7 +36,10 @@ def test_the_audience_sets_the_roles_that_open_a_collection():
     assert roles_that_open(replace(NEW, audience="admin")) == ["admin"]
 
 
-@pytest.mark.parametrize(("is_shared", "roles"), [(False, ["supervisor", "admin"]), (True, list(ROLES))])
+@pytest.mark.parametrize(
+    ("is_shared", "roles"),
+    [(False, ["supervisor", "admin"]), (True, ["viewer", "agent", "supervisor", "admin"])],
+)
 def test_with_agents_see_own_a_resource_without_user_key_is_open_to_agents_only_if_shared(is_shared, roles):
     resource = replace(NEW, audience="viewer", is_shared=is_shared)
     assert roles_that_open(resource, "own") == roles
