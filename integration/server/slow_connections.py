@@ -13,12 +13,13 @@ import os
 import socket
 import stat
 import struct
-import threading
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from integration.core import clock
+from integration.core.consumer import Consumer
+from integration.core.health import Health
 from integration.web.inflight import InflightRequests
 
 log = logging.getLogger(__name__)
@@ -97,7 +98,6 @@ class SlowConnections:
     """Shuts down connections of the server's `port` that are too slow.
 
     A connection is kept while a request from the same address is computed, because it may be its connection.
-    A thread of its own; ends with the process.
     """
 
     def __init__(self, port: int, inflight: InflightRequests) -> None:
@@ -105,19 +105,13 @@ class SlowConnections:
         self._inflight = inflight
         self._progress: dict[int, Progress] = {}
         """Progress by inode of the socket."""
-        self._stopping = threading.Event()
 
-    def start(self) -> None:
-        threading.Thread(target=self._run, name="slow connections", daemon=True).start()
+    def make_consumer(self, health: Health) -> Consumer:
+        """Return the thread that checks the connections CHECKS times in STALL_SECONDS."""
+        return Consumer("slow connections", self.check, health, check_every=STALL_SECONDS / CHECKS)
 
-    def _run(self) -> None:
-        while not self._stopping.wait(STALL_SECONDS / CHECKS):
-            try:
-                self._check()
-            except OSError:
-                log.exception("slow connections could not be closed")
-
-    def _check(self) -> None:
+    def check(self) -> None:
+        """Shut down the connections whose deadline has passed. Raises OSError."""
         now, closed = clock.monotonic(), 0
         # A request can wait for a thread before it is computed.
         busy_addresses = self._inflight.find_addresses(STALL_SECONDS / 3, is_reading=False)

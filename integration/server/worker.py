@@ -194,7 +194,8 @@ class Worker:
             url, interval = self.liveness
             LivenessCheck(url, interval, lambda: self._write_status({"alive": True})).start()
         self._inflight = InflightRequests(application)
-        SlowConnections(self.settings.server.port, self._inflight).start()
+        slow_connections = SlowConnections(self.settings.server.port, self._inflight)
+        slow_connections.make_consumer(product.health).start()
         return self._inflight
 
     def finish(self) -> None:

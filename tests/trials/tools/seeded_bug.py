@@ -130,7 +130,7 @@ def read_bodies_of_refused(patch: Patch) -> None:
 
 def keep_slow_connections(patch: Patch) -> None:
     """Close no connection of a slow client."""
-    patch(SlowConnections, "start", lambda _connections: None)
+    patch(SlowConnections, "check", lambda _connections: None)
 
 
 def drop_events_after_end(patch: Patch) -> None:
