@@ -60,3 +60,12 @@ def _parse_error(body: bytes) -> tuple[str, list[Any]]:
     reason = first_entry.get("message") if isinstance(first_entry, dict) else first_entry
     texts = [text for text in (message, reason) if isinstance(text, str) and text]
     return " – ".join(dict.fromkeys(texts))[:300], errors
+
+
+def describe_cause(error: str) -> str:
+    """Return the cause in a stored error as a sentence without full stop and without the advice after `;`.
+
+    'The platform' becomes 'it': pages have named it in the sentence before. '' for ''.
+    """
+    cause = error.partition(";")[0].replace("the platform ", "it ", 1)
+    return cause[:1].upper() + cause[1:]

@@ -30,6 +30,7 @@ from integration.dashboard.site.news import list_notifications
 from integration.mirror.calls import backlog
 from integration.mirror.page_queries import faxes, live, media_lists, messages
 from integration.mirror.sync_state import collection_state
+from integration.platform_api.failures import describe_cause
 from integration.settings.demo_marker import is_demo
 from integration.workspace import callbacks, reads, visible_callbacks
 from integration.workspace.callback_items import CallbackItem
@@ -146,8 +147,7 @@ def describe_outage(connection: sqlite3.Connection) -> tuple[str, bool]:
         if state.last_error and state.is_failing
     ]
     error = max(errors, default=("", ""))[1]
-    cause = error.partition(";")[0].replace("the platform ", "it ", 1)
-    return cause[:1].upper() + cause[1:], "platform.base_url" in error
+    return describe_cause(error), "platform.base_url" in error
 
 
 def count_open_callbacks(context: AppContext, viewer: Visibility) -> int:
