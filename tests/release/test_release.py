@@ -79,4 +79,4 @@ def test_a_rehearsal_writes_packages_bill_notices_notes_and_checksums(tmp_path: 
     notices = (out / "THIRD-PARTY-NOTICES.txt").read_text()
     for text in ("Flask\n3.", "Copyright 2010 Pallets", "Copyright (c) Alex Grönholm"):
         assert text in notices
-    assert "Webhooks of calls and messages are stored" in (out / "RELEASE-NOTES.txt").read_text()
+    assert "Webhooks are stored before they are acknowledged" in (out / "RELEASE-NOTES.txt").read_text()

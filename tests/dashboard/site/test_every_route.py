@@ -35,6 +35,7 @@ NO_LOGIN = {
     "/logout",
     "/setup/<token>",
     "/wall/<token>",
+    "/demo/<token>",
 }
 """Rules without a login: they show no account data or have a check of their own."""
 
