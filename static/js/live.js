@@ -71,7 +71,7 @@ function tidy() {
 		if (body.dataset.group !== "ended") open += n;
 		if (body.dataset.group === "ringing") waiting = body.querySelector("tr.row");
 	}
-	byId("nobody").hidden = open > 0;
+	byId("no-calls").hidden = open > 0;
 	const figure = document.querySelector("[data-figure='waiting']");
 	if (figure && !waiting) { figure.textContent = "0:00"; figure.classList.add("zero"); }
 	tick();

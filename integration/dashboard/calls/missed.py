@@ -229,7 +229,7 @@ def note(number: int) -> Response:
 @blueprint.post("/missed/<int:number>/remind")
 @requires("agent")
 def remind(number: int) -> Response:
-    """Remind the current user at `at`, a time in the display zone or a key of `list_reminders`."""
+    """Remind the current user at `at`, a time in the display zone or a label of `_list_reminders`."""
     item, entered = _find_item(number), request.form.get("at", "")
     try:
         local_time = dict(_list_reminders()).get(entered) or datetime.fromisoformat(entered)

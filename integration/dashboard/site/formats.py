@@ -1,7 +1,7 @@
 """Formats of times, durations, numbers and states on pages.
 
 `register` adds them as Jinja filters. Times are UTC text and are shown in the display zone
-(`dashboard.timezone`). Filters return '—' for a missing value, never a zero, and a text that is no time in
+(`dashboard.timezone`). Filters return '—' for a missing value, never a zero, and a text that is not a time in
 that zone as received.
 """
 

@@ -17,7 +17,7 @@ OLDEST_VALID_DATE = "1990"
 def is_before(date: object, limit: str | None) -> bool:
     """Return whether a valid date is before `limit`.
 
-    `limit` is UTC text; no date is before None. A text that is no time is no valid date.
+    `limit` is UTC text; no date is before None. A text that is not a time is not a valid date.
     """
     moment = None if limit is None else clock.parse_utc(date)
     return moment is not None and limit is not None and OLDEST_VALID_DATE <= clock.utc_text(moment) < limit
