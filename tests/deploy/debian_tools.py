@@ -1,4 +1,4 @@
-"""Programs of Debian's packages that tests run: nginx, Caddy, promtool, restic, systemd-analyze.
+"""Programs of Debian's packages that tests run: nginx, Caddy, promtool, restic, strace, systemd-analyze.
 
 `.ci/run` installs them and sets REQUIRE, so that a missing program fails its tests. Without REQUIRE it skips
 them with the command that installs it.
@@ -17,6 +17,7 @@ PACKAGES = {
     "caddy": "caddy",
     "promtool": "prometheus",
     "restic": "restic",
+    "strace": "strace",
     "systemd-analyze": "systemd",
     "systemd-sysusers": "systemd",
 }

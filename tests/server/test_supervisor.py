@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import http.client
 import os
-import shutil
 import signal
 import socket
 import ssl
@@ -19,6 +18,7 @@ import trustme
 from integration.core import process_lock
 from integration.server import worker as product_worker
 from integration.server.run_command import acquire_for_serve
+from tests.deploy.debian_tools import find_tool
 from tests.support.certificates import write_certificate
 from tests.support.child_processes import Running, get, open_stream, wait_for
 from tests.support.harness import alive, free_port
@@ -83,9 +83,7 @@ def test_a_stop_by_signal_with_open_streams_is_clean(server: Running, tmp_path: 
 @pytest.mark.exhaustive
 def test_a_worker_that_has_ended_is_not_killed(server: Running, tmp_path: Path) -> None:
     """The thread that waits for the worker receives its exit status 0.2 s late, as on a busy computer."""
-    strace = shutil.which("strace")
-    if strace is None:
-        pytest.skip("strace is missing: apt-get install --no-install-recommends strace")
+    strace = find_tool("strace")
     worker = worker_of(server)
     tasks = Path(f"/proc/{server.pid}/task").iterdir()
     (waiting,) = [task.name for task in tasks if (task / "wchan").read_text() == "do_wait"]
