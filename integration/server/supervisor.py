@@ -61,6 +61,9 @@ service after 20 s (`deploy/systemd`).
 STATUS_POLL_SECONDS = 0.01
 """Seconds between two checks of the exit status of an ended worker."""
 
+SIGNAL_POLL_SECONDS = 0.5
+"""Maximum seconds from a signal to its handler."""
+
 MAX_RESTART_DELAY = 10.0
 """Maximum seconds before a worker that died before it was ready is replaced.
 
@@ -273,7 +276,10 @@ class _Supervisor(MPServer):
         """
         restart_delay = 0.0
         while True:
-            self.main_loop_interrupt.wait()
+            # Python runs the handler of a signal on this thread, which a signal that the kernel delivers to
+            # another thread does not wake.
+            if not self.main_loop_interrupt.wait(SIGNAL_POLL_SECONDS):
+                continue
             if self.interrupt_signal:
                 return
             self.main_loop_interrupt.clear()

@@ -8,6 +8,9 @@ from typing import Any
 
 from integration.simulator import embed
 
+SIGNAL_POLL_SECONDS = 0.5
+"""Maximum seconds from a signal to the stop."""
+
 
 def run(**options: Any) -> None:
     """Run a simulator until SIGTERM or SIGINT.
@@ -26,5 +29,7 @@ def run(**options: Any) -> None:
     print(f"User id: {admin.id}")
     print(f"API key: {admin.api_key}")
     print(f"Ordinary user: {ordinary.email} {ordinary.password} {ordinary.id} {ordinary.api_key}", flush=True)
-    stop_requested.wait()
+    # With a time limit: the handler runs on this thread, which a signal to another thread does not wake.
+    while not stop_requested.wait(SIGNAL_POLL_SECONDS):
+        pass
     simulator.stop()

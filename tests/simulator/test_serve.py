@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 
 import pytest
@@ -10,6 +11,7 @@ import requests
 import trustme
 
 from tests.support import fork_server
+from tests.support.child_processes import PATIENCE, find_other_thread
 from tests.support.harness import ROOT, Process, wait_for
 
 COMMAND = [sys.executable, "app.py", "simulator", "--cdrs", "100"]
@@ -45,6 +47,13 @@ def test_the_process_prints_its_url_and_credentials_and_ends_on_sigterm(launch):
         requests.get(url + "/me", headers={"X-Auth-Token": printed["API key"]}, timeout=30).status_code == 200
     )
     assert process.stop() == 0
+
+
+def test_a_stop_by_a_signal_that_another_thread_receives(launch):
+    process = launch("--port", "0")
+    read_printed_lines(process)
+    os.kill(find_other_thread(process.pid), signal.SIGTERM)
+    assert process.popen.wait(PATIENCE) == 0
 
 
 def test_the_process_serves_https(launch, tmp_path):
