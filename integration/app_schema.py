@@ -23,15 +23,12 @@ from integration.access import (
     sessions,
     setup_links,
 )
-from integration.access.audit_trail import chain
-from integration.access.audit_trail.chain import AuditChain
 from integration.access.login import devices, mail_queue, second_factor
 from integration.alerts import notification_log, rules
 from integration.core.errors import RepairNeeded, StorageError
 from integration.exports import delivery_states, prepared_exports, schedules
 from integration.outbound import mail_server
 from integration.privacy import erasures, holds
-from integration.settings.data_dir_secrets import load_audit_key
 from integration.sqlite import migrations
 from integration.sqlite.database import Database
 from integration.sqlite.database_files import CREATED_FILE, find_lost_databases
@@ -63,7 +60,6 @@ TABLE_MODULES: tuple[ModuleType, ...] = (
     keys,
     login_throttle,
     audit,
-    chain,
     notes,
     callbacks,
     callback_reminders,
@@ -92,7 +88,7 @@ MIGRATIONS: dict[str, Step] = {
     "write results of labels": notes.add_write_result_column,
     "confirmation of sessions": sessions.add_confirmation_columns,
     "reset links": setup_links.add_reset_column,
-    "hashes of the audit log": audit.add_hash_columns,
+    "hashes of the audit log": lambda _schema: None,
     "limits of keys": keys.add_limit_columns,
     "reports of erasures": erasures.add_report_column,
     "default columns of schedules": schedules.store_default_columns,
@@ -101,6 +97,7 @@ MIGRATIONS: dict[str, Step] = {
     "promoted fields": lambda schema: schema.table("promoted_fields").drop(ignore=True),
     "numbers and queues of alert rules": rules.add_sentence_columns,
     "role of exports only": people.add_exports_column,
+    "no hashes of the audit log": audit.drop_hash_chain,
 }
 """Migration steps by name, in order. Every existing house.db records the first one."""
 
@@ -123,7 +120,8 @@ def open_app_db(path: Path, **options: Any) -> Database:
         )
     _make_private(path)
     database = Database(path, prepare=migrate, synchronous="FULL", **options)
-    database.gates[chain.GATE] = AuditChain(load_audit_key(path.parent))
+    # Key of the hashes that version 0.1.0 stored in the audit log.
+    (path.parent / "audit-key").unlink(missing_ok=True)
     return database
 
 

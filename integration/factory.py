@@ -16,7 +16,7 @@ from flask import Flask
 from integration import __version__, app_schema
 from integration.access import commands as access_commands
 from integration.access import session_ends, sessions, setup_links
-from integration.access.audit_trail.syslog_copy import SyslogCopy
+from integration.access.audit_syslog import SyslogCopy
 from integration.access.authenticator import Authenticator
 from integration.access.login import mailer
 from integration.alerts import evaluate as alert_evaluation

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from functools import partial
 from typing import Literal
 
-from integration.access.audit_trail import chain
 from integration.core import clock
 from integration.sqlite.database import Database
 from integration.sqlite.listing import escape_like
@@ -23,14 +20,13 @@ CREATE TABLE IF NOT EXISTS audit (
     what TEXT NOT NULL,
     about TEXT NOT NULL,
     result TEXT NOT NULL,
-    address TEXT NOT NULL,
-    hash TEXT,
-    link TEXT,
-    erased_hash TEXT
+    address TEXT NOT NULL
 ) STRICT;
 CREATE INDEX IF NOT EXISTS audit_at ON audit (at); -- serves retention and the entries of the current hour
 """
-"""`hash`, `link` and `erased_hash` show tampering: see `audit_trail.chain`."""
+
+HOOK = "audit"
+"""Key of the hooks of house.db that receive each new `AuditEntry`, in its transaction."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,17 +63,11 @@ def record(
     values = (clock.utc_text(), who, action, subject, result, address)
 
     def work(tx: Transaction) -> None:
-        audit_chain = chain.find_chain(tx.gates)
-        # Without a chain SQLite chooses the id.
-        entry_id, entry_hash, link = audit_chain((tx, values)) if audit_chain else (None, None, None)
-        tx.execute(
-            "INSERT INTO audit (id, at, who, what, about, result, address, hash, link)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (entry_id, *values, entry_hash, link),
-        )
-        if audit_chain is not None and audit_chain.publish is not None:
-            entry = dict(zip((*chain.COLUMNS, "link"), (entry_id, *values, link), strict=True))
-            tx.after_commit(partial(audit_chain.publish, entry))
+        entry_id = tx.execute(
+            "INSERT INTO audit (at, who, what, about, result, address) VALUES (?, ?, ?, ?, ?, ?)", values
+        ).lastrowid
+        for hook in tx.hooks.get(HOOK, ()):
+            hook(tx, AuditEntry(entry_id or 0, *values))
 
     if isinstance(target, Database):
         target.write(work)
@@ -153,53 +143,14 @@ def count_before(connection: sqlite3.Connection, before: str) -> int:
 
 
 def delete_before(tx: Transaction, before: str) -> int:
-    """Delete entries older than `before` (UTC text); return their number.
-
-    The deletion ends at the first entry that is not older, and leaves an anchor in the chain: only missing
-    entries before it are legitimate. An entry dated in the future was stored while the clock was wrong, and
-    does not end the deletion.
-    """
-    audit_chain = chain.find_chain(tx.gates)
-    if audit_chain is not None:
-        audit_chain.load_or_start(tx)
-    first_kept = tx.execute(
-        "SELECT min(id) FROM audit WHERE at >= ? AND at <= ?", (before, clock.utc_text())
-    ).fetchone()[0]
-    last = tx.execute(
-        "SELECT id, link FROM audit WHERE id < ? ORDER BY id DESC LIMIT 1",
-        (2**62 if first_kept is None else first_kept,),
-    ).fetchone()
-    if last is None:
-        return 0
-    if audit_chain is not None:
-        audit_chain.move_anchor(tx, *last)
-    return tx.execute("DELETE FROM audit WHERE id <= ?", (last[0],)).rowcount
+    """Delete the entries older than `before` (UTC text); return their number."""
+    return tx.execute("DELETE FROM audit WHERE at < ?", (before,)).rowcount
 
 
-def rewrite(tx: Transaction, changes: Mapping[int, Mapping[str, object]], who: str, reason: str) -> None:
-    """Replace texts of entries for an erasure, and record that.
-
-    `changes`: new values by column, by id of the entry. The hash of the original content is kept.
-    """
-    audit_chain = chain.find_chain(tx.gates)
-    if audit_chain is not None:
-        audit_chain.load_or_start(tx)
-    for entry_id, values in changes.items():
-        row = tx.execute(f"SELECT {', '.join(chain.COLUMNS)} FROM audit WHERE id = ?", (entry_id,)).fetchone()
-        new_values = {**dict(zip(chain.COLUMNS, row, strict=True)), **values}
-        erased_hash = audit_chain.hash_erased(list(new_values.values())) if audit_chain else None
-        assignments = ", ".join(f"{name} = ?" for name in values)
-        tx.execute(
-            f"UPDATE audit SET {assignments}, erased_hash = ? WHERE id = ?",
-            (*values.values(), erased_hash, entry_id),
-        )
-    if changes:
-        record(tx, who, chain.REWRITTEN, f"{reason}: {', '.join(map(str, sorted(changes)))}")
-
-
-def add_hash_columns(schema: Schema) -> None:
-    """Migration: add the columns of the chain."""
+def drop_hash_chain(schema: Schema) -> None:
+    """Migration: drop the chain of hashes that version 0.1.0 stored."""
+    schema.table("audit_chain").drop(ignore=True)
     table = schema.table("audit")
-    for name in ("hash", "link", "erased_hash"):
-        if table.exists() and name not in table.columns_dict:
-            table.add_column(name, str)
+    for name in {"hash", "link", "erased_hash"} & table.columns_dict.keys():
+        # Not `transform`, which would lose the highest id: ids are never used twice.
+        schema.execute(f"ALTER TABLE audit DROP COLUMN {name}")

@@ -26,7 +26,7 @@ from integration.core.errors import SwitchroomError
 from integration.maintenance.version_record import RECORD_FILE
 from integration.server import port
 from integration.server.subprocesses import ChildProcess
-from integration.settings.data_dir_secrets import ACCOUNT_FILE, AUDIT_FILE, SECRET_FILE, load_webhook_secrets
+from integration.settings.data_dir_secrets import ACCOUNT_FILE, SECRET_FILE, load_webhook_secrets
 from integration.settings.demo_marker import EMAIL, MARKER_FILE
 from integration.settings.model import load
 from integration.settings.sources import PREFIX
@@ -234,7 +234,7 @@ def _remove_data(data: Path) -> None:
     for name in _DATABASES:
         for suffix in ("", "-wal", "-shm", "-journal"):
             (data / f"{name}{suffix}").unlink(missing_ok=True)
-    for name in (ACCOUNT_FILE, AUDIT_FILE, SECRET_FILE, CREATED_FILE, RECORD_FILE):
+    for name in (ACCOUNT_FILE, SECRET_FILE, CREATED_FILE, RECORD_FILE):
         (data / name).unlink(missing_ok=True)
     for name in _FOLDERS:
         folder = data / name

@@ -32,7 +32,7 @@ from integration.core.errors import StorageBroken, StorageFull, SwitchroomError
 from integration.maintenance import manifest, version_record
 from integration.maintenance.manifest import DATABASES, Entry, Manifest
 from integration.mirror.page_queries import archive_queries
-from integration.settings.data_dir_secrets import ACCOUNT_FILE, AUDIT_FILE, ERASURE_FILE, SECRET_FILE
+from integration.settings.data_dir_secrets import ACCOUNT_FILE, ERASURE_FILE, SECRET_FILE
 from integration.settings.model import Settings
 from integration.sqlite import database_files
 from integration.sqlite.readers import open_readonly
@@ -40,7 +40,7 @@ from integration.sqlite.readers import open_readonly
 ARCHIVE_FOLDERS = ("recordings", "voicemail")
 """Folders that are always copied, even if mirror.db names no file in them."""
 
-SMALL_FILES = (SECRET_FILE, ACCOUNT_FILE, ERASURE_FILE, AUDIT_FILE, version_record.RECORD_FILE)
+SMALL_FILES = (SECRET_FILE, ACCOUNT_FILE, ERASURE_FILE, version_record.RECORD_FILE)
 """Files that are copied if they exist."""
 
 OWNER_FILE = "owner"

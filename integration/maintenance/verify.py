@@ -10,15 +10,14 @@ from datetime import timedelta
 from pathlib import Path
 
 from integration.core import clock
-from integration.core.errors import StorageError, SwitchroomError
+from integration.core.errors import StorageError
 from integration.core.process_lock import find_writer
-from integration.maintenance import audit_check, shared_files
+from integration.maintenance import shared_files
 from integration.maintenance.content_checks import SAMPLED_LEGS, ContentChecks, Finding, Progress
 from integration.maintenance.manifest import DATABASES
 from integration.mirror.calls.store import CallStore
 from integration.mirror.page_queries import archive_queries
 from integration.mirror.sync_state import scrub_log
-from integration.settings.data_dir_secrets import read_audit_key
 from integration.sqlite import database_files
 from integration.sqlite.readers import open_readonly
 from integration.sync.files import file_check
@@ -91,7 +90,6 @@ class Verification:
             ({"mirror.db"}, self._check_calls),
         ]
         return [
-            ({"house.db"}, self._check_audit_log),
             *([] if self._is_quick else content_checks),
             ({"mirror.db"}, self._check_archive),
             ({"mirror.db", "inbox.db"}, self._check_applied),
@@ -99,18 +97,6 @@ class Verification:
 
     def _check_calls(self) -> Iterator[Finding]:
         yield from self._content.check_calls(None if self._is_deep else SAMPLED_LEGS)
-
-    def _check_audit_log(self) -> Iterator[Finding]:
-        """Check that no entry of the audit log was changed or deleted."""
-        try:
-            key = read_audit_key(self._data_dir)
-        except SwitchroomError as error:
-            yield Finding(str(error))
-            return
-        with open_readonly(self._data_dir / "house.db") as connection:
-            check = audit_check.verify(connection, key)
-        self.notes += check.notes
-        yield from map(Finding, check.faults)
 
     def _check_archive(self) -> Iterator[Finding]:
         """Check every file that mirror.db lists as present."""

@@ -301,9 +301,7 @@ class _Erasure:
         search_index.index_all_due(context.mirror_db)
         context.mirror_db.write(erase_mirror.optimize_search_index)
         self._progress(doing="notes, call-back items, logs")
-        context.app_db.write(
-            lambda tx: erase_app.erase(tx, self._finder, traces.app_traces, held_records, self._who)
-        )
+        context.app_db.write(lambda tx: erase_app.erase(tx, self._finder, traces.app_traces, held_records))
 
     def _strip_body(self, body: bytes) -> bytes:
         try:

@@ -10,7 +10,6 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from integration.access import audit
 from integration.core.ids import id_list
 from integration.core.number_variants import Finder
 from integration.mirror.privacy import scrub_tables
@@ -106,14 +105,8 @@ def find(
     return matches
 
 
-def erase(
-    tx: Transaction, finder: Finder[Any], matches: AppMatches, held_records: HeldRecords, who: str
-) -> None:
-    """Erase the matches of `find` in the transaction `tx`.
-
-    `who`: actor for the audit log.
-    """
-    connection = tx.connection
+def erase(tx: Transaction, finder: Finder[Any], matches: AppMatches, held_records: HeldRecords) -> None:
+    """Erase the matches of `find` in the transaction `tx`."""
     call_ids, action_ids = id_list(matches.call_ids), id_list(matches.action_ids)
     tx.execute(f"DELETE FROM callback_deeds WHERE id {_IN_LIST}", (action_ids,))
     tx.execute(f"DELETE FROM callback_deed_calls WHERE deed_id {_IN_LIST}", (action_ids,))
@@ -122,15 +115,7 @@ def erase(
     for party in matches.parties:
         recompute_items(tx, party)
     tx.execute(f"DELETE FROM notes WHERE id {_IN_LIST}", (id_list(matches.note_ids),))
-    changes = {
-        next(iter(row.key.values())): scrub_tables.remove_from_values(row.values, finder)
-        for row in scrub_tables.find_matching_rows(connection, "audit", finder, held_records)
-        if not row.is_held
-    }
-    audit.rewrite(tx, changes, who, "erasure of a number")
-    for table in [*_list_other_tables(connection), "callbacks", "callback_deeds"]:
-        if table == "audit":
-            continue
+    for table in [*_list_other_tables(tx.connection), "callbacks", "callback_deeds"]:
         scrub_tables.scrub_table(
             tx,
             table,

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 SECRET_FILE = "webhook-secret"
 ACCOUNT_FILE = "account.json"
 ERASURE_FILE = "erasure-key"
-AUDIT_FILE = "audit-key"
 
 _rotation_lock = threading.Lock()
 """Held while SECRET_FILE is read and replaced: a double click sends two requests at once."""
@@ -107,26 +106,7 @@ def load_erasure_key(data_dir: Path, *, create: bool) -> bytes | None:
     Without a stored key, generate and store one if `create` is set, else return None. Raises SwitchroomError
     if the file is damaged or cannot be read or written.
     """
-    return _load_key(data_dir / ERASURE_FILE, create=create)
-
-
-def load_audit_key(data_dir: Path) -> bytes:
-    """Return the key of the hashes of the audit log.
-
-    Generate and store one if there is none. Raises SwitchroomError if the file is damaged or cannot be read
-    or written.
-    """
-    key = _load_key(data_dir / AUDIT_FILE, create=True)
-    assert key is not None
-    return key
-
-
-def read_audit_key(data_dir: Path) -> bytes | None:
-    """Return the key of the audit log, None without one. Raises SwitchroomError."""
-    return _load_key(data_dir / AUDIT_FILE, create=False)
-
-
-def _load_key(path: Path, *, create: bool) -> bytes | None:
+    path = data_dir / ERASURE_FILE
     if create and _read(path) is None:
         _create(path, secrets.token_hex(32) + "\n")
     stored = _read(path)

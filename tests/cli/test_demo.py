@@ -163,9 +163,7 @@ def test_a_second_start_deletes_the_data_and_keeps_the_password(tmp_path: Path) 
     again, other_link = prepare_data_dir(tmp_path, "http://127.0.0.1:8000")
     assert again == password
     assert other_link != link
-    assert sorted(path.name for path in tmp_path.iterdir()) == [
-        "audit-key", "demo.json", "house.db", "lock", "other-file",
-    ]  # fmt: skip
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["demo.json", "house.db", "lock", "other-file"]
 
 
 @pytest.mark.exhaustive

@@ -95,7 +95,6 @@ def test_the_manifest_lists_all_files_with_sha256_and_only_the_owner_can_read_a_
         "inbox.db",
         "webhook-secret",
         "account.json",
-        "audit-key",
         "recordings/2026/03/01/7.mp3",
         "voicemail/2026/03/01/8.mp3",
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -111,26 +111,16 @@ def scrub_table(
         if deletes_rows or any(quote_identifier(column) in row.key for column in row.values):
             tx.execute(f"DELETE FROM {quote_identifier(table)} WHERE {where}", tuple(row.key.values()))
             continue
-        new_values = remove_from_values(row.values, finder, erased_columns)
+        new_values = {
+            column: ERASED if column in erased_columns else _remove_number(value, finder)
+            for column, value in row.values.items()
+        }
         assignments = ", ".join(f"{quote_identifier(column)} = ?" for column in new_values)
         # Rows that become equal violate unique keys. OR REPLACE keeps one of them.
         tx.execute(
             f"UPDATE OR REPLACE {quote_identifier(table)} SET {assignments} WHERE {where}",
             (*new_values.values(), *row.key.values()),
         )
-
-
-def remove_from_values(
-    values: Mapping[str, Any], finder: Finder[Any], erased_columns: Collection[str] = ()
-) -> dict[str, Any]:
-    """Return the values by column without the number.
-
-    A value in a column of `erased_columns` becomes `erased` completely.
-    """
-    return {
-        column: ERASED if column in erased_columns else _remove_number(value, finder)
-        for column, value in values.items()
-    }
 
 
 def _contains_number(value: object, finder: Finder[Any]) -> bool:

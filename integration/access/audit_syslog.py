@@ -11,13 +11,15 @@ import queue
 import socket
 import sys
 import threading
-from collections.abc import Mapping
+from dataclasses import asdict
+from functools import partial
 from logging.handlers import SysLogHandler
 from urllib.parse import urlsplit
 
-from integration.access.audit_trail import chain
+from integration.access.audit import HOOK, AuditEntry
 from integration.core.health import Health
 from integration.sqlite.database import Database
+from integration.sqlite.transaction import Transaction
 
 HEALTH_NAME = "copy of the audit log"
 """Name of the health check."""
@@ -38,16 +40,14 @@ class SyslogCopy:
         self._handler: _Handler | None = None
         self._error: str | None = None
         self._thread = threading.Thread(target=self._run, name="audit syslog", daemon=True)
-        audit_chain = chain.find_chain(app_db.gates)
-        if target is not None and audit_chain is not None:
+        if target is not None:
             self._thread.start()
-            audit_chain.publish = self.send
+            app_db.hooks[HOOK] = [self._send_after_commit]
             health.probe(HEALTH_NAME, lambda: self._error)
 
-    def send(self, entry: Mapping[str, object]) -> None:
-        """Queue an entry. Does not block."""
+    def _send_after_commit(self, tx: Transaction, entry: AuditEntry) -> None:
         # JSON escapes line breaks, so an entry is one line whatever it contains (promise S18).
-        self._entries.put(json.dumps(dict(entry)))
+        tx.after_commit(partial(self._entries.put, json.dumps(asdict(entry))))
 
     def close(self) -> None:
         """Send the queued entries, for at most CLOSE_SECONDS."""

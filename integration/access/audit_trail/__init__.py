@@ -1,1 +1,0 @@
-"""Hash chain and syslog copy of the audit log."""
