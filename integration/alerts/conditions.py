@@ -13,12 +13,15 @@ from urllib.parse import urlencode
 from zoneinfo import ZoneInfo
 
 from integration.alerts.rules import Finding, Rule
+from integration.catalogue import get_resource
+from integration.catalogue.collection_titles import get_title
 from integration.context import AppContext
 from integration.core import clock
 from integration.core.phone_numbers import is_withheld
 from integration.mirror.page_queries import alert_queries, live
 from integration.mirror.page_queries.reports import Figures, Span, compute_totals, get_currency
 from integration.mirror.sync_state import collection_state, completeness
+from integration.mirror.sync_state.completeness import DayCount
 from integration.sync.files.download import list_enabled_kinds
 from integration.workspace import callbacks
 from integration.workspace.callback_items import CallbackItem
@@ -284,18 +287,25 @@ def _missing_records(evaluation: Evaluation) -> list[Match]:
     # Exclude today: its counts differ while calls arrive.
     today = evaluation.utc_text_before(days=0)[:10]
     with evaluation.context.mirror_db.read() as connection:
-        rows = alert_queries.list_completeness_gaps(connection, today, completeness.RECHECK_SECONDS)
-    return [
-        Match(
-            row["collection"],
-            f"{_format_count(int(row['n']), 'record')} of /{row['collection']} missing"
-            + (f", the first of {row['day']}" if row["day"] else ""),
-            "/system#coverage",
-            row["since"],
-        )
-        for row in rows
-        if row["n"] >= evaluation.rule.threshold
-    ]
+        differences = completeness.list_differences(connection)
+    gaps: dict[str, dict[str, DayCount]] = {}
+    for gap in differences:
+        if gap.is_gap and gap.total > gap.ours and gap.day < today:
+            gaps.setdefault(gap.collection, {})[gap.day] = gap
+    matches = []
+    for collection, gap_by_day in sorted(gaps.items()):
+        began_at = min(gap.differs_since or gap.asked_at for gap in gap_by_day.values())
+        entire = gap_by_day.pop(completeness.ENTIRE_COLLECTION, None)
+        missing_count = sum(gap.total - gap.ours for gap in gap_by_day.values())
+        # The comparison of the entire collection contains the days.
+        missing_count = max(missing_count, entire.total - entire.ours if entire else 0)
+        if missing_count >= evaluation.rule.threshold:
+            title = get_title(get_resource(collection))
+            text = f"{title}: {_format_count(missing_count, 'record')} missing here"
+            if gap_by_day:
+                text += f", the first of {datetime.fromisoformat(min(gap_by_day)):%-d %b %Y}"
+            matches.append(Match(collection, text, "/system#coverage", began_at))
+    return matches
 
 
 def _low_disk(evaluation: Evaluation) -> list[Match]:

@@ -248,7 +248,7 @@ def test_failed_download_gap_and_failed_sync_are_alerts(app, watch, monkeypatch)
     watch.run()
     assert sorted(now(app)) == [
         "1 download of recordings, voicemail or faxes failed (404 from the platform)",
-        f"3 records of /cdrs missing, the first of {ago(2 * 86400)[:10]}",
+        f"Call detail records: 3 records missing here, the first of {clock.now() - timedelta(2):%-d %b %Y}",
         "Call records are not syncing: timed out",
     ]
 
@@ -294,12 +294,14 @@ def test_a_gap_counts_each_record_once_and_downloads_name_the_latest_error(app, 
         ("sms", yesterday, 9),
     ):  # fmt: skip
         app.insert("_coverage", collection=collection, day=day, total=10, ours=mirrored, asked_at=ago(60))
+    app.insert("_coverage", collection="faxes", day=yesterday, total=10, ours=9, asked_at=ago(60),
+               differs_since=ago(60))  # fmt: skip
     watch.run()
     assert sorted(now(app)) == [
         "2 downloads of recordings, voicemail or faxes failed (the last: 404 from the platform)",
-        f"2 records of /sms missing, the first of {ago(2 * 86400)[:10]}",
-        f"3 records of /cdrs missing, the first of {yesterday}",
-        "4 records of /monitors missing",
+        f"Call detail records: 3 records missing here, the first of {clock.now() - timedelta(1):%-d %b %Y}",
+        "Recordings: 4 records missing here",
+        f"SMS: 2 records missing here, the first of {clock.now() - timedelta(2):%-d %b %Y}",
     ]
 
 

@@ -62,6 +62,8 @@ def fill(app: TestApp) -> None:
     app.mirror_db.write(lambda tx: collection_state.record_failure(tx, "sms", "timeout"))
     app.mirror_db.write(lambda tx: collection_state.record_failure(tx, "sms", "timeout"))
     app.mirror_db.write(lambda tx: completeness.save_day(tx, "cdrs", "2026-03-01", 9, 8))
+    app.mirror_db.write(lambda tx: tx.execute("UPDATE _coverage SET differs_since = NULL") and None)
+    app.mirror_db.write(lambda tx: completeness.save_day(tx, "sms", "2026-03-01", 9, 8))
     app.mirror_db.write(lambda tx: completeness.save_day(tx, "cdrs", "2026-03-02", 9, 9))
     app.archive("recording", 7, b"twelve bytes")
     app.mirror_db.write(

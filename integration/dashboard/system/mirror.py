@@ -46,13 +46,19 @@ def verify_completeness() -> Response:
         )
         entries = verify_coverage.verify_completeness(context, {"resources": list(PLAN)}, progress)["proofs"]
         results = [verify_coverage.CompletenessResult(**entry) for entry in entries]
-        incomplete = [result.collection for result in results if not result.is_complete]
-        day_count = sum(result.days for result in results)
-        summary = (
-            f"{len(results) - len(incomplete)} of {len(results)} collections complete, "
-            f"{day_count:,} days compared"
-        )
-        return f"{summary}; incomplete: {', '.join(incomplete)}" if incomplete else summary
+        differing = [result for result in results if not result.is_complete]
+        with context.mirror_db.read() as connection:
+            gaps = {one.collection for one in completeness.list_differences(connection) if one.is_gap}
+        rechecks = [result for result in differing if not result.error and result.collection not in gaps]
+        summary = f"{len(results) - len(differing)} of {len(results)} collections complete"
+        summary += f", {sum(result.days for result in results):,} days compared"
+        for label, found in (
+            ("checked again in a minute", rechecks),
+            ("incomplete", [result for result in differing if result not in rechecks]),
+        ):
+            titles = ", ".join(get_title(get_resource(result.collection)) for result in found)
+            summary += f"; {label}: {titles}" if titles else ""
+        return summary
 
     start_job("prove", "completeness checked", work)
     return redirect_to_section("coverage")

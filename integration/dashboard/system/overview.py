@@ -137,7 +137,7 @@ def index() -> Response:
         completeness_rows = [
             completeness_row
             for completeness_row in completeness.list_collections(connection)
-            if completeness_row.day_count or completeness_row.gaps
+            if completeness_row.day_count or completeness_row.differences
         ]
         drift_rows = schema_drift.list_drift(connection)
         scrub_result = scrub_log.get_archive_state(connection)
@@ -161,8 +161,7 @@ def index() -> Response:
     is_late = not unreachable_at and (formats.seconds_since(freshness.last_success_at) or 0) > stale_after
     is_silent = inbox_overview.last_received_at is None or inbox_overview.last_received_at < hour_ago
     silent_calls = calls_without_webhook if is_silent else 0
-    differences = [gap for completeness_row in completeness_rows for gap in completeness_row.gaps]
-    gaps = sum(gap.recheck_at is None for gap in differences)
+    gaps = sum(completeness_row.gap_count for completeness_row in completeness_rows)
     failing_components = components.list_problems(
         report,
         [state.collection for state in held_deletions],
@@ -193,7 +192,7 @@ def index() -> Response:
         "system.html",
         problems=sum(len(found) for found in problem_lists) + sum(bool(sign) for sign in problem_signs),
         gaps=gaps,
-        rechecks=len(differences) - gaps,
+        rechecks=sum(len(completeness_row.differences) for completeness_row in completeness_rows) - gaps,
         received=inbox_overview,
         losses=recent_losses,
         silent=silent_calls,

@@ -78,26 +78,6 @@ def summarize_failed_downloads(connection: sqlite3.Connection, kinds: Sequence[s
     return row
 
 
-def list_completeness_gaps(
-    connection: sqlite3.Connection, before: str, lasting_seconds: float
-) -> list[sqlite3.Row]:
-    """Return collections with fewer records here than on the platform.
-
-    Days from `before` on are excluded, and differences compared for less than `lasting_seconds`. The
-    comparison of an entire collection (day '*') contains the days, so the larger of both numbers counts.
-    Columns: collection, n (number of absent records), day (the first such day, or None), since (UTC text, the
-    earliest time of these comparisons).
-    """
-    return connection.execute(
-        "SELECT collection, max(total(CASE WHEN day <> '*' THEN total - ours END),"
-        " total(CASE WHEN day = '*' THEN total - ours END)) AS n,"
-        " min(CASE WHEN day <> '*' THEN day END) AS day, min(asked_at) AS since FROM _coverage"
-        " WHERE total <> ours AND total > ours AND day < ? AND (differs_since IS NULL"
-        " OR unixepoch(asked_at) - unixepoch(differs_since) >= ?) GROUP BY collection ORDER BY collection",
-        (before, lasting_seconds),
-    ).fetchall()
-
-
 def list_received_messages(connection: sqlite3.Connection, since: str, limit: int) -> list[sqlite3.Row]:
     """Return SMS received since `since` (UTC text), newest first.
 

@@ -87,6 +87,11 @@ class DayCount:
         recheck_at = clock.utc_text(differs_since + timedelta(seconds=RECHECK_SECONDS))
         return recheck_at if self.asked_at < recheck_at else None
 
+    @property
+    def is_gap(self) -> bool:
+        """Return whether the counts differ and did so for at least RECHECK_SECONDS."""
+        return self.total != self.ours and self.recheck_at is None
+
 
 @dataclass(frozen=True, slots=True)
 class CollectionCompleteness:
@@ -96,8 +101,8 @@ class CollectionCompleteness:
     last full sync (None if none has ended). `refused_since`: time since which the platform refuses the
     collection. `unconfirmed_deletions`: number of deletions that require confirmation by a user. `day_count`:
     number of compared UTC days. `first_day`: the oldest of them. `verified_days`: number of days with equal
-    counts. `verified_at`: last time at which counts of a day were equal. `gaps`: days with different counts,
-    newest first.
+    counts. `verified_at`: last time at which counts of a day were equal. `differences`: days with different
+    counts, newest first.
     """
 
     collection: str
@@ -111,7 +116,7 @@ class CollectionCompleteness:
     verified_days: int = 0
     first_day: str | None = None
     verified_at: str | None = None
-    gaps: list[DayCount] = field(default_factory=list)
+    differences: list[DayCount] = field(default_factory=list)
 
     @property
     def is_live(self) -> bool:
@@ -119,9 +124,9 @@ class CollectionCompleteness:
         return self.collection in LIVE_COLLECTIONS
 
     @property
-    def is_complete(self) -> bool:
-        """Return whether a full sync has ended, without gaps and refusals."""
-        return self.complete_at is not None and self.refused_since is None and not self.gaps
+    def gap_count(self) -> int:
+        """Return the number of differences that have lasted."""
+        return sum(difference.is_gap for difference in self.differences)
 
 
 def list_collections(connection: sqlite3.Connection) -> list[CollectionCompleteness]:
@@ -151,19 +156,21 @@ def list_collections(connection: sqlite3.Connection) -> list[CollectionCompleten
                 day_row["verified"] if day_row else 0,
                 day_row["first"] if day_row else None,
                 day_row["proved_at"] if day_row else None,
-                list_gaps(connection, resource.collection),
+                list_differences(connection, resource.collection),
             )
         )
     return collections
 
 
-def list_gaps(connection: sqlite3.Connection, collection: str) -> list[DayCount]:
-    """Return the days on which platform and mirror differ, newest first.
+def list_differences(connection: sqlite3.Connection, collection: str | None = None) -> list[DayCount]:
+    """Return the days on which platform and mirror differ, of one or all collections, newest first.
 
     ENTIRE_COLLECTION is included.
     """
     rows = connection.execute(
-        "SELECT * FROM _coverage WHERE collection = ? AND total <> ours ORDER BY day DESC", (collection,)
+        "SELECT * FROM _coverage WHERE total <> ours AND collection = coalesce(?, collection)"
+        " ORDER BY day DESC",
+        (collection,),
     )
     return [DayCount(*row) for row in rows]
 
@@ -180,14 +187,6 @@ def count_missing(connection: sqlite3.Connection, collection: str) -> int:
     return 0 if row is None else int(row[0])
 
 
-def count_gaps(connection: sqlite3.Connection) -> dict[str, int]:
-    """Return the number of gaps by collection, for collections that have any."""
-    rows = connection.execute(
-        "SELECT collection, count(*) FROM _coverage WHERE total <> ours GROUP BY collection"
-    )
-    return dict(tuple(row) for row in rows)
-
-
 def list_days(connection: sqlite3.Connection, collection: str) -> list[DayCount]:
     """Return all counts of a collection, newest day first."""
     rows = connection.execute("SELECT * FROM _coverage WHERE collection = ? ORDER BY day DESC", (collection,))
@@ -196,8 +195,7 @@ def list_days(connection: sqlite3.Connection, collection: str) -> list[DayCount]
 
 def find_next_recheck(connection: sqlite3.Connection) -> str | None:
     """Return the earliest time (UTC text) at which a new difference is checked again, or None."""
-    rows = connection.execute("SELECT * FROM _coverage WHERE total <> ours")
-    return min((at for row in rows if (at := DayCount(*row).recheck_at) is not None), default=None)
+    return min((one.recheck_at for one in list_differences(connection) if one.recheck_at), default=None)
 
 
 def get_comparison_times(connection: sqlite3.Connection, collection: str) -> dict[str, str]:

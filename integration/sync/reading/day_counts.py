@@ -64,7 +64,7 @@ def verify_due_days(context: SyncContext, policy: Policy, tally: Tally | None = 
         )
         verified_at_by_day = completeness.get_comparison_times(connection, policy.collection)
         new_differences = {
-            gap.day for gap in completeness.list_gaps(connection, policy.collection) if gap.recheck_at
+            one.day for one in completeness.list_differences(connection, policy.collection) if one.recheck_at
         }
         suspected_days = missing_records.list_suspected_days(connection, policy.resource)
     if state.complete_at is None or state.off_since is not None:
@@ -216,16 +216,16 @@ def _get_bounds(day: str) -> tuple[datetime, datetime]:
 def _find_new_gaps(context: SyncContext, policy: Policy, oldest_date: str | None) -> list[str]:
     """Return the days that differ, newest first, at most MAX_DAYS_PER_RUN.
 
-    None if known gaps explain the difference of the totals, if it exceeds the deletion limit, or if the
+    None if known differences explain that of the totals, if it exceeds the deletion limit, or if the
     platform cannot filter by time. Two differences of one span that cancel each other are not found; each day
     is still compared on its own from time to time. Raises PlatformError.
     """
     with context.mirror_db.read() as connection:
-        gaps = completeness.list_gaps(connection, policy.collection)
+        differences = completeness.list_differences(connection, policy.collection)
         missing_count = completeness.count_missing(connection, policy.collection)
         present_count = collection_state.count_rows(connection, policy.resource)
-    known_difference = sum(gap.total - gap.ours for gap in gaps if gap.day != ENTIRE_COLLECTION)
-    total_difference = sum(gap.total - gap.ours for gap in gaps if gap.day == ENTIRE_COLLECTION)
+    known_difference = sum(one.total - one.ours for one in differences if one.day != ENTIRE_COLLECTION)
+    total_difference = sum(one.total - one.ours for one in differences if one.day == ENTIRE_COLLECTION)
     if known_difference == total_difference or missing_count > deletions.get_deletion_limit(present_count):
         return []
     try:
@@ -267,7 +267,7 @@ def report_completeness(context: SyncContext) -> None:
             "complete": sum(1 for collection in collections if collection.complete_at is not None),
             "days": sum(collection.day_count for collection in collections),
             "days_proved": sum(collection.verified_days for collection in collections),
-            "gaps": sum(len(collection.gaps) for collection in collections),
+            "gaps": sum(collection.gap_count for collection in collections),
             "proved_at": max(
                 (collection.verified_at for collection in collections if collection.verified_at), default=None
             ),

@@ -16,7 +16,7 @@ from integration.core import clock
 from integration.core.commands import Arguments, Progress, Result, Unfinished, command
 from integration.core.errors import PlatformError
 from integration.mirror.sync_state import collection_state, completeness
-from integration.mirror.sync_state.completeness import ENTIRE_COLLECTION, DayCount
+from integration.mirror.sync_state.completeness import ENTIRE_COLLECTION
 from integration.sync.context import SyncContext
 from integration.sync.plan import PLAN, Policy
 from integration.sync.reading import day_counts, live_poll
@@ -30,9 +30,9 @@ class CompletenessResult:
     """Result of the verification of one collection.
 
     `there` is the platform's count of records, `here` that of the mirror. `days` counts the verified UTC
-    days, `agree` the days with equal counts, and `gaps` lists the others. `came` counts records that were
-    missing and are stored now. `off` is True if the platform refuses the collection. `held` counts deletions
-    that wait for confirmation. `every` lists all days, if requested.
+    days, `agree` the days with equal counts, and `gaps` lists the others, with new differences. `came` counts
+    records that were missing and are stored now. `off` is True if the platform refuses the collection. `held`
+    counts deletions that wait for confirmation. `every` lists all days, if requested.
     """
 
     collection: str
@@ -133,18 +133,14 @@ def _verify_history(
         days = day_counts.list_days(oldest_date, clock.now())
     verified_days += days[: day_counts.verify_days(context, policy, days, tally)]
     day_counts.verify_total(context, policy)
-    gaps = _list_gaps(context, policy)
+    with context.mirror_db.read() as connection:
+        gaps = completeness.list_differences(connection, policy.collection)
     if gaps:
         run_full_sync(context, policy, tally, restart=True)
         day_counts.verify_days(
             context, policy, [day.day for day in gaps if day.day != ENTIRE_COLLECTION], tally
         )
         day_counts.verify_total(context, policy)
-
-
-def _list_gaps(context: SyncContext, policy: Policy) -> Sequence[DayCount]:
-    with context.mirror_db.read() as connection:
-        return completeness.list_gaps(connection, policy.collection)
 
 
 def _add_stored_state(
@@ -158,7 +154,7 @@ def _add_stored_state(
     with context.mirror_db.read() as connection:
         state = collection_state.get_state(connection, policy.collection)
         result.here = collection_state.count_rows(connection, policy.resource)
-        gaps = completeness.list_gaps(connection, policy.collection)
+        gaps = completeness.list_differences(connection, policy.collection)
         days = completeness.list_days(connection, policy.collection)
     result.there, result.held = state.total, state.held or 0
     collection_count = next((day for day in days if day.day == ENTIRE_COLLECTION), None)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from integration.context import AppContext
 from integration.core import clock
 from integration.mirror.calls import backlog
@@ -66,7 +68,8 @@ def add_groups(metrics: Metrics, context: AppContext) -> None:
     def read_collections() -> Values:
         with context.mirror_db.read() as connection:
             states = collection_state.list_states(connection)
-            gap_counts = completeness.count_gaps(connection)
+            differences = completeness.list_differences(connection)
+        gap_counts = Counter(one.collection for one in differences if one.is_gap)
         synced_times = {state.collection: clock.parse_utc(state.last_success_at) for state in states}
         return {
             LAST_SYNC: {(name,): time.timestamp() for name, time in synced_times.items() if time},
@@ -74,7 +77,7 @@ def add_groups(metrics: Metrics, context: AppContext) -> None:
                 (state.collection,): float(state.can_serve_reads and state.off_since is None)
                 for state in states
             },
-            GAPS: {(state.collection,): gap_counts.get(state.collection, 0) for state in states},
+            GAPS: {(state.collection,): gap_counts[state.collection] for state in states},
             FAILURES: {(state.collection,): state.failures for state in states},
         }
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 from integration.core import clock
 from integration.mirror.calls import backlog
 from integration.mirror.sync_state import collection_state, completeness
 from integration.platform_api.budget import BudgetState
 from integration.sync.plan import PLAN
-from integration.sync.reading import verify_coverage
+from integration.sync.reading import day_counts, verify_coverage
 from integration.sync.reading.call_assembly import JOB_NAME
 from tests.support.harness import wait_for
 from tests.support.page_text import text
@@ -43,9 +45,27 @@ def test_a_count_that_moved_during_the_check_is_no_problem(app, client):
     app.mirror_db.write(job)
     shown = text(client.get("/system"))
     assert "1 daily count is checked again" in shown
-    assert "4 of 5 The number changed during the check. Checking again at" in shown
-    assert "counts 1 more than it lists" not in shown
-    assert "daily count differs" not in shown
+    for page in ("/system", "/system/coverage/cdrs"):
+        shown = text(client.get(page))
+        assert "The number changed during the check. Checking again at" in shown
+        assert "counts 1 more than it lists" not in shown
+        assert "daily count differs" not in shown
+    assert count_gaps(app) == (0, "0.0")
+    app.clock.advance(60)
+    app.mirror_db.write(
+        lambda tx: completeness.save_day(
+            tx, "cdrs", "2026-11-17", 5, 4, "the platform counts 1 more than it lists"
+        )
+    )
+    assert "1 daily count differs" in text(client.get("/system"))
+    assert count_gaps(app) == (1, "1.0")
+
+
+def count_gaps(app) -> tuple[int, str]:
+    """Return the gaps of `/readyz`, and the metric of CDRs."""
+    day_counts.report_completeness(app.context)
+    metric = re.search(r'switchroom_collection_gaps{collection="cdrs"} (.+)', app.client.get("/metrics").text)
+    return app.client.get("/readyz").json["facts"]["coverage"]["gaps"], metric[1]
 
 
 def test_system_omits_completeness_and_drift_without_data(client):
@@ -59,6 +79,7 @@ def test_each_counted_day_has_a_row(app, client):
         collection_state.finish_full_sync(tx, "cdrs", 9, 9, "2026-11-20 09:00:00")
         completeness.save_day(tx, "cdrs", "2026-11-18", 7, 7)
         completeness.save_day(tx, "cdrs", "2026-11-17", 5, 3, "counts differ", "read again")
+        tx.execute("UPDATE _coverage SET differs_since = NULL")
 
     app.mirror_db.write(job)
     row = '<a class="link" href="/system/coverage/cdrs" title="/cdrs">Call detail records</a>'
@@ -121,16 +142,20 @@ def test_a_verification_is_started_by_an_administrator_and_shows_its_result(app,
         verified.append(policy.collection)
         progress(collection=policy.collection, done=3, total=9)
         error = "away" if policy.collection == "sms" else None
+        gaps = [{"day": "2026-11-18"}] if policy.collection == "cdrs" else []
         return verify_coverage.CompletenessResult(
-            policy.collection, days=9 * (policy.collection == "cdrs"), error=error
+            policy.collection, days=9 * (policy.collection == "cdrs"), error=error, gaps=gaps
         )
 
     monkeypatch.setattr(verify_coverage, "verify_collection", verify_collection)
-    app.mirror_db.write(lambda tx: completeness.save_day(tx, "cdrs", "2026-11-18", 7, 7))
+    app.mirror_db.write(lambda tx: completeness.save_day(tx, "cdrs", "2026-11-18", 7, 6))
     app.mirror_db.write(lambda tx: collection_state.finish_full_sync(tx, "cdrs", 9, 9, "2026-11-20 09:00:00"))
     assert app.log_in(BOB).post("/system/prove").status_code == 403
     client.post("/system/prove")
-    result = f"{len(PLAN) - 1} of {len(PLAN)} collections complete, 9 days compared; incomplete: sms"
+    result = (
+        f"{len(PLAN) - 2} of {len(PLAN)} collections complete, 9 days compared; checked again in a minute: "
+        "Call detail records; incomplete: SMS"
+    )
     wait_for(lambda: result in text(client.get("/system")), "the result")
     assert verified == list(PLAN)
 

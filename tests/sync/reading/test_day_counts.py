@@ -54,7 +54,8 @@ def test_every_day_of_a_collection_is_verified_by_the_count_of_the_platform(simu
         assert counted[day].proved_at
     assert counted[completeness.ENTIRE_COLLECTION].total == len(simulated.records(collection))
     found = get_completeness(simulated, collection)
-    assert found.is_complete
+    assert found.complete_at
+    assert found.differences == []
     assert found.verified_days == found.day_count == len(counted) - 1
     assert day_counts.verify_due_days(simulated.context, policy) == 0, "a verified day is due at once"
 
@@ -98,11 +99,11 @@ def test_a_new_difference_is_checked_again_after_a_minute_and_only_then_a_proble
         assert verify(60).recheck_at == clock.utc_text(clock.unix() + 60)
         assert simulated.context.sync_jobs.verify_completeness() == int(clock.unix()) + 61
     verify(61)
-    assert get_completeness(simulated, "cdrs").gaps == []
+    assert get_completeness(simulated, "cdrs").differences == []
     leave_out_of_lists(simulated, monkeypatch, key)
     assert verify(86400).recheck_at
     verify(61)
-    gaps = get_completeness(simulated, "cdrs").gaps
+    gaps = get_completeness(simulated, "cdrs").differences
     assert [(gap.day, gap.recheck_at) for gap in gaps] == [
         (day, None),
         (completeness.ENTIRE_COLLECTION, None),
@@ -149,7 +150,7 @@ def test_a_day_with_missing_records_is_repaired(simulated):
     day = days(simulated, "cdrs")[simulated.records("cdrs")[lost[0]]["calldate"][:10]]
     assert day.cause is None
     assert "records added" in day.repair
-    assert get_completeness(simulated, "cdrs").is_complete
+    assert get_completeness(simulated, "cdrs").differences == []
 
 
 def leave_out_of_lists(simulated, monkeypatch, *keys):
@@ -192,7 +193,7 @@ def test_a_gap_that_cannot_be_repaired_has_a_cause(simulated, movable_clock, mon
     assert gap.ours == gap.total + 1
     assert "next full sync" in gap.cause
     assert gap.proved_at is None
-    assert [found.day for found in get_completeness(simulated, "cdrs").gaps] == [
+    assert [found.day for found in get_completeness(simulated, "cdrs").differences] == [
         day,
         completeness.ENTIRE_COLLECTION,
     ]
@@ -202,7 +203,7 @@ def test_a_gap_that_cannot_be_repaired_has_a_cause(simulated, movable_clock, mon
     movable_clock.advance(3601)
     day_counts.verify_day(simulated.context, CDRS, day, day_counts.Tally())
     day_counts.verify_due_days(simulated.context, CDRS)
-    assert get_completeness(simulated, "cdrs").gaps == []
+    assert get_completeness(simulated, "cdrs").differences == []
     assert days(simulated, "cdrs")[day].proved_at
 
 
@@ -217,7 +218,7 @@ def test_a_deletion_is_confirmed_when_the_count_of_its_day_differs(simulated, mo
     assert list_missing(simulated) == sorted(keys)
     assert all(simulated.count_requests(f"/cdrs/{key}") == 1 for key in keys)
     assert days(simulated, "cdrs")[day].cause is None
-    assert get_completeness(simulated, "cdrs").is_complete
+    assert get_completeness(simulated, "cdrs").differences == []
 
 
 def test_more_deletions_than_the_limit_are_left_to_the_full_sync(simulated, movable_clock):
