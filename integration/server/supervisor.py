@@ -1,10 +1,8 @@
 """Supervisor of `serve`: holds lock, port and settings, restarts the worker.
 
-The supervisor imports no heavy modules, because the worker is forked from it and because it must not fail.
-The HTTP server is Granian. Its supervisor is used with five differences: the listening socket is opened here
-(`port.py`); a dead worker is replaced without a limit of attempts; a stop reaches the worker by a pipe before
-the signal, and no ended worker is killed; SIGHUP never starts a second worker beside the first, which would
-be a second writer.
+The supervisor imports no heavy modules and has one thread, because the worker is forked from it and because
+it must not fail. It waits for signals, messages of the worker and the end of the worker in one place. A dead
+worker is replaced without a limit of attempts. A stop reaches the worker by a pipe before the signal.
 """
 
 from __future__ import annotations
@@ -16,41 +14,26 @@ import os
 import resource
 import signal
 import socket
-import ssl
 import sys
-import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from multiprocessing import connection
 from pathlib import Path
 from typing import Any
 
-from granian._granian import SocketHolder
-from granian.constants import HTTPModes, Interfaces, SSLProtocols
-from granian.log import LogLevels
-from granian.log import logger as granian_log
-from granian.server.common import AbstractServer
-from granian.server.mp import MPServer
-
 from integration.core import clock
 from integration.core.errors import ConfigurationError, SwitchroomError
 from integration.maintenance import start_conditions
-from integration.server import port
+from integration.server import http_server, port
 from integration.server.run_command import acquire_for_serve
 from integration.server.service_manager import ServiceManager
 from integration.server.start_responder import StartResponder
 from integration.server.tenant import is_same_customer
-from integration.server.worker import EXIT_START_FAILED, FACTORY, Worker
+from integration.server.worker import FACTORY, Worker
 from integration.settings.data_dir_secrets import claim_data_dir
 from integration.settings.model import Settings, list_warnings
-from integration.web import BLOCKING_THREADS
 
 log = logging.getLogger(__name__)
-
-MAX_CONNECTIONS = 8192
-"""Maximum number of connections, which Granian counts for back-pressure, including idle ones.
-
-Far above the number of threads, or 320 idle browsers would block webhooks.
-"""
 
 KILL_SECONDS = 15
 """Seconds after which a worker that does not stop is killed.
@@ -58,17 +41,14 @@ KILL_SECONDS = 15
 A worker limits itself to half of it (`worker.py`); on a busy computer it needs more. systemd kills the
 service after 20 s (`deploy/systemd`).
 """
-STATUS_POLL_SECONDS = 0.01
-"""Seconds between two checks of the exit status of an ended worker."""
-
-SIGNAL_POLL_SECONDS = 0.5
-"""Maximum seconds from a signal to its handler."""
 
 MAX_RESTART_DELAY = 10.0
 """Maximum seconds before a worker that died before it was ready is replaced.
 
 A worker that was ready is replaced at once.
 """
+
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 def serve(
@@ -110,8 +90,8 @@ def create_data_dir(data_dir: Path) -> None:
         ) from error
 
 
-class _Supervisor(MPServer):
-    """Granian's server with another listening socket, stop and restart of workers."""
+class _Supervisor:
+    """One worker after another on one listening socket."""
 
     def __init__(
         self,
@@ -121,254 +101,205 @@ class _Supervisor(MPServer):
         write_line: Callable[[str], None],
         service_manager: ServiceManager,
     ) -> None:
-        # The worker inherits lock, stop pipe and socket; Python 3.14 no longer forks by default.
-        multiprocessing.set_start_method("fork", force=True)
-        server = settings.server
-        try:
-            super().__init__(
-                target="",
-                address=server.host,
-                port=listener.getsockname()[1],
-                interface=Interfaces.WSGI,
-                # Granian has no deadlines for HTTP/2, and its streams keep their threads after a hang-up.
-                http=HTTPModes.http1,
-                workers=1,
-                blocking_threads=BLOCKING_THREADS,
-                backlog=port.BACKLOG,
-                backpressure=MAX_CONNECTIONS,
-                log_level=LogLevels.warning,
-                log_dictconfig={
-                    "handlers": {},
-                    "loggers": {"_granian": {"level": "WARNING"}, "granian.access": {"level": "WARNING"}},
-                },
-                ssl_cert=server.tls_cert,
-                ssl_key=server.tls_key,
-                # The default of 1.3 would refuse senders that support only 1.2.
-                ssl_protocol_min=SSLProtocols.tls12,
-            )
-        except (ssl.SSLError, OSError) as error:
-            raise ConfigurationError(
-                [f"server.tls_cert and server.tls_key are not a valid pair: {error}"]
-            ) from error
+        http_server.check_certificate(settings.server)
         self._settings = settings
         self._factory = factory
-        self._listener: socket.socket | None = listener
+        self._listener = listener
         self._write_line = write_line
-        self._url = port.build_url(listener, server.tls_cert is not None)
+        self._service_manager = service_manager
+        self._url = port.build_url(listener, settings.server.tls_cert is not None)
         self._stop_read, self._stop_write = os.pipe()
         self._status_read, self._status_write = os.pipe()
-        self._status_changed = threading.Condition()
+        self._signal_read, self._signal_write = os.pipe()
+        for descriptor in (self._status_read, self._signal_read, self._signal_write):
+            os.set_blocking(descriptor, False)
+        self._partial_status = b""
         self._has_been_ready = False
-        self._ready_pids: set[int] = set()
-        self._refusals: dict[int, tuple[list[str], int, bool]] = {}
-        """Lines, exit status, and whether no other worker could start either, by process."""
-        self._is_stop_sent = False
-        self._service_manager = service_manager
-        self._is_worker_alive = threading.Event()
+        self._is_ready = False
+        """Whether the present worker was ready."""
+        self._born = 0.0
+        self._is_worker_alive = False
+        """Whether a sign of life came since the last one was passed on."""
+        self._next_sign = 0.0
+        self._refusal: dict[str, Any] | None = None
+        """Message of the present worker that cannot start."""
 
     def run(self) -> None:
-        """Serve until a stop is requested.
+        """Serve until SIGTERM, SIGINT or SIGHUP.
 
         Raises the error of a first worker that cannot start.
         """
-        # `_serve_loop` logs dead workers, with the time of the restart.
-        granian_log.addFilter(lambda record: not record.getMessage().startswith("Unexpected exit"))
-        threading.Thread(target=self._read_statuses, name="worker status", daemon=True).start()
-        if (interval := self._service_manager.interval_seconds) is not None:
-            threading.Thread(
-                target=self._report_alive, args=(interval,), name="watchdog", daemon=True
-            ).start()
-        # Not MPServer.serve, which only adds a warning about the number of threads.
+        with self._catch_signals(), self._listener:
+            restart_delay = 0.0
+            while (worker := self._run_worker()) is not None:
+                restart_delay = 0.0 if self._is_ready else min(MAX_RESTART_DELAY, restart_delay * 2 or 0.1)
+                log.error(
+                    "the worker (process %s) ended with status %s after %.1f s; starting another%s",
+                    worker.pid,
+                    worker.exitcode,
+                    clock.monotonic() - self._born,
+                    f" in {restart_delay:.1f} s" if restart_delay else "",
+                )
+                if self._wait(restart_delay):
+                    return
+
+    def _run_worker(self) -> multiprocessing.process.BaseProcess | None:
+        """Run a worker until its end. Returns it, or None after a stop was requested.
+
+        Raises its error if no other worker could start either.
+        """
+        self._is_ready, self._refusal, self._partial_status = False, None, b""
+        self._born = clock.monotonic()
+        worker = self._fork()
+        if self._wait(None, worker.sentinel):
+            self._stop(worker)
+            return None
+        worker.join()
+        if self._refusal is not None:
+            lines: list[str] = self._refusal["refused"]
+            if not self._has_been_ready or self._refusal["final"]:
+                is_configuration = self._refusal["exit"] == 2
+                raise ConfigurationError(lines) if is_configuration else SwitchroomError("\n".join(lines))
+            for line in lines:
+                log.error("%s", line)
+        return worker
+
+    def _fork(self) -> multiprocessing.process.BaseProcess:
+        # The worker inherits lock, stop pipe and socket; Python 3.14 no longer forks by default.
+        worker = multiprocessing.get_context("fork").Process(target=self._run_in_worker, name="worker")
+        # A signal before the worker has its own handlers would be reported to the supervisor.
+        previous_mask = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
         try:
-            server: Any = AbstractServer
-            server.serve(self, self._worker_main, Worker, wrap_loader=False)
-        except SystemExit:
-            # Granian exits with 1 if a worker ended before the stop request, as after Ctrl-C.
-            if not self.interrupt_signal:
-                raise
+            worker.start()
         finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, previous_mask)
+        return worker
+
+    def _stop(self, worker: multiprocessing.process.BaseProcess) -> None:
+        """Stop the worker; kill it after KILL_SECONDS."""
+        os.write(self._stop_write, b"x")
+        self._listener.close()
+        worker.terminate()
+        worker.join(KILL_SECONDS)
+        if worker.is_alive():
+            log.error("killing the worker, which did not stop within %s s", KILL_SECONDS)
+            worker.kill()
+            worker.join()
+
+    # --- waiting -----------------------------------------------------------------------------------
+
+    @contextmanager
+    def _catch_signals(self) -> Iterator[None]:
+        """Write the numbers of stop signals to a pipe, whichever thread receives them.
+
+        SIGHUP stays ignored if it was, as under nohup.
+        """
+        for number in STOP_SIGNALS:
+            if signal.getsignal(number) != signal.SIG_IGN or number != signal.SIGHUP:
+                signal.signal(number, _do_nothing)
+        signal.set_wakeup_fd(self._signal_write, warn_on_full_buffer=False)
+        try:
+            yield
+        finally:
+            signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
             signal.signal(signal.SIGINT, signal.default_int_handler)
 
+    def _wait(self, seconds: float | None, sentinel: int | None = None) -> bool:
+        """Wait for a stop signal, but not longer than `seconds` or until `sentinel` is ready.
+
+        Handles messages of the worker meanwhile. Returns whether a stop was requested.
+        """
+        deadline = None if seconds is None else clock.monotonic() + seconds
+        descriptors = [self._signal_read, self._status_read] + ([] if sentinel is None else [sentinel])
+        while True:
+            now = clock.monotonic()
+            limits = [
+                max(0.0, end - now) for end in (deadline, self._pass_sign_of_life(now)) if end is not None
+            ]
+            ready = connection.wait(descriptors, min(limits, default=None))
+            # Before the end of the worker is handled: its last message gives the reason.
+            if self._status_read in ready or sentinel in ready:
+                self._read_statuses()
+            if self._signal_read in ready and set(os.read(self._signal_read, 64)) & set(STOP_SIGNALS):
+                self._service_manager.report_stopping()
+                return True
+            if sentinel in ready or (deadline is not None and clock.monotonic() >= deadline):
+                return False
+
+    def _read_statuses(self) -> None:
+        """Read messages of the worker.
+
+        They are `{"ready"}`, `{"alive"}`, or `{"refused": [line], "exit", "final"}`.
+        """
+        try:
+            received = os.read(self._status_read, 1 << 20)
+        except BlockingIOError:
+            return
+        *lines, self._partial_status = (self._partial_status + received).split(b"\n")
+        for line in lines:
+            message = json.loads(line)
+            if message.get("alive"):
+                self._is_worker_alive = True
+            elif message.get("ready"):
+                self._write_line(
+                    "The worker is back" if self._has_been_ready else f"Listening on {self._url}"
+                )
+                if not self._has_been_ready:
+                    self._service_manager.report_ready(f"Listening on {self._url}")
+                self._has_been_ready = self._is_ready = True
+            else:
+                self._refusal = message
+
+    def _pass_sign_of_life(self, now: float) -> float | None:
+        """Pass the signs of life of the worker to the service manager, at intervals.
+
+        Returns when the next one is due; None without a watchdog. Before the first worker is ready, systemd
+        applies TimeoutStartSec. While a dead worker is replaced, which may include the repair of a database,
+        the supervisor is alive.
+        """
+        interval = self._service_manager.interval_seconds
+        if interval is None:
+            return None
+        if now >= self._next_sign:
+            self._next_sign = now + interval
+            if self._is_worker_alive or (self._has_been_ready and not self._is_ready):
+                self._is_worker_alive = False
+                self._service_manager.report_alive()
+        return self._next_sign
+
     # --- in the worker, after the fork -------------------------------------------------------------
 
-    def _worker_main(self, worker_id: int, *arguments: Any) -> None:
-        """Run the product behind Granian's worker, in the forked process."""
-        os.close(self._stop_write)
-        os.close(self._status_read)
+    def _run_in_worker(self) -> None:
+        """Run the product behind the HTTP server, in the forked process."""
+        signal.set_wakeup_fd(-1)
+        for number in STOP_SIGNALS:
+            if signal.getsignal(number) == _do_nothing:
+                signal.signal(number, signal.SIG_IGN if number == signal.SIGHUP else signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
+        for descriptor in (self._stop_write, self._status_read, self._signal_read, self._signal_write):
+            os.close(descriptor)
         interval = self._service_manager.interval_seconds
         liveness = None if interval is None else (self._url, interval)
         worker = Worker(self._settings, self._factory, self._stop_read, self._status_write, liveness)
 
         def load() -> Callable[..., Any]:
-            assert self._listener is not None
             with StartResponder(self._listener, self._settings.server):
                 application = worker.load()
-            # Granian has a second descriptor, which it closes when it stops accepting connections.
+            # The HTTP server has a second descriptor, which it closes when it stops accepting connections.
             self._listener.close()
             return application
 
-        name, _, *rest = arguments
         try:
-            MPServer._spawn_wsgi_worker(worker_id, name, load, *rest)
+            http_server.run(load, self._listener, self._settings.server)
         except Exception:
             log.exception("the server failed")
             os._exit(1)
         worker.finish()
 
-    # --- overridden methods of Granian -------------------------------------------------------------
 
-    def _init_shared_socket(self) -> None:
-        assert self._listener is not None
-        self._ssp = None
-        self._sso = None
-        # Arguments as Granian pickles them: descriptor, whether it is a Unix socket, backlog.
-        make_holder: Any = SocketHolder
-        self._shd = make_holder(os.dup(self._listener.fileno()), False, port.BACKLOG)
-
-    def _drop_shared_socket(self) -> None:
-        self._shd = None
-        if self._listener is not None:
-            self._listener.close()
-            self._listener = None
-
-    def startup(self, spawn_target: Any, target_loader: Any) -> None:
-        previous_handler = signal.getsignal(signal.SIGHUP)
-        self.on_startup(
-            lambda: (
-                signal.signal(signal.SIGHUP, previous_handler) if previous_handler == signal.SIG_IGN else None
-            )
-        )
-        super().startup(spawn_target, target_loader)  # type: ignore[no-untyped-call]
-
-    def signal_handler_interrupt(self, *_: Any, **__: Any) -> None:
-        self._send_stop()
-        super().signal_handler_interrupt()  # type: ignore[no-untyped-call]
-
-    def signal_handler_reload(self, *_: Any, **__: Any) -> None:
-        self.signal_handler_interrupt()
-
-    def _stop_workers(self) -> None:
-        """Stop the worker; kill it after KILL_SECONDS.
-
-        Granian's own method kills a process id that may no longer be the worker's: another thread of Granian
-        waits for the worker as well. The ended worker counts as alive until that thread stored its status.
-        """
-        workers: list[Any] = self.wrks
-        for worker in workers:
-            worker.terminate()
-            if not connection.wait([worker.inner.sentinel], KILL_SECONDS):
-                log.error("killing the worker, which did not stop within %s s", KILL_SECONDS)
-                worker.kill()
-            while worker.is_alive():
-                threading.Event().wait(STATUS_POLL_SECONDS)
-
-    def _send_stop(self) -> None:
-        if not self._is_stop_sent:
-            self._is_stop_sent = True
-            self._service_manager.report_stopping()
-            os.write(self._stop_write, b"x")
-
-    def _serve_loop(self, spawn_target: Any, target_loader: Any) -> None:
-        """Replace dead workers until a stop is requested.
-
-        A worker that was ready is replaced at once.
-        """
-        restart_delay = 0.0
-        while True:
-            # Python runs the handler of a signal on this thread, which a signal that the kernel delivers to
-            # another thread does not wake.
-            if not self.main_loop_interrupt.wait(SIGNAL_POLL_SECONDS):
-                continue
-            if self.interrupt_signal:
-                return
-            self.main_loop_interrupt.clear()
-            if not self.interrupt_children:
-                continue
-            self.interrupt_children.clear()
-            dead_worker = self.wrks[0]
-            self._raise_refusal(dead_worker)
-            lifetime = clock.monotonic() - dead_worker.birth
-            restart_delay = (
-                0.0
-                if dead_worker.inner.pid in self._ready_pids
-                else min(MAX_RESTART_DELAY, restart_delay * 2 or 0.1)
-            )
-            self._ready_pids.discard(dead_worker.inner.pid)
-            log.error(
-                "the worker (process %s) ended with status %s after %.1f s; starting another%s",
-                dead_worker.inner.pid,
-                dead_worker.inner.exitcode,
-                lifetime,
-                f" in {restart_delay:.1f} s" if restart_delay else "",
-            )
-            if restart_delay and self.main_loop_interrupt.wait(restart_delay) and self.interrupt_signal:
-                return
-            self.wrks.clear()
-            self._spawn_workers(spawn_target, target_loader)  # type: ignore[no-untyped-call]
-
-    def _raise_refusal(self, dead_worker: Any) -> None:
-        """Raise the reason for which no worker can start.
-
-        The reason of a later worker is only logged, unless it is final.
-        """
-        if dead_worker.inner.exitcode is None or dead_worker.inner.exitcode < 0:
-            return
-        with self._status_changed:
-            self._status_changed.wait_for(
-                lambda: dead_worker.inner.pid in self._refusals,
-                1.0 if not self._has_been_ready or dead_worker.inner.exitcode == EXIT_START_FAILED else 0.0,
-            )
-            refusal = self._refusals.pop(dead_worker.inner.pid, None)
-        if refusal is None:
-            return
-        lines, status, is_final = refusal
-        if self._has_been_ready and not is_final:
-            for line in lines:
-                log.error("%s", line)
-            return
-        self.wrks.clear()
-        self._drop_shared_socket()
-        raise ConfigurationError(lines) if status == 2 else SwitchroomError("\n".join(lines))
-
-    def _read_statuses(self) -> None:
-        """Read status messages of workers.
-
-        They are `{"pid", "ready"}`, `{"pid", "alive"}`, or `{"pid", "refused": [line], "exit", "final"}`.
-        """
-        with os.fdopen(self._status_read, encoding="utf-8", closefd=False) as lines:
-            for line in lines:
-                message = json.loads(line)
-                if message.get("alive"):
-                    self._is_worker_alive.set()
-                    continue
-                with self._status_changed:
-                    if message.get("ready"):
-                        is_first, self._has_been_ready = not self._has_been_ready, True
-                        self._ready_pids.add(message["pid"])
-                        self._write_line(f"Listening on {self._url}" if is_first else "The worker is back")
-                        if is_first:
-                            self._service_manager.report_ready(f"Listening on {self._url}")
-                    else:
-                        self._refusals[message["pid"]] = (
-                            message["refused"],
-                            message["exit"],
-                            message["final"],
-                        )
-                    self._status_changed.notify_all()
-
-    def _report_alive(self, interval: float) -> None:
-        """Pass the signs of life of the worker to the service manager.
-
-        Before the first worker is ready, systemd applies TimeoutStartSec. While a dead worker is replaced,
-        which may include the repair of a database, the supervisor is alive.
-        """
-        pause = threading.Event()
-        while not pause.wait(interval):
-            is_being_replaced = self._has_been_ready and not self._ready_pids
-            if self._is_worker_alive.is_set() or is_being_replaced:
-                self._is_worker_alive.clear()
-                self._service_manager.report_alive()
+def _do_nothing(*_: object) -> None:
+    """Handle a signal whose number is read from the pipe."""
 
 
 def _raise_file_limit() -> None:

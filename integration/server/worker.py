@@ -300,7 +300,7 @@ class Worker:
 
     def _write_status(self, message: dict[str, Any]) -> None:
         # Messages are shorter than PIPE_BUF except in extreme cases, so a write is atomic.
-        os.write(self.status_pipe, json.dumps({"pid": os.getpid()} | message).encode() + b"\n")
+        os.write(self.status_pipe, json.dumps(message).encode() + b"\n")
 
     def _exit(self, status: int) -> None:
         for handler in logging.getLogger().handlers:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from pathlib import Path
 
 import pytest
 import requests
 import trustme
 
 from tests.support import fork_server
-from tests.support.child_processes import PATIENCE, find_other_thread
+from tests.support.child_processes import PATIENCE
 from tests.support.harness import ROOT, Process, wait_for
 
 COMMAND = [sys.executable, "app.py", "simulator", "--cdrs", "100"]
@@ -47,6 +48,13 @@ def test_the_process_prints_its_url_and_credentials_and_ends_on_sigterm(launch):
         requests.get(url + "/me", headers={"X-Auth-Token": printed["API key"]}, timeout=30).status_code == 200
     )
     assert process.stop() == 0
+
+
+def find_other_thread(process: int) -> int:
+    """Return a thread of a process that is not its main thread."""
+    return max(
+        int(task.name) for task in Path(f"/proc/{process}/task").iterdir() if int(task.name) != process
+    )
 
 
 def test_a_stop_by_a_signal_that_another_thread_receives(launch):

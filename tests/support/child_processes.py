@@ -92,13 +92,6 @@ class Running:
         os.kill(self.pid, number)
 
 
-def find_other_thread(process: int) -> int:
-    """Return a thread of a process that is not its main thread."""
-    return max(
-        int(task.name) for task in Path(f"/proc/{process}/task").iterdir() if int(task.name) != process
-    )
-
-
 @pytest.fixture
 def start() -> Iterator[Callable[..., Running]]:
     """Run this Python interpreter with arguments: `start("-m", "module", …)`.
