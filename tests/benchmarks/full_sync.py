@@ -2,7 +2,9 @@
 
 Whole processes that read the same platform, which prepares the next page while the last one is stored, so
 that no contender waits for it. The minimal loop uses requests, orjson and executemany, with a table of
-the same columns and indexes; it makes no calls. dlt has its default settings.
+the same columns, and builds the same indexes after the rows; it makes no calls. dlt has its default settings.
+Two mixes: an office, whose numbers, groups and transfers repeat (tools/office.py), and strangers, where
+nothing repeats (tools/strangers.py).
 """
 
 from __future__ import annotations
@@ -29,8 +31,9 @@ from tests.benchmarks.tools.data_dirs import run_platform
 from tests.benchmarks.tools.processes import Run, run_process
 from tests.support.harness import ROOT
 
+MIXES = ("office", "strangers")
 ROUNDS, DLT_ROUNDS = 3, 2
-LOOP, LOOP_AFTER, DLT = "a minimal loop", "a minimal loop, indexes after", "dlt"
+LOOP, DLT = "a minimal loop, indexes after", "dlt"
 NO_DLT = (
     "not installed. Run `python -m venv build/dlt && build/dlt/bin/pip install 'dlt[sqlalchemy]'`, "
     "or name its Python by `--dlt`."
@@ -39,14 +42,17 @@ NO_DLT = (
 
 def measure(options: Options) -> list[Figure]:
     (rows,) = options.rows[-1:] or BENCHMARK.rows
+    mixes = MIXES[:1] if options.is_small else MIXES
+    return [figure for mix in mixes for figure in _measure_mix(options, rows, mix)]
+
+
+def _measure_mix(options: Options, rows: int, mix: str) -> list[Figure]:
     dlt = Path(ROOT, options.dlt) if options.dlt else None
     has_dlt = dlt is not None and dlt.exists() and not options.is_small
-    with run_platform(rows) as url:
+    with run_platform(rows, mix) as url:
         product = [sys.executable, *_make_product(options.program), url]
         loop = [sys.executable, "-m", "tests.benchmarks.peers.bare_loop", url]
         commands = {PRODUCT: (product, "mirror.db"), LOOP: (loop, "mirror.db")}
-        if not options.is_small:
-            commands[LOOP_AFTER] = ([*loop, "--indexes-after"], "mirror.db")
         if has_dlt:
             script = str(Path(__file__).parent / "peers" / "dlt_sync.py")
             commands[DLT] = ([str(dlt), script, url], "dlt.db")
@@ -69,11 +75,10 @@ def measure(options: Options) -> list[Figure]:
         rounds = 1 if options.is_small else DLT_ROUNDS if has_dlt else ROUNDS
         rates = alternate(rounds, {name: make_contender(name) for name in commands})
     missing = {} if has_dlt else {DLT: NO_DLT}
-    only_rows = {name: values for name, values in rates.items() if name != PRODUCT}
-    only_rows[PRODUCT] = [rows / stage["rows"] for stage in stages]
+    work_of_rows = {**work, PRODUCT: [stage["rows, CPU"] / rows * 100_000 for stage in stages]}
     return [
         make_figure(
-            "until every call is searchable",
+            f"{mix}: until every call is searchable",
             "rows per second",
             {**rates, PRODUCT: [rows / stage["searchable"] for stage in stages]},
             missing=missing,
@@ -81,15 +86,28 @@ def measure(options: Options) -> list[Figure]:
             size=rows,
         ),
         make_figure(
-            "until all rows are stored",
+            f"{mix}: until all rows are stored",
             "rows per second",
-            only_rows,
+            {**rates, PRODUCT: [rows / stage["rows"] for stage in stages]},
             missing=missing,
-            goals=(Goal(1.0, LOOP, is_minimum=True),),
+            goals=(Goal(0.9, LOOP, is_minimum=True),),
             size=rows,
         ),
-        make_figure("CPU of the process", "CPU seconds per 100,000 rows", work, missing=missing, size=rows),
-        make_figure("peak memory", "MB", peaks, missing=missing, goals=(Goal(200),), size=rows),
+        make_figure(
+            f"{mix}: CPU until every call is searchable",
+            "CPU seconds per 100,000 rows",
+            work,
+            missing=missing,
+            size=rows,
+        ),
+        make_figure(
+            f"{mix}: CPU until all rows are stored",
+            "CPU seconds per 100,000 rows",
+            work_of_rows,
+            missing=missing,
+            size=rows,
+        ),
+        make_figure(f"{mix}: peak memory", "MB", peaks, missing=missing, goals=(Goal(200),), size=rows),
     ]
 
 
@@ -116,11 +134,12 @@ def _run(command: list[str], file: str, rows: int) -> tuple[Run, str]:
 BENCHMARK = Benchmark(
     title="Initial sync of CDRs until every call is assembled and searchable",
     measure=measure,
-    minutes=6,
+    minutes=8,
     rows=(100_000,),
-    bounds=(Bound("until all rows are stored", Goal(0.12, LOOP, is_minimum=True), "slow_sync"),),
+    bounds=(Bound("office: until all rows are stored", Goal(0.12, LOOP, is_minimum=True), "slow_sync"),),
     remarks=(
-        "Whole processes, their start included. The minimal loop and dlt only store rows. `--rows 1000000` "
-        "runs the size of the goal."
+        "Whole processes, their start included. The minimal loop and dlt only store rows. On the account of "
+        "strangers no number repeats, names are in several scripts, a tenth of the CDRs name the one before "
+        "as parent, and one in twenty has notes. `--rows 1000000` runs the size of the goal."
     ),
 )

@@ -1,7 +1,7 @@
 """Minimal loop that copies all CDRs: requests, orjson, executemany.
 
-No checks, no calls. `python -m tests.benchmarks.peers.bare_loop URL FOLDER [--indexes-after]`. The table has
-the columns and indexes of the mirror's; the indexes are created before or after the rows.
+No checks, no calls. `python -m tests.benchmarks.peers.bare_loop URL FOLDER`. The table has the columns and
+indexes of the mirror's; the indexes are created after the rows.
 """
 
 from __future__ import annotations
@@ -23,10 +23,8 @@ from integration.mirror.schema import open_mirror
 COLLECTION, LIMIT = "cdrs", 5000
 
 
-def main(url: str, folder: Path, *, indexes_after: bool) -> None:
+def main(url: str, folder: Path) -> None:
     connection, indexes = _create_table(folder)
-    if not indexes_after:
-        _create_indexes(connection, indexes)
     fields = get_resource(COLLECTION).fields
     marks = ", ".join("?" * (len(fields) + 4))
     names = ", ".join(f'"{field.name}"' for field in fields)
@@ -50,8 +48,8 @@ def main(url: str, folder: Path, *, indexes_after: bool) -> None:
         if len(page["data"]) >= page["total"]:
             break
         last = page["data"][-1]["id"]
-    if indexes_after:
-        _create_indexes(connection, indexes)
+    for sql in indexes:
+        connection.execute(sql)
     connection.close()
 
 
@@ -76,10 +74,5 @@ def _create_table(folder: Path) -> tuple[sqlite3.Connection, list[str]]:
     return connection, [sql for kind, sql in found if kind == "index"]
 
 
-def _create_indexes(connection: sqlite3.Connection, indexes: list[str]) -> None:
-    for sql in indexes:
-        connection.execute(sql)
-
-
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[-1]), indexes_after="--indexes-after" in sys.argv)
+    main(sys.argv[1], Path(sys.argv[2]))

@@ -34,9 +34,10 @@ PARTS = "data.json"
 
 
 @contextmanager
-def run_platform(cdrs: int) -> Iterator[str]:
+def run_platform(cdrs: int, mix: str = "office") -> Iterator[str]:
     """Run the platform of the benchmarks. Yields its URL."""
-    process = Process([sys.executable, "-m", "tests.benchmarks.tools.platform", "--cdrs", str(cdrs)])
+    module = "tests.benchmarks.tools.platform"
+    process = Process([sys.executable, "-m", module, "--cdrs", str(cdrs), "--mix", mix])
     try:
         yield f"http://127.0.0.1:{process.line('port ', 120)}/v1.2"
     finally:

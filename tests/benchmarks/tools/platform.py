@@ -1,8 +1,9 @@
-"""The platform of the benchmarks: the records of tools/office.py over HTTP.
+"""The platform of the benchmarks: the records of tools/office.py or tools/strangers.py over HTTP.
 
-`python -m tests.benchmarks.tools.platform --cdrs 1000000` prints its port. It accepts the requests of a full
-sync. The next page is made while the client stores the last one, so that no client waits for it. Users,
-numbers, queues, ring groups and contacts are short lists; other collections are empty. No file exists.
+`python -m tests.benchmarks.tools.platform --cdrs 1000000 [--mix strangers]` prints its port. It accepts the
+requests of a full sync. The next page is made while the client stores the last one, so that no client waits
+for it. Users, numbers, queues, ring groups and contacts are short lists, of strangers empty ones; other
+collections are empty. No file exists.
 """
 
 from __future__ import annotations
@@ -17,19 +18,21 @@ import orjson
 
 from integration.core import clock
 from tests.benchmarks.tools.office import CDRS_PER_RECORDING, Office
+from tests.benchmarks.tools.strangers import Strangers
 from tests.trials.tools.listing import Listing
 
+MIXES = {"office": Office, "strangers": Strangers}
 EMPTY = b'{"data":[],"total":0,"links":{}}'
 
 
-def make_listings(office: Office) -> dict[str, Listing]:
+def make_listings(account: Office | Strangers) -> dict[str, Listing]:
     def first_recording_at(moment: float) -> int:
-        return -(-office.first_at(moment) // CDRS_PER_RECORDING)
+        return -(-account.first_at(moment) // CDRS_PER_RECORDING)
 
-    return {
-        "cdrs": Listing("calldate", office.cdrs, office.cdr, office.first_at),
-        "monitors": Listing("timestamp", office.recordings, office.recording, first_recording_at),
-    }
+    listings = {"cdrs": Listing("calldate", account.cdrs, account.cdr, account.first_at)}
+    if isinstance(account, Office):
+        listings["monitors"] = Listing("timestamp", account.recordings, account.recording, first_recording_at)
+    return listings
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -74,8 +77,10 @@ def _make_static_page(records: list[dict[str, Any]], args: dict[str, str]) -> by
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.tools.platform")
     parser.add_argument("--cdrs", type=int, default=1_000_000)
-    office = Office(parser.parse_args().cdrs)
-    Handler.listings, Handler.static = make_listings(office), office.static
+    parser.add_argument("--mix", choices=MIXES, default="office")
+    options = parser.parse_args()
+    account = MIXES[options.mix](options.cdrs)
+    Handler.listings, Handler.static = make_listings(account), account.static
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
     print(f"port {server.server_port}", flush=True)

@@ -26,6 +26,7 @@ from tests.benchmarks.tools.benchmark import (
 )
 from tests.benchmarks.tools.office import Office, party
 from tests.benchmarks.tools.platform import make_listings
+from tests.benchmarks.tools.strangers import Strangers
 from tests.trials.tools.seeded_bug import PLANTS
 
 SHELL = Goal(1.5, "shell")
@@ -162,3 +163,18 @@ def test_data_of_another_commit_is_made_again_if_its_creation_is_measured(
     with nullcontext() if is_reused else pytest.raises(RuntimeError, match="created"):
         assert data_dirs.get_data_dir(10, of_this_commit=True) == mark.parent
     assert mark.exists() is is_reused
+
+
+def test_the_strangers_have_numbers_of_their_own_parents_and_notes() -> None:
+    strangers = Strangers(600)
+    records = [orjson.loads(strangers.cdr(number)) for number in range(1, 601)]
+    numbers = [record["src"] if record["destination"] == "in" else record["dst"] for record in records]
+    with_digits = [number for number in numbers if number not in ("", "anonymous")]
+    assert len(with_digits) == len(set(with_digits)) == 400
+    assert [number[:4] for number in numbers[:6]] == ["4470", "0044", "1003", "", "anon", "+447"]
+    parents = [(record["live_id"], record["parent_live_id"]) for record in records]
+    assert [leg - parent for leg, parent in parents if parent] == [1] * 59
+    assert sum(record["nb_notes"] for record in records) == 30
+    times = [record["calldate"] for record in records]
+    assert times == sorted(times)
+    assert [strangers.first_at(strangers.moment(number)) for number in (1, 600)] == [1, 600]
