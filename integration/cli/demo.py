@@ -38,8 +38,8 @@ ZONE_NAME = "London (demo time)"
 A file in the data folder defines it. The processes of the demo find it by PYTHONTZPATH. So pages and headings
 have its name without a setting for it.
 """
-NAME_COLLECTIONS_SECONDS = 60.0
-"""Seconds that the demo waits for people, numbers and contacts before it prints the login."""
+FIRST_DATA_SECONDS = 60.0
+"""Seconds that the demo waits for people, numbers, contacts and a webhook before it prints the login."""
 
 _DATABASES = ("mirror.db", "inbox.db", "house.db")
 _FOLDERS = ("recordings", "voicemail", "backups", "zoneinfo")
@@ -148,8 +148,8 @@ def run_demo(
             return
         _register_webhook(base_url, f"{url}/webhooks/{load_webhook_secrets(settings)[0]}")
         _print_message("Reading people, numbers and contacts …")
-        deadline = clock.monotonic() + NAME_COLLECTIONS_SECONDS
-        _wait_until(lambda: _has_names(data / "mirror.db") or clock.monotonic() > deadline, children, stop)
+        deadline = clock.monotonic() + FIRST_DATA_SECONDS
+        _wait_until(lambda: _has_first_data(data) or clock.monotonic() > deadline, children, stop)
         print(login_lines, flush=True)
         _print_message("Press Ctrl-C to stop.")
         _wait_until(lambda: False, children, stop)
@@ -202,14 +202,16 @@ def add_zone(data: Path, offset: timedelta) -> None:
     zoneinfo.reset_tzpath([str(folder), *zoneinfo.TZPATH])
 
 
-def _has_names(mirror_file: Path) -> bool:
-    """Return whether people, numbers and contacts are in the mirror."""
+def _has_first_data(data: Path) -> bool:
+    """Return whether people, numbers, contacts and a webhook are stored."""
     from integration.mirror.sync_state import collection_state
     from integration.sqlite.readers import open_readonly
     from integration.sync.plan import has_read_names
 
-    with open_readonly(mirror_file) as connection:
-        return has_read_names(collection_state.list_states(connection))
+    with open_readonly(data / "inbox.db") as connection:
+        has_webhook = connection.execute("SELECT 1 FROM inbox LIMIT 1").fetchone() is not None
+    with open_readonly(data / "mirror.db") as connection:
+        return has_webhook and has_read_names(collection_state.list_states(connection))
 
 
 def _read_password(marker: Path) -> str:

@@ -122,6 +122,7 @@ def test_the_demo_has_names_at_the_first_login_and_a_morning_with_a_name_of_its_
 
     assert "No contacts yet" not in read("contacts")
     assert "Your team appears here" not in read("live")
+    assert "no webhooks" not in read("live")
     now = re.search(r"It is (\d\d):(\d\d) in London \(demo time\)\.", "\n".join(demo.err))
     assert now, demo.err
     assert 570 <= int(now[1]) * 60 + int(now[2]) < 631

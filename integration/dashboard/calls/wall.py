@@ -97,10 +97,15 @@ def index(token: str) -> str | Response:
             display = parse_display(request.args, {queue["id"] for queue in queues}, lines)
         except DomainError as error:
             return make_response(error_pages.render_error(400, str(error)))
+        is_partial = layout.is_history_partial(connection)
         sums, before, day_before = _read_days(connection, context, display, now)
+        if is_partial:
+            before = day_before = ReportSums()
         data_age = layout.read_data_age(connection, context)
         unreachable_at = layout.unreachable_since(connection)
         figures = _make_figures(connection, context, board, display, unreachable_at, sums, before)
+        if is_partial:
+            figures["callbacks"] = WallFigure("To call back", formats.NOTHING, "history not read yet")
         direct = [
             call["started_at"]
             for call in live.list_live_calls(connection)

@@ -23,6 +23,7 @@ from integration.core.phone_numbers import clean_name, is_withheld
 from integration.mirror.calls.reading import parse_number
 from integration.mirror.page_queries import contacts
 from integration.mirror.page_queries.call_labels import DIRECTION_LABELS, STATE_LABELS
+from integration.mirror.sync_state import collection_state
 from integration.workspace.callback_items import CallbackItem
 
 NOTHING = "—"
@@ -237,6 +238,13 @@ def destination(call: sqlite3.Row) -> str:
     return phone_numbers.format_destination(str(call["party_name"] or ""))
 
 
+def explain_missing_name() -> str:
+    """Return why a number has no name."""
+    with app_context().mirror_db.read() as connection:
+        is_unread = collection_state.get_state(connection, "contacts").awaits_first_sync
+    return "contacts not read yet" if is_unread else "not in contacts"
+
+
 def state_key(call: sqlite3.Row) -> str:
     """Return the key of a call in STATE_LABELS.
 
@@ -295,6 +303,11 @@ FILTERS: tuple[Callable[..., Any], ...] = (
 def register(app: Flask) -> None:
     for function in FILTERS:
         app.jinja_env.filters[function.__name__] = function
-    app.jinja_env.globals.update(STATES=STATE_LABELS, DIRECTIONS=DIRECTION_LABELS, TIME_UNKNOWN=TIME_UNKNOWN)
+    app.jinja_env.globals.update(
+        STATES=STATE_LABELS,
+        DIRECTIONS=DIRECTION_LABELS,
+        TIME_UNKNOWN=TIME_UNKNOWN,
+        explain_missing_name=explain_missing_name,
+    )
     app.jinja_env.trim_blocks = True
     app.jinja_env.lstrip_blocks = True

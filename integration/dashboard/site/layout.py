@@ -162,10 +162,15 @@ def count_final_callbacks(context: AppContext, viewer: Visibility) -> int | None
     Until then callers are listed whose later calls are not read yet, so the number would fall again.
     """
     with context.mirror_db.read() as connection:
-        is_partial = collection_state.get_state(connection, "cdrs").awaits_first_sync or not backlog.is_empty(
-            connection
-        )
+        is_partial = is_history_partial(connection)
     return None if is_partial else count_open_callbacks(context, viewer)
+
+
+def is_history_partial(connection: sqlite3.Connection) -> bool:
+    """Return whether the first sync of the calls has not ended."""
+    return collection_state.get_state(connection, "cdrs").awaits_first_sync or not backlog.is_empty(
+        connection
+    )
 
 
 def find_unread_threads(context: AppContext, person: Person) -> set[str]:

@@ -168,7 +168,7 @@ def test_invalid_parameters_are_ignored(app, client):
 
 
 def test_an_empty_history_states_its_cause(app, client):
-    assert "No calls yet" in text(client.get("/calls"))
+    assert "No calls read yet" in text(client.get("/calls"))
     app.call(1, ago(days=20))
     page = client.get("/calls")
     assert "Nothing in this period 1 call matches in other periods." in text(page)

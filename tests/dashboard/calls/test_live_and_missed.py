@@ -11,6 +11,7 @@ import pytest
 from integration.access import people
 from integration.core import clock
 from integration.dashboard.calls.live import render_change
+from integration.mirror.sync_state import collection_state
 from integration.sqlite.transaction import Change
 from integration.workspace import callbacks
 from integration.workspace.callback_following import update_from_mirror
@@ -71,6 +72,21 @@ def test_an_unconfirmed_call_is_listed_separately_and_not_counted_as_talking(app
     page = client.get("/").text
     assert 'data-figure="talking"><a href="#group-talking">0' in page
     assert "Unconfirmed" in text(client.get("/"))
+
+
+def test_a_number_is_not_in_contacts_only_after_they_were_read(app, client):
+    app.call(1, ago(300), party_name="")
+    app.call(2, ago(20), state="talking", outcome=None, party_name="")
+    for contacts_are_read in (False, True):
+        if contacts_are_read:
+            app.mirror_db.write(lambda tx: collection_state.finish_full_sync(tx, "contacts", 0, 0))
+        for page in ("/", "/calls/1/beside"):
+            shown = text(client.get(page))
+            assert ("not in contacts" in shown) == contacts_are_read, page
+            assert ("contacts not read yet" in shown) != contacts_are_read, page
+    assert "No contacts read yet" in text(client.get("/contacts"))
+    app.mirror_db.write(lambda tx: collection_state.finish_full_sync(tx, "cdrs", 0, 0))
+    assert "No contacts yet" in text(client.get("/contacts"))
 
 
 def test_users_are_shown_with_the_state_of_their_calls(app, client):

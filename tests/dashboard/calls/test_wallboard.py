@@ -9,6 +9,8 @@ import pytest
 import requests
 
 from integration.core import clock
+from integration.mirror.calls import backlog
+from integration.mirror.sync_state import collection_state
 from integration.workspace import wallboards
 from integration.workspace.callback_following import update_from_mirror
 from tests.support.applications.shared_app import SharedApp, module_app  # noqa: F401
@@ -29,6 +31,7 @@ def board(module_app: SharedApp, monkeypatch):  # noqa: F811
     app.put("queues", {"id": 5, "name": "Support"})
     app.put("queues", {"id": 6, "name": "Bookings"})
     app.put("ddis", {"id": 1, "e164": LINE, "name": "Main"})
+    app.mirror_db.write(lambda tx: collection_state.finish_full_sync(tx, "cdrs", 9, 9))
     url = f"{app.url}/wall/{wallboards.add(app.app_db, 'Front desk')}"
 
     def get(query: str = "") -> requests.Response:
@@ -190,6 +193,18 @@ def test_call_backs_have_no_target_by_default(board) -> None:
     token = wallboards.add(app.app_db, "Strict", callback_target=0)
     page = requests.get(f"{app.url}/wall/{token}", timeout=30, headers={"Accept": "text/html"})
     assert re.search(target, page.text)[1] == "! target 0"
+
+
+def test_the_first_sync_has_no_number_of_call_backs_and_no_comparison(board) -> None:
+    app = board.app
+    app.call(1, "2026-11-20 12:00:00", outcome="missed", talk_seconds=None)
+    app.call(2, "2026-11-13 09:00:00", outcome="missed", talk_seconds=None)
+    assert "1 a week ago" in text(board())
+    app.mirror_db.write(lambda tx: backlog.add(tx, [7]))
+    shown = text(board())
+    assert "To call back — history not read yet" in shown
+    assert "Calls today 1" in shown
+    assert "a week ago" not in shown
 
 
 def test_the_curve_has_a_point_for_each_hour_and_words(board) -> None:

@@ -53,7 +53,7 @@ def test_a_fax_is_in_the_timeline_of_its_number(app, client):
 
 
 def test_the_page_states_that_there_are_no_faxes_yet(client):
-    assert "No faxes yet" in client.get("/messages/faxes").text
+    assert "No faxes read yet" in client.get("/messages/faxes").text
 
 
 def test_agents_limited_to_own_calls_see_no_faxes(own_calls_only):
