@@ -122,40 +122,41 @@ class _CheckedConnection(HTTPConnection):
         super().__init__(*args, **options)
         self._public_hosts = public_hosts
 
-    def _new_conn(self) -> socket.socket:
+    def connect(self) -> None:
+        _prepare_connect(self)
         if self._public_hosts is None:
-            return super()._new_conn()
-        host = self.host
+            super().connect()
+            return
+        name = self.host
         try:
-            addresses = self._public_hosts.resolve(host, self.port)
+            addresses = self._public_hosts.resolve(name, self.port)
         except socket.gaierror as error:
-            raise NameResolutionError(host, self, error) from error
+            raise NameResolutionError(name, self, error) from error
         failure: NewConnectionError | ConnectTimeoutError | None = None
         for address in addresses:
-            # The name is set back after the connect: certificate and header `Host` are checked against it.
             self.host = address
             try:
-                return super()._new_conn()
+                super().connect()
             except (NewConnectionError, ConnectTimeoutError) as error:
                 failure = error
+            else:
+                return
             finally:
-                self.host = host
-        raise failure or NewConnectionError(self, f"{host} has no address")
+                # The header `Host` has the name.
+                self.host = name
+        raise failure or NewConnectionError(self, f"{name} has no address")
 
 
 class _PlainConnection(_CheckedConnection):
     response_class = _Response
-
-    def connect(self) -> None:
-        _prepare_connect(self)
-        super().connect()
 
 
 class _SecureConnection(_CheckedConnection, HTTPSConnection):
     response_class = _Response
 
     def connect(self) -> None:
-        _prepare_connect(self)
+        # The certificate is checked against the name, not the address.
+        self.server_hostname = self.host
         super().connect()
 
 
