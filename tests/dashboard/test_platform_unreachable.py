@@ -133,7 +133,7 @@ def test_the_banner_names_the_cause_and_claims_webhooks_only_if_one_ever_came(
     away.mirror_db.write(lambda tx: tx.execute("UPDATE _walks SET last_error = ?", (error,)) and None)
     page = client.get("/missed")
     assert "It refuses connections. No calls arrive. Check the address" in text(page)
-    assert '<a href="/system/doctor">Check the address</a>' in page.text
+    assert '<a href="/settings/connection#platform">Check the address</a>' in page.text
     assert "Webhooks aren’t set up yet" in text(client.get("/"))
     away.context.inbox.receive(b"{}").result(30)
     shown = text(client.get("/"))
