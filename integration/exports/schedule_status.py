@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
+from integration.catalogue.collection_titles import get_title
 from integration.core import clock
 from integration.exports import delivery_states, due_periods, export_request, schedules
 from integration.exports.delivery_states import DeliveryAttempt
@@ -69,4 +70,4 @@ def export_title(export: str) -> str:
         target, preset = export_request.find_export(export)
     except UnknownExport:
         return export
-    return preset.title if preset else target.title
+    return preset.title if preset else get_title(target)

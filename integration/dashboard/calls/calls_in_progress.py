@@ -59,15 +59,15 @@ def make_check(number: str, claim: str | None) -> Callable[[sqlite3.Connection],
     click of this call: of two clicks at the same moment, the second finds the first.
     """
     calls, phone_numbers = read(), app_context().phone_numbers
-    reasons = [reason for reason in (calls.describe(number), claim) if reason]
+    reason = calls.describe(number) or claim
     party = _normalize(number)
 
     def check(connection: sqlite3.Connection) -> None:
         # This runs on the writer's thread, without the request.
         newer_clicks = [click for click in _list_clicks(connection) if click.id > calls.newest_click_id]
         is_called = any((phone_numbers.to_e164(click.to) or click.to) == party for click in newer_clicks)
-        if reasons or is_called:
-            raise CallNotConfirmed(f"{'. '.join(reasons) or 'A colleague is calling them'}.")
+        if reason or is_called:
+            raise CallNotConfirmed(f"{reason or 'A colleague is calling them'}.")
 
     return check
 

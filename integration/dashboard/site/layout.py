@@ -205,14 +205,14 @@ def list_notices(
         return []
     with context.app_db.read() as connection:
         return [
-            (
-                rule,
-                finding,
-                count,
-                callbacks.find_item(connection, int(finding.key)) if "/missed#" in finding.href else None,
-            )
+            (rule, finding, count, find_call_back(connection, finding))
             for rule, finding, count in rules.list_dashboard_findings(connection, MAX_NOTICES + 1)
         ]
+
+
+def find_call_back(connection: sqlite3.Connection, finding: Finding) -> CallbackItem | None:
+    """Return the call-back item of an alert, None for other alerts."""
+    return callbacks.find_item(connection, int(finding.key)) if "/missed#" in finding.href else None
 
 
 def build_tabs(

@@ -14,7 +14,9 @@ from integration.context import AppContext
 from integration.core import clock
 from integration.core.phone_numbers import is_withheld
 from integration.dashboard.site import formats
+from integration.dashboard.site.person_names import person_name
 from integration.exports import prepared_exports
+from integration.exports.schedule_status import export_title
 from integration.mirror.page_queries import media_lists, phones
 from integration.workspace import callback_reminders, callbacks, person_settings, visible_callbacks
 
@@ -28,7 +30,7 @@ MAX_SHOWN = 100
 class Notification:
     """A notification.
 
-    `at`: UTC text. `icon`: name of a symbol.
+    `at`: UTC text. `icon`: name of a symbol. `party`: number of the caller to call back, '' for others.
     """
 
     at: str
@@ -36,13 +38,14 @@ class Notification:
     title: str
     details: str
     path: str
+    party: str
     is_new: bool
 
 
 def list_notifications(context: AppContext, person: Person, viewer: Visibility) -> list[Notification]:
     """Return the notifications of a user, newest first."""
     since = clock.utc_text(clock.now() - PERIOD)
-    found: list[tuple[str, str, str, str, str]] = []
+    found: list[tuple[str, str, str, str, str, str]] = []
     with context.app_db.read() as app_connection, context.mirror_db.read() as mirror_connection:
         looked_at = person_settings.load(app_connection, person.id).looked_at or person.created_at
         phone = phones.find_phone(mirror_connection, person.platform_user_id) or phones.find_phone_by_email(
@@ -51,7 +54,7 @@ def list_notifications(context: AppContext, person: Person, viewer: Visibility) 
         if phone is not None and has(person, "recordings"):
             found += [
                 (row["at"], "voicemail", f"Voicemail from {_name_caller(row)}",
-                 formats.duration(row["duration"]), f"/voicemail#voicemail-{row['id']}")
+                 formats.duration(row["duration"]), f"/voicemail#voicemail-{row['id']}", row["caller"] or "")
                 for row in media_lists.list_received_voicemail(mirror_connection, phone.id, since, MAX_SHOWN)
             ]  # fmt: skip
         assignments = callbacks.list_assignments(app_connection, person.email, since, MAX_SHOWN)
@@ -61,7 +64,7 @@ def list_notifications(context: AppContext, person: Person, viewer: Visibility) 
         visible_ids = {item.id for item in visible_items}
         found += [
             (entry.at, "missed", f"Call-back assigned to you: {formats.party_name(entry.item)}",
-             f"by {entry.who}", f"/missed?mine=1#item-{entry.item.id}")
+             f"by {person_name(entry.who)}", f"/missed?mine=1#item-{entry.item.id}", entry.item.party)
             for entry in assignments
             if entry.item.id in visible_ids
         ]  # fmt: skip
@@ -71,15 +74,15 @@ def list_notifications(context: AppContext, person: Person, viewer: Visibility) 
         )
         found += [
             (entry.at, "bell", f"Reminder: call {formats.party_name(entry.item)} back", "",
-             f"/missed#item-{entry.item.id}")
+             f"/missed#item-{entry.item.id}", entry.item.party)
             for entry in reminders
             if entry.item in seen_items
         ]  # fmt: skip
         if has(person, "export"):
             found += [
                 (job.ended_at or "", "download",
-                 f"Export {'ready' if job.state == 'done' else 'failed'}: {job.export}",
-                 job.error or f"{formats.thousands(job.rows)} rows", "/exports")
+                 f"Export {'ready' if job.state == 'done' else 'failed'}: {export_title(job.export)}",
+                 job.error or f"{formats.thousands(job.rows)} rows", "/exports", "")
                 for job in prepared_exports.list_of_owner(app_connection, owner_name(person))
                 if job.state in ("done", "failed") and (job.ended_at or "") >= since
             ]  # fmt: skip

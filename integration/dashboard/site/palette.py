@@ -20,6 +20,7 @@ from integration.context import AppContext, app_context
 from integration.core.number_search.reading import read_digits
 from integration.dashboard.site import formats, layout
 from integration.dashboard.site.guard import current_person
+from integration.dashboard.site.person_names import person_name
 from integration.exports.call_filter import get_calling_code
 from integration.mirror.page_queries import call_detail, contacts, faxes, history, messages, search_index
 from integration.mirror.page_queries.call_labels import STATE_LABELS
@@ -70,6 +71,8 @@ class Result:
     details: str
     path: str
     icon: str
+    party: str = ""
+    """Number that the line calls."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +159,7 @@ def _list_number_actions(number: str | None) -> Iterator[Result]:
         return
     shown, digits = formats.national(number), number.removeprefix("+")
     if has(current_person(), "agent"):
-        yield Result(f"Call {shown}", "", f"/dial?to=%2B{digits}", "handset")
+        yield Result(f"Call {shown}", "", f"/dial?to=%2B{digits}", "handset", number)
         yield Result(f"Send a message to {shown}", "", f"/messages?with={digits}", "messages")
     yield Result(f"Contact and history of {shown}", "", f"/contacts/of/{digits}", "contacts")
 
@@ -232,7 +235,8 @@ def _cut_excerpt(text: str, terms: SearchTerms) -> str:
     """Return the part of `text` around the first match."""
     line = " ".join(text.split())
     positions = [line.find(word) for group in terms.groups for word in group]
-    start = max(0, min((position for position in positions if position >= 0), default=0) - 20)
+    match = min((position for position in positions if position >= 0), default=0)
+    start = line.rfind(" ", 0, max(0, match - 20)) + 1
     end = start + EXCERPT_LENGTH
     return f"{'… ' if start else ''}{line[start:end].strip()}{' …' if end < len(line) else ''}"
 
@@ -242,7 +246,7 @@ def _list_notes(
 ) -> list[Result]:
     calls = call_detail.find_calls_of_legs(connection, [row["leg_id"] for row in found_notes])
     return [
-        Result(row["text"][:EXCERPT_LENGTH], f"{row['person']} · {formats.at_short(row['at'])}",
+        Result(row["text"][:EXCERPT_LENGTH], f"{person_name(row['person'])} · {formats.at_short(row['at'])}",
                f"/calls/{calls[row['leg_id']]['id']}", "note")
         for row in found_notes
         if row["leg_id"] in calls and viewer.can_see_call(calls[row["leg_id"]]["user_id"])

@@ -159,7 +159,11 @@ def _render_page(edited_rule: Rule | None, **values: Any) -> str:
     before_text = request.args.get("before", "")
     with context.app_db.read() as connection:
         all_rules = alert_rules.list_all(connection)
-        findings = alert_rules.list_findings(connection)
+        findings = [
+            (id_, finding, layout.find_call_back(connection, finding))
+            for id_, rule_findings in alert_rules.list_findings(connection).items()
+            for finding in rule_findings
+        ]
         log = notification_log.list_newest(connection, PAGE_SIZE + 1, parse_id(before_text))
     configured_rules = list_configured_rules(context.settings)
     rule_names = {rule.id: rule.name for rule in (*all_rules, *configured_rules)}
@@ -174,12 +178,7 @@ def _render_page(edited_rule: Rule | None, **values: Any) -> str:
         rules=all_rules,
         fixed=configured_rules,
         urls=len(context.settings.alerts.urls),
-        findings=[
-            (rule_names[id_], finding)
-            for id_, rule_findings in findings.items()
-            if id_ in rule_names
-            for finding in rule_findings
-        ],
+        findings=[(rule_names[id_], *found) for id_, *found in findings if id_ in rule_names],
         log=log[:PAGE_SIZE],
         older=log[PAGE_SIZE - 1].id if len(log) > PAGE_SIZE else None,
         edited=edited_rule or replace(_make_new_rule(kind), name=""),

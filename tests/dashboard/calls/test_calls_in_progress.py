@@ -20,6 +20,7 @@ from tests.support.application import running_app
 from tests.support.applications.shared_app import module_app  # noqa: F401
 from tests.support.clock import ago
 from tests.support.harness import wait_for
+from tests.support.held_platform import HeldPlatform
 from tests.support.page_text import text
 from tests.support.people import ALICE, Member
 
@@ -31,6 +32,11 @@ USERS = [
     {"id": 100, "first_name": "Clara", "last_name": "Whitfield", "ext": "1001", "email": "c@example.com"},
     {"id": 101, "first_name": "Finn", "last_name": "Gallagher", "ext": "1002", "email": "f@example.com"},
 ]
+PAGES = (
+    "/missed", "/calls/7", "/calls/7/beside", f"/contacts/of/{GRETA}", f"/messages?with={GRETA}",
+    f"/dial?to=%2B{GRETA}", f"/palette?q=%2B{GRETA}",
+)  # fmt: skip
+"""Pages where a call to Greta can be started."""
 
 
 def add_missed_caller(app) -> None:
@@ -46,24 +52,6 @@ def app(module_app):  # noqa: F811
     module_app.clear()
     add_missed_caller(module_app)
     return module_app
-
-
-class HeldPlatform:
-    """Platform that responds to POST /calls after `release`."""
-
-    def __init__(self, app) -> None:
-        self.release = threading.Event()
-        self._app = app
-        self.status = 201
-        app.platform.routes["POST /calls"] = self._respond
-
-    def _respond(self, _request, reply) -> None:
-        assert self.release.wait(20)
-        reply.json({"data": {"id": 8, "state": "INITIAL"}, "links": {}}, self.status)
-
-    @property
-    def requests(self) -> int:
-        return sum(request.method == "POST" for request in self._app.platform.requests)
 
 
 @pytest.fixture
@@ -103,13 +91,15 @@ def test_from_the_click_to_the_response_a_colleague_gets_a_question(app, held):
     clara, finn = app.log_in(CLARA), app.log_in(FINN)
     rules.save(app.app_db, Rule(0, "Late", "not_called_back", 5, notice=True))
     RuleEvaluator(app.context, lambda: None).run()
+    callbacks.record_action(app.app_db, find_item(app).id, FINN.email, "assign", CLARA.email)
     assert "Late : Greta Lindqvist (07700 900101) is waiting for a call back" in buttons(finn, "/calls")
     with ThreadPoolExecutor() as pool:
         first = pool.submit(click, clara)
         wait_for(lambda: held.requests == 1, "the first click reaches the platform")
-        for path in ("/calls", "/missed", "/calls/7/beside", f"/contacts/of/{GRETA}"):
+        for path in (*PAGES, "/calls", "/system/alerts"):
             assert "Clara Whitfield is calling them" in buttons(finn, path), path
-        assert "You are calling them" in buttons(clara)
+        for path in ("/missed", "/notifications"):
+            assert "You are calling them" in buttons(clara, path), path
         question = click(finn)
         assert question["message"] == "Clara Whitfield is calling them. Call anyway?"
         assert (question["done"], question["confirm"]["label"]) == (False, "Call anyway")
@@ -229,6 +219,8 @@ def test_a_user_with_own_calls_only_reads_no_name(tmp_path: Path) -> None:
         add_missed_caller(app)
         app.mirror_db.write(lambda tx: tx.execute("UPDATE _calls SET user_id = 101"))
         app.call(8, ago(12), direction="out", state="talking", user_id=100, user_name="Clara Whitfield")
-        page = buttons(app.log_in(FINN))
-        assert "A colleague is talking to them" in page
-        assert "Clara" not in page
+        finn = app.log_in(FINN)
+        for path in set(PAGES) - {f"/messages?with={GRETA}"}:
+            page = buttons(finn, path)
+            assert "A colleague is talking to them" in page, path
+            assert "Clara" not in page, path

@@ -56,7 +56,7 @@ def test_the_bell_counts_what_happened_for_the_user_since_the_last_look(office):
     assert count(carol) == "2"
     page = text(carol.get("/notifications"))
     assert "Voicemail from 07700 900101 0:12" in page
-    assert "Call-back assigned to you: Greta Lindqvist by bob@example.com" in page
+    assert "Call-back assigned to you: Greta Lindqvist by Bob" in page
     assert "900102" not in page
     assert "900103" not in page
     carol.post("/notifications/seen", until=clock.utc_text())
@@ -79,7 +79,7 @@ def test_a_finished_export_is_a_notification_of_its_owner(office):
     prepared_exports.mark_running(app.app_db, job.id)
     prepared_exports.mark_done(app.app_db, job.id, 9, 100)
     assert count(client) == "1"
-    assert "Export ready: cdrs 9 rows" in text(client.get("/notifications"))
+    assert "Export ready: Call detail records 9 rows" in text(client.get("/notifications"))
     assert count(app.log_in(DAVE)) == ""
 
 
