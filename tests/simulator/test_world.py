@@ -14,6 +14,7 @@ from integration.catalogue import OPERATIONS
 from integration.simulator import embed
 from integration.simulator.calls.history import seed_history
 from integration.simulator.calls.world import World
+from tests.support.fake_exchange import FIXTURES
 from tests.support.simulator_client import START, find_double_calls, sample
 
 COLLECTIONS = (
@@ -166,25 +167,32 @@ def test_a_start_uses_little_cpu_time(timed_account):
     assert time.thread_time() - before < 10 * reference
 
 
-@pytest.mark.parametrize(
-    ("path", "name"),
-    [
-        ("/cdrs", "response-cdrs-list-200"),
-        ("/monitors", "response-monitors-list-200"),
-        ("/voicemessages", "response-voicemessages-list-200"),
-        ("/sms", "response-sms-list-200"),
-        ("/users", "response-users-list-200"),
-    ],
-)
-def test_records_have_the_keys_and_types_of_the_platform(world, path, name):
-    expected = sample(name)["data"][0]
-    records = world.rows(path)
+SAMPLES = {
+    path.stem: "/" + path.stem.removeprefix("response-").removesuffix("-list-200")
+    for path in FIXTURES.glob("response-*-list-200.json")
+} | {
+    "response-me-200": "/me",
+    "response-queue-200": "/queues/80101",
+    "response-queues-include-users-200": "/queues?include=users",
+    "response-callmeback-settings-200": "/callmeback/settings/1501",
+}
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_records_have_the_keys_and_types_of_the_sample(world, name):
+    """Records of every collection of which the platform's response was recorded."""
+    (expected,) = as_list(sample(name)["data"])[:1]
+    records = as_list(world.get(SAMPLES[name]).json()["data"])
     assert records
     for record in records:
         assert set(expected) <= set(record)
         for key, value in expected.items():
             if value is not None and record[key] is not None:
                 assert isinstance(record[key], (int, float) if isinstance(value, float) else type(value)), key
+
+
+def as_list(data: dict | list) -> list:
+    return data if isinstance(data, list) else [data]
 
 
 @pytest.mark.parametrize("name", COLLECTIONS)

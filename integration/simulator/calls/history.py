@@ -17,7 +17,7 @@ from integration.simulator.calls.occupancy import Occupancy
 from integration.simulator.calls.player import Player, is_leg_recorded
 from integration.simulator.calls.webcalls import add_webcall
 from integration.simulator.calls.world import World
-from integration.simulator.records import chats, faxes, notes, numbers, widgets, words
+from integration.simulator.records import faxes, notes, numbers, visitors, words
 
 DAY = 86400
 DEFAULT_CDRS = 20_000
@@ -132,7 +132,7 @@ def _plan_web_call_starts(
     starts = []
     for n, script in enumerate(scripts):
         start = _choose_office_time(world, rng, days)
-        phone = widgets.choose_visitor_phone(rng)
+        phone = visitors.choose_visitor_phone(rng)
         starts.append((start, number + n, script, CallOptions(caller=phone, is_answered=rng.random() < 0.8)))
     return starts
 
@@ -153,7 +153,7 @@ def _add_faxes_and_chats(world: World, days: int) -> None:
     for unix_time in sorted(_choose_office_time(world, rng, days) for _ in range(max(4, days // 3))):
         faxes.add_fax(world, rng, unix_time)
     for unix_time in sorted(_choose_office_time(world, rng, days) for _ in range(max(6, days // 2))):
-        chats.add_chat(world, rng, rng.choice(people), unix_time)
+        visitors.add_chat(world, rng, rng.choice(people), unix_time)
 
 
 def _plan_follow_up(

@@ -14,7 +14,7 @@ from integration.simulator.calls import media_sessions, records, webcalls
 from integration.simulator.calls.events import call_event, recording_event, sms_event
 from integration.simulator.calls.legs import CallPlan, Leg, Step
 from integration.simulator.calls.world import World
-from integration.simulator.records import widgets, words
+from integration.simulator.records import visitors, words
 from integration.simulator.records.people import Person
 
 Record = dict[str, Any]
@@ -125,7 +125,7 @@ class Player:
             if plan.webcall is not None:
                 webcalls.bill_leg(plan.webcall, plan, leg)
             if leg.destination == "callmeback" and leg.root_id != leg.id:
-                widgets.record_visit(self.world, leg.dst, leg.started_at)
+                visitors.record_visit(self.world, leg.dst, leg.started_at)
             record = records.cdr_record(self.world.new_id("cdrs"), leg)
             return self.world.collections["cdrs"].add(record)
 

@@ -10,9 +10,12 @@ from integration.simulator.calls.legs import Leg, VoicemailMessage
 from integration.simulator.media import audio
 from integration.simulator.records import numbers
 from integration.simulator.records.people import Person
-from integration.simulator.records.words import Conversation
 
 Record = dict[str, Any]
+
+_NO_CONVERSATION = dict.fromkeys(
+    ("transcript", "transcript_speakers", "summary", "sentiment", "cx_score", "metadata")
+)
 
 
 def count_seconds_between(start: float, end: float) -> int:
@@ -134,10 +137,10 @@ def live_record(leg: Leg, now: float) -> Record:
     }
 
 
-def monitor_record(monitor_id: int, leg: Leg, conversation: Conversation | None) -> Record:
+def monitor_record(monitor_id: int, leg: Leg, conversation: Record | None) -> Record:
     """Build the recording of an ended, connected leg.
 
-    `size` is in bytes of its MP3.
+    `size` is in bytes of its MP3. `conversation`: as made by words.make_conversation.
     """
     duration = max(1, compute_billed_seconds(leg))
     return {
@@ -155,12 +158,7 @@ def monitor_record(monitor_id: int, leg: Leg, conversation: Conversation | None)
         "dst_name": leg.dst_name,
         "duration": duration,
         "size": audio.compute_size(duration),
-        "transcript": conversation.transcript if conversation else None,
-        "transcript_speakers": conversation.speakers if conversation else None,
-        "summary": conversation.summary if conversation else None,
-        "sentiment": conversation.sentiment if conversation else None,
-        "cx_score": conversation.score if conversation else None,
-        "metadata": {"timeline": conversation.timeline} if conversation else None,
+        **(conversation or _NO_CONVERSATION),
     }
 
 

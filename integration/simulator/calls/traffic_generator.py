@@ -18,7 +18,7 @@ from integration.simulator.calls.participants import NoParticipant
 from integration.simulator.calls.story import Story
 from integration.simulator.calls.traffic import Traffic
 from integration.simulator.calls.webcalls import add_webcall
-from integration.simulator.records import chats, faxes, words
+from integration.simulator.records import faxes, visitors, words
 from integration.simulator.records.people import Person
 
 _FREQUENT_SCRIPT_WEIGHTS = {
@@ -215,7 +215,7 @@ class TrafficGenerator:
             if event_kind == "fax":
                 faxes.add_fax(self.world, self._rng, unix_time)
             elif event_kind == "chat":
-                chats.add_chat(self.world, self._rng, self._choose_online_person(), unix_time - 180)
+                visitors.add_chat(self.world, self._rng, self._choose_online_person(), unix_time - 180)
         if event_kind in self.world.scripts.by_name:
             plan = self._start_call(event_kind, CallOptions())
             if plan is not None and event_kind == "web_call":

@@ -14,7 +14,7 @@ from integration.simulator.calls.participants import Participants
 from integration.simulator.calls.records import compute_billed_seconds
 from integration.simulator.records import numbers
 from integration.simulator.records.account_state import AccountState
-from integration.simulator.records.widgets import choose_visitor_phone
+from integration.simulator.records.visitors import choose_visitor_phone
 
 Record = dict[str, Any]
 
@@ -136,20 +136,16 @@ def add_webcall(state: AccountState, plan: CallPlan, started_at: float) -> Recor
     `bill_leg` sets durations and charges when the legs end.
     """
     first_number, second_number = plan.legs[0].dst, plan.legs[1].dst
-    plan.webcall = {
-        "id": state.new_id("webcalls"),
-        "calldate": clock.utc_text(started_at),
-        "from": first_number,
-        "from_duration": 0,
-        "from_rate": _get_rate(first_number),
-        "from_charge": 0.0,
-        "to": second_number,
-        "to_duration": 0,
-        "to_rate": _get_rate(second_number),
-        "to_charge": 0.0,
-        "charge": 0.0,
-    }
-    return state.collections["webcalls"].add(plan.webcall)
+    plan.webcall = state.create(
+        "webcalls",
+        **{"from": first_number, "to": second_number},
+        calldate=clock.utc_text(started_at),
+        from_rate=_get_rate(first_number),
+        to_rate=_get_rate(second_number),
+        **dict.fromkeys(("from_duration", "to_duration"), 0),
+        **dict.fromkeys(("from_charge", "to_charge", "charge"), 0.0),
+    )
+    return plan.webcall
 
 
 def bill_leg(record: Record, plan: CallPlan, leg: Leg) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 
 from integration.core import clock
-from integration.simulator.calls import media_sessions
 from integration.simulator.calls.events import EventIdGenerator
 from integration.simulator.calls.legs import Leg
 from integration.simulator.calls.office_hours import OfficeHours
@@ -13,18 +12,8 @@ from integration.simulator.calls.participants import Participants
 from integration.simulator.calls.records import live_record
 from integration.simulator.calls.scripts import CallScripts
 from integration.simulator.calls.webcalls import WebScripts
-from integration.simulator.records import (
-    chats,
-    conversations,
-    faxes,
-    notes,
-    reports,
-    settings,
-    tracking,
-    widgets,
-)
+from integration.simulator.records import faxes, reports, views
 from integration.simulator.records.account_state import AccountState
-from integration.simulator.records.people import Person
 from integration.simulator.records.record_fields import Record
 
 
@@ -41,20 +30,10 @@ class World(AccountState):
         self.participants = self._make_participants("switchroom")
         self.scripts = CallScripts(self.participants)
         self.scripts.by_name |= WebScripts(self._make_participants("web")).by_name
-        self.add_collection("calls", read_test=_is_party, derive=self._list_live_records)
-        self.add_collection("webcalls")
-        for module in (
-            settings,
-            reports,
-            tracking,
-            widgets,
-            chats,
-            faxes,
-            media_sessions,
-            notes,
-            conversations,
-        ):
-            module.add_collections(self)
+        self.collections["calls"].derive = self._list_live_records
+        reports.set_schedule_times(self)
+        faxes.add_transactions(self)
+        views.add_views(self)
 
     def _make_participants(self, purpose: str) -> Participants:
         rng = random.Random(f"{purpose} {self.seed}")
@@ -66,7 +45,3 @@ class World(AccountState):
         now = clock.unix()
         with self.lock:
             return [live_record(leg, now) for leg in sorted(self.live_legs.values(), key=lambda leg: leg.id)]
-
-
-def _is_party(call: Record, person: Person) -> bool:
-    return str(person.id) in (call["src_id"], call["dst_id"])

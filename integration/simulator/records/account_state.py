@@ -4,49 +4,16 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
+from integration import catalogue
 from integration.core import clock
 from integration.simulator.records import directory, people
 from integration.simulator.records.people import Group, Person
-from integration.simulator.records.record_fields import Record, list_fields
-from integration.simulator.records.store import Collection, make_owner_test
-
-# First ids of records that are added later. The ids of the initial account are lower.
-_NEXT_IDS = {
-    "calls": 4278000101,
-    "cdrs": 700000001,
-    "cdrs/notes": 9100001,
-    "monitors": 1052000001,
-    "sms": 8000001,
-    "voicemessages": 36900001,
-    "contacts": 611001,
-    "faxes": 485001,
-    "transactions": 5861001,
-    "mediasessions": 240000001,
-    "msdrs": 250000001,
-    "chats": 3300001,
-    "chatmsgs": 3400001,
-    "webcalls": 4400001,
-    "calllabels": 6101,
-    "sms/cannedresponses": 6601,
-    "vmannouncements": 77101,
-    "conferences": 72101,
-    "ivrs": 70101,
-    "routingrules": 73101,
-    "queuegroups": 74101,
-    "usergroups": 75101,
-    "usergrouppolicies": 76101,
-    "ringgroups": 80011,
-    "queues": 80111,
-    "reportschedules": 5201,
-    "calltracking/campaigns": 81101,
-    "calltracking/ddis": 82101,
-    "callmeback/settings": 1511,
-    "callmeback/buttons": 2011,
-    "callmeback/visitors": 1700001,
-}
+from integration.simulator.records.record_fields import Record, list_fields, make_record
+from integration.simulator.records.seeds import COLLECTIONS
+from integration.simulator.records.store import Collection
 
 
 class AccountState:
@@ -61,15 +28,23 @@ class AccountState:
         self.start = float(int(clock.unix() if start is None else start))
         self.lock = threading.RLock()
         self.account = people.make_account(random.Random(f"account {seed}"))
-        self._next_ids = dict(_NEXT_IDS)
-        self.collections: dict[str, Collection] = {}
-        self._add_core_collections()
+        self._next_ids: dict[str, int] = {
+            name: seeds["next_id"] for name, seeds in COLLECTIONS.items() if "next_id" in seeds
+        }
+        self.collections = {name: _make_collection(name) for name in COLLECTIONS}
+        self._add_account_records()
 
     def new_id(self, collection: str) -> int:
         with self.lock:
             number = self._next_ids[collection]
             self._next_ids[collection] = number + 1
             return number
+
+    def create(self, collection: str, /, **values: Any) -> Record:
+        """Add a record with the next id of `collection`, unless `values` have an id."""
+        if "id" not in values:
+            values["id"] = self.new_id(collection)
+        return self.collections[collection].add(make_record(collection, **values))
 
     def find_contact_name(self, number: str) -> str | None:
         """Return the name of the contact with `number`, if any."""
@@ -78,62 +53,32 @@ class AccountState:
                 return f"{contact['first_name'] or ''} {contact['last_name'] or ''}".strip()
         return None
 
-    def _add_core_collections(self) -> None:
-        account = self.account
-        self.add_collection("cdrs", read_test=make_owner_test("user_id"))
-        self.add_collection("monitors", read_test=make_owner_test("user_id"))
-        self.add_collection("sms", read_test=make_owner_test("user_id"))
-        self.add_collection("voicemessages", read_test=make_owner_test("extension_id"))
-        self.add_collection(
-            "contacts",
-            read_test=lambda record, person: bool(record["global"]) or record["user_id"] == person.id,
-            write_test=make_owner_test("user_id"),
-            records=account.contacts,
-        )
-        self.add_collection(
-            "users",
-            read_test=make_owner_test("id"),
-            # Only administrators change users.
-            write_test=lambda *_: False,
-            item=self._make_user_item,
-            records=[directory.user_record(person) for person in account.people],
-        )
-        self.add_collection("ddis", key="e164", records=[directory.ddi_record(ddi) for ddi in account.ddis])
+    def _add_account_records(self) -> None:
+        """Add contacts, users, numbers and groups."""
+        account, collections = self.account, self.collections
+        # Only administrators change users.
+        collections["users"].can_owner_write = False
+        collections["users"].item = self._make_user_item
+        collections["ddis"].key = "e164"
+        collections["faxes"].unfilterable = frozenset({"from", "to"})
+        for contact in account.contacts:
+            collections["contacts"].add(contact)
+        for person in account.people:
+            collections["users"].add(directory.user_record(person))
+        for ddi in account.ddis:
+            collections["ddis"].add(directory.ddi_record(ddi))
         for name, kind in (("queues", "queue"), ("ringgroups", "ringgroup")):
-            groups = [directory.group_record(group) for group in account.groups if group.kind == kind]
-            self.add_collection(name, item=self._make_group_item, records=groups)
-
-    def add_collection(
-        self,
-        name: str,
-        *,
-        records: Iterable[Record] = (),
-        fields: Sequence[str] = (),
-        **collection_options: Any,
-    ) -> None:
-        """Add a collection.
-
-        Queries may use `fields`, by default the fields of its list.
-        """
-        collection = self.collections[name] = Collection(
-            name, fields or list_fields(name), **collection_options
-        )
-        for record in records:
-            collection.add(record)
+            collections[name].item = self._make_group_item
+            for group in account.groups:
+                if group.kind == kind:
+                    collections[name].add(directory.group_record(group))
 
     def _make_user_item(self, record: Record) -> Record:
         person = self.account.find_person(record["id"])
         assert person is not None
-        messages = [
-            message
-            for message in self.collections["voicemessages"].records.values()
-            if message["extension_id"] == person.id
-        ]
-        new_count = sum(1 for message in messages if message["is_new"])
-        return {
-            **directory.user_item(person, new_count, len(messages) - new_count),
-            **{name: value for name, value in record.items() if name != "customer"},
-        }
+        messages = self.collections["voicemessages"].records.values()
+        states = [message["is_new"] for message in messages if message["extension_id"] == person.id]
+        return directory.user_item(person, record, states.count(True), states.count(False))
 
     def _make_group_item(self, record: Record) -> Record:
         group = self.get_group(record["id"])
@@ -166,3 +111,14 @@ class AccountState:
             current = directory.ddi_record(ddi)
             record = self.collections["ddis"].records[ddi.e164]
             record.update(target_type=current["target_type"], target_id=current["target_id"])
+
+
+def _make_collection(name: str) -> Collection:
+    """Create a collection with its seeded records."""
+    seeds = COLLECTIONS[name]
+    user_key = catalogue.get_resource(name).user_key if name in catalogue.COLLECTIONS else None
+    owners = seeds.get("owner", [user_key] if user_key else [])
+    collection = Collection(name, list_fields(name), tuple(owners), seeds.get("shared", False))
+    for record in seeds.get("records", ()):
+        collection.add(make_record(name, **record))
+    return collection

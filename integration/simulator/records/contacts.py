@@ -7,28 +7,12 @@ from typing import Any
 
 from integration.simulator.records import numbers
 from integration.simulator.records.record_fields import make_record
+from integration.simulator.records.seeds import SEEDS
 
 Record = dict[str, Any]
 
-
-def _split(text: str, separator: str | None = None) -> list[str]:
-    return text.split(separator)
-
-
-_FIRST_NAMES = _split(
-    "Amelia Noah Olivia Theo Freya Arthur Isla Oscar Maya Leo Zara Felix Nadia Ivan Rosa Samir Tess Viktor "
-    "Yara Quentin Petra Omar Nina Milo Lena Karim Jade Ingrid Hassan Greta"
-)
-_LAST_NAMES = _split(
-    "Hart Bennett Cole Dawson Ellis Farrow Grant Hale Ingram Jarvis Keane Lowe Mercer Nolan Oakley Pryce "
-    "Quill Rowe Sutton Thorne Underhill Vance Walsh Yates Zeller Ashby Blake Crane Drummond Esposito"
-)
-_COMPANIES = _split(
-    "Larkfield Bakery|Northgate Cycles|Harbour Dental|Pinecrest Joinery|Bluebell Florists|Ashdown Legal|"
-    "Quarry Lane Surgery|Tidewater Chandlers|Fernhill Nursery|Copperfield Books|Redwood Lettings|"
-    "Millstone Coffee|Summit Outdoor|Lantern Theatre|Greyfriars Hotel",
-    "|",
-)
+_GROUPS = ("Customers", "Suppliers", "Partners", None)
+_NOTES = (None, None, "Prefers a call in the morning", "Ask for order number / account")
 
 
 def make_contacts(rng: random.Random, count: int, user_ids: list[int]) -> list[Record]:
@@ -36,7 +20,8 @@ def make_contacts(rng: random.Random, count: int, user_ids: list[int]) -> list[R
 
     About one in five is private to one of `user_ids`.
     """
-    names = [(first, last) for first in _FIRST_NAMES for last in _LAST_NAMES]
+    seeds = SEEDS["contacts"]
+    names = [(first, last) for first in seeds["first_names"] for last in seeds["last_names"]]
     rng.shuffle(names)
     mobiles = [numbers.make_mobile_number(n) for n in range(0, 700, 3)]
     rng.shuffle(mobiles)
@@ -46,24 +31,21 @@ def make_contacts(rng: random.Random, count: int, user_ids: list[int]) -> list[R
     for n in range(count):
         first, last = names[n]
         is_shared = rng.random() < 0.8
-        company = rng.choice(_COMPANIES) if rng.random() < 0.7 else None
+        company = rng.choice(seeds["companies"]) if rng.random() < 0.7 else None
         number_draw = rng.random()
-        contacts.append(
-            make_record(
-                "contacts",
-                id=610001 + n,
-                first_name=first,
-                last_name=last,
-                company=company,
-                email=f"{first}.{last}@example.org".lower(),
-                mobile=mobiles[n] if number_draw < 0.8 else None,
-                tel=landlines[n] if number_draw > 0.6 else None,
-                group_name=rng.choice(("Customers", "Suppliers", "Partners", None)),
-                user_id=None if is_shared else rng.choice(user_ids),
-                notes=rng.choice(
-                    (None, None, "Prefers a call in the morning", "Ask for order number / account")
-                ),
-            )
+        contact = make_record(
+            "contacts",
+            id=610001 + n,
+            first_name=first,
+            last_name=last,
+            company=company,
+            email=f"{first}.{last}@example.org".lower(),
+            mobile=mobiles[n] if number_draw < 0.8 else None,
+            tel=landlines[n] if number_draw > 0.6 else None,
+            group_name=rng.choice(_GROUPS),
+            user_id=None if is_shared else rng.choice(user_ids),
+            notes=rng.choice(_NOTES),
         )
-        contacts[-1]["global"] = is_shared
+        contact["global"] = is_shared
+        contacts.append(contact)
     return contacts

@@ -10,18 +10,9 @@ from typing import Any
 
 from integration.core import clock
 from integration.simulator.records.account_state import AccountState
+from integration.simulator.records.seeds import SEEDS
 
 Record = dict[str, Any]
-
-_TEXTS = (
-    "Promised to call back on Thursday.",
-    "Wants the invoice by e-mail / not by post.",
-    "Spare part ordered, see the workshop's list.",
-)
-
-
-def add_collections(state: AccountState) -> None:
-    state.add_collection("cdrs/notes")
 
 
 def add_note(
@@ -29,15 +20,8 @@ def add_note(
 ) -> Record:
     """Add a note to `cdr` and count the note in its `nb_notes`."""
     cdr["nb_notes"] += 1
-    return state.collections["cdrs/notes"].add(
-        {
-            "id": state.new_id("cdrs/notes"),
-            "cdr_id": cdr["id"],
-            "user_id": user_id,
-            "text": note_text,
-            "created_at": clock.utc_text(created_at),
-        }
-    )
+    stamp = clock.utc_text(created_at)
+    return state.create("cdrs/notes", cdr_id=cdr["id"], user_id=user_id, text=note_text, created_at=stamp)
 
 
 def seed_notes(state: AccountState) -> None:
@@ -56,10 +40,5 @@ def seed_notes(state: AccountState) -> None:
         if 0.03 < draw < 0.06:
             call_started = clock.parse_utc(cdr["calldate"])
             assert call_started is not None
-            add_note(
-                state,
-                cdr,
-                cdr["user_id"],
-                rng.choice(_TEXTS),
-                call_started.timestamp() + cdr["duration"] + 40,
-            )
+            noted_at = call_started.timestamp() + cdr["duration"] + 40
+            add_note(state, cdr, cdr["user_id"], rng.choice(SEEDS["words"]["notes"]), noted_at)

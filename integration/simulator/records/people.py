@@ -8,46 +8,13 @@ from typing import Any
 
 from integration.simulator.records import numbers
 from integration.simulator.records.contacts import make_contacts
+from integration.simulator.records.seeds import SEEDS
 
 Record = dict[str, Any]
 
 CUSTOMER_ID = 100001
 FIRST_USER_ID = 1000001
 FIRST_EXTENSION = 1001
-
-_NAMES = (
-    ("Ada", "Marlow"),
-    ("Ben", "Okafor"),
-    ("Clara", "Whitfield"),
-    ("Dev", "Patel"),
-    ("Elena", "Costa"),
-    ("Finn", "Gallagher"),
-    ("Grace", "Osei"),
-    ("Hugo", "Lindqvist"),
-    ("Iris", "Tanaka"),
-    ("Jonas", "Becker"),
-    ("Kezia", "Adeyemi"),
-    ("Liam", "O'Shea"),
-)
-_PASSWORD_WORDS = (
-    "amber",
-    "birch",
-    "cedar",
-    "delta",
-    "ember",
-    "fjord",
-    "grove",
-    "harbour",
-    "indigo",
-    "juniper",
-)
-_USER_AGENTS = (
-    "Desk 3.4.0 / win32",
-    "Desk 3.4.0 / darwin",
-    "Mobile 5.1.2 / android",
-    "Yealink T46S 66.86",
-    None,
-)
 
 
 @dataclass(slots=True)
@@ -75,7 +42,7 @@ class Person:
     ring_time: int = 20
     is_online: bool = True
     sip_endpoint_id: int = 0
-    pickup_groups: tuple[int, ...] = ()
+    pickup_group_id: int | None = None
     group_ids: list[int] = field(default_factory=list)
     location_id: int | None = None
     vm_announcement_id: int | None = None
@@ -181,57 +148,40 @@ def make_secret(rng: random.Random) -> str:
 
 
 def make_account(rng: random.Random, contacts: int = 60) -> Account:
-    people = [_make_person(rng, n, first, last) for n, (first, last) in enumerate(_NAMES)]
-    people[0].is_root = True
-    people[2].has_two_factor = True
-    people[11].is_online = False
-    for n in (4, 7, 10):
-        people[n].log_missed_calls = False
-    for n in (1, 3, 4, 5, 6, 8):
-        people[n].monitor = "A"
-    people[9].monitor = "I"
-    for n in (1, 3, 5):
-        people[n].has_transcripts = True
-    people[0].vm_announcement_id, people[1].vm_announcement_id = 77001, 77002
-    groups = [
-        Group(80001, "ringgroup", "Sales", 611, "A", 20, people[1:5], cli_prefix=True, final_dst_type="V"),
-        Group(80002, "ringgroup", "Support", 612, "A", 25, people[4:7]),
-        Group(80003, "ringgroup", "Workshop", 613, "H", 20, people[7:10]),
-        Group(80101, "queue", "Service line", 601, "A", 15, people[4:8]),
-        Group(80102, "queue", "Bookings", 602, "H", 15, [people[8], people[9], people[10]]),
-    ]
-    for group in groups:
-        group.logged_in = {member.id: n != 2 for n, member in enumerate(group.members)}
-    targets: list[tuple[str, Person | Group]] = [
-        ("Main number", groups[0]),
-        ("Support", groups[1]),
-        ("Workshop", groups[2]),
-        ("Service line", groups[3]),
-        ("Bookings", groups[4]),
-        ("Ada direct", people[0]),
-        ("Ben direct", people[1]),
-        ("Dev direct", people[3]),
-    ]
+    people = [_make_person(rng, n, entry) for n, entry in enumerate(SEEDS["users"])]
+    by_name: dict[str, Person | Group] = {person.first_name: person for person in people}
+    groups = []
+    for entry in SEEDS["groups"]:
+        members = [person for person in people if person.first_name in entry["members"]]
+        logged_in = {member.id: n != 2 for n, member in enumerate(members)}
+        groups.append(Group(**{**entry, "members": members}, logged_in=logged_in))
+        by_name[entry["name"]] = groups[-1]
     ddis = [
-        Ddi(str(4001 + n), numbers.make_london_number(100 + n), name, target, sms=n not in (3, 4), fax=n == 0)
-        for n, (name, target) in enumerate(targets)
+        Ddi(**{**entry, "target": by_name[entry["target"]]}, id=str(4001 + n), e164=_make_own_number(n))
+        for n, entry in enumerate(SEEDS["numbers"])
     ]
     for person in people:
         person.cli = next((ddi.e164 for ddi in ddis if ddi.target is person), ddis[0].e164)
     return Account(people, groups, ddis, make_contacts(rng, contacts, [person.id for person in people]))
 
 
-def _make_person(rng: random.Random, n: int, first: str, last: str) -> Person:
+def _make_own_number(n: int) -> str:
+    return numbers.make_london_number(100 + n)
+
+
+def _make_person(rng: random.Random, n: int, entry: Record) -> Person:
+    words, agents = SEEDS["password_words"], SEEDS["user_agents"]
     return Person(
+        **entry,
         id=FIRST_USER_ID + n,
         ext=str(FIRST_EXTENSION + n),
-        first_name=first,
-        last_name=last,
-        email=f"{first.lower()}@example.com",
-        password=f"{rng.choice(_PASSWORD_WORDS)}-{rng.choice(_PASSWORD_WORDS)}-{rng.randrange(1000, 10000)}",
+        email=f"{entry['first_name'].lower()}@example.com",
+        password=f"{rng.choice(words)}-{rng.choice(words)}-{rng.randrange(1000, 10000)}",
         api_key=make_secret(rng),
         cli="",
-        user_agent=_USER_AGENTS[n % len(_USER_AGENTS)],
+        user_agent=agents[n % len(agents)] or None,
         ring_time=rng.choice((15, 20, 25)),
         sip_endpoint_id=500001 + n,
+        # The user groups have five users each.
+        group_ids=[75001 + n // 5],
     )

@@ -13,7 +13,6 @@ import orjson
 
 from integration.core import clock
 from integration.simulator.records.account_state import AccountState
-from integration.simulator.records.record_fields import make_record
 
 Record = dict[str, Any]
 
@@ -52,34 +51,11 @@ def _is_scheduled_day(frequency: Record, candidate: datetime) -> bool:
     return True
 
 
-def add_collections(state: AccountState) -> None:
-    weekly = {"type": "W", "time_of_day": [6], "day_of_week": [1], "day_of_month": []}
-    monthly = {"type": "M", "time_of_day": [7], "day_of_week": [], "day_of_month": [1]}
-    created_at = clock.utc_text(state.start - 90 * 86400)
-    records = [
-        make_record(
-            "reportschedules",
-            id=5101,
-            report_id=1,
-            name="Weekly calls",
-            description="Calls of the week by user",
-            emails="ada@example.com,ben@example.com",
-            frequency=orjson.dumps(weekly).decode(),
-            created_at=created_at,
-            last_run_at=clock.utc_text(state.start - state.start % 86400 - 4 * 86400 + 6 * 3600),
-        ),
-        make_record(
-            "reportschedules",
-            id=5102,
-            report_id=3,
-            name="Service line by month",
-            emails="ada@example.com",
-            format="pdf",
-            status="P",
-            frequency=orjson.dumps(monthly).decode(),
-            created_at=created_at,
-        ),
-    ]
-    for record in records:
+def set_schedule_times(state: AccountState) -> None:
+    """Set the times of the seeded schedules."""
+    for record in state.collections["reportschedules"].records.values():
+        record["created_at"] = clock.utc_text(state.start - 90 * 86400)
         record["next_run_at"] = compute_next_run(record, state.start)
-    state.add_collection("reportschedules", records=records)
+        if record["status"] == "A":
+            midnight = state.start - state.start % 86400
+            record["last_run_at"] = clock.utc_text(midnight - 4 * 86400 + 6 * 3600)

@@ -9,7 +9,6 @@ from typing import Any
 from integration.simulator.records.people import Person
 
 Record = dict[str, Any]
-AccessTest = Callable[[Record, Person], bool]
 
 
 @dataclass(slots=True)
@@ -17,21 +16,24 @@ class Collection:
     """Records of a collection by key, in the order of their keys.
 
     `fields`: names that queries may use; `unfilterable` names are refused in filters.
+    `owners`: fields with the id of the user who may read and change a record; without them only
+    administrators can.
+    `is_shared`: every user can read records without an owner.
+    `can_owner_write`: the owner can change the record.
     `item`: builds the form of the record's own path.
-    `read_test`: checks whether a user may read a record; without it only administrators can.
-    `write_test`: checks whether a user may change a record; the default is `read_test`.
     `derive`: returns the records of a collection that is a view of other collections.
     """
 
     name: str
     fields: Sequence[str]
-    records: dict[Any, Record] = field(default_factory=dict)
+    owners: tuple[str, ...] = ()
+    is_shared: bool = False
+    can_owner_write: bool = True
     key: str = "id"
     item: Callable[[Record], Record] = dict
-    read_test: AccessTest | None = None
-    write_test: AccessTest | None = None
     unfilterable: frozenset[str] = frozenset()
     derive: Callable[[], Iterable[Record]] | None = None
+    records: dict[Any, Record] = field(default_factory=dict)
 
     def add(self, record: Record) -> Record:
         self.records[record[self.key]] = record
@@ -47,19 +49,17 @@ class Collection:
         """List the records that `person` may read, in order."""
         if person.is_root:
             return self.iterate_records()
-        is_readable = self.read_test
-        return (
-            []
-            if is_readable is None
-            else [record for record in self.iterate_records() if is_readable(record, person)]
-        )
+        return [record for record in self.iterate_records() if self.can_read(record, person)]
 
     def can_read(self, record: Record, person: Person) -> bool:
-        return person.is_root or (self.read_test is not None and self.read_test(record, person))
+        is_unowned = self.is_shared and all(record[name] is None for name in self.owners)
+        return person.is_root or is_unowned or self._is_owned(record, person)
 
     def can_write(self, record: Record, person: Person) -> bool:
-        is_writable = self.write_test or self.read_test
-        return person.is_root or (is_writable is not None and is_writable(record, person))
+        return person.is_root or (self.can_owner_write and self._is_owned(record, person))
+
+    def _is_owned(self, record: Record, person: Person) -> bool:
+        return any(record[name] in (person.id, str(person.id)) for name in self.owners)
 
     def find(self, key: str) -> Record | None:
         """Return the record with the key `key`, a text from a path."""
@@ -69,13 +69,3 @@ class Collection:
         if matching_record is None and key.isascii() and key.isdigit() and len(key) <= 20:
             matching_record = self.records.get(int(key))
         return matching_record
-
-
-def make_owner_test(user_id_field: str) -> AccessTest:
-    """Create a test that the field `user_id_field` is the person's id."""
-    return lambda record, person: bool(record[user_id_field] == person.id)
-
-
-def is_shared_or_owned(record: Record, person: Person) -> bool:
-    """Check whether a record is shared (`user_id` null) or the person's own."""
-    return record["user_id"] is None or bool(record["user_id"] == person.id)

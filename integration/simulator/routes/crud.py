@@ -15,7 +15,6 @@ from integration.catalogue.shapes import Operation
 from integration.core import clock
 from integration.simulator.context import get_current_user, get_simulator_context
 from integration.simulator.http import bodies
-from integration.simulator.http.forms import make_form
 from integration.simulator.http.responses import (
     ErrorResponse,
     make_accepted_response,
@@ -25,7 +24,8 @@ from integration.simulator.http.responses import (
     make_validation_error,
 )
 from integration.simulator.records import notes, reports
-from integration.simulator.records.people import CUSTOMER_ID, UnplayedDestination
+from integration.simulator.records.forms import make_form
+from integration.simulator.records.people import UnplayedDestination
 from integration.simulator.records.record_fields import apply_fields, make_record
 from integration.simulator.routes.record_checks import (
     check_references,
@@ -177,7 +177,7 @@ def _make_new_record(name: str) -> Record:
     if name == "conferences":
         record["confno_pstn"] = 72000000 + record["confno"]
     if name == "routingrules":
-        record.update(customer=CUSTOMER_ID, pos=len(world.collections[name].records) + 1)
+        record["pos"] = len(world.collections[name].records) + 1
     return record
 
 

@@ -11,13 +11,13 @@ from flask import Flask, Response
 
 from integration.simulator.context import get_simulator_context
 from integration.simulator.http import bodies
-from integration.simulator.http.forms import make_form
 from integration.simulator.http.responses import (
     make_item_response,
     make_no_content_response,
     make_validation_error,
 )
 from integration.simulator.records import directory
+from integration.simulator.records.forms import make_form
 from integration.simulator.records.people import Group, Person
 from integration.simulator.records.record_fields import apply_fields
 from integration.simulator.routes.record_checks import (

@@ -15,8 +15,8 @@ from integration.simulator.http.responses import (
     make_json_response,
     make_list_response,
 )
-from integration.simulator.records import dictionaries
 from integration.simulator.records.directory import me_record
+from integration.simulator.records.seeds import CODE_FIELDS, COLLECTIONS, list_codes
 from integration.simulator.routes.record_checks import get_permitted_record, get_readable_collection
 from integration.simulator.routes.relations import expand_record
 
@@ -47,7 +47,7 @@ def add_routes(app: Flask, collections: Iterable[str]) -> None:
             app.get(f"/{name}", endpoint=f"list {name}")(_make_list_view(name))
         if name not in _WITHOUT_ITEM_PATH:
             app.get(f"/{name}/<key>", endpoint=f"read {name}")(_make_item_view(name))
-    for name in dictionaries.COLLECTIONS:
+    for name in (name for name, seeds in COLLECTIONS.items() if "codes" in seeds):
         app.get(f"/{name}/dictionaries", endpoint=f"codes {name}")(_make_dictionary_view(name))
 
 
@@ -71,11 +71,10 @@ def _make_item_view(name: str) -> Any:
 
 
 def _make_dictionary_view(name: str) -> Any:
-    def list_codes() -> Response:
-        records, total = select_page(dictionaries.list_codes(name), dictionaries.FIELDS)
-        return make_list_response(records, total)
+    def list_dictionary() -> Response:
+        return make_list_response(*select_page(list_codes(name), CODE_FIELDS))
 
-    return list_codes
+    return list_dictionary
 
 
 def make_page_response(name: str, records: Iterable[Record]) -> Response:

@@ -43,7 +43,7 @@ def get_readable_collection(name: str) -> Collection:
     Raises ErrorResponse if the user cannot read any of its records.
     """
     collection = get_simulator_context().world.collections[name]
-    if collection.read_test is None and not get_current_user().is_root:
+    if not collection.owners and not get_current_user().is_root:
         raise ErrorResponse(403, "Access denied")
     return collection
 

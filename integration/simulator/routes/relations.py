@@ -1,7 +1,7 @@
 """Query parameters `include=` (embed related records) and `fields[…]` (select fields).
 
-`users` and `ddis` of ring groups and queues are specified or observed (docs/platform.md#3-collections). The
-other names are invented, one for each relation in the fields of a record.
+`users` and `ddis` of ring groups and queues are specified or observed (docs/platform.md#3-collections).
+`users` of pickup groups and user groups is invented.
 """
 
 from __future__ import annotations
@@ -13,98 +13,44 @@ from flask import request
 
 from integration.simulator.calls.world import World
 from integration.simulator.context import get_simulator_context
+from integration.simulator.records.people import Person
+from integration.simulator.records.record_fields import copy_attributes
 
 Record = dict[str, Any]
-# Returns the value of a relation: a record, a list of records, or None.
-FindRelated = Callable[[World, Record], Any]
 
 
-def _make_single_relation(field: str, name: str) -> FindRelated:
-    def related(world: World, record: Record) -> Any:
-        key = record.get(field)
-        return None if key is None else world.collections[name].find(str(key))
-
-    return related
-
-
-def _make_call_relation(name: str, field: str = "live_id", own_field: str = "live_id") -> FindRelated:
-    def related(world: World, record: Record) -> Any:
-        return [
-            row for row in world.collections[name].iterate_records() if row[field] == record.get(own_field)
-        ]
-
-    return related
-
-
-def _list_agents(world: World, record: Record) -> Any:
+def _list_agents(world: World, record: Record) -> list[Record]:
     group = world.get_group(record["id"])
     return [
-        {
-            "id": person.id,
-            "first_name": person.first_name,
-            "last_name": person.last_name,
-            "ext": person.ext,
-            "email": person.email,
-            "status": group.logged_in.get(person.id, True),
-        }
+        copy_attributes(person, "id first_name last_name ext email")
+        | {"status": group.logged_in.get(person.id, True)}
         for person in group.members
     ]
 
 
-def _list_ddis(world: World, record: Record) -> Any:
+def _list_ddis(world: World, record: Record) -> list[Record]:
     group, records = world.get_group(record["id"]), world.collections["ddis"].records
     return [records[ddi.e164] for ddi in world.account.ddis if ddi.target is group]
 
 
-def _make_people_relation(membership_field: str) -> FindRelated:
-    def related(world: World, record: Record) -> Any:
-        users = world.collections["users"].records
-        return [
-            users[person.id]
-            for person in world.account.people
-            if record["id"] in (getattr(person, membership_field) or ())
-        ]
-
-    return related
+def _list_users(world: World, is_member: Callable[[Person], bool]) -> list[Record]:
+    users = world.collections["users"].records
+    return [users[person.id] for person in world.account.people if is_member(person)]
 
 
-_USER = {"user": _make_single_relation("user_id", "users")}
-RELATIONS: dict[str, dict[str, FindRelated]] = {
-    "ringgroups": {"users": _list_agents, "ddis": _list_ddis},
-    "queues": {
-        "users": _list_agents,
-        "ddis": _list_ddis,
-        "post_call_ivr": _make_single_relation("post_call_ivr_id", "ivrs"),
-    },
-    "pickupgroups": {"users": _make_people_relation("pickup_groups")},
-    "usergroups": {"users": _make_people_relation("group_ids")},
-    "cdrs": {
-        **_USER,
-        "monitors": _make_call_relation("monitors"),
-        "voicemessages": _make_call_relation("voicemessages"),
-    },
-    "monitors": {**_USER, "cdrs": _make_call_relation("cdrs")},
-    "voicemessages": {
-        "user": _make_single_relation("extension_id", "users"),
-        "cdrs": _make_call_relation("cdrs"),
-    },
-    "sms": _USER,
-    "contacts": _USER,
-    "vmannouncements": {"user": _make_single_relation("extension", "users")},
-    "calls": {"monitors": _make_call_relation("monitors", own_field="id")},
-    "mediasessions": {"user": _make_single_relation("user", "users")},
-    "msdrs": {**_USER, "media_session": _make_single_relation("media_session_id", "mediasessions")},
-    "chats": {
-        "operator": _make_single_relation("operator_id", "users"),
-        "website": _make_single_relation("website_id", "callmeback/websites"),
-    },
-    "users": {
-        "pickup_group": _make_single_relation("pickup_group_id", "pickupgroups"),
-        "vm_announcement": _make_single_relation("vm_announcement_id", "vmannouncements"),
-    },
-    "callmeback/settings": {"button": _make_single_relation("button_id", "callmeback/buttons")},
-    "calltracking/ddis": {"campaign": _make_single_relation("campaign_id", "calltracking/campaigns")},
+_RELATIONS: dict[tuple[str, str], Callable[[World, Record], list[Record]]] = {
+    ("ringgroups", "users"): _list_agents,
+    ("ringgroups", "ddis"): _list_ddis,
+    ("queues", "users"): _list_agents,
+    ("queues", "ddis"): _list_ddis,
+    ("pickupgroups", "users"): lambda world, record: _list_users(
+        world, lambda person: person.pickup_group_id == record["id"]
+    ),
+    ("usergroups", "users"): lambda world, record: _list_users(
+        world, lambda person: record["id"] in person.group_ids
+    ),
 }
+"""Functions that list related records, by collection and name of the relation."""
 
 
 def expand_record(name: str, record: Record) -> Record:
@@ -112,26 +58,18 @@ def expand_record(name: str, record: Record) -> Record:
 
     `name`: collection of `record`.
     """
-    relations = RELATIONS.get(name, {})
-    relation_names = [
-        relation_name
-        for relation_name in request.args.get("include", "").split(",")
-        if relation_name in relations
-    ]
-    field_names = request.args.get(f"fields[{name}]")
-    if not relation_names and field_names is None:
-        return record
-    result = dict(record) if field_names is None else _pick_fields(record, field_names)
-    for relation_name in relation_names:
-        related = relations[relation_name](get_simulator_context().world, record)
-        related_field_names = request.args.get(f"fields[{relation_name}]")
-        if related_field_names and isinstance(related, list):
-            related = [_pick_fields(entry, related_field_names) for entry in related]
-        elif related_field_names and related is not None:
-            related = _pick_fields(related, related_field_names)
-        result[relation_name] = related
+    result = _pick_fields(record, name)
+    for relation_name in request.args.get("include", "").split(","):
+        list_related = _RELATIONS.get((name, relation_name))
+        if list_related is not None:
+            related = list_related(get_simulator_context().world, record)
+            result = {**result, relation_name: [_pick_fields(entry, relation_name) for entry in related]}
     return result
 
 
-def _pick_fields(record: Record, names: str) -> Record:
-    return {name: record[name] for name in names.split(",") if name in record}
+def _pick_fields(record: Record, name: str) -> Record:
+    """Return the fields of a record of `name` that the request selects, by default all of them."""
+    field_names = request.args.get(f"fields[{name}]")
+    if field_names is None:
+        return record
+    return {field_name: record[field_name] for field_name in field_names.split(",") if field_name in record}

@@ -1,7 +1,6 @@
 """Forms of request bodies: catalogue fields with checks by name or type.
 
-The catalogue has no enumerations of these values. Invented: `format` csv, pdf or xlsx, `status` A (active) or
-P (paused), frequency `type` D, W or M (W was observed), strategy M, and the choice of required fields.
+The catalogue has no enumerations of these values. Strategy M and the choice of required fields are invented.
 """
 
 from __future__ import annotations
@@ -15,18 +14,16 @@ from integration import catalogue
 from integration.catalogue.shapes import FieldType
 from integration.simulator.http import bodies
 from integration.simulator.http.bodies import Check, Form
+from integration.simulator.records.seeds import list_code_values
 
 Record = dict[str, Any]
 
-DESTINATIONS = ("U", "V", "R", "I", "Q", "C", "H")
-REPORTS = {1: "Calls by user", 2: "Calls by number", 3: "Queue service levels"}
-REPORT_FORMATS = ("csv", "pdf", "xlsx")
 _POSITIONS = {"left": 1, "right": 2}
 
 
 def _report_id(value: Any) -> int:
     report_id = bodies.integer(value)
-    if report_id not in REPORTS:
+    if report_id not in list_code_values("reportschedules", "report_id"):
         raise ValueError
     return report_id
 
@@ -75,13 +72,13 @@ _FIELD_CHECKS: dict[str, Check] = {
     **dict.fromkeys(("source", "destination", "time_interval", "post_sounds"), bodies.comma_joined),
     **dict.fromkeys(("start_at", "end_at"), bodies.timestamp),
     **dict.fromkeys(("strategy", "ring_strategy"), bodies.one_of("A", "H", "M")),
-    "final_dst_type": bodies.one_of(*DESTINATIONS),
+    "final_dst_type": bodies.one_of(*list_code_values("ringgroups", "final_dst_type")),
     "direction": bodies.one_of("I", "O"),
     "ddis": bodies.list_of(bodies.phone_digits),
     "rules": bodies.list_of(bodies.json_object),
     "data": bodies.audio_file,
     "emails": lambda value: ",".join(bodies.list_of(bodies.email)(value)),
-    "format": bodies.one_of(*REPORT_FORMATS),
+    "format": bodies.one_of(*list_code_values("reportschedules", "format")),
     "status": bodies.one_of("A", "P"),
     "report_id": _report_id,
     "frequency": _frequency,
