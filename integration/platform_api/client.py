@@ -22,7 +22,6 @@ from integration.platform_api.budget import BACKGROUND, INTERACTIVE, Budget, Pri
 from integration.platform_api.failures import build_error
 from integration.platform_api.large_bodies import LargeBodyTurn
 from integration.platform_api.login import ApiKey, Credentials, CredentialSource, Login, NoCredentials
-from integration.platform_api.page_memory import PageMemory
 from integration.platform_api.retry import call_with_retries
 from integration.platform_api.session import Session, read_body, read_response
 from integration.platform_api.shared_download import PassThroughDownload, SharedDownload
@@ -81,8 +80,6 @@ class Platform:
             self._exchange, self.budget, self._timeout, partial(_make_credential_source, settings)
         )
         self.credential_source = self._session.credential_source
-        self.page_memory: PageMemory[Any] = PageMemory()
-        """Facts about pages that were read, of the caller's type."""
         self._stopping = threading.Event()
 
     # --- requests ----------------------------------------------------------------------------------
@@ -155,12 +152,11 @@ class Platform:
         tries: int | None = None,
         seconds: float | None = None,
         on_response: Callable[[PlatformResponse], None] | None = None,
-        parse: Callable[[bytes], RecordPage] = read_page,
     ) -> RecordPage:
         """Fetch one page of a collection.
 
         `collection` is its path with or without a leading slash. `on_response` receives the PlatformResponse,
-        for its `date`. `parse` reads the body. `seconds` limits one attempt, as in `get`. Raises
+        for its `date`. `seconds` limits one attempt, as in `get`. Raises
         PlatformBroken for a response that is not a page.
         """
         params = paging.build_parameters(conditions=filter, sort=sort, direction=dir, page=page, limit=limit)
@@ -169,7 +165,7 @@ class Platform:
         def attempt() -> RecordPage:
             with LargeBodyTurn() as turn:
                 response = self._session.request("GET", target, None, priority, None, True, seconds, turn)
-                page_records = self._parse(response, parse)
+                page_records = self._parse(response, read_page)
             if on_response is not None:
                 on_response(response)
             return page_records

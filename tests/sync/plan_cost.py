@@ -21,7 +21,7 @@ from integration.sync.plan import (
     Policy,
 )
 from integration.sync.reading.day_counts import TOTAL_CHECK_SECONDS
-from integration.sync.reading.incremental_sync import RECENT_PAGE_SIZE, REFRESH_STEP
+from integration.sync.reading.incremental_sync import RECENT_PAGE_SIZE
 from integration.sync.reading.rotation import ROTATION_STEP
 
 
@@ -76,7 +76,7 @@ def estimate_requests_per_day(
         cost += 2 * DAY / policy.incremental_sync_seconds(settings)
         if policy.refresh is not None:
             seconds, days = policy.refresh
-            records = office.records.get(policy.collection, 0) * (days + REFRESH_STEP.total_seconds() / DAY)
+            records = office.records.get(policy.collection, 0) * days
             cost += max(1, ceil(records / RECENT_PAGE_SIZE)) * DAY / seconds
             records = office.records.get(policy.collection, 0) * (OLD_RECORD_DAYS - days)
             pages = max(ceil((OLD_RECORD_DAYS - days) / ROTATION_STEP.days), ceil(records / RECENT_PAGE_SIZE))

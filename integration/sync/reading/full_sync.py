@@ -14,7 +14,7 @@ from integration.core import clock
 from integration.core.errors import PlatformBroken, PlatformRefused, RecordTooLarge
 from integration.core.json_records import JsonRecord
 from integration.mirror.records.rows import Key
-from integration.mirror.records.upsert import get_usable_key, replace_all, upsert
+from integration.mirror.records.upsert import get_usable_key, list_usable_keys, replace_all, upsert
 from integration.mirror.sync_state import collection_state
 from integration.mirror.sync_state.collection_state import Form
 from integration.sqlite.bulk_cache import bulk_cache
@@ -22,7 +22,6 @@ from integration.sqlite.transaction import Transaction
 from integration.sync.context import SyncContext
 from integration.sync.plan import Policy
 from integration.sync.reading import deletions, items, windows
-from integration.sync.reading.known_pages import list_keys
 from integration.sync.reading.page_store import Tally, get_max_tries, store_window
 from integration.sync.reading.pages import (
     KeyOrderUnsupported,
@@ -159,7 +158,7 @@ def _read_by_time(context: SyncContext, policy: Policy, tally: Tally, *, restart
         tries=get_max_tries(state.failures),
     ):
         store_window(context, policy, window, tally, defer_calls=records_read >= IMMEDIATE_CALL_RECORDS)
-        keys = list_keys(policy.resource, window.records)
+        keys = list_usable_keys(policy.resource, window.records)
         newest_key = max(newest_key, *(key for key in keys if isinstance(key, int)), 0)
         if window.since is not None:
             if window.records and not is_mark_stored:
@@ -255,7 +254,7 @@ def _read_by_pages(context: SyncContext, policy: Policy, tally: Tally) -> None:
                 all_records += window.records
                 tally.unreadable += window.unreadable
             else:
-                seen_keys.update(list_keys(resource, window.records))
+                seen_keys.update(list_usable_keys(resource, window.records))
                 store_window(
                     context, policy, window, tally, defer_calls=len(seen_keys) > IMMEDIATE_CALL_RECORDS
                 )

@@ -16,14 +16,13 @@ from functools import partial
 from integration.core import clock
 from integration.core.errors import PlatformBroken, PlatformRefused
 from integration.mirror.records.rows import Key
-from integration.mirror.records.upsert import get_usable_key
+from integration.mirror.records.upsert import get_usable_key, list_usable_keys
 from integration.mirror.sync_state import collection_state, lookup_queue
 from integration.platform_api.paging import Condition
 from integration.sync.context import SyncContext
 from integration.sync.plan import Policy
 from integration.sync.reading import windows
 from integration.sync.reading.full_sync import run_full_sync
-from integration.sync.reading.known_pages import list_keys
 from integration.sync.reading.page_store import Tally, get_max_tries, store_window
 from integration.sync.reading.pages import (
     KeyOrderUnsupported,
@@ -44,14 +43,7 @@ Today's calls are then stored before the full sync reads them.
 RECENT_PAGE_SIZE = 1000
 """Records of a page of an incremental sync or a refresh.
 
-A page of 5,000 records takes five times the memory. Of several pages only the last one usually changes.
-"""
-
-SINCE_STEP = timedelta(minutes=15)
-REFRESH_STEP = timedelta(hours=6)
-"""Steps in which the first date of incremental syncs and of refreshes advances.
-
-Between two steps a page begins with the same record, so that it is recognised (known_pages.py).
+A page of 5,000 records takes five times the memory.
 """
 
 UNFILTERED_PAGE_SIZE = 500
@@ -82,7 +74,7 @@ def run_incremental_sync(context: SyncContext, policy: Policy, tally: Tally | No
     since = _get_last_sync_end(state, started_at) - timedelta(seconds=context.settings.sync.overlap)
     if earliest_lookup_start is not None:
         since = min(since, datetime.fromtimestamp(earliest_lookup_start, UTC))
-    since = round_down(since, SINCE_STEP)
+    since = since.replace(microsecond=0)
     for read_records in (_read_by_key, _read_by_time, _read_newest):
         try:
             high_water_mark, platform_time = read_records(context, policy, tally, state, since)
@@ -112,7 +104,7 @@ def refresh_recent(context: SyncContext, policy: Policy, days: int, tally: Tally
     The platform does not report their changes.
     """
     tally = tally or Tally()
-    since = find_refresh_start(days)
+    since = (clock.now() - timedelta(days=days)).replace(microsecond=0)
     try:
         conditions = [_make_date_condition(policy, since)]
         pages = read_by_key(context.platform, policy.resource, conditions, limit=RECENT_PAGE_SIZE)
@@ -123,16 +115,6 @@ def refresh_recent(context: SyncContext, policy: Policy, days: int, tally: Tally
     context.mirror_db.write(lambda tx: collection_state.record_refresh(tx, policy.collection))
     tally.raise_if_unreadable()
     return tally
-
-
-def find_refresh_start(days: int) -> datetime:
-    """Return the time from which a refresh of `days` reads records."""
-    return round_down(clock.now() - timedelta(days=days), REFRESH_STEP)
-
-
-def round_down(moment: datetime, step: timedelta) -> datetime:
-    """Return the last multiple of `step` until `moment`."""
-    return moment - (moment - datetime(1970, 1, 1, tzinfo=UTC)) % step
 
 
 ReadResult = tuple[Key | None, datetime | None]
@@ -215,7 +197,7 @@ def _read_above_mark(
         platform_time = platform_time or window.platform_time
         store_window(context, policy, window, tally)
         tally.raise_if_cancelled()
-        keys = list_keys(policy.resource, window.records)
+        keys = list_usable_keys(policy.resource, window.records)
         high_water_mark = high_water_mark or max((key for key in keys if isinstance(key, int)), default=None)
     return high_water_mark, platform_time
 

@@ -14,7 +14,6 @@ from integration.core.errors import (
 )
 from integration.core.json_records import JsonRecord
 from integration.mirror.records.rows import Key, UpsertResult
-from integration.mirror.records.unchanged_rows import RowGroup, confirm_rows
 from integration.mirror.records.upsert import get_usable_key, upsert
 from integration.mirror.records.upsert import store_item as store_item_row
 from integration.mirror.sync_state import collection_state
@@ -22,7 +21,6 @@ from integration.sqlite.step_size import StepSize
 from integration.sqlite.transaction import Transaction
 from integration.sync.context import SyncContext
 from integration.sync.plan import Policy
-from integration.sync.reading.known_pages import GROUP_SIZE, KnownRecords
 from integration.sync.reading.pages import Window
 
 RECORDS_PER_STEP = 500
@@ -101,33 +99,12 @@ def store_window(
 ) -> None:
     """Upsert the records of a window, as a bulk job.
 
-    Known, unchanged rows are only marked as seen. With `full_sync_total` each step also stores the
-    position of the full sync. With `defer_calls` the legs are added to the backlog and their calls computed
-    later.
+    With `full_sync_total` each step also stores the position of the full sync. With `defer_calls` the legs
+    are added to the backlog and their calls computed later.
     """
     # A too large record at the end of a page is also at the start of the next page.
     tally.unreadable += [error for error in window.unreadable if error not in tally.unreadable]
-    if not isinstance(window.records, KnownRecords):
-        _upsert_records(context, policy, window, window.records, tally, full_sync_total, defer_calls)
-        return
-    for index, group in enumerate(window.records.groups):
-        confirmation = _make_confirmation_step(policy, group, window.requested_at, full_sync_total)
-        if context.mirror_db.write_bulk([confirmation]) == [True]:
-            tally.read += len(group.keys)
-            continue
-        records = window.records[index * GROUP_SIZE : (index + 1) * GROUP_SIZE]
-        _upsert_records(context, policy, window, records, tally, full_sync_total, defer_calls)
-
-
-def _upsert_records(
-    context: SyncContext,
-    policy: Policy,
-    window: Window,
-    records: Sequence[JsonRecord],
-    tally: Tally,
-    full_sync_total: int | None,
-    defer_calls: bool,
-) -> None:
+    records = window.records
     if not records:
         return
     step_size = tally.get_step_size(defer_calls)
@@ -176,21 +153,6 @@ def store_failure(context: SyncContext, policy: Policy, error: PlatformError) ->
     elif isinstance(error, RecordTooLarge | UnreadableRecords):
         record_error = collection_state.record_unreadable
     context.mirror_db.write(lambda tx: record_error(tx, policy.collection, str(error)))
-
-
-def _make_confirmation_step(
-    policy: Policy, group: RowGroup, requested_at: str, full_sync_total: int | None
-) -> Callable[[Transaction], bool]:
-    def step(tx: Transaction) -> bool:
-        if not confirm_rows(tx, policy.resource, group, requested_at=requested_at):
-            return False
-        if full_sync_total is not None:
-            collection_state.record_progress(
-                tx, policy.collection, group.keys[-1], len(group.keys), full_sync_total
-            )
-        return True
-
-    return step
 
 
 def _make_upsert_step(

@@ -17,10 +17,10 @@ from integration.catalogue.shapes import Resource
 from integration.core.errors import PlatformBroken, PlatformError, PlatformRefused, UnreadableRecords
 from integration.core.json_records import JsonRecord
 from integration.mirror.records.rows import Key
+from integration.mirror.records.upsert import list_usable_keys
 from integration.platform_api.client import Platform
 from integration.platform_api.paging import MAX_PAGE_RECORDS, Condition
 from integration.sync.reading import split_pages
-from integration.sync.reading.known_pages import list_keys
 
 MIN_PAGE_LIMIT = 200
 """Minimum number of records requested per page after failures."""
@@ -119,7 +119,7 @@ def read_by_pages(
         page = split_pages.read_page(platform, resource, page=page_number, limit=limit, tries=tries)
         total = 1 if page.is_object and page.total is None else require_total(resource, page.total)
         records_read += page.count
-        last_key = list_keys(resource, page.records)[-1] if page.records and resource.key else None
+        last_key = list_usable_keys(resource, page.records)[-1] if page.records and resource.key else None
         yield make_window(page, total, last_key)
         if not page.count or records_read >= total:
             return
@@ -154,11 +154,9 @@ def _read_verified_page(
             dir="DESC" if descending else "ASC",
             limit=limit,
             tries=tries,
-            # Descending pages are those of a long history, which is read once a day.
-            recognizes=not descending,
         )
         total = require_total(resource, page.total)
-        keys = list_keys(resource, page.records)
+        keys = list_usable_keys(resource, page.records)
         fault = _find_order_fault(keys, after, descending)
         if not fault and page.count == min(total, limit):
             last_key = keys[-1] if keys else after

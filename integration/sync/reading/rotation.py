@@ -20,19 +20,14 @@ from integration.mirror.sync_state import collection_state
 from integration.sync.context import SyncContext
 from integration.sync.plan import OLD_RECORD_DAYS, ROTATION_SECONDS, Policy
 from integration.sync.reading import windows
-from integration.sync.reading.incremental_sync import (
-    RECENT_PAGE_SIZE,
-    REFRESH_STEP,
-    find_refresh_start,
-    round_down,
-)
+from integration.sync.reading.incremental_sync import RECENT_PAGE_SIZE
 from integration.sync.reading.page_store import Tally, store_window
 from integration.sync.reading.pages import KeyOrderUnsupported, Window, read_by_key
 
 log = logging.getLogger(__name__)
 
 ROTATION_STEP = timedelta(days=5)
-"""Length of the windows of time. Their pages keep their bytes, so that they are recognised."""
+"""Length of the windows of time."""
 
 PAGES_PER_RUN = 2
 """Pages that a run reads of one collection.
@@ -129,9 +124,9 @@ def _list_spans(policy: Policy) -> Iterator[tuple[datetime, datetime]]:
     """Yield the windows of a rotation, newest first."""
     if policy.refresh is None:
         return
-    until = find_refresh_start(policy.refresh[1])
-    oldest = round_down(clock.now() - timedelta(days=OLD_RECORD_DAYS), REFRESH_STEP)
+    now = clock.now().replace(microsecond=0)
+    until, oldest = now - timedelta(days=policy.refresh[1]), now - timedelta(days=OLD_RECORD_DAYS)
     while until > oldest:
-        since = max(oldest, round_down(until - timedelta(seconds=1), ROTATION_STEP))
+        since = max(oldest, until - ROTATION_STEP)
         yield since, until
         until = since

@@ -13,11 +13,9 @@ from integration.catalogue.shapes import Resource
 from integration.core import clock
 from integration.core.errors import PlatformError, UnusableBody
 from integration.core.json_records import JsonRecord
-from integration.core.json_records import read_page as parse_page
 from integration.outbound.exchange import PlatformResponse
 from integration.platform_api.client import Platform
 from integration.platform_api.paging import Condition
-from integration.sync.reading.known_pages import join_records, make_parser
 
 MAX_UNREADABLE_RECORDS = 20
 """Most unreadable records of one page.
@@ -42,7 +40,7 @@ class SplitPage:
     """
 
     requested_at: str
-    records: Sequence[JsonRecord] = ()
+    records: list[JsonRecord] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
     total: int | None = None
     response: PlatformResponse | None = None
@@ -65,17 +63,14 @@ def read_page(
     sort: str | None = None,
     dir: str | None = None,
     tries: int | None = None,
-    recognizes: bool = True,
 ) -> SplitPage:
     """Read one page of a collection.
 
-    With `recognizes`, a page that was read before is not parsed. If its body stays unusable, the page is read
-    in result. A part of one record with an unusable body is an unreadable record. Raises UnusableBody for
-    more than MAX_UNREADABLE_RECORDS of them, after MAX_CONSECUTIVE_FAILURES and if no part is usable; other
-    PlatformErrors.
+    If its body stays unusable, the page is read in parts. A part of one record with an unusable body is an
+    unreadable record. Raises UnusableBody for more than MAX_UNREADABLE_RECORDS of them, after
+    MAX_CONSECUTIVE_FAILURES and if no part is usable; other PlatformErrors.
     """
     result, collection = SplitPage(clock.utc_text()), resource.collection
-    parse = make_parser(platform, resource) if recognizes else parse_page
 
     def request(limit: int, page: int, tries: int | None) -> None:
         responses = list[PlatformResponse]()
@@ -88,9 +83,8 @@ def read_page(
             limit=limit,
             tries=tries,
             on_response=responses.append,
-            parse=parse,
         )
-        result.records = join_records((result.records, found.records))
+        result.records += found.records
         result.errors += [f"/{collection}: {record}" for record in found.too_large]
         result.failures = 0
         if result.response is None:

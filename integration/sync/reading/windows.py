@@ -14,10 +14,10 @@ from datetime import UTC, datetime, timedelta
 from integration.catalogue.shapes import Resource
 from integration.core import clock
 from integration.core.errors import PlatformBroken
+from integration.mirror.records.upsert import list_usable_keys
 from integration.platform_api.client import Platform
 from integration.platform_api.paging import MAX_PAGE_RECORDS, Condition
 from integration.sync.reading import split_pages
-from integration.sync.reading.known_pages import list_keys
 from integration.sync.reading.pages import MAX_PAGE_ATTEMPTS, Window, make_window, require_total
 
 ONE_DAY = timedelta(days=1)
@@ -64,7 +64,7 @@ def read_matching(
     for _ in range(MAX_PAGE_ATTEMPTS):
         page = split_pages.read_page(platform, resource, filter=conditions, limit=limit, tries=tries)
         total = require_total(resource, page.total)
-        keys = list_keys(resource, page.records)
+        keys = list_usable_keys(resource, page.records)
         if page.count == total and len(set(keys)) == len(keys):
             return make_window(page, total, keys[-1] if keys else None, since)
         if total > page.count and total > 1:
