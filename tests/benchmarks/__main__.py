@@ -1,8 +1,8 @@
 """Benchmarks: `python -m tests.benchmarks [NAME …] [--rows N] [--json FILE]`.
 
 Each measures the product from the outside, as a process or over HTTP, beside its peers in the same run and in
-alternating order. Results are kept in tests/benchmarks/results, and docs/benchmarks.md is written from them.
-A module of this folder that defines `BENCHMARK` is a benchmark.
+alternating order. Results are kept in tests/benchmarks/results, and the page README.md there is written from
+them. A module of this folder that defines `BENCHMARK` is a benchmark.
 """
 
 from __future__ import annotations
@@ -43,10 +43,14 @@ def main(arguments: list[str]) -> int:
         "--dlt", metavar="PYTHON", default="build/dlt/bin/python", help="a Python that has dlt[sqlalchemy]"
     )
     parser.add_argument(
-        "--no-page", action="store_true", help="do not keep the results, do not write docs/benchmarks.md"
+        "--no-page",
+        action="store_true",
+        help="do not keep the results, do not write their page",
     )
     parser.add_argument(
-        "--page-only", action="store_true", help="write docs/benchmarks.md from the kept results"
+        "--page-only",
+        action="store_true",
+        help="write the page of the kept results",
     )
     parser.add_argument("--check", action="store_true", help="check generous bounds at a small size, as CI")
     options = parser.parse_args(arguments)

@@ -3,7 +3,7 @@
 `python -m tests.trials NAME --long` runs the rounds of the trial's `LongForm`, then its planted bugs, each as
 a process. Finished rounds are kept in `build/trials/NAME.json`; after an interruption the next start
 continues after them. The result replaces `tests/trials/results/NAME.json`, from which
-`python -m tests.trials --promises` writes the table in `docs/promises.md`.
+`python -m tests.trials --promises` writes the table in `tests/trials/results/README.md`.
 """
 
 from __future__ import annotations

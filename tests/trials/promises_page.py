@@ -1,4 +1,4 @@
-"""Results of long forms, as the table in docs/promises.md."""
+"""Results of long forms, as the table in tests/trials/results/README.md."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tests.support.harness import ROOT
 from tests.trials.long_form import RESULTS, describe_result
 
 if TYPE_CHECKING:
     from tests.trials.trial import Trial
 
-PAGE = ROOT / "docs" / "promises.md"
+PAGE = RESULTS / "README.md"
 BEGIN, END = "<!-- results of long forms: begin -->\n", "<!-- results of long forms: end -->\n"
 HEAD = (
     "| Promise | Tried | How often | Result | Remains | Expected results | Command |\n"

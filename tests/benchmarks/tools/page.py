@@ -1,4 +1,4 @@
-"""docs/benchmarks.md and its charts, written from the kept results."""
+"""Page of the kept results, tests/benchmarks/results/README.md, and its charts."""
 
 from __future__ import annotations
 
@@ -8,11 +8,9 @@ from typing import Any
 
 from tests.benchmarks.tools import plots, results
 from tests.benchmarks.tools.benchmark import PRODUCT, Benchmark, Figure, Goal, format_number
-from tests.support.harness import ROOT
-from tests.trials import promises_page
 
-PAGE = ROOT / "docs" / "benchmarks.md"
-CHARTS = ROOT / "docs" / "benchmarks"
+PAGE = results.RESULTS / "README.md"
+CHARTS = results.RESULTS / "charts"
 HEAD = """\
 # Benchmarks
 
@@ -29,10 +27,10 @@ cores, and the first run some more for its data. `--rows N` sets the number of C
 that benchmark runs and only its results on this page change.
 
 """
-FOOT = f"""\
+FOOT = """\
 ## Memory over hours of load
 
-A trial measures it: [promise P28]({promises_page.PAGE.name}#results-of-the-long-forms). Goals: less than
+A trial measures it: [promise P28](../../trials/results/README.md). Goals: less than
 1 MB an hour after the first half hour, at most 250 MB.
 """
 
@@ -160,7 +158,7 @@ def _make_section(name: str, benchmark: Benchmark, result: dict[str, Any] | None
     if machine["load"] > machine["cores"]:
         about += "**The machine had other work: elapsed times are too long. Compare CPU times.**\n\n"
     charts = "".join(
-        f"![{benchmark.title}, {unit}](benchmarks/{_name_chart(name, unit)})\n\n"
+        f"![{benchmark.title}, {unit}](charts/{_name_chart(name, unit)})\n\n"
         for unit in _group_by_unit(result)
     )
     figures = [Figure.from_json(data) for data in result["figures"]]

@@ -1,4 +1,4 @@
-"""Results of benchmarks: printed, and kept as JSON for docs/benchmarks.md."""
+"""Results of benchmarks: printed, and kept as JSON for tests/benchmarks/results/README.md."""
 
 from __future__ import annotations
 

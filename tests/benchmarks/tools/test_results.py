@@ -35,9 +35,9 @@ SHELL = Goal(1.5, "shell")
 def test_the_page_has_the_results_that_are_kept(tmp_path: Path) -> None:
     (tmp_path / "charts").mkdir()
     (tmp_path / "charts" / "of-an-earlier-unit.svg").write_text("<svg/>")
-    page.write(find_benchmarks(), tmp_path / "benchmarks.md", tmp_path / "charts")
+    page.write(find_benchmarks(), tmp_path / "README.md", tmp_path / "charts")
     remedy = "run `python -m tests.benchmarks --page-only`"
-    assert (tmp_path / "benchmarks.md").read_text("utf-8") == page.PAGE.read_text("utf-8"), remedy
+    assert (tmp_path / "README.md").read_text("utf-8") == page.PAGE.read_text("utf-8"), remedy
     kept = {path.name: path.read_text("utf-8") for path in page.CHARTS.glob("*.svg")}
     made = {path.name: path.read_text("utf-8") for path in (tmp_path / "charts").glob("*.svg")}
     assert made == kept, remedy
