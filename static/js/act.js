@@ -67,7 +67,7 @@ function done(form) {
 	if (form.once) form.once.value = `${Date.now()}${Math.random()}`;
 	details?.removeAttribute("open");
 	reopen(shown());
-	if (/missed|live/.test(document.body.dataset.page)) refresh();
+	if (/missed|live|voicemail/.test(document.body.dataset.page)) refresh();
 }
 
 export function seen() {

@@ -17,7 +17,9 @@ export function keep(region) {
 	const home = at && (at.closest("tr[id]") || region).id;
 	const all = () => [...(document.getElementById(home)?.querySelectorAll("a, button, summary") || [])];
 	const nth = all().indexOf(at), chosen = region.querySelector("[aria-selected]")?.id;
+	const played = region.querySelector("[data-play][aria-current]")?.getAttribute("href");
 	return () => {
+		if (played) region.querySelector(`[href="${played}"]`)?.setAttribute("aria-current", "true");
 		document.getElementById(chosen)?.setAttribute("aria-selected", "true");
 		if (at) (all()[nth] || region).focus({ preventScroll: true });
 	};

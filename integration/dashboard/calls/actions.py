@@ -106,7 +106,11 @@ def find_call_actions(connection: sqlite3.Connection, call: sqlite3.Row) -> Call
         else None,
         connected_leg_id=connected_leg.id if connected_leg else None,
         recording_action={"A": "pause", "P": "resume"}.get(recording_state or "", "start"),
-        people=[person for person in live.list_user_status(connection, "9999") if person.ext]
+        people=[
+            person
+            for person in live.list_user_status(connection, "9999")
+            if person.ext and person.id != call["user_id"]
+        ]
         if connected_leg
         else [],
         transfer_targets=phones.list_transfer_targets(connection) if connected_leg else [],

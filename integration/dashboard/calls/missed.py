@@ -111,7 +111,7 @@ def index() -> str:
         me=person.email,
         people=_list_agents(),
         period=period,
-        period_form={"day": formats.today(), "begin": "", "end": ""} | request.args.to_dict(),
+        period_form={"day": "", "begin": "", "end": ""} | request.args.to_dict(),
         reached_by=reached_by,
         reminder_choices=[label for label, _ in _list_reminders()],
         reminders=reminders,
@@ -129,11 +129,16 @@ def index() -> str:
 
 
 def _parse_period() -> tuple[str, str] | None:
-    """Return the start and the end (UTC text) of the day and the times in the address, None without a day."""
+    """Return the start and the end (UTC text) of the day and the times in the address, None without both.
+
+    Times without a day are those of today.
+    """
+    args = request.args
+    default_day = formats.today().isoformat() if args.get("begin") or args.get("end") else ""
     try:
-        day = date.fromisoformat(request.args.get("day", ""))
+        day = date.fromisoformat(args.get("day") or default_day)
         begin, end = (
-            time.fromisoformat(text) if (text := request.args.get(name)) else default
+            time.fromisoformat(text) if (text := args.get(name)) else default
             for name, default in (("begin", time.min), ("end", time.max))
         )
         start, stop = (
@@ -229,7 +234,10 @@ def note(number: int) -> Response:
 @blueprint.post("/missed/<int:number>/remind")
 @requires("agent")
 def remind(number: int) -> Response:
-    """Remind the current user at `at`, a time in the display zone or a label of `_list_reminders`."""
+    """Remind the current user at `at`, a time in the display zone or a label of `_list_reminders`.
+
+    The user claims the caller, unless a colleague has.
+    """
     item, entered = _find_item(number), request.form.get("at", "")
     try:
         local_time = dict(_list_reminders()).get(entered) or datetime.fromisoformat(entered)
@@ -241,6 +249,8 @@ def remind(number: int) -> Response:
     at = clock.utc_text(moment)
     callback_reminders.save(app_context().app_db, current_person().id, item.party, at)
     message = f"Reminder for {formats.party_name(item)} at {formats.at_short(at)}."
+    if not item.owner and _change_one(number, "assign", current_person().email):
+        message = f"{message} You have claimed them."
     return form_responses.respond_done(message, _list_url(number))
 
 

@@ -121,7 +121,9 @@ def test_a_call_is_transferred_to_a_listed_user_or_to_a_number(acting, simulator
     client = acting.log_in(BOB)
     other = next(person for person in people if person["id"] != phone_user["id"] and person["online"])
     leg = talk(simulator, acting, phone_user)
-    assert f'<option value="{other["ext"]}">' in client.get(f"/calls/{leg}/beside").text
+    page = client.get(f"/calls/{leg}/beside").text
+    assert f'<option value="{other["ext"]}">' in page
+    assert f'<option value="{phone_user["ext"]}">' not in page
     assert client.post(f"/calls/{leg}/transfer", to=other["ext"], follow=False).status_code == 303
     leg = talk(simulator, acting, phone_user)
     answer = client.post(f"/calls/{leg}/transfer", number="07700 900555", follow=False)

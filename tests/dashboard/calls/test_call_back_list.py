@@ -67,7 +67,7 @@ def test_a_call_back_without_answer_stays_on_the_list_with_its_outcome(app, item
     call_out(app, 8, outcome="not_answered", talk_seconds=None)
     update_list(app)
     shown = row_text(app.log_in(ERIN))
-    assert "No answer Finn Gallagher" in shown
+    assert "No answer called by Finn Gallagher," in shown
     assert "Calling now" not in shown
 
 

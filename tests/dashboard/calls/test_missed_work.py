@@ -117,7 +117,8 @@ def test_a_reminder_appears_at_its_time_while_the_caller_waits(app):
     for wrong in ("", "tomorrow", "2026-11-20T11:59"):
         assert not client.post(f"/missed/{number}/remind", headers=SCRIPT, at=wrong).json()["done"]
     answer = client.post(f"/missed/{number}/remind", headers=SCRIPT, at="2026-11-20T15:30").json()
-    assert answer["message"] == "Reminder for Caller 1 at 15:30."
+    assert answer["message"] == "Reminder for Caller 1 at 15:30. You have claimed them."
+    assert call_ids(client.get("/missed?mine=1")) == [1]
     assert "Reminder" not in text(client.get("/notifications"))
     app.clock.advance(hours=3, minutes=31)
     assert "Reminder: call Caller 1 back" in text(client.get("/notifications"))
@@ -128,6 +129,7 @@ def test_a_reminder_appears_at_its_time_while_the_caller_waits(app):
 
 def test_a_reminder_offers_times_of_the_display_zone(app):
     client, number = app.log_in(ERIN), items(app)["Caller 1"].id
+    callbacks.record_action(app.app_db, number, BOB.email, "assign", BOB.email)
     page = client.get("/missed").text
     for label, expected in (
         ("In an hour", "at 13:00"),
@@ -172,8 +174,9 @@ def test_done_callers_are_found_by_the_time_they_rang_with_who_reached_them(app)
     assert call_ids(client.get(address)) == [1, 2]
     page = client.get(f"{address}&begin=09:00&end=10:00")
     assert call_ids(page) == [2]
-    assert "Reached by Clara Whitfield, 10:38" in text(page)
+    assert re.search(r"Reached by Clara Whitfield, 10:38 rang \d\d:\d\d", text(page))
     assert call_ids(client.get(f"{address}&begin=11:00")) == [1]
+    assert call_ids(client.get("/missed?state=closed&begin=11:00")) == [1], "times without a day: today"
     assert "E Erin" in text(client.get(f"{address}&begin=11:00"))
     assert "No callers in this period" in text(client.get(f"{address}&begin=11:55"))
     assert call_ids(client.get("/missed?state=closed&day=tomorrow")) == [1, 2]
