@@ -138,24 +138,24 @@ def test_of_two_agents_who_click_at_once_one_calls_and_the_other_gets_a_question
         for page in pages:
             page.evaluate("void document.querySelector('.button.call').click()")
         wait_for(lambda: platform.requests == 1, "one click reaches the platform")
-        asked = pages[1] if pages[0].locator("#toast button").count() == 0 else pages[0]
-        toast = asked.locator("#toast")
+        page_with_question = pages[1] if pages[0].locator("#toast button").count() == 0 else pages[0]
+        toast = page_with_question.locator("#toast")
         expect(toast).to_contain_text("A colleague is calling them. Call anyway?")
         # The phone system refuses the call: the question is answered by a second try.
         platform.status = 412
         platform.release.set()
-        called = pages[0] if asked is pages[1] else pages[1]
+        called = pages[0] if page_with_question is pages[1] else pages[1]
         expect(called.locator("#toast")).not_to_contain_text("Calling")
-        asked.reload()
-        expect(asked.locator("#missed-page .button.call")).to_have_text("Call")
+        page_with_question.reload()
+        expect(page_with_question.locator("#missed-page .button.call")).to_have_text("Call")
         # The own phone of the first agent rings and is not answered.
         app.call(9, clock.utc_text(), direction="out", state="dialling", outcome=None, user_id=12, **caller)
-        asked.reload()
-        expect(asked.locator(".in-progress")).to_contain_text("calling them")
+        page_with_question.reload()
+        expect(page_with_question.locator(".in-progress")).to_contain_text("calling them")
         end = "UPDATE _calls SET state = 'ended', outcome = 'not_answered' WHERE id = 9"
         app.mirror_db.write(lambda tx: tx.execute(end) and None)
-        asked.reload()
-        expect(asked.locator("#missed-page .button.call")).to_have_text("Call")
+        page_with_question.reload()
+        expect(page_with_question.locator("#missed-page .button.call")).to_have_text("Call")
 
 
 def test_a_new_call_is_announced_only_in_a_view_to_which_it_belongs(browse, app, page, missed, problems):

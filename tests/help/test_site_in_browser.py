@@ -24,7 +24,7 @@ MAX_RESULTS = 5
 QUESTIONS = (
     ("Phone numbers show as text in Excel.", "excel phone numbers text", "questions"),
     ("Telephone numbers lose their zero in a CSV file.", "csv zeros", "back-office"),
-    ("Webhooks are not arriving.", "webhooks not arriving", "questions"),
+    ("Webhooks are not arriving.", "webhooks not arriving", "troubleshooting"),
     ("The platform refuses my API key.", "refuses API key", "troubleshooting"),
     ("How do I erase a person?", "How do I erase a person", "privacy"),
     ("How do I move to another machine?", "move another computer", "install"),
@@ -44,7 +44,7 @@ QUESTIONS = (
     ("How long are recordings kept, and can old ones be deleted?", "delete old recordings", "privacy"),
     ("Who played a recording?", "who played recording", "owners"),
     ("The times are wrong by an hour.", "times wrong hour", "questions"),
-    ("How do I give a program access?", "key program access", "questions"),
+    ("How do I give a program access?", "key program access", "getting-started"),
     ("Which setting limits requests to the platform?", "max_requests_per_minute", "requirements"),
 )
 PAGES = ("", "getting-started.html", "troubleshooting.html", "search.html?q=erase+person")
