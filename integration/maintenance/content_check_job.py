@@ -58,7 +58,7 @@ class ContentCheckJob:
         checks = ContentChecks(
             self._context.settings.storage.data_dir, self._context.call_store, sample_size=SAMPLED_ROWS
         )
-        for check in (checks.check_webhooks, checks.check_records, checks.check_counts, checks.check_events):
+        for check in (checks.check_webhooks, checks.check_records, checks.check_events):
             if self._should_continue():
                 yield from check()
         if self._should_continue():

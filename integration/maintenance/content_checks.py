@@ -15,7 +15,7 @@ from typing import Any
 
 from integration.inbox import body_check
 from integration.mirror.calls.store import CallStore
-from integration.mirror.records import month_counts, row_check
+from integration.mirror.records import row_check
 from integration.mirror.schema import list_mirrored_resources
 from integration.sqlite.readers import open_readonly, read_tolerantly
 
@@ -95,17 +95,6 @@ class ContentChecks:
                         )
                     if position is None:
                         break
-
-    def check_counts(self) -> Iterator[Finding]:
-        """Compare the numbers of CDRs by month with the stored CDRs.
-
-        A sample is one random month, and the total.
-        """
-        with open_readonly(self.data_dir / "mirror.db") as connection:
-            month = month_counts.find_wrong_month(connection, sampled=self.sample_size is not None)
-        if month is not None:
-            when = f"in {month}" if month else "without a date"
-            yield Finding(f"mirror.db: another number of CDRs {when} is counted than is stored", ["counts"])
 
     def check_events(self) -> Iterator[Finding]:
         """Compare the call events in mirror.db with their hashes."""

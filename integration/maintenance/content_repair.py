@@ -3,7 +3,6 @@
 | Damaged | Intact copy |
 |---|---|
 | record of a collection | the platform |
-| numbers of CDRs by month | the stored CDRs |
 | file of the archive | the platform |
 | webhook | the event in mirror.db, or a backup; only a body with the stored hash is accepted |
 | event of a call | the webhook in inbox.db |
@@ -24,7 +23,7 @@ from integration.maintenance import backup
 from integration.maintenance.content_checks import Target
 from integration.mirror.calls import reading
 from integration.mirror.calls.facts import LEG_FIELDS
-from integration.mirror.records import month_counts, row_check
+from integration.mirror.records import row_check
 from integration.sqlite.readers import open_readonly, read_tolerantly
 from integration.sqlite.transaction import Transaction
 from integration.sync.files import scrub
@@ -32,7 +31,7 @@ from integration.sync.plan import PLAN
 from integration.sync.reading import record_repair
 from integration.sync.reading.page_store import Interrupted, Tally
 
-PHASES = ("record", "counts", "webhook", "event", "call", "file")
+PHASES = ("record", "webhook", "event", "call", "file")
 """Kinds of targets in the order of their repair: calls are computed from records and events."""
 
 NO_COPY = "no intact copy was found in mirror.db or a backup; it was applied before, only a replay needs it"
@@ -84,10 +83,6 @@ def _repair_record(context: AppContext, collection: str, rowid: int, tally: Tall
         return record_repair.repair_record(context, policy, row, tally)
     except PlatformError as error:
         return str(error)
-
-
-def _repair_counts(context: AppContext) -> None:
-    context.mirror_db.write(lambda tx: month_counts.recount(tx.execute))
 
 
 def _repair_webhook(context: AppContext, seq: int) -> str | None:
@@ -159,7 +154,6 @@ def _repair_file(context: AppContext, kind: str, record_id: int) -> str | None:
 
 
 REPAIRS: Mapping[str, Callable[..., str | None]] = {
-    "counts": _repair_counts,
     "webhook": _repair_webhook,
     "event": _repair_event,
     "call": _repair_call,

@@ -85,7 +85,6 @@ class Verification:
         content_checks: list[tuple[set[str], Callable[[], Iterator[Finding]]]] = [
             ({"inbox.db"}, self._content.check_webhooks),
             ({"mirror.db"}, self._content.check_records),
-            ({"mirror.db"}, self._content.check_counts),
             ({"mirror.db"}, self._content.check_events),
             ({"mirror.db"}, self._check_calls),
         ]

@@ -31,7 +31,6 @@ from integration.mirror.records import (
     indexes,
     item_forms,
     missing_records,
-    month_counts,
     response_cache,
     schema_drift,
     subresources,
@@ -87,7 +86,6 @@ INTERNAL_TABLES = (
     indexes.INDEXES,
     platform_labels.INDEX,
     collection_versions.TABLES,
-    month_counts.TABLES,
     report_rollups.TABLES,
     zone_offsets.TABLES,
 )
@@ -118,13 +116,21 @@ def drop_promoted_columns(schema: Schema) -> None:
         )
 
 
+def drop_month_counts(schema: Schema) -> None:
+    """Migration: drop the counts of CDRs by month of an earlier version."""
+    for name in ("delete", "update"):
+        schema.execute(f"DROP TRIGGER IF EXISTS cdrs_counted_{name}")
+    for table in ("_cdr_months", "_cdr_user_months"):
+        schema.execute(f"DROP TABLE IF EXISTS {table}")
+
+
 MIGRATIONS: Mapping[str, Step] = {
     "walks tell more": collection_state.add_columns,
     "triggers of calls without conflict clauses": call_schema.drop_triggers,
     "item forms that add fields": item_forms.remove_outdated_items,
     "notes in the search index": search_index.index_stored_notes,
     "links of item forms": item_forms.add_links,
-    "counts of CDRs by month": month_counts.add_counts,
+    "counts of CDRs by month": drop_month_counts,
     "triggers of calls with legs and causes": call_schema.drop_triggers,
     "deleted transcripts in the search index": search_index.index_deleted_transcripts,
     "forms of lists without ids": collection_state.add_form,
@@ -132,6 +138,7 @@ MIGRATIONS: Mapping[str, Step] = {
     "calls dated 1970": call_schema.evaluate_calls_of_1970,
     "times of different counts": completeness.add_difference_time,
     "columns of promoted fields": drop_promoted_columns,
+    "no counts of CDRs by month": drop_month_counts,
 }
 """Migration steps by name, in order.
 

@@ -18,7 +18,6 @@ from integration.catalogue import get_resource
 from integration.core.phone_numbers import PhoneNumbers
 from integration.mirror.calls import affected_legs
 from integration.mirror.calls.store import BATCH_SIZE, CallStore
-from integration.mirror.records import month_counts
 from integration.mirror.schema import open_mirror
 from integration.sqlite.database import Database
 from integration.sqlite.transaction import Transaction
@@ -42,7 +41,6 @@ def _fill(path: Path, rows: int) -> None:
             f"INSERT INTO cdrs ({columns}) VALUES ({', '.join('?' * (len(names) + 4))})",
             _records(names, rows),
         )
-        month_counts.recount(connection.execute)
         connection.execute("COMMIT")
 
 

@@ -166,27 +166,6 @@ def test_a_record_that_the_platform_no_longer_has_stays_and_its_call_is_not_comp
     assert checked.read("mirror.db", "SELECT talk_seconds FROM _calls") == (60,)
 
 
-@pytest.mark.parametrize(
-    ("sql", "month"),
-    [
-        ("UPDATE _cdr_user_months SET stored = 2", "in 2026-03"),
-        ("UPDATE _cdr_months SET present = 0", "in 2026-03"),
-        ("DELETE FROM _cdr_months", "in 2026-03"),
-        ("INSERT INTO _cdr_months VALUES ('I', 'CONNECTED', '2020-01', 1, 1, 1, 1)", "in 2020-01"),
-    ],
-)
-def test_a_wrong_number_of_cdrs_is_found_and_counted_again(checked, sql, month):
-    checked.app.put("cdrs", CDR)
-    checked.change("mirror.db", sql)
-    finding = f"mirror.db: another number of CDRs {month} is counted than is stored"
-    assert checked.verify("--repair").stdout == f"{finding}; repaired\n"
-    assert checked.read("mirror.db", "SELECT sum(stored), sum(present) FROM _cdr_months") == (1, 1)
-    checked.change("mirror.db", sql)
-    checked.app.product.scheduler.run_job("content checks", checked.app.product.content_check_job.run)
-    assert checked.read("mirror.db", "SELECT sum(stored), sum(present) FROM _cdr_months") == (1, 1)
-    assert checked.verify().exit_code == 0
-
-
 def test_a_collection_whose_records_have_no_key_is_read_completely(checked):
     record = {"e164": "442079460009", "name": "Spring campaign"}
     checked.app.put("calltracking/ddis", record)

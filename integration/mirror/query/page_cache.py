@@ -37,6 +37,8 @@ MAX_KEY_BYTES = 2 * 1024 * 1024
 """Bytes of the matching keys of all filters: of 38 filters with MAX_CACHED_KEYS matches."""
 MAX_POSITIONS = 20_000
 """Positions of all queries, about 200 bytes each."""
+SORT_COST = 0.3
+"""Cost of sorting a match of an index, relative to reading a record in the order of keys."""
 _MAX_ENTRIES = 200
 """Entries of each cache. The least recently stored entries are deleted."""
 _MAX_POSITIONS = 5000
@@ -153,14 +155,9 @@ class PageCache:
         if not is_cached:
             if query.sort and query.make_builder(connection).has_index_for(query.conditions, query.sort):
                 return query
-            keys_and_count = None
-            total = query.count_by_month(connection)
-            if total is None or total <= MAX_CACHED_KEYS:
-                keys_and_count = query.fetch_keys(connection, MAX_CACHED_KEYS)
+            keys_and_count = query.fetch_keys(connection, MAX_CACHED_KEYS)
             matching_keys = None if keys_and_count is None else keys_and_count[0]
             with self._lock:
-                if total is not None:
-                    self._totals.store(cache_key, total)
                 self._matching_keys.store(cache_key, matching_keys)
                 if keys_and_count is not None:
                     self._totals.store(cache_key, keys_and_count[1])
@@ -220,21 +217,26 @@ class PageCache:
         self._store_positions(connection, query, positions, skipped)
         with self._lock:
             position = positions.find_nearest(skipped)
-        return replace(
-            query, key_start=position, is_dense=position is not None and self._is_dense(connection, query)
-        )
+        return replace(query, key_start=position, is_dense=self._is_dense(connection, query, position))
 
-    def _is_dense(self, connection: sqlite3.Connection, query: Query) -> bool:
-        """Return whether at least a tenth of the collection matches.
+    def _is_dense(
+        self, connection: sqlite3.Connection, query: Query, position: tuple[Any, int] | None
+    ) -> bool:
+        """Return whether the page is found faster by reading the collection than by sorting all matches.
 
-        False for the last page: after its last match the keys would be read to the end of the collection.
+        Matches are assumed to be spread evenly, so not for a range of time without a position. False for the
+        last page: after its last match the keys would be read to the end of the collection.
         """
-        if not query.conditions:
+        if not query.conditions or query.matching_keys is not None:
             return False
-        match_count = self.count_matches(connection, query)
-        if query.page * query.limit > match_count:
+        if position is None and query.make_builder(connection).has_range_index(query.conditions):
             return False
-        return match_count * 10 >= self.count_matches(connection, Query(query.resource))
+        match_count, end = self.count_matches(connection, query), query.page * query.limit
+        if end > match_count:
+            return False
+        read_matches = end - (position[1] if position is not None else 0)
+        record_count = self.count_matches(connection, Query(query.resource))
+        return read_matches * record_count < match_count * match_count * SORT_COST
 
     def _store_page_end(self, positions: _Positions, query: Query, key: object) -> None:
         with self._lock:

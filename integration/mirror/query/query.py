@@ -15,11 +15,9 @@ from typing import Any
 from integration.catalogue.shapes import Resource
 from integration.core.errors import QueryError
 from integration.core.json_records import read_record, serialize_values
-from integration.mirror.query.counted_filter import CountedFilter, read_filter
 from integration.mirror.query.filter_sql import SqlBuilder
 from integration.mirror.query.filters import AnyOf, Condition, parse_filter, quote_value
 from integration.mirror.query.functions import register
-from integration.mirror.records import month_counts
 
 __all__ = ["MAX_LIMIT", "AnyOf", "Condition", "Query", "parse", "register"]
 
@@ -48,8 +46,8 @@ class Query:
     `key_start`: (key, count) for a query with `is_in_key_order`; `count` matching records come up to and
     including `key`. `column_start`: (value, key, count) for a query with `is_in_column_order`; `count`
     matching records come up to and including the record with this value and key. Records with a null value
-    are not found after it. `is_dense`: so many records match after `key_start` that reading them in the order
-    of keys is faster than reading all matches from an index. `matching_keys`: JSON array of the keys of all
+    are not found after it. `is_dense`: so many records match that reading the collection in the order of keys
+    is faster than sorting all matches of an index. `matching_keys`: JSON array of the keys of all
     matching records; the conditions are not evaluated then.
 
     Every method raises QueryError for a property that no record has and for a value that the property cannot
@@ -137,8 +135,6 @@ class Query:
     def count_matches(self, connection: sqlite3.Connection) -> int:
         """Return how many records match; with `group_by` the number of groups."""
         table = f'"{self.resource.table}"'
-        if (counted := self.count_by_month(connection)) is not None:
-            return counted
         builder = self.make_builder(connection)
         if self.group_by is not None:
             group = builder.build_expression(self.group_by, "group_by")
@@ -146,32 +142,14 @@ class Query:
                 f"SELECT count(*) FROM (SELECT 1 FROM {table} WHERE {self.build_where(builder)}"
                 f" GROUP BY {group})"
             )
-        elif table == '"cdrs"' and not self.conditions:
-            return month_counts.count_all(connection, include_missing=self.include_missing)
-        elif self.conditions or self.include_missing:
+        elif self.conditions:
             sql = f"SELECT count(*) FROM {table} WHERE {self.build_where(builder)}"
         else:
             # count(*) without WHERE adds up the headers of the leaf pages of an index, and reads no entry.
-            sql = (
-                f"SELECT (SELECT count(*) FROM {table})"
-                f" - (SELECT count(*) FROM {table} WHERE _missing_since IS NOT NULL)"
-            )
+            sql = f"SELECT (SELECT count(*) FROM {table})"
+            if not self.include_missing:
+                sql += f" - (SELECT count(*) FROM {table} WHERE _missing_since IS NOT NULL)"
         return int(connection.execute(sql, builder.values).fetchone()[0])
-
-    def count_by_month(self, connection: sqlite3.Connection) -> int | None:
-        """Return how many records match, without reading them.
-
-        None if they are not counted by month.
-        """
-        counted = self._read_counted_filter(connection, self.make_builder(connection))
-        return None if counted is None else counted.count_matches()
-
-    def _read_counted_filter(
-        self, connection: sqlite3.Connection, builder: SqlBuilder
-    ) -> CountedFilter | None:
-        conditions = () if self.group_by is not None or self.matching_keys is not None else self.conditions
-        where, with_missing = self.build_where(builder), self.include_missing
-        return read_filter(connection, builder, conditions, where, include_missing=with_missing)
 
     def fetch_rows(self, connection: sqlite3.Connection) -> list[sqlite3.Row]:
         """Return the rows of this page, all columns.
@@ -273,12 +251,9 @@ class Query:
             and builder.has_range_index(self.conditions)
         )
         offset = (self.page - 1) * self.limit
-        if by_key and (counted := self._read_counted_filter(connection, builder)) is not None:
-            dense_ids = counted.find_dense_ids(offset + self.limit - (self.key_start or (0, 0))[1])
-            if dense_ids is not None:
-                # Without NOT INDEXED SQLite would sort all matches of an index.
-                source, use_range_index = f"{table} AS t NOT INDEXED", False
-                where += f" AND {key} BETWEEN {builder.bind(dense_ids[0])} AND {builder.bind(dense_ids[1])}"
+        if self.is_dense:
+            # Without NOT INDEXED SQLite would sort all matches of an index.
+            source += " NOT INDEXED"
         if self.key_start is not None and self.is_in_key_order:
             comparison = "<" if order.endswith("DESC") else ">"
             where += (

@@ -22,7 +22,7 @@ from integration.core.json_records import (
     serialize_values,
     to_column_value,
 )
-from integration.mirror.records import collection_versions, item_forms, month_counts
+from integration.mirror.records import collection_versions, item_forms
 from integration.mirror.records.rows import Key, Source, UpsertResult, get_key_type, quote_identifier
 from integration.sqlite.transaction import Transaction
 
@@ -233,8 +233,6 @@ def _upsert_chunk(
         collection_versions.record_insert(tx, resource.table, new_records)
         # New and changed records have separate statements: for an upsert SQLite prepares to undo each row.
         _write_rows(tx, _build_insert_sql(resource), resource, new_records, source, requested_at)
-        if resource.table == "cdrs":
-            month_counts.count_inserted(tx, new_records)
     if changed_records:
         if source in ("sync", "read"):
             item_forms.compare_with_list(tx, resource, changed_records)

@@ -10,7 +10,7 @@ from typing import Any
 
 from integration.catalogue.shapes import Resource
 from integration.mirror.query import query
-from integration.mirror.records import item_forms, month_counts
+from integration.mirror.records import item_forms
 
 
 def text_of(value: Any) -> str:
@@ -33,8 +33,6 @@ def collection_at(
     connection.row_factory = sqlite3.Row
     query.register(connection)
     names = {field.name: None for field in resource.fields if field.name != resource.key}
-    if resource.table == "cdrs":
-        names |= dict.fromkeys(("calldate", *month_counts.COUNTED_FIELDS))
     columns = ", ".join(f'"{name}" ANY' for name in names)
     connection.execute(
         f'CREATE TABLE "{resource.table}" ("{resource.key}" INTEGER PRIMARY KEY, {columns},'
@@ -43,10 +41,7 @@ def collection_at(
     )
     connection.executescript(item_forms.TABLES)
     for record in records:
-        _insert(connection, resource, record)
-    if resource.table == "cdrs":
-        connection.executescript(month_counts.TABLES)
-        month_counts.recount(connection.execute)
+        insert(connection, resource, record)
     return connection
 
 
@@ -55,17 +50,6 @@ def insert(
     resource: Resource,
     record: dict[str, Any],
     *,
-    missing_since: str | None = None,
-) -> None:
-    _insert(connection, resource, record, missing_since)
-    if resource.table == "cdrs":
-        month_counts.recount(connection.execute)
-
-
-def _insert(
-    connection: sqlite3.Connection,
-    resource: Resource,
-    record: dict[str, Any],
     missing_since: str | None = None,
 ) -> None:
     names = [field.name for field in resource.fields if field.name in record]
