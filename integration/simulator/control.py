@@ -52,6 +52,7 @@ from integration.simulator.calls.webcalls import add_webcall
 from integration.simulator.context import SimulatorContext
 from integration.simulator.http.faults import InvalidFaultSpec
 from integration.simulator.records.people import Group, Person
+from integration.simulator.records.record_fields import copy_attributes
 
 Record = dict[str, Any]
 
@@ -147,11 +148,9 @@ def _add_call_routes(app: Flask, context: SimulatorContext) -> None:
     @app.get("/_simulator/calls/<int:leg_id>")
     def describe_played_call(leg_id: int) -> Response:
         running = next((r for r in reversed(played_calls) if leg_id in r.result.leg_ids), None)
-        return (
-            _make_json_response(_describe_call(running))
-            if running
-            else _make_json_response(error_body("No such call"), 404)
-        )
+        if running is None:
+            return _make_json_response(error_body("No such call"), 404)
+        return _make_json_response(_describe_call(running))
 
     @app.post("/_simulator/sms")
     def receive_sms() -> Response:
@@ -177,11 +176,7 @@ def _describe_call(running: RunningCall) -> Record:
         "script": plan.script,
         "party": plan.outside_party,
         "root_call_id": plan.legs[0].root_id,
-        "leg_ids": result.leg_ids,
-        "events": result.events,
-        "cdr_ids": result.cdr_ids,
-        "monitor_ids": result.monitor_ids,
-        "voicemessage_ids": result.voicemessage_ids,
+        **copy_attributes(result, "leg_ids events cdr_ids monitor_ids voicemessage_ids"),
     }
 
 
@@ -242,15 +237,13 @@ def _add_webhook_routes(app: Flask, context: SimulatorContext) -> None:
 
     @app.get("/_simulator/webhooks")
     def list_deliveries() -> Response:
-        return _make_json_response(
-            {"data": context.webhook_sender.list_deliveries(request.args.get("after", -1, int))}
-        )
+        deliveries = context.webhook_sender.list_deliveries(request.args.get("after", -1, int))
+        return _make_json_response({"data": deliveries})
 
     @app.post("/_simulator/webhooks/wait")
     def wait_for_deliveries() -> Response:
-        return _make_json_response(
-            {"idle": context.webhook_sender.wait_until_idle(float(_read_body().get("seconds", 5)))}
-        )
+        is_idle = context.webhook_sender.wait_until_idle(float(_read_body().get("seconds", 5)))
+        return _make_json_response({"idle": is_idle})
 
 
 def _add_fault_routes(app: Flask, context: SimulatorContext) -> None:
@@ -290,56 +283,35 @@ def _add_state_routes(app: Flask, context: SimulatorContext) -> None:
     @app.get("/_simulator/log")
     def read_log() -> Response:
         entries = list(context.request_log)
-        return _make_json_response(
-            {"data": entries[request.args.get("after", 0, int) :], "total": len(entries)}
-        )
+        newer = entries[request.args.get("after", 0, int) :]
+        return _make_json_response({"data": newer, "total": len(entries)})
 
     @app.get("/_simulator/account")
     def describe_account() -> Response:
         people = [
-            {
-                "id": person.id,
-                "ext": person.ext,
-                "name": person.name,
-                "email": person.email,
-                "password": person.password,
-                "api_key": person.api_key,
-                "is_root": person.is_root,
+            copy_attributes(person, "id ext name email password api_key is_root monitor")
+            | {
                 "two_factor": person.has_two_factor,
                 "code": context.login_service.codes.get(person.email),
                 "online": person.is_online,
-                "monitor": person.monitor,
             }
             for person in context.world.account.people
         ]
         groups = [
-            {
-                "id": group.id,
-                "kind": group.kind,
-                "name": group.name,
-                "strategy": group.strategy,
-                "ring_time": group.ring_time,
-                "users": [member.id for member in group.members],
-            }
+            copy_attributes(group, "id kind name strategy ring_time")
+            | {"users": [member.id for member in group.members]}
             for group in context.world.account.groups
         ]
-        ddis = [{"e164": ddi.e164, "name": ddi.name} for ddi in context.world.account.ddis]
+        ddis = [copy_attributes(ddi, "e164 name") for ddi in context.world.account.ddis]
         return _make_json_response({"people": people, "groups": groups, "lines": ddis})
 
     @app.get("/_simulator/state")
     def describe_state() -> Response:
-        world = context.world
-        return _make_json_response(
-            {
-                "traffic": {"alive": context.traffic.is_alive, "error": context.traffic.error},
-                "webhooks": {
-                    "alive": context.webhook_sender.is_alive,
-                    "error": context.webhook_sender.error,
-                    "url": context.webhook_sender.url,
-                },
-                "live": len(world.live_legs),
-                "records": {
-                    name: len(c.records) for name, c in world.collections.items() if c.derive is None
-                },
-            }
-        )
+        world, sender = context.world, context.webhook_sender
+        state = {
+            "traffic": {"alive": context.traffic.is_alive, "error": context.traffic.error},
+            "webhooks": {"alive": sender.is_alive, "error": sender.error, "url": sender.url},
+            "live": len(world.live_legs),
+            "records": {name: len(c.records) for name, c in world.collections.items() if c.derive is None},
+        }
+        return _make_json_response(state)

@@ -1,13 +1,14 @@
 """WSGI application of the simulator: authentication, faults and routes.
 
-Reads (`reads.py`) and writes (`crud.py`) are generic. Operations with more effects have separate modules:
-`sessions.py`, `accounts.py`, `live.py`, `groups.py`, `files.py`, `subpaths.py`.
+Reads (`reads.py`) and writes (`crud.py`) are generic. Other operations have separate modules: `sessions.py`,
+`accounts.py`, `live.py`, `files.py`, `subpaths.py`.
 All routes are below `/v1.1` and `/v1.2`. Control of the simulator is below `/_simulator`.
 """
 
 from __future__ import annotations
 
 import functools
+import math
 import re
 from collections.abc import Callable, Iterable
 from typing import Any, cast
@@ -24,12 +25,20 @@ from integration.simulator.http.faults import Fault
 from integration.simulator.http.responses import ErrorResponse, make_json_response
 from integration.simulator.http.transport import Environ, WireFault
 from integration.simulator.records.authentication import LoginDenied
-from integration.simulator.routes import accounts, crud, files, groups, live, reads, sessions, subpaths
+from integration.simulator.routes import accounts, crud, files, live, reads, sessions, subpaths
 
 _BASE_PATH = re.compile(r"^/v1\.[12](/voipstudio)?(?=/|$)")
 CONTEXT_KEY = "simulator.context"
 """Key of the simulator context in the WSGI environment."""
 _PUBLIC_PATHS = re.compile(r"^/(login|login2fa|confirmation|password|reset|registrations(/.*)?)/?$")
+_WIRE_FAULTS = {
+    "hang": ("hang", 0.0, math.inf),
+    "slow": ("delay", 0.0, math.inf),
+    "drip": ("drip", 0.0, math.inf),
+    "truncate": ("truncate", 0.5, 0.99),
+    "no-length": ("no_length", 0.5, 1.0),
+}
+"""Attribute of WireFault, default and maximum by kind of fault."""
 _HTML = b"<!DOCTYPE html><html><head><title>502</title></head><body><h1>Bad gateway</h1></body></html>"
 
 
@@ -64,7 +73,7 @@ def _create_platform_app(collections: tuple[str, ...]) -> Flask:
     """
     app = Flask("simulator", static_folder=None, template_folder=None)
     app.url_map.strict_slashes = False
-    for routes in (sessions, accounts, live, groups, files, subpaths, crud):
+    for routes in (sessions, accounts, live, files, subpaths, crud):
         routes.add_routes(app)
     reads.add_routes(app, collections)
     _add_request_hooks(app)
@@ -85,15 +94,12 @@ def _add_request_hooks(app: Flask) -> None:
             return _make_fault_response(g.faults["status"])
         if request.method == "OPTIONS" or _PUBLIC_PATHS.match(request.path):
             return None
-        try:
-            g.token = context.login_service.authenticate(
-                request.headers.get("X-Auth-Token"), request.headers.get("Authorization")
-            )
-            if "expire-token" in g.faults and g.token.name is None:
-                context.login_service.revoke(g.token.secret)
-                raise LoginDenied(401, "Unauthorized")
-        except LoginDenied as error:
-            return make_json_response(error_body(str(error)), error.status)
+        g.token = context.login_service.authenticate(
+            request.headers.get("X-Auth-Token"), request.headers.get("Authorization")
+        )
+        if "expire-token" in g.faults and g.token.name is None:
+            context.login_service.revoke(g.token.secret)
+            raise LoginDenied(401, "Unauthorized")
         return None
 
     @app.after_request
@@ -120,6 +126,10 @@ def _add_request_hooks(app: Flask) -> None:
     @app.errorhandler(ErrorResponse)
     def handle_error_response(error: ErrorResponse) -> Response:
         return make_json_response(error_body(str(error), error.errors), error.status)
+
+    @app.errorhandler(LoginDenied)
+    def handle_denied_login(error: LoginDenied) -> Response:
+        return make_json_response(error_body(str(error)), error.status)
 
     @app.errorhandler(HTTPException)
     def handle_http_exception(error: HTTPException) -> Response:
@@ -152,25 +162,19 @@ def _apply_faults(response: Response, faults: dict[str, Fault]) -> None:
         else:
             data = response.get_data()
             response.set_data(b"" if replacement == "zero" else data[: len(data) // 2])
-    wire_fault = WireFault()
+    wire_values: dict[str, Any] = {
+        attribute: min(limit, faults[kind].get_number(default))
+        for kind, (attribute, default, limit) in _WIRE_FAULTS.items()
+        if kind in faults
+    }
     if "malformed" in faults:
         if faults["malformed"].value == "headers":
-            wire_fault.broken_headers = True
+            wire_values["broken_headers"] = True
         else:
             data = response.get_data()
             response.set_data(data[: max(1, len(data) * 2 // 3)].rstrip(b"}] \n"))
-    if "hang" in faults:
-        wire_fault.hang = faults["hang"].get_number()
-    if "slow" in faults:
-        wire_fault.delay = faults["slow"].get_number()
-    if "drip" in faults:
-        wire_fault.drip = faults["drip"].get_number()
-    if "truncate" in faults:
-        wire_fault.truncate = min(0.99, faults["truncate"].get_number(0.5))
-    if "no-length" in faults:
-        wire_fault.no_length = min(1.0, faults["no-length"].get_number(0.5))
-    if faults and wire_fault != WireFault():
-        request.environ["simulator.wire_fault"] = wire_fault
+    if wire_values:
+        request.environ["simulator.wire_fault"] = WireFault(**wire_values)
 
 
 def _corrupt_page(response: Response, faults: dict[str, Fault]) -> None:

@@ -1,4 +1,4 @@
-"""Routes of sign-ups and of deletions of users and of the account."""
+"""Routes of sign-ups and of the deletion of the account."""
 
 from __future__ import annotations
 
@@ -15,28 +15,10 @@ from integration.simulator.http.responses import (
 )
 from integration.simulator.records import registrations
 from integration.simulator.records.people import CUSTOMER_ID
-from integration.simulator.routes.record_checks import get_permitted_record
 
 
 def add_routes(app: Flask) -> None:
     _add_registration_routes(app)
-
-    @app.delete("/users/<key>")
-    def delete_user(key: str) -> Response:
-        context = get_simulator_context()
-        world = context.world
-        with world.lock:
-            record = get_permitted_record("users", key, for_write=True)
-            person = world.account.find_person(record["id"])
-            assert person is not None
-            if person is world.account.admin:
-                # The user who created the account can be deleted only with the account.
-                raise ErrorResponse(403, "Access denied")
-            world.account.remove_person(person)
-            world.collections["users"].remove(record)
-            world.refresh_ddi_records()
-            context.login_service.revoke_all(person)
-        return make_no_content_response()
 
     @app.delete("/customers/<key>")
     def delete_account(key: str) -> Response:

@@ -15,6 +15,7 @@ _REFERENCES = {
     "ddi_e164": "ddis",
     "user_id": "users",
     "extension_id": "users",
+    "users": "users",
     "button_id": "callmeback/buttons",
     "call_me_back_setting_id": "callmeback/settings",
     "campaign_id": "calltracking/campaigns",
@@ -32,9 +33,12 @@ def check_references(name: str, fields: Record) -> None:
     collections = get_simulator_context().world.collections
     for field_name, value in fields.items():
         target = _REFERENCES.get(f"{name} {field_name}") or _REFERENCES.get(field_name)
-        keys = value if isinstance(value, list) else [value]
-        if target and any(key is not None and collections[target].find(str(key)) is None for key in keys):
-            raise make_validation_error(field_name)
+        if target is None or value is None:
+            continue
+        for entry in value if isinstance(value, list) else [value]:
+            key = entry.get("id") if isinstance(entry, dict) else entry
+            if collections[target].find(str(key)) is None:
+                raise make_validation_error(field_name)
 
 
 def get_readable_collection(name: str) -> Collection:

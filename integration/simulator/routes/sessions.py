@@ -14,11 +14,13 @@ from integration.simulator.http.responses import (
     make_no_content_response,
     make_validation_error,
 )
-from integration.simulator.records.authentication import LoginDenied, Token
+from integration.simulator.records.authentication import LoginService, Token
 from integration.simulator.routes.reads import select_page
 
 _TOKEN_FIELDS = ("token", "name", "user_id", "expiry", "created_at")
 _MIN_PASSWORD_LENGTH = 8
+_EMAIL_FORM = bodies.Form({"email": bodies.email}, ("email",))
+_RESET_FORM = bodies.Form({"token": bodies.non_empty_text, "password": bodies.text}, ("token", "password"))
 
 
 def add_routes(app: Flask) -> None:
@@ -27,19 +29,20 @@ def add_routes(app: Flask) -> None:
     _add_token_routes(app)
 
 
+def _get_login_service() -> LoginService:
+    return get_simulator_context().login_service
+
+
 def _add_session_routes(app: Flask) -> None:
     @app.post("/login")
     def login() -> Response:
         body = bodies.read_object()
-        try:
-            token, nonce = get_simulator_context().login_service.log_in(
-                body.get("email"),
-                body.get("password"),
-                device=body.get("device_fingerprint"),
-                is_remembered=body.get("remember_me") is True,
-            )
-        except LoginDenied as error:
-            raise ErrorResponse(error.status, str(error)) from error
+        token, nonce = _get_login_service().log_in(
+            body.get("email"),
+            body.get("password"),
+            device=body.get("device_fingerprint"),
+            is_remembered=body.get("remember_me") is True,
+        )
         if token is None:
             return make_json_response({"message": "Two factor authentication required.", "nonce": nonce}, 202)
         return _make_login_response(token)
@@ -47,20 +50,17 @@ def _add_session_routes(app: Flask) -> None:
     @app.post("/login2fa")
     def login2fa() -> Response:
         body = bodies.read_object()
-        try:
-            token = get_simulator_context().login_service.verify_second_factor(
-                body.get("nonce"),
-                body.get("code"),
-                add_device=body.get("add_device") is True,
-                is_remembered=body.get("remember_me") is True,
-            )
-        except LoginDenied as error:
-            raise ErrorResponse(error.status, str(error)) from error
+        token = _get_login_service().verify_second_factor(
+            body.get("nonce"),
+            body.get("code"),
+            add_device=body.get("add_device") is True,
+            is_remembered=body.get("remember_me") is True,
+        )
         return _make_login_response(token)
 
     @app.post("/logout")
     def logout() -> Response:
-        get_simulator_context().login_service.revoke(g.token.secret)
+        _get_login_service().revoke(g.token.secret)
         return make_json_response({"message": "Logout success"})
 
 
@@ -76,27 +76,27 @@ def _add_password_routes(app: Flask) -> None:
     The texts of e-mails are printed on standard error. /_simulator/account shows the last reset token.
     """
 
+    def read_email() -> str:
+        return str(_EMAIL_FORM.read(bodies.read_object())["email"])
+
     @app.post("/confirmation")
     def resend_confirmation() -> Response:
-        fields = bodies.Form({"email": bodies.email}, ("email",)).read(bodies.read_object())
-        if not get_simulator_context().login_service.resend_confirmation(fields["email"]):
+        if not _get_login_service().resend_confirmation(read_email()):
             raise make_validation_error("email")
         return make_json_response({"message": "Confirmation e-mail has been sent."})
 
     @app.post("/password")
     def begin_password_reset() -> Response:
-        fields = bodies.Form({"email": bodies.email}, ("email",)).read(bodies.read_object())
-        if not get_simulator_context().login_service.begin_reset(fields["email"]):
+        if not _get_login_service().begin_reset(read_email()):
             raise make_validation_error("email")
         return make_json_response({"message": "Password reset e-mail has been sent."})
 
     @app.post("/reset")
     def reset_password() -> Response:
-        form = bodies.Form({"token": bodies.non_empty_text, "password": bodies.text}, ("token", "password"))
-        fields = form.read(bodies.read_object())
+        fields = _RESET_FORM.read(bodies.read_object())
         if len(fields["password"]) < _MIN_PASSWORD_LENGTH:
             raise make_validation_error("password")
-        if not get_simulator_context().login_service.reset_password(fields["token"], fields["password"]):
+        if not _get_login_service().reset_password(fields["token"], fields["password"]):
             raise make_validation_error("token")
         return make_json_response({"message": "Password has been changed."})
 
@@ -104,10 +104,7 @@ def _add_password_routes(app: Flask) -> None:
 def _add_token_routes(app: Flask) -> None:
     @app.get("/apitokens")
     def list_tokens() -> Response:
-        rows = [
-            token.as_record()
-            for token in get_simulator_context().login_service.list_api_keys(get_current_user())
-        ]
+        rows = [token.as_record() for token in _get_login_service().list_api_keys(get_current_user())]
         return make_list_response(*select_page(rows, _TOKEN_FIELDS))
 
     @app.post("/apitokens")
@@ -118,16 +115,14 @@ def _add_token_routes(app: Flask) -> None:
             raise make_validation_error("name")
         if not isinstance(expiry, int) or expiry <= 0:
             raise make_validation_error("expiry")
-        token = get_simulator_context().login_service.create_api_key(get_current_user(), name, float(expiry))
+        token = _get_login_service().create_api_key(get_current_user(), name, float(expiry))
         if token is None:
             raise make_validation_error("name")
         return make_item_response(token.as_record(), 201)
 
     @app.delete("/apitokens/<token>")
     def delete_token(token: str) -> Response:
-        own_tokens = {
-            entry.secret for entry in get_simulator_context().login_service.list_api_keys(get_current_user())
-        }
-        if token not in own_tokens or not get_simulator_context().login_service.revoke(token):
+        own_tokens = {entry.secret for entry in _get_login_service().list_api_keys(get_current_user())}
+        if token not in own_tokens or not _get_login_service().revoke(token):
             raise ErrorResponse(404, "Resource not found")
         return make_no_content_response()

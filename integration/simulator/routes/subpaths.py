@@ -6,7 +6,7 @@ that they name.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 from flask import Flask, Response
@@ -24,42 +24,63 @@ from integration.simulator.routes.reads import make_page_response, select_page
 from integration.simulator.routes.record_checks import get_permitted_record
 
 Record = dict[str, Any]
-BelongsToPerson = Callable[[Record, Person], bool]
+RecordTest = Callable[[Record], bool]
 
-_USER_COLLECTIONS: dict[str, BelongsToPerson] = {
-    "contacts": lambda record, person: bool(record["global"]) or record["user_id"] == person.id,
-    "cdrs": lambda record, person: bool(record["user_id"] == person.id),
-    "chatmsgs": lambda record, person: bool(record["user_id"] == person.id),
-    "calls": lambda record, person: str(person.id) in (record["src_id"], record["dst_id"]),
+
+def _has_user(user: Record) -> RecordTest:
+    return lambda record: bool(record["user_id"] == user["id"])
+
+
+def _has_number(contact: Record) -> RecordTest:
+    numbers = {contact[f"{kind}{n}"] for kind in ("tel", "mobile") for n in ("", "_1", "_2")} - {None, ""}
+    return lambda cdr: cdr["src"] in numbers or cdr["dst"] in numbers
+
+
+_LISTS: dict[tuple[str, str, str], Callable[[Record], RecordTest]] = {
+    ("users", "contacts", "contacts"): lambda user: lambda record: record["user_id"] in (None, user["id"]),
+    ("users", "cdrs", "cdrs"): _has_user,
+    ("users", "chatmsgs", "chatmsgs"): _has_user,
+    ("users", "calls", "calls"): lambda user: (
+        lambda call: str(user["id"]) in (call["src_id"], call["dst_id"])
+    ),
+    ("contacts", "cdrs", "cdrs"): _has_number,
+    ("cdrs", "notes", "cdrs/notes"): lambda cdr: lambda note: bool(note["cdr_id"] == cdr["id"]),
 }
+"""Tests that a record belongs to a parent.
+
+The keys are the collection of the parent, the last part of the path, and the collection of the records.
+"""
 _TRACE_FIELDS = ("at", "from", "to", "message")
 
 
 def add_routes(app: Flask) -> None:
-    for name, belongs_to_person in _USER_COLLECTIONS.items():
-        app.get(f"/users/<key>/{name}", endpoint=f"user's {name}")(
-            _make_user_list_view(name, belongs_to_person)
-        )
+    for (parent, segment, name), make_test in _LISTS.items():
+        view = _make_list_view(parent, name, make_test)
+        app.get(f"/{parent}/<key>/{segment}", endpoint=f"{parent} {segment}")(view)
     _add_user_routes(app)
     _add_call_routes(app)
 
-    @app.get("/contacts/<key>/cdrs")
-    def list_contact_cdrs(key: str) -> Response:
-        with get_simulator_context().world.lock:
-            contact = get_permitted_record("contacts", key)
-            numbers = {contact[f"{kind}{n}"] for kind in ("tel", "mobile") for n in ("", "_1", "_2")} - {
-                None,
-                "",
-            }
-            cdrs = get_simulator_context().world.collections["cdrs"].list_visible(get_current_user())
-            return make_page_response("cdrs", [r for r in cdrs if r["src"] in numbers or r["dst"] in numbers])
 
-    @app.get("/cdrs/<key>/notes")
-    def list_cdr_notes(key: str) -> Response:
-        with get_simulator_context().world.lock:
-            cdr = get_permitted_record("cdrs", key)
-            all_notes = get_simulator_context().world.collections["cdrs/notes"].iterate_records()
-            return make_page_response("cdrs/notes", [n for n in all_notes if n["cdr_id"] == cdr["id"]])
+def _make_list_view(parent: str, name: str, make_test: Callable[[Record], RecordTest]) -> Any:
+    def list_records(key: str) -> Response:
+        world, user = get_simulator_context().world, get_current_user()
+        with world.lock:
+            collection, belongs_to_parent = (
+                world.collections[name],
+                make_test(get_permitted_record(parent, key)),
+            )
+            # Notes have no owner. Everybody who can read the CDR can read them.
+            return make_page_response(
+                name,
+                [
+                    record
+                    for record in collection.iterate_records()
+                    if belongs_to_parent(record)
+                    and (not collection.owners or collection.can_read(record, user))
+                ],
+            )
+
+    return list_records
 
 
 def _get_user(key: str) -> Person:
@@ -73,16 +94,6 @@ def _get_user(key: str) -> Person:
     return person
 
 
-def _make_user_list_view(name: str, belongs_to_person: BelongsToPerson) -> Any:
-    def list_records(key: str) -> Response:
-        with get_simulator_context().world.lock:
-            person = _get_user(key)
-            rows = get_simulator_context().world.collections[name].iterate_records()
-            return make_page_response(name, [record for record in rows if belongs_to_person(record, person)])
-
-    return list_records
-
-
 def _add_user_routes(app: Flask) -> None:
     @app.get("/users/<key>/smsthreads/<first>/<second>")
     @app.get("/users/<key>/sms/threads/<first>/<second>", endpoint="sms_threads")
@@ -91,11 +102,10 @@ def _add_user_routes(app: Flask) -> None:
         ends = {first.removeprefix("+"), second.removeprefix("+")}
         with get_simulator_context().world.lock:
             person = _get_user(key)
-            rows: Iterable[Record] = get_simulator_context().world.collections["sms"].iterate_records()
+            rows = get_simulator_context().world.collections["sms"].records.values()
             messages = [r for r in rows if r["user_id"] == person.id and {r["from"], r["to"]} == ends]
-            return make_page_response(
-                "sms", sorted(messages, key=lambda record: (record["created_at"], record["id"]))
-            )
+            messages.sort(key=lambda record: (record["created_at"], record["id"]))
+            return make_page_response("sms", messages)
 
     @app.get("/users/<key>/audio")
     def read_audio_settings(key: str) -> Response:
@@ -104,15 +114,10 @@ def _add_user_routes(app: Flask) -> None:
         Fields are invented.
         """
         person = _get_user(key)
-        return make_item_response(
-            {
-                "user_id": person.id,
-                "language": "en",
-                "vm_announcement_id": person.vm_announcement_id,
-                "custom": person.vm_announcement_id is not None,
-            },
-            path=f"/users/{person.id}/audio",
-        )
+        announcement_id = person.vm_announcement_id
+        settings = {"user_id": person.id, "language": "en", "vm_announcement_id": announcement_id}
+        settings["custom"] = announcement_id is not None
+        return make_item_response(settings, path=f"/users/{person.id}/audio")
 
     @app.delete("/users/<key>/audio")
     def reset_audio(key: str) -> Response:
@@ -133,8 +138,7 @@ def _add_call_routes(app: Flask) -> None:
         messages = canned.list_sip_messages(call["id"], clock.utc_text(call["start_time"]))
         is_connected = call["connected_at"] is not None
         count = canned.CONNECTED_MESSAGES if is_connected else canned.RINGING_MESSAGES
-        records, total = select_page(messages[:count], _TRACE_FIELDS)
-        return make_list_response(records, total)
+        return make_list_response(*select_page(messages[:count], _TRACE_FIELDS))
 
     @app.get("/calls/<key>/monitors")
     def list_monitors(key: str) -> Response:
@@ -144,13 +148,9 @@ def _add_call_routes(app: Flask) -> None:
         """
         world = get_simulator_context().world
         with world.lock:
-            recordings = [
-                r
-                for r in world.collections["monitors"].list_visible(get_current_user())
-                if str(r["live_id"]) == key
-            ]
-            if not recordings and not any(
-                str(r["live_id"]) == key for r in world.collections["cdrs"].iterate_records()
-            ):
+            visible = world.collections["monitors"].list_visible(get_current_user())
+            recordings = [record for record in visible if str(record["live_id"]) == key]
+            cdrs = world.collections["cdrs"].records.values()
+            if not recordings and not any(str(cdr["live_id"]) == key for cdr in cdrs):
                 get_permitted_record("calls", key)
             return make_page_response("monitors", recordings)
