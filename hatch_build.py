@@ -1,7 +1,7 @@
 """Build hook of hatchling: adds the files beside the code, and the commit, to wheel and sdist.
 
 In the repository `templates/`, `static/` and the documents are at the top level. A wheel has them in
-`integration/assets/`, where `integration/core/installation/assets.py` finds them. `force-include` in
+`integration/assets/`, where `integration/core/installation.py` finds them. `force-include` in
 pyproject.toml would also copy them into editable installations, where changes of the repository would not be
 visible.
 

@@ -22,10 +22,9 @@ from integration.access.login import mailer
 from integration.alerts import evaluate as alert_evaluation
 from integration.app_schema import open_app_db
 from integration.context import AppContext
-from integration.core import clock
+from integration.core import clock, installation
 from integration.core.consumer import Consumer
 from integration.core.health import Health
-from integration.core.installation import build_info
 from integration.core.phone_numbers import PhoneNumbers
 from integration.core.scheduler import Scheduler
 from integration.dashboard.site.background_jobs import EXTENSION as BACKGROUND_JOBS
@@ -120,7 +119,7 @@ class Product:
         upgrade.prepare_data_dir(data_dir, DATABASE_SCHEMAS, _print_line)
         self.health = Health()
         self.health.set_fact("version", __version__)
-        self.health.set_fact("commit", build_info.find_commit())
+        self.health.set_fact("commit", installation.find_commit())
         phone_numbers = PhoneNumbers(settings.dashboard.country)
         call_store = CallStore(
             make_call_rules(settings), phone_numbers, on_ended=live_table.remove_ended_legs

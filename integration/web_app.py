@@ -11,7 +11,7 @@ from flask import Flask, Response, request
 from integration.context import EXTENSION, AppContext
 from integration.core.api_responses import build_error_response
 from integration.core.body_encodings import ACCEPT_IDENTITY, ENCODED_BODY_MESSAGE, is_compressed
-from integration.core.installation.assets import find_assets, find_help_site
+from integration.core.installation import find_assets, find_help_site
 from integration.dashboard import pages
 from integration.dashboard.calls.live import render_change, render_heartbeat
 from integration.dashboard.site import guard, headers, login

@@ -29,7 +29,7 @@ from hypothesis import HealthCheck
 # Before the first import of `tests.support`: failing asserts of helpers show their values.
 pytest.register_assert_rewrite("tests.support")
 
-from integration.core.logs import log_format
+from integration.core import logs
 from integration.sync.plan import list_full_sync_policies
 from tests.support import speedups
 from tests.support.application import app, platform, settings, wired_platform  # noqa: F401
@@ -291,7 +291,7 @@ def logged(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], list[str]]]
     earlier_handlers, earlier_level = root.handlers[:], root.level
     root.handlers.clear()
     monkeypatch.setattr(sys, "stderr", written)
-    log_format.configure_logging()
+    logs.configure_logging()
 
     def read_lines() -> list[str]:
         lines = written.getvalue().splitlines()

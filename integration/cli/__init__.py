@@ -20,9 +20,8 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 import click
 
 from integration.cli.console.messages import quiet_option
+from integration.core import installation, logs
 from integration.core.errors import ConfigurationError, SwitchroomError
-from integration.core.installation import build_info
-from integration.core.logs import log_format
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -121,13 +120,13 @@ def exit_on_error(function: Callable[P, T]) -> Callable[P, T]:
 
 
 def _print_error(message: str) -> None:
-    log_format.print_line(message if log_format.is_json() else f"switchroom: {message}", logging.ERROR)
+    logs.print_line(message if logs.is_json() else f"switchroom: {message}", logging.ERROR)
 
 
 def _print_version(context: click.Context, _option: click.Parameter, is_requested: bool) -> None:
     # Not click.version_option, which needs the text for each command: in a checkout the commit needs git.
     if is_requested and not context.resilient_parsing:
-        click.echo(f"switchroom {build_info.describe_build()}")
+        click.echo(f"switchroom {installation.describe_build()}")
         context.exit()
 
 
@@ -150,7 +149,7 @@ def _print_version(context: click.Context, _option: click.Parameter, is_requeste
 def group() -> None:
     # Files that commands create are readable by their owner only.
     os.umask(0o077)
-    log_format.configure_logging()
+    logs.configure_logging()
 
 
 config_option = click.option(
@@ -173,7 +172,7 @@ def load_settings(config: Path | None, *, needs_credentials: bool = True) -> Set
     from integration.settings.model import load
 
     settings = load(config, os.environ, needs_credentials=needs_credentials)
-    log_format.configure_logging(settings.log.level, settings.log.format)
+    logs.configure_logging(settings.log.level, settings.log.format)
     return settings
 
 

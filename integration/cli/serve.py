@@ -9,8 +9,7 @@ import click
 
 from integration.cli import settings_option
 from integration.cli.console.messages import is_quiet
-from integration.core import process_memory
-from integration.core.logs import log_format
+from integration.core import logs, process_memory
 
 if TYPE_CHECKING:
     from integration.settings.model import Settings
@@ -35,9 +34,9 @@ def command(settings: Settings) -> None:
 def _write_line(line: str) -> None:
     """Write a line of the start in the form of the log."""
     is_warning = line.startswith(WARNING_PREFIX)
-    if is_warning and log_format.is_json():
+    if is_warning and logs.is_json():
         line = line.removeprefix(WARNING_PREFIX)
-    log_format.print_line(line, logging.WARNING if is_warning else logging.INFO)
+    logs.print_line(line, logging.WARNING if is_warning else logging.INFO)
 
 
 def _ignore(_line: str) -> None:

@@ -15,10 +15,9 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
-from integration.core import process_memory
+from integration.core import logs, process_memory
 from integration.core.errors import ConfigurationError, RepairNeeded, SwitchroomError
 from integration.core.health import Health
-from integration.core.logs import repeat_folding
 from integration.server import shutdown, unfinished_commands
 from integration.server.control_channel import ControlChannel
 from integration.server.liveness import LivenessCheck
@@ -168,10 +167,10 @@ class Worker:
             )
             product.scheduler.every(
                 SUMMARIES_JOB,
-                repeat_folding.REPEAT_SECONDS[0],
-                repeat_folding.write_summaries,
+                logs.REPEAT_SECONDS[0],
+                logs.write_summaries,
                 executor="maintenance",
-                first_after=repeat_folding.REPEAT_SECONDS[0],
+                first_after=logs.REPEAT_SECONDS[0],
             )
             # Before the jobs start, which would compete with this for the processor.
             application = product.application

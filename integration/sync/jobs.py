@@ -7,10 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import partial
 
-from integration.core import clock
+from integration.core import clock, logs
 from integration.core.errors import PlatformError, PlatformUnreachable
 from integration.core.health import Health
-from integration.core.logs import repeat_folding
 from integration.core.scheduler import Scheduler
 from integration.mirror.calls.store import CallStore
 from integration.mirror.sync_state import collection_state, completeness, lookup_queue, media_files
@@ -307,7 +306,7 @@ class SyncJobs:
         return not self._scheduler.stopping.is_set()
 
     def _on_recovery(self) -> None:
-        repeat_folding.write_summaries(is_all=True)
+        logs.write_summaries(is_all=True)
         log.info("the platform is reachable again; running all jobs now")
         self._scheduler.run_all_now()
 

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from integration.core.logs import log_format, repeat_folding
-from integration.core.logs.log_format import OneLineFormatter
+from integration.core import logs
+from integration.core.logs import OneLineFormatter
 from tests.support.clock import Clock
 
 Lines = Callable[[], list[str]]
@@ -74,7 +74,7 @@ def write_records(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., str
             monkeypatch.setattr(sys, "stderr", stream)
             status = os.fstat(stream.fileno())
             monkeypatch.setenv("JOURNAL_STREAM", f"{status.st_dev}:{status.st_ino + (not journal)}")
-            log_format.configure_logging(*arguments)
+            logs.configure_logging(*arguments)
             log = logging.getLogger("integration.example")
             log.debug("page %s", 1)
             log.info("read /webhooks/%s", "canary")
@@ -82,7 +82,7 @@ def write_records(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., str
                 raise ValueError("two\nlines")
             except ValueError:
                 log.exception("failed\u2028again")
-            log_format.print_line("Listening on http://127.0.0.1:8000")
+            logs.print_line("Listening on http://127.0.0.1:8000")
             stream.seek(0)
             return stream.read()
 
@@ -150,11 +150,11 @@ def test_a_message_that_ends_is_counted_in_one_last_line(logged: Lines, stopped_
     for _ in range(3):
         logging.getLogger("sync").warning("no connection")
         stopped_clock.advance(10)
-    repeat_folding.write_summaries()
+    logs.write_summaries()
     assert logged() == ["WARNING sync: no connection"]
-    repeat_folding.write_summaries(is_all=True)
+    logs.write_summaries(is_all=True)
     assert logged() == ["WARNING sync: no connection (repeated 2 times in 20 s)"]
-    repeat_folding.write_summaries(is_all=True)
+    logs.write_summaries(is_all=True)
     assert logged() == []
     logging.getLogger("sync").warning("no connection")
     assert logged() == ["WARNING sync: no connection"]
@@ -164,7 +164,7 @@ def test_a_due_count_is_written_without_another_repetition(logged: Lines, stoppe
     logging.getLogger("sync").warning("no connection")
     logging.getLogger("sync").warning("no connection")
     stopped_clock.advance(61)
-    repeat_folding.write_summaries()
+    logs.write_summaries()
     assert logged() == [
         "WARNING sync: no connection",
         "WARNING sync: no connection (repeated 1 time in 0 s)",
@@ -205,7 +205,7 @@ def test_messages_that_differ_are_all_written(logged: Lines) -> None:
 def test_many_different_messages_are_counted_in_bounded_memory() -> None:
     log = logging.Logger("sync")
     with open(os.devnull, "w") as nowhere:
-        log.addHandler(repeat_folding.RepeatFoldingHandler(nowhere))
+        log.addHandler(logs.RepeatFoldingHandler(nowhere))
         tracemalloc.start()
         try:
             for number in range(1_000):
@@ -219,10 +219,10 @@ def test_many_different_messages_are_counted_in_bounded_memory() -> None:
 def test_a_count_that_makes_room_for_others_is_written(logged: Lines) -> None:
     logging.getLogger("sync").warning("no connection")
     logging.getLogger("sync").warning("no connection")
-    for number in range(repeat_folding.MAX_REPEATED):
+    for number in range(logs.MAX_REPEATED):
         logging.getLogger("sync").warning("call %d", number)
     lines = logged()
-    assert len(lines) == 1 + repeat_folding.MAX_REPEATED + 1
+    assert len(lines) == 1 + logs.MAX_REPEATED + 1
     assert "WARNING sync: no connection (repeated 1 time in 0 s)" in lines
 
 

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from integration.cli import exit_on_error
+from integration.core import logs
 from integration.core.errors import SwitchroomError
 from integration.core.health import Health
-from integration.core.logs import log_format
 from integration.core.scheduler import Scheduler
 from integration.server import supervisor
 from integration.settings.model import Settings
@@ -115,7 +115,7 @@ def settings_for(data_dir: str | Path, port: int | str = 0, **server: Any) -> Se
 
 @exit_on_error
 def main(data_dir: str, port: str, mode: str = "build", tls_folder: str | None = None) -> None:
-    log_format.configure_logging()
+    logs.configure_logging()
     tls = {"tls_cert": f"{tls_folder}/cert.pem", "tls_key": f"{tls_folder}/key.pem"} if tls_folder else {}
     settings = settings_for(data_dir, port, **tls)
     supervisor.serve(settings, factory=f"tests.server.stub_product:{mode}")

@@ -10,7 +10,7 @@ from integration import __version__
 from integration.alerts import notification_log, rules
 from integration.alerts.notification_log import CHANNELS
 from integration.context import AppContext
-from integration.core.installation import build_info
+from integration.core import installation
 from integration.exports import delivery_states, prepared_exports
 from integration.exports.prepared_exports import JobState
 from integration.web.metrics.registry import Family, Metrics, Values
@@ -46,7 +46,7 @@ def add_groups(metrics: Metrics, context: AppContext) -> None:
 
     versions = (
         __version__,
-        build_info.find_commit(),
+        installation.find_commit(),
         platform.python_version(),
         sqlite3.sqlite_version,
     )

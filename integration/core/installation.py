@@ -1,12 +1,35 @@
-"""Version and commit of the running code."""
+"""Version, commit and files of the installed code.
+
+A checkout has templates, styles, documentation site and the settings manual at its top level. A wheel has
+them in `integration/assets/`, because an installed package owns no other folder; `hatch_build.py` puts them
+there.
+"""
 
 from __future__ import annotations
 
 import subprocess
 from functools import cache
+from pathlib import Path
 
 from integration import __version__
-from integration.core.installation.assets import find_assets
+
+_PACKAGE = Path(__file__).parents[1]
+
+
+def find_assets() -> Path:
+    """Return the folder with `templates/`, `static/` and `config.example.toml`."""
+    packaged = _PACKAGE / "assets"
+    return packaged if packaged.is_dir() else _PACKAGE.parent
+
+
+def find_help_site() -> Path:
+    """Return the folder of the documentation site.
+
+    It may be missing in a checkout: `python -m docs_site` builds it there.
+    """
+    assets = find_assets()
+    return assets / "help" if assets.name == "assets" else assets / "build" / "help"
+
 
 COMMIT_FILE = "COMMIT"
 """File with the commit, which `hatch_build.py` adds to packages."""

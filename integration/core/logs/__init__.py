@@ -1,1 +1,0 @@
-"""Log of the processes: format of a line, folding of repeated messages."""
