@@ -163,7 +163,7 @@ def test_a_list_has_one_player_at_its_foot(browse, app, recorded, page):
     expect(page.locator("[data-play][aria-current]")).to_have_count(1)
 
 
-def test_a_message_is_marked_as_heard_while_it_plays(browse, app, recorded, page):
+def test_a_message_is_marked_while_it_plays(browse, app, recorded, page):
     app.insert("voicemessages", id=900, origtime=at(-60), caller="447700900109", duration=60, is_new=1)
     app.archive("voicemail", 900, recorded)
     browse("/voicemail")
