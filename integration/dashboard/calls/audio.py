@@ -206,7 +206,7 @@ def _render_list(kind: AudioKind, path: str) -> str:
         numbers=numbers,
         chips=[(RANGES[name], name, view.range == name) for name in RANGE_NAMES],
         filters=_describe_filters(view, users),
-        excerpt=excerpt,
+        excerpt=formats.excerpt,
         STATES_OF_FILES=STATES,
         WITHOUT_FILE=WITHOUT_FILE,
     )
@@ -247,24 +247,3 @@ def _describe_reads(counts: FileCounts) -> str:
         return f"all read again on {days}"
     read_files, files = formats.thousands(counts.read_files), formats.thousands(counts.files)
     return f"{read_files} of {files} files read again on {days}"
-
-
-def excerpt(text: object, search_text: str) -> tuple[str, str, str]:
-    """Split a transcript into (text before the match, match, text after it), cut to a few lines.
-
-    Without a match, the first is the beginning of the transcript.
-    """
-    complete = " ".join(str(text or "").split())
-    # Not with case-folded texts: "ß" folds to two letters, which shifts all later positions.
-    match = re.search(re.escape(search_text), complete, re.IGNORECASE) if search_text else None
-    if match is None:
-        return shorten(complete, EXCERPT_LENGTH), "", ""
-    before, after = complete[: match.start()], complete[match.end() :]
-    if len(before) > EXCERPT_CONTEXT:
-        before = "…" + before[-EXCERPT_CONTEXT:].partition(" ")[2]
-    return before, match[0], shorten(after, EXCERPT_LENGTH)
-
-
-def shorten(text: str, length: int) -> str:
-    """Cut a text at the end of a word."""
-    return text if len(text) <= length else text[:length].rpartition(" ")[0] + " …"

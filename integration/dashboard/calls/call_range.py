@@ -91,6 +91,10 @@ def read_range(
         return reports.sum_filtered(connection, chosen_filter, span, rules, by_hour=chosen.days == 1)
 
     sums = read(period, call_filter)
+    internal = 0
+    if "direction" not in view.args and total is not None:
+        internal_filter = replace(call_filter, direction="internal")
+        internal = total - sums.total.calls if is_stored else history.count(connection, internal_filter)
     external: dict[str, object] = {"direction": "external"} if is_stored else {}
     found = CallRange(
         sums.total,
@@ -102,7 +106,7 @@ def read_range(
         is_stored,
         view.url(**{"from": None, "to": None, "range": None, "clock": None}),
         period.days > 1,
-        total - sums.total.calls if is_stored and total is not None and "direction" not in view.args else 0,
+        internal,
     )
     if view.first_day is None or "q" in view.args:
         return found

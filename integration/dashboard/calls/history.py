@@ -38,7 +38,7 @@ from integration.mirror.calls import backlog
 from integration.mirror.page_queries import call_detail, history, search_index
 from integration.mirror.page_queries.history import CallFilter, Cursor
 from integration.mirror.page_queries.missed_calls import REACHED_WITHIN, REASONS
-from integration.workspace import call_labels, saved
+from integration.workspace import call_labels, notes, saved
 
 blueprint = Blueprint("calls", __name__)
 
@@ -52,6 +52,8 @@ COLUMNS = {
     "labels": "Labels",
 }
 """Columns that a dashboard user may hide."""
+FOUND_NOTES = 500
+"""Newest notes whose matches are shown in a search."""
 READ_SECONDS = 5.0
 """Seconds after which a search is cancelled; the page then shows an error."""
 
@@ -101,10 +103,20 @@ def index() -> str:
         has_any_calls = total or history.count(connection, CallFilter(user_scope=call_filter.user_scope), 1)
         call_range = read_range(connection, view, call_filter, total if is_exact else None, rules, now, parse)
         users, numbers = history.list_users(connection), history.list_account_numbers(connection)
+        matched = (
+            search_index.find_matching_lines(
+                connection, [call["id"] for call in page.rows], call_filter.search_terms
+            )
+            if call_filter.search_terms is not None
+            else {}
+        )
         call_ids_by_leg = call_detail.map_legs_to_calls(connection, [call["id"] for call in page.rows])
         backlog_state = backlog.get_state(connection)
     with context.app_db.read() as connection:
         visible_views = saved.all_of(connection, saved.VIEWS, "calls", current_person().id)
+        for note in notes.search(connection, view.args.get("q", ""), FOUND_NOTES):
+            if note["leg_id"] in call_ids_by_leg:
+                matched[call_ids_by_leg[note["leg_id"]]] = note["text"]
         hidden_columns = saved.load_hidden_columns(connection, current_person().id, "calls")
         with context.mirror_db.read(seconds=READ_SECONDS) as mirror:
             labels = call_labels.list_used(mirror, connection)
@@ -120,6 +132,8 @@ def index() -> str:
         query=view.url().partition("?")[2],
         me=current_person().id,
         q=view.args.get("q", ""),
+        matched=matched,
+        excerpt=formats.excerpt,
         view=view,
         days=_group_by_day(page.rows),
         calls=page,

@@ -7,6 +7,7 @@ that zone as received.
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Callable
 from datetime import date, datetime, timedelta
@@ -27,6 +28,8 @@ from integration.mirror.sync_state import collection_state
 from integration.workspace.callback_items import CallbackItem
 
 NOTHING = "—"
+EXCERPT_CONTEXT, EXCERPT_LENGTH = 60, 240
+"""Characters before and after a match."""
 TIME_UNKNOWN = "Time unknown"
 """Text for a call whose CDR has no readable time."""
 
@@ -243,6 +246,31 @@ def explain_missing_name() -> str:
     with app_context().mirror_db.read() as connection:
         is_unread = collection_state.get_state(connection, "contacts").awaits_first_sync
     return "contacts not read yet" if is_unread else "not in contacts"
+
+
+def excerpt(text: object, search_text: str) -> tuple[str, str, str]:
+    """Split a text into (text before the match, match, text after it), cut to a few lines.
+
+    The match is that of all words of `search_text`, else of the first word that occurs. Without a match, the
+    first is the beginning of the text.
+    """
+    complete = " ".join(str(text or "").split())
+    # Not with case-folded texts: "ß" folds to two letters, which shifts all later positions.
+    matches = (
+        re.search(re.escape(words), complete, re.IGNORECASE) for words in (search_text, *search_text.split())
+    )
+    match = next(filter(None, matches), None) if search_text else None
+    if match is None:
+        return shorten(complete, EXCERPT_LENGTH), "", ""
+    before, after = complete[: match.start()], complete[match.end() :]
+    if len(before) > EXCERPT_CONTEXT:
+        before = "…" + before[-EXCERPT_CONTEXT:].partition(" ")[2]
+    return before, match[0], shorten(after, EXCERPT_LENGTH)
+
+
+def shorten(text: str, length: int) -> str:
+    """Cut a text at the end of a word."""
+    return text if len(text) <= length else text[:length].rpartition(" ")[0] + " …"
 
 
 def state_key(call: sqlite3.Row) -> str:

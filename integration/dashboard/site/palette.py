@@ -113,7 +113,7 @@ def _find_indexed(context: AppContext, viewer: Visibility, text: str) -> Iterato
         )
         yield Group("Numbers", _find_account_numbers(connection, viewer, text))
         if terms is not None:
-            yield from _find_calls(connection, viewer, terms)
+            yield from _find_calls(connection, viewer, terms, text)
         with context.app_db.read() as app_connection:
             found_notes = notes.search(app_connection, text, 10 * GROUP_SIZE)
         yield Group("Notes", _list_notes(connection, viewer, found_notes))
@@ -206,13 +206,15 @@ def _find_account_numbers(connection: sqlite3.Connection, viewer: Visibility, te
     ][:GROUP_SIZE]
 
 
-def _find_calls(connection: sqlite3.Connection, viewer: Visibility, terms: SearchTerms) -> Iterator[Group]:
+def _find_calls(
+    connection: sqlite3.Connection, viewer: Visibility, terms: SearchTerms, text: str
+) -> Iterator[Group]:
     call_filter = history.resolve_search(
         connection,
         viewer.restrict_search(CallFilter(search_terms=terms, user_scope=viewer.user_scope)),
     )
     rows = history.fetch_page(connection, call_filter, size=SCANNED_CALLS).rows
-    texts = search_index.load_texts(connection, [row["id"] for row in rows])
+    spoken_lines = search_index.find_matching_lines(connection, [row["id"] for row in rows], terms)
     named: list[Result] = []
     spoken: list[Result] = []
     for row in rows:
@@ -222,23 +224,13 @@ def _find_calls(connection: sqlite3.Connection, viewer: Visibility, terms: Searc
             f"/calls/{row['id']}",
             "handset",
         )
-        names, words = texts.get(row["id"], ("", ""))
-        if terms.matches(names) or not terms.matches(words):
+        line = spoken_lines.get(row["id"])
+        if line is None:
             named.append(result)
         else:
-            spoken.append(replace(result, details=_cut_excerpt(words, terms)))
+            spoken.append(replace(result, details="".join(formats.excerpt(line, text))))
     yield Group("Calls", named[:GROUP_SIZE])
     yield Group("Words in calls", spoken[:GROUP_SIZE])
-
-
-def _cut_excerpt(text: str, terms: SearchTerms) -> str:
-    """Return the part of `text` around the first match."""
-    line = " ".join(text.split())
-    positions = [line.find(word) for group in terms.groups for word in group]
-    match = min((position for position in positions if position >= 0), default=0)
-    start = line.rfind(" ", 0, max(0, match - 20)) + 1
-    end = start + EXCERPT_LENGTH
-    return f"{'… ' if start else ''}{line[start:end].strip()}{' …' if end < len(line) else ''}"
 
 
 def _list_notes(

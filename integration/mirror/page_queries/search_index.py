@@ -322,6 +322,31 @@ def load_texts(connection: sqlite3.Connection, call_ids: Sequence[int]) -> dict[
     return texts
 
 
+def find_matching_lines(
+    connection: sqlite3.Connection, call_ids: Sequence[int], terms: SearchTerms
+) -> dict[int, str]:
+    """Return by call the line of a transcript or note that a search matches, as received.
+
+    Calls that match by their numbers and names are omitted.
+    """
+    if terms.names_only:
+        return {}
+    spoken = [id_ for id_, (names, _) in load_texts(connection, call_ids).items() if not terms.matches(names)]
+    rows = connection.execute(
+        f"SELECT c.id, {_TRANSCRIPTS} AS transcripts, {_NOTES} AS notes FROM _calls AS c"
+        " WHERE c.id IN (SELECT value FROM json_each(?))",
+        (id_list(spoken),),
+    )
+    words = [word for group in terms.groups for word in group]
+    lines = {}
+    for row in rows:
+        texts = "\n".join(filter(None, (row["notes"], row["transcripts"])))
+        line = next((line for line in texts.split("\n") if any(word in fold(line) for word in words)), None)
+        if line is not None:
+            lines[row["id"]] = line
+    return lines
+
+
 def has_more_matches(connection: sqlite3.Connection, search_terms: SearchTerms, limit: int) -> bool:
     """Return whether more than `limit` calls match.
 

@@ -63,7 +63,9 @@ def test_calls_are_found_by_note_and_label(app, client):
     app.leg(22, call_id=2)
     app.app_db.write(lambda tx: notes.add_note(tx, 1, "ann@example.com", "Wants the BLUE kettle"))
     app.app_db.write(lambda tx: notes.add_label(tx, 22, "ann@example.com", "Complaint"))
-    assert call_ids(client.get("/calls?q=blue+kettle")) == [1]
+    page = client.get("/calls?q=blue+kettle")
+    assert call_ids(page) == [1]
+    assert "Wants the <mark>BLUE kettle</mark>" in page.text
     assert call_ids(client.get("/calls?q=compl")) == [2]
     assert call_ids(client.get("/calls?label=Complaint")) == [2]
     assert call_ids(client.get("/calls?label=Compl")) == []
@@ -78,7 +80,10 @@ def test_calls_are_found_by_transcripts_and_summaries_that_arrive_later(app, cli
     assert call_ids(client.get("/calls?q=umbrella")) == []
     app.insert("monitors", id=900, live_id=1, transcript="About the ümbrella stand")
     app.insert("voicemessages", id=800, live_id=20, transcript="Please keep an umbrella")
-    assert call_ids(client.get("/calls?q=Umbrella")) == [1, 2]
+    page = client.get("/calls?q=Umbrella")
+    assert call_ids(page) == [1, 2]
+    assert "Please keep an <mark>umbrella</mark>" in page.text
+    assert "About the ümbrella stand" in page.text
     app.mirror_db.write(lambda tx: tx.execute("UPDATE monitors SET summary = 'A teapot' WHERE id = 900"))
     assert call_ids(client.get("/calls?q=teapot")) == [1]
 

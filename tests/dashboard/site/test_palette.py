@@ -70,7 +70,7 @@ def test_each_kind_is_found_in_its_own_group(app):
     assert find(client, "gregor", "1") == {"Chats": ["Gregor Chat"]}
     assert find(client, "900101", "1") == {"SMS": ["07700 900101"], "Faxes": ["07700 900101"]}
     page = client.get("/palette?q=greenhouse").text
-    assert "the greenhouse was delivered" in page
+    assert "The greenhouse was delivered" in page
     assert "Answered · " in client.get("/palette?q=greta").text
     assert 'href="/calls/9"' in page
 
