@@ -29,7 +29,6 @@ from integration.mirror.calls.leg_view import (
     make_stored_link,
 )
 from integration.mirror.calls.legs import ENDED, Leg, build_leg
-from integration.mirror.calls.plain.legs import build_single_record_leg, is_single_record
 from integration.mirror.calls.schema import build_insert_sql, build_update_sql
 from integration.sqlite.transaction import Transaction
 
@@ -70,6 +69,16 @@ or a parent), the longest waiting time, and SIMULTANEOUS_SECONDS. Times are Unix
 _CHAIN_LEGS = (
     f"SELECT {_LINK_COLUMNS} FROM _legs WHERE join_key = ? AND root_id IS NULL AND parent_id IS NULL"
 )
+_HAS_CHAIN = (
+    "SELECT k.value ->> 0 FROM json_each(?1) AS k WHERE EXISTS (SELECT 1 FROM _legs"
+    " WHERE join_key = k.value ->> 1 AND root_id IS NULL AND parent_id IS NULL"
+    " AND started BETWEEN (k.value ->> 2) - ?3 AND (k.value ->> 2) + ?3"
+    " AND leg_id NOT IN (SELECT value FROM json_each(?2)))"
+)
+"""Legs whose chain continues in `_legs`. Few of an initial sync do, and each of these costs two statements.
+
+Parameters: JSON list of (id, key, start), list of changed legs, and MAX_JOIN_SECONDS.
+"""
 _CHAIN_BACKWARDS = f"{_CHAIN_LEGS} AND started <= ? AND started > ? ORDER BY started DESC, leg_id DESC"
 _CHAIN_FORWARDS = f"{_CHAIN_LEGS} AND started > ? AND started <= ? ORDER BY started, leg_id"
 
@@ -161,7 +170,7 @@ class AffectedLegs:
                 self.ids_without_facts.add(id_)
                 self.links.pop(id_, None)
                 continue
-            legs.append(build_single_record_leg(facts) if is_single_record(facts) else build_leg(facts))
+            legs.append(build_leg(facts))
         reading.add_messages_of_absent_legs(self.tx.connection, legs)
         for leg in legs:
             view = self.views[leg.id] = LegView(leg, self.reference_data)
@@ -215,10 +224,14 @@ class AffectedLegs:
             if link.key is not None and not link.is_anchored:
                 links_by_key[link.key].append(link)
         found: list[Link] = []
+        continued_ids = self._find_continued(links_by_key.values())
         for key, group in links_by_key.items():
             group.sort(key=lambda link: link.started)
             latest_start, starts = MIN_ID, [MIN_ID, *(link.started for link in group), MAX_ID]
             for link, previous_start, next_start in zip(group, starts, starts[2:], strict=False):
+                if link.id not in continued_ids:
+                    latest_start = max(latest_start, link.latest_start)
+                    continue
                 earlier = self._read_chain_backwards(key, link.started, previous_start)
                 latest_start = max(latest_start, *(each.latest_start for each in (link, *earlier)))
                 later = self._read_chain_forwards(key, link.started, latest_start, next_start)
@@ -227,6 +240,14 @@ class AffectedLegs:
                     is_complete = len(side) < _MAX_SIDE_LEGS
                     found += side if is_complete else side[: len(side) // 2]
         return found
+
+    def _find_continued(self, groups: Iterable[list[Link]]) -> set[int]:
+        """Return the links that are close to an unchanged leg of the same chain."""
+        keyed_links = [(link.id, link.key, link.started) for group in groups for link in group]
+        if not keyed_links:
+            return set()
+        parameters = (orjson.dumps(keyed_links).decode(), id_list(self._changed_ids), MAX_JOIN_SECONDS)
+        return {row[0] for row in self.tx.execute(_HAS_CHAIN, parameters)}
 
     def _read_chain_backwards(self, key: str, start: int, previous_start: int) -> list[Link]:
         """Return the chain after `previous_start` until `start`, latest first."""
@@ -348,7 +369,7 @@ class AffectedLegs:
     def make_changed_rows(self, call: JoinedCall) -> Iterator[tuple[Any, ...]]:
         """Yield the rows of legs that differ from the stored rows."""
         for id_ in call.leg_ids:
-            row = make_leg_row(self.views[id_], self.links[id_], call.id)
+            row = _make_leg_row(self.views[id_], self.links[id_], call.id)
             if row != self.previous_rows.get(id_):
                 yield row
 
@@ -366,7 +387,7 @@ class AffectedLegs:
                     previous_row is None or previous_row[_STATE_INDEX] != ENDED
                 ):
                     self.just_ended.append(id_)
-        insert_legs(self.tx, new)
+        self.tx.executemany(_INSERT_LEG, new)
         self.tx.executemany(_UPDATE_LEG, changed)
         self.tx.executemany(
             "DELETE FROM _legs WHERE leg_id = ?",
@@ -374,12 +395,7 @@ class AffectedLegs:
         )
 
 
-def insert_legs(tx: Transaction, rows: Iterable[tuple[Any, ...]]) -> None:
-    """Insert rows of `make_leg_row`."""
-    tx.executemany(_INSERT_LEG, rows)
-
-
-def make_leg_row(view: LegView, leg_link: Link, call_id: int) -> tuple[Any, ...]:
+def _make_leg_row(view: LegView, leg_link: Link, call_id: int) -> tuple[Any, ...]:
     """Return the row of `_legs`."""
     leg = view.leg
     kind, group_id = leg.group or (None, None)

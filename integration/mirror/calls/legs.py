@@ -198,7 +198,7 @@ def _set_links(
         leg.origins["parent"] = "cdr" if cdr_parent_id else "poll"
 
 
-PARTY_FIELDS = ("src", "src_id", "src_name", "dst", "dst_id", "dst_name", "context")
+_PARTY_FIELDS = ("src", "src_id", "src_name", "dst", "dst_id", "dst_name", "context")
 
 
 def _set_parties(
@@ -209,14 +209,14 @@ def _set_parties(
     if sighting is not None:
         sources.append(("poll", sighting))
     sources += [("webhook", event) for event in newest_events]
-    for name in PARTY_FIELDS:
+    for name in _PARTY_FIELDS:
         for origin, record in sources:
             value = getattr(record, name)
             if value:
                 setattr(leg, name, value)
                 leg.origins[name] = origin
                 break
-    leg.direction = next((found for _, record in sources if (found := parse_direction(record))), None)
+    leg.direction = next((found for _, record in sources if (found := _parse_direction(record))), None)
     leg.clid = next((cdr.clid for cdr in cdrs if cdr.clid), None) or (sighting.clid if sighting else None)
     groups = {group for _, record in sources if (group := parse_group(record.context)) is not None}
     if groups:
@@ -225,7 +225,7 @@ def _set_parties(
     leg.dst_connection = bool(sighting and sighting.dst_connection)
 
 
-def parse_direction(record: Cdr | Sighting | CallEvent) -> str | None:
+def _parse_direction(record: Cdr | Sighting | CallEvent) -> str | None:
     """Return 'in', 'out' or None; webcalls and callmeback calls are outbound."""
     destination = (record.destination or "").strip().lower()
     if destination in ("in", "out"):
@@ -332,7 +332,7 @@ def _set_end(leg: Leg, facts: LegFacts, cdrs: Sequence[Cdr]) -> None:
         leg.ended_at = max(timestamp for timestamp, _ in end_events)
         leg.origins["ended"] = "webhook"
     elif cdrs:
-        leg.ended_at = get_cdr_end(cdrs)
+        leg.ended_at = _get_cdr_end(cdrs)
         leg.origins["ended"] = "cdr"
     elif facts.sighting is not None and (facts.sighting.state or "").upper() in END_STATES:
         leg.ended_at = facts.sighting.seen_at
@@ -359,7 +359,7 @@ def _set_end(leg: Leg, facts: LegFacts, cdrs: Sequence[Cdr]) -> None:
     leg.state = ENDED
 
 
-def get_cdr_end(cdrs: Iterable[Cdr]) -> int | None:
+def _get_cdr_end(cdrs: Iterable[Cdr]) -> int | None:
     """Return the latest end of CDRs in Unix seconds; None without a readable `calldate`."""
     return max((cdr.calldate + cdr.duration for cdr in cdrs if cdr.calldate is not None), default=None)
 

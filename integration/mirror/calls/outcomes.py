@@ -111,7 +111,7 @@ def evaluate_call(
     else:
         ended_at = _get_end_time(views, started)
         state, since = "ended", ended_at
-        call_end = determine_outcome(views, talks, direction, started, ended_at, reference_data, now)
+        call_end = _determine_outcome(views, talks, direction, started, ended_at, reference_data, now)
         is_unconfirmed = call_end.is_unsure or any(view.leg.is_end_inferred for view in views)
     hold_total, is_incomplete = sum_hold_seconds(talks)
     talk_total = max(0, sum_talk_seconds(talks) - (hold_total or 0)) if talks and not open_views else None
@@ -228,7 +228,7 @@ def _find_outbound_talks(views: Sequence[LegView], reference_data: ReferenceData
             last_views[reference_data.phone_numbers.get_party_key(view.leg.dst) or view.leg.dst] = view
     talks: list[Talk] = []
     for view in last_views.values():
-        talk = find_destination_talk(view.leg, is_single_leg=len(views) == 1)
+        talk = _find_destination_talk(view.leg, is_single_leg=len(views) == 1)
         if talk is not None:
             talks.append(talk)
     first_talk_at = min((talk.since for talk in talks if talk.since is not None), default=None)
@@ -244,7 +244,7 @@ def _find_outbound_talks(views: Sequence[LegView], reference_data: ReferenceData
     return talks
 
 
-def find_destination_talk(leg: Leg, is_single_leg: bool) -> Talk | None:
+def _find_destination_talk(leg: Leg, is_single_leg: bool) -> Talk | None:
     """Return the talk with the outside party.
 
     None if the outside party did not answer, or if the facts show only the agent's connection.
@@ -336,7 +336,7 @@ def _get_end_time(views: Sequence[LegView], started: int | None) -> int | None:
     return max(ends, default=None)
 
 
-def determine_outcome(
+def _determine_outcome(
     views: Sequence[LegView],
     talks: Sequence[Talk],
     direction: str,

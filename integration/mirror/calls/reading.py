@@ -36,14 +36,14 @@ EVENT_COLUMNS = (
     "dtmf_tag, dtmf_target, doc"
 )
 _FINAL_INDEX = 20
-CDR_COLUMNS = (
+_CDR_COLUMNS = (
     "id, live_id, parent_live_id, root_live_id, user_id, type, calldate, clid, src_id, src_name, src, "
     "dst_id, dst, dst_name, duration, billsec, disposition, destination, context, charge, t_cause, "
     "_first_seen"
 )
 """Columns of `cdrs` in the order of the fields of `Cdr`."""
 _CDR_INTEGERS, _CDR_TEXTS = slice(0, 5), slice(7, 14)
-"""Positions of columns with integers, and of columns with texts, in CDR_COLUMNS."""
+"""Positions of columns with integers, and of columns with texts, in _CDR_COLUMNS."""
 _DIRECTORY_TABLES = ("conferences", "ddis", "ivrs", "queues", "ringgroups", "users")
 
 
@@ -82,7 +82,7 @@ def parse_number(value: object) -> float | None:
     return parsed if isfinite(parsed) else None
 
 
-def to_mixed_id_list(ids: Sequence[int]) -> str:
+def _to_mixed_id_list(ids: Sequence[int]) -> str:
     """Return `id_list` for a column with ids as integers or text."""
     return id_list([*ids, *map(str, ids)])
 
@@ -101,7 +101,7 @@ def load_facts(connection: sqlite3.Connection, leg_ids: Sequence[int]) -> dict[i
     Legs without facts get an empty entry.
     """
     facts_by_leg = {id_: LegFacts(id_) for id_ in leg_ids}
-    ids_list, mixed_ids = id_list(leg_ids), to_mixed_id_list(leg_ids)
+    ids_list, mixed_ids = id_list(leg_ids), _to_mixed_id_list(leg_ids)
     for row in connection.execute(
         f"SELECT received_at, {EVENT_COLUMNS} FROM _leg_events"
         " WHERE leg_id IN (SELECT value FROM json_each(?))",
@@ -121,12 +121,12 @@ def load_facts(connection: sqlite3.Connection, leg_ids: Sequence[int]) -> dict[i
         leg.missing_at, leg.not_found_at = missing_at, gone_at
         if seen_at is not None:
             leg.sighting = make_sighting(seen_at, _parse_record(doc))
-    for cdr in load_cdrs(connection, mixed_ids):
+    for cdr in _load_cdrs(connection, mixed_ids):
         facts_by_leg[cdr.live_id].cdrs.append(cdr)
     for message in _load_messages(connection, mixed_ids):
         for leg_id in {message.leg_id or 0, message.parent_id or 0} & facts_by_leg.keys():
             facts_by_leg[leg_id].voicemails.append(message)
-    for recording in load_recordings(connection, mixed_ids):
+    for recording in _load_recordings(connection, mixed_ids):
         facts_by_leg[recording.leg_id].recordings.append(recording)
     return facts_by_leg
 
@@ -139,7 +139,7 @@ def add_messages_of_absent_legs(connection: sqlite3.Connection, legs: Sequence[L
     names_by_leg = {leg.id: {leg.root_id or 0, leg.parent_id or 0} for leg in legs}
     names = set().union(*names_by_leg.values()) - names_by_leg.keys() - {0}
     # Few have a message. Only then their other facts are read.
-    if not names or not _load_messages(connection, to_mixed_id_list(list(names))):
+    if not names or not _load_messages(connection, _to_mixed_id_list(list(names))):
         return
     facts_by_name = load_facts(connection, list(names))
     absent_ids = {id_ for id_, facts in facts_by_name.items() if facts.is_empty}
@@ -149,7 +149,7 @@ def add_messages_of_absent_legs(connection: sqlite3.Connection, legs: Sequence[L
 
 
 def _load_messages(connection: sqlite3.Connection, mixed_ids: str) -> list[Voicemail]:
-    """Read the messages that name legs; `mixed_ids` is `to_mixed_id_list` of their ids."""
+    """Read the messages that name legs; `mixed_ids` is `_to_mixed_id_list` of their ids."""
     rows = connection.execute(
         "SELECT id, live_id, parent_live_id FROM voicemessages"
         " WHERE live_id IN (SELECT value FROM json_each(?1))"
@@ -160,16 +160,16 @@ def _load_messages(connection: sqlite3.Connection, mixed_ids: str) -> list[Voice
     return [Voicemail(id_, parse_int(live_id), parse_int(parent)) for id_, live_id, parent in rows]
 
 
-def load_cdrs(connection: sqlite3.Connection, mixed_ids: str) -> list[Cdr]:
-    """Read the CDRs of legs; `mixed_ids` is `to_mixed_id_list` of their ids."""
+def _load_cdrs(connection: sqlite3.Connection, mixed_ids: str) -> list[Cdr]:
+    """Read the CDRs of legs; `mixed_ids` is `_to_mixed_id_list` of their ids."""
     rows = connection.execute(
-        f"SELECT {CDR_COLUMNS} FROM cdrs WHERE live_id IN (SELECT value FROM json_each(?))", (mixed_ids,)
+        f"SELECT {_CDR_COLUMNS} FROM cdrs WHERE live_id IN (SELECT value FROM json_each(?))", (mixed_ids,)
     )
     return [_make_cdr(row) for row in rows]
 
 
-def load_recordings(connection: sqlite3.Connection, mixed_ids: str) -> list[Recording]:
-    """Read the recordings of legs; `mixed_ids` is `to_mixed_id_list` of their ids."""
+def _load_recordings(connection: sqlite3.Connection, mixed_ids: str) -> list[Recording]:
+    """Read the recordings of legs; `mixed_ids` is `_to_mixed_id_list` of their ids."""
     rows = connection.execute(
         "SELECT id, live_id, user_id FROM monitors WHERE live_id IN (SELECT value FROM json_each(?))",
         (mixed_ids,),
@@ -188,7 +188,7 @@ def _parse_record(doc: str) -> dict[str, object]:
 
 
 def _make_cdr(row: Sequence[object]) -> Cdr:
-    """Convert a row with CDR_COLUMNS.
+    """Convert a row with _CDR_COLUMNS.
 
     Values of the usual types are converted here and not by a function of their own, because this runs for
     each of a million records.

@@ -28,7 +28,6 @@ from integration.mirror.calls.joins import JoinedCall
 from integration.mirror.calls.leg_view import ReferenceData
 from integration.mirror.calls.legs import END_STATES
 from integration.mirror.calls.outcomes import CallRow, evaluate_call
-from integration.mirror.calls.plain import calls as plain_calls
 from integration.mirror.calls.rules import CallRules
 from integration.mirror.calls.schema import TABLES
 from integration.mirror.calls.writing import find_difference, is_due, load_call_rows, write_calls
@@ -172,15 +171,9 @@ class CallStore:
 
         Returns the number of legs; 0 if the backlog is empty.
         """
-        leg_ids, now = backlog.list_newest(tx, limit), clock.unix()
+        leg_ids = backlog.list_newest(tx, limit)
         if leg_ids:
-            reference_data = ReferenceData(
-                self._load_current_directory(tx), self.phone_numbers, {}, self.rules
-            )
-            plain_ids = plain_calls.assemble(tx, leg_ids, reference_data, now, self._on_ended)
-            backlog.remove(tx, plain_ids)
-            if other_ids := [leg_id for leg_id in leg_ids if leg_id not in plain_ids]:
-                self._rebuild(tx, other_ids, now)
+            self._rebuild(tx, leg_ids, clock.unix())
         return len(leg_ids)
 
     def evaluate_due_calls(self, tx: Transaction, now: float) -> int:

@@ -52,7 +52,7 @@ def write_calls(
     for row in rows:
         old_row = old_rows.get(row.id)
         if old_row is None:
-            (history_calls if is_history(row, now) else new_calls).append(row)
+            (history_calls if _is_history(row, now) else new_calls).append(row)
         elif old_row[:_DUE_INDEX] != row[:_DUE_INDEX]:
             changed_calls.append(row)
         elif old_row[_DUE_INDEX] != row.due_at:
@@ -63,7 +63,7 @@ def write_calls(
     changed_history = [
         row
         for row in changed_calls
-        if is_history(row, now) and is_history(CallRow(*old_rows[row.id][: len(CallRow._fields)]), now)
+        if _is_history(row, now) and _is_history(CallRow(*old_rows[row.id][: len(CallRow._fields)]), now)
     ]
     numbers = dict(
         zip((row.id for row in changed_history), _announce_history(tx, changed_history), strict=True)
@@ -72,10 +72,10 @@ def write_calls(
         _UPDATE_CALL,
         [(*row[1:], numbers.get(row.id) or _announce_call(tx, row), row.id) for row in changed_calls],
     )
-    insert_history(tx, history_calls)
+    _insert_history(tx, history_calls)
 
 
-def is_history(row: CallRow, now: float) -> bool:
+def _is_history(row: CallRow, now: float) -> bool:
     """Return whether no live page shows the call.
 
     It ended long before `now` (Unix seconds).
@@ -84,7 +84,7 @@ def is_history(row: CallRow, now: float) -> bool:
     return row.state == "ended" and (row.ended_at or "") < history_limit
 
 
-def insert_history(tx: Transaction, rows: Sequence[CallRow]) -> None:
+def _insert_history(tx: Transaction, rows: Sequence[CallRow]) -> None:
     """Insert new calls of the past and announce them together."""
     if rows:
         report_rollups.mark_due(tx, {row.started_at for row in rows})

@@ -6,8 +6,9 @@ several scripts. A tenth of the CDRs name the CDR before as parent, and one in t
 
 from __future__ import annotations
 
+import bisect
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import date
 from typing import Any
 
 import orjson
@@ -28,6 +29,8 @@ NAMES = (
     "예시 주식회사",
     "",
 )
+FIRST_IDEOGRAPH, IDEOGRAPHS = 0x4E00, 20_000
+"""Code points of the last character of names, which makes them differ."""
 DESTINATIONS = (
     ("in", "LOCAL_USER", "I"),
     ("out", "PSTN_CALL", "O"),
@@ -45,26 +48,24 @@ PARENT_EVERY, NOTES_EVERY = 10, 20
 class Strangers:
     """CDRs 1 to `cdrs`, in the form of tools/office.py.
 
-    The last one is of the day before the present one.
+    The last one is of the day before `until`.
     """
 
     cdrs: int
+    until: date = field(default_factory=lambda: clock.now().date())
     static: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        today = clock.now().replace(hour=0, minute=0, second=0, microsecond=0)
-        self._begin = int((today - timedelta(seconds=SECONDS_PER_CDR * (self.cdrs + 1))).timestamp())
 
     def moment(self, number: int) -> int:
         """Return the Unix time of CDR `number`."""
-        return self._begin + SECONDS_PER_CDR * number
+        midnight = (self.until.toordinal() - 719_163) * 86_400
+        return midnight - SECONDS_PER_CDR * (self.cdrs + 1 - number)
 
     def cdr(self, number: int) -> bytes:
         """Return CDR `number` as JSON."""
         destination, context, kind = DESTINATIONS[number % len(DESTINATIONS)]
         disposition = DISPOSITIONS[number % len(DISPOSITIONS)]
         outside, inside = _write_number(number), f"442079{number % 1000:06}"
-        name = f"{NAMES[number % len(NAMES)]} {number % 5003}".strip()
+        name = f"{NAMES[number % len(NAMES)]} {chr(FIRST_IDEOGRAPH + number % IDEOGRAPHS)}".strip()
         src, dst = (outside, inside) if destination == "in" else (inside, outside)
         duration = number * 7919 % 600
         return orjson.dumps(
@@ -108,8 +109,7 @@ class Strangers:
 
     def first_at(self, moment: float) -> int:
         """Return the number of the first CDR at or after a Unix time."""
-        first = -(-int(moment - self._begin) // SECONDS_PER_CDR)
-        return max(1, min(self.cdrs + 1, first))
+        return 1 + bisect.bisect_left(range(1, self.cdrs + 1), moment, key=self.moment)
 
 
 def _write_number(number: int) -> str:

@@ -1,21 +1,22 @@
-"""Fast path for legs with one record; recomputation of many legs.
-
-Both give the same rows as the complete computation of each leg.
-"""
+"""Calls computed together, whatever the order of the legs and the size of a batch, have the same rows."""
 
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
+from datetime import date
+from functools import partial
 
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from integration.dashboard.calls import live
 from integration.mirror.calls import backlog, writing
-from integration.mirror.calls.facts import Cdr, LegFacts, Recording, Voicemail
-from integration.mirror.calls.legs import build_leg
-from integration.mirror.calls.plain.legs import build_single_record_leg, is_single_record
+from tests.benchmarks.tools.office import Office
+from tests.benchmarks.tools.strangers import Strangers
+from tests.mirror.calls.test_any_order import SCRIPTS
 from tests.support.examples import example_count
 from tests.support.payloads.call_facts import (
     ANN,
@@ -23,10 +24,8 @@ from tests.support.payloads.call_facts import (
     CALLER,
     CAT,
     DDI,
-    EXTENSIONS,
     GROUP,
     OTHER,
-    T0,
     CallMirror,
     Phone,
     at,
@@ -36,66 +35,18 @@ from tests.support.payloads.call_facts import (
 )
 
 LEG = 101
-NAMES = st.sampled_from([None, "Ann Example", '"442079460001" <2079460001>', "Support | 442079460001"])
-NUMBERS = st.sampled_from([None, CALLER, DDI, *EXTENSIONS.values(), "601", "anonymous", "No Caller ID"])
-IDS = st.sampled_from([None, "0", str(ANN), str(GROUP), "10002"])
-FAMILY = st.sampled_from([None, None, LEG, 102, 99])
 DERIVED = ("_legs", "_calls", "_call_ids", "_changes")
 CONTEXTS = (None, "LOCAL_USER", "PSTN_CALL", f"RG-{GROUP}", "Queue", "IVR", "VM", "CONF", "NEW_THING")
-
-CDRS = st.builds(
-    Cdr,
-    id=st.integers(1, 9),
-    live_id=st.just(LEG),
-    parent_id=FAMILY,
-    root_id=FAMILY,
-    user_id=st.sampled_from([None, ANN, BOB]),
-    type=st.sampled_from([None, "I", "O", "M", "x"]),
-    calldate=st.none() | st.integers(T0, T0 + 40) | st.just(-1000),
-    clid=st.sampled_from([None, f'"Ann" <{DDI}>']),
-    src_id=IDS,
-    src_name=NAMES,
-    src=NUMBERS,
-    dst_id=IDS,
-    dst=NUMBERS,
-    dst_name=NAMES,
-    duration=st.integers(0, 90),
-    billsec=st.integers(0, 99) | st.just(0),
-    disposition=st.sampled_from([None, "CONNECTED", "connected", "VM", "vm", "NO ANSWER"]),
-    destination=st.sampled_from([None, "in", "out", "Webcall", "odd"]),
-    context=st.sampled_from(CONTEXTS),
-    charge=st.sampled_from([None, 0.0, -0.0, 0.1234567, 2]),
-    t_cause=st.sampled_from([None, "No Answer", "Normal Clearing"]),
-    received_at=st.none() | st.integers(T0, T0 + 90) | st.just(0),
-)
-RECORDINGS = st.lists(
-    st.builds(Recording, st.integers(1, 9), st.just(LEG), st.sampled_from([None, ANN, CAT])), max_size=3
-)
-MESSAGES = st.lists(
-    st.builds(Voicemail, st.integers(1, 9), st.sampled_from([None, LEG, 99]), st.sampled_from([None, LEG])),
-    max_size=2,
-)
-ABSENCE_TIMES = st.none() | st.integers(T0, T0 + 90)
+UNTIL = date(2026, 9, 1)
+"""Day after the last CDR of the accounts of the benchmark full_sync, before T0."""
 
 
-@example_count(40, exhaustive=100)
-@given(CDRS, RECORDINGS, MESSAGES, ABSENCE_TIMES, ABSENCE_TIMES)
-def test_the_fast_path_gives_the_same_leg_as_the_full_computation(
-    cdr, recordings, messages, missing_at, not_found_at
-):
-    facts = LegFacts(LEG, [], None, missing_at, not_found_at, [cdr], messages, recordings)
-    assert is_single_record(facts)
-    assert build_single_record_leg(facts) == build_leg(facts)
-    assert repr(build_single_record_leg(facts).charge) == repr(build_leg(facts).charge)
-
-
-def store_random_facts(mirror: CallMirror, generator: random.Random) -> list[int]:
-    """Store facts of 12 legs and return the ids of the legs.
+def store_random_facts(mirror: CallMirror, generator: random.Random) -> None:
+    """Store facts of 12 legs.
 
     Some legs are joined by root, parent or group, and some have webhooks.
     """
-    legs = list(range(LEG, LEG + 12))
-    for number, leg in enumerate(legs):
+    for number, leg in enumerate(range(LEG, LEG + 12)):
         when, talked = generator.choice((0, 1, 21, 400)) + number // 4 * 1000, generator.choice((0, 0, 9))
         more = {
             "src": generator.choice((CALLER, OTHER, "1001", "", "Blocked", "alice@example.com")),
@@ -126,43 +77,70 @@ def store_random_facts(mirror: CallMirror, generator: random.Random) -> list[int
             mirror.mirror_db.write(
                 lambda tx, call_event=call_event: mirror.store.add_events(tx, [call_event])
             )
-    # The events already computed some rows. Tests compute all rows from the stored facts.
+
+
+def store_account(mirror: CallMirror, generator: random.Random, account: Office | Strangers) -> None:
+    """Store 24 CDRs of an account, in any order."""
+    first = generator.randrange(1, account.cdrs - 24)
+    numbers = list(range(first, first + 24))
+    generator.shuffle(numbers)
+    for number in numbers:
+        mirror.put("cdrs", orjson.loads(account.cdr(number)), defer_calls=True)
+
+
+def store_worked_example(mirror: CallMirror, generator: random.Random) -> None:
+    mirror.apply(*SCRIPTS[generator.choice(list(SCRIPTS))]())
+
+
+SOURCES: dict[str, Callable[[CallMirror, random.Random], None]] = {
+    "random facts": store_random_facts,
+    "a worked example": store_worked_example,
+    "an office": partial(store_account, account=Office(3000, UNTIL)),
+    "strangers": partial(store_account, account=Strangers(3000, UNTIL)),
+}
+
+
+def list_legs(mirror: CallMirror) -> list[int]:
+    with mirror.mirror_db.read() as connection:
+        rows = connection.execute(
+            "SELECT live_id FROM cdrs UNION SELECT leg_id FROM _leg_events UNION SELECT leg_id FROM _leg_live"
+        )
+        return [row[0] for row in rows]
+
+
+def delete_calls(mirror: CallMirror) -> None:
     mirror.mirror_db.write(lambda tx: [tx.execute(f"DELETE FROM {name}") for name in DERIVED])
-    return legs
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_many_legs_computed_at_once_give_the_same_rows_as_one_after_the_other(
-    mirror: CallMirror, seed: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    set_now(monkeypatch, 100 * 3600)
-    generator = random.Random(seed)
-    legs = store_random_facts(mirror, generator)
-    mirror.mirror_db.write(lambda tx: mirror.store.refresh(tx, legs))
-    at_once = mirror.state()
-    assert len(at_once) > 12
-    mirror.mirror_db.write(lambda tx: [tx.execute(f"DELETE FROM {name}") for name in DERIVED])
-    for leg in generator.sample(legs, len(legs)):
-        mirror.mirror_db.write(lambda tx, leg=leg: mirror.store.refresh(tx, [leg]))
-    assert mirror.state() == at_once
-
-
-@example_count(12, exhaustive=150)
-@given(st.integers(0, 2**32), st.integers(1, 12))
-def test_the_backlog_gives_the_same_rows_as_the_full_computation(
-    mirror: CallMirror, seed: int, batch_size: int
+@example_count(24, exhaustive=300)
+@given(st.sampled_from(list(SOURCES)), st.integers(0, 2**32), st.integers(1, 30))
+def test_any_order_and_any_size_of_a_batch_gives_the_same_rows(
+    mirror: CallMirror, source: str, seed: int, batch_size: int
 ) -> None:
     with pytest.MonkeyPatch.context() as monkeypatch:
         set_now(monkeypatch, 100 * 3600)
         mirror.clear()
-        legs = store_random_facts(mirror, random.Random(seed))
+        generator = random.Random(seed)
+        SOURCES[source](mirror, generator)
+        legs = list_legs(mirror)
+        delete_calls(mirror)
         mirror.mirror_db.write(lambda tx: mirror.store.refresh(tx, legs))
         expected = mirror.state()
-        mirror.mirror_db.write(lambda tx: [tx.execute(f"DELETE FROM {name}") for name in DERIVED])
-        mirror.mirror_db.write(lambda tx: backlog.add(tx, legs))
-        while mirror.mirror_db.write(lambda tx: mirror.store.assemble_backlog(tx, batch_size)):
-            pass
-        assert mirror.state() == expected
+        assert expected[0]["direction"]
+        delete_calls(mirror)
+        order = generator.sample(legs, len(legs))
+        for begin in range(0, len(order), batch_size):
+            mirror.mirror_db.write(
+                lambda tx, begin=begin: mirror.store.refresh(tx, order[begin : begin + batch_size])
+            )
+        assert mirror.state() == expected, "by refresh, in any order"
+        for repetition in ("new", "stored"):
+            if repetition == "new":
+                delete_calls(mirror)
+            mirror.mirror_db.write(lambda tx: backlog.add(tx, legs))
+            while mirror.mirror_db.write(lambda tx: mirror.store.assemble_backlog(tx, batch_size)):
+                pass
+            assert mirror.state() == expected, f"by the backlog, of {repetition} calls"
 
 
 @pytest.mark.parametrize("batch_size", [1, 2, 9])
