@@ -26,7 +26,7 @@ from integration.access import (
 from integration.access.login import devices, mail_queue, second_factor
 from integration.alerts import notification_log, rules
 from integration.core.errors import RepairNeeded, StorageError
-from integration.exports import delivery_states, prepared_exports, schedules
+from integration.exports import jobs as export_jobs
 from integration.outbound import mail_server
 from integration.privacy import erasures, holds
 from integration.sqlite import migrations
@@ -64,9 +64,7 @@ TABLE_MODULES: tuple[ModuleType, ...] = (
     callbacks,
     callback_reminders,
     saved,
-    schedules,
-    delivery_states,
-    prepared_exports,
+    export_jobs,
     write_log,
     credential_cache,
     wallboards,
@@ -91,13 +89,14 @@ MIGRATIONS: dict[str, Step] = {
     "hashes of the audit log": lambda _schema: None,
     "limits of keys": keys.add_limit_columns,
     "reports of erasures": erasures.add_report_column,
-    "default columns of schedules": schedules.store_default_columns,
+    "default columns of schedules": export_jobs.store_default_columns,
     "names of dashboard users": person_settings.add_name_column,
     "optional targets of call-backs": wallboards.make_callback_target_optional,
     "promoted fields": lambda schema: schema.table("promoted_fields").drop(ignore=True),
     "numbers and queues of alert rules": rules.add_sentence_columns,
     "role of exports only": people.add_exports_column,
     "no hashes of the audit log": audit.drop_hash_chain,
+    "one table of export jobs": export_jobs.merge_schedules_and_downloads,
 }
 """Migration steps by name, in order. Every existing house.db records the first one."""
 

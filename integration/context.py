@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from integration.core.health import Health
     from integration.core.phone_numbers import PhoneNumbers
     from integration.core.scheduler import Scheduler
+    from integration.exports.runner import ExportRunner
     from integration.inbox.apply import Applier
     from integration.inbox.store import Inbox
     from integration.live.hub import Hub
@@ -55,11 +56,7 @@ class AppContext:
     erasure_gate: ErasureGate
     fetch_file: Callable[[MediaKind, int], Path]
     """Return the path of a recording, voicemail or fax, downloaded if missing. Raises PlatformError."""
-    remove_prepared_exports: Callable[[], int]
-    """Cancel the running export jobs and remove all prepared files.
-
-    Returns the number of both.
-    """
+    export_runner: ExportRunner
 
 
 def app_context() -> AppContext:

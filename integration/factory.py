@@ -30,11 +30,9 @@ from integration.core.scheduler import Scheduler
 from integration.dashboard.site.background_jobs import EXTENSION as BACKGROUND_JOBS
 from integration.dashboard.site.background_jobs import BackgroundJobs
 from integration.exports.call_filter import make_counting_rules
-from integration.exports.jobs import CHECK_SECONDS as EXPORT_CHECK_SECONDS
-from integration.exports.jobs import EXTENSION as EXPORT_JOBS
-from integration.exports.jobs import ExportJobs
+from integration.exports.query import CHECK_SECONDS as STREAM_CHECK_SECONDS
 from integration.exports.query import close_stalled_streams
-from integration.exports.schedule_runner import ScheduleRunner
+from integration.exports.runner import ExportRunner
 from integration.inbox import losses, replay
 from integration.inbox import store as inbox_store
 from integration.inbox.apply import Applier
@@ -149,6 +147,7 @@ class Product:
         applier = Applier(inbox, mirror_db, call_store, sync_jobs.nudge)
         held_records = HeldRecords()
         erasure_gate = ErasureGate(load_erasure_key(data_dir, create=False), held_records)
+        export_runner = ExportRunner(settings, mirror_db, app_db, self.scheduler, self.health)
         self.context = AppContext(
             settings,
             self.health,
@@ -166,7 +165,7 @@ class Product:
             held_records,
             erasure_gate,
             self._fetch_file,
-            self._remove_prepared_exports,
+            export_runner,
         )
         hooks.register_hooks(mirror_db, call_store)
         app_db.hooks[session_ends.HOOK] = [lambda tx, _: tx.after_commit(live_hub.wake)]
@@ -187,8 +186,6 @@ class Product:
         )
         self.consumers = (self._webhook_consumer, self._callback_consumer, self._search_consumer)
         self._clock_watch = sessions.ClockWatch(app_db)
-        self.schedule_runner = ScheduleRunner(self.context)
-        self._export_jobs = ExportJobs(self.context)
         self.backup_rotation = BackupRotation(settings, self.health)
         self.retention_job = RetentionJob(
             settings, mirror_db, app_db, inbox, call_store, self.health, held_records
@@ -207,14 +204,13 @@ class Product:
             else None
         )
         database_checks.register(self.context)
-        self.health.probe("schedules of exports", self.schedule_runner.describe_failures)
+        self.health.probe("schedules of exports", export_runner.describe_failures)
 
     @cached_property
     def site(self) -> Flask:
         """Flask application, built on first use: commands need no routes."""
         site = make_site(self.context, self.metrics)
         site.extensions[BACKGROUND_JOBS] = BackgroundJobs()
-        site.extensions[EXPORT_JOBS] = self._export_jobs
         return site
 
     @cached_property
@@ -244,7 +240,7 @@ class Product:
         mailer.schedule_job(context)
         every = partial(self.scheduler.every, is_watched=True, retries=True)
         every("call timers", 1, self._update_call_timers, executor="timers")
-        every("exports under way", EXPORT_CHECK_SECONDS, close_stalled_streams, executor="timers")
+        every("exports under way", STREAM_CHECK_SECONDS, close_stalled_streams, executor="timers")
         every("report sums", 60, self._update_rollups, executor="reports")
         every(
             "accepted deletions",
@@ -253,8 +249,7 @@ class Product:
             context,
             executor="sync",
         )
-        self.schedule_runner.schedule()
-        self._export_jobs.schedule()
+        context.export_runner.schedule()
         database_checks.schedule(context)
         every("housekeeping", 3600, self._prune_change_log, executor="maintenance")
         # Not at once: a start has other work, and a sample is as good an hour later.
@@ -300,7 +295,7 @@ class Product:
             self.scheduler.stopping.set()
             self.context.platform.close()
             self.scheduler.stop(JOB_STOP_SECONDS)
-            self.schedule_runner.stop()
+            self.context.export_runner.stop()
             for consumer in self.consumers:
                 consumer.stop()
             self.context.inbox.close()
@@ -319,9 +314,6 @@ class Product:
 
     def _fetch_file(self, kind: MediaKind, record_id: int) -> Path:
         return download.fetch(self.context, kind, record_id)
-
-    def _remove_prepared_exports(self) -> int:
-        return self._export_jobs.remove_all()
 
     def _update_callbacks(self) -> None:
         seconds = self.context.settings.calls.callback_seconds

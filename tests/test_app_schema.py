@@ -15,7 +15,7 @@ from integration import app_schema
 from integration.access import people, sessions
 from integration.app_schema import open_app_db
 from integration.core.errors import NewerDatabase, StorageError
-from integration.exports import schedules
+from integration.exports import jobs
 from integration.sqlite.readers import ReadOnlyDatabase
 from integration.workspace import wallboards
 from tests.release.schemas import FOLDER
@@ -136,7 +136,7 @@ def test_schedules_of_earlier_versions_keep_their_columns(tmp_path: Path) -> Non
     for _ in range(2):
         app_db = open_app_db(path)
         with app_db.read() as connection:
-            stored = {schedule.id: dict(schedule.args) for schedule in schedules.list_all(connection)}
+            stored = {schedule.id: dict(schedule.args) for schedule in jobs.list_schedules(connection)}
         app_db.close()
         assert stored == dict(enumerate(OLD_ARGS))
 

@@ -202,7 +202,7 @@ def list_page_modules() -> list[Path]:
         *(package / "alerts" / name for name in ("conditions.py", "messages.py")),
         package / "access" / "login" / "mailer.py",
         package / "exports" / "call_filter.py",
-        package / "exports" / "schedule_status.py",
+        package / "exports" / "jobs.py",
         package / "workspace" / "call_labels.py",
     ]
 

@@ -18,7 +18,16 @@ OLD_ROWS = {
     "inbox": "INSERT INTO inbox (event_id, received_at, body, body_hash) VALUES ('1', '2026', x'00', x'01')",
 }
 
-DROPPED = {"_cdr_months", "_cdr_user_months", "_migrations", "audit_chain", "promoted_fields"}
+DROPPED = {
+    "_cdr_months",
+    "_cdr_user_months",
+    "_migrations",
+    "audit_chain",
+    "export_periods",
+    "export_schedules",
+    "prepared_exports",
+    "promoted_fields",
+}
 """Tables of older versions that this one does not have."""
 
 

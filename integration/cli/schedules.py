@@ -12,7 +12,7 @@ from integration.core import clock
 from integration.sqlite.readers import ReadOnlyDatabase
 
 if TYPE_CHECKING:
-    from integration.exports.schedule_status import ScheduleStatus
+    from integration.exports.jobs import ScheduleStatus
     from integration.settings.model import Settings
 
 
@@ -26,14 +26,14 @@ def command(as_json: bool, settings: Settings) -> None:
     Users manage them on the dashboard page Exports. Times are UTC. The exit status is 1 if a schedule
     is failing."""
     # Imported here, because `--help` does not need the exports.
-    from integration.exports import schedule_status
+    from integration.exports import jobs
 
     app_db = ReadOnlyDatabase(settings.storage.data_dir / "house.db")
     rows = [("NAME", "EXPORT", "WHEN", "WHERE TO", "LAST", "STATE")]
     statuses: list[ScheduleStatus] = []
     if app_db.exists:
         with app_db.read() as connection:
-            statuses = schedule_status.list_statuses(connection, clock.now())
+            statuses = jobs.list_statuses(connection, clock.now())
     has_failure = any(status.state == "failing" for status in statuses)
     if as_json:
         print_json({"schedules": [_describe_status(status) for status in statuses]})
@@ -44,7 +44,7 @@ def command(as_json: bool, settings: Settings) -> None:
             (
                 schedule.name,
                 f"{schedule.export}.{schedule.display_form}",
-                f"{schedule_status.FREQUENCY_LABELS[schedule.every]} at {schedule.at} {schedule.zone}",
+                f"{jobs.FREQUENCY_LABELS[schedule.every or '']} at {schedule.at} {schedule.zone}",
                 f"{schedule.target} {schedule.display_place}".strip(),
                 "never" if status.last is None else f"{status.last.period} {status.last.state}",
                 f"next {status.next_at}"

@@ -35,7 +35,7 @@ EXECUTORS = {
     "calls": 1,
     "reports": 1,
     "downloads": 1,
-    "exports": 2,
+    "exports": 1,
     "alerts": 4,
     "maintenance": 4,
 }

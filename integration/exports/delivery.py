@@ -20,7 +20,7 @@ from urllib.parse import quote, urlsplit, urlunsplit
 from integration.core import atomic_files
 from integration.core.errors import SwitchroomError
 from integration.exports.formats import FORMATS
-from integration.exports.schedules import Schedule
+from integration.exports.jobs import ExportRun
 from integration.outbound import mail
 from integration.outbound.mail_server import MailServer
 from integration.outbound.public_addresses import PublicHosts
@@ -44,32 +44,29 @@ class DeliveryFailed(SwitchroomError):
 
 @dataclass(frozen=True, slots=True)
 class OutgoingFile:
-    """A file to deliver, with `size` bytes and `rows` rows.
+    """The file of a schedule's run, with `size` bytes and `rows` rows.
 
-    `name` includes the suffix of the format. `period_label` names the period in words, `incomplete_reason`
-    describes the missing data (None: complete). `repeat_number` counts the redeliveries that users requested.
+    `name` includes the suffix of the format. `incomplete_reason` describes the missing data (None: complete).
     """
 
+    run: ExportRun
     file: IO[bytes]
     name: str
     size: int
     rows: int
-    period: str
-    period_label: str
     incomplete_reason: str | None
-    repeat_number: int
 
 
-def deliver(settings: Settings, server: MailServer | None, schedule: Schedule, outgoing: OutgoingFile) -> str:
+def deliver(settings: Settings, server: MailServer | None, outgoing: OutgoingFile) -> str:
     """Deliver a file. `server` is the mail server for e-mails.
 
     Returns the text for the delivery log. Raises DeliveryFailed."""
     outgoing.file.seek(0)
-    if schedule.target == "folder":
-        return _deliver_to_folder(settings, schedule.place, outgoing)
-    if schedule.target == "email":
-        return _deliver_to_mailbox(server, schedule, outgoing)
-    return _deliver_to_url(settings, schedule, outgoing)
+    if outgoing.run.job.target == "folder":
+        return _deliver_to_folder(settings, outgoing)
+    if outgoing.run.job.target == "email":
+        return _deliver_to_mailbox(server, outgoing)
+    return _deliver_to_url(settings, outgoing)
 
 
 def normalize_place(settings: Settings, server: MailServer | None, target: str, place: str) -> str:
@@ -94,8 +91,8 @@ def base_folder(settings: Settings) -> Path:
     return settings.exports.folder or settings.storage.data_dir / "exports"
 
 
-def _deliver_to_folder(settings: Settings, place: str, outgoing: OutgoingFile) -> str:
-    target = prepare_folder(settings, place) / outgoing.name
+def _deliver_to_folder(settings: Settings, outgoing: OutgoingFile) -> str:
+    target = prepare_folder(settings, outgoing.run.job.place) / outgoing.name
     try:
         with open_target(target) as file:
             shutil.copyfileobj(outgoing.file, file, 1 << 20)
@@ -156,63 +153,58 @@ def _resolve_folder(settings: Settings, place: str) -> Path:
 # --- a mailbox -------------------------------------------------------------------------------------------
 
 
-def _deliver_to_mailbox(server: MailServer | None, schedule: Schedule, outgoing: OutgoingFile) -> str:
+def _deliver_to_mailbox(server: MailServer | None, outgoing: OutgoingFile) -> str:
     if outgoing.size > MAX_MAIL_BYTES:
         raise DeliveryFailed(
             f"The file has {outgoing.size / 1e6:,.0f} MB, more than the {MAX_MAIL_BYTES / 1e6:,.0f} MB that"
             " an e-mail can carry. Use a folder or a URL as target.",
             holds_all=False,
         )
-    addresses = schedule.place.split()
+    addresses = outgoing.run.job.place.split()
     try:
-        return mail.send(server, _build_message(server, addresses, schedule, outgoing), addresses)
+        return mail.send(server, _build_message(server, addresses, outgoing), addresses)
     except mail.MailFailed as error:
         raise DeliveryFailed(str(error)) from None
 
 
-def _build_message(
-    server: MailServer | None, addresses: list[str], schedule: Schedule, outgoing: OutgoingFile
-) -> EmailMessage:
-    subject_prefix = "incomplete: " if outgoing.incomplete_reason else ""
-    subject = f"{subject_prefix}{schedule.name}, {outgoing.period_label}"
-    message = mail.make_message(
-        server, addresses, subject, build_message_id(server.sender if server else "", schedule, outgoing)
-    )
+def _build_message(server: MailServer | None, addresses: list[str], outgoing: OutgoingFile) -> EmailMessage:
+    job, label = outgoing.run.job, outgoing.run.calendar_period.label
+    subject = f"{'incomplete: ' if outgoing.incomplete_reason else ''}{job.name}, {label}"
+    message_id = build_message_id(server.sender if server else "", outgoing)
+    message = mail.make_message(server, addresses, subject, message_id)
     message["X-Export-Rows"] = str(outgoing.rows)
     rows = "1 row" if outgoing.rows == 1 else f"{outgoing.rows:,} rows"
-    lines = [f"{schedule.name}, {outgoing.period_label} ({schedule.zone}): {rows} in {outgoing.name}."]
+    lines = [f"{job.name}, {label} ({job.zone}): {rows} in {outgoing.name}."]
     if outgoing.incomplete_reason:
         lines += ["", f"This file is not complete: {outgoing.incomplete_reason}. The complete one follows."]
     message.set_content("\n".join(lines) + "\n")
-    kind, _, subtype = FORMATS[schedule.form].mime.partition(";")[0].partition("/")
+    kind, _, subtype = FORMATS[job.form].mime.partition(";")[0].partition("/")
     message.add_attachment(outgoing.file.read(), maintype=kind, subtype=subtype, filename=outgoing.name)
     return message
 
 
-def build_message_id(sender: str, schedule: Schedule, outgoing: OutgoingFile) -> str:
+def build_message_id(sender: str, outgoing: OutgoingFile) -> str:
     """Return the Message-ID, equal for repeated deliveries of the same file."""
-    is_complete = outgoing.incomplete_reason is None
-    identity = (
-        f"{sender} {schedule.id} {schedule.created_at} {outgoing.period} {is_complete} "
-        f"{outgoing.repeat_number}"
-    )
+    run, is_complete = outgoing.run, outgoing.incomplete_reason is None
+    identity = f"{sender} {run.job.id} {run.job.created_at} {run.period} {is_complete} {run.redeliveries}"
     return f"<export-{hashlib.sha256(identity.encode()).hexdigest()[:32]}@{sender.rpartition('@')[2]}>"
 
 
 # --- a URL -----------------------------------------------------------------------------------------------
 
 
-def _deliver_to_url(settings: Settings, schedule: Schedule, outgoing: OutgoingFile) -> str:
-    split_url = urlsplit(schedule.place)
+def _deliver_to_url(settings: Settings, outgoing: OutgoingFile) -> str:
+    job = outgoing.run.job
+    split_url = urlsplit(job.place)
     path = f"{split_url.path.rstrip('/')}/{quote(outgoing.name)}"
     headers = {
-        "Content-Type": FORMATS[schedule.form].mime,
+        "Content-Type": FORMATS[job.form].mime,
         "X-Export-Rows": str(outgoing.rows),
-        "X-Export-Period": outgoing.period,
+        "X-Export-Period": outgoing.run.period,
         "X-Export-Complete": "false" if outgoing.incomplete_reason else "true",
     }
-    if schedule.secret:
-        headers["Authorization"] = schedule.secret
+    if job.secret:
+        headers["Authorization"] = job.secret
     try:
         url = urlunsplit((split_url.scheme, split_url.netloc, path, split_url.query, ""))
         public_hosts = PublicHosts(settings.outgoing.allow_hosts)

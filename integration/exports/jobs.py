@@ -1,267 +1,842 @@
-"""Export jobs: write large exports in the background, one at a time.
+"""Export jobs: what to export, for whom, to which target, and how often.
 
-Their files are kept until `exports.keep_days` or `exports.max_gb` is exceeded. Some formats can send no byte
-before the last row is written, so exports of more than `Format.background_above` rows would leave a browser
-without a response for minutes.
+A job without a frequency is a *download*: a large export that its owner fetches later. A job with one is a
+*schedule*. A download has one run, a schedule one for each period that ended. The states of a run:
+
+| State | Meaning | Next |
+|---|---|---|
+| waiting | for its first attempt, for complete records, or for the next attempt after a failure | running |
+| running | an attempt began; if no thread works on it, the process ended during the attempt | any |
+| done | the target has the file | waiting, if a user requests another delivery |
+| failed | only downloads; a schedule waits for its next attempt instead | – |
+| cancelled | by the owner of a download | – |
+| skipped | only schedules: too old for delivery | waiting, as above |
 """
 
 from __future__ import annotations
 
-import logging
+import json
 import re
-import shutil
-from collections.abc import Callable, Iterator
-from dataclasses import replace
-from datetime import timedelta
-from functools import partial
-from pathlib import Path
-from sqlite3 import Connection
-from typing import IO
+import sqlite3
+from collections.abc import Iterator, Mapping
+from dataclasses import astuple, dataclass, fields, replace
+from datetime import date, datetime, time, timedelta
+from itertools import islice
+from typing import Any, Literal
+from zoneinfo import ZoneInfo
 
-from flask import Flask
-
-from integration.access import people, visibility
-from integration.access.people import Person
-from integration.context import AppContext
+from integration.access import audit, visibility
+from integration.catalogue import RESOURCES
+from integration.catalogue.collection_titles import get_title
+from integration.catalogue.shapes import Resource
 from integration.core import clock
-from integration.core.errors import QueryError, SwitchroomError
-from integration.exports import export_request, prepared_exports
-from integration.exports.formats import FORMATS
-from integration.exports.prepared_exports import ExportJob
-from integration.exports.query import ExportQuery, ExportStream
-from integration.exports.selection import Selection
-from integration.settings.values import MIN_FREE_BYTES, MIN_FREE_TEXT
+from integration.core.errors import DomainError
+from integration.exports import export_request
+from integration.exports.calendar_periods import Frequency, Period, find_period, iter_ended
+from integration.exports.columns import use_one_zone
+from integration.exports.export_request import UnknownExport
+from integration.sqlite.database import Database
+from integration.sqlite.schema import Schema, execute_script
+from integration.sqlite.transaction import Transaction
 
-log = logging.getLogger(__name__)
+TABLES = """
+CREATE TABLE IF NOT EXISTS export_jobs (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    export TEXT NOT NULL,
+    form TEXT NOT NULL,
+    args TEXT NOT NULL,
+    who TEXT NOT NULL,
+    person_id INTEGER,
+    owner TEXT NOT NULL DEFAULT '',
+    only_user INTEGER,
+    target TEXT NOT NULL CHECK (target IN ('download', 'folder', 'email', 'put')),
+    place TEXT NOT NULL DEFAULT '',
+    secret TEXT NOT NULL DEFAULT '',
+    every TEXT CHECK (every IN ('day', 'week', 'month')),
+    name TEXT NOT NULL DEFAULT '',
+    file TEXT NOT NULL DEFAULT '',
+    at TEXT NOT NULL DEFAULT '',
+    zone TEXT NOT NULL DEFAULT '',
+    wait_hours INTEGER NOT NULL DEFAULT 0,
+    incomplete INTEGER NOT NULL DEFAULT 0 CHECK (incomplete IN (0, 1)),
+    since TEXT NOT NULL DEFAULT '',
+    paused_at TEXT,
+    created_at TEXT NOT NULL
+) STRICT;
+CREATE TABLE IF NOT EXISTS export_runs (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    job_id INTEGER NOT NULL REFERENCES export_jobs (id) ON DELETE CASCADE,
+    period TEXT NOT NULL DEFAULT '',
+    state TEXT NOT NULL DEFAULT 'waiting'
+        CHECK (state IN ('waiting', 'running', 'done', 'failed', 'cancelled', 'skipped')),
+    tries INTEGER NOT NULL DEFAULT 0,
+    next_at TEXT,
+    holds_all INTEGER NOT NULL DEFAULT 0,
+    error TEXT,
+    waits_for TEXT,
+    partial_at TEXT,
+    redeliveries INTEGER NOT NULL DEFAULT 0,
+    at_once INTEGER NOT NULL DEFAULT 0,
+    total INTEGER NOT NULL DEFAULT 0,
+    rows INTEGER,
+    bytes INTEGER,
+    ended_at TEXT,
+    UNIQUE (job_id, period)
+) STRICT;
+CREATE INDEX IF NOT EXISTS export_runs_open ON export_runs (job_id) WHERE state IN ('waiting', 'running');
+CREATE TABLE IF NOT EXISTS export_attempts (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    schedule_id INTEGER NOT NULL,
+    name TEXT NOT NULL,
+    period TEXT NOT NULL,
+    at TEXT NOT NULL,
+    file TEXT NOT NULL,
+    rows INTEGER,
+    bytes INTEGER,
+    state TEXT NOT NULL,
+    result TEXT NOT NULL
+) STRICT;
+CREATE INDEX IF NOT EXISTS export_attempts_of ON export_attempts (schedule_id, id);
+"""
 
-EXTENSION = "switchroom prepared exports"
-JOB_NAME = "prepared exports"
-"""Name of the job and of its health check."""
-CHECK_SECONDS = 60.0
-"""Seconds between runs of the job."""
-MAX_ATTEMPTS = 3
-"""Largest number of starts of an export. An export that crashes the process is not retried for ever."""
-_FILE_NAME = re.compile(r"[0-9]{1,18}\.([a-z0-9]+)(\.part)?")
+RunState = Literal["waiting", "running", "done", "failed", "cancelled", "skipped"]
+DOWNLOAD_STATES: tuple[RunState, ...] = ("waiting", "running", "done", "failed", "cancelled")
+_OPEN = "state IN ('waiting', 'running')"
+Target = Literal["download", "folder", "email", "put"]
+TARGETS: tuple[Target, ...] = ("folder", "email", "put")
+"""Targets of schedules."""
+PARTITION_PARAMETER = "partition_by"
+"""Parameter of an export in files by month; its value is 'month'."""
+FREQUENCY_LABELS = {"day": "every day", "week": "every week, on Monday", "month": "every month, on the 1st"}
+MAX_SCHEDULES = 100
+"""Largest number of schedules of an installation."""
+MAX_NAME_LENGTH = 60
+"""Characters of a schedule's name; a longer name is truncated."""
+MAX_PERIODS = 31
+"""Largest number of overdue periods that are delivered. Older ones are skipped and logged."""
+MAX_ACTIVE_PER_OWNER = 5
+"""Largest number of waiting and running downloads of one owner."""
+LOG_LINES = 100
+"""Number of delivery attempts that are shown, and searched for the last successful one."""
 
 
-class JobCancelled(SwitchroomError):
-    """The export job was cancelled, or the process stops."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportJob:
+    """An export with its target. Times are UTC text.
+
+    `export` and `form` are as in `/exports/<export>.<form>`, `args` the parameters. Exports run with the
+    rights of the dashboard user `person_id`; `who` is the name of this user, or of the key that requested a
+    download.
+
+    Of a download: only `owner` can access the file ('person ID', 'key USER_ID' or 'platform user …').
+    `only_user` is the platform user of the owner's user scope.
+
+    Of a schedule: `file` is the prefix of file names, before the period. `at` is 'HH:MM' in `zone`. `place`
+    is a folder below `exports.folder`, e-mail addresses separated by blanks, or a URL; `secret` is the
+    Authorization header for the URL, or ''. It waits `wait_hours` for complete data, then delivers an
+    incomplete file if `incomplete` is set. Periods due until `since` are not delivered.
+    """
+
+    id: int = 0
+    export: str
+    form: str = "xlsx"
+    args: Mapping[str, str]
+    who: str = ""
+    person_id: int | None = None
+    owner: str = ""
+    only_user: int | None = None
+    target: Target = "folder"
+    place: str = ""
+    secret: str = ""
+    every: Frequency | None = None
+    name: str = ""
+    file: str = ""
+    at: str = "06:00"
+    zone: str = "UTC"
+    wait_hours: int = 6
+    incomplete: bool = True
+    since: str = ""
+    paused_at: str | None = None
+    created_at: str = ""
+
+    @property
+    def is_by_month(self) -> bool:
+        """True for one file per month.
+
+        A delivery then writes the changed months.
+        """
+        return self.args.get(PARTITION_PARAMETER) == "month"
+
+    @property
+    def display_form(self) -> str:
+        """Format for pages and lists: 'csv', 'parquet by month'."""
+        return f"{self.form} by month" if self.is_by_month else self.form
+
+    @property
+    def display_place(self) -> str:
+        """`place` for pages and logs, without the query of a URL.
+
+        The query may contain credentials.
+        """
+        return self.place.partition("?")[0] if self.target == "put" else self.place
+
+    @property
+    def title(self) -> str:
+        """Title of the export; its name if the export no longer exists."""
+        try:
+            target, preset = export_request.find_export(self.export)
+        except UnknownExport:
+            return self.export
+        return preset.title if preset else get_title(target)
 
 
-class ExportJobs:
-    """Export jobs of an app context. Files are written one after another."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportRun:
+    """One file of a job. Times are UTC text.
 
-    def __init__(self, context: AppContext) -> None:
-        self._context = context
-        self._folder = context.settings.storage.data_dir / "prepared"
-        self._rows_written: dict[int, int] = {}
-        self._cancelled: set[int] = set()
+    `period` is the key of a schedule's period, '' for a download. `tries` counts the attempts since the last
+    success or change by a user; the next is not before `next_at`. `rows` and `bytes` describe the file.
 
-    def schedule(self) -> None:
-        self._context.scheduler.every(
-            JOB_NAME, CHECK_SECONDS, self.run, executor="exports", is_watched=True, retries=True
+    Of a download: `total` is the number of rows at the request.
+
+    Of a schedule: `holds_all`: the last attempt failed because of the target, so its other periods wait as
+    well. `waits_for` describes the missing data; `partial_at` is the time at which an incomplete file was
+    delivered. `redeliveries` counts those that users requested; `at_once`: a user requested the delivery
+    without waiting for complete data.
+    """
+
+    job: ExportJob
+    id: int = 0
+    period: str = ""
+    state: RunState = "waiting"
+    tries: int = 0
+    next_at: str | None = None
+    holds_all: bool = False
+    error: str | None = None
+    waits_for: str | None = None
+    partial_at: str | None = None
+    redeliveries: int = 0
+    at_once: bool = False
+    total: int = 0
+    rows: int | None = None
+    bytes: int | None = None
+    ended_at: str | None = None
+
+    @property
+    def is_active(self) -> bool:
+        return self.state in ("waiting", "running")
+
+    @property
+    def schedule_id(self) -> int | None:
+        return self.job.id if self.job.every else None
+
+    @property
+    def calendar_period(self) -> Period:
+        """Days of the period. Only for runs of schedules."""
+        assert self.job.every is not None
+        first_day = f"{self.period}-01" if self.job.every == "month" else self.period
+        return find_period(self.job.every, date.fromisoformat(first_day))
+
+    @property
+    def bounds(self) -> tuple[datetime, datetime]:
+        return self.calendar_period.bounds(ZoneInfo(self.job.zone))
+
+    @property
+    def due_at(self) -> datetime:
+        return self.calendar_period.due_at(time.fromisoformat(self.job.at), ZoneInfo(self.job.zone))
+
+    @property
+    def wait_until(self) -> datetime:
+        """UTC time until which the schedule waits for missing records."""
+        return self.due_at + timedelta(hours=self.job.wait_hours)
+
+    def file_name(self, *, complete: bool) -> str:
+        """Return the file name. It depends on schedule and period only.
+
+        For files by month it is the name of their folder.
+        """
+        if self.job.is_by_month:
+            return f"{self.job.file}/"
+        return f"{self.job.file}-{self.period}{'' if complete else '-incomplete'}.{self.job.form}"
+
+    def make_attempt(
+        self,
+        started_at: datetime,
+        state: str,
+        result: str,
+        file: str = "",
+        rows: int | None = None,
+        size: int | None = None,
+    ) -> DeliveryAttempt:
+        at, job = clock.utc_text(started_at), self.job
+        return DeliveryAttempt(job.id, job.name, self.period, at, file, rows, size, state, result)
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveryAttempt:
+    """One delivery attempt of a schedule.
+
+    `state` is 'delivered', 'incomplete' (delivered with missing data), 'failed' or 'skipped'. `rows` and
+    `bytes` are None without a file.
+    """
+
+    schedule_id: int
+    name: str
+    period: str
+    at: str
+    file: str
+    rows: int | None
+    bytes: int | None
+    state: str
+    result: str
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleStatus:
+    """Status of one schedule.
+
+    `about` is the reason for a failure or for waiting. `next_at` is the time of the next delivery (UTC text),
+    `last` the newest successful attempt.
+    """
+
+    schedule: ExportJob
+    state: Literal["paused", "failing", "waiting", "ok"]
+    about: str
+    next_at: str
+    last: DeliveryAttempt | None
+
+
+_JOB_COLUMNS = tuple(field.name for field in fields(ExportJob))
+_RUN_COLUMNS = tuple(field.name for field in fields(ExportRun) if field.name != "job")
+_JOB_SQL = f"SELECT {', '.join(f'j.{name}' for name in _JOB_COLUMNS)}"
+_RUN_SQL = f"{_JOB_SQL}, {', '.join(f'r.{name}' for name in _RUN_COLUMNS)}"
+_FLAGS = ("incomplete", "holds_all", "at_once")
+
+# --- reads -----------------------------------------------------------------------------------------------
+
+
+def list_schedules(connection: sqlite3.Connection) -> list[ExportJob]:
+    """Return all schedules, sorted by name."""
+    order = "WHERE j.every IS NOT NULL ORDER BY j.name COLLATE NOCASE, j.id"
+    return [_make_job(row) for row in connection.execute(f"{_JOB_SQL} FROM export_jobs AS j {order}")]
+
+
+def find_schedule(connection: sqlite3.Connection, schedule_id: int) -> ExportJob | None:
+    return next((schedule for schedule in list_schedules(connection) if schedule.id == schedule_id), None)
+
+
+def list_open_runs(connection: sqlite3.Connection, schedule_id: int) -> list[ExportRun]:
+    """Return the runs of a schedule that are not delivered yet, oldest first."""
+    return _list_runs(connection, f"j.id = ? AND {_OPEN} ORDER BY r.period", schedule_id)
+
+
+def list_due_runs(connection: sqlite3.Connection, now: datetime) -> list[ExportRun]:
+    """Return the runs that can be attempted: downloads, then schedules, oldest first."""
+    return _list_runs(
+        connection,
+        f"{_OPEN} AND j.paused_at IS NULL AND coalesce(r.next_at, '') <= ?1 AND NOT EXISTS (SELECT 1 FROM"
+        f" export_runs AS other WHERE other.job_id = j.id AND other.{_OPEN} AND other.holds_all"
+        " AND other.next_at > ?1) ORDER BY r.period, r.id",
+        clock.utc_text(now),
+    )
+
+
+def find_download(connection: sqlite3.Connection, run_id: int) -> ExportRun | None:
+    return next(iter(_list_runs(connection, "j.every IS NULL AND r.id = ?", run_id)), None)
+
+
+def list_downloads(connection: sqlite3.Connection, owner: str | None = None) -> list[ExportRun]:
+    """Return the downloads of an owner, or of all, newest first."""
+    return _list_runs(
+        connection, "j.every IS NULL AND j.owner = coalesce(?, j.owner) ORDER BY r.id DESC", owner
+    )
+
+
+def count_downloads(connection: sqlite3.Connection) -> dict[str, int]:
+    """Return the number of downloads by state."""
+    rows = connection.execute("SELECT state, count(*) FROM export_runs AS r WHERE period = '' GROUP BY state")
+    return dict(tuple(row) for row in rows)
+
+
+def is_running(connection: sqlite3.Connection, run: ExportRun) -> bool:
+    """Return whether the attempt of a run goes on: it was not cancelled, removed or requested once more."""
+    sql = "SELECT 1 FROM export_runs WHERE id = ? AND state = 'running'"
+    return connection.execute(sql, (run.id,)).fetchone() is not None
+
+
+def list_attempts(
+    connection: sqlite3.Connection, schedule_id: int, limit: int = LOG_LINES
+) -> list[DeliveryAttempt]:
+    """Return the newest `limit` attempts, newest first."""
+    rows = connection.execute(
+        "SELECT schedule_id, name, period, at, file, rows, bytes, state, result FROM export_attempts"
+        " WHERE schedule_id = ? ORDER BY id DESC LIMIT ?",
+        (schedule_id, limit),
+    )
+    return [DeliveryAttempt(*row) for row in rows]
+
+
+def list_failing(connection: sqlite3.Connection) -> list[tuple[str, str]]:
+    """Return name and error of the schedules that fail and are not paused."""
+    failing = _list_runs(
+        connection,
+        f"j.every IS NOT NULL AND j.paused_at IS NULL AND {_OPEN} AND r.error IS NOT NULL ORDER BY r.period",
+    )
+    oldest = {run.job.id: (run.job.name, run.error or "") for run in reversed(failing)}
+    return [oldest[schedule_id] for schedule_id in sorted(oldest)]
+
+
+def list_statuses(connection: sqlite3.Connection, now: datetime) -> list[ScheduleStatus]:
+    """Return the status of all schedules, sorted by name."""
+    return [compute_status(connection, schedule, now) for schedule in list_schedules(connection)]
+
+
+def compute_status(connection: sqlite3.Connection, schedule: ExportJob, now: datetime) -> ScheduleStatus:
+    runs = list_open_runs(connection, schedule.id)
+    error = next((run.error for run in runs if run.error), "")
+    waiting = next((f"{run.period} is waiting: {run.waits_for}" for run in runs if run.waits_for), "")
+    state: Literal["paused", "failing", "waiting", "ok"] = "ok"
+    if schedule.paused_at is not None:
+        state = "paused"
+    elif error:
+        state = "failing"
+    elif waiting:
+        state = "waiting"
+    attempts = list_attempts(connection, schedule.id)
+    last = next((entry for entry in attempts if entry.state in ("delivered", "incomplete")), None)
+    next_at = clock.utc_text(find_next_due(schedule, now).due_at)
+    return ScheduleStatus(schedule, state, error or waiting, next_at, last)
+
+
+def find_last_ended(schedule: ExportJob, now: datetime) -> Period:
+    """Return the last period that ended.
+
+    Its delivery may not be due yet.
+    """
+    assert schedule.every is not None
+    return find_period(schedule.every, now.astimezone(ZoneInfo(schedule.zone)).date()).previous
+
+
+def find_next_due(schedule: ExportJob, now: datetime) -> ExportRun:
+    """Return the run of the first delivery due after `now`."""
+    period = find_last_ended(schedule, now)
+    while (run := ExportRun(job=schedule, period=period.key)).due_at <= now:
+        period = find_period(period.frequency, period.end_day)
+    return run
+
+
+def has_period_records(target: Resource) -> bool:
+    """Return whether records belong to periods.
+
+    Settings do not; exports contain all of them.
+    """
+    return visibility.required_resource(target).history
+
+
+# --- changes by users ------------------------------------------------------------------------------------
+
+
+def add_download(app_db: Database, job: ExportJob, total: int) -> ExportRun:
+    """Add a download of `total` rows, or return an equal active one of the owner.
+
+    They are equal if export, format and parameters are. Raises DomainError if the owner has
+    MAX_ACTIVE_PER_OWNER active ones.
+    """
+    job = replace(
+        job,
+        args={name: value for name, value in job.args.items() if value},
+        target="download",
+        created_at=clock.utc_text(),
+    )
+
+    def work(tx: Transaction) -> ExportRun:
+        active = [run for run in list_downloads(tx.connection, job.owner) if run.is_active]
+        for run in active:
+            if (run.job.export, run.job.form, run.job.args) == (job.export, job.form, job.args):
+                return run
+        if len(active) >= MAX_ACTIVE_PER_OWNER:
+            raise DomainError(
+                f"{MAX_ACTIVE_PER_OWNER} of your exports are already being prepared. Try again when one is"
+                " complete."
+            )
+        row = tx.execute(
+            "INSERT INTO export_runs (job_id, total) VALUES (?, ?)", (_insert_job(tx, job), total)
+        )
+        added = find_download(tx.connection, int(row.lastrowid or 0))
+        assert added is not None
+        return added
+
+    return app_db.write(work)
+
+
+def make_file_name(name: str) -> str:
+    """Return the file name prefix of a schedule.
+
+    Raises DomainError for a name without letters and digits.
+    """
+    file = re.sub(r"[^\w.]+", "-", name.casefold()).strip("-._")
+    if not file:
+        raise DomainError("Enter a name that contains letters or digits.")
+    return file
+
+
+def save_schedule(app_db: Database, schedule: ExportJob) -> int:
+    """Add a schedule (id 0), or replace it and retry its failed periods at the next run.
+
+    Returns its id. Raises DomainError.
+    """
+    name = " ".join(schedule.name.split())[:MAX_NAME_LENGTH]
+    schedule = replace(schedule, name=name, file=make_file_name(name))
+
+    def work(tx: Transaction) -> int:
+        schedules, now = list_schedules(tx.connection), clock.utc_text()
+        for other in schedules:
+            if other.file == schedule.file and other.id != schedule.id:
+                raise DomainError(
+                    f"The schedule “{other.name}” already uses the file name {schedule.file}. Choose another"
+                    " name."
+                )
+        if not schedule.id:
+            if len(schedules) >= MAX_SCHEDULES:
+                raise DomainError(f"At most {MAX_SCHEDULES} schedules are possible. Remove one first.")
+            return _insert_job(tx, replace(schedule, since=now, created_at=now, paused_at=None))
+        stored = find_schedule(tx.connection, schedule.id)
+        if stored is None:
+            raise DomainError("This schedule was removed.")
+        since = stored.since
+        if schedule.every != stored.every:
+            # Open periods of another frequency have invalid keys.
+            since = now
+            tx.execute(f"DELETE FROM export_runs WHERE job_id = ? AND {_OPEN}", (schedule.id,))
+        changed = replace(schedule, since=since, created_at=stored.created_at, paused_at=stored.paused_at)
+        changes = ", ".join(f"{column} = ?" for column in _JOB_COLUMNS)
+        tx.execute(f"UPDATE export_jobs SET {changes} WHERE id = ?", (*_to_row(changed), schedule.id))
+        _reset_retries(tx, schedule.id)
+        return schedule.id
+
+    return app_db.write(work)
+
+
+def remove(app_db: Database, job_id: int) -> None:
+    """Delete a job with its runs; the log of a schedule stays."""
+    app_db.write(lambda tx: tx.execute("DELETE FROM export_jobs WHERE id = ?", (job_id,)))
+
+
+def pause(app_db: Database, schedule_id: int) -> None:
+    """Pause a schedule: deliver nothing until `resume`."""
+    app_db.write(
+        lambda tx: tx.execute(
+            "UPDATE export_jobs SET paused_at = coalesce(paused_at, ?) WHERE id = ?",
+            (clock.utc_text(), schedule_id),
+        )
+    )
+
+
+def resume(app_db: Database, schedule_id: int) -> None:
+    """Resume a schedule.
+
+    Deliver the periods that were open before the pause and those due from now on.
+    """
+
+    def work(tx: Transaction) -> None:
+        tx.execute(
+            "UPDATE export_jobs SET since = ?, paused_at = NULL WHERE id = ? AND paused_at IS NOT NULL",
+            (clock.utc_text(), schedule_id),
+        )
+        _reset_retries(tx, schedule_id)
+
+    app_db.write(work)
+
+
+def request_redelivery(app_db: Database, schedule_id: int, period: str) -> None:
+    """Schedule an immediate delivery of a period.
+
+    The period may have been delivered before, and its data may be incomplete.
+    """
+
+    def work(tx: Transaction) -> None:
+        tx.execute(
+            "INSERT INTO export_runs (job_id, period, at_once) VALUES (?, ?, 1) ON CONFLICT DO UPDATE SET"
+            " redeliveries = redeliveries + (state = 'done' OR partial_at IS NOT NULL), state = 'waiting',"
+            " at_once = 1, partial_at = NULL",
+            (schedule_id, period),
+        )
+        _reset_retries(tx, schedule_id)
+
+    app_db.write(work)
+
+
+def cancel(app_db: Database, run: ExportRun) -> bool:
+    """Cancel an active download. Returns False if it is not active."""
+    return app_db.write(lambda tx: _change(tx, run, state="cancelled", ended_at=clock.utc_text()))
+
+
+# --- changes by the runner -------------------------------------------------------------------------------
+
+
+def open_due_periods(app_db: Database, schedule: ExportJob, now: datetime) -> None:
+    """Add a run for each period that became due, and skip those that are too old for delivery.
+
+    At most MAX_PERIODS are delivered. Of settings, and of files by month, only the last period can be.
+    """
+    limit = _get_max_periods(schedule)
+    *newest, oldest = islice(_iter_ended_runs(schedule, now), limit + 1)
+    with app_db.read() as connection:
+        rows = connection.execute("SELECT period, state FROM export_runs WHERE job_id = ?", (schedule.id,))
+        states = {row[0]: row[1] for row in rows}
+    new = [run for run in newest if run.period not in states and _is_after(run, schedule.since)]
+    is_too_old = states.get(oldest.period, "waiting") in ("waiting", "running") and _is_after(
+        oldest, schedule.since
+    )
+    if not new and not is_too_old:
+        return
+
+    def work(tx: Transaction) -> None:
+        for run in [*new, *([oldest] if is_too_old else [])]:
+            tx.execute(
+                "INSERT INTO export_runs (job_id, period) SELECT id, ? FROM export_jobs WHERE id = ?"
+                " ON CONFLICT DO NOTHING",
+                (run.period, schedule.id),
+            )
+        if not is_too_old:
+            return
+        if schedule.is_by_month:
+            reason = "Skipped: the next delivery updates all months."
+        elif limit == 1:
+            reason = "Skipped: settings can only be exported in their present state."
+        else:
+            reason = f"Skipped with all earlier periods: more than {limit} periods are overdue."
+        _insert_attempt(tx, oldest.make_attempt(now, "skipped", reason))
+        # Period keys of one schedule sort chronologically.
+        tx.execute(
+            f"UPDATE export_runs SET state = 'skipped', error = NULL WHERE job_id = ? AND {_OPEN}"
+            " AND period <= ?",
+            (schedule.id, oldest.period),
+        )
+        tx.execute(
+            "UPDATE export_jobs SET since = max(since, ?) WHERE id = ?",
+            (clock.utc_text(oldest.due_at), schedule.id),
         )
 
-    def request_run(self) -> None:
-        """Start a run for newly requested exports. Returns immediately."""
-        self._context.scheduler.nudge(JOB_NAME)
+    app_db.write(work)
 
-    # --- called by routes --------------------------------------------------------------------------
 
-    def rows_written(self, job: ExportJob) -> int:
-        """Return the number of rows written so far."""
-        return self._rows_written.get(job.id, 0) if job.is_active else job.rows or 0
+def mark_waiting(app_db: Database, run: ExportRun, waits_for: str, error: str | None) -> None:
+    """Record that the data of a period is incomplete.
 
-    def path(self, job: ExportJob) -> Path:
-        return self._folder / f"{job.id}.{job.form}"
+    `error` is set if its waiting time has passed.
+    """
+    app_db.write(lambda tx: _change(tx, run, state="waiting", waits_for=waits_for, error=error))
 
-    def expires_at(self, job: ExportJob) -> str | None:
-        """Return the time at which the file is removed, as UTC text.
 
-        Returns None without a file.
-        """
-        ended = clock.parse_utc(job.ended_at)
-        if job.state != "done" or ended is None:
-            return None
-        return clock.utc_text(ended + timedelta(days=self._context.settings.exports.keep_days))
+def mark_running(app_db: Database, run: ExportRun, next_at: str | None) -> bool:
+    """Record the start of an attempt. Whatever its result, the next is not before `next_at`.
 
-    def cancel(self, job: ExportJob) -> None:
-        """Cancel an active job; otherwise delete the job and its file."""
-        if job.is_active and prepared_exports.mark_cancelled(self._context.app_db, job.id):
-            self._cancelled.add(job.id)
-            return
-        self._remove_job(job)
+    Returns False if the run was cancelled or removed.
+    """
+    return app_db.write(lambda tx: _change(tx, run, state="running", tries=run.tries + 1, next_at=next_at))
 
-    def remove_all(self) -> int:
-        """Cancel active jobs and delete finished ones with their files.
 
-        Returns the number of both.
-        """
-        with self._context.app_db.read() as connection:
-            jobs = prepared_exports.list_in_states(connection, "waiting", "running", "done")
-        for job in jobs:
-            self.cancel(job)
-        return len(jobs)
+def mark_failed(app_db: Database, run: ExportRun, attempt: DeliveryAttempt, *, holds_all: bool) -> None:
+    """Record a failed attempt. A schedule makes another one.
 
-    # --- the job -----------------------------------------------------------------------------------
+    `holds_all` delays the other periods of the schedule too.
+    """
 
-    def run(self) -> None:
-        """Remove expired files and write all requested exports, unless the process stops."""
-        self._remove_orphans()
-        self._remove_expired()
-        while (job := self._find_next()) is not None and not self._is_stopping:
-            self._run_job(job)
-            self._remove_expired()
-
-    @property
-    def _is_stopping(self) -> bool:
-        return self._context.scheduler.stopping.is_set()
-
-    def _find_next(self) -> ExportJob | None:
-        with self._context.app_db.read() as connection:
-            return next(iter(prepared_exports.list_in_states(connection, "running", "waiting")), None)
-
-    def _run_job(self, job: ExportJob) -> None:
-        app_db = self._context.app_db
-        if job.begun >= MAX_ATTEMPTS:
-            prepared_exports.mark_failed(
-                app_db,
-                job.id,
-                f"The export was started {MAX_ATTEMPTS} times and interrupted each time. Request it again.",
-            )
-            return
-        if not prepared_exports.mark_running(app_db, job.id):
-            return
-        self._rows_written[job.id] = 0
-        part_path = self.path(job).with_name(f"{job.id}.{job.form}.part")
-        try:
-            self._folder.mkdir(mode=0o700, exist_ok=True)
-            with part_path.open("wb") as file:
-                rows = self._write_file(job, file)
-            size = part_path.stat().st_size
-            if size > self._max_bytes:
-                raise QueryError(
-                    f"The file has {size / 1e9:,.1f} GB, more than exports.max_gb. Narrow the filter or raise"
-                    " the setting."
-                )
-            part_path.replace(self.path(job))
-            if not prepared_exports.mark_done(app_db, job.id, rows, size):
-                self.path(job).unlink(missing_ok=True)
-        except JobCancelled:
-            log.info("export %d cancelled", job.id)
-        except (QueryError, visibility.NotAllowed) as error:
-            prepared_exports.mark_failed(app_db, job.id, str(error))
-        except Exception as error:
-            # No caller receives the error: without this the page would show the job as running for ever.
-            log.exception("export %d failed", job.id)
-            text = error.strerror if isinstance(error, OSError) else type(error).__name__
-            prepared_exports.mark_failed(app_db, job.id, f"{text}. The log of the server has the details.")
-        finally:
-            part_path.unlink(missing_ok=True)
-            self._rows_written.pop(job.id, None)
-            self._cancelled.discard(job.id)
-
-    def _write_file(self, job: ExportJob, file: IO[bytes]) -> int:
-        """Write the records that the owner may export at present.
-
-        Returns the number of rows.
-        """
-        person = find_owner(self._context, job)
-        target, _ = export_request.find_export(job.export)
-        viewer = visibility.of(person, self._context.settings.dashboard.agents_see)
-        if person is None:
-            viewer = viewer.limited_to(job.only_user)
+    def work(tx: Transaction) -> None:
+        if run.schedule_id is None:
+            _change(tx, run, state="failed", error=attempt.result, ended_at=clock.utc_text())
         else:
-            viewer.check_export(target, FORMATS[job.form].right)
-            if viewer.scope_of(target) != job.only_user:
-                raise visibility.NotAllowed(
-                    "Your access rights have changed since you requested this export. Request it again."
-                )
-        selection = export_request.build_selection(self._context, job.export, job.args, viewer, person)
-        return write_export(self._context, selection, job.form, file, partial(self._report_progress, job.id))
+            _insert_attempt(tx, attempt)
+            _change(tx, run, state="waiting", error=attempt.result, holds_all=holds_all)
 
-    def _report_progress(self, job_id: int, rows: int) -> None:
-        self._rows_written[job_id] = rows
-        self._context.health.beat(JOB_NAME)
-        if self._is_stopping or job_id in self._cancelled:
-            raise JobCancelled
-        if shutil.disk_usage(self._folder).free < MIN_FREE_BYTES:
-            raise QueryError(
-                f"The disk is nearly full: {MIN_FREE_TEXT} always stay free. Free disk space and try again."
-            )
-
-    @property
-    def _max_bytes(self) -> float:
-        return self._context.settings.exports.max_gb * 1e9
-
-    def _remove_expired(self) -> None:
-        """Remove jobs older than `exports.keep_days`, then the oldest files beyond `exports.max_gb`."""
-        with self._context.app_db.read() as connection:
-            finished = prepared_exports.list_in_states(connection, "done")
-            unsuccessful = prepared_exports.list_in_states(connection, "failed", "cancelled")
-        cutoff = clock.utc_text(clock.now() - timedelta(days=self._context.settings.exports.keep_days))
-        for job in [*unsuccessful, *finished]:
-            if (job.ended_at or "") < cutoff:
-                self._remove_job(job)
-        finished = [job for job in finished if (job.ended_at or "") >= cutoff]
-        while sum(job.bytes or 0 for job in finished) > self._max_bytes:
-            self._remove_job(finished.pop(0))
-
-    def _remove_orphans(self) -> None:
-        """Remove files without a finished job.
-
-        A crash or a restored backup leaves such files.
-        """
-        with self._context.app_db.read() as connection:
-            stored_names = {
-                self.path(job).name for job in prepared_exports.list_in_states(connection, "done")
-            }
-        for path in self._folder.glob("*"):
-            name = _FILE_NAME.fullmatch(path.name)
-            if name is not None and name[1] in FORMATS and path.name not in stored_names:
-                path.unlink(missing_ok=True)
-
-    def _remove_job(self, job: ExportJob) -> None:
-        self.path(job).unlink(missing_ok=True)
-        prepared_exports.delete(self._context.app_db, job.id)
+    app_db.write(work)
 
 
-def find_owner(context: AppContext, job: ExportJob) -> Person | None:
-    """Return the dashboard user who owns the job; None for a key.
+def mark_delivered(app_db: Database, run: ExportRun, attempt: DeliveryAttempt) -> bool:
+    """Record a successful attempt. Returns False if the run was cancelled or removed.
 
-    Raises NotAllowed for a deleted user.
+    After an incomplete file the run waits for the complete one.
     """
-    if job.person_id is None:
-        return None
-    person = people.get(context.app_db, job.person_id)
-    if person is None:
-        raise visibility.NotAllowed(f"The dashboard user {job.who} was removed.")
-    return person
+    is_complete = attempt.state != "incomplete"
+
+    def work(tx: Transaction) -> bool:
+        if run.schedule_id is not None:
+            _insert_attempt(tx, attempt)
+            rows = f"{attempt.rows} rows, " if attempt.rows is not None else ""
+            audit.record(tx, f"schedule {attempt.name}", "export", attempt.file, f"{rows}{attempt.result}")
+        return _change(
+            tx,
+            run,
+            state="done" if is_complete else "waiting",
+            partial_at=run.partial_at if is_complete else attempt.at,
+            rows=attempt.rows,
+            bytes=attempt.bytes,
+            ended_at=clock.utc_text(),
+            **{**dict.fromkeys(("error", "next_at", "waits_for")), "tries": 0, "holds_all": 0, "at_once": 0},
+        )
+
+    return app_db.write(work)
 
 
-def write_export(
-    context: AppContext, selection: Selection, form: str, file: IO[bytes], on_progress: Callable[[int], None]
-) -> int:
-    """Write a complete export to `file`. Returns the number of rows.
+def count_before(connection: sqlite3.Connection, before: str) -> int:
+    """Count the rows that `delete_before` deletes."""
+    sql = "SELECT count(*) FROM export_attempts WHERE at < ?"
+    return int(connection.execute(sql, (before,)).fetchone()[0])
 
-    `on_progress` receives the number of rows written so far. Raises QueryError.
+
+def delete_before(tx: Transaction, before: str) -> int:
+    """Delete attempts older than `before` (UTC text). Returns their number."""
+    return tx.execute("DELETE FROM export_attempts WHERE at < ?", (before,)).rowcount
+
+
+# --- migrations ------------------------------------------------------------------------------------------
+
+
+def store_default_columns(schema: Schema) -> None:
+    """Migration step: store the default columns of earlier versions.
+
+    The default columns of a collection now include the fields that only a record's own path returns. Files of
+    existing schedules keep their columns.
     """
-    write_file = FORMATS[form].write
-    if write_file is None:
-        raise QueryError(f"The format {form} cannot be prepared in the background.")
+    if not schema.table("export_schedules").exists():
+        return
+    resources = {resource.table: resource for resource in RESOURCES if resource.has_item_only_fields}
+    for row in schema.execute("SELECT id, export, form, args, zone FROM export_schedules").fetchall():
+        schedule_id, export, form, args, zone = row[0], row[1], row[2], json.loads(row[3]), row[4]
+        has_words = args.get("headings") == "words"
+        if export not in resources or args.get("columns") or args.get("set"):
+            continue
+        if form == "jsonl" and not has_words:
+            continue  # Its lines are the records as received.
+        resource = resources[export]
+        columns = tuple(field.name for field in resource.fields if field.documented and not field.item_only)
+        if has_words:
+            columns = use_one_zone(resource, columns, zone)
+        changed_args = json.dumps({**args, "columns": ",".join(columns)})
+        schema.execute("UPDATE export_schedules SET args = ? WHERE id = ?", (changed_args, schedule_id))
 
-    def write(connection: Connection, export_query: ExportQuery) -> Iterator[bytes]:
-        write_file(connection, replace(export_query, on_progress=on_progress), selection, file)
-        yield b""
 
-    stream = ExportStream(context.mirror_db.read, selection, write)
-    stream.prefetch()
-    stream.close()
-    return stream.row_count
+def merge_schedules_and_downloads(schema: Schema) -> None:
+    """Migration step: move schedules and prepared exports into `export_jobs`.
+
+    Schedules keep their ids, which pages and the log use. The runs of downloads have the ids of the prepared
+    exports, which their paths contain.
+    """
+    if not schema.table("export_schedules").exists():
+        return
+    execute_script(
+        schema,
+        f"""{TABLES}
+INSERT INTO sqlite_sequence (name, seq)
+    SELECT 'export_jobs', seq FROM sqlite_sequence WHERE name = 'export_schedules'
+    UNION ALL SELECT 'export_runs', seq FROM sqlite_sequence WHERE name = 'prepared_exports';
+INSERT INTO export_jobs (id, export, form, args, who, person_id, target, place, secret, every, name, file, at,
+    zone, wait_hours, incomplete, since, paused_at, created_at)
+    SELECT id, export, form, args, who, (SELECT id FROM people WHERE email = who), target, place, secret,
+    every, name, file, at, zone, wait_hours, incomplete, since, paused_at, created_at FROM export_schedules;
+INSERT INTO export_jobs (id, export, form, args, who, person_id, owner, only_user, target, created_at)
+    SELECT id + (SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'export_schedules'), export,
+    form, args, who, person_id, owner, only_user, 'download', created_at FROM prepared_exports;
+INSERT INTO export_runs (id, job_id, state, tries, total, rows, bytes, error, ended_at)
+    SELECT id, id + (SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'export_schedules'),
+    state, begun, total, rows, bytes, error, ended_at FROM prepared_exports;
+INSERT INTO export_runs (job_id, period, state, tries, next_at, holds_all, error, waits_for, partial_at,
+    redeliveries, at_once)
+    SELECT schedule_id, period, CASE state WHEN 'open' THEN 'waiting' WHEN 'delivered' THEN 'done' ELSE state
+    END, tries, next_at, holds_all, error, waits_for, partial_at, again, at_once FROM export_periods;
+DROP TABLE export_periods;
+DROP TABLE export_schedules;
+DROP TABLE prepared_exports;
+""",
+    )
 
 
-def find_export_jobs(app: Flask) -> ExportJobs | None:
-    """Return the export jobs of the application; None if it has none."""
-    export_jobs = app.extensions.get(EXTENSION)
-    assert export_jobs is None or isinstance(export_jobs, ExportJobs)
-    return export_jobs
+# --- helpers ---------------------------------------------------------------------------------------------
+
+
+def _list_runs(connection: sqlite3.Connection, conditions: str, *values: object) -> list[ExportRun]:
+    rows = connection.execute(
+        f"{_RUN_SQL} FROM export_jobs AS j JOIN export_runs AS r ON r.job_id = j.id WHERE {conditions}",
+        values,
+    )
+    count = len(_JOB_COLUMNS)
+    return [
+        ExportRun(job=_make_job(row[:count]), **_convert_flags(zip(_RUN_COLUMNS, row[count:], strict=True)))
+        for row in map(tuple, rows)
+    ]
+
+
+def _make_job(row: Any) -> ExportJob:
+    values = _convert_flags(zip(_JOB_COLUMNS, row, strict=True))
+    return ExportJob(**{**values, "args": json.loads(values["args"])})
+
+
+def _convert_flags(values: Iterator[tuple[str, Any]]) -> dict[str, Any]:
+    return {name: bool(value) if name in _FLAGS else value for name, value in values}
+
+
+def _to_row(job: ExportJob) -> list[object]:
+    """Return the values of _JOB_COLUMNS."""
+    values = [getattr(job, column) for column in _JOB_COLUMNS]
+    values[_JOB_COLUMNS.index("args")] = json.dumps(dict(sorted(job.args.items())))
+    return values
+
+
+def _insert_job(tx: Transaction, job: ExportJob) -> int:
+    row = tx.execute(
+        f"INSERT INTO export_jobs ({', '.join(_JOB_COLUMNS)}) VALUES ({', '.join('?' * len(_JOB_COLUMNS))})",
+        [
+            value or None if column == "id" else value
+            for column, value in zip(_JOB_COLUMNS, _to_row(job), strict=True)
+        ],
+    )
+    return int(row.lastrowid or 0)
+
+
+def _change(tx: Transaction, run: ExportRun, **changes: object) -> bool:
+    """Change an open run. Returns False if it is not open any more."""
+    assignments = ", ".join(f"{column} = ?" for column in changes)
+    sql = f"UPDATE export_runs SET {assignments} WHERE id = ? AND {_OPEN}"
+    return tx.execute(sql, (*changes.values(), run.id)).rowcount > 0
+
+
+def _reset_retries(tx: Transaction, schedule_id: int) -> None:
+    """Clear back-off and errors of the open periods.
+
+    The next run of the job retries them.
+    """
+    tx.execute(
+        "UPDATE export_runs SET tries = 0, next_at = NULL, holds_all = 0, error = NULL"
+        f" WHERE job_id = ? AND {_OPEN}",
+        (schedule_id,),
+    )
+
+
+def _insert_attempt(tx: Transaction, attempt: DeliveryAttempt) -> None:
+    tx.execute(
+        "INSERT INTO export_attempts (schedule_id, name, period, at, file, rows, bytes, state, result)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        astuple(attempt),
+    )
+
+
+def _get_max_periods(schedule: ExportJob) -> int:
+    if schedule.is_by_month:
+        return 1
+    try:
+        return MAX_PERIODS if has_period_records(export_request.find_export(schedule.export)[0]) else 1
+    except UnknownExport:
+        # The delivery attempt reports this error.
+        return MAX_PERIODS
+
+
+def _iter_ended_runs(schedule: ExportJob, now: datetime) -> Iterator[ExportRun]:
+    """Yield the runs of the periods that were due by `now`, newest first."""
+    assert schedule.every is not None
+    for period in iter_ended(schedule.every, time.fromisoformat(schedule.at), ZoneInfo(schedule.zone), now):
+        yield ExportRun(job=schedule, period=period.key)
+
+
+def _is_after(run: ExportRun, since: str) -> bool:
+    return clock.utc_text(run.due_at) > since

@@ -164,6 +164,8 @@ def mark_if_truncated(chunks: Iterable[bytes]) -> Iterator[bytes]:
         yield TRUNCATION_MARKER
 
 
+CHECK_SECONDS = 60.0
+"""Seconds between checks for exports whose clients stopped reading."""
 STALLED_SECONDS = 600.0
 """Seconds without a read before an export is aborted. Its snapshot prevents truncation of the WAL."""
 

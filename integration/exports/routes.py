@@ -1,18 +1,36 @@
-"""Route `/exports/<resource>.<suffix>`: download the filtered records as a file (docs/exports.md)."""
+"""Routes of exports, for a dashboard session or a key (docs/exports.md).
+
+GET     /exports/<name>.<format>      the filtered records; a large file is prepared in the background
+GET     /exports/prepared/<id>        progress of a download as JSON; `file` is the path of the file
+GET     /exports/prepared/<id>/file   the file; supports Range
+DELETE  /exports/prepared/<id>        cancel the download or remove its file; needs a key
+
+Downloads are accessible only to their owner.
+"""
 
 from __future__ import annotations
 
-from flask import Blueprint, Response, current_app, request
+from collections.abc import Callable
+from typing import Any, ParamSpec
+
+from flask import Blueprint, Response, jsonify, redirect, request
 from werkzeug.datastructures import MultiDict
 from werkzeug.wrappers import Response as BaseResponse
 
-from integration.access import audit
-from integration.access.export_caller import ExportAuthenticator
+from integration.access import audit, browser, content_audit
+from integration.access.export_caller import ExportAuthenticator, ExportCaller
+from integration.access.visibility import NotAllowed
 from integration.context import AppContext
-from integration.exports import export_request, job_routes
+from integration.core.api_responses import ApiError, build_error_response, send_file
+from integration.core.errors import DomainError, QueryError
+from integration.exports import export_request, jobs
+from integration.exports.export_request import UnknownExport
 from integration.exports.formats import FORMATS
-from integration.exports.jobs import find_export_jobs
+from integration.exports.jobs import ExportJob, ExportRun
 from integration.exports.query import ChunkedFile, mark_if_truncated
+from integration.exports.runner import ExportRunner
+
+P = ParamSpec("P")
 
 NAME = "exports"
 BROWSER_ROWS = 5_000
@@ -20,6 +38,9 @@ BROWSER_ROWS = 5_000
 
 An XLSX file of 20,000 rows takes up to a minute on a busy computer.
 """
+RETRY_AFTER_SECONDS = 2
+"""Seconds that clients should wait between polls of a download."""
+EXPORTS_PAGE = "/exports"
 
 
 def make_blueprint(context: AppContext) -> Blueprint:
@@ -27,22 +48,25 @@ def make_blueprint(context: AppContext) -> Blueprint:
 
     It is exempt from the login check: its routes accept a dashboard user with the right `export`, or a key.
     """
-    blueprint = Blueprint(NAME, __name__)
-    exports = ExportRoutes(context)
-    rule = f"/exports/<path:name>.<any({','.join(FORMATS)}):form>"
-    blueprint.add_url_rule(rule, "export", job_routes.handle_errors(exports.respond), methods=["GET", "HEAD"])
-    job_routes.add_routes(blueprint, context)
+    blueprint, routes = Blueprint(NAME, __name__), _Routes(context)
+    for rule, view, methods in (
+        (f"/exports/<path:name>.<any({','.join(FORMATS)}):form>", routes.export, ["GET", "HEAD"]),
+        ("/exports/prepared/<int:number>", routes.show_status, ["GET", "HEAD"]),
+        ("/exports/prepared/<int:number>/file", routes.file, ["GET", "HEAD"]),
+        ("/exports/prepared/<int:number>", routes.remove, ["DELETE"]),
+    ):
+        blueprint.add_url_rule(rule, view.__name__, _handle_errors(view), methods=methods)
     return blueprint
 
 
-class ExportRoutes:
-    """View function of exports. One instance per application."""
+class _Routes:
+    """View functions. One instance per application."""
 
     def __init__(self, context: AppContext) -> None:
         self._context = context
         self._authenticator = ExportAuthenticator(context)
 
-    def respond(self, name: str, form: str) -> BaseResponse:
+    def export(self, name: str, form: str) -> BaseResponse:
         target, _ = export_request.find_export(name)
         caller = self._authenticator.identify(target, FORMATS[form].right)
         args = parse_args(request.args)
@@ -54,29 +78,110 @@ class ExportRoutes:
         if background_above is not None and caller.person is not None:
             background_above = min(background_above, BROWSER_ROWS)
         if background_above is not None and request.method != "HEAD":
-            export_jobs = find_export_jobs(current_app)
-            if export_jobs is not None and chunks.row_count > background_above:
+            if chunks.row_count > background_above:
                 chunks.close()
-                return job_routes.start_job(
-                    self._context,
-                    export_jobs,
-                    caller,
-                    name,
-                    form,
-                    export_request.freeze_days(self._context.settings, args),
-                    chunks.row_count,
+                job = ExportJob(
+                    export=name,
+                    form=form,
+                    args=export_request.freeze_days(self._context.settings, args),
+                    who=caller.name,
+                    person_id=caller.person.id if caller.person else None,
+                    owner=caller.owner,
+                    only_user=caller.visibility.scope_of(target),
                 )
+                return self._add_download(job, chunks.row_count)
             chunks.prefetch()
         if request.method != "HEAD":
-            audit.record(
-                self._context.app_db,
-                caller.name,
-                "export",
-                f"{export_request.canonical_name(name)}.{form}",
-                f"{chunks.row_count} rows",
-                address=request.remote_addr or "",
-            )
+            self._audit(caller.name, "export", name, form, chunks.row_count)
         return _build_download(chunks, form)
+
+    def show_status(self, number: int) -> BaseResponse:
+        run, _ = self._find_own(number)
+        response = jsonify(_describe(self._context.export_runner, run))
+        response.headers["Cache-Control"] = "no-store"
+        if run.is_active:
+            response.headers["Retry-After"] = str(RETRY_AFTER_SECONDS)
+        return response
+
+    def file(self, number: int) -> BaseResponse:
+        run, caller = self._find_own(number)
+        job, path = run.job, self._context.export_runner.path(run)
+        if run.state != "done":
+            raise ApiError(409, f"This export is {run.state}. It has a file only in the state done.")
+        if not path.is_file():
+            raise ApiError(410, "The file of this export was removed. Request the export again.")
+        file_name = export_request.make_file_name(
+            self._context, job.export, job.args, caller.visibility, caller.person
+        )
+        response = send_file(
+            path,
+            mimetype=FORMATS[job.form].mime,
+            as_attachment=True,
+            download_name=f"{file_name}.{job.form}",
+            max_age=0,
+        )
+        _set_file_headers(response, run.rows)
+        content_audit.record_content(
+            self._context.app_db,
+            request,
+            response,
+            who=caller.name,
+            action="export",
+            subject=f"{export_request.canonical_name(job.export)}.{job.form}, prepared export {number}",
+            result=f"{run.rows} rows",
+        )
+        return response
+
+    def remove(self, number: int) -> BaseResponse:
+        if not self._authenticator.has_key:
+            # Another site can make a browser send its session. The dashboard's button is a form with a token.
+            status = 403 if browser.browser_token(request) else 401
+            raise ApiError(
+                status, "A key is required: HTTP Basic with user_id:secret, or the header X-Auth-Token."
+            )
+        run, _ = self._find_own(number)
+        self._context.export_runner.cancel(run)
+        return Response(status=204)
+
+    def _add_download(self, job: ExportJob, rows: int) -> BaseResponse:
+        """Redirect a browser to the page Exports; send a client 202 and the URL of the download."""
+        try:
+            run = jobs.add_download(self._context.app_db, job, rows)
+        except DomainError as error:
+            return build_error_response(429, str(error), headers={"Retry-After": "60"})
+        self._audit(job.who, "export requested", job.export, job.form, rows)
+        self._context.export_runner.request_run()
+        if job.person_id is not None and "text/html" in request.headers.get("Accept", ""):
+            return redirect(EXPORTS_PAGE, 303)
+        response = jsonify(_describe(self._context.export_runner, run))
+        response.status_code = 202
+        response.headers["Location"] = f"/exports/prepared/{run.id}"
+        response.headers["Retry-After"] = str(RETRY_AFTER_SECONDS)
+        return response
+
+    def _audit(self, who: str, action: str, export: str, form: str, rows: int) -> None:
+        file_name, address = f"{export_request.canonical_name(export)}.{form}", request.remote_addr or ""
+        audit.record(self._context.app_db, who, action, file_name, f"{rows} rows", address=address)
+
+    def _find_own(self, number: int) -> tuple[ExportRun, ExportCaller]:
+        """Return a download of the caller.
+
+        Raises ApiError 404 if the caller does not own it, 403 if the caller's access to its records has
+        changed, and the errors of `ExportAuthenticator.identify`.
+        """
+        with self._context.app_db.read() as connection:
+            run = jobs.find_download(connection, number)
+        # Do not reveal which downloads exist: for an unknown one check the access to cdrs, which every user
+        # with the right to export has.
+        target, _ = export_request.find_export(run.job.export if run else "cdrs")
+        caller = self._authenticator.identify(target, FORMATS[run.job.form].right if run else None)
+        if run is None or run.job.owner != caller.owner:
+            raise ApiError(404, f"You have no export with the number {number}.")
+        if run.job.only_user != caller.visibility.scope_of(target):
+            raise ApiError(
+                403, "Your access rights have changed since you requested this export. Request it again."
+            )
+        return run, caller
 
 
 def parse_args(args: MultiDict[str, str]) -> dict[str, str]:
@@ -96,7 +201,54 @@ def _build_download(chunks: ChunkedFile, form: str) -> Response:
     response = Response(mark_if_truncated(chunks), content_type=FORMATS[form].mime)
     response.call_on_close(chunks.close)
     response.headers["Content-Disposition"] = f'attachment; filename="{chunks.name}.{form}"'
+    _set_file_headers(response, chunks.row_count)
+    return response
+
+
+def _set_file_headers(response: BaseResponse, rows: int | None) -> None:
     response.headers["Cache-Control"] = "no-store"
     response.headers["X-Content-Type-Options"] = "nosniff"
-    response.headers["X-Export-Rows"] = str(chunks.row_count)
-    return response
+    response.headers["X-Export-Rows"] = str(rows)
+
+
+def _describe(runner: ExportRunner, run: ExportRun) -> dict[str, Any]:
+    """Return the JSON status of a download.
+
+    `total` is the row count at the request until the file is complete.
+    """
+    return {
+        "id": run.id,
+        "export": run.job.export,
+        "form": run.job.form,
+        "state": run.state,
+        "done": runner.rows_written(run),
+        "total": run.total if run.rows is None else run.rows,
+        "bytes": run.bytes,
+        "error": run.error,
+        "file": f"/exports/prepared/{run.id}/file",
+        "created_at": run.job.created_at,
+        "kept_until": runner.expires_at(run),
+    }
+
+
+def _handle_errors(view: Callable[P, BaseResponse]) -> Callable[P, BaseResponse]:
+    """Wrap `view` and convert its errors into responses.
+
+    A browser without a session is redirected to the login.
+    """
+
+    def respond(*args: P.args, **kwargs: P.kwargs) -> BaseResponse:
+        try:
+            return view(*args, **kwargs)
+        except ApiError as api_error:
+            if api_error.status == 401 and "text/html" in request.headers.get("Accept", ""):
+                return redirect("/login", 302)
+            return api_error.to_response()
+        except UnknownExport as error:
+            return build_error_response(404, str(error))
+        except NotAllowed as error:
+            return build_error_response(403, str(error))
+        except QueryError as error:
+            return build_error_response(400, str(error))
+
+    return respond

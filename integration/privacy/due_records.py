@@ -10,7 +10,7 @@ from integration.access import audit
 from integration.alerts import notification_log
 from integration.catalogue import TRANSCRIPT_FIELDS
 from integration.context import AppContext
-from integration.exports import delivery_states
+from integration.exports import jobs as export_jobs
 from integration.mirror.privacy import retention_rules
 from integration.mirror.privacy.held_records import HeldRecords
 from integration.mirror.privacy.retention_rules import RetentionLimits
@@ -125,4 +125,4 @@ def _count_logs(connection: sqlite3.Connection, limits: RetentionLimits) -> Iter
     if limit := limits.for_kind("logs"):
         yield DueCount("logs", "changes sent", write_log.count_before(connection, limit))
         yield DueCount("logs", "notifications", notification_log.count_before(connection, limit))
-        yield DueCount("logs", "export deliveries", delivery_states.count_before(connection, limit))
+        yield DueCount("logs", "export deliveries", export_jobs.count_before(connection, limit))

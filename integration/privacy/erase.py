@@ -177,7 +177,7 @@ class _Erasure:
             self._store_record_ids(traces)
         # Notes of its calls are not found later: they need not contain the number.
         held |= {label: keys for label, keys in traces.held.items() if len(keys) >= len(held.get(label, ()))}
-        if removed_count := self._context.remove_prepared_exports():
+        if removed_count := self._context.export_runner.remove_all():
             removed["prepared exports (removed)"] = removed_count
         all_copies = self._remove_copies()
         if all_copies.removed:

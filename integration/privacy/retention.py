@@ -19,7 +19,7 @@ from integration.alerts import notification_log
 from integration.catalogue import TRANSCRIPT_FIELDS
 from integration.core import clock
 from integration.core.health import Health
-from integration.exports import delivery_states
+from integration.exports import jobs as export_jobs
 from integration.inbox.store import Inbox
 from integration.maintenance import upgrade
 from integration.mirror.calls.store import CallStore
@@ -143,7 +143,7 @@ class RetentionJob:
             ("audit", audit),
             ("logs", write_log),
             ("logs", notification_log),
-            ("logs", delivery_states),
+            ("logs", export_jobs),
         )
         for kind, log in logs:
             if limit := self._limits.for_kind(kind):

@@ -14,8 +14,8 @@ from integration.alerts import rules
 from integration.alerts.evaluate import RuleEvaluator
 from integration.alerts.rules import Rule
 from integration.core import clock
-from integration.exports import schedules
-from integration.exports.schedules import Schedule
+from integration.exports import jobs
+from integration.exports.jobs import ExportJob
 from integration.mirror.sync_state import completeness
 from integration.sync.writing import write_log
 from integration.workspace import notes, wallboards
@@ -156,10 +156,7 @@ def full(app):
     )
     write_log.begin(app.app_db, who="key X", address="", method="PATCH", path="/users/1", body=b"{}")
     audit.record(app.app_db, "ann@example.com", "login", result="refused")
-    schedules.add(
-        app.app_db,
-        Schedule(name="Calls", who="ann@example.com", export="call-history", args={}, zone="Europe/London"),
-    )
+    jobs.save_schedule(app.app_db, ExportJob(name="Calls", export="call-history", args={}, every="day"))
     app.mirror_db.write(lambda tx: completeness.save_day(tx, "cdrs", "2026-11-01", 12, 10))
     wallboards.add(app.app_db, "Front desk")
     for condition, url in (("waiting", ""), ("not_called_back", "http://127.0.0.1:9/")):

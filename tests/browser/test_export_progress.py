@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import expect
 
-from integration.exports import jobs, routes
-from integration.exports.jobs import EXTENSION
+from integration.exports import routes, runner
 
 pytestmark = pytest.mark.exhaustive
 
@@ -26,10 +25,10 @@ def large(app: Any, monkeypatch: pytest.MonkeyPatch) -> threading.Event:
         return SimpleNamespace(free=10**12)
 
     monkeypatch.setattr(routes, "BROWSER_ROWS", 2)
-    monkeypatch.setattr(jobs.shutil, "disk_usage", check_disk)
+    monkeypatch.setattr(runner.shutil, "disk_usage", check_disk)
     for number in range(1, 4):
         app.call(number, f"2026-07-0{number} 09:15:00")
-    app.product.site.extensions[EXTENSION].schedule()
+    app.context.export_runner.schedule()
     app.context.scheduler.start()
     return is_open
 

@@ -7,8 +7,7 @@ from pathlib import Path
 from click.testing import CliRunner
 
 from integration.cli.schedules import command
-from integration.core import clock
-from integration.exports import delivery_states, due_periods
+from integration.exports import jobs
 from tests.support.scheduled_exports import ScheduledExports
 
 
@@ -34,9 +33,9 @@ def test_schedules_are_listed_with_state_and_a_failing_one_exits_with_1(
     words = " ".join(text.split())
     assert "Desk cdrs.csv every day at 02:30 Europe/Berlin put https://files.example.com/in never" in words
     assert "canary" not in text
-    period = due_periods.find_last_ended(schedule, clock.now()).previous.key
-    delivery_states.mark_waiting(
-        exporting.app_db, schedule.id, period, "records", "files.example.com answered 503"
-    )
+    jobs.request_redelivery(exporting.app_db, schedule.id, "2026-11-17")
+    with exporting.app_db.read() as connection:
+        (run,) = jobs.list_open_runs(connection, schedule.id)
+    jobs.mark_waiting(exporting.app_db, run, "records", "files.example.com answered 503")
     code, text = list_schedules(exporting.data_dir)
     assert (code, "failing files.example.com answered 503" in text) == (1, True)

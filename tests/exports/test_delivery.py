@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import io
 import ssl
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import trustme
 
-from integration.exports import delivery, delivery_states, schedules
+from integration.exports import delivery, jobs
 from integration.exports.delivery import DeliveryFailed, OutgoingFile, normalize_place
+from integration.exports.jobs import ExportRun
 from integration.outbound import mail_server
 from integration.outbound.mail_server import MailServer
 from integration.outbound.public_addresses import PublicHosts
@@ -61,7 +61,7 @@ def test_a_mail_server_entered_after_the_start_is_used(make_exporting: Any) -> N
     with running_mail_server() as mail:
         entered = MailServer("127.0.0.1", mail.port, "", "switchroom", CANARY, "calls@example.com")
         mail_server.save(exporting.app_db, entered)
-        delivery_states.request_redelivery(exporting.app_db, schedule.id, "2026-11-18")
+        jobs.request_redelivery(exporting.app_db, schedule.id, "2026-11-18")
         exporting.deliver()
         (letter,) = mail.letters
     assert letter["From"] == "calls@example.com"
@@ -100,7 +100,7 @@ def test_mail_repeated_after_a_crash_has_the_same_message_id(
         exporting.deliver()
         first, second = mail.letters
         assert first["Message-ID"] == second["Message-ID"]
-        delivery_states.request_redelivery(exporting.app_db, schedule.id, "2026-11-18")
+        jobs.request_redelivery(exporting.app_db, schedule.id, "2026-11-18")
         exporting.deliver()
         assert mail.letters[2]["Message-ID"] != first["Message-ID"], "a user requested another delivery"
 
@@ -271,7 +271,7 @@ def test_folder_must_be_below_the_export_folder(make_exporting: Any, tmp_path: P
     assert list((tmp_path / "elsewhere").iterdir()) == []
     assert "is not below" in exporting.attempts(schedule)[0][2]
     (tmp_path / "allowed" / "out").unlink()
-    schedules.change(exporting.app_db, schedule)
+    jobs.save_schedule(exporting.app_db, schedule)
     exporting.deliver()
     assert [path.name for path in (tmp_path / "allowed/out/here").iterdir()] == ["every-day-2026-11-18.csv"]
 
@@ -290,7 +290,7 @@ def test_symbolic_link_in_the_folder_is_not_followed(make_exporting: Any, tmp_pa
 
 def test_interrupted_file_leaves_no_file(make_exporting: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     exporting = make_exporting()
-    schedule = replace(exporting.schedule(), place="")
+    run = ExportRun(job=exporting.schedule(), period="2026-11-18")
 
     class BrokenFile(io.BytesIO):
         def read(self, size: int | None = -1) -> bytes:
@@ -301,9 +301,9 @@ def test_interrupted_file_leaves_no_file(make_exporting: Any, monkeypatch: pytes
         def seek(self, *_: int) -> int:
             return 0
 
-    file = OutgoingFile(BrokenFile(b"x" * 100), "a.csv", 100, 1, "2026-11-18", "", None, 0)
+    file = OutgoingFile(run, BrokenFile(b"x" * 100), "a.csv", 100, 1, None)
     with pytest.raises(DeliveryFailed, match="cannot be written"):
-        delivery.deliver(exporting.context.settings, None, schedule, file)
+        delivery.deliver(exporting.context.settings, None, file)
     assert list((exporting.data_dir / "exports").iterdir()) == []
 
 

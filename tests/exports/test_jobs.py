@@ -17,9 +17,9 @@ import pytest
 
 from integration.access import audit, people, sessions
 from integration.core import clock, scheduler
-from integration.exports import export_request, jobs, prepared_exports, query
+from integration.exports import export_request, jobs, query, runner
 from integration.exports.formats import FORMATS
-from integration.exports.jobs import EXTENSION, ExportJobs
+from integration.exports.jobs import ExportRun
 from integration.exports.query import ExportQuery
 from tests.support.application import TestApp
 from tests.support.fake_exchange import read_fixture
@@ -41,8 +41,7 @@ class ExportClient:
     def start(self) -> None:
         """Start the preparation of exports."""
         self.client = self.app.product.site.test_client(use_cookies=False)
-        self.preparer = cast(ExportJobs, self.app.product.site.extensions[EXTENSION])
-        self.preparer.schedule()
+        self.app.context.export_runner.schedule()
         self.app.context.scheduler.start()
 
     def restart(self, **settings: str) -> None:
@@ -85,7 +84,7 @@ class Gate:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.reached, self.open = threading.Event(), threading.Event()
         self.free, self.checks = 10**12, 0
-        monkeypatch.setattr(jobs.shutil, "disk_usage", self._check)
+        monkeypatch.setattr(runner.shutil, "disk_usage", self._check)
 
     def _check(self, _path: object) -> SimpleNamespace:
         self.checks += 1
@@ -259,9 +258,7 @@ def test_restart_repeats_an_export_job_up_to_a_limit(
     number = int(second.rpartition("/")[2])
     exports.wait_for_state("done", second, ann)
     exports.app.app_db.write(
-        lambda tx: tx.execute(
-            "UPDATE prepared_exports SET state = 'running', begun = 3 WHERE id = ?", (number,)
-        )
+        lambda tx: tx.execute("UPDATE export_runs SET state = 'running', tries = 3 WHERE id = ?", (number,))
     )
     exports.restart()
     assert "interrupted" in exports.wait_for_state("failed", second, ann)["error"]
@@ -270,20 +267,25 @@ def test_restart_repeats_an_export_job_up_to_a_limit(
 def test_failed_run_is_shown_in_health_and_the_next_run_continues(
     exports: ExportClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ann, list_jobs, calls = exports.person("ann"), prepared_exports.list_in_states, iter(range(99))
+    ann, list_downloads, failures = exports.person("ann"), jobs.list_downloads, iter(range(1))
 
-    def fails_once(connection: Connection, *states: Any) -> list[prepared_exports.ExportJob]:
+    def fails_once(connection: Connection, owner: str | None = None) -> list[ExportRun]:
         """Fail in the search for expired files, after a file was written."""
-        if states == ("failed", "cancelled") and next(calls) == 1:
+        downloads = list_downloads(connection, owner)
+        if (
+            owner is None
+            and any(run.state == "done" for run in downloads)
+            and next(failures, None) is not None
+        ):
             raise PermissionError("the folder cannot be read")
-        return list_jobs(connection, *states)
+        return downloads
 
     def check() -> dict[str, Any]:
-        return cast(dict[str, Any], exports.app.context.health.report()["checks"][jobs.JOB_NAME])
+        return cast(dict[str, Any], exports.app.context.health.report()["checks"][runner.JOB_NAME])
 
     wait_for(lambda: check()["state"] == "ok", "the first run")
     monkeypatch.setattr(scheduler, "RETRY_SECONDS", 60)
-    monkeypatch.setattr(prepared_exports, "list_in_states", fails_once)
+    monkeypatch.setattr(jobs, "list_downloads", fails_once)
     exports.wait_for_state("done", exports.request(ann), ann)
     assert "cannot be read" in wait_for(lambda: check()["error"], "the failure")
     exports.wait_for_state("done", exports.request(ann, f"{URL},dst"), ann)
@@ -311,9 +313,9 @@ def test_files_are_removed_by_age_and_by_total_size(exports: ExportClient) -> No
     assert exports.client.get(first, headers=ann).status_code == 404
     assert exports.client.get(second, headers=ann).status_code == 200
     exports.app.clock.advance(days=7, seconds=1)
-    exports.preparer.run()
+    exports.app.context.export_runner.run()
     with exports.app.app_db.read() as connection:
-        assert prepared_exports.list_in_states(connection, "done") == []
+        assert jobs.list_downloads(connection) == []
     assert not os.listdir(Path(exports.app.context.settings.storage.data_dir) / "prepared")
 
 
@@ -329,7 +331,7 @@ def test_writer_holds_one_batch_of_rows_at_a_time(
 
     monkeypatch.setitem(FORMATS, "xlsx", replace(FORMATS["xlsx"], write=write))
     selection = export_request.build_selection(exports.app.context, "cdrs", {"columns": "id"})
-    jobs.write_export(
-        exports.app.context, selection, "xlsx", io.BytesIO(), lambda rows: steps.append(f"{rows} reported")
+    runner.write_export(
+        exports.app.mirror_db, selection, "xlsx", io.BytesIO(), lambda rows: steps.append(f"{rows} reported")
     )
     assert steps == ["5 read", "5 reported", "5 read", "10 reported", "2 read", "12 reported"]

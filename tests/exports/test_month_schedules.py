@@ -11,8 +11,8 @@ from typing import Any
 import pyarrow.parquet
 import pytest
 
-from integration.exports import schedules
-from integration.exports.schedules import Schedule
+from integration.exports import jobs
+from integration.exports.jobs import ExportJob
 from tests.support.clock import Clock
 from tests.support.people import BOB
 from tests.support.scheduled_exports import ScheduledExports
@@ -57,7 +57,7 @@ def deliver_next_night(lake: ScheduledExports, clock: Clock) -> tuple[str, str]:
 def deliver(lake: ScheduledExports) -> tuple[str, str]:
     lake.deliver()
     with lake.app_db.read() as connection:
-        (schedule,) = schedules.list_all(connection)
+        (schedule,) = jobs.list_schedules(connection)
     _, state, result = lake.attempts(schedule)[-1]
     return state, result.replace(f" ({lake.data_dir}/exports/lake)", "")
 
@@ -157,7 +157,7 @@ def test_several_missed_nights_are_one_update(lake: ScheduledExports, movable_cl
     movable_clock.advance(days=3)
     assert deliver_next_night(lake, movable_clock) == ("delivered", "written: 2026-11")
     with lake.app_db.read() as connection:
-        (schedule,) = schedules.list_all(connection)
+        (schedule,) = jobs.list_schedules(connection)
     assert [(period, state) for period, state, _ in lake.attempts(schedule)] == [
         ("2026-11-18", "delivered"),
         ("2026-11-21", "skipped"),
@@ -166,7 +166,7 @@ def test_several_missed_nights_are_one_update(lake: ScheduledExports, movable_cl
 
 
 def test_the_form_offers_files_by_month(
-    exporting: ScheduledExports, find_schedule: Callable[[], Schedule]
+    exporting: ScheduledExports, find_schedule: Callable[[], ExportJob]
 ) -> None:
     browser = exporting.log_in(BOB)
     form = {
@@ -194,12 +194,12 @@ def test_the_form_offers_files_by_month(
 
 
 @pytest.fixture
-def find_schedule(exporting: ScheduledExports) -> Callable[[], Schedule]:
+def find_schedule(exporting: ScheduledExports) -> Callable[[], ExportJob]:
     """Return the only schedule."""
 
-    def find() -> Schedule:
+    def find() -> ExportJob:
         with exporting.app_db.read() as connection:
-            (schedule,) = schedules.list_all(connection)
+            (schedule,) = jobs.list_schedules(connection)
         return schedule
 
     return find

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from integration.access import audit, people
-from integration.exports import delivery_states, schedules
+from integration.exports import jobs
 from integration.workspace import saved
 from tests.support.clock import Clock, to_unix
 from tests.support.harness import wait_for
@@ -51,7 +51,7 @@ def test_local_day_is_delivered_once_in_the_zone_of_the_schedule(
         "every-day-2026-11-18.csv",
     )
     with exporting.app_db.read() as connection:
-        (attempt,) = delivery_states.list_attempts(connection, schedule.id)
+        (attempt,) = jobs.list_attempts(connection, schedule.id)
     assert (attempt.rows, attempt.bytes) == (2, 67)
 
 
@@ -104,8 +104,8 @@ def test_incomplete_period_is_delivered_after_the_wait_and_repeated_when_complet
     exporting.deliver()
     assert exporting.exported_files() == {}, "six hours have not passed"
     with exporting.app_db.read() as connection:
-        period_state = delivery_states.load_period_states(connection, schedule.id)["2026-11-18"]
-    assert period_state.waits_for == "/cdrs on 2026-11-18: 1 of 2 records are here"
+        (run,) = [run for run in jobs.list_open_runs(connection, schedule.id) if run.period == "2026-11-18"]
+    assert run.waits_for == "/cdrs on 2026-11-18: 1 of 2 records are here"
     assert exporting.runner.describe_failures() is None
 
     movable_clock.set("2026-11-19 07:31:00")
@@ -195,7 +195,7 @@ def test_failed_delivery_is_retried_with_growing_gaps_and_reported(
     assert 3600 * 2 < gaps[-1] < 3600 * 4
     assert exporting.runner.describe_failures() == "Every day: 127.0.0.1 returned 503"
     server.routes["*"] = lambda request, reply: reply.content(b"", "text/plain", 204)
-    schedules.change(exporting.app_db, schedule)
+    jobs.save_schedule(exporting.app_db, schedule)
     exporting.deliver()
     assert exporting.runner.describe_failures() is None, "saving the schedule retries at once"
     assert [line[1] for line in exporting.attempts(schedule)] == ["failed"] * 6 + ["delivered"]
@@ -317,12 +317,12 @@ def test_paused_schedule_delivers_nothing_and_resumes_with_new_periods(
     exporting: ScheduledExports, movable_clock: Clock
 ) -> None:
     schedule = exporting.schedule()
-    schedules.pause(exporting.app_db, schedule.id)
+    jobs.pause(exporting.app_db, schedule.id)
     movable_clock.set("2026-11-20 12:00:00")
     exporting.finish_sync()
     exporting.deliver()
     assert exporting.exported_files() == {}
-    schedules.resume(exporting.app_db, schedule.id)
+    jobs.resume(exporting.app_db, schedule.id)
     exporting.deliver()
     assert exporting.exported_files() == {}
     movable_clock.set("2026-11-21 12:00:00")
@@ -336,13 +336,13 @@ def test_run_now_delivers_the_last_period_without_waiting_for_completeness(
 ) -> None:
     schedule = exporting.schedule()
     exporting.put_cdrs("2026-11-17 10:00:00")
-    delivery_states.request_redelivery(exporting.app_db, schedule.id, "2026-11-17")
+    jobs.request_redelivery(exporting.app_db, schedule.id, "2026-11-17")
     exporting.deliver()
     assert list(exporting.exported_files()) == ["every-day-2026-11-17-incomplete.csv"], (
         "without waiting for completeness"
     )
     make_complete(exporting, "2026-11-16", "2026-11-17")
-    delivery_states.request_redelivery(exporting.app_db, schedule.id, "2026-11-17")
+    jobs.request_redelivery(exporting.app_db, schedule.id, "2026-11-17")
     exporting.deliver()
     exporting.deliver()
     assert [line[1] for line in exporting.attempts(schedule)] == ["incomplete", "delivered"]
@@ -350,7 +350,7 @@ def test_run_now_delivers_the_last_period_without_waiting_for_completeness(
 
 def test_run_now_does_not_wait_for_the_time_of_day(exporting: ScheduledExports, movable_clock: Clock) -> None:
     schedule = exporting.schedule(at="20:00")
-    delivery_states.request_redelivery(exporting.app_db, schedule.id, "2026-11-17")
+    jobs.request_redelivery(exporting.app_db, schedule.id, "2026-11-17")
     exporting.deliver()
     exporting.deliver()
     assert list(exporting.exported_files()) == ["every-day-2026-11-17-incomplete.csv"]
@@ -376,6 +376,10 @@ def test_schedule_fails_without_the_right_or_role_of_its_owner(
     exporting.deliver()
     assert "no longer has the role supervisor" in exporting.attempts(schedule)[1][2]
     assert "no longer has the role supervisor" in (exporting.runner.describe_failures() or "")
+    exporting.add(BOB)
+    movable_clock.advance(hours=1)
+    exporting.deliver()
+    assert exporting.attempts(schedule)[2][1] == "failed", "another user with the address of the owner"
 
 
 def test_failed_application_database_delivers_nothing(

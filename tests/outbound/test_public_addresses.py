@@ -16,7 +16,7 @@ from integration.alerts.messages import make_notifications
 from integration.alerts.rules import Finding, Rule
 from integration.alerts.send import Sender, SendingFailed
 from integration.core import clock
-from integration.exports import schedules
+from integration.exports import jobs
 from integration.outbound.public_addresses import PublicHosts, is_public
 from integration.outbound.upload import UploadFailed, upload_file
 from tests.outbound.conftest import SetAddresses
@@ -87,7 +87,7 @@ def test_an_internal_host_is_refused_when_saved(shared_app: SharedApp, host: str
         assert "outgoing.allow_hosts" in response.text
     with shared_app.app_db.read() as connection:
         assert alert_rules.list_all(connection) == []
-        assert schedules.list_all(connection) == []
+        assert jobs.list_schedules(connection) == []
 
 
 def test_a_name_with_one_internal_address_is_refused(

@@ -13,14 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from integration.access import audit, keys
+from integration.access import audit, keys, people
 from integration.catalogue import get_resource
 from integration.cli import verify
 from integration.core import clock
 from integration.core.commands import Progress
 from integration.core.errors import PlatformRefused, StorageBroken
 from integration.core.json_records import JsonRecord, read_record
-from integration.exports import prepared_exports
 from integration.factory import Product
 from integration.inbox.replay import replay
 from integration.maintenance import backup
@@ -35,6 +34,7 @@ from integration.workspace import callbacks
 from integration.workspace.callback_following import update_from_mirror
 from integration.workspace.callback_items import CallbackItem
 from tests.support.applications.filled_data_dir import DDI, INNER, OTHER, THEIRS, FilledDataDir
+from tests.support.downloads import add_download, finish_download
 
 TRACES = (THEIRS[2:], "7700 900123", "7700 900 123", "Ann Example", "a" * 40)
 OTHERS = ("Bob Other", OTHER)
@@ -215,13 +215,10 @@ def test_an_interrupted_erasure_is_reported_and_completed_by_the_next(
 
 def test_an_erasure_deletes_prepared_exports(place: FilledDataDir) -> None:
     with place.product() as product:
-        export = prepared_exports.add(
-            product.context.app_db, owner="person 1", who="sue@example.com", person_id=1, export="calls",
-            form="csv", args={}, only_user=None, total=3,
-        )  # fmt: skip
-        prepared_exports.mark_running(product.context.app_db, export.id)
-        prepared_exports.mark_done(product.context.app_db, export.id, 3, 20)
-    file = place.data_dir / "prepared" / f"{export.id}.csv"
+        sue = people.list_all(product.context.app_db)[0]
+        run = add_download(product.context.app_db, sue, 3, form="csv")
+        finish_download(product.context.app_db, run, 3, 20)
+    file = place.data_dir / "prepared" / f"{run.id}.csv"
     file.parent.mkdir(exist_ok=True)
     file.write_text(f"party\n+{THEIRS}\n")
     assert "prepared exports (removed)" in place.erase(f"+{THEIRS}", "--yes").stdout

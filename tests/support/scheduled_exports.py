@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from integration.access import people
 from integration.core import clock
-from integration.exports import delivery_states
-from integration.exports import schedules as export_schedules
-from integration.exports.schedule_runner import ScheduleRunner
-from integration.exports.schedules import Schedule
+from integration.exports import jobs
+from integration.exports.jobs import ExportJob
+from integration.exports.runner import ExportRunner
 from integration.mirror.sync_state import collection_state, completeness
 from integration.sqlite.transaction import Transaction
 from tests.support.application import DEFAULTS, TestApp
@@ -31,8 +31,8 @@ class ScheduledExports(TestApp):
         self.add(BOB)
 
     @property
-    def runner(self) -> ScheduleRunner:
-        return self.product.schedule_runner
+    def runner(self) -> ExportRunner:
+        return self.context.export_runner
 
     # --- the mirror --------------------------------------------------------------------------------
 
@@ -59,31 +59,30 @@ class ScheduledExports(TestApp):
 
     # --- schedules ---------------------------------------------------------------------------------
 
-    def schedule(self, name: str = "Every day", **changed: Any) -> Schedule:
+    def schedule(self, name: str = "Every day", **changed: Any) -> ExportJob:
         """Create a daily export of CDRs into a folder, with `changed` fields."""
+        bob = people.find(self.app_db, BOB.email)
+        assert bob is not None
         values: dict[str, Any] = {
-            "id": 0, "name": name, "file": "", "who": BOB.email, "export": "cdrs", "form": "csv",
+            "name": name, "who": BOB.email, "person_id": bob.id, "export": "cdrs", "form": "csv",
             "args": {"columns": "id,calldate"}, "every": "day", "at": "02:30", "zone": "Europe/Berlin",
-            "target": "folder", "place": "", "secret": "", "wait_hours": 6, "incomplete": True, "since": "",
-            "paused_at": None, "created_at": "",
         }  # fmt: skip
-        number = export_schedules.add(self.app_db, Schedule(**{**values, **changed}))
+        number = jobs.save_schedule(self.app_db, ExportJob(**{**values, **changed}))
         with self.app_db.read() as connection:
-            found = export_schedules.find(connection, number)
+            found = jobs.find_schedule(connection, number)
         assert found is not None
         return found
 
-    def deliver(self, *schedules: Schedule) -> None:
+    def deliver(self, *schedules: ExportJob) -> None:
         """Deliver due exports of `schedules`, or of all without arguments.
 
         Paused schedules are skipped.
         """
         with self.app_db.read() as connection:
-            stored = export_schedules.list_all(connection)
-        selected = {schedule.id for schedule in schedules}
-        for schedule in stored:
-            if schedule.paused_at is None and (not selected or schedule.id in selected):
-                self.runner.deliver_due(schedule)
+            stored = jobs.list_schedules(connection)
+        self.runner.open_due_periods()
+        for schedule in schedules or stored:
+            self.runner.do_due_runs(schedule.id)
 
     def crash_after_delivery(self) -> None:
         """Deliver, and abort before the delivery is recorded."""
@@ -92,14 +91,14 @@ class ScheduledExports(TestApp):
             raise KeyboardInterrupt
 
         with pytest.MonkeyPatch.context() as broken:
-            broken.setattr(delivery_states, "mark_delivered", crash)
+            broken.setattr(jobs, "mark_delivered", crash)
             with pytest.raises(KeyboardInterrupt):
                 self.deliver()
 
-    def attempts(self, schedule: Schedule) -> list[tuple[str, str, str]]:
+    def attempts(self, schedule: ExportJob) -> list[tuple[str, str, str]]:
         """Period, state and result of each attempt, oldest first."""
         with self.app_db.read() as connection:
-            found = delivery_states.list_attempts(connection, schedule.id)
+            found = jobs.list_attempts(connection, schedule.id)
         return [(attempt.period, attempt.state, attempt.result) for attempt in reversed(found)]
 
     def exported_files(self, place: str = "") -> dict[str, str]:

@@ -21,8 +21,10 @@ from integration.platform_api.client import Platform
 from tests.deploy.debian_tools import run_tool
 from tests.support.application import TestApp, running_app
 from tests.support.applications.data_dir import webhook
+from tests.support.downloads import add_download
 from tests.support.fake_exchange import NOT_FOUND
 from tests.support.harness import ROOT
+from tests.support.people import BOB
 
 PAGE = (ROOT / "docs" / "metrics.md").read_text("utf-8")
 DOCUMENTED = re.compile(r"^\| `(\w+)` \| (\w+) \| (.*?) \| (.+?) \|$", re.M)
@@ -30,15 +32,14 @@ SMALL_TABLES = {
     "_walks": "a row for each collection",
     "_media_tally": "a row for each kind and state",
     "_legs_due": "empty after the initial sync; a page holds 500 legs",
-    "prepared_exports": "a row for each file of exports.keep_days",
+    "r": "a row for each period of a schedule and each file of exports.keep_days",
     "alert_findings": "a row for each current alert",
     "losses": "a row for each loss of webhooks",
     "erasures": "a row for each erased number",
-    "p": "periods of export schedules",
-    "s": "export schedules",
+    "j": "export jobs",
 }
 """Tables that a scrape may read entirely."""
-PARTIAL_INDEXES = ("inbox_troubled", "_calls_open", "_coverage_gaps", "alert_log_waiting")
+PARTIAL_INDEXES = ("inbox_troubled", "_calls_open", "_coverage_gaps", "alert_log_waiting", "export_runs_open")
 """Indexes that a scrape may read entirely: of rows that need attention."""
 
 
@@ -81,12 +82,7 @@ def fill(app: TestApp) -> None:
             " tries) VALUES ('2026-09-21 14:00:00', 1, 'r', 'alert', 's', 'b', 'email', 't', 0, 'waiting', 0)"
         )
     )
-    app.app_db.write(
-        lambda tx: tx.execute(
-            "INSERT INTO prepared_exports (owner, who, export, form, args, state, total, created_at)"
-            " VALUES ('key 1', 'k', 'cdrs', 'xlsx', '{}', 'waiting', 9, '2026-09-21 14:00:00')"
-        )
-    )
+    add_download(app.app_db, app.add(BOB))
     app.product.backup_rotation.newest_created_at = clock.now()
     app.context.platform.get("/ping")
     app.platform.respond("/no-such-path", NOT_FOUND, 404)

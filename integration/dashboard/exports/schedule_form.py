@@ -19,10 +19,15 @@ from integration.core.errors import DomainError, QueryError
 from integration.exports import export_request, formats
 from integration.exports.calendar_periods import FREQUENCIES
 from integration.exports.delivery import normalize_place
-from integration.exports.due_periods import has_period_records
 from integration.exports.formats.format import SEPARATORS
+from integration.exports.jobs import (
+    PARTITION_PARAMETER,
+    TARGETS,
+    ExportJob,
+    has_period_records,
+    make_file_name,
+)
 from integration.exports.query import build_export_query, list_headings
-from integration.exports.schedules import PARTITION_PARAMETER, TARGETS, Schedule, make_file_name
 from integration.mirror.page_queries import history
 from integration.outbound import mail_server
 
@@ -40,8 +45,8 @@ MAX_WAIT_HOURS = 24 * 14
 
 
 def parse_form(
-    context: AppContext, person: Person, form: Mapping[str, str], old_schedule: Schedule
-) -> Schedule:
+    context: AppContext, person: Person, form: Mapping[str, str], old_schedule: ExportJob
+) -> ExportJob:
     """Return `old_schedule` with the form's values and `person` as its owner.
 
     Raises DomainError for an invalid value, and if the export itself is invalid or not allowed.
@@ -74,6 +79,7 @@ def parse_form(
         name=name,
         file=make_file_name(name),
         who=person.email,
+        person_id=person.id,
         form=form_choice.removesuffix(BY_MONTH),
         args=args,
         every=_parse_choice("every", fields, FREQUENCIES),
@@ -114,15 +120,15 @@ def list_form_choices(resource: Resource, person: Person) -> dict[str, str]:
     return choices
 
 
-def make_empty(context: AppContext, export: str, args: Mapping[str, str]) -> Schedule:
+def make_empty(context: AppContext, export: str, args: Mapping[str, str]) -> ExportJob:
     """Return the initial values of the form of a new schedule."""
     zone = context.settings.dashboard.timezone
     with suppress(DomainError):
         zone = _parse_zone(args.get("tz") or zone)
-    return Schedule(export=export, every="month", args=_select_export_parameters(args), zone=zone)
+    return ExportJob(export=export, every="month", args=_select_export_parameters(args), zone=zone)
 
 
-def make_draft(schedule: Schedule, form: Mapping[str, str]) -> Schedule:
+def make_draft(schedule: ExportJob, form: Mapping[str, str]) -> ExportJob:
     """Return `schedule` with those values of an unfinished form that are valid."""
     parsers: Mapping[str, Callable[[], object]] = {
         "form": lambda: _parse_choice(
@@ -144,7 +150,7 @@ def make_draft(schedule: Schedule, form: Mapping[str, str]) -> Schedule:
     return replace(schedule, **values)  # type: ignore[arg-type]
 
 
-def describe_filter(context: AppContext, schedule: Schedule, name: str) -> str:
+def describe_filter(context: AppContext, schedule: ExportJob, name: str) -> str:
     """Return the filter of the parameter `name`, 'view' or 'filter', in words.
 
     Returns '' without a filter, and for one that is not valid any more.
@@ -161,7 +167,7 @@ def describe_filter(context: AppContext, schedule: Schedule, name: str) -> str:
     return ""
 
 
-def list_headings_in_words(context: AppContext, schedule: Schedule) -> list[str]:
+def list_headings_in_words(context: AppContext, schedule: ExportJob) -> list[str]:
     """Return the headings of the columns that the schedule stores, [] if they are not valid."""
     args = {"headings": "words", "tz": schedule.zone, "columns": schedule.args.get("columns", "")}
     with suppress(QueryError), context.mirror_db.read() as connection:
@@ -216,7 +222,7 @@ def _parse_wait_hours(text: str) -> int:
     return int(text)
 
 
-def _choose_secret(fields: Mapping[str, str], target: str, place: str, old_schedule: Schedule) -> str:
+def _choose_secret(fields: Mapping[str, str], target: str, place: str, old_schedule: ExportJob) -> str:
     """Return the entered secret, else the stored secret.
 
     The stored secret requires the stored origin, or a user could send it to any server.
@@ -233,7 +239,7 @@ def _choose_secret(fields: Mapping[str, str], target: str, place: str, old_sched
     return old_schedule.secret
 
 
-def mask_place(schedule: Schedule) -> str:
+def mask_place(schedule: ExportJob) -> str:
     """Return the place for the form.
 
     The query string of a URL is masked, because it may hold a credential.
@@ -241,7 +247,7 @@ def mask_place(schedule: Schedule) -> str:
     return f"{schedule.display_place}{SECRET_MASK if schedule.place != schedule.display_place else ''}"
 
 
-def _unmask_place(place: str, old_schedule: Schedule) -> str:
+def _unmask_place(place: str, old_schedule: ExportJob) -> str:
     if not place.endswith(SECRET_MASK):
         return place
     if place != mask_place(old_schedule):

@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import urlencode
 from zoneinfo import ZoneInfo
 
-from flask import Blueprint, abort, current_app, make_response, redirect, request
+from flask import Blueprint, abort, make_response, redirect, request
 from werkzeug.wrappers import Response
 
 from integration.access.export_caller import owner_name
@@ -29,25 +29,13 @@ from integration.dashboard.exports import export_filter, schedule_form
 from integration.dashboard.site import edit_versions, layout
 from integration.dashboard.site.confirmation import has_new_secret, requires_confirmation
 from integration.dashboard.site.guard import audit_action, current_person, requires
-from integration.exports import (
-    delivery,
-    delivery_states,
-    due_periods,
-    export_request,
-    formats,
-    prepared_exports,
-    schedule_runner,
-    schedule_status,
-    schedules,
-)
+from integration.exports import delivery, export_request, formats, jobs
 from integration.exports.calendar_periods import FREQUENCIES
 from integration.exports.export_request import UnknownExport
 from integration.exports.formats.format import SEPARATORS
-from integration.exports.jobs import find_export_jobs
-from integration.exports.prepared_exports import ExportJob
+from integration.exports.jobs import ExportJob
 from integration.exports.presets import PRESETS
 from integration.exports.routes import BROWSER_ROWS, parse_args
-from integration.exports.schedules import Schedule
 from integration.outbound import mail_server
 from integration.workspace import saved
 
@@ -72,25 +60,15 @@ def requires_export_supervisor(view: Callable[..., Any]) -> Callable[..., Any]:
 @blueprint.get("")
 @requires("export")
 def index() -> Response:
-    context, person, export_jobs = app_context(), current_person(), find_export_jobs(current_app)
+    context, person = app_context(), current_person()
+    runner = context.export_runner
     with context.app_db.read() as connection:
-        own_exports = prepared_exports.list_of_owner(connection, owner_name(person)) if export_jobs else []
-        schedule_lines = (
-            schedule_status.list_statuses(connection, clock.now()) if has(person, "supervisor") else []
-        )
+        downloads = jobs.list_downloads(connection, owner_name(person))
+        schedule_lines = jobs.list_statuses(connection, clock.now()) if has(person, "supervisor") else []
     page = layout.render_page(
         "exports",
         "exports.html",
-        mine=[
-            (
-                prepared_export,
-                schedule_status.export_title(prepared_export.export),
-                export_jobs.rows_written(prepared_export),
-                export_jobs.expires_at(prepared_export),
-            )
-            for prepared_export in own_exports
-            if export_jobs is not None
-        ],
+        mine=[(run, runner.rows_written(run), runner.expires_at(run)) for run in downloads],
         lines=schedule_lines,
         # Pages of other roles lead to the collections.
         collections=[resource for resource in RESOURCES if resource.is_listed and resource.table != "me"]
@@ -100,7 +78,7 @@ def index() -> Response:
             preset for preset in PRESETS.values() if layout.get_visibility().can_export(preset.resource)
         ],
         ranges={label: urlencode(limits) for label, limits in export_filter.list_ranges().items() if limits},
-        every=schedule_status.FREQUENCY_LABELS,
+        every=jobs.FREQUENCY_LABELS,
         targets=TARGET_LABELS,
         forms={entry.suffix: entry.label for entry in formats.FORMATS.values()},
         background_above=BROWSER_ROWS,
@@ -110,7 +88,7 @@ def index() -> Response:
         keep_days=context.settings.exports.keep_days,
     )
     response = make_response(page)
-    if any(prepared_export.is_active for prepared_export in own_exports):
+    if any(run.is_active for run in downloads):
         # Shows progress without JavaScript.
         response.headers["Refresh"] = str(REFRESH_SECONDS)
     return response
@@ -119,16 +97,12 @@ def index() -> Response:
 @blueprint.post("/prepared/<int:number>/remove")
 @requires("export")
 def remove_file(number: int) -> Response:
-    export_jobs = find_export_jobs(current_app)
-    with app_context().app_db.read() as connection:
-        prepared_export: ExportJob | None = prepared_exports.find(connection, number)
-    if (
-        prepared_export is None
-        or export_jobs is None
-        or prepared_export.owner != owner_name(current_person())
-    ):
+    context = app_context()
+    with context.app_db.read() as connection:
+        run = jobs.find_download(connection, number)
+    if run is None or run.job.owner != owner_name(current_person()):
         abort(404)
-    export_jobs.cancel(prepared_export)
+    context.export_runner.cancel(run)
     return redirect("/exports", 303)
 
 
@@ -142,7 +116,7 @@ def new() -> str:
     args = {"headings": "words", **parse_args(request.args)}
     empty = schedule_form.make_empty(app_context(), export, args)
     title = _list_exports(export)[export]
-    empty = replace(empty, name=title, file=schedules.make_file_name(title))
+    empty = replace(empty, name=title, file=jobs.make_file_name(title))
     return _render_form(empty, draft=schedule_form.make_draft(empty, request.args))
 
 
@@ -154,7 +128,7 @@ def create() -> Response | tuple[str, int]:
     draft = schedule_form.make_empty(context, _require_export(request.form.get("export")), {})
     try:
         schedule = schedule_form.parse_form(context, current_person(), request.form, draft)
-        number = schedules.add(context.app_db, schedule)
+        number = jobs.save_schedule(context.app_db, schedule)
     except DomainError as refusal:
         return _render_form(draft, refused=str(refusal), given=request.form), 400
     _audit_schedule("schedule added", schedule)
@@ -167,22 +141,13 @@ def show(number: int) -> Response:
     schedule = _require_schedule(number)
     context = app_context()
     with context.app_db.read() as connection:
-        attempts = delivery_states.list_attempts(connection, number, schedule_status.LOG_LINES)
-        open_deliveries = [
-            delivery_state
-            for delivery_state in delivery_states.load_period_states(connection, number).values()
-            if delivery_state.state == "open"
-        ]
-        schedule_line = schedule_status.compute_status(connection, schedule, clock.now())
-    page = _render_form(
-        schedule,
-        draft=schedule_form.make_draft(schedule, request.args),
-        attempts=attempts,
-        open_deliveries=open_deliveries,
-        line=schedule_line,
-    )
+        attempts = jobs.list_attempts(connection, number)
+        open_runs = jobs.list_open_runs(connection, number)
+        status = jobs.compute_status(connection, schedule, clock.now())
+    draft = schedule_form.make_draft(schedule, request.args)
+    page = _render_form(schedule, draft=draft, attempts=attempts, open_deliveries=open_runs, line=status)
     response = make_response(page)
-    if any(delivery_state.at_once and not delivery_state.error for delivery_state in open_deliveries):
+    if any(run.at_once and not run.error for run in open_runs):
         response.headers["Refresh"] = str(REFRESH_SECONDS)
     return response
 
@@ -197,11 +162,11 @@ def save(number: int) -> Response | tuple[str, int]:
         new_schedule = schedule_form.parse_form(context, current_person(), request.form, old_schedule)
         if edit_versions.is_outdated(_shown_values(new_schedule), _shown_values(old_schedule)):
             return _render_form(old_schedule, refused=edit_versions.OUTDATED, given=request.form), 409
-        schedules.change(context.app_db, new_schedule)
+        jobs.save_schedule(context.app_db, new_schedule)
     except DomainError as refusal:
         return _render_form(old_schedule, refused=str(refusal), given=request.form), 400
     _audit_schedule("schedule changed", new_schedule)
-    app_context().scheduler.nudge(schedule_runner.JOB_NAME)
+    app_context().export_runner.request_run()
     return redirect(f"/exports/schedules/{number}", 303)
 
 
@@ -210,32 +175,29 @@ def save(number: int) -> Response | tuple[str, int]:
 def act(number: int, action: str) -> Response:
     schedule, app_db = _require_schedule(number), app_context().app_db
     if action == "pause":
-        schedules.pause(app_db, number)
+        jobs.pause(app_db, number)
     elif action == "resume":
-        schedules.resume(app_db, number)
+        jobs.resume(app_db, number)
     elif action == "run":
         # The schedule runs with the rights of its owner, so this user gains no access.
-        delivery_states.request_redelivery(
-            app_db, number, due_periods.find_last_ended(schedule, clock.now()).key
-        )
+        jobs.request_redelivery(app_db, number, jobs.find_last_ended(schedule, clock.now()).key)
     else:
-        schedules.remove(app_db, number)
+        jobs.remove(app_db, number)
     _audit_schedule(f"schedule {AUDIT_VERBS[action]}", schedule)
-    app_context().scheduler.nudge(schedule_runner.JOB_NAME)
+    app_context().export_runner.request_run()
     return redirect("/exports" if action == "remove" else f"/exports/schedules/{number}", 303)
 
 
 # --- helpers ---------------------------------------------------------------------------------------------
 
 
-def _shown_values(schedule: Schedule) -> Schedule:
+def _shown_values(schedule: ExportJob) -> ExportJob:
     """Return the schedule without values that the form does not show."""
-    return replace(
-        schedule, place=schedule.display_place, who="", secret="", since="", paused_at=None, created_at=""
-    )
+    shown = replace(schedule, place=schedule.display_place, secret="", who="", person_id=None)
+    return replace(shown, since="", paused_at=None, created_at="")
 
 
-def _render_form(schedule: Schedule, *, draft: Schedule | None = None, **values: Any) -> str:
+def _render_form(schedule: ExportJob, *, draft: ExportJob | None = None, **values: Any) -> str:
     """Render the form of a schedule. `draft` has its unsaved values."""
     person, context = current_person(), app_context()
     given = values.get("given") or {}
@@ -246,7 +208,7 @@ def _render_form(schedule: Schedule, *, draft: Schedule | None = None, **values:
         )
         visible_views = saved.all_of(connection, saved.VIEWS, "calls", person.id)
     resource, preset = export_request.find_export(schedule.export)
-    next_delivery = due_periods.find_next_due(draft, clock.now())
+    next_delivery = jobs.find_next_due(draft, clock.now())
     next_at = next_delivery.due_at.astimezone(ZoneInfo(draft.zone))
     is_call_export = preset is not None and (preset.has_own_table or resource.field("live_id") is not None)
     return layout.render_page(
@@ -261,19 +223,14 @@ def _render_form(schedule: Schedule, *, draft: Schedule | None = None, **values:
         exports=_list_exports(schedule.export),
         place=schedule_form.mask_place(schedule),
         version=edit_versions.make_record_version(_shown_values(schedule)),
-        title=schedule_status.export_title(schedule.export),
-        grows=due_periods.has_period_records(resource),
+        title=schedule.title,
+        grows=jobs.has_period_records(resource),
         forms=schedule_form.list_form_choices(resource, person),
         form_choice=f"{draft.form}{schedule_form.BY_MONTH if draft.is_by_month else ''}",
         every={frequency: frequency for frequency in FREQUENCIES},
         targets=TARGET_LABELS,
-        sets=list(
-            dict.fromkeys(
-                [
-                    *export_request.list_ready_sets(schedule.export),
-                    *(column_set.name for column_set in saved_sets),
-                ]
-            )
+        sets=dict.fromkeys(
+            [*export_request.list_ready_sets(schedule.export), *(saved_set.name for saved_set in saved_sets)]
         ),
         view_words=schedule_form.describe_filter(context, draft, "view") if is_call_export else "",
         filter_words=schedule_form.describe_filter(context, draft, "filter"),
@@ -295,7 +252,7 @@ def _list_exports(export: str) -> dict[str, str]:
 
     `export` is always included.
     """
-    viewer, titles = layout.get_visibility(), {export: schedule_status.export_title(export)}
+    viewer, titles = layout.get_visibility(), {export: ExportJob(export=export, args={}).title}
     for preset in PRESETS.values():
         if viewer.can_export(preset.resource):
             titles[preset.name] = preset.short
@@ -318,15 +275,15 @@ def _require_export(export: str | None) -> str:
     return export_request.canonical_name(name)
 
 
-def _require_schedule(number: int) -> Schedule:
+def _require_schedule(number: int) -> ExportJob:
     with app_context().app_db.read() as connection:
-        schedule = schedules.find(connection, number)
+        schedule = jobs.find_schedule(connection, number)
     if schedule is None:
         abort(404)
     return schedule
 
 
-def _audit_schedule(action: str, schedule: Schedule) -> None:
+def _audit_schedule(action: str, schedule: ExportJob) -> None:
     export = f"{schedule.export}.{schedule.display_form}"
     details = f"{schedule.name}: {export} to {schedule.target} {schedule.display_place}"
     audit_action(action, details)

@@ -15,8 +15,7 @@ from integration.core import clock
 from integration.core.phone_numbers import is_withheld
 from integration.dashboard.site import formats
 from integration.dashboard.site.person_names import person_name
-from integration.exports import prepared_exports
-from integration.exports.schedule_status import export_title
+from integration.exports import jobs as export_jobs
 from integration.mirror.page_queries import media_lists, phones
 from integration.workspace import callback_reminders, callbacks, person_settings, visible_callbacks
 
@@ -80,11 +79,11 @@ def list_notifications(context: AppContext, person: Person, viewer: Visibility) 
         ]  # fmt: skip
         if has(person, "export"):
             found += [
-                (job.ended_at or "", "download",
-                 f"Export {'ready' if job.state == 'done' else 'failed'}: {export_title(job.export)}",
-                 job.error or f"{formats.thousands(job.rows)} rows", "/exports", "")
-                for job in prepared_exports.list_of_owner(app_connection, owner_name(person))
-                if job.state in ("done", "failed") and (job.ended_at or "") >= since
+                (run.ended_at or "", "download",
+                 f"Export {'ready' if run.state == 'done' else 'failed'}: {run.job.title}",
+                 run.error or f"{formats.thousands(run.rows)} rows", "/exports", "")
+                for run in export_jobs.list_downloads(app_connection, owner_name(person))
+                if run.state in ("done", "failed") and (run.ended_at or "") >= since
             ]  # fmt: skip
     found.sort(reverse=True)
     return [Notification(*entry, is_new=entry[0] > looked_at) for entry in found]

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import platform
 import sqlite3
-from typing import get_args
 
 from integration import __version__
 from integration.alerts import notification_log, rules
 from integration.alerts.notification_log import CHANNELS
 from integration.context import AppContext
 from integration.core import installation
-from integration.exports import delivery_states, prepared_exports
-from integration.exports.prepared_exports import JobState
+from integration.exports import jobs as export_jobs
 from integration.web.metrics.registry import Family, Metrics, Values
 
 BUILD_INFO = Family(
@@ -79,10 +77,10 @@ def add_groups(metrics: Metrics, context: AppContext) -> None:
 
     def read_exports() -> Values:
         with context.app_db.read() as connection:
-            jobs = prepared_exports.count_by_state(connection)
-            failing = delivery_states.list_failing(connection)
+            downloads = export_jobs.count_downloads(connection)
+            failing = export_jobs.list_failing(connection)
         return {
-            EXPORT_JOBS: {(state,): jobs.get(state, 0) for state in get_args(JobState)},
+            EXPORT_JOBS: {(state,): downloads.get(state, 0) for state in export_jobs.DOWNLOAD_STATES},
             FAILING_SCHEDULES: len(failing),
         }
 

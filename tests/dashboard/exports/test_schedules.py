@@ -7,7 +7,6 @@ import re
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from html import unescape
-from typing import Any, cast
 from zoneinfo import ZoneInfo
 
 import openpyxl
@@ -15,13 +14,12 @@ import pytest
 
 from integration.access import audit, people, sessions
 from integration.core import clock
-from integration.exports import delivery_states, prepared_exports
-from integration.exports import schedules as export_schedules
-from integration.exports.delivery_states import DeliveryAttempt
+from integration.exports import jobs
 from integration.exports.formats import FORMATS
-from integration.exports.jobs import EXTENSION, ExportJobs
+from integration.exports.jobs import ExportJob
 from integration.workspace import saved
 from tests.support.application import Browser, TestApp
+from tests.support.downloads import add_download
 from tests.support.harness import wait_for
 from tests.support.people import Member
 
@@ -33,9 +31,9 @@ FORM = {
 }  # fmt: skip
 
 
-def schedules(app: TestApp) -> list[export_schedules.Schedule]:
+def schedules(app: TestApp) -> list[ExportJob]:
     with app.app_db.read() as connection:
-        return export_schedules.list_all(connection)
+        return jobs.list_schedules(connection)
 
 
 def text(page: str) -> str:
@@ -63,9 +61,9 @@ def test_a_schedule_is_created_changed_paused_run_and_removed(
     assert schedules(app)[0].paused_at is None
     client.post(f"/exports/schedules/{one.id}/run")
     with app.app_db.read() as connection:
-        (state,) = delivery_states.load_period_states(connection, one.id).values()
-    assert state.at_once
-    assert nudged == ["scheduled exports"] * 4
+        (run,) = jobs.list_open_runs(connection, one.id)
+    assert run.at_once
+    assert nudged == ["exports"] * 4
     client.post(f"/exports/schedules/{one.id}/remove")
     assert schedules(app) == []
     assert [entry.what for entry in audit.list_newest(app.app_db)] == [
@@ -111,7 +109,7 @@ def test_a_schedule_that_another_user_changed_since_is_kept_until_it_is_saved_ag
         ),
         (
             {"every": "hour", "at": "6", "zone": "Mars", "name": "…", "form": "exe", "export": "users"},
-            "Tuesday 1 December 2026, 06:00 (Europe/London), current records, user-2026-11.xlsx",
+            "Tuesday 1 December 2026, 06:00 (Europe/London), current records, users-2026-11.xlsx",
         ),
     ],
 )
@@ -291,18 +289,18 @@ def test_the_page_shows_the_result_of_each_attempt(app: TestApp, client: Browser
     client.post(NEW, **FORM)
     (one,) = schedules(app)
     day = str(clock.now().astimezone(ZoneInfo("Europe/London")).date() - timedelta(days=1))
-    app.app_db.write(lambda tx: tx.execute("UPDATE export_schedules SET since = '2026-01-01', at = '00:00'"))
-
-    def attempt(state: str, result: str, rows: int | None) -> DeliveryAttempt:
-        return DeliveryAttempt(one.id, one.name, day, clock.utc_text(), "a.csv", rows, rows, state, result)
-
-    delivery_states.mark_started(app.app_db, one.id, day, clock.utc_text(clock.unix() + 60))
-    delivery_states.mark_failed(app.app_db, attempt("failed", "<the disk is full>", None), holds_all=True)
+    jobs.request_redelivery(app.app_db, one.id, day)
+    with app.app_db.read() as connection:
+        (run,) = jobs.list_open_runs(connection, one.id)
+    jobs.mark_running(app.app_db, run, clock.utc_text(clock.unix() + 60))
+    failed = run.make_attempt(clock.now(), "failed", "<the disk is full>")
+    jobs.mark_failed(app.app_db, run, failed, holds_all=True)
     for path in ("/exports", f"/exports/schedules/{one.id}"):
         page = text(client.get(path).text)
         assert "failing" in page
         assert "<the disk is full>" in page
-    delivery_states.mark_delivered(app.app_db, attempt("delivered", "written to a.csv", 1234))
+    delivered = run.make_attempt(clock.now(), "delivered", "written to a.csv", rows=1234, size=1234)
+    jobs.mark_delivered(app.app_db, run, delivered)
     page = text(client.get(f"/exports/schedules/{one.id}").text)
     assert "1 234" in page
     assert "Not delivered yet" not in page
@@ -311,27 +309,15 @@ def test_the_page_shows_the_result_of_each_attempt(app: TestApp, client: Browser
 # --- export jobs -----------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def preparer(app: TestApp) -> ExportJobs:
-    return cast(ExportJobs, app.product.site.extensions[EXTENSION])
-
-
-def prepared(app: TestApp, person: people.Person, **more: Any) -> prepared_exports.ExportJob:
-    return prepared_exports.add(
-        app.app_db, owner=f"person {person.id}", who=person.email, person_id=person.id, form="xlsx",
-        only_user=None, **{"export": "cdrs", "args": {}, "total": 60000, **more},
-    )  # fmt: skip
-
-
 def test_the_page_shows_progress_of_own_export_jobs_only(
-    app: TestApp, preparer: ExportJobs, monkeypatch: pytest.MonkeyPatch
+    app: TestApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ann = people.create(app.app_db, "ann@example.com", "supervisor", password_hash="x")
     client = Browser(app.url, sessions.create(app.app_db, ann.id))
     other = app.log_in()
-    one = prepared(app, ann)
-    prepared_exports.mark_running(app.app_db, one.id)
-    monkeypatch.setattr(preparer, "rows_written", lambda job: {one.id: 21000}[job.id])
+    one = add_download(app.app_db, ann)
+    jobs.mark_running(app.app_db, one, None)
+    monkeypatch.setattr(app.context.export_runner, "rows_written", lambda run: {one.id: 21000}[run.id])
     page = client.get("/exports")
     assert page.headers["Refresh"] == "2"
     assert "being prepared: 21 000 of 60 000" in text(page.text)
@@ -342,14 +328,14 @@ def test_the_page_shows_progress_of_own_export_jobs_only(
     client.post(f"/exports/prepared/{one.id}/remove")
     assert "cancelled" in text(client.get("/exports").text)
     with app.app_db.read() as connection:
-        assert prepared_exports.list_in_states(connection, "cancelled")
+        assert [run.state for run in jobs.list_downloads(connection)] == ["cancelled"]
 
 
 def test_a_large_export_of_calls_is_prepared_in_the_background(
     app: TestApp, client: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(FORMATS, "xlsx", replace(FORMATS["xlsx"], background_above=2))
-    app.product.site.extensions[EXTENSION].schedule()
+    app.context.export_runner.schedule()
     app.context.scheduler.start()
     for number in range(3):
         app.call(number + 1, clock.utc_text(clock.unix() - 600 - number))

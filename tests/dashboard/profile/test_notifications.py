@@ -7,11 +7,11 @@ import re
 import pytest
 
 from integration.core import clock
-from integration.exports import prepared_exports
 from integration.workspace import callbacks
 from integration.workspace.callback_following import update_from_mirror
 from tests.support.application import Browser, TestApp, running_app
 from tests.support.clock import ago
+from tests.support.downloads import add_download, finish_download
 from tests.support.page_text import text
 from tests.support.people import BOB, CALLER, CAROL, DAVE, ERIN
 
@@ -70,14 +70,10 @@ def test_the_bell_counts_what_happened_for_the_user_since_the_last_look(office):
 def test_a_finished_export_is_a_notification_of_its_owner(office):
     app = office
     bob = app.add(BOB)
-    job = prepared_exports.add(
-        app.app_db, owner=f"person {bob.id}", who=bob.email, person_id=bob.id, export="cdrs", form="xlsx",
-        args={}, only_user=None, total=9,
-    )  # fmt: skip
+    download = add_download(app.app_db, bob, 9)
     client = app.log_in(BOB)
     assert count(client) == ""
-    prepared_exports.mark_running(app.app_db, job.id)
-    prepared_exports.mark_done(app.app_db, job.id, 9, 100)
+    finish_download(app.app_db, download, 9, 100)
     assert count(client) == "1"
     assert "Export ready: Call detail records 9 rows" in text(client.get("/notifications"))
     assert count(app.log_in(DAVE)) == ""

@@ -14,10 +14,9 @@ import pytest
 from click.testing import CliRunner
 
 from integration.access import people, sessions
-from integration.exports import schedules
+from integration.exports import jobs
 from integration.exports.formats import FORMATS
 from integration.exports.formats.format import Format
-from integration.exports.jobs import EXTENSION
 from integration.exports.query import ExportQuery, ExportStream
 from integration.exports.selection import Selection
 from tests.cli.test_export import variables
@@ -55,7 +54,7 @@ TSV = Format(
 def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[TestApp]:
     monkeypatch.setitem(FORMATS, TSV.suffix, TSV)
     with running_app(tmp_path) as app:
-        app.product.site.extensions[EXTENSION].schedule()
+        app.context.export_runner.schedule()
         app.context.scheduler.start()
         numbers = range(1, BACKGROUND_ABOVE + 2)
         app.put("contacts", *({"id": number, "first_name": f"Grace {number}"} for number in numbers))
@@ -103,7 +102,7 @@ def test_schedule_form_offers_and_accepts_the_format(app: TestApp, supervisor: B
         zone="Europe/London", target="folder", place="numbers", wait_hours="6", otherwise="incomplete",
     )  # fmt: skip
     with app.app_db.read() as connection:
-        (schedule,) = schedules.list_all(connection)
+        (schedule,) = jobs.list_schedules(connection)
     assert schedule.form == "tsv"
 
 
