@@ -89,7 +89,9 @@ def mark_damaged_databases(data_dir: Path, error: Exception) -> list[str]:
         return []
     path = data_dir / "house.db"
     if path.exists() and (finding := damage.find_damage(path)) is not None:
-        raise RepairNeeded(f"{path.name} is damaged ({finding}). {describe_repair(path)}")
+        raise RepairNeeded(
+            f"{path.name} is damaged ({finding}). {describe_repair(path.name, data_dir.absolute())}"
+        )
     names = []
     for name in REPLACEABLE_DATABASES:
         path = data_dir / name
@@ -100,9 +102,8 @@ def mark_damaged_databases(data_dir: Path, error: Exception) -> list[str]:
     return names
 
 
-def describe_repair(path: Path) -> str:
+def describe_repair(name: str, folder: str | Path = "data_dir") -> str:
     """Return what to do about a damaged house.db."""
-    folder, name = path.parent.absolute(), path.name
     return (
         f"Stop Switchroom, move {name}, {name}-wal and {name}-shm out of {folder}, copy {name} from the"
         " newest backup into this folder, and start Switchroom."
@@ -158,4 +159,4 @@ def _find_damage(database: Database) -> str | None:
         return None
     if database.name in REPLACEABLE_DATABASES:
         return f"{database.damage}. The file is being replaced; webhooks are stored."
-    return f"{database.damage}. {describe_repair(database.path)}"
+    return f"{database.damage}. {describe_repair(database.name, database.path.parent.absolute())}"

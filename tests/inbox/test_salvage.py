@@ -119,14 +119,6 @@ def test_webhooks_between_damaged_pages_are_saved(path: Path, original: Path) ->
     ]
 
 
-def overwrite_header(path: Path) -> None:
-    overwrite_page(path, 1)
-
-
-def overwrite_root(path: Path) -> None:
-    overwrite_page(path, find_root(path, "inbox"))
-
-
 def overwrite_index(path: Path) -> None:
     overwrite_page(path, find_root(path, "sqlite_autoindex_inbox_1"))
 
@@ -135,8 +127,8 @@ def overwrite_sequence(path: Path) -> None:
     overwrite_page(path, find_root(path, "sqlite_sequence"))
 
 
-@pytest.mark.parametrize("overwrite", [overwrite_header, overwrite_root, overwrite_index, overwrite_sequence])
-def test_no_webhook_is_lost_with_a_page_that_has_none(
+@pytest.mark.parametrize("overwrite", [overwrite_index, overwrite_sequence])
+def test_no_webhook_is_lost_with_a_page_that_leads_to_none(
     path: Path, original: Path, overwrite: Callable[[Path], None], caplog: pytest.LogCaptureFixture
 ) -> None:
     overwrite(path)
@@ -146,6 +138,13 @@ def test_no_webhook_is_lost_with_a_page_that_has_none(
     assert read_losses(new_path) == []
     assert query(new_path, "SELECT seq FROM sqlite_sequence WHERE name = 'inbox'") == [(COUNT,)]
     assert f"inbox.db: {COUNT} webhooks saved, 0 lost" in caplog.messages
+
+
+def test_the_webhooks_behind_a_damaged_page_are_named(path: Path) -> None:
+    overwrite_page(path, find_root(path, "inbox"))
+    new_path = salvage.build_replacement(path)
+    assert (read_rows(new_path), read_losses(new_path)) == ({}, [("was damaged", 1, COUNT)])
+    assert query(new_path, "SELECT seq FROM sqlite_sequence WHERE name = 'inbox'") == [(COUNT,)]
 
 
 def test_a_body_with_changed_bytes_is_not_saved(path: Path, original: Path) -> None:
@@ -164,28 +163,37 @@ def test_large_bodies_and_pages_of_the_write_ahead_log_are_saved(tmp_path: Path)
         inbox = Inbox(live)
         for future in [inbox.receive(body) for body in bodies]:
             future.result(30)
-        if run == 1:  # The second deliveries are in the -wal only, and do not change the root.
+        if (
+            run == 1
+        ):  # The second deliveries are in the -wal only, and change each page with the start of a row.
             shutil.copy(live, path)
             shutil.copy(f"{live}-wal", f"{path}-wal")
         inbox.close()
-    overwrite_root(path)
+    overwrite_page(path, find_leaves(path)[-1])
     new_path = salvage.build_replacement(path)
     assert query(new_path, "SELECT body, deliveries FROM inbox ORDER BY seq") == [
         (body, 2) for body in bodies
     ]
 
 
-def test_webhooks_that_retention_deleted_stay_deleted(path: Path) -> None:
+def test_webhooks_that_retention_deleted_are_not_named_as_lost(path: Path) -> None:
     inbox = Inbox(path)
     inbox.database.write(lambda tx: tx.execute("DELETE FROM inbox WHERE seq BETWEEN 100 AND 200"))
     inbox.close()
-    overwrite_root(path)
+    leaf = find_leaves(path)[3]
+    lost = list_seqs_of_leaf(path, leaf)
+    overwrite_page(path, leaf)
     new_path = salvage.build_replacement(path)
-    assert set(read_rows(new_path)) == {*range(1, 100), *range(201, COUNT + 1)}
-    assert read_losses(new_path) == []
+    assert set(read_rows(new_path)) == {*range(1, 100), *range(201, COUNT + 1)} - {*lost}
+    assert read_losses(new_path) == [("was damaged", lost[0], lost[-1])]
 
 
-def test_a_file_without_any_readable_page_is_replaced_by_an_empty_one(path: Path) -> None:
-    path.write_bytes(os.urandom(50_000))
+@pytest.mark.parametrize(
+    "overwrite", [lambda path: overwrite_page(path, 1), lambda path: path.write_bytes(os.urandom(50_000))]
+)
+def test_a_file_that_sqlite_cannot_open_is_replaced_by_an_empty_one(
+    path: Path, overwrite: Callable[[Path], object]
+) -> None:
+    overwrite(path)
     new_path = salvage.build_replacement(path)
     assert (read_rows(new_path), read_losses(new_path)) == ({}, [])

@@ -15,9 +15,14 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+import requests
 
-from tests.support.application import running_app
+from integration.sync.plan import PLAN
+from integration.sync.reading.full_sync import run_full_sync
+from tests.support.application import TestApp, running_app
 from tests.support.harness import Client, Product, run_installation, wait_for
+from tests.support.people import ALICE
+from tests.support.platform_collection import PlatformCollection
 
 PAGE_BYTES = 4096
 STATES = (("call.ringing", "RINGING"), ("call.hangup", "HANGUP"))
@@ -338,17 +343,25 @@ def test_webhooks_around_a_damaged_page_of_the_inbox_are_saved(data_dir: Path) -
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("spoil", [overwrite_header, partial(damage_root_page, table="sqlite_sequence")])
+@pytest.mark.parametrize(
+    ("spoil", "lost"),
+    [(overwrite_header, "webhooks 1 to 500 are"), (partial(damage_root_page, table="sqlite_sequence"), "")],
+)
 def test_an_inbox_that_cannot_be_opened_is_replaced_at_the_start(
-    data_dir: Path, spoil: Callable[[Path], None]
+    data_dir: Path, spoil: Callable[[Path], None], lost: str
 ) -> None:
     spoil(data_dir / "inbox.db")
     product = Product(data_dir)
     try:
         assert len(find_put_aside(data_dir, "inbox.db")) == 1
         send_legs(product, 250, 5)
-        assert_each_applied_once(data_dir, 255)
-        assert "lost webhooks" not in read_facts(product)
+        wait_until_applied(data_dir, 510)
+        inbox, mirror = data_dir / "inbox.db", data_dir / "mirror.db"
+        assert query(inbox, "SELECT count(*), max(seq) FROM inbox") == [(10 if lost else 510, 510)]
+        assert query(mirror, "SELECT count(*) FROM _legs") == [(255,)]
+        sentence = read_facts(product).get("lost webhooks", "")
+        assert lost in sentence
+        assert bool(lost) == bool(sentence)
     finally:
         product.stop()
 
@@ -357,3 +370,25 @@ def test_a_damaged_application_database_is_refused_with_what_to_do(data_dir: Pat
     overwrite_header(data_dir / "house.db")
     with pytest.raises(RuntimeError, match=r"house\.db is damaged .*copy house\.db from the newest backup"):
         Product(data_dir)
+
+
+def test_beside_a_damaged_application_database_webhooks_and_syncs_continue_and_pages_name_the_repair(
+    app: TestApp, tmp_path: Path
+) -> None:
+    path, browser = tmp_path / "house.db", app.log_in(ALICE)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    damage_root_page(path, "views")
+    assert browser.get("/live").status_code == 200
+    app.app_db.damage_watch.check(lambda: False)
+    for page in (browser.get("/live"), requests.get(f"{app.url}/login", timeout=30)):
+        assert page.status_code == 503
+        assert "out of data_dir, copy house.db from the newest backup" in page.text
+        assert str(tmp_path) not in page.text
+    assert app.client.get("/readyz").json["status"] == "degraded"
+    app.context.inbox.receive(make_body(1, 1)).result(30)
+    app.apply_webhooks()
+    PlatformCollection(app.platform, "users", {"id": 10002, "ext": "1002"})
+    run_full_sync(app.context, PLAN["users"])
+    assert query(tmp_path / "mirror.db", "SELECT count(*) FROM _legs") == [(1,)]
+    assert query(tmp_path / "mirror.db", "SELECT id FROM users") == [(10002,)]

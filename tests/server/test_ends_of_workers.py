@@ -63,12 +63,14 @@ def kill():
         mark.touch()
         os.kill(os.getpid(), signal.SIGKILL)
 
-moment, scan_rows, put_aside = os.environ["KILL_AT"], salvage.scan_rows, damage.put_aside
+moment, put_aside = os.environ["KILL_AT"], damage.put_aside
 
-def kill_and_scan(*arguments):
-    if moment == "some rows are saved":
-        kill()
-    return scan_rows(*arguments)
+class KillingDatabase(salvage.Database):
+    def write(self, work):
+        result = super().write(work)
+        if moment == "some rows are saved":
+            kill()
+        return result
 
 def kill_and_put_aside(*arguments):
     if moment == "the new file is complete":
@@ -78,7 +80,7 @@ def kill_and_put_aside(*arguments):
         kill()
     return target
 
-salvage.scan_rows, damage.put_aside = kill_and_scan, kill_and_put_aside
+salvage.Database, damage.put_aside = KillingDatabase, kill_and_put_aside
 main()
 """
 """Program of the product whose first worker is killed while it replaces inbox.db."""

@@ -92,10 +92,10 @@ def render_error(status: int, text: str = "", headline: str = "") -> Response:
     title, default_text = ERROR_TEXTS.get(status, ERROR_TEXTS[500 if status >= 500 else 404])
     title, text = headline or title, text or default_text
     if g.get("person") is None or not request.accept_mimetypes.accept_html:
-        return guard.refuse(status, text)
+        return guard.refuse(status, text, headline=headline)
     try:
         body = layout.render_page("", "error.html", status=status, title=title, text=text)
     except (StorageError, sqlite3.Error):
         # The shell reads the databases too. If they fail, respond with a page without the shell.
-        return guard.refuse(status, text)
+        return guard.refuse(status, text, headline=headline)
     return make_response(body, status)

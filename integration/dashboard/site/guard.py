@@ -26,6 +26,7 @@ from integration.context import app_context
 from integration.core import tokens
 from integration.core.errors import error_body
 from integration.live.stream import Viewer
+from integration.maintenance.database_checks import describe_repair
 from integration.sqlite.database import Database
 
 P = ParamSpec("P")
@@ -97,6 +98,10 @@ class Guard:
         """
         if request.endpoint is not None and self._is_open(request.endpoint, request.blueprint):
             return None
+        if self._app_db.damage is not None:
+            # Pages could show wrong rights, and lose what users enter.
+            text = f"Webhooks are stored and records are synced. {describe_repair(self._app_db.name)}"
+            return refuse(503, text, headline=f"{self._app_db.name} is damaged")
         request.max_content_length = (
             MAX_LOGIN_FORM_BYTES
             if request.blueprint in (LOGIN_BLUEPRINT, SECOND_FACTOR_BLUEPRINT)
@@ -291,14 +296,18 @@ def requires(role_or_right: str, *others: str) -> Callable[[Callable[P, R]], Cal
     return decorate
 
 
-def refuse(status: int, message: str, *, retry_after: int | None = None) -> Response:
+def refuse(status: int, message: str, *, headline: str = "", retry_after: int | None = None) -> Response:
     """Respond with an error: a page for browsers, JSON for scripts.
 
-    `retry_after` is in seconds.
+    `headline` of the page: '' for that of the status. `retry_after` is in seconds.
     """
     if _is_page_request():
         response = make_response(
-            render_template("notice.html", message=message, headline=HEADLINES.get(status, "Not available")),
+            render_template(
+                "notice.html",
+                message=message,
+                headline=headline or HEADLINES.get(status, "Not available"),
+            ),
             status,
         )
     else:
