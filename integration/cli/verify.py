@@ -22,8 +22,8 @@ HELP = """Check the databases, their content, the files of the archive, and that
 The content is compared with second copies: webhooks and events with their hashes, columns of records with
 the record as received, and a sample of calls with their events and CDRs. With `--deep`, all calls.
 
-With `--repair`, replace damaged content by an intact copy: from the platform, from the stored webhooks or
-from a backup. The exit status is 1 if a finding remains.
+With `--repair`, download damaged files again and recompute calls. The next full sync reads changed records
+again. The exit status is 1 if a finding remains.
 
 With `--coverage`, compare the mirror with the platform's own counts of every collection, and of every day of
 collections with dates, and fetch what is missing.
@@ -37,7 +37,7 @@ With `--media`, read every file of the archive and download damaged files again.
     "--quick", is_flag=True, help="Compare only the sizes of files; read no content of files and databases."
 )
 @click.option("--deep", is_flag=True, help="Compute all calls from their events and CDRs, not a sample.")
-@click.option("--repair", is_flag=True, help="Replace damaged content by an intact copy.")
+@click.option("--repair", is_flag=True, help="Download damaged files again; recompute calls.")
 @click.option(
     "--coverage", is_flag=True, help="Compare all or the named collections with the platform's counts."
 )
@@ -119,6 +119,8 @@ def verify_local(settings: Settings, report: _Report, *, quick: bool, deep: bool
                 repairable.append(finding)
                 if repair:
                     continue
+            if finding.advice and finding.advice not in verification.notes:
+                verification.notes.append(finding.advice)
             report.print_line(finding.text)
             descriptions.append({"finding": finding.text, "repaired": None, "error": None})
     for note in verification.notes:
@@ -128,8 +130,8 @@ def verify_local(settings: Settings, report: _Report, *, quick: bool, deep: bool
         remaining_count -= repair_findings(settings, repairable, report)
     elif repairable:
         messages.print_message(
-            "`switchroom verify --repair` replaces damaged content by an intact copy from the platform, the"
-            " stored webhooks or a backup."
+            "`switchroom verify --repair` downloads damaged files again and recomputes calls; the next"
+            " full sync then reads changed records again."
         )
     repaired_text = f", {remaining_count:,} not repaired" if repair else ""
     messages.print_message(
@@ -147,7 +149,7 @@ def repair_findings(settings: Settings, findings: list[Finding], report: _Report
     """
     from integration.maintenance.content_repair import PHASES
 
-    findings = sorted(findings, key=lambda finding: PHASES.index((finding.target or [PHASES[-1]])[0]))
+    findings = sorted(findings, key=lambda finding: PHASES.index((finding.target or PHASES)[0]))
     errors = _run_command(settings, "contents.repair", {"targets": [finding.target for finding in findings]})[
         "errors"
     ]

@@ -40,7 +40,7 @@ class ContentCheckJob:
         for text, finding in sorted(findings.items(), key=_get_phase):
             if self._context.scheduler.stopping.is_set():
                 return
-            reason = repair_target(self._context, finding.target or [], self._should_continue)
+            reason = repair_target(self._context, finding.target) if finding.target else finding.advice
             if reason is not None:
                 reasons[text] = reason
             else:
@@ -50,8 +50,8 @@ class ContentCheckJob:
             text, reason = next(iter(reasons.items()))
             values = "value" if len(reasons) == 1 else "values"
             raise StorageError(
-                f"{len(reasons):,} damaged {values} could not be repaired; {text}: {reason}."
-                " Run `switchroom verify --repair` to check all content."
+                f"{len(reasons):,} damaged {values} could not be repaired; {text}: {reason.rstrip('.')}."
+                " Run `switchroom verify` to check all content."
             )
 
     def _find_faults(self) -> Iterator[Finding]:
@@ -69,4 +69,4 @@ class ContentCheckJob:
 
 
 def _get_phase(item: tuple[str, Finding]) -> int:
-    return PHASES.index((item[1].target or [PHASES[-1]])[0])
+    return PHASES.index((item[1].target or PHASES)[0])

@@ -29,6 +29,12 @@ SAMPLED_LEGS = 1000
 LIVE_TABLE = "calls"
 """Table of live calls, which webhooks change without a complete record. It is rebuilt by each poll."""
 
+REBUILD_ADVICE = (
+    "Stop Switchroom, rename mirror.db and start Switchroom: it builds a new file from the stored webhooks"
+    " and the platform."
+)
+"""What to do about damage of mirror.db that is not repaired."""
+
 Progress = Callable[[str, int, int], None]
 Target = list[Any]
 """Damaged data that `content_repair` can repair, as JSON: its kind, then its key."""
@@ -38,11 +44,12 @@ Target = list[Any]
 class Finding:
     """Finding of a check.
 
-    `target` is None if only a user can repair it.
+    `target` is None if only a user can repair it; `advice` states how, if it is no part of `text`.
     """
 
     text: str
     target: Target | None = None
+    advice: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +78,8 @@ class ContentChecks:
                     yield Finding(
                         f"inbox.db: webhook {body.seq} of {body.received_at} UTC has other content than what"
                         " was received (sha256 differs)",
-                        ["webhook", body.seq],
+                        advice="A changed webhook matters for `switchroom replay` only. Backups that were"
+                        " made before the change have the original.",
                     )
 
     def check_records(self) -> Iterator[Finding]:
@@ -110,7 +118,7 @@ class ContentChecks:
                 for event in changed:
                     yield Finding(
                         f"mirror.db: event {event.event_id} of leg {event.leg_id} differs from its webhook",
-                        ["event", event.event_id, event.body_hash],
+                        advice=REBUILD_ADVICE,
                     )
 
     def check_calls(self, sampled_legs: int | None) -> Iterator[Finding]:

@@ -13,7 +13,13 @@ from integration.core import clock
 from integration.core.errors import StorageError
 from integration.core.process_lock import find_writer
 from integration.maintenance import shared_files
-from integration.maintenance.content_checks import SAMPLED_LEGS, ContentChecks, Finding, Progress
+from integration.maintenance.content_checks import (
+    REBUILD_ADVICE,
+    SAMPLED_LEGS,
+    ContentChecks,
+    Finding,
+    Progress,
+)
 from integration.maintenance.manifest import DATABASES
 from integration.mirror.calls.store import CallStore
 from integration.mirror.page_queries import archive_queries
@@ -31,8 +37,7 @@ FILES_PER_READ = 1000
 DATABASE_ADVICE = {
     "house.db": "Stop Switchroom and restore house.db from a backup.",
     "inbox.db": "Stop Switchroom and restore inbox.db from a backup.",
-    "mirror.db": "Stop Switchroom, rename mirror.db and start Switchroom: it builds a new file from the"
-    " stored webhooks and the platform.",
+    "mirror.db": REBUILD_ADVICE,
 }
 """What to do about a database with faults."""
 
@@ -68,10 +73,8 @@ class Verification:
         for name in DATABASES:
             self._progress(f"checking {name}", 0, 1)
             faults = database_files.find_faults(self._data_dir / name)
-            yield from (Finding(f"{name}: {fault}") for fault in faults)
-            if faults:
-                self.notes.append(DATABASE_ADVICE[name])
-            else:
+            yield from (Finding(f"{name}: {fault}", advice=DATABASE_ADVICE[name]) for fault in faults)
+            if not faults:
                 intact_databases.add(name)
         for required_databases, check in self._list_checks():
             if required_databases <= intact_databases:

@@ -233,22 +233,6 @@ class CallStore:
                 differences[call.leg_ids[0]] = f"{column} differs from its events and CDRs"
         return differences
 
-    def replace_event(self, tx: Transaction, event_id: str, body_hash: str, event: CallEvent) -> None:
-        """Replace a stored event whose `doc` was changed, and recompute its calls."""
-        row = tx.execute(
-            "SELECT leg_id, received_at FROM _leg_events WHERE event_id = ? AND body_hash = ?",
-            (event_id, body_hash),
-        ).fetchone()
-        if row is None:
-            return
-        tx.execute("DELETE FROM _leg_events WHERE event_id = ? AND body_hash = ?", (event_id, body_hash))
-        _store_event(tx, event)
-        tx.execute(
-            "UPDATE _leg_events SET received_at = ? WHERE event_id = ? AND body_hash = ?",
-            (row["received_at"], event.event_id, hash_payload(event.doc)),
-        )
-        self.refresh(tx, {row["leg_id"], event.leg_id} - {None})
-
     # --- private -----------------------------------------------------------------------------------
 
     def _rebuild(self, tx: Transaction, leg_ids: Sequence[int], now: float) -> None:

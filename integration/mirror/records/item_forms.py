@@ -18,6 +18,7 @@ from integration.core.json_records import JsonRecord, read_record, serialize_val
 from integration.mirror.records import single_record
 from integration.mirror.records.rows import Key, quote_identifier
 from integration.mirror.records.single_record import StoredRecord
+from integration.sqlite.readers import read_tolerantly
 from integration.sqlite.schema import Schema, execute_script, read_columns
 from integration.sqlite.transaction import Transaction
 
@@ -175,13 +176,16 @@ def compare_with_list(tx: Transaction, resource: Resource, list_forms: Mapping[K
     list form was not read yet.
     """
     table, key_column = quote_identifier(resource.table), quote_identifier(resource.key or "")
-    rows = tx.execute(
+    sql = (
         f"SELECT forms.key AS key, coalesce(_item, _doc) AS item FROM _item_forms AS forms"
         f" JOIN {table} ON {table}.{key_column} = forms.key"
         " WHERE forms.table_name = ? AND forms.key IN (SELECT value FROM json_each(?))"
-        " AND (forms.adds_fields IS NULL OR _item IS NOT NULL)",
-        (resource.table, id_list(list_forms)),
-    ).fetchall()
+        # A damaged text must not stop the sync that replaces it.
+        " AND (forms.adds_fields IS NULL OR _item IS NOT NULL) AND json_valid(coalesce(_item, _doc))"
+    )
+    rows = read_tolerantly(
+        tx.connection, lambda: tx.execute(sql, (resource.table, id_list(list_forms))).fetchall()
+    )
     tx.executemany(
         "UPDATE _item_forms SET adds_fields = ? WHERE table_name = ? AND key = ?",
         [

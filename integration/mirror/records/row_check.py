@@ -12,16 +12,11 @@ from dataclasses import dataclass
 
 from integration.catalogue.shapes import Resource
 from integration.core.errors import PlatformBroken
-from integration.core.ids import id_list
 from integration.core.json_records import JsonRecord, read_record, to_column_value
 from integration.mirror.records.rows import Key, quote_identifier
-from integration.mirror.records.upsert import get_usable_key, upsert
+from integration.mirror.records.upsert import get_usable_key
 from integration.sqlite.readers import read_tolerantly
 from integration.sqlite.transaction import Transaction
-
-UNREADABLE = "is not a JSON record"
-EMPTY_DOC = "{}"
-"""`_doc` of a row that is being replaced."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +30,6 @@ class DamagedRow:
     rowid: int
     key: Key | None
     fault: str
-
-    @property
-    def is_unreadable(self) -> bool:
-        """True if a text of the row is not JSON."""
-        return self.fault.endswith(UNREADABLE)
 
 
 def check_rows(
@@ -61,63 +51,15 @@ def find_fault(connection: sqlite3.Connection, resource: Resource, rowid: int) -
     return damaged[0] if damaged else None
 
 
-def replace_damaged(
-    tx: Transaction, resource: Resource, row: DamagedRow, record: JsonRecord, requested_at: str
-) -> None:
-    """Store the platform's `record` in place of a damaged row.
+def mark_for_full_sync(tx: Transaction, resource: Resource, rowid: int) -> None:
+    """Let the next full sync store the record of a damaged row again.
 
-    The upsert compares texts and times of the row, which can be damaged too, so both are reset first.
+    It stores only records with another text. A blank at the end makes any text another one, and the record
+    stays readable until then.
     """
-    columns = ", ".join(
-        f"{quote_identifier(field.name)} = NULL" for field in resource.fields if field.name != resource.key
-    )
-    assignments = ", ".join(filter(None, ("_doc = ?", "_item = NULL", "_last_seen = ''", columns)))
     tx.execute(
-        f"UPDATE {quote_identifier(resource.table)} SET {assignments} WHERE rowid = ?", (EMPTY_DOC, row.rowid)
+        f"UPDATE {quote_identifier(resource.table)} SET _doc = rtrim(_doc) || ' ' WHERE rowid = ?", (rowid,)
     )
-    upsert(tx, resource, [record], source="sync", requested_at=requested_at)
-    # The gates of an erasure or of the retention accept no record that was removed.
-    tx.execute(
-        f"DELETE FROM {quote_identifier(resource.table)} WHERE rowid = ? AND _doc = ?", (row.rowid, EMPTY_DOC)
-    )
-
-
-def empty_unreadable(tx: Transaction, resource: Resource, row: DamagedRow) -> None:
-    """Empty an unreadable `_doc`, so that a full sync replaces it."""
-    if row.is_unreadable:
-        tx.execute(
-            f"UPDATE {quote_identifier(resource.table)} SET _doc = ?, _item = NULL WHERE rowid = ?",
-            (EMPTY_DOC, row.rowid),
-        )
-
-
-def rewrite_columns(tx: Transaction, resource: Resource, rowid: int) -> None:
-    """Write the columns of a row from its `_doc`."""
-    table = quote_identifier(resource.table)
-    stored = tx.execute(f"SELECT _doc FROM {table} WHERE rowid = ?", (rowid,)).fetchone()
-    if stored is None:
-        return
-    values = read_record(stored[0]).values
-    names = [field.name for field in resource.fields if field.name != resource.key]
-    assignments = ", ".join(f"{quote_identifier(name)} = ?" for name in names)
-    tx.execute(
-        f"UPDATE {table} SET {assignments} WHERE rowid = ?",
-        (*(to_column_value(values.get(name)) for name in names), rowid),
-    )
-
-
-def list_rows_of_legs(
-    connection: sqlite3.Connection, resource: Resource, fields: Sequence[str], leg_ids: Sequence[int]
-) -> list[int]:
-    """Return the rowids of records that name a leg in `fields`."""
-    condition = " OR ".join(
-        f"{quote_identifier(name)} IN (SELECT value FROM json_each(?1))" for name in fields
-    )
-    rows = connection.execute(
-        f"SELECT rowid FROM {quote_identifier(resource.table)} WHERE {condition}",
-        (id_list([*leg_ids, *map(str, leg_ids)]),),
-    )
-    return [row[0] for row in rows]
 
 
 def sample_rowid(connection: sqlite3.Connection, resource: Resource) -> int | None:
@@ -163,9 +105,9 @@ def _check(
 def _find_row_fault(resource: Resource, doc: str, item: str | None, stored: dict[str, object]) -> str | None:
     record = _parse(doc)
     if record is None:
-        return f"_doc {UNREADABLE}"
+        return "_doc is not a JSON record"
     if item is not None and _parse(item) is None:
-        return f"_item {UNREADABLE}"
+        return "_item is not a JSON record"
     values = record.values
     for name, column in stored.items():
         value = values.get(name)

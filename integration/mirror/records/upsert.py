@@ -24,6 +24,7 @@ from integration.core.json_records import (
 )
 from integration.mirror.records import collection_versions, item_forms
 from integration.mirror.records.rows import Key, Source, UpsertResult, get_key_type, quote_identifier
+from integration.sqlite.readers import read_tolerantly
 from integration.sqlite.transaction import Transaction
 
 BATCH_SIZE = 5000
@@ -72,7 +73,8 @@ def replace_all(
         records = [gated for record in records if (gated := gate(record)) is not None]
     first_seen_by_text: dict[str, list[str]] = {}
     stored_texts = []
-    for row in tx.execute(f"SELECT _doc, _first_seen FROM {table} ORDER BY _n"):
+    sql = f"SELECT _doc, _first_seen FROM {table} ORDER BY _n"
+    for row in read_tolerantly(tx.connection, lambda: tx.execute(sql).fetchall()):
         first_seen_by_text.setdefault(row[0], []).append(row[1])
         stored_texts.append(row[0])
     texts = [escape_surrogates(record.text) for record in records]
@@ -254,12 +256,16 @@ def _fetch_stored_rows(
     tx: Transaction, resource: Resource, keys: list[Key]
 ) -> dict[Key, tuple[str, str, str | None]]:
     key = quote_identifier(resource.key or "")
-    rows = tx.execute(
+    sql = (
         f"SELECT {key}, _doc, _last_seen, _missing_since FROM {quote_identifier(resource.table)} "
-        f"WHERE {key} IN (SELECT value FROM json_each(?))",
-        (id_list(keys),),
+        f"WHERE {key} IN (SELECT value FROM json_each(?))"
     )
-    return {row[0]: (row[1], row[2], row[3]) for row in rows}
+
+    def read() -> dict[Key, tuple[str, str, str | None]]:
+        return {row[0]: (row[1], row[2], row[3]) for row in tx.execute(sql, (id_list(keys),))}
+
+    # A damaged text must not stop the sync that replaces it.
+    return read_tolerantly(tx.connection, read)
 
 
 def _write_rows(
