@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
-import threading
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -75,10 +74,7 @@ def preview(data_dir: Path, e164: str) -> tuple[Traces, str | None]:
 def find_refusal(traces: Traces, e164: str, held_records: HeldRecords) -> str | None:
     """Return why a number cannot be erased now; None if it can."""
     if e164 in held_records.numbers or traces.mirror_traces.held_legs:
-        return (
-            f"{e164} or a call with it is under legal hold. Nothing was erased."
-            " `switchroom hold --list` lists the holds."
-        )
+        return f"{e164} or a call with it is under legal hold. Nothing was erased. Release the hold first."
     if traces.mirror_traces.own_number_tables:
         return (
             f"{e164} is a number of the account, listed in"
@@ -103,9 +99,6 @@ def refresh_held(
     return held_records
 
 
-_erasure_lock = threading.Lock()
-
-
 @command("number.erase")
 def erase(context: AppContext, arguments: Arguments, progress: Progress) -> Result:
     """Erase {number}, in E.164, for the actor {who}.
@@ -115,12 +108,12 @@ def erase(context: AppContext, arguments: Arguments, progress: Progress) -> Resu
     the digits), and paths with the number: `removed_copies` and `held_copies` of data_dir, `backups`,
     `delivered` (exports).
     """
-    if not _erasure_lock.acquire(blocking=False):
+    if not erasures.running.acquire(blocking=False):
         raise SwitchroomError("Another erasure is running. Try again after it has finished.")
     try:
         return _Erasure(context, arguments["number"], arguments.get("who") or COMMAND_LINE, progress).run()
     finally:
-        _erasure_lock.release()
+        erasures.running.release()
 
 
 def list_backups(settings: Settings, e164: str) -> list[str]:

@@ -25,6 +25,7 @@ _FREE_TEXT_COLUMNS = {
     "notes": ("text",),
 }
 """Columns with texts that may also name the person with the number."""
+OTHER_ROWS = "entries of logs, saved views, settings"
 _SPECIAL_TABLES = frozenset(
     {"callbacks", "callback_calls", "callback_deeds", "erasures", "erased_records", "legal_holds"}
 )
@@ -53,7 +54,7 @@ class AppMatches:
         counts = {
             "call-back items": len(self.item_ids),
             "notes": len(self.note_ids),
-            "entries of logs, saved views, settings": self.other_row_count,
+            OTHER_ROWS: self.other_row_count,
         }
         return {label: number for label, number in counts.items() if number}
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -35,14 +36,18 @@ CREATE TABLE IF NOT EXISTS erased_records (
 """
 
 
+running = threading.Lock()
+"""Held while an erasure runs in this process."""
+
+
 @dataclass(frozen=True, slots=True)
 class Erasure:
     """An erasure.
 
-    `at`: time of its request, `done_at`: time of its completion (None: interrupted), both UTC text. `removed`
-    has the numbers of entries by label. `report` has what was not erased: data under legal hold (`held`,
-    `held_copies`), `backups`, `delivered` exports and places that `possibly_left` the number. It is empty for
-    an erasure by an earlier version.
+    `at`: time of its request, `done_at`: time of its completion (None: running or interrupted), both UTC
+    text. `removed` has the numbers of entries by label. `report` has what was not erased: data under legal
+    hold (`held`, `held_copies`), `backups`, `delivered` exports and places that `possibly_left` the number.
+    It is empty for an erasure by an earlier version.
     """
 
     id: int
@@ -141,8 +146,8 @@ def find_problem(app_db: Database, erasure_gate: ErasureGate) -> str | None:
     """Return a message about unfinished erasures, or None."""
     with app_db.read() as connection:
         unfinished_ids = [erasure.id for erasure in list_all(connection) if erasure.done_at is None]
-    if unfinished_ids:
-        return f"Erasure {unfinished_ids[-1]} was interrupted. Repeat `switchroom erase NUMBER --yes`."
+    if unfinished_ids and not running.locked():
+        return f"Erasure {unfinished_ids[-1]} was interrupted. Erase the number again."
     if erasure_gate and not erasure_gate.has_key:
         return (
             "data_dir/erasure-key is missing, so later records of erased numbers cannot be recognised. "

@@ -27,8 +27,14 @@ TABLE_LABELS = {resource.table: get_title(resource) for resource in list_mirrore
     "_below": "notes or messages below",
     "journal": "write log",
     "audit": "audit log",
+    "notes": "notes",
+    "callbacks": "call-back items",
+    "callback_calls": "calls of call-back items",
+    "callback_deeds": "actions on call-back items",
+    "alert_log": "notification log",
 }
 """Labels of tables in the result of `erase`."""
+WEBHOOKS, OTHER_MIRROR_ROWS = "webhooks as received", "other rows of mirror.db"
 
 
 @dataclass(slots=True)
@@ -51,12 +57,15 @@ class Traces:
     @property
     def held(self) -> dict[str, list[Any]]:
         """Keys of the data under legal hold, by label."""
-        by_table = {**self.mirror_traces.held, **self.app_traces.held}
-        held = {
-            TABLE_LABELS.get(table, table).removesuffix(" (removed)"): sorted(keys)
-            for table, keys in by_table.items()
-        }
-        return held | ({"webhooks": self.held_seqs} if self.held_seqs else {})
+        held: dict[str, list[Any]] = {}
+        for others, by_table in (
+            (OTHER_MIRROR_ROWS, self.mirror_traces.held),
+            (erase_app.OTHER_ROWS, self.app_traces.held),
+        ):
+            for table, keys in by_table.items():
+                label = TABLE_LABELS.get(table, others).removesuffix(" (removed)")
+                held[label] = sorted([*held.get(label, ()), *keys])
+        return held | ({WEBHOOKS: self.held_seqs} if self.held_seqs else {})
 
     @property
     def counts(self) -> dict[str, int]:
@@ -66,9 +75,9 @@ class Traces:
             "calls": len(self.mirror_traces.calls),
             **rows,
             "files (removed)": len(self.mirror_traces.files),
-            "webhooks as received": len(self.webhook_seqs),
+            WEBHOOKS: len(self.webhook_seqs),
             "call events of webhooks and polls": self.mirror_traces.event_count,
-            "other rows of mirror.db": self.mirror_traces.other_row_count,
+            OTHER_MIRROR_ROWS: self.mirror_traces.other_row_count,
             **self.app_traces.counts,
         }
         return {label: number for label, number in counts.items() if number}

@@ -224,5 +224,5 @@ def test_the_page_system_shows_holds_to_administrators_only(tmp_path) -> None:
         shown = app.log_in().get("/system").text
         assert f"+{THEIRS}" in shown
         assert "claim &lt;17&gt;" in shown
-        assert "not completely: repeat the command" in shown
+        assert "not complete yet" in shown
         assert f"+{THEIRS}" not in app.log_in(DAVE).get("/system").text

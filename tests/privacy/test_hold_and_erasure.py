@@ -117,7 +117,7 @@ def test_data_under_hold_stays_unchanged_when_another_number_is_erased(
             "kept under legal hold: events of SMS held.1",
             "kept under legal hold: notes 3, 4",
             "kept under legal hold: notes or messages below cdrs 3",
-            "kept under legal hold: webhooks 11, 12, 13",
+            "kept under legal hold: webhooks as received 11, 12, 13",
         ]
     with held_place.product() as product:
         assert read_held_data(product) == before
@@ -144,7 +144,7 @@ def test_a_hold_of_a_call_protects_its_notes_and_webhooks(held_place: FilledData
     held_place.hold(str(OTHER_LEG), "--reason", "claim 17")
     done = held_place.erase(f"+{THEIRS}", "--yes")
     assert done.exit_code == 0
-    assert "kept under legal hold: webhooks 12" in done.stderr
+    assert "kept under legal hold: webhooks as received 12" in done.stderr
     assert "kept under legal hold: notes 3" in done.stderr
     with held_place.product() as product:
         held = read_held_data(product)

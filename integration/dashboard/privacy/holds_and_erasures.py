@@ -58,7 +58,12 @@ def release_hold(number: int) -> Response:
 @requires("admin")
 def show_erasures() -> str:
     with app_context().app_db.read() as connection:
-        return layout.render_page("privacy", "privacy_erasures.html", erasures=erasures.list_all(connection))
+        return layout.render_page(
+            "privacy",
+            "privacy_erasures.html",
+            erasures=erasures.list_all(connection),
+            is_running=erasures.running.locked(),
+        )
 
 
 def _run(command: Any, kind: str, what: str, **arguments: str) -> None:

@@ -97,7 +97,6 @@ def start_search(context: AppContext, person: Person, e164: str) -> bool:
     Returns False if a search of this user is running.
     """
     reports = current_reports()
-    reports.drop(person.id)
 
     def work(report_progress: ProgressCallback) -> str:
         report_progress("databases", 0, 0)
@@ -116,7 +115,10 @@ def start_search(context: AppContext, person: Person, e164: str) -> bool:
         )
         return "done"
 
-    return current_jobs().start(_name_search(person), person.email, work, lambda _: None) is not None
+    is_started = current_jobs().start(_name_search(person), person.email, work, lambda _: None) is not None
+    if is_started:
+        reports.drop(person.id)
+    return is_started
 
 
 def _name_search(person: Person) -> str:

@@ -37,7 +37,9 @@ def find() -> Response:
         e164 = parse_number(request.form.get("number", ""))
     except DomainError as refusal:
         return _refuse(str(refusal))
-    start_search(app_context(), current_person(), e164)
+    if not start_search(app_context(), current_person(), e164):
+        message = "Another number is still being searched for. Try again when its report is here."
+        return _refuse(message, 409, entered=request.form["number"][:40])
     return _redirect_home()
 
 
@@ -112,8 +114,8 @@ def _render_page(**values: Any) -> Response:
     return response
 
 
-def _refuse(message: str, status: int = 400) -> Response:
-    response = _render_page(refused=message)
+def _refuse(message: str, status: int = 400, **values: Any) -> Response:
+    response = _render_page(refused=message, **values)
     response.status_code = status
     return response
 

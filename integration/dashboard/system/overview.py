@@ -179,7 +179,6 @@ def index() -> Response:
         silent_calls, gaps, proxy_problem, disk.is_low, unreachable_at, request_budget.pause_end, is_late,
         archive_counts["failed"], scrub_result.damaged_files, backups[1],
         inbox_overview.by_status.get("failed"),
-        holds_and_erasures[1] and not holds_and_erasures[1][0].done_at,
     )  # fmt: skip
     first_sync = _measure_first_sync(
         freshness,

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 from integration.access import audit, people
+from integration.privacy import erase, final_check
 from tests.support.application import Browser, TestApp, running_app
 from tests.support.applications.filled_data_dir import LEG, THEIRS, FilledDataDir
 from tests.support.harness import wait_for
@@ -136,3 +139,27 @@ def test_an_erasure_needs_the_password_after_ten_minutes(app):
     page = client.post("/privacy/erase", number=NUMBER)
     assert page.status_code == 403
     assert "erasure" not in [entry[2] for entry in audited(app)]
+
+
+def test_pages_show_a_running_erasure_as_running_and_no_second_search(app, monkeypatch):
+    client, release = app.log_in(), threading.Event()
+    find(client)
+    monkeypatch.setattr(final_check, "find_places", lambda *_: release.wait(20) and [])
+    client.post("/privacy/erase", number=NUMBER)
+    wait_for(lambda: "Running" in text(client.get("/privacy/erasures")), "the erasure")
+    assert "Erase the number again" not in text(client.get("/privacy/erasures"))
+    assert "was interrupted" not in text(client.get("/system"))
+    page = text(client.get("/privacy"))
+    assert "by Alice" in page
+    assert "Erase permanently" not in page
+    release.set()
+    wait_for(lambda: "Complete" in text(client.get("/privacy/erasures")), "the end of the erasure")
+    release.clear()
+    monkeypatch.setattr(erase, "list_backups", lambda *_: release.wait(20) and [])
+    client.post("/privacy/find", number="07700 900999")
+    refused = client.post("/privacy/find", number="07700 900998")
+    release.set()
+    assert refused.status_code == 409
+    assert "Another number is still being searched for." in text(refused)
+    assert 'value="07700 900998"' in refused.text
+    wait_for(lambda: "07700 900999 as of" in text(client.get("/privacy")), "the report")
