@@ -22,6 +22,7 @@ DROPPED = {
     "_cdr_months",
     "_cdr_user_months",
     "_migrations",
+    "_versions",
     "audit_chain",
     "export_periods",
     "export_schedules",

@@ -45,7 +45,7 @@ from integration.facade.not_found_cache import NotFoundCache
 from integration.facade.openapi.reference import Reference
 from integration.facade.request import FacadeRequest, FetchFile, check_rights
 from integration.mirror.calls import live_table
-from integration.mirror.query.page_cache import PageCache
+from integration.mirror.query.positions import Positions
 from integration.sqlite.errors import DAMAGED_MESSAGE, is_damage
 
 log = logging.getLogger(__name__)
@@ -136,7 +136,7 @@ class Facade:
     def __init__(self, context: AppContext, fetch_file: FetchFile | None = None) -> None:
         self._context = context
         self._fetch_file = fetch_file
-        self._page_cache = PageCache()
+        self._positions = Positions()
         self._not_found_cache = NotFoundCache()
         self.authenticator = context.authenticator
 
@@ -233,7 +233,7 @@ class Facade:
             operation,
             parameters,
             self._fetch_file,
-            self._page_cache,
+            self._positions,
             self._not_found_cache,
         )
 

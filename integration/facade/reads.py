@@ -233,21 +233,18 @@ def build_page(
     if _uses_item_fields(parsed_query):
         is_partial = bool(list_keys(connection, parsed_query.resource, without_item=True))
         state = _merge_item_age(connection, parsed_query.resource, state)
-    if not parsed_query.include and not needs_masking:
-        data = request.page_cache.fetch_joined(connection, parsed_query)
-    else:
-        texts = request.page_cache.fetch_texts(connection, parsed_query)
-        if parsed_query.include:
-            included = includes.include_relations(connection, parsed_query, texts, allow_partial=False)
-            if included is None and not allow_partial:
-                return None
-            if included is None:
-                is_partial = True
-                included = includes.include_relations(connection, parsed_query, texts, allow_partial=True)
-            texts = included or []
-            state = _merge_related_states(connection, parsed_query, state)
-        data = b",".join(map(mask_json, texts) if needs_masking else texts)
-    total = request.page_cache.count_matches(connection, parsed_query)
+    is_joined = not parsed_query.include and not needs_masking
+    texts, total = parsed_query.fetch_page(connection, request.positions, is_joined=is_joined)
+    if parsed_query.include:
+        included = includes.include_relations(connection, parsed_query, texts, allow_partial=False)
+        if included is None and not allow_partial:
+            return None
+        if included is None:
+            is_partial = True
+            included = includes.include_relations(connection, parsed_query, texts, allow_partial=True)
+        texts = included or []
+        state = _merge_related_states(connection, parsed_query, state)
+    data = b",".join(map(mask_json, texts) if needs_masking else texts)
     body = b'{"data":[', data, b'],"total":%d}' % total
     return build_response(body, headers=build_mirror_headers(state, is_partial=is_partial))
 

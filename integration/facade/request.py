@@ -21,7 +21,7 @@ from integration.core.api_responses import ApiError
 from integration.core.errors import QueryError
 from integration.facade.not_found_cache import NotFoundCache
 from integration.facade.subcollections import SUBCOLLECTIONS, RelatedRecords, StoredBelow
-from integration.mirror.query.page_cache import PageCache
+from integration.mirror.query.positions import Positions
 from integration.mirror.sync_state.media_files import MediaKind
 from integration.platform_api.paging import encode_path
 from integration.platform_api.shared_download import SharedDownload
@@ -59,7 +59,7 @@ class FacadeRequest:
     operation: Operation | None
     path_parameters: dict[str, str]
     fetch_file: FetchFile | None
-    page_cache: PageCache
+    positions: Positions
     not_found_cache: NotFoundCache
 
     @property

@@ -27,10 +27,10 @@ from integration.mirror.page_queries import (
 )
 from integration.mirror.query import query
 from integration.mirror.records import (
-    collection_versions,
     indexes,
     item_forms,
     missing_records,
+    record_order,
     response_cache,
     schema_drift,
     subresources,
@@ -85,7 +85,7 @@ INTERNAL_TABLES = (
     media_lists.TABLES,
     indexes.INDEXES,
     platform_labels.INDEX,
-    collection_versions.TABLES,
+    record_order.TABLES,
     report_rollups.TABLES,
     zone_offsets.TABLES,
 )
@@ -124,6 +124,14 @@ def drop_month_counts(schema: Schema) -> None:
         schema.execute(f"DROP TABLE IF EXISTS {table}")
 
 
+def drop_versions(schema: Schema) -> None:
+    """Migration: drop the versions of growing collections of an earlier version."""
+    for table in record_order.ORDERED_TABLES:
+        for name in ("inserted", "deleted", "changed", "updated"):
+            schema.execute(f"DROP TRIGGER IF EXISTS {table}_{name}")
+    schema.execute("DROP TABLE IF EXISTS _versions")
+
+
 MIGRATIONS: Mapping[str, Step] = {
     "walks tell more": collection_state.add_columns,
     "triggers of calls without conflict clauses": call_schema.drop_triggers,
@@ -139,6 +147,7 @@ MIGRATIONS: Mapping[str, Step] = {
     "times of different counts": completeness.add_difference_time,
     "columns of promoted fields": drop_promoted_columns,
     "no counts of CDRs by month": drop_month_counts,
+    "no versions of collections": drop_versions,
 }
 """Migration steps by name, in order.
 

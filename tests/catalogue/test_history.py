@@ -9,7 +9,7 @@ from integration.dashboard.account.sections import SECTIONS
 from integration.mirror.calls import facts
 from integration.mirror.privacy import retention_rules
 from integration.mirror.privacy.erasure_gate import is_history
-from integration.mirror.records import collection_versions
+from integration.mirror.records import record_order
 from integration.sync import plan
 
 TABLES = {get_resource(collection).table for collection in HISTORY}
@@ -57,7 +57,7 @@ def test_the_account_pages_show_history_and_live_calls_in_one_group():
 @pytest.mark.parametrize(
     "tables",
     [
-        collection_versions.CACHED_TABLES,
+        record_order.ORDERED_TABLES,
         facts.LEG_FIELDS,
         TRANSCRIPT_FIELDS,
         plan.FILES_OF,

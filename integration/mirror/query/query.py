@@ -18,6 +18,7 @@ from integration.core.json_records import read_record, serialize_values
 from integration.mirror.query.filter_sql import SqlBuilder
 from integration.mirror.query.filters import AnyOf, Condition, parse_filter, quote_value
 from integration.mirror.query.functions import register
+from integration.mirror.query.positions import Positions
 
 __all__ = ["MAX_LIMIT", "AnyOf", "Condition", "Query", "parse", "register"]
 
@@ -28,6 +29,15 @@ _SELECTIVE = frozenset({"user_id", "live_id", "src", "dst"})
 """Indexed fields of which each value has few records."""
 _FREQUENT_VALUES = frozenset({"type", "disposition"})
 """Indexed fields of which each value has many records."""
+
+MAX_MATCHING_KEYS = 5000
+"""Largest number of matching keys that are collected before a page is read.
+
+If more records match, the keys are discarded. The wasted time is MAX_MATCHING_KEYS / matches of the time of
+a count.
+"""
+_SORT_COST = 0.3
+"""Cost of sorting a match of an index, relative to reading a record in the order of keys."""
 
 _FIELDS = re.compile(r"fields\[([^\[\]]{1,64})\]")
 _DIGITS = re.compile(r"[0-9]{1,400}")
@@ -41,14 +51,10 @@ class Query:
     `page`: number of the page, from 1. `limit`: records per page. `include_missing`: include records that are
     no longer on the platform (the facade never does). `hidden_fields`: fields that this client must not use.
 
-    Start positions of the page cache:
-
-    `key_start`: (key, count) for a query with `is_in_key_order`; `count` matching records come up to and
-    including `key`. `column_start`: (value, key, count) for a query with `is_in_column_order`; `count`
-    matching records come up to and including the record with this value and key. Records with a null value
-    are not found after it. `is_dense`: so many records match that reading the collection in the order of keys
-    is faster than sorting all matches of an index. `matching_keys`: JSON array of the keys of all
-    matching records; the conditions are not evaluated then.
+    The fastest way to the page, which `fetch_page` chooses: `start`: (id, count) for all records in the order
+    of ids; `count` records come up to and including the id. `is_dense`: so many records match that reading
+    the collection in the order of keys is faster than sorting all matches of an index. `matching_keys`: JSON
+    array of the keys of all matching records; the conditions are not evaluated then.
 
     Every method raises QueryError for a property that no record has and for a value that the property cannot
     have, and sqlite3.OperationalError 'interrupted' at the time limit of the connection.
@@ -65,23 +71,18 @@ class Query:
     fields: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     include_missing: bool = False
     hidden_fields: frozenset[str] = frozenset()
-    key_start: tuple[object, int] | None = None
+    start: tuple[int, int] | None = None
     is_dense: bool = False
-    column_start: tuple[object, object, int] | None = None
     matching_keys: str | None = None
 
     @property
-    def is_in_key_order(self) -> bool:
-        """Return whether a page can start after another page's last key."""
-        by_key = self.sort is None or self.sort == self.resource.key
-        return by_key and self.group_by is None and self.resource.key is not None
+    def is_by_key(self) -> bool:
+        """Return whether the records are in the order of their keys."""
+        return self.sort is None or self.sort == self.resource.key
 
     @property
-    def is_in_column_order(self) -> bool:
-        """Return whether a page can start after another's last value and key."""
-        sort_field = self.resource.field(self.sort or "")
-        is_ungrouped = self.group_by is None and self.resource.key is not None and not self.is_in_key_order
-        return is_ungrouped and sort_field is not None and sort_field.name not in self.hidden_fields
+    def is_descending(self) -> bool:
+        return self.sort is not None and self.descending
 
     def with_conditions(self, *conditions: Condition | AnyOf) -> Query:
         """Return the query with additional conditions."""
@@ -110,6 +111,52 @@ class Query:
         # Without statistics SQLite treats all indexes as equally selective.
         unindexed_fields = _FREQUENT_VALUES if names & _SELECTIVE else frozenset[str]()
         return SqlBuilder(self.resource, connection, self.hidden_fields, unindexed_fields)
+
+    def fetch_page(
+        self, connection: sqlite3.Connection, positions: Positions, *, is_joined: bool = False
+    ) -> tuple[list[bytes], int]:
+        """Return the texts of this page, and the number of matches; with `group_by` of groups.
+
+        `is_joined`: the texts are joined by commas, which is faster.
+        """
+        query, total = self._plan(connection, positions)
+        if query.group_by is not None:
+            texts, group_count = query.fetch_groups(connection)
+            return texts, query.count_matches(connection) if group_count is None else group_count
+        return [query.fetch_joined(connection)] if is_joined else query.fetch_texts(connection), total
+
+    def _plan(self, connection: sqlite3.Connection, positions: Positions) -> tuple[Query, int]:
+        """Return the query with the fastest way to its page, and the number of matches.
+
+        The number is 0 with `group_by`.
+        """
+        if not self.conditions:
+            if self.group_by is not None:
+                return self, 0
+            total = None if self.include_missing else positions.count(connection, self.resource)
+            if total is None:
+                return self, self.count_matches(connection)
+            skipped = (self.page - 1) * self.limit
+            is_ascending = self.is_by_key and not self.is_descending
+            start = positions.find(connection, self.resource, skipped) if is_ascending else None
+            return replace(self, start=start), total
+        builder = self.make_builder(connection)
+        is_in_index_order = self.sort is not None and builder.has_index_for(self.conditions, self.sort)
+        if self.resource.key is not None and not is_in_index_order:
+            # One evaluation of the filter, on the narrowest index, serves the page and the total.
+            keys_and_count = self.fetch_keys(connection, MAX_MATCHING_KEYS)
+            if keys_and_count is not None:
+                return replace(self, matching_keys=keys_and_count[0]), keys_and_count[1]
+        if self.group_by is not None:
+            return self, 0
+        total, end = self.count_matches(connection), self.page * self.limit
+        # After the last match the collection would be read to its end. The matches of a range of time are not
+        # spread evenly.
+        if not self.is_by_key or end > total or builder.has_range_index(self.conditions):
+            return self, total
+        record_count = positions.count(connection, self.resource)
+        is_dense = record_count is not None and end * record_count < total * total * _SORT_COST
+        return replace(self, is_dense=is_dense), total
 
     def fetch_keys(self, connection: sqlite3.Connection, max_count: int) -> tuple[str, int] | None:
         """Return the keys of all matches (JSON array) and their number.
@@ -183,50 +230,14 @@ class Query:
         # A blob avoids decoding and encoding the text.
         return cursor.execute(*self._build_page_sql(connection, f"CAST(t.{column} AS BLOB)"))
 
-    def fetch_joined(self, connection: sqlite3.Connection) -> tuple[bytes, int, object]:
-        """Return (records joined by commas, their number, last key) of this page.
+    def fetch_joined(self, connection: sqlite3.Connection) -> bytes:
+        """Return this page's records joined by commas. Not for `group_by`.
 
-        The key is only valid for a query with `is_in_key_order`. Not for `group_by`. SQLite joins the
-        records, because a Python object per record would cost a quarter more.
+        SQLite joins the records, because a Python object per record would cost a quarter more.
         """
-        key = f't."{self.resource.key}"' if self.resource.key else "NULL"
-        sql, values = self._build_page_sql(connection, f"t._doc AS doc, {key} AS key")
-        aggregate = "min" if self.sort is not None and self.descending else "max"
-        row = connection.execute(
-            f"SELECT CAST(group_concat(doc) AS BLOB), count(*), {aggregate}(key) FROM ({sql})", values
-        ).fetchone()
-        return row[0] or b"", row[1], row[2]
-
-    def fetch_sort_value(self, connection: sqlite3.Connection, key: object) -> object:
-        """Return the value by which the record `key` is sorted."""
-        builder = self.make_builder(connection)
-        row = connection.execute(
-            f'SELECT {builder.build_expression(self.sort or "", "sort")} FROM "{self.resource.table}"'
-            f' WHERE "{self.resource.key}" = {builder.bind(key)}',
-            builder.values,
-        ).fetchone()
-        return None if row is None else row[0]
-
-    def find_key_after(
-        self, connection: sqlite3.Connection, start: tuple[object, int] | None, count: int
-    ) -> object | None:
-        """Return the key of the `count`th match after `start`, or None.
-
-        None if there are fewer matches. `start`: a position as in `key_start`; None for the start of the
-        collection.
-        """
-        builder = self.make_builder(connection)
-        table, key = f'"{self.resource.table}"', f'"{self.resource.key}"'
-        is_descending = self.sort is not None and self.descending
-        where = self.build_where(builder)
-        if start is not None:
-            where += f" AND {key} {'<' if is_descending else '>'} {builder.bind(start[0])}"
-        row = connection.execute(
-            f"SELECT {key} FROM {table} WHERE {where} ORDER BY {key} {'DESC' if is_descending else 'ASC'}"
-            f" LIMIT 1 OFFSET {builder.bind(count - 1)}",
-            builder.values,
-        ).fetchone()
-        return None if row is None else row[0]
+        sql, values = self._build_page_sql(connection, "t._doc AS doc")
+        row = connection.execute(f"SELECT CAST(group_concat(doc) AS BLOB) FROM ({sql})", values).fetchone()
+        return row[0] or b""
 
     def _build_page_sql(self, connection: sqlite3.Connection, columns: str) -> tuple[str, dict[str, object]]:
         """Return the SQL of the page and its values.
@@ -236,9 +247,9 @@ class Query:
         builder = self.make_builder(connection)
         table = f'"{self.resource.table}"'
         key = f'"{self.resource.key}"' if self.resource.key else "_n"
-        by_key = self.sort is None or self.sort == self.resource.key
+        by_key = self.is_by_key
         if by_key:
-            order = f"{key} DESC" if self.sort is not None and self.descending else key
+            order = f"{key} DESC" if self.is_descending else key
         else:
             direction = "DESC" if self.descending else "ASC"
             order = f"{builder.build_expression(self.sort or '', 'sort')} {direction}, {key}"
@@ -254,23 +265,9 @@ class Query:
         if self.is_dense:
             # Without NOT INDEXED SQLite would sort all matches of an index.
             source += " NOT INDEXED"
-        if self.key_start is not None and self.is_in_key_order:
-            comparison = "<" if order.endswith("DESC") else ">"
-            where += (
-                f" AND {'+' if use_range_index else ''}{key} {comparison} {builder.bind(self.key_start[0])}"
-            )
-            offset -= self.key_start[1]
-        elif self.column_start is not None and self.is_in_column_order:
-            column, comparison = (
-                builder.build_expression(self.sort or "", "sort"),
-                "<" if self.descending else ">",
-            )
-            value, last_key = builder.bind(self.column_start[0]), builder.bind(self.column_start[1])
-            where += (
-                f" AND {column} {comparison}= {value} AND ({column} {comparison} {value}"
-                f" OR {key} > {last_key})"
-            )
-            offset -= self.column_start[2]
+        if self.start is not None:
+            where += f" AND {key} > {builder.bind(self.start[0])}"
+            offset -= self.start[1]
         offset_parameter = builder.bind(min(offset, _MAX_OFFSET))
         if use_range_index:
             # Without the plus SQLite reads all keys from the oldest record on, to avoid sorting.

@@ -22,7 +22,7 @@ from integration.core.json_records import (
     serialize_values,
     to_column_value,
 )
-from integration.mirror.records import collection_versions, item_forms
+from integration.mirror.records import item_forms, record_order
 from integration.mirror.records.rows import Key, Source, UpsertResult, get_key_type, quote_identifier
 from integration.sqlite.readers import read_tolerantly
 from integration.sqlite.transaction import Transaction
@@ -232,7 +232,7 @@ def _upsert_chunk(
             (new_records if stored_row is None else changed_records)[key] = record
     result.unchanged += len(unchanged_keys)
     if new_records:
-        collection_versions.record_insert(tx, resource.table, new_records)
+        record_order.record_insert(tx, resource.table, new_records)
         # New and changed records have separate statements: for an upsert SQLite prepares to undo each row.
         _write_rows(tx, _build_insert_sql(resource), resource, new_records, source, requested_at)
     if changed_records:

@@ -15,7 +15,7 @@ import pytest
 from integration.catalogue import get_resource
 from integration.core.json_records import JsonRecord
 from integration.mirror.query import query
-from integration.mirror.query.page_cache import PageCache
+from integration.mirror.query.positions import Positions
 from integration.mirror.records.upsert import upsert
 from integration.mirror.schema import open_mirror
 from integration.sqlite.database import Database
@@ -101,7 +101,7 @@ def test_each_frequent_query_reads_its_index(
         if include_missing:
             page_query.fetch_rows(connection)
         else:
-            PageCache().fetch_joined(connection, page_query)
+            page_query.fetch_page(connection, Positions(), is_joined=True)
         page_query.count_matches(connection)
         connection.set_trace_callback(None)
         plans = [

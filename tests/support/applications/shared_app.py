@@ -86,7 +86,7 @@ def has_rows(connection: sqlite3.Connection, table: str) -> bool:
 
 
 def clear_tables(database: Database, tables: list[str]) -> None:
-    """Delete all rows of `tables`, and drop cached pages of the mirror."""
+    """Delete all rows of `tables`, and drop cached positions of the mirror."""
     with database.read() as connection:
         filled = [name for name in tables if has_rows(connection, name)]
 
@@ -95,8 +95,8 @@ def clear_tables(database: Database, tables: list[str]) -> None:
         for name in filled:
             tx.execute(f'DELETE FROM "{name}"')
         if database.name == "mirror.db":
-            # `Records.insert` does not count its rows as new versions.
-            tx.execute("UPDATE _versions SET number = number + 1")
+            # `Records.insert` does not count its rows.
+            tx.execute("UPDATE _orders SET number = number + 1")
 
     database.write(work)
 
