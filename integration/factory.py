@@ -29,7 +29,6 @@ from integration.core.phone_numbers import PhoneNumbers
 from integration.core.scheduler import Scheduler
 from integration.dashboard.site.background_jobs import EXTENSION as BACKGROUND_JOBS
 from integration.dashboard.site.background_jobs import BackgroundJobs
-from integration.exports.call_filter import make_counting_rules
 from integration.exports.query import CHECK_SECONDS as STREAM_CHECK_SECONDS
 from integration.exports.query import close_stalled_streams
 from integration.exports.runner import ExportRunner
@@ -46,6 +45,7 @@ from integration.mirror.calls import backlog, contact_numbers, live_table
 from integration.mirror.calls.rules import make_call_rules
 from integration.mirror.calls.store import CallStore
 from integration.mirror.page_queries import report_rollups, search_index
+from integration.mirror.page_queries.missed_calls import make_counting_rules
 from integration.mirror.privacy import retention_rules
 from integration.mirror.privacy.erasure_gate import ErasureGate
 from integration.mirror.privacy.held_records import HeldRecords

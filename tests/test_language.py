@@ -201,7 +201,7 @@ def list_page_modules() -> list[Path]:
         *sorted((package / "dashboard").rglob("*.py")),
         *(package / "alerts" / name for name in ("conditions.py", "messages.py")),
         package / "access" / "login" / "mailer.py",
-        package / "exports" / "call_filter.py",
+        package / "mirror" / "page_queries" / "call_view.py",
         package / "exports" / "jobs.py",
         package / "workspace" / "call_labels.py",
     ]

@@ -377,6 +377,12 @@ def _load_number_patterns(calling_code: str) -> dict[int, re.Pattern[str]]:
     return patterns
 
 
+def get_calling_code(country: str | None) -> str | None:
+    """Return the calling code of a country ('44' for 'GB'), or None."""
+    code = phonenumbers.country_code_for_region(country.upper()) if country else 0
+    return str(code) if code else None
+
+
 @cache
 def find_calling_code(digits: str | None) -> str | None:
     """Return the calling code at the start of an international number's digits.

@@ -18,18 +18,17 @@ from integration.catalogue import UnknownResource, get_resource
 from integration.catalogue.shapes import Resource
 from integration.core import clock
 from integration.core.errors import QueryError
-from integration.exports import call_filter
 from integration.exports.formats import FORMATS
 from integration.exports.formats.format import SEPARATORS, StreamOptions
 from integration.exports.presets import PRESETS, Preset
 from integration.exports.query import ChunkedFile
 from integration.exports.selection import Selection, select, select_preset
-from integration.mirror.page_queries import search_index
+from integration.mirror.page_queries import call_view, search_index
 from integration.mirror.page_queries.history import CallFilter
 from integration.settings.base_url import find_base_url
 from integration.sqlite.database import Database
 from integration.sqlite.readers import Readable
-from integration.workspace import notes, saved
+from integration.workspace import call_labels, notes, saved
 
 if TYPE_CHECKING:
     from integration.access.people import Person
@@ -172,7 +171,7 @@ def freeze_days(settings: Settings, args: Mapping[str, str]) -> dict[str, str]:
     if args.get("view") is None:
         return dict(args)
     zone = ZoneInfo(settings.dashboard.timezone)
-    view = call_filter.freeze_days(dict(parse_qsl(args["view"])), clock.now().astimezone(zone).date())
+    view = call_view.freeze_days(dict(parse_qsl(args["view"])), clock.now().astimezone(zone).date())
     return {**args, "view": urlencode(view)}
 
 
@@ -203,20 +202,13 @@ def _parse_page_filter(context: ExportContext, args: Mapping[str, str]) -> CallF
     view = args.get("view")
     if view is None:
         return None
-    zone = ZoneInfo(context.settings.dashboard.timezone)
-    page_filter = call_filter.parse_view(
-        dict(parse_qsl(view)),
-        zone=zone,
-        today=clock.now().astimezone(zone).date(),
-        calling_code=call_filter.get_calling_code(context.settings.dashboard.country),
-        rules=call_filter.make_counting_rules(context.settings),
-        databases=context,
-        default_days=(_parse_day(args.get("from")), _parse_day(args.get("to"))),
-    ).call_filter
+    default_days = (_parse_day(args.get("from")), _parse_day(args.get("to")))
+    parsed_view = call_view.parse_view(dict(parse_qsl(view)), context.settings, default_days=default_days)
+    page_filter = call_labels.add_noted_legs(parsed_view, context)
     if page_filter.search_terms is not None and isinstance(context.mirror_db, Database):
         search_index.index_all_due(context.mirror_db)
     return page_filter
 
 
 def _parse_day(text: str | None) -> date | None:
-    return call_filter.parse_day((text or "")[:10])
+    return call_view.parse_day((text or "")[:10])

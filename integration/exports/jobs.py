@@ -30,9 +30,9 @@ from integration.catalogue import RESOURCES
 from integration.catalogue.collection_titles import get_title
 from integration.catalogue.shapes import Resource
 from integration.core import clock
+from integration.core.calendar_periods import Frequency, Period, find_period, iter_ended
 from integration.core.errors import DomainError
 from integration.exports import export_request
-from integration.exports.calendar_periods import Frequency, Period, find_period, iter_ended
 from integration.exports.columns import use_one_zone
 from integration.exports.export_request import UnknownExport
 from integration.sqlite.database import Database

@@ -32,11 +32,11 @@ from integration.access import people, visibility
 from integration.access.rights import has
 from integration.catalogue.shapes import Resource
 from integration.core import backoff, clock
+from integration.core.calendar_periods import find_period
 from integration.core.errors import QueryError, StorageError, SwitchroomError
 from integration.core.health import Health
 from integration.core.scheduler import Scheduler
 from integration.exports import delivery, export_request, jobs
-from integration.exports.calendar_periods import find_period
 from integration.exports.delivery import DeliveryFailed, OutgoingFile
 from integration.exports.formats import FORMATS, parquet_months
 from integration.exports.jobs import DeliveryAttempt, ExportRun

@@ -14,12 +14,12 @@ from integration.catalogue import HISTORY
 from integration.catalogue.field_meanings import is_secret
 from integration.catalogue.shapes import Resource
 from integration.core import clock
+from integration.core.calendar_periods import ExportPeriod, find_export_period
 from integration.core.errors import QueryError
-from integration.exports.calendar_periods import ExportPeriod, find_export_period
-from integration.exports.call_filter import DIRECTION_LABELS, OUTCOMES
 from integration.exports.columns import use_one_zone
 from integration.exports.headings import OPERATOR_LABELS, find_label
 from integration.exports.presets import Preset
+from integration.mirror.page_queries.call_view import DIRECTION_LABELS, OUTCOMES
 from integration.mirror.page_queries.history import CallFilter
 from integration.mirror.page_queries.search_index import PADDING, SearchTerms
 from integration.mirror.query import query

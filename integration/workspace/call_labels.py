@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Protocol
 
+from integration.core.ids import id_list
 from integration.mirror.page_queries import platform_labels
+from integration.mirror.page_queries.call_view import CallView
+from integration.mirror.page_queries.history import CallFilter
+from integration.sqlite.readers import Readable
 from integration.workspace import notes
 
 SENT = "sent"
@@ -103,6 +108,35 @@ def list_offered(
     colours = platform_labels.load_colours(mirror)
     offered = dict.fromkeys((*outcomes, *colours))
     return [CallLabel(name, colour=colours.get(name, "")) for name in offered if name not in names]
+
+
+class LabelDatabases(Protocol):
+    """Databases with notes and labels."""
+
+    @property
+    def app_db(self) -> Readable: ...
+    @property
+    def mirror_db(self) -> Readable: ...
+
+
+def add_noted_legs(view: CallView, databases: LabelDatabases) -> CallFilter:
+    """Return the filter of a view with the legs that have its label, or notes and labels with its search.
+
+    Local labels and notes are in the application database, so the query of the mirror cannot join them.
+    """
+    call_filter, label = view.call_filter, view.args.get("label")
+    if label is None and call_filter.search_terms is None:
+        return call_filter
+    with databases.app_db.read() as app, databases.mirror_db.read() as mirror:
+        if label is not None:
+            leg_ids = {*notes.find_legs_with_label(app, label), *platform_labels.find_legs(mirror, label)}
+            call_filter = replace(call_filter, labelled_leg_ids=id_list(leg_ids))
+        if call_filter.search_terms is not None:
+            query = view.args["q"]
+            leg_ids = {*notes.search_legs(app, query), *platform_labels.search_legs(mirror, query)}
+            if leg_ids:
+                call_filter = replace(call_filter, noted_leg_ids=id_list(leg_ids))
+    return call_filter
 
 
 def list_outcomes(mirror: sqlite3.Connection, outcomes: Sequence[str]) -> list[CallLabel]:

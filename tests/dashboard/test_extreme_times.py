@@ -9,9 +9,9 @@ import pytest
 
 from integration.catalogue import RESOURCES
 from integration.dashboard.account.sections import SECTIONS
-from integration.exports.call_filter import make_counting_rules
 from integration.exports.formats import FORMATS
 from integration.mirror.page_queries import report_rollups
+from integration.mirror.page_queries.missed_calls import make_counting_rules
 from integration.mirror.query.filter_sql import get_value_kind
 from integration.workspace.callback_following import update_from_mirror
 from tests.support.application import TestApp, running_app

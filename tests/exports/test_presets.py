@@ -15,11 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from integration.access import people, sessions
-from integration.dashboard.site import formats
-from integration.exports import call_filter as page
 from integration.exports.presets import PRESETS
 from integration.mirror.calls.schema import CALLS
 from integration.mirror.page_queries import history, search_index
+from integration.mirror.page_queries.call_view import OUTCOMES, parse_view
 from integration.workspace import notes
 from tests.support.application import TestApp, running_app
 from tests.support.examples import example_count
@@ -55,13 +54,7 @@ def rows(data: bytes) -> list[dict[str, str]]:
 def shown(app: TestApp, args: dict[str, str]) -> list[int]:
     """Ids on all pages of the page Calls, in its order."""
     with app.product.site.test_request_context():
-        call_filter = page.parse_view(
-            args,
-            zone=formats.display_zone(),
-            today=formats.today(),
-            calling_code="44",
-            rules=page.make_counting_rules(app.context.settings),
-        ).call_filter
+        call_filter = parse_view(args, app.context.settings).call_filter
     found: list[int] = []
     with app.mirror_db.read() as connection:
         cursor = None
@@ -172,7 +165,7 @@ FILTERS = st.fixed_dictionaries(
         "to": st.sampled_from(["2026-10-24", "2026-10-25", "2026-10-26"]),
         "range": st.sampled_from(["all", "today", "nonsense"]),
         "direction": st.sampled_from(["in", "out", "internal", "odd"]),
-        "outcome": st.sampled_from([*page.OUTCOMES, "odd"]),
+        "outcome": st.sampled_from([*OUTCOMES, "odd"]),
         "person": st.sampled_from(["5", "6", "x"]),
         "line": st.sampled_from(["442079460002", "442079460003"]),
         "min": st.sampled_from(["0", "30", "90"]),

@@ -17,13 +17,13 @@ from integration.catalogue.shapes import Resource
 from integration.context import app_context
 from integration.core.errors import QueryError
 from integration.core.json_records import read_record
+from integration.core.phone_numbers import get_calling_code
 from integration.dashboard.account import edit, list_query
 from integration.dashboard.account.editable import can_write
 from integration.dashboard.account.list_query import ListView
 from integration.dashboard.account.sections import Section
 from integration.dashboard.account.values import ReferenceNames, ValueFormatter
 from integration.dashboard.site import formats, layout
-from integration.exports.call_filter import get_calling_code
 from integration.mirror.query import browse, text_search
 from integration.mirror.query.filters import Condition
 from integration.mirror.query.query import Query

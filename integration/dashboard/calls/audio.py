@@ -15,12 +15,12 @@ from werkzeug.wrappers import Response
 
 from integration.context import app_context
 from integration.core import clock
+from integration.core.calendar_periods import RANGES, Period, describe_days, find_period, find_range_days
 from integration.dashboard.calls.playback import can_edit_recordings
 from integration.dashboard.site import form_responses, formats, layout
 from integration.dashboard.site.guard import current_person, requires
-from integration.exports.calendar_periods import RANGES, Period, describe_days, find_period, find_range_days
-from integration.exports.call_filter import parse_day
 from integration.mirror.page_queries import call_detail, history, media_lists, search_index
+from integration.mirror.page_queries.call_view import parse_day
 from integration.mirror.page_queries.media_lists import WITHOUT_FILE, AudioKind, FileCounts, MediaFilter
 from integration.sync.writing.write_through import WriteResult
 from integration.workspace import reads

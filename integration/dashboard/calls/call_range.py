@@ -9,8 +9,8 @@ from datetime import datetime
 
 from integration.dashboard.calls.report_charts import Bar, build_bars
 from integration.dashboard.calls.report_period import Period, read_sums
-from integration.exports.call_filter import CallView
 from integration.mirror.page_queries import history, report_rollups, reports
+from integration.mirror.page_queries.call_view import CallView
 from integration.mirror.page_queries.history import CallFilter
 from integration.mirror.page_queries.missed_calls import CountingRules
 from integration.mirror.page_queries.reports import Figures, ReportSums

@@ -5,10 +5,9 @@ The URL holds the entire view, so that it can be saved and shared.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import date, timedelta
-from functools import partial
 from itertools import groupby
 from typing import Any
 from urllib.parse import urlencode
@@ -17,11 +16,13 @@ from flask import Blueprint, request
 
 from integration.context import app_context
 from integration.core import clock
+from integration.core.calendar_periods import RANGES
 from integration.dashboard.calls.call_range import read_range
 from integration.dashboard.site import formats, layout
 from integration.dashboard.site.guard import current_person
-from integration.exports.calendar_periods import RANGES
-from integration.exports.call_filter import (
+from integration.mirror.calls import backlog
+from integration.mirror.page_queries import call_detail, history, search_index
+from integration.mirror.page_queries.call_view import (
     DEFAULT_RANGE,
     DIRECTION_LABELS,
     OUTCOMES,
@@ -29,15 +30,11 @@ from integration.exports.call_filter import (
     ROW_COUNTS,
     WEEKDAYS,
     CallView,
-    get_calling_code,
-    make_counting_rules,
     parse_day,
     parse_view,
 )
-from integration.mirror.calls import backlog
-from integration.mirror.page_queries import call_detail, history, search_index
 from integration.mirror.page_queries.history import CallFilter, Cursor
-from integration.mirror.page_queries.missed_calls import REACHED_WITHIN, REASONS
+from integration.mirror.page_queries.missed_calls import REACHED_WITHIN, REASONS, make_counting_rules
 from integration.workspace import call_labels, notes, saved
 
 blueprint = Blueprint("calls", __name__)
@@ -62,14 +59,11 @@ READ_SECONDS = 5.0
 def index() -> str:
     context, zone = app_context(), formats.display_zone()
     now, rules = clock.now().astimezone(zone), make_counting_rules(context.settings)
-    parse = partial(
-        parse_view,
-        zone=zone,
-        today=now.date(),
-        calling_code=get_calling_code(context.settings.dashboard.country),
-        rules=rules,
-        databases=context,
-    )
+
+    def parse(args: Mapping[str, str]) -> CallView:
+        view = parse_view(args, context.settings)
+        return replace(view, call_filter=call_labels.add_noted_legs(view, context))
+
     view = parse(request.args)
     jump = parse_day(request.args.get("on"))
     if jump is not None and not _is_in_range(view, jump):
@@ -85,7 +79,8 @@ def index() -> str:
         cursor = Cursor(clock.midnight(jump + timedelta(days=1), zone), 0, "before")
     with context.mirror_db.read(seconds=READ_SECONDS) as connection:
         call_filter = history.resolve_search(connection, call_filter)
-        page = history.fetch_page(connection, call_filter, cursor, int(view.args.get("rows", ROW_COUNTS[0])))
+        size = int(view.args.get("rows", ROW_COUNTS[0]))
+        page = history.fetch_page(connection, call_filter, cursor, size=size)
         if cursor is None and page.older is None:
             # The first page holds all matches, so no count query is needed.
             total, is_exact = len(page.rows), True

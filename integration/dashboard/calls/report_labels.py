@@ -9,13 +9,13 @@ from flask import Blueprint, request
 from integration.access.rights import EXPORTS_ONLY
 from integration.context import app_context
 from integration.core import clock
+from integration.core.calendar_periods import RANGES
 from integration.dashboard.calls.report_period import OFFERED_RANGES, describe_comparison, parse_period
 from integration.dashboard.calls.reports import READ_SECONDS
 from integration.dashboard.site import formats, layout
 from integration.dashboard.site.guard import requires
-from integration.exports.calendar_periods import RANGES
-from integration.exports.call_filter import make_counting_rules
 from integration.mirror.page_queries import platform_labels, reports
+from integration.mirror.page_queries.missed_calls import make_counting_rules
 from integration.mirror.page_queries.platform_labels import LabelCounts
 from integration.workspace import notes
 

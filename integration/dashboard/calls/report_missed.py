@@ -11,6 +11,7 @@ from flask import Blueprint, request
 from integration.access.rights import EXPORTS_ONLY
 from integration.context import app_context
 from integration.core import clock
+from integration.core.calendar_periods import RANGES
 from integration.dashboard.calls.report_period import (
     OFFERED_RANGES,
     Period,
@@ -21,11 +22,9 @@ from integration.dashboard.calls.report_period import (
 from integration.dashboard.calls.reports import READ_SECONDS
 from integration.dashboard.site import formats, layout
 from integration.dashboard.site.guard import requires
-from integration.exports.calendar_periods import RANGES
-from integration.exports.call_filter import make_counting_rules
 from integration.mirror.calls import backlog
 from integration.mirror.page_queries import missed_calls, reports
-from integration.mirror.page_queries.missed_calls import REASONS, MissedShare, MissedSums
+from integration.mirror.page_queries.missed_calls import REASONS, MissedShare, MissedSums, make_counting_rules
 
 blueprint = Blueprint("report_missed", __name__)
 

@@ -11,8 +11,7 @@ from urllib.parse import quote_plus, urlencode
 from zoneinfo import ZoneInfo
 
 from integration.core import clock
-from integration.dashboard.site import formats
-from integration.exports.calendar_periods import (
+from integration.core.calendar_periods import (
     CALENDAR_RANGES,
     RANGES,
     describe_days,
@@ -21,8 +20,9 @@ from integration.exports.calendar_periods import (
     find_period,
     find_range_days,
 )
-from integration.exports.call_filter import PARAMETERS, parse_day
+from integration.dashboard.site import formats
 from integration.mirror.page_queries import missed_calls, report_rollups, reports
+from integration.mirror.page_queries.call_view import PARAMETERS, parse_day
 from integration.mirror.page_queries.missed_calls import CountingRules, MissedSums
 from integration.mirror.page_queries.reports import ReportSums, Span
 

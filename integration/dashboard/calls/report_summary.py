@@ -9,6 +9,7 @@ from flask import Blueprint, request
 from integration.access.rights import EXPORTS_ONLY
 from integration.context import app_context
 from integration.core import clock
+from integration.core.calendar_periods import RANGES, find_period
 from integration.dashboard.calls.report_period import (
     OFFERED_RANGES,
     Period,
@@ -20,11 +21,10 @@ from integration.dashboard.calls.report_period import (
 from integration.dashboard.calls.reports import FEW_CALLS, READ_SECONDS
 from integration.dashboard.site import formats, layout
 from integration.dashboard.site.guard import requires
-from integration.exports.calendar_periods import RANGES, find_period
-from integration.exports.call_filter import WEEKDAYS, make_counting_rules
 from integration.mirror.calls import backlog
 from integration.mirror.page_queries import reports
-from integration.mirror.page_queries.missed_calls import REASONS, MissedSums
+from integration.mirror.page_queries.call_view import WEEKDAYS
+from integration.mirror.page_queries.missed_calls import REASONS, MissedSums, make_counting_rules
 from integration.mirror.page_queries.reports import Figures, ReportSums
 
 blueprint = Blueprint("report_summary", __name__)

@@ -13,6 +13,7 @@ from flask import Blueprint, Response, request
 from integration.access.rights import EXPORTS_ONLY
 from integration.context import app_context
 from integration.core import clock
+from integration.core.calendar_periods import RANGES
 from integration.dashboard.calls import report_charts
 from integration.dashboard.calls.report_period import (
     OFFERED_RANGES,
@@ -23,10 +24,9 @@ from integration.dashboard.calls.report_period import (
 )
 from integration.dashboard.site import formats, layout
 from integration.dashboard.site.guard import requires
-from integration.exports.calendar_periods import RANGES
-from integration.exports.call_filter import make_counting_rules
 from integration.mirror.calls import backlog
 from integration.mirror.page_queries import reports
+from integration.mirror.page_queries.missed_calls import make_counting_rules
 from integration.mirror.page_queries.reports import Figures, ReportSums, Share
 
 blueprint = Blueprint("reports", __name__)

@@ -14,7 +14,7 @@ from integration.core.errors import DomainError
 from integration.dashboard.calls.history import COLUMNS
 from integration.dashboard.site import layout
 from integration.dashboard.site.guard import current_person, requires
-from integration.exports.call_filter import PARAMETERS
+from integration.mirror.page_queries.call_view import PARAMETERS
 from integration.sqlite.transaction import Transaction
 from integration.workspace import notes, saved
 

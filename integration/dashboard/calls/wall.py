@@ -17,10 +17,10 @@ from integration.core import clock
 from integration.core.errors import DomainError
 from integration.dashboard.calls.wall_display import THEMES, TILES, WallDisplay, parse_display
 from integration.dashboard.site import error_pages, formats, layout
-from integration.exports.call_filter import make_counting_rules
 from integration.mirror.page_queries import history, live, reports
 from integration.mirror.page_queries.history import CallFilter
 from integration.mirror.page_queries.live import UserStatus
+from integration.mirror.page_queries.missed_calls import make_counting_rules
 from integration.mirror.page_queries.reports import ReportSums, Span
 from integration.workspace import callbacks, wallboards
 from integration.workspace.wallboards import Wallboard

@@ -11,21 +11,14 @@ from werkzeug.datastructures import MultiDict
 
 from integration.catalogue.shapes import Resource
 from integration.context import app_context
+from integration.core.calendar_periods import CALENDAR_RANGES, RANGES, find_range_days
 from integration.dashboard.calls.history import describe_filters
 from integration.dashboard.site import formats
 from integration.exports import export_request
-from integration.exports.calendar_periods import CALENDAR_RANGES, RANGES, find_range_days
-from integration.exports.call_filter import (
-    PARAMETERS,
-    CallView,
-    get_calling_code,
-    make_counting_rules,
-    parse_day,
-    parse_view,
-)
 from integration.exports.presets import Preset
 from integration.exports.routes import parse_args
 from integration.mirror.page_queries import history
+from integration.mirror.page_queries.call_view import PARAMETERS, CallView, parse_day, parse_view
 from integration.workspace import call_labels
 
 DAY_PARAMETERS = ("range", "from", "to", "clock")
@@ -90,10 +83,7 @@ def build_filter_form(args: Mapping[str, str]) -> dict[str, Any]:
     context = app_context()
     view = parse_view(
         dict(parse_qsl(args.get("view") or "range=all")),
-        zone=formats.display_zone(),
-        today=formats.today(),
-        calling_code=get_calling_code(context.settings.dashboard.country),
-        rules=make_counting_rules(context.settings),
+        context.settings,
     )
     with context.mirror_db.read() as mirror, context.app_db.read() as app_db:
         users = history.list_users(mirror)

@@ -29,7 +29,6 @@ from integration.dashboard.site import formats as formats_of_site
 from integration.dashboard.site import layout
 from integration.dashboard.site.guard import current_person, requires
 from integration.exports import export_request, formats
-from integration.exports.call_filter import DIRECTION_LABELS, OUTCOMES, WEEKDAYS
 from integration.exports.export_request import UnknownExport
 from integration.exports.formats import csv
 from integration.exports.formats.format import SEPARATORS
@@ -43,6 +42,7 @@ from integration.exports.query import (
 )
 from integration.exports.routes import parse_args
 from integration.exports.selection import Selection
+from integration.mirror.page_queries.call_view import DIRECTION_LABELS, OUTCOMES, WEEKDAYS
 from integration.workspace import saved
 
 blueprint = Blueprint("export", __name__)

@@ -15,9 +15,9 @@ from integration.access.people import Person
 from integration.access.visibility import NotAllowed
 from integration.catalogue.shapes import Resource
 from integration.context import AppContext
+from integration.core.calendar_periods import FREQUENCIES
 from integration.core.errors import DomainError, QueryError
 from integration.exports import export_request, formats
-from integration.exports.calendar_periods import FREQUENCIES
 from integration.exports.delivery import normalize_place
 from integration.exports.formats.format import SEPARATORS
 from integration.exports.jobs import (

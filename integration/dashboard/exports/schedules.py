@@ -24,13 +24,13 @@ from integration.access.visibility import NotAllowed
 from integration.catalogue import RESOURCES
 from integration.context import app_context
 from integration.core import clock
+from integration.core.calendar_periods import FREQUENCIES
 from integration.core.errors import DomainError
 from integration.dashboard.exports import export_filter, schedule_form
 from integration.dashboard.site import edit_versions, layout
 from integration.dashboard.site.confirmation import has_new_secret, requires_confirmation
 from integration.dashboard.site.guard import audit_action, current_person, requires
 from integration.exports import delivery, export_request, formats, jobs
-from integration.exports.calendar_periods import FREQUENCIES
 from integration.exports.export_request import UnknownExport
 from integration.exports.formats.format import SEPARATORS
 from integration.exports.jobs import ExportJob

@@ -18,10 +18,10 @@ from integration.access.visibility import Visibility
 from integration.catalogue import get_resource
 from integration.context import AppContext, app_context
 from integration.core.number_search.reading import read_digits
+from integration.core.phone_numbers import get_calling_code
 from integration.dashboard.site import formats, layout
 from integration.dashboard.site.guard import current_person
 from integration.dashboard.site.person_names import person_name
-from integration.exports.call_filter import get_calling_code
 from integration.mirror.page_queries import call_detail, contacts, faxes, history, messages, search_index
 from integration.mirror.page_queries.call_labels import STATE_LABELS
 from integration.mirror.page_queries.history import CallFilter

@@ -43,8 +43,6 @@ Of a call without a time it is the latest date of the CDRs with lower ids, which
 arrival of its CDR. The arrival alone would make a missed call of the history a new one.
 """
 
-PAGE_SIZE = 50
-"""Calls per page."""
 MAX_INDEXED_MATCHES = 5000
 """Matches up to which a search uses the search index. With more, a page reads calls in order of `started_at`
 and compares their texts, and a count with other filters considers only this many matches."""
@@ -215,9 +213,10 @@ def fetch_page(
     connection: sqlite3.Connection,
     call_filter: CallFilter,
     cursor: Cursor | None = None,
-    size: int = PAGE_SIZE,
+    *,
+    size: int,
 ) -> Page:
-    """Return one page of calls; without a cursor the newest page."""
+    """Return one page of `size` calls; without a cursor the newest page."""
     if call_filter.time_spans is not None and (cursor is None or cursor.direction == "before"):
         spans = [
             span

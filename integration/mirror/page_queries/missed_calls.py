@@ -12,13 +12,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
 from integration.core import clock
 from integration.core.number_variants import ERASED
 from integration.settings.usual_hours import DayHours, parse_hours
 from integration.sqlite.transaction import Transaction
+
+if TYPE_CHECKING:
+    from integration.settings.model import Settings
 
 REASONS: Mapping[str, str] = {
     "rang": "Rang, not answered",
@@ -117,6 +120,17 @@ class CountingRules:
             f"(SELECT CASE WHEN at IS NULL THEN 'never' WHEN at <= datetime(c.started_at, '+1 hour')"
             f" THEN 'hour' ELSE 'day' END FROM (SELECT {reached_at} AS at))"
         )
+
+
+def make_counting_rules(settings: Settings) -> CountingRules:
+    """Return the settings on which figures and filters of calls depend."""
+    calls = settings.calls
+    return CountingRules(
+        ZoneInfo(settings.dashboard.timezone),
+        calls.service_level_seconds,
+        parse_hours(calls.usual_hours),
+        calls.callback_seconds,
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,8 @@ from html import unescape
 import pytest
 
 from integration.dashboard.calls import call_range
-from integration.exports.call_filter import make_counting_rules
 from integration.mirror.page_queries import report_rollups
+from integration.mirror.page_queries.missed_calls import make_counting_rules
 from tests.support.applications.shared_app import module_app, shared_app
 from tests.support.page_text import call_ids, link, text
 from tests.support.people import ERIN

@@ -14,8 +14,8 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
 
-from integration.exports.call_filter import make_counting_rules
 from integration.mirror.page_queries import report_rollups
+from integration.mirror.page_queries.missed_calls import make_counting_rules
 from tests.support.applications.shared_app import running_shared_app
 from tests.support.people import ERIN
 

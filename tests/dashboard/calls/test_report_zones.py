@@ -14,8 +14,8 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from integration.core import clock
-from integration.exports.call_filter import make_counting_rules
 from integration.mirror.page_queries import report_rollups
+from integration.mirror.page_queries.missed_calls import make_counting_rules
 from tests.dashboard.calls.test_reports import SWITCHES
 from tests.support.applications.shared_app import SharedApp, running_shared_app
 

@@ -14,8 +14,8 @@ import pytest
 from integration.core import clock
 from integration.dashboard.calls import report_charts
 from integration.dashboard.calls import report_period as page
-from integration.exports.call_filter import make_counting_rules
 from integration.mirror.page_queries import report_rollups, reports
+from integration.mirror.page_queries.missed_calls import make_counting_rules
 from tests.support.application import running_app
 from tests.support.clock import ago
 from tests.support.page_text import text

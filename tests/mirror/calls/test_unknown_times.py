@@ -13,8 +13,8 @@ import pytest
 from integration.catalogue import get_resource
 from integration.core import clock
 from integration.core.timestamps import parse_seconds
-from integration.exports.call_filter import make_counting_rules
 from integration.mirror.page_queries import alert_queries, report_rollups
+from integration.mirror.page_queries.missed_calls import make_counting_rules
 from integration.mirror.sync_state import completeness
 from integration.sqlite.transaction import Transaction
 from integration.sync.reading import day_counts

@@ -140,6 +140,6 @@ def test_pages_of_calls_in_time_spans_contain_each_call_once(tmp_path, monkeypat
                     seen += [row["id"] for row in page.rows]
                     if page.older is None:
                         break
-                    page = history.fetch_page(connection, call_filter, page.older, size)
+                    page = history.fetch_page(connection, call_filter, page.older, size=size)
                 assert seen == list(range(20, 0, -1))
             assert history.count(connection, call_filter) == 20

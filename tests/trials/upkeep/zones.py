@@ -42,7 +42,7 @@ class Zones(Trial):
         promises=("P23",),
         rounds=("--minutes 15", "--minutes 10", "--minutes 5"),
         minutes=2,
-        remains="changes of clocks in other years: `tests/exports/test_periods.py`",
+        remains="changes of clocks in other years: `tests/core/test_calendar_periods.py`",
         expectation="by hand: hours of each day; a server of hand-written records",
     )
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from integration.exports.calendar_periods import (
+from integration.core.calendar_periods import (
     FREQUENCIES,
     find_days_before,
     find_days_last_year,

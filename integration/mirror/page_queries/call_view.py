@@ -1,29 +1,31 @@
-"""Parse the URL parameters of the page Calls into a filter.
+"""Address of the page Calls: its URL parameters, and the filter that they state.
 
-The page, saved views and exports use it.
+The page, saved views, reports and exports use it.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 from zoneinfo import ZoneInfo
 
 from integration.core import clock
-from integration.core.ids import id_list
-from integration.exports.calendar_periods import CALENDAR_RANGES, RANGES, find_range_days
-from integration.mirror.page_queries import platform_labels, search_index
+from integration.core.calendar_periods import CALENDAR_RANGES, RANGES, find_range_days
+from integration.mirror.page_queries import search_index
 from integration.mirror.page_queries.history import CallFilter
-from integration.mirror.page_queries.missed_calls import REACHED_WITHIN, REASONS, CountingRules, MissedFilter
-from integration.settings.usual_hours import parse_hours
-from integration.sqlite.readers import Readable
-from integration.workspace import notes
+from integration.mirror.page_queries.missed_calls import (
+    REACHED_WITHIN,
+    REASONS,
+    MissedFilter,
+    make_counting_rules,
+)
 
 if TYPE_CHECKING:
+    from integration.mirror.page_queries.search_index import SearchTerms
     from integration.settings.model import Settings
 
 DEFAULT_RANGE = "week"
@@ -113,32 +115,19 @@ _NO_FILTERS = ("q", "range", "from", "to", "rows")
 """Parameters that are no filter with a description of its own."""
 
 
-class LabelDatabases(Protocol):
-    """Databases with notes and labels."""
-
-    @property
-    def app_db(self) -> Readable: ...
-    @property
-    def mirror_db(self) -> Readable: ...
-
-
 def parse_view(
     args: Mapping[str, str],
+    settings: Settings,
     *,
-    zone: ZoneInfo,
-    today: date,
-    calling_code: str | None,
-    rules: CountingRules,
-    databases: LabelDatabases | None = None,
     default_days: tuple[date | None, date | None] = (None, None),
 ) -> CallView:
     """Parse URL parameters into a view.
 
-    Invalid values are dropped, so that old links keep working.
-
-    `rules` decide the filters of missed calls. Labels and notes are read from `databases`; without them they
-    are not filtered. `default_days` (first, last) limit the hours of a view without days.
+    Invalid values are dropped, so that old links keep working. `default_days` (first, last) limit the hours
+    of a view without days. Notes and local labels are not filtered: `workspace/call_labels` adds them.
     """
+    zone = ZoneInfo(settings.dashboard.timezone)
+    today = clock.now().astimezone(zone).date()
     parameters = {name: args[name].strip()[:200] for name in PARAMETERS if args.get(name, "").strip()}
     first, last = parse_day(parameters.get("from")), parse_day(parameters.get("to"))
     if first is None:
@@ -185,7 +174,7 @@ def parse_view(
     call_filter = CallFilter(
         since=clock.midnight(first, zone) if first else None,
         until=_range_end(last, minute, zone),
-        search_terms=search_index.parse_search(parameters.get("q", ""), calling_code),
+        search_terms=_parse_search(parameters.get("q"), settings),
         user_id=_parse_number(parameters.get("person")),
         account_number=parameters.get("line"),
         direction=parameters.get("direction"),
@@ -200,10 +189,8 @@ def parse_view(
         has_charge=parameters.get("charged") == "1",
         min_charge=_parse_amount(parameters.get("cost")),
         time_spans=hour_spans,
-        missed=_parse_missed(parameters, rules),
+        missed=_parse_missed(parameters, settings),
     )
-    if databases is not None:
-        call_filter = _add_notes_filter(call_filter, parameters, databases)
     return CallView(parameters, range_name, call_filter, first, last)
 
 
@@ -219,32 +206,19 @@ def freeze_days(parameters: Mapping[str, str], today: date) -> dict[str, str]:
     return {**frozen, "from": days[0].isoformat(), "to": days[1].isoformat()}
 
 
-def _add_notes_filter(
-    call_filter: CallFilter, parameters: Mapping[str, str], databases: LabelDatabases
-) -> CallFilter:
-    """Add legs with the label, or with matching notes and labels.
+def _parse_search(text: str | None, settings: Settings) -> SearchTerms | None:
+    if text is None:
+        return None
+    # Imported here, because most exports have no search, and the import takes 30 ms.
+    from integration.core.phone_numbers import get_calling_code
 
-    Local labels and notes are in the application database, so the query of the mirror cannot join them.
-    """
-    if "label" not in parameters and call_filter.search_terms is None:
-        return call_filter
-    with databases.app_db.read() as app, databases.mirror_db.read() as mirror:
-        if "label" in parameters:
-            label = parameters["label"]
-            leg_ids = {*notes.find_legs_with_label(app, label), *platform_labels.find_legs(mirror, label)}
-            call_filter = replace(call_filter, labelled_leg_ids=id_list(leg_ids))
-        if call_filter.search_terms is not None:
-            query = parameters["q"]
-            leg_ids = {*notes.search_legs(app, query), *platform_labels.search_legs(mirror, query)}
-            if leg_ids:
-                call_filter = replace(call_filter, noted_leg_ids=id_list(leg_ids))
-    return call_filter
+    return search_index.parse_search(text, get_calling_code(settings.dashboard.country))
 
 
-def _parse_missed(parameters: Mapping[str, str], rules: CountingRules) -> MissedFilter | None:
+def _parse_missed(parameters: Mapping[str, str], settings: Settings) -> MissedFilter | None:
     if not {"reason", "reached", "rang"} & parameters.keys():
         return None
-    rang_user_id = _parse_number(parameters.get("rang"))
+    rules, rang_user_id = make_counting_rules(settings), _parse_number(parameters.get("rang"))
     return MissedFilter(rules, parameters.get("reason"), parameters.get("reached"), rang_user_id)
 
 
@@ -325,23 +299,3 @@ def _take_number(parameters: dict[str, str], name: str, maximum: int) -> int | N
 
 def _parse_number(text: str | None) -> int | None:
     return int(text) if text else None
-
-
-def make_counting_rules(settings: Settings) -> CountingRules:
-    """Return the settings on which figures and filters of calls depend."""
-    calls = settings.calls
-    return CountingRules(
-        ZoneInfo(settings.dashboard.timezone),
-        calls.service_level_seconds,
-        parse_hours(calls.usual_hours),
-        calls.callback_seconds,
-    )
-
-
-def get_calling_code(country: str | None) -> str | None:
-    """Return the calling code of a country ('44' for 'GB'), or None."""
-    # Imported here, because most exports have no country, and the import takes 30 ms.
-    import phonenumbers
-
-    code = phonenumbers.country_code_for_region(country.upper()) if country else 0
-    return str(code) if code else None
