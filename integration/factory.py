@@ -39,7 +39,7 @@ from integration.live.hub import Hub
 from integration.maintenance import content_check_job, content_repair, database_checks, rotation, upgrade
 from integration.maintenance.content_check_job import ContentCheckJob
 from integration.maintenance.rotation import BackupRotation
-from integration.mirror import hooks
+from integration.mirror import hooks, zone_offsets
 from integration.mirror import schema as mirror_schema
 from integration.mirror.calls import backlog, contact_numbers, live_table
 from integration.mirror.calls.rules import make_call_rules
@@ -51,7 +51,6 @@ from integration.mirror.privacy.erasure_gate import ErasureGate
 from integration.mirror.privacy.held_records import HeldRecords
 from integration.mirror.records import change_log
 from integration.mirror.schema import open_mirror
-from integration.mirror.sql_views import zone_offsets
 from integration.mirror.sync_state.media_files import MediaKind
 from integration.outbound.exchange import HttpExchange
 from integration.platform_api.client import Platform

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.release.schemas import FOLDER, OPENERS
+from tests.release.schemas import FOLDER, OPENERS, PRINTED_FOLDER, make_all, print_schema
 
 VERSIONS = sorted(path.name for path in FOLDER.iterdir())
 OLD_ROWS = {
@@ -30,6 +30,11 @@ DROPPED = {
     "promoted_fields",
 }
 """Tables of older versions that this one does not have."""
+
+
+def test_the_printed_schemas_are_those_of_this_code() -> None:
+    printed = {path.name: path.read_text("utf-8") for path in PRINTED_FOLDER.iterdir()}
+    assert printed == make_all(print_schema), "run `python -m tests.release.schemas`"
 
 
 def squeeze(text: str | None) -> str | None:

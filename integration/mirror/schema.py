@@ -15,6 +15,7 @@ from pathlib import Path
 
 from integration.catalogue import RESOURCES
 from integration.catalogue.shapes import Resource
+from integration.mirror import zone_offsets
 from integration.mirror.calls import backlog
 from integration.mirror.calls import schema as call_schema
 from integration.mirror.page_queries import (
@@ -36,7 +37,6 @@ from integration.mirror.records import (
     subresources,
 )
 from integration.mirror.records.rows import get_key_type, quote_identifier
-from integration.mirror.sql_views import definitions, zone_offsets
 from integration.mirror.sync_state import (
     collection_state,
     completeness,
@@ -66,6 +66,9 @@ CREATE TABLE IF NOT EXISTS _flagged (
 ) STRICT;
 """
 
+VIEWS = Path(__file__).with_name("views.sql").read_text("utf-8")
+"""Script of the views for users' SQL. It replaces those of another version."""
+
 INTERNAL_TABLES = (
     CORE_TABLES,
     call_schema.TABLES,
@@ -88,8 +91,9 @@ INTERNAL_TABLES = (
     record_order.TABLES,
     report_rollups.TABLES,
     zone_offsets.TABLES,
+    VIEWS,
 )
-"""SQL scripts of internal tables and indexes, in order of execution."""
+"""SQL scripts of internal tables, indexes and views, in order of execution."""
 
 
 def drop_promoted_columns(schema: Schema) -> None:
@@ -216,7 +220,6 @@ def _create_all(schema: Schema) -> None:
                 _add_column(schema, resource, field.name)
     for script in INTERNAL_TABLES:
         execute_script(schema, script)
-    definitions.create_views(schema)
     schema.execute("INSERT OR IGNORE INTO _meta VALUES ('epoch', ?)", (secrets.token_hex(8),))
 
 
