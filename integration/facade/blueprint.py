@@ -33,7 +33,7 @@ from integration.facade import (
     files,
     live_calls,
     pass_through,
-    read_through_cache,
+    read_through,
     reads,
     scoped_keys,
     subcollection_reads,
@@ -261,7 +261,7 @@ class Facade:
         if facade_request.subcollection is not None:
             return subcollection_reads.read(facade_request, facade_request.subcollection)
         if exposure is Exposure.READ_THROUGH:
-            return read_through_cache.read(facade_request)
+            return read_through.read_uncollected(facade_request)
         if exposure is Exposure.FILE:
             return (
                 files.serve_user_cdrs(facade_request)
@@ -270,7 +270,9 @@ class Facade:
             )
         target = get_resource(operation.resource or "")
         if operation.response_kind == "dictionary":
-            return reads.read_dictionary(facade_request, target) or read_through_cache.read(facade_request)
+            return reads.read_dictionary(facade_request, target) or read_through.read_uncollected(
+                facade_request
+            )
         if operation.response_kind == "collection":
             return reads.read_collection(facade_request, target)
         if target.table == live_table.COLLECTION:

@@ -12,7 +12,7 @@ from flask import Response
 from integration.catalogue.shapes import Resource
 from integration.core.api_responses import ApiError, build_response
 from integration.core.ids import MAX_ID
-from integration.facade import links, pass_through
+from integration.facade import links, read_through
 from integration.facade.reads import (
     QUERY_TIMEOUT_SECONDS,
     build_mirror_headers,
@@ -32,7 +32,7 @@ def read_live_call(request: FacadeRequest, resource: Resource) -> Response:
     through. Until the first poll the list is read through, so its calls are too.
     """
     if request.requires_fresh:
-        return links.complete_links(request, resource, pass_through.read_through(request, resource))
+        return read_through.read(request, resource)
     key = int(request.path_parameters["id"])
     not_found_error = ApiError(404, f"There is no {resource.title} {key}.")
     if key > MAX_ID:
@@ -47,8 +47,7 @@ def read_live_call(request: FacadeRequest, resource: Resource) -> Response:
         return read_new_record(request, resource, key, not_found_error)
     if not state.can_serve_reads:
         with contextlib.suppress(ApiError):
-            response = pass_through.read_through(request, resource)
-            return links.complete_links(request, resource, response)
+            return read_through.read(request, resource)
     text = stored_record.doc.encode()
     if request.caller.is_local:
         text = mask_json(text)

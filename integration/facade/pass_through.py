@@ -7,20 +7,13 @@ from collections.abc import Iterator, Mapping
 
 from flask import Response
 
-from integration.catalogue.shapes import Resource
-from integration.core import clock
 from integration.core.api_responses import JSON, build_response, to_gateway_error
-from integration.core.errors import PlatformBroken, PlatformError, StorageError
-from integration.core.json_records import read_item, read_page
-from integration.core.timestamps import parse_seconds
+from integration.core.errors import PlatformError
 from integration.facade.request import FacadeRequest
-from integration.mirror.calls import live_table
 from integration.mirror.records.masking import mask_json
-from integration.mirror.records.upsert import store_item, upsert
 from integration.outbound.exchange import PlatformResponse
 from integration.platform_api.budget import INTERACTIVE
 from integration.platform_api.login import Credentials
-from integration.sqlite.transaction import Transaction
 
 log = logging.getLogger(__name__)
 
@@ -128,54 +121,3 @@ def forward(request: FacadeRequest) -> Response:
     response.content_length = platform_response.size
     response.call_on_close(platform_response.close)
     return response
-
-
-def read_through(request: FacadeRequest, resource: Resource) -> Response:
-    """Forward a GET, store the returned records and relay the response.
-
-    `resource`: the mirrored collection of the records.
-    """
-    requested_at = clock.utc_text()
-    platform_response = fetch_or_raise(request)
-    if platform_response.status == 200 and request.caller.can_read_mirror and _has_plain_records(request):
-        store_in_mirror(request, resource, platform_response.body, requested_at)
-    return relay_response(request, platform_response)
-
-
-def store_in_mirror(request: FacadeRequest, resource: Resource, body: bytes, requested_at: str) -> None:
-    """Store the records of a response with source `read`.
-
-    An unreadable response is ignored.
-    """
-    operation = request.operation
-    is_single = operation is not None and operation.response_kind == "item"
-    try:
-        page_records = [read_item(body)] if is_single else read_page(body).records
-    except PlatformBroken:
-        return
-    if resource.key is None:
-        return
-
-    def work(tx: Transaction) -> None:
-        if resource.table == live_table.COLLECTION:
-            sent_at = parse_seconds(requested_at) or clock.unix()
-            call_store = request.context.call_store
-            live_table.store_read(tx, call_store, page_records, source="read", requested_at=sent_at)
-        elif is_single:
-            store_item(tx, resource, page_records[0], source="read", requested_at=requested_at)
-        else:
-            upsert(tx, resource, page_records, source="read", requested_at=requested_at)
-
-    try:
-        request.context.mirror_db.write(work)
-    except StorageError as error:
-        # The response is valid; the next full sync stores the records.
-        log.warning("cannot store the records of a read-through response: %s", error)
-
-
-def _has_plain_records(request: FacadeRequest) -> bool:
-    """Return whether the response has complete and unchanged records.
-
-    The parameters include, fields and group_by change records.
-    """
-    return not any(name in ("include", "group_by") or name.startswith("fields") for name in request.args)

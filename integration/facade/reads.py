@@ -15,7 +15,7 @@ from integration.core import clock
 from integration.core.api_responses import ApiError, build_response
 from integration.core.ids import MAX_ID
 from integration.core.json_records import find_item
-from integration.facade import includes, links, pass_through
+from integration.facade import includes, links, pass_through, read_through
 from integration.facade.request import FacadeRequest
 from integration.mirror.query import browse, query
 from integration.mirror.query.filters import Condition
@@ -37,7 +37,7 @@ def read_collection(request: FacadeRequest, resource: Resource) -> Response:
     """
     parsed_query = parse_query(request, resource)
     if request.requires_fresh:
-        return pass_through.read_through(request, resource)
+        return read_through.read(request, resource)
     with request.context.mirror_db.read(seconds=QUERY_TIMEOUT_SECONDS) as connection:
         state = get_state(connection, resource.collection)
         if request.caller.visibility.user_scope is not None:
@@ -47,7 +47,7 @@ def read_collection(request: FacadeRequest, resource: Resource) -> Response:
             if page is not None:
                 return page
     try:
-        return pass_through.read_through(request, resource)
+        return read_through.read(request, resource)
     except ApiError as gateway_error:
         with request.context.mirror_db.read(seconds=QUERY_TIMEOUT_SECONDS) as connection:
             state = get_state(connection, resource.collection)
@@ -85,7 +85,7 @@ def read_record(request: FacadeRequest, resource: Resource) -> Response:
         return read_me(request, resource)
     key_field, key = _parse_key(request, resource)
     if request.requires_fresh:
-        return links.complete_links(request, resource, pass_through.read_through(request, resource))
+        return read_through.read(request, resource)
     if request.caller.visibility.user_scope is not None and not is_own_record(request, resource, key):
         return _read_unknown_to_user(request, resource, key)
     with request.context.mirror_db.read(seconds=QUERY_TIMEOUT_SECONDS) as connection:
@@ -105,13 +105,13 @@ def read_record(request: FacadeRequest, resource: Resource) -> Response:
             return read_new_record(request, resource, key, not_found_error)
         raise not_found_error
     try:
-        response = pass_through.read_through(request, resource)
+        response = read_through.read(request, resource)
     except ApiError:
         if stored_record is None or stored_record.is_missing:
             raise
         return _build_partial_response(request, resource, stored_record, state, key)
     check_user_scope(request, resource, key)
-    return links.complete_links(request, resource, response)
+    return response
 
 
 def _read_unknown_to_user(request: FacadeRequest, resource: Resource, key: int | str) -> Response:
@@ -129,14 +129,14 @@ def _read_unknown_to_user(request: FacadeRequest, resource: Resource, key: int |
     can_be_new = highest_key is None or (isinstance(key, int) and key > highest_key)
     if is_complete and not can_be_new:
         raise not_found_error
+
+    def read_own() -> Response:
+        response = read_through.read(request, resource)
+        is_own = response.status_code == 200 and is_own_record(request, resource, key)
+        return response if is_own else not_found_error.to_response()
+
     cache_key = (request.path, request.caller.name)
-    with request.not_found_cache.one_at_a_time(cache_key):
-        if not request.not_found_cache.is_missing(cache_key):
-            response = pass_through.read_through(request, resource)
-            if response.status_code == 200 and is_own_record(request, resource, key):
-                return links.complete_links(request, resource, response)
-            request.not_found_cache.add(cache_key)
-    raise not_found_error
+    return read_through.read_unless_missing(request, cache_key, not_found_error, read_own)
 
 
 def read_new_record(
@@ -147,11 +147,8 @@ def read_new_record(
     A 404 of the platform is passed on and cached. Raises `not_found_error` for a cached 404, and ApiError 502
     or 504 without a response.
     """
-    cache = request.not_found_cache
-    cache_key = (f"/{resource.collection}/{key}", request.client_name)
-    with cache.one_at_a_time(cache_key):
-        if cache.is_missing(cache_key):
-            raise not_found_error
+
+    def read_stored_or_new() -> Response:
         with request.context.mirror_db.read(seconds=QUERY_TIMEOUT_SECONDS) as connection:
             state = get_state(connection, resource.collection)
             stored_record = single_record.find_record(connection, resource, key)
@@ -159,12 +156,13 @@ def read_new_record(
             mirror_response = _build_record_response(request, resource, stored_record, state, key)
             if mirror_response is not None:
                 return mirror_response
-        response = pass_through.read_through(request, resource)
-        if response.status_code == 404:
-            cache.add(cache_key)
-            return response
-    check_user_scope(request, resource, key)
-    return links.complete_links(request, resource, response)
+        return read_through.read(request, resource)
+
+    cache_key = (f"/{resource.collection}/{key}", request.client_name)
+    response = read_through.read_unless_missing(request, cache_key, not_found_error, read_stored_or_new)
+    if response.status_code != 404:
+        check_user_scope(request, resource, key)
+    return response
 
 
 def read_me(request: FacadeRequest, resource: Resource) -> Response:
@@ -188,7 +186,7 @@ def read_me(request: FacadeRequest, resource: Resource) -> Response:
     platform_response = pass_through.fetch(request)
     if platform_response.status != 200:
         return pass_through.relay_response(request, platform_response)
-    pass_through.store_in_mirror(request, resource, platform_response.body, requested_at)
+    read_through.store(request, resource, platform_response.body, requested_at)
     record = find_item(platform_response.body)
     if record is None:
         raise ApiError(502, "The platform returned an invalid response to GET /me. Try again later.")

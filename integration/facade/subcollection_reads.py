@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import sqlite3
 from dataclasses import replace
 
@@ -10,12 +9,10 @@ from flask import Response
 
 from integration.access import user_scope
 from integration.catalogue import get_resource
-from integration.core import clock
 from integration.core.api_responses import ApiError, build_response
-from integration.core.errors import PlatformBroken, StorageError
 from integration.core.ids import MAX_ID
 from integration.core.json_records import JsonRecord, read_record
-from integration.facade import pass_through, read_through_cache, reads
+from integration.facade import read_through, reads
 from integration.facade.request import FacadeRequest
 from integration.facade.subcollections import RelatedRecords, StoredBelow
 from integration.mirror.query import record_array
@@ -24,8 +21,6 @@ from integration.mirror.records import single_record, subresources
 from integration.mirror.records.masking import mask_json
 from integration.mirror.records.subresources import StoredSubresource
 from integration.mirror.sync_state.collection_state import State, get_state
-
-log = logging.getLogger(__name__)
 
 
 def read(request: FacadeRequest, subcollection: RelatedRecords | StoredBelow) -> Response:
@@ -46,7 +41,7 @@ def _read_related(request: FacadeRequest, subcollection: RelatedRecords) -> Resp
     parsed_query = reads.parse_query(request, resource)
     is_limited = request.caller.visibility.user_scope is not None
     if request.requires_fresh:
-        return read_through_cache.read(request)
+        return read_through.read_uncollected(request)
     with request.context.mirror_db.read(seconds=reads.QUERY_TIMEOUT_SECONDS) as connection:
         if is_limited:
             user_scope.check_mirrored(connection, resource)
@@ -71,14 +66,12 @@ def _read_through(request: FacadeRequest, subcollection: RelatedRecords | Stored
     A 404 of the platform is cached like that of a record. Raises ApiError 404, and 502 or 504 without a
     response, present or cached.
     """
-    cache_key = (request.path, request.client_name)
-    with request.not_found_cache.one_at_a_time(cache_key):
-        if request.not_found_cache.is_missing(cache_key):
-            raise _parent_not_found(request, subcollection)
-        response = read_through_cache.read(request)
-        if response.status_code == 404:
-            request.not_found_cache.add(cache_key)
-    return response
+    return read_through.read_unless_missing(
+        request,
+        (request.path, request.client_name),
+        _parent_not_found(request, subcollection),
+        lambda: read_through.read_uncollected(request),
+    )
 
 
 def _build_related_page(
@@ -133,7 +126,7 @@ def _parent_not_found(request: FacadeRequest, subcollection: RelatedRecords | St
 def _read_stored(request: FacadeRequest, subcollection: StoredBelow) -> Response:
     parsed_query = reads.parse_query(request, subcollection.resource)
     if request.requires_fresh:
-        return _read_stored_through(request, subcollection)
+        return read_through.read_below(request, subcollection)
     with request.context.mirror_db.read() as connection:
         is_parent_known = _check_parent(request, subcollection, connection)
         stored = _find_stored(request, subcollection, connection)
@@ -145,7 +138,7 @@ def _read_stored(request: FacadeRequest, subcollection: StoredBelow) -> Response
     if stored is not None and records is not None and count in (None, len(records)):
         return _build_stored_page(request, parsed_query, stored, records)
     try:
-        return _read_stored_through(request, subcollection)
+        return read_through.read_below(request, subcollection)
     except ApiError:
         if stored is not None and records is not None:
             return _build_stored_page(request, parsed_query, stored, records, is_complete=False)
@@ -200,25 +193,3 @@ def _build_stored_page(
     )
     data = b",".join(map(mask_json, texts) if request.caller.is_local else texts)
     return build_response(b'{"data":[%b],"total":%d}' % (data, total), headers=headers)
-
-
-def _read_stored_through(request: FacadeRequest, subcollection: StoredBelow) -> Response:
-    """Forward the request; store the records of a complete response."""
-    requested_at = clock.utc_text()
-    platform_response = pass_through.fetch_or_raise(request)
-    if platform_response.status == 200 and not request.args:
-        try:
-            doc = subresources.extract_doc(platform_response.body)
-        except PlatformBroken:
-            doc = None
-        if doc is not None:
-            key = int(request.path_parameters["id"])
-            try:
-                request.context.mirror_db.write(
-                    lambda tx: subresources.store(
-                        tx, subcollection.parent, key, subcollection.name, doc, requested_at
-                    )
-                )
-            except StorageError as error:
-                log.warning("cannot store the response to %s: %s", request.path, error)
-    return pass_through.relay_response(request, platform_response)

@@ -119,7 +119,7 @@ def test_dictionary_is_requested_once_a_day(app: TestApp, monkeypatch: pytest.Mo
     assert int(app.get(path).headers["X-Mirror-Age"]) < 60
     assert app.get(path, {**app.headers, "Cache-Control": "no-cache"}).json == CODES
     assert app.platform.count(path) == 2
-    monkeypatch.setattr("integration.facade.read_through_cache.FRESH_SECONDS", 0)
+    monkeypatch.setattr("integration.facade.read_through.FRESH_SECONDS", 0)
     app.get(path)
     assert app.platform.count(path) == 3
 
