@@ -26,37 +26,29 @@ def list_relations(resource: Resource, names: Iterable[str]) -> list[Relation]:
 
 
 def include_relations(
-    connection: sqlite3.Connection, parsed_query: Query, texts: list[bytes], *, allow_partial: bool
-) -> list[bytes] | None:
-    """Return the records of `texts` with related objects instead of references.
+    connection: sqlite3.Connection, parsed_query: Query, texts: list[bytes]
+) -> tuple[list[bytes], bool]:
+    """Return `texts` with related objects instead of references, and whether they are complete.
 
-    Returns None if the mirror lacks data: a relation that the record does not have, a related record, or one
-    of its fields, such as an agent's `status` in a queue. With `allow_partial` requested fields are null
-    then, and such relations and references are unchanged.
+    They are not if the mirror lacks data: a relation that the record does not have, a related record, or one
+    of its fields, such as an agent's `status` in a queue. Requested fields are null then, and such relations
+    and references are unchanged.
     """
     relations = list_relations(parsed_query.resource, parsed_query.include)
     if not relations:
-        return texts
+        return texts, True
     records = [read_record(text.decode()).values for text in texts]
     items: list[Record] = [
         read_record(text.decode()).values if text else {}
         for text in parsed_query.fetch_texts(connection, "_item")
     ]
+    is_complete = True
     for relation in relations:
         requested_fields = parsed_query.fields.get(relation.name)
-        is_complete = _include_relation(connection, relation, requested_fields, records, items)
-        if not is_complete and not allow_partial:
-            return None
+        is_complete &= _include_relation(connection, relation, requested_fields, records, items)
     # The error handler escapes lone surrogates as JSON does.
-    return [serialize_values(record).encode("utf-8", "backslashreplace") for record in records]
-
-
-def include_in_record(
-    connection: sqlite3.Connection, record_query: Query, text: bytes, *, allow_partial: bool
-) -> bytes | None:
-    """Return the one record of `record_query`, whose text is `text`, like `include_relations`."""
-    included = include_relations(connection, record_query, [text], allow_partial=allow_partial)
-    return included[0] if included else None
+    included = [serialize_values(record).encode("utf-8", "backslashreplace") for record in records]
+    return included, is_complete
 
 
 def _include_relation(

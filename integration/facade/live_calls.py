@@ -10,18 +10,17 @@ import contextlib
 from flask import Response
 
 from integration.catalogue.shapes import Resource
-from integration.core.api_responses import ApiError, build_response
+from integration.core.api_responses import ApiError
 from integration.core.ids import MAX_ID
-from integration.facade import links, read_through
+from integration.facade import read_through
 from integration.facade.reads import (
     QUERY_TIMEOUT_SECONDS,
-    build_mirror_headers,
+    build_item_response,
     read_new_record,
 )
 from integration.facade.request import FacadeRequest
 from integration.mirror.calls import live_table
 from integration.mirror.records import single_record
-from integration.mirror.records.masking import mask_json
 from integration.mirror.sync_state.collection_state import get_state
 
 
@@ -48,8 +47,4 @@ def read_live_call(request: FacadeRequest, resource: Resource) -> Response:
     if not state.can_serve_reads:
         with contextlib.suppress(ApiError):
             return read_through.read(request, resource)
-    text = stored_record.doc.encode()
-    if request.caller.is_local:
-        text = mask_json(text)
-    body = links.wrap_record(request, resource, text, stored_record.links)
-    return build_response(body, headers=build_mirror_headers(state))
+    return build_item_response(request, resource, stored_record.doc.encode(), state, stored_record.links)

@@ -109,7 +109,11 @@ def read_record(request: FacadeRequest, resource: Resource) -> Response:
     except ApiError:
         if stored_record is None or stored_record.is_missing:
             raise
-        return _build_partial_response(request, resource, stored_record, state, key)
+        partial_response = _build_record_response(
+            request, resource, stored_record, state, key, allow_partial=True
+        )
+        assert partial_response is not None  # allow_partial
+        return partial_response
     check_user_scope(request, resource, key)
     return response
 
@@ -234,13 +238,10 @@ def build_page(
     is_joined = not parsed_query.include and not needs_masking
     texts, total = parsed_query.fetch_page(connection, request.positions, is_joined=is_joined)
     if parsed_query.include:
-        included = includes.include_relations(connection, parsed_query, texts, allow_partial=False)
-        if included is None and not allow_partial:
+        texts, is_complete = includes.include_relations(connection, parsed_query, texts)
+        if not is_complete and not allow_partial:
             return None
-        if included is None:
-            is_partial = True
-            included = includes.include_relations(connection, parsed_query, texts, allow_partial=True)
-        texts = included or []
+        is_partial = is_partial or not is_complete
         state = _merge_related_states(connection, parsed_query, state)
     data = b",".join(map(mask_json, texts) if needs_masking else texts)
     body = b'{"data":[', data, b'],"total":%d}' % total
@@ -298,39 +299,32 @@ def _merge_related_states(connection: sqlite3.Connection, parsed_query: Query, s
 
 
 def _build_record_response(
-    request: FacadeRequest, resource: Resource, stored_record: StoredRecord, state: State, key: int | str
+    request: FacadeRequest,
+    resource: Resource,
+    stored_record: StoredRecord,
+    state: State,
+    key: int | str,
+    *,
+    allow_partial: bool = False,
 ) -> Response | None:
     """Respond with a mirrored record.
 
-    Returns None if the mirror lacks data of an included relation.
+    Returns None if the mirror lacks data of an included relation. With `allow_partial` the response has what
+    the mirror has, and the header of an incomplete one.
     """
-    check_user_scope(request, resource, key)
-    text: bytes | None = (stored_record.item or stored_record.doc).encode()
-    state = replace(state, last_success_at=_find_read_time(stored_record, state))
-    if include_query := _parse_include(request, resource, key):
-        with request.context.mirror_db.read(seconds=QUERY_TIMEOUT_SECONDS) as connection:
-            text = includes.include_in_record(connection, include_query, text or b"", allow_partial=False)
-            state = _merge_related_states(connection, include_query, state)
-    if text is None:
-        return None
-    return _build_item_response(request, resource, text, state, stored_record.links)
-
-
-def _build_partial_response(
-    request: FacadeRequest, resource: Resource, stored_record: StoredRecord, state: State, key: int | str
-) -> Response:
-    """Respond with a mirrored record that lacks fields of the platform's response."""
     check_user_scope(request, resource, key)
     text = (stored_record.item or stored_record.doc).encode()
     state = replace(state, last_success_at=_find_read_time(stored_record, state))
     if include_query := _parse_include(request, resource, key):
         with request.context.mirror_db.read(seconds=QUERY_TIMEOUT_SECONDS) as connection:
-            text = includes.include_in_record(connection, include_query, text, allow_partial=True) or text
+            (text,), is_complete = includes.include_relations(connection, include_query, [text])
             state = _merge_related_states(connection, include_query, state)
-    return _build_item_response(request, resource, text, state, stored_record.links, is_partial=True)
+        if not is_complete and not allow_partial:
+            return None
+    return build_item_response(request, resource, text, state, stored_record.links, is_partial=allow_partial)
 
 
-def _build_item_response(
+def build_item_response(
     request: FacadeRequest,
     resource: Resource,
     text: bytes,
