@@ -204,12 +204,13 @@ def add_zone(data: Path, offset: timedelta) -> None:
 
 def _has_first_data(data: Path) -> bool:
     """Return whether people, numbers, contacts and a webhook are stored."""
+    from integration.inbox.store import has_received
     from integration.mirror.sync_state import collection_state
     from integration.sqlite.readers import open_readonly
     from integration.sync.plan import has_read_names
 
     with open_readonly(data / "inbox.db") as connection:
-        has_webhook = connection.execute("SELECT 1 FROM inbox LIMIT 1").fetchone() is not None
+        has_webhook = has_received(connection)
     with open_readonly(data / "mirror.db") as connection:
         return has_webhook and has_read_names(collection_state.list_states(connection))
 

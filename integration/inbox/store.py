@@ -257,8 +257,7 @@ class Inbox:
     def has_received(self) -> bool:
         """Return whether any webhook was ever stored. Webhooks that retention has deleted count."""
         with self.database.read() as connection:
-            query = "SELECT 1 FROM sqlite_sequence WHERE name = 'inbox' AND seq > 0"
-            return connection.execute(query).fetchone() is not None
+            return has_received(connection)
 
     def load_overview(self) -> InboxOverview:
         with self.database.read() as connection:
@@ -359,6 +358,12 @@ class Inbox:
 
     def close(self) -> None:
         self.database.close()
+
+
+def has_received(connection: sqlite3.Connection) -> bool:
+    """Return whether any webhook was ever stored."""
+    query = "SELECT 1 FROM sqlite_sequence WHERE name = 'inbox' AND seq > 0"
+    return connection.execute(query).fetchone() is not None
 
 
 def find_mentions(

@@ -289,6 +289,7 @@ def test_every_figure_of_a_wallboard_has_a_target_or_comparison(app, client):
         app.put("users", {"id": number, "first_name": f"Person {number}", "ext": f"100{number}"})
     app.put("users", {"id": 3, "first_name": "Former"})
     Filling(app).mark_missing("users", 3)
+    Filling(app)("cdrs")
     app.call(1, clock.utc_text(), state="ringing", outcome=None)
     app.call(2, clock.utc_text(), state="talking", outcome=None, user_id=1)
     app.call(3, clock.utc_text(clock.now().astimezone(ZoneInfo("Europe/London")) - timedelta(days=7)))
