@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from integration.inbox.store import Inbox
     from integration.live.hub import Hub
     from integration.mirror.calls.store import CallStore
+    from integration.mirror.derived.declaration import Rules
     from integration.mirror.privacy.erasure_gate import ErasureGate
     from integration.mirror.privacy.held_records import HeldRecords
     from integration.mirror.sync_state.media_files import MediaKind
@@ -49,6 +50,7 @@ class AppContext:
     sync_jobs: SyncJobs
     call_store: CallStore
     phone_numbers: PhoneNumbers
+    rules: Rules
     live_hub: Hub
     authenticator: Authenticator
     applier: Applier

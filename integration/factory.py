@@ -41,10 +41,11 @@ from integration.maintenance.content_check_job import ContentCheckJob
 from integration.maintenance.rotation import BackupRotation
 from integration.mirror import hooks, zone_offsets
 from integration.mirror import schema as mirror_schema
-from integration.mirror.calls import backlog, contact_numbers, live_table
+from integration.mirror.calls import contact_numbers, live_table
 from integration.mirror.calls.rules import make_call_rules
 from integration.mirror.calls.store import CallStore
-from integration.mirror.page_queries import report_rollups, search_index
+from integration.mirror.derived import rebuild
+from integration.mirror.derived.declaration import Rules
 from integration.mirror.page_queries.missed_calls import make_counting_rules
 from integration.mirror.privacy import retention_rules
 from integration.mirror.privacy.erasure_gate import ErasureGate
@@ -132,6 +133,8 @@ class Product:
         renew_epoch_after_loss(app_db, mirror_db)
         zone_offsets.update(mirror_db, ZoneInfo(settings.dashboard.timezone))
         contact_numbers.update_all(mirror_db, phone_numbers)
+        rules = Rules(phone_numbers, make_counting_rules(settings))
+        rebuild.install(mirror_db, rules)
         inbox = losses.open_inbox(
             data_dir, mirror_db, self.health, self._handle_stored_webhook, on_broken, on_damaged
         )
@@ -158,6 +161,7 @@ class Product:
             sync_jobs,
             call_store,
             phone_numbers,
+            rules,
             live_hub,
             Authenticator(settings, mirror_db, app_db, platform),
             applier,
@@ -180,10 +184,10 @@ class Product:
         self.health.probe("erasures", partial(erasures.find_problem, app_db, erasure_gate))
         self._webhook_consumer = Consumer("webhooks applied", applier.run, self.health)
         self._callback_consumer = Consumer("call-back list", self._update_callbacks, self.health)
-        self._search_consumer = Consumer(
-            "search index", lambda: search_index.index_all_due(mirror_db), self.health, check_every=60
+        self._derived_consumer = Consumer(
+            "derived tables", partial(rebuild.rebuild_due, mirror_db, rules), self.health
         )
-        self.consumers = (self._webhook_consumer, self._callback_consumer, self._search_consumer)
+        self.consumers = (self._webhook_consumer, self._callback_consumer, self._derived_consumer)
         self._clock_watch = sessions.ClockWatch(app_db)
         self.backup_rotation = BackupRotation(settings, self.health)
         self.retention_job = RetentionJob(
@@ -240,7 +244,6 @@ class Product:
         every = partial(self.scheduler.every, is_watched=True, retries=True)
         every("call timers", 1, self._update_call_timers, executor="timers")
         every("exports under way", STREAM_CHECK_SECONDS, close_stalled_streams, executor="timers")
-        every("report sums", 60, self._update_rollups, executor="reports")
         every(
             "accepted deletions",
             deletion_poller.POLL_SECONDS,
@@ -305,7 +308,7 @@ class Product:
     def _publish_changes(self, committed_changes: list[Change]) -> None:
         self.context.live_hub.publish(committed_changes)
         self._callback_consumer.wake()
-        self._search_consumer.wake()
+        self._derived_consumer.wake()
 
     def _handle_stored_webhook(self) -> None:
         self.health.set_fact("last webhook", clock.utc_text())
@@ -320,24 +323,6 @@ class Product:
 
     def _prune_change_log(self) -> None:
         self.context.mirror_db.write(change_log.prune)
-
-    def _update_rollups(self) -> float | None:
-        """Update the report totals.
-
-        Returns the time of the next run if it is before the interval ends.
-        """
-        mirror_db, settings = self.context.mirror_db, self.context.settings
-        with mirror_db.read() as connection:
-            if not backlog.is_empty(connection):
-                # Its transactions change days, so their totals would be recomputed many times.
-                return None
-        rules = make_counting_rules(settings)
-        if report_rollups.update_due(mirror_db, rules):
-            return clock.unix()
-        if (day := report_rollups.verify_random_day(mirror_db, rules)) is not None:
-            log.error("report totals of %s do not match its calls; recomputing", day)
-            return clock.unix()
-        return None
 
     def _update_call_timers(self) -> None:
         now = clock.unix()

@@ -59,7 +59,7 @@ def test_the_setup_link_is_printed_with_the_public_and_the_local_address(tmp_pat
         assert len({line[2] for line in printed}) == 1
 
 
-def test_a_long_computation_of_calls_does_not_stall_the_report_totals(tmp_path, monkeypatch) -> None:
+def test_a_long_computation_of_calls_does_not_stall_the_derived_tables(tmp_path, monkeypatch) -> None:
     release, is_started = threading.Event(), threading.Event()
 
     def wait_for_release(*_, **__) -> int:
@@ -74,7 +74,7 @@ def test_a_long_computation_of_calls_does_not_stall_the_report_totals(tmp_path, 
         try:
             wait_for(is_started.is_set, "the computation of calls")
             report = app.context.health.report
-            wait_for(lambda: report()["checks"]["report sums"]["state"] == "ok", "the report totals", 10)
+            wait_for(lambda: report()["checks"]["derived tables"]["state"] == "ok", "the derived tables", 10)
         finally:
             app.product.scheduler.stopping.set()
             release.set()

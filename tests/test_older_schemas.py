@@ -19,10 +19,13 @@ OLD_ROWS = {
 }
 
 DROPPED = {
+    "_calls_search_due",
     "_cdr_months",
     "_cdr_user_months",
     "_migrations",
     "_versions",
+    "_report_basis",
+    "_report_due",
     "audit_chain",
     "export_periods",
     "export_schedules",
@@ -114,18 +117,3 @@ def test_a_migrated_file_keeps_its_rows(version: str, tmp_path: Path) -> None:
         assert connection.execute("SELECT address, at FROM attempts").fetchall() == [(b"\x00", 1.5)]
     with closing(sqlite3.connect(tmp_path / "inbox.db")) as connection:
         assert connection.execute("SELECT seq, event_id, status FROM inbox").fetchall() == [(1, "1", "new")]
-
-
-def test_calls_indexed_with_texts_are_indexed_again(tmp_path: Path) -> None:
-    path = tmp_path / "mirror.db"
-    make_older(path, "0.1.0")
-    lines = "\n" * 6
-    with closing(sqlite3.connect(path)) as connection:
-        connection.executemany(
-            "INSERT INTO _calls_search (rowid, text) VALUES (?, ?)",
-            [(1, f"442079460001{lines}"), (2, f"442079460002{lines}\nthe greenhouse has no door")],
-        )
-        connection.commit()
-    OPENERS["mirror"](path).close()
-    with closing(sqlite3.connect(path)) as connection:
-        assert connection.execute("SELECT id FROM _calls_search_due").fetchall() == [(2,)]

@@ -48,8 +48,6 @@ CREATE TABLE _calls (
 
 CREATE VIRTUAL TABLE _calls_search USING fts5(text, tokenize = 'trigram');
 
-CREATE TABLE _calls_search_due (id INTEGER PRIMARY KEY) STRICT;
-
 CREATE TABLE _changes (
     id INTEGER PRIMARY KEY AUTOINCREMENT, at TEXT NOT NULL,
     topic TEXT NOT NULL, key TEXT NOT NULL, data TEXT NOT NULL
@@ -99,6 +97,10 @@ CREATE TABLE _drift (
     last_seen TEXT NOT NULL,
     expected INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (collection, field, what, value)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE _due (
+    derived TEXT NOT NULL, low ANY NOT NULL, high ANY NOT NULL, at REAL NOT NULL, PRIMARY KEY (derived, low)
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE _flagged (
@@ -164,17 +166,11 @@ CREATE TABLE _orders (
     name TEXT PRIMARY KEY, number INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
-CREATE TABLE _report_basis (
-    one INTEGER PRIMARY KEY CHECK (one = 0), basis TEXT NOT NULL
-) STRICT;
-
 CREATE TABLE _report_days (
     kind TEXT NOT NULL, day TEXT NOT NULL, key TEXT NOT NULL, name TEXT NOT NULL,
     calls INTEGER NOT NULL, inbound INTEGER NOT NULL, outbound INTEGER NOT NULL, answered INTEGER NOT NULL, missed INTEGER NOT NULL, voicemail INTEGER NOT NULL, abandoned INTEGER NOT NULL, in_time INTEGER NOT NULL, timed INTEGER NOT NULL, wait INTEGER NOT NULL, talks INTEGER NOT NULL, talked INTEGER NOT NULL, talk INTEGER NOT NULL, charged INTEGER NOT NULL, charge REAL NOT NULL,
     PRIMARY KEY (kind, day, key)
 ) STRICT, WITHOUT ROWID;
-
-CREATE TABLE _report_due (hour TEXT PRIMARY KEY) STRICT, WITHOUT ROWID;
 
 CREATE TABLE _report_missed (
     kind TEXT NOT NULL, day TEXT NOT NULL, key TEXT NOT NULL, name TEXT NOT NULL,
@@ -1120,6 +1116,8 @@ CREATE INDEX _contact_numbers_contact ON _contact_numbers (contact_id);
 
 CREATE INDEX _coverage_gaps ON _coverage (collection, day) WHERE total <> ours;
 
+CREATE INDEX _due_now ON _due (derived, low, high) WHERE at = 0;
+
 CREATE INDEX _item_forms_adding ON _item_forms (table_name) WHERE adds_fields = 1;
 
 CREATE INDEX _leg_events_leg ON _leg_events (leg_id);
@@ -1227,29 +1225,35 @@ CREATE INDEX voicemessages_parent_live_id ON voicemessages (parent_live_id);
 
 CREATE INDEX voicemessages_present ON voicemessages (id) WHERE _missing_since IS NULL;
 
-CREATE TRIGGER _below_search_delete AFTER DELETE ON _below WHEN OLD.collection = 'cdrs' AND OLD.name = 'notes' BEGIN INSERT INTO _calls_search_due SELECT DISTINCT leg.call_id FROM cdrs JOIN _legs AS leg ON leg.leg_id = cdrs.live_id WHERE cdrs.id = OLD.key AND leg.call_id NOT IN (SELECT id FROM _calls_search_due); END;
+CREATE TRIGGER _due_reports__calls_delete AFTER DELETE ON _calls WHEN (1) BEGIN INSERT INTO _due SELECT 'reports', OLD.started_at, OLD.started_at, 0 WHERE OLD.started_at IS NOT NULL AND (OLD.started_at <= (SELECT high FROM _due WHERE derived = 'reports' AND low <= OLD.started_at ORDER BY low DESC LIMIT 1)) IS NOT TRUE; END;
 
-CREATE TRIGGER _below_search_insert AFTER INSERT ON _below WHEN NEW.collection = 'cdrs' AND NEW.name = 'notes' BEGIN INSERT INTO _calls_search_due SELECT DISTINCT leg.call_id FROM cdrs JOIN _legs AS leg ON leg.leg_id = cdrs.live_id WHERE cdrs.id = NEW.key AND leg.call_id NOT IN (SELECT id FROM _calls_search_due); END;
+CREATE TRIGGER _due_reports__calls_insert AFTER INSERT ON _calls WHEN (1) BEGIN INSERT INTO _due SELECT 'reports', NEW.started_at, NEW.started_at, 0 WHERE NEW.started_at IS NOT NULL AND (NEW.started_at <= (SELECT high FROM _due WHERE derived = 'reports' AND low <= NEW.started_at ORDER BY low DESC LIMIT 1)) IS NOT TRUE; END;
 
-CREATE TRIGGER _below_search_update AFTER UPDATE ON _below WHEN NEW.collection = 'cdrs' AND NEW.name = 'notes' AND NEW.doc IS NOT OLD.doc BEGIN INSERT INTO _calls_search_due SELECT DISTINCT leg.call_id FROM cdrs JOIN _legs AS leg ON leg.leg_id = cdrs.live_id WHERE cdrs.id = NEW.key AND leg.call_id NOT IN (SELECT id FROM _calls_search_due); END;
+CREATE TRIGGER _due_reports__calls_update AFTER UPDATE OF started_at, direction, outcome, wait_seconds, talk_seconds, charge, user_id, our_e164, our_number, group_kind, group_id, group_name, party_e164, party, legs, cdrs, t_cause ON _calls WHEN ((1) OR (1)) AND (OLD.started_at, OLD.direction, OLD.outcome, OLD.wait_seconds, OLD.talk_seconds, OLD.charge, OLD.user_id, OLD.our_e164, OLD.our_number, OLD.group_kind, OLD.group_id, OLD.group_name, OLD.party_e164, OLD.party, OLD.legs, OLD.cdrs, OLD.t_cause) IS NOT (NEW.started_at, NEW.direction, NEW.outcome, NEW.wait_seconds, NEW.talk_seconds, NEW.charge, NEW.user_id, NEW.our_e164, NEW.our_number, NEW.group_kind, NEW.group_id, NEW.group_name, NEW.party_e164, NEW.party, NEW.legs, NEW.cdrs, NEW.t_cause) BEGIN INSERT INTO _due SELECT 'reports', OLD.started_at, OLD.started_at, 0 WHERE OLD.started_at IS NOT NULL AND (OLD.started_at <= (SELECT high FROM _due WHERE derived = 'reports' AND low <= OLD.started_at ORDER BY low DESC LIMIT 1)) IS NOT TRUE; INSERT INTO _due SELECT 'reports', NEW.started_at, NEW.started_at, 0 WHERE NEW.started_at IS NOT NULL AND (NEW.started_at <= (SELECT high FROM _due WHERE derived = 'reports' AND low <= NEW.started_at ORDER BY low DESC LIMIT 1)) IS NOT TRUE; END;
 
-CREATE TRIGGER _calls_report_delete AFTER DELETE ON _calls BEGIN INSERT INTO _report_due SELECT OLD.started_at WHERE OLD.started_at IS NOT NULL AND NOT EXISTS (SELECT 1 FROM (SELECT hour FROM _report_due WHERE hour <= OLD.started_at ORDER BY hour DESC LIMIT 1) WHERE OLD.started_at < hour || ';'); END;
+CREATE TRIGGER _due_search__below_delete AFTER DELETE ON _below WHEN (OLD.collection = 'cdrs' AND OLD.name = 'notes') BEGIN INSERT INTO _due SELECT 'search', changed.key, changed.key, 0 FROM (SELECT DISTINCT leg.call_id AS key FROM cdrs JOIN _legs AS leg ON leg.leg_id = cdrs.live_id WHERE cdrs.id = OLD.key) AS changed WHERE changed.key IS NOT NULL AND (changed.key <= (SELECT high FROM _due WHERE derived = 'search' AND low <= changed.key ORDER BY low DESC LIMIT 1)) IS NOT TRUE; END;
 
-CREATE TRIGGER _calls_report_insert AFTER INSERT ON _calls BEGIN INSERT INTO _report_due SELECT NEW.started_at WHERE NEW.started_at IS NOT NULL AND NOT EXISTS (SELECT 1 FROM (SELECT hour FROM _report_due WHERE hour <= NEW.started_at ORDER BY hour DESC LIMIT 1) WHERE NEW.started_at < hour || ';'); END;
+CREATE TRIGGER _due_search__below_insert AFTER INSERT ON _below WHEN (NEW.collection = 'cdrs' AND NEW.name = 'notes') BEGIN INSERT INTO _due SELECT 'search', changed.key, changed.key, 0 FROM (SELECT DISTINCT leg.call_id AS key FROM cdrs JOIN _legs AS leg ON leg.leg_id = cdrs.live_id WHERE cdrs.id = NEW.key) AS changed WHERE changed.key IS NOT NULL AND (changed.key <= (SELECT high FROM _due WHERE derived = 'search' AND low <= changed.key ORDER BY low DESC LIMIT 1)) IS NOT TRUE; END;
 
-CREATE TRIGGER _calls_report_update AFTER UPDATE ON _calls WHEN (OLD.started_at, OLD.direction, OLD.outcome, OLD.wait_seconds, OLD.talk_seconds, OLD.charge, OLD.user_id, OLD.our_e164, OLD.our_number, OLD.group_kind, OLD.group_id, OLD.group_name, OLD.party_e164, OLD.party, OLD.legs, OLD.cdrs, OLD.t_cause) IS NOT (NEW.started_at, NEW.direction, NEW.outcome, NEW.wait_seconds, NEW.talk_seconds, NEW.charge, NEW.user_id, NEW.our_e164, NEW.our_number, NEW.group_kind, NEW.group_id, NEW.group_name, NEW.party_e164, NEW.party, NEW.legs, NEW.cdrs, NEW.t_cause) BEGIN
-  INSERT INTO _report_due SELECT OLD.started_at WHERE OLD.started_at IS NOT NULL AND NOT EXISTS (SELECT 1 FROM (SELECT hour FROM _report_due WHERE hour <= OLD.started_at ORDER BY hour DESC LIMIT 1) WHERE OLD.started_at < hour || ';');
-  INSERT INTO _report_due SELECT NEW.started_at WHERE NEW.started_at IS NOT NULL AND NOT EXISTS (SELECT 1 FROM (SELECT hour FROM _report_due WHERE hour <= NEW.started_at ORDER BY hour DESC LIMIT 1) WHERE NEW.started_at < hour || ';');
-END;
+CREATE TRIGGER _due_search__below_update AFTER UPDATE OF doc ON _below WHEN ((OLD.collection = 'cdrs' AND OLD.name = 'notes') OR (NEW.collection = 'cdrs' AND NEW.name = 'notes')) AND (OLD.doc) IS NOT (NEW.doc) BEGIN INSERT INTO _due SELECT 'search', changed.key, changed.key, 0 FROM (SELECT DISTINCT leg.call_id AS key FROM cdrs JOIN _legs AS leg ON leg.leg_id = cdrs.live_id WHERE cdrs.id = OLD.key) AS changed WHERE changed.key IS NOT NULL AND (changed.key <= (SELECT high FROM _due WHERE derived = 'search' AND low <= changed.key ORDER BY low DESC LIMIT 1)) IS NOT TRUE; INSERT INTO _due SELECT 'search', changed.key, changed.key, 0 FROM (SELECT DISTINCT leg.call_id AS key FROM cdrs JOIN _legs AS leg ON leg.leg_id = cdrs.live_id WHERE cdrs.id = NEW.key) AS changed WHERE changed.key IS NOT NULL AND (changed.key <= (SELECT high FROM _due WHERE derived = 'search' AND low <= changed.key ORDER BY low DESC LIMIT 1)) IS NOT TRUE; END;
 
-CREATE TRIGGER _calls_search_delete AFTER DELETE ON _calls BEGIN INSERT INTO _calls_search_due SELECT OLD.id WHERE NOT EXISTS (SELECT 1 FROM _calls_search_due WHERE id = OLD.id); END;
+CREATE TRIGGER _due_search__calls_delete AFTER DELETE ON _calls WHEN (1) BEGIN INSERT INTO _due SELECT 'search', OLD.id, OLD.id, 0 WHERE OLD.id IS NOT NULL AND (OLD.id <= (SELECT high FROM _due WHERE derived = 'search' AND low <= OLD.id ORDER BY low DESC LIMIT 1)) IS NOT TRUE; END;
 
-CREATE TRIGGER _calls_search_insert AFTER INSERT ON _calls BEGIN INSERT INTO _calls_search_due SELECT NEW.id WHERE NOT EXISTS (SELECT 1 FROM _calls_search_due WHERE id = NEW.id); END;
+CREATE TRIGGER _due_search__calls_insert AFTER INSERT ON _calls WHEN (1) BEGIN INSERT INTO _due SELECT 'search', NEW.id, NEW.id, 0 WHERE NEW.id IS NOT NULL AND (NEW.id <= (SELECT high FROM _due WHERE derived = 'search' AND low <= NEW.id ORDER BY low DESC LIMIT 1)) IS NOT TRUE; END;
 
-CREATE TRIGGER _calls_search_update AFTER UPDATE ON _calls WHEN (OLD.id, OLD.party, OLD.party_e164, OLD.our_number, OLD.party_name, OLD.user_name, OLD.extension, OLD.group_name) IS NOT (NEW.id, NEW.party, NEW.party_e164, NEW.our_number, NEW.party_name, NEW.user_name, NEW.extension, NEW.group_name) BEGIN
-  INSERT INTO _calls_search_due SELECT OLD.id WHERE NOT EXISTS (SELECT 1 FROM _calls_search_due WHERE id = OLD.id);
-  INSERT INTO _calls_search_due SELECT NEW.id WHERE NOT EXISTS (SELECT 1 FROM _calls_search_due WHERE id = NEW.id);
-END;
+CREATE TRIGGER _due_search__calls_update AFTER UPDATE OF id, party, party_e164, our_number, party_name, user_name, extension, group_name, legs, recordings, voicemails ON _calls WHEN ((1) OR (1)) AND (OLD.id, OLD.party, OLD.party_e164, OLD.our_number, OLD.party_name, OLD.user_name, OLD.extension, OLD.group_name, OLD.legs, OLD.recordings, OLD.voicemails) IS NOT (NEW.id, NEW.party, NEW.party_e164, NEW.our_number, NEW.party_name, NEW.user_name, NEW.extension, NEW.group_name, NEW.legs, NEW.recordings, NEW.voicemails) BEGIN INSERT INTO _due SELECT 'search', OLD.id, OLD.id, 0 WHERE OLD.id IS NOT NULL AND (OLD.id <= (SELECT high FROM _due WHERE derived = 'search' AND low <= OLD.id ORDER BY low DESC LIMIT 1)) IS NOT TRUE; INSERT INTO _due SELECT 'search', NEW.id, NEW.id, 0 WHERE NEW.id IS NOT NULL AND (NEW.id <= (SELECT high FROM _due WHERE derived = 'search' AND low <= NEW.id ORDER BY low DESC LIMIT 1)) IS NOT TRUE; END;
+
+CREATE TRIGGER _due_search_monitors_delete AFTER DELETE ON monitors WHEN (OLD.transcript IS NOT NULL OR OLD.summary IS NOT NULL) BEGIN INSERT INTO _due SELECT 'search', changed.key, changed.key, 0 FROM (SELECT DISTINCT call_id AS key FROM _legs WHERE leg_id IN (OLD.live_id)) AS changed WHERE changed.key IS NOT NULL AND (changed.key <= (SELECT high FROM _due WHERE derived = 'search' AND low <= changed.key ORDER BY low DESC LIMIT 1)) IS NOT TRUE; END;
+
+CREATE TRIGGER _due_search_monitors_insert AFTER INSERT ON monitors WHEN (NEW.transcript IS NOT NULL OR NEW.summary IS NOT NULL) BEGIN INSERT INTO _due SELECT 'search', changed.key, changed.key, 0 FROM (SELECT DISTINCT call_id AS key FROM _legs WHERE leg_id IN (NEW.live_id)) AS changed WHERE changed.key IS NOT NULL AND (changed.key <= (SELECT high FROM _due WHERE derived = 'search' AND low <= changed.key ORDER BY low DESC LIMIT 1)) IS NOT TRUE; END;
+
+CREATE TRIGGER _due_search_monitors_update AFTER UPDATE OF live_id, transcript, summary ON monitors WHEN ((OLD.transcript IS NOT NULL OR OLD.summary IS NOT NULL) OR (NEW.transcript IS NOT NULL OR NEW.summary IS NOT NULL)) AND (OLD.live_id, OLD.transcript, OLD.summary) IS NOT (NEW.live_id, NEW.transcript, NEW.summary) BEGIN INSERT INTO _due SELECT 'search', changed.key, changed.key, 0 FROM (SELECT DISTINCT call_id AS key FROM _legs WHERE leg_id IN (OLD.live_id)) AS changed WHERE changed.key IS NOT NULL AND (changed.key <= (SELECT high FROM _due WHERE derived = 'search' AND low <= changed.key ORDER BY low DESC LIMIT 1)) IS NOT TRUE; INSERT INTO _due SELECT 'search', changed.key, changed.key, 0 FROM (SELECT DISTINCT call_id AS key FROM _legs WHERE leg_id IN (NEW.live_id)) AS changed WHERE changed.key IS NOT NULL AND (changed.key <= (SELECT high FROM _due WHERE derived = 'search' AND low <= changed.key ORDER BY low DESC LIMIT 1)) IS NOT TRUE; END;
+
+CREATE TRIGGER _due_search_voicemessages_delete AFTER DELETE ON voicemessages WHEN (OLD.transcript IS NOT NULL) BEGIN INSERT INTO _due SELECT 'search', changed.key, changed.key, 0 FROM (SELECT DISTINCT call_id AS key FROM _legs WHERE leg_id IN (OLD.live_id, OLD.parent_live_id)) AS changed WHERE changed.key IS NOT NULL AND (changed.key <= (SELECT high FROM _due WHERE derived = 'search' AND low <= changed.key ORDER BY low DESC LIMIT 1)) IS NOT TRUE; END;
+
+CREATE TRIGGER _due_search_voicemessages_insert AFTER INSERT ON voicemessages WHEN (NEW.transcript IS NOT NULL) BEGIN INSERT INTO _due SELECT 'search', changed.key, changed.key, 0 FROM (SELECT DISTINCT call_id AS key FROM _legs WHERE leg_id IN (NEW.live_id, NEW.parent_live_id)) AS changed WHERE changed.key IS NOT NULL AND (changed.key <= (SELECT high FROM _due WHERE derived = 'search' AND low <= changed.key ORDER BY low DESC LIMIT 1)) IS NOT TRUE; END;
+
+CREATE TRIGGER _due_search_voicemessages_update AFTER UPDATE OF live_id, parent_live_id, transcript ON voicemessages WHEN ((OLD.transcript IS NOT NULL) OR (NEW.transcript IS NOT NULL)) AND (OLD.live_id, OLD.parent_live_id, OLD.transcript) IS NOT (NEW.live_id, NEW.parent_live_id, NEW.transcript) BEGIN INSERT INTO _due SELECT 'search', changed.key, changed.key, 0 FROM (SELECT DISTINCT call_id AS key FROM _legs WHERE leg_id IN (OLD.live_id, OLD.parent_live_id)) AS changed WHERE changed.key IS NOT NULL AND (changed.key <= (SELECT high FROM _due WHERE derived = 'search' AND low <= changed.key ORDER BY low DESC LIMIT 1)) IS NOT TRUE; INSERT INTO _due SELECT 'search', changed.key, changed.key, 0 FROM (SELECT DISTINCT call_id AS key FROM _legs WHERE leg_id IN (NEW.live_id, NEW.parent_live_id)) AS changed WHERE changed.key IS NOT NULL AND (changed.key <= (SELECT high FROM _due WHERE derived = 'search' AND low <= changed.key ORDER BY low DESC LIMIT 1)) IS NOT TRUE; END;
 
 CREATE VIEW _messages AS
   SELECT 'sms ' || s.id AS key, s.id AS sms_id, s.created_at AS at,
@@ -1266,18 +1270,6 @@ CREATE VIEW _messages AS
          e.text, NULL, e.user_id, NULL, NULL, 'webhook', NULL
     FROM _sms_events e
    WHERE e.sms_id IS NULL OR NOT EXISTS (SELECT 1 FROM sms s WHERE s.id = e.sms_id);
-
-CREATE TRIGGER _monitors_search_delete AFTER DELETE ON monitors WHEN OLD.transcript IS NOT NULL OR OLD.summary IS NOT NULL BEGIN INSERT INTO _calls_search_due SELECT DISTINCT call_id FROM _legs WHERE leg_id IN (OLD.live_id) AND call_id NOT IN (SELECT id FROM _calls_search_due); END;
-
-CREATE TRIGGER _monitors_search_insert AFTER INSERT ON monitors WHEN NEW.transcript IS NOT NULL OR NEW.summary IS NOT NULL BEGIN INSERT INTO _calls_search_due SELECT DISTINCT call_id FROM _legs WHERE leg_id IN (NEW.live_id) AND call_id NOT IN (SELECT id FROM _calls_search_due); END;
-
-CREATE TRIGGER _monitors_search_update AFTER UPDATE OF transcript, summary ON monitors WHEN NEW.transcript IS NOT OLD.transcript OR NEW.summary IS NOT OLD.summary BEGIN INSERT INTO _calls_search_due SELECT DISTINCT call_id FROM _legs WHERE leg_id IN (NEW.live_id) AND call_id NOT IN (SELECT id FROM _calls_search_due); END;
-
-CREATE TRIGGER _voicemessages_search_delete AFTER DELETE ON voicemessages WHEN OLD.transcript IS NOT NULL BEGIN INSERT INTO _calls_search_due SELECT DISTINCT call_id FROM _legs WHERE leg_id IN (OLD.live_id, OLD.parent_live_id) AND call_id NOT IN (SELECT id FROM _calls_search_due); END;
-
-CREATE TRIGGER _voicemessages_search_insert AFTER INSERT ON voicemessages WHEN NEW.transcript IS NOT NULL BEGIN INSERT INTO _calls_search_due SELECT DISTINCT call_id FROM _legs WHERE leg_id IN (NEW.live_id, NEW.parent_live_id) AND call_id NOT IN (SELECT id FROM _calls_search_due); END;
-
-CREATE TRIGGER _voicemessages_search_update AFTER UPDATE OF transcript ON voicemessages WHEN NEW.transcript IS NOT OLD.transcript BEGIN INSERT INTO _calls_search_due SELECT DISTINCT call_id FROM _legs WHERE leg_id IN (NEW.live_id, NEW.parent_live_id) AND call_id NOT IN (SELECT id FROM _calls_search_due); END;
 
 CREATE TRIGGER cdrs_deleted_before AFTER DELETE ON cdrs BEGIN
     UPDATE _orders SET number = number + 1 WHERE name = 'cdrs';

@@ -33,7 +33,6 @@ EXECUTORS = {
     "sync": 4,
     "full_sync": 1,
     "calls": 1,
-    "reports": 1,
     "downloads": 1,
     "exports": 1,
     "alerts": 4,

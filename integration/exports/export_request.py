@@ -23,10 +23,9 @@ from integration.exports.formats.format import SEPARATORS, StreamOptions
 from integration.exports.presets import PRESETS, Preset
 from integration.exports.query import ChunkedFile
 from integration.exports.selection import Selection, select, select_preset
-from integration.mirror.page_queries import call_view, search_index
+from integration.mirror.page_queries import call_view
 from integration.mirror.page_queries.history import CallFilter
 from integration.settings.base_url import find_base_url
-from integration.sqlite.database import Database
 from integration.sqlite.readers import Readable
 from integration.workspace import call_labels, notes, saved
 
@@ -204,10 +203,7 @@ def _parse_page_filter(context: ExportContext, args: Mapping[str, str]) -> CallF
         return None
     default_days = (_parse_day(args.get("from")), _parse_day(args.get("to")))
     parsed_view = call_view.parse_view(dict(parse_qsl(view)), context.settings, default_days=default_days)
-    page_filter = call_labels.add_noted_legs(parsed_view, context)
-    if page_filter.search_terms is not None and isinstance(context.mirror_db, Database):
-        search_index.index_all_due(context.mirror_db)
-    return page_filter
+    return call_labels.add_noted_legs(parsed_view, context)
 
 
 def _parse_day(text: str | None) -> date | None:

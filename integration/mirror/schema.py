@@ -18,13 +18,13 @@ from integration.catalogue.shapes import Resource
 from integration.mirror import zone_offsets
 from integration.mirror.calls import backlog
 from integration.mirror.calls import schema as call_schema
+from integration.mirror.derived import due, report_sums, search_index
+from integration.mirror.derived.registry import DERIVED
 from integration.mirror.page_queries import (
     history,
     media_lists,
     messages,
     platform_labels,
-    report_rollups,
-    search_index,
 )
 from integration.mirror.query import query
 from integration.mirror.records import (
@@ -81,6 +81,8 @@ INTERNAL_TABLES = (
     completeness.TABLES,
     schema_drift.TABLES,
     subresources.TABLES,
+    due.TABLES,
+    search_index.TABLES,
     history.TABLES,
     messages.TABLES,
     pending_deletions.TABLES,
@@ -89,7 +91,7 @@ INTERNAL_TABLES = (
     indexes.INDEXES,
     platform_labels.INDEX,
     record_order.TABLES,
-    report_rollups.TABLES,
+    report_sums.TABLES,
     zone_offsets.TABLES,
     VIEWS,
 )
@@ -136,15 +138,19 @@ def drop_versions(schema: Schema) -> None:
     schema.execute("DROP TABLE IF EXISTS _versions")
 
 
+def _do_nothing(_schema: Schema) -> None:
+    """Step of an earlier version that a later one replaces."""
+
+
 MIGRATIONS: Mapping[str, Step] = {
     "walks tell more": collection_state.add_columns,
-    "triggers of calls without conflict clauses": call_schema.drop_triggers,
+    "triggers of calls without conflict clauses": _do_nothing,
     "item forms that add fields": item_forms.remove_outdated_items,
-    "notes in the search index": search_index.index_stored_notes,
+    "notes in the search index": _do_nothing,
     "links of item forms": item_forms.add_links,
     "counts of CDRs by month": drop_month_counts,
-    "triggers of calls with legs and causes": call_schema.drop_triggers,
-    "deleted transcripts in the search index": search_index.index_deleted_transcripts,
+    "triggers of calls with legs and causes": _do_nothing,
+    "deleted transcripts in the search index": _do_nothing,
     "forms of lists without ids": collection_state.add_form,
     "calls of parties without a number": call_schema.evaluate_withheld_calls,
     "calls dated 1970": call_schema.evaluate_calls_of_1970,
@@ -152,6 +158,7 @@ MIGRATIONS: Mapping[str, Step] = {
     "columns of promoted fields": drop_promoted_columns,
     "no counts of CDRs by month": drop_month_counts,
     "no versions of collections": drop_versions,
+    "derived tables by declarations": due.drop_former_tables,
 }
 """Migration steps by name, in order.
 
@@ -220,6 +227,7 @@ def _create_all(schema: Schema) -> None:
                 _add_column(schema, resource, field.name)
     for script in INTERNAL_TABLES:
         execute_script(schema, script)
+    due.create_triggers(schema, DERIVED)
     schema.execute("INSERT OR IGNORE INTO _meta VALUES ('epoch', ?)", (secrets.token_hex(8),))
 
 

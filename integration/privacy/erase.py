@@ -28,7 +28,7 @@ from integration.core.json_records import read_record_bytes
 from integration.core.number_variants import ERASED, Finder, make_finder, variants
 from integration.maintenance import backup
 from integration.maintenance.manifest import DATABASES
-from integration.mirror.page_queries import search_index
+from integration.mirror.derived.rebuild import rebuild_due
 from integration.mirror.privacy import erase_mirror
 from integration.mirror.privacy.erasure_gate import (
     LEGS_KEY,
@@ -291,7 +291,7 @@ class _Erasure:
         held_records = self._held_records
         erase_mirror.strip(context.mirror_db, mirror_traces, self._finder, context.call_store, held_records)
         erase_mirror.remove_files(context.mirror_db, context.settings.storage.data_dir, mirror_traces)
-        search_index.index_all_due(context.mirror_db)
+        rebuild_due(context.mirror_db, context.rules)
         context.mirror_db.write(erase_mirror.optimize_search_index)
         self._progress(doing="notes, call-back items, logs")
         context.app_db.write(lambda tx: erase_app.erase(tx, self._finder, traces.app_traces, held_records))

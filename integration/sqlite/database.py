@@ -70,6 +70,8 @@ class Database:
         self.on_broken = on_broken
         self.hooks: dict[str, list[Hook]] = {}
         self.gates: dict[str, Gate] = {}
+        self.before_commit: Callable[[Transaction], None] = lambda _transaction: None
+        """Called at the end of each transaction, on the writer thread; may write."""
         self._register_functions = register_functions
         self._jobs = JobQueue(group_size)
         self.damage_watch = DamageWatch(path, on_damaged, self._mark_broken, self.find_replaced_files)
@@ -264,6 +266,7 @@ class Database:
                 if self._jobs.must_bulk_yield:
                     is_finished = False
                     break
+            self.before_commit(transaction)
             self._writer.execute("COMMIT")
         except BaseException as problem:  # noqa: BLE001 – an error of a step must not end the writer
             self._rollback()
@@ -301,6 +304,7 @@ class Database:
             else:
                 for work, same_work in groupby(jobs, key=write_jobs.get_work):
                     outcomes += self._run_in_savepoint(work, [job.item for job in same_work], transaction)
+            self.before_commit(transaction)
             self._writer.execute("COMMIT")
         except sqlite3.Error as error:
             self._rollback()

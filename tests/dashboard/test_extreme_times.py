@@ -10,8 +10,7 @@ import pytest
 from integration.catalogue import RESOURCES
 from integration.dashboard.account.sections import SECTIONS
 from integration.exports.formats import FORMATS
-from integration.mirror.page_queries import report_rollups
-from integration.mirror.page_queries.missed_calls import make_counting_rules
+from integration.mirror.derived.rebuild import rebuild_due
 from integration.mirror.query.filter_sql import get_value_kind
 from integration.workspace.callback_following import update_from_mirror
 from tests.support.application import TestApp, running_app
@@ -99,9 +98,7 @@ def test_sums_of_reports_continue_after_times_beyond_the_calendar(tmp_path: Path
     with running_app(tmp_path / "data", dashboard__timezone="Europe/Berlin") as app:
         fill(app)
         app.call(90, "2026-07-01 09:00:00")
-        rules = make_counting_rules(app.context.settings)
-        while report_rollups.update_due(app.mirror_db, rules):
-            pass
+        rebuild_due(app.mirror_db, app.context.rules)
         with app.mirror_db.read() as connection:
             days = connection.execute("SELECT day FROM _report_days WHERE kind = 'day'").fetchall()
         assert [row[0] for row in days] == ["2026-07-01"]

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from integration.mirror.page_queries import search_index
 from tests.support.application import TestApp
 from tests.support.people import ALICE, CALLER, DAVE
 
@@ -59,7 +58,6 @@ def test_a_note_of_the_platform_is_on_the_pages_of_its_call_and_contact(office: 
 
 def test_the_search_of_calls_finds_notes(office: TestApp) -> None:
     def search(text: str) -> list[int]:
-        search_index.index_all_due(office.mirror_db)
         page = office.log_in(ALICE).get(f"/calls?range=all&q={text}").text
         return [number for number in (101, 102) if f"/calls/{number}" in page]
 

@@ -9,7 +9,6 @@ from urllib.parse import urlencode
 import pytest
 
 from integration.core import clock
-from integration.mirror.page_queries import search_index
 from tests.dashboard.privacy.test_numbers import find
 from tests.support.application import TestApp
 from tests.support.page_text import text
@@ -76,7 +75,6 @@ def test_each_written_form_of_a_number_is_that_number_at_every_place(app: TestAp
             assert sent["to"] == f"44207946{number:04}", (path, form)
     for number in numbers:
         ring(app, number, f"44207946{number:04}")
-    search_index.index_all_due(app.mirror_db)
     live = text(agent.get("/live"))
     for number, form in numbers.items():
         written, digits = write(form, number), f"44207946{number:04}"

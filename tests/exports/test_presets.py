@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from integration.access import people, sessions
 from integration.exports.presets import PRESETS
 from integration.mirror.calls.schema import CALLS
-from integration.mirror.page_queries import history, search_index
+from integration.mirror.page_queries import history
 from integration.mirror.page_queries.call_view import OUTCOMES, parse_view
 from integration.workspace import notes
 from tests.support.application import TestApp, running_app
@@ -199,7 +199,6 @@ def test_random_filters_export_the_rows_of_the_page_in_order(app, records, args)
     app.mirror_db.write(lambda tx: tx.execute("DELETE FROM _calls"))
     for number, record in enumerate(records, 1):
         app.call(number, **record)
-    search_index.index_all_due(app.mirror_db)
     response = exporting(app).get("/exports/call-history.csv?" + urlencode({"view": urlencode(args)}))
     assert [int(row["id"]) for row in rows(response.data)] == shown(app, args)
     head = exporting(app).head("/exports/call-history.csv?" + urlencode({"view": urlencode(args)}))

@@ -16,7 +16,6 @@ from integration.catalogue import get_resource
 from integration.core import clock
 from integration.core.errors import PlatformRefused
 from integration.core.json_records import read_record
-from integration.mirror.page_queries import search_index
 from integration.mirror.privacy import retention_rules
 from integration.mirror.records import response_cache, subresources
 from integration.mirror.records.upsert import upsert
@@ -143,7 +142,6 @@ def test_an_old_call_is_deleted_with_its_legs_events_and_ids(make_retention):
     # The end of a call comes from its CDR.
     assert len(app.ids("_calls")) == 2
     app.job.run()
-    search_index.index_all_due(app.mirror_db)
     for table in ("_calls", "_legs", "cdrs", "_leg_events"):
         assert (
             len(app.query(f"SELECT count(*) FROM {table} GROUP BY {'leg_id' if 'leg' in table else 'id'}"))
@@ -195,7 +193,6 @@ def test_a_deleted_transcript_of_a_kept_call_is_not_found(make_retention):
     app.store("voicemessages", 1, OLD, live_id=LEG, transcript="the greenhouse has no door")
 
     def find() -> str:
-        search_index.index_all_due(app.mirror_db)
         return app.log_in().get("/palette?q=greenhouse").text
 
     assert "the greenhouse has no door" in find()

@@ -19,7 +19,7 @@ from integration.core.calendar_periods import RANGES, Period, describe_days, fin
 from integration.dashboard.calls.playback import can_edit_recordings
 from integration.dashboard.site import form_responses, formats, layout
 from integration.dashboard.site.guard import current_person, requires
-from integration.mirror.page_queries import call_detail, history, media_lists, search_index
+from integration.mirror.page_queries import call_detail, history, media_lists
 from integration.mirror.page_queries.call_view import parse_day
 from integration.mirror.page_queries.media_lists import WITHOUT_FILE, AudioKind, FileCounts, MediaFilter
 from integration.sync.writing.write_through import WriteResult
@@ -164,8 +164,6 @@ def _render_list(kind: AudioKind, path: str) -> str:
     view = _parse_view(path)
     with app_context().app_db.read() as connection:
         media_filter = _make_filter(view, tuple(reads.list_played_ids(connection)))
-    if view.search_text and kind == "recording":
-        search_index.index_all_due(app_context().mirror_db)
     with app_context().mirror_db.read(seconds=READ_SECONDS) as connection:
         page = media_lists.fetch_page(connection, kind, media_filter, request.args.get("before"))
         # These counts include files of all users and days.

@@ -9,7 +9,8 @@ from datetime import datetime
 
 from integration.dashboard.calls.report_charts import Bar, build_bars
 from integration.dashboard.calls.report_period import Period, read_sums
-from integration.mirror.page_queries import history, report_rollups, reports
+from integration.mirror.derived import report_sums
+from integration.mirror.page_queries import history, reports
 from integration.mirror.page_queries.call_view import CallView
 from integration.mirror.page_queries.history import CallFilter
 from integration.mirror.page_queries.missed_calls import CountingRules
@@ -79,7 +80,7 @@ def read_range(
         return None
     if is_stored:
         limit = MAX_UNSUMMED_CALLS + 1
-        if report_rollups.count_direct_calls(connection, first, last, rules, today, limit) == limit:
+        if report_sums.count_direct_calls(connection, first, last, rules, today, limit) == limit:
             return None
     elif total is None or total > MAX_FILTERED_CALLS:
         return None

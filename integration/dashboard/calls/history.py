@@ -70,8 +70,6 @@ def index() -> str:
         view = parse({**view.args, "from": "", "to": "", "range": "all"})
     viewer = layout.get_visibility()
     call_filter = viewer.restrict_search(replace(view.call_filter, user_scope=viewer.user_scope))
-    if call_filter.search_terms is not None:
-        search_index.index_all_due(context.mirror_db)
     cursor = Cursor.parse(request.args.get("before"), "before") or Cursor.parse(
         request.args.get("after"), "after"
     )

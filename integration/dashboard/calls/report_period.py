@@ -21,7 +21,8 @@ from integration.core.calendar_periods import (
     find_range_days,
 )
 from integration.dashboard.site import formats
-from integration.mirror.page_queries import missed_calls, report_rollups, reports
+from integration.mirror.derived import report_sums
+from integration.mirror.page_queries import missed_calls, reports
 from integration.mirror.page_queries.call_view import PARAMETERS, parse_day
 from integration.mirror.page_queries.missed_calls import CountingRules, MissedSums
 from integration.mirror.page_queries.reports import ReportSums, Span
@@ -196,7 +197,7 @@ def read_sums(
     The last day up to its `clock`.
     """
     if period.clock is None:
-        return report_rollups.read_sums(
+        return report_sums.read_sums(
             connection, period.first, period.last, rules, today, with_shares=with_shares
         )
     last_day = replace(period, first=period.last).span(rules.zone, rules.level)
@@ -215,11 +216,11 @@ def read_missed(
     The last day up to its `clock`.
     """
     if period.clock is None:
-        return report_rollups.read_missed(connection, period.first, period.last, rules, today)
+        return report_sums.read_missed(connection, period.first, period.last, rules, today)
     sums = MissedSums()
     if period.days > 1:
         day_before = period.last - timedelta(days=1)
-        sums = report_rollups.read_missed(connection, period.first, day_before, rules, today)
+        sums = report_sums.read_missed(connection, period.first, day_before, rules, today)
     last_day = replace(period, first=period.last).span(rules.zone, rules.level)
     missed_calls.add_missed_calls(sums, connection, last_day.since, last_day.until, rules)
     return sums

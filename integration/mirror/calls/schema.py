@@ -175,13 +175,3 @@ def evaluate_calls_of_1970(schema: Schema) -> None:
     """
     if "_calls" in schema.table_names():
         schema.execute("UPDATE _calls SET due_at = 0 WHERE started_at < '1971'")
-
-
-def drop_triggers(schema: Schema) -> None:
-    """Migration: drop the triggers on `_calls`.
-
-    Mirrors of earlier versions have triggers with conflict clauses. The tables' script then creates the
-    present ones.
-    """
-    for name in schema.table("_calls").triggers_dict:
-        schema.execute(f'DROP TRIGGER "{name}"')

@@ -11,7 +11,8 @@ from integration.mirror.calls.affected_legs import AffectedLegs
 from integration.mirror.calls.joins import JoinedCall
 from integration.mirror.calls.outcomes import CallRow
 from integration.mirror.calls.schema import build_insert_sql, build_update_sql
-from integration.mirror.page_queries import report_rollups
+from integration.mirror.derived import due, report_sums
+from integration.mirror.derived.search_index import SEARCH
 from integration.sqlite.transaction import Transaction
 
 HISTORY_AGE_SECONDS = 12 * 3600
@@ -57,8 +58,9 @@ def write_calls(
             changed_calls.append(row)
         elif old_row[_DUE_INDEX] != row.due_at:
             tx.execute("UPDATE _calls SET due_at = ? WHERE id = ?", (row.due_at, row.id))
-    start_times = {row.started_at for row in (*new_calls, *changed_calls)}
-    report_rollups.mark_due(tx, start_times | {old_rows[row.id][_STARTED_INDEX] for row in changed_calls})
+    if len(changed_calls) > report_sums.MANY_CALLS:
+        old_times = {old_rows[row.id][_STARTED_INDEX] for row in changed_calls}
+        report_sums.mark_hours(tx, old_times | {row.started_at for row in changed_calls})
     tx.executemany(_INSERT_CALL, [(*row, _announce_call(tx, row)) for row in new_calls])
     changed_history = [
         row
@@ -87,7 +89,9 @@ def _is_history(row: CallRow, now: float) -> bool:
 def _insert_history(tx: Transaction, rows: Sequence[CallRow]) -> None:
     """Insert new calls of the past and announce them together."""
     if rows:
-        report_rollups.mark_due(tx, {row.started_at for row in rows})
+        if len(rows) > report_sums.MANY_CALLS:
+            report_sums.mark_hours(tx, {row.started_at for row in rows})
+        due.mark_new_calls(tx, SEARCH, [row.id for row in rows])
         numbers = _announce_history(tx, rows)
         tx.executemany(_INSERT_CALL, [(*row, number) for row, number in zip(rows, numbers, strict=True)])
 

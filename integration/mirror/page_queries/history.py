@@ -18,9 +18,7 @@ from integration.mirror.page_queries import search_index
 from integration.mirror.page_queries.missed_calls import MissedFilter
 from integration.mirror.page_queries.search_index import SearchTerms
 
-TABLES = (
-    search_index.TABLES
-    + """
+TABLES = """
 -- serves the filter "Voicemail": few calls match, so a scan by time would read all calls
 CREATE INDEX IF NOT EXISTS _calls_with_voicemail ON _calls (started_at) WHERE voicemails > 0;
 -- serves the calls of a platform user, and the time since which the user is free
@@ -29,7 +27,6 @@ CREATE INDEX IF NOT EXISTS _calls_by_user ON _calls (user_id, started_at);
 CREATE INDEX IF NOT EXISTS _calls_report ON _calls (started_at, direction, outcome, wait_seconds,
     talk_seconds, charge, user_id, our_e164, our_number, group_kind, group_id, group_name, party_e164);
 """
-)
 
 ESTIMATED_START = (
     "coalesce(c.started_at, (SELECT min(r._first_seen, coalesce((SELECT max(b.calldate) FROM"

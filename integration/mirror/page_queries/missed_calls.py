@@ -10,7 +10,7 @@ import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
@@ -18,7 +18,6 @@ from zoneinfo import ZoneInfo
 from integration.core import clock
 from integration.core.number_variants import ERASED
 from integration.settings.usual_hours import DayHours, parse_hours
-from integration.sqlite.transaction import Transaction
 
 if TYPE_CHECKING:
     from integration.settings.model import Settings
@@ -309,39 +308,8 @@ def add_stored(sums: MissedSums, connection: sqlite3.Connection, labels: Iterabl
         sums.add(kind, key, name, *counts)
 
 
-def store_days(tx: Transaction, spans: Mapping[date, tuple[str, str]], rules: CountingRules) -> None:
-    """Replace the sums of days and of their months.
-
-    `spans` has the start and the end of each day as UTC text.
-    """
-    for day, (since, until) in spans.items():
-        sums = MissedSums()
-        add_missed_calls(sums, tx.connection, since, until, rules)
-        _delete(tx, str(day))
-        tx.executemany(
-            "INSERT INTO _report_missed VALUES (?, ?, ?, ?, ?, ?, ?)", list(_make_rows(sums, str(day)))
-        )
-    for month in {str(day)[:7] for day in spans}:
-        _store_month(tx, month)
-
-
-def _store_month(tx: Transaction, month: str) -> None:
-    _delete(tx, month)
-    for kind in KINDS:
-        tx.execute(
-            "INSERT INTO _report_missed"
-            " SELECT kind, ?2, key, max(name), sum(calls), sum(in_hour), sum(in_day) FROM _report_missed"
-            " WHERE kind = ?1 AND day > ?2 || '-' AND day < ?2 || '-99' GROUP BY key",
-            (kind, month),
-        )
-
-
-def _delete(tx: Transaction, label: str) -> None:
-    for kind in KINDS:
-        tx.execute("DELETE FROM _report_missed WHERE kind = ? AND day = ?", (kind, label))
-
-
-def _make_rows(sums: MissedSums, day: str) -> Iterator[tuple[object, ...]]:
+def make_rows(sums: MissedSums, day: str) -> Iterator[tuple[object, ...]]:
+    """Yield the rows of `_report_missed` of a day."""
     for kind, shares in sums.shares.items():
         for share in shares.values():
             yield kind, day, share.key, share.name, share.calls, share.in_hour, share.in_day

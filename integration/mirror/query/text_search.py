@@ -1,6 +1,6 @@
 """Search the texts of all fields of records, without an index.
 
-Calls have a search index (mirror/page_queries/search_index.py). Collections of settings are small. In large
+Calls have a search index (mirror/derived/search_index.py). Collections of settings are small. In large
 collections the deadline of the reader cancels a slow search.
 """
 

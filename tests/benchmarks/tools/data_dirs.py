@@ -15,7 +15,9 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 from integration.app_schema import open_app_db
-from integration.mirror.page_queries import report_rollups, search_index
+from integration.core.phone_numbers import PhoneNumbers
+from integration.mirror.derived import rebuild
+from integration.mirror.derived.declaration import Rules
 from integration.mirror.page_queries.missed_calls import CountingRules
 from integration.mirror.schema import open_mirror
 from integration.workspace.callback_following import update_from_mirror
@@ -117,9 +119,9 @@ def get_data_dir(cdrs: int, *, without_webhooks: bool = False, of_this_commit: b
         closing(open_app_db(data_dir / "house.db")) as app_db,
     ):
         # The worker's other threads do this during an initial sync.
-        search_index.index_all_due(mirror)
-        while report_rollups.update_due(mirror, CountingRules(ZoneInfo(ZONE))):
-            pass
+        rules = Rules(PhoneNumbers("GB"), CountingRules(ZoneInfo(ZONE)))
+        rebuild.install(mirror, rules)
+        rebuild.rebuild_due(mirror, rules)
         update_from_mirror(app_db, mirror)
     seconds["search index, report sums and call-back list"] = time.perf_counter() - begun
     mark.write_text(json.dumps({"commit": commit, **seconds}))

@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 from integration import factory
-from integration.mirror.page_queries import search_index
+from integration.mirror.derived.rebuild import rebuild_due
 from integration.settings.model import load
 from integration.sync.plan import PLAN
 from integration.sync.reading import call_assembly, full_sync
@@ -38,7 +38,7 @@ def main(url: str, folder: Path) -> None:
     end_stage("rows")
     call_assembly.assemble_pending(product.context)
     end_stage("calls")
-    search_index.index_all_due(product.context.mirror_db)
+    rebuild_due(product.context.mirror_db, product.context.rules)
     end_stage("searchable")
     product.stop()
     print(json.dumps(seconds))

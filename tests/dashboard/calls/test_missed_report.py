@@ -14,8 +14,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
 
-from integration.mirror.page_queries import report_rollups
-from integration.mirror.page_queries.missed_calls import make_counting_rules
+from integration.mirror.derived.rebuild import rebuild_due
 from tests.support.applications.shared_app import running_shared_app
 from tests.support.people import ERIN
 
@@ -83,8 +82,7 @@ def missed(zoned_app):
 @pytest.fixture(params=["calls", "stored sums"])
 def report(request, missed):
     if request.param == "stored sums":
-        while report_rollups.update_due(missed.mirror_db, make_counting_rules(missed.context.settings)):
-            pass
+        rebuild_due(missed.mirror_db, missed.context.rules)
     return missed.log_in().get(f"/reports/missed?{DAYS}").text
 
 
@@ -146,16 +144,13 @@ def test_every_figure_opens_its_calls_and_their_export(missed, report):
 
 
 def test_a_call_that_reaches_the_caller_later_corrects_stored_sums(missed):
-    rules = make_counting_rules(missed.context.settings)
-    while report_rollups.update_due(missed.mirror_db, rules):
-        pass
+    rebuild_due(missed.mirror_db, missed.context.rules)
     party = {"party": "447700900105", "party_e164": "+447700900105"}
     missed.call(28, "2026-11-19 20:59:00", direction="out", talk_seconds=40, **party)
     for _ in ("read from the calls", "stored"):
         page = missed.log_in().get(f"/reports/missed?{DAYS}").text
         assert read_table(page, "reason")["Total"] == [7, 2, 2, 3]
-        while report_rollups.update_due(missed.mirror_db, rules):
-            pass
+        rebuild_due(missed.mirror_db, missed.context.rules)
 
 
 def test_agents_cannot_open_the_report(missed):

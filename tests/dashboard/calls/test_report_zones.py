@@ -14,8 +14,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from integration.core import clock
-from integration.mirror.page_queries import report_rollups
-from integration.mirror.page_queries.missed_calls import make_counting_rules
+from integration.mirror.derived.rebuild import rebuild_due
 from tests.dashboard.calls.test_reports import SWITCHES
 from tests.support.applications.shared_app import SharedApp, running_shared_app
 
@@ -104,8 +103,7 @@ def list_reports(day: date) -> list[str]:
 
 
 def store_sums(app: SharedApp) -> None:
-    while report_rollups.update_due(app.mirror_db, make_counting_rules(app.context.settings)):
-        pass
+    rebuild_due(app.mirror_db, app.context.rules)
 
 
 def test_bars_and_heat_map_are_the_calls_of_local_days_and_hours(changing) -> None:

@@ -14,8 +14,8 @@ import pytest
 from integration.core import clock
 from integration.dashboard.calls import report_charts
 from integration.dashboard.calls import report_period as page
-from integration.mirror.page_queries import report_rollups, reports
-from integration.mirror.page_queries.missed_calls import make_counting_rules
+from integration.mirror.derived.rebuild import rebuild_due
+from integration.mirror.page_queries import reports
 from tests.support.application import running_app
 from tests.support.clock import ago
 from tests.support.page_text import text
@@ -77,7 +77,7 @@ def busy(app):
             user_id=rng.choice((None, 1, 2)),
             user_name=rng.choice(("", "Ann Example")),
         )
-    report_rollups.update_due(app.mirror_db, make_counting_rules(app.context.settings))
+    rebuild_due(app.mirror_db, app.context.rules)
 
 
 @pytest.mark.parametrize("query", ["range=week", "range=today"])

@@ -8,7 +8,6 @@ from html import unescape
 import pytest
 
 from integration.core import clock
-from integration.mirror.page_queries import search_index
 from integration.sqlite.transaction import Transaction
 from integration.workspace import notes
 from tests.support.application import Browser, TestApp, running_app
@@ -36,7 +35,6 @@ def fill(app: TestApp) -> None:
         notes.add_note(tx, 9, BOB.email, "Send a greenhouse door")
 
     app.app_db.write(note)
-    search_index.index_all_due(app.mirror_db)
 
 
 @pytest.fixture(scope="module")

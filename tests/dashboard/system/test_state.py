@@ -123,7 +123,7 @@ def test_more_than_five_failing_components_are_one_line(app, client):
         "lists",
         "live calls",
         "retention",
-        "search index",
+        "derived tables",
         "full syncs",
         "completeness checks",
     ):

@@ -13,8 +13,8 @@ import pytest
 from integration.catalogue import get_resource
 from integration.core import clock
 from integration.core.timestamps import parse_seconds
-from integration.mirror.page_queries import alert_queries, report_rollups
-from integration.mirror.page_queries.missed_calls import make_counting_rules
+from integration.mirror.derived.rebuild import rebuild_due
+from integration.mirror.page_queries import alert_queries
 from integration.mirror.sync_state import completeness
 from integration.sqlite.transaction import Transaction
 from integration.sync.reading import day_counts
@@ -163,9 +163,7 @@ def test_pages_exports_and_reports_of_calls_without_a_time(filled: TestApp) -> N
         assert "1970" not in text(page), path
     assert "time unknown" in text(browser.get("/calls/20"))
     assert "Started Time unknown" in text(browser.get("/calls/20/beside"))
-    rules = make_counting_rules(filled.context.settings)
-    while report_rollups.update_due(filled.mirror_db, rules):
-        pass
+    rebuild_due(filled.mirror_db, filled.context.rules)
     with filled.mirror_db.read() as connection:
         assert connection.execute("SELECT count(*) FROM _report_days").fetchone()[0] == 0
         views = connection.execute(

@@ -24,7 +24,7 @@ from integration.core.commands import Progress
 from integration.core.json_records import JsonRecord
 from integration.factory import Product
 from integration.inbox.replay import replay
-from integration.mirror.page_queries import search_index
+from integration.mirror.derived.rebuild import rebuild_due
 from integration.mirror.records.upsert import replace_all, upsert
 from integration.settings.model import Settings, load
 from integration.sync.writing import write_log
@@ -195,7 +195,7 @@ class FilledDataDir:
             acknowledgement.result(30)
         product.context.inbox.receive(b"not JSON of " + THEIRS.encode()).result(30)
         replay(product.context, {}, Progress(lambda _: None, lambda: True))
-        search_index.index_all_due(product.context.mirror_db)
+        rebuild_due(product.context.mirror_db, product.context.rules)
 
     def fill(self) -> FilledDataDir:
         """Create records, webhooks, files, notes, call-backs and log entries."""

@@ -12,7 +12,6 @@ import pytest
 from integration.core import clock
 from integration.core.errors import PlatformBroken, PlatformRefused
 from integration.core.json_records import RecordPage
-from integration.mirror.page_queries import search_index
 from integration.sync.plan import PLAN
 from integration.sync.reading import full_sync, incremental_sync, items, page_store
 from integration.sync.reading.full_sync import run_full_sync
@@ -385,7 +384,6 @@ def test_with_on_platform_delete_a_transcript_is_deleted_from_the_search_index(m
 
     def count_found() -> int:
         run_full_sync(simulated.context, PLAN["monitors"])
-        search_index.index_all_due(simulated.context.mirror_db)
         movable_clock.advance(60)
         return len(simulated.rows("SELECT 1 FROM _calls_search WHERE text LIKE '%greenhouse%'"))
 

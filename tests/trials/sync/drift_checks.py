@@ -102,7 +102,7 @@ def check_health(
     for consumer in product.product.consumers:
         consumer.wake()
     product.moved.advance(2)
-    product.settle("report sums")
+    product.settle()
     failing = product.list_failing("failing")
     trial.verify(not failing, f"{what}: no job fails, not {failing}")
 

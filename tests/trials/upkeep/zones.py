@@ -75,7 +75,7 @@ class Zones(Trial):
                 SWITCHROOM_DASHBOARD__TIMEZONE=zone,
             ) as product:
                 product.sync_all()
-                product.settle("report sums")
+                product.settle()
                 sql = "SELECT c.started_at, r.calldate FROM cdrs AS r JOIN _legs AS l ON l.leg_id = r.live_id"
                 rows = product.query(f"{sql} JOIN _calls AS c ON c.id = l.call_id")
                 exact = len(rows) == len(times) and all(call == record for call, record in rows)

@@ -10,8 +10,12 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from integration.core import clock
+from integration.core.phone_numbers import PhoneNumbers
 from integration.mirror.calls.schema import build_insert_sql
-from integration.mirror.page_queries import missed_calls, report_rollups, reports
+from integration.mirror.derived import due, rebuild, report_sums
+from integration.mirror.derived.declaration import Rules
+from integration.mirror.derived.report_sums import REPORT_SUMS
+from integration.mirror.page_queries import missed_calls, reports
 from integration.mirror.page_queries.missed_calls import CountingRules
 from integration.mirror.schema import open_mirror
 
@@ -55,6 +59,7 @@ UPDATE = f"UPDATE _calls SET {', '.join(f'{name} = ?' for name in COLUMNS)} WHER
 def mirror(tmp_path, monkeypatch):
     noon = datetime(TODAY.year, TODAY.month, TODAY.day, 12, tzinfo=UTC)
     monkeypatch.setattr(clock, "now", lambda: noon)
+    monkeypatch.setattr(clock, "unix", noon.timestamp)
     mirror = open_mirror(tmp_path / "mirror.db")
     yield mirror
     mirror.close()
@@ -64,9 +69,14 @@ def put(mirror, *calls) -> None:
     mirror.write(lambda tx: tx.executemany(INSERT, calls))
 
 
-def compute_all(mirror, zone: ZoneInfo, level: int) -> bool:
-    """Compute all due days within 600 s. Return whether days are left."""
-    return report_rollups.update_due(mirror, CountingRules(zone, level), seconds=600)
+def make_rules(zone: ZoneInfo, level: int = 20) -> Rules:
+    return Rules(PhoneNumbers("GB"), CountingRules(zone, level))
+
+
+def compute_all(mirror, zone: ZoneInfo, level: int = 20) -> None:
+    """Start with these rules, and compute all due days."""
+    rebuild.install(mirror, make_rules(zone, level))
+    rebuild.rebuild_due(mirror, make_rules(zone, level))
 
 
 def make_comparable(sums: reports.ReportSums, *, hours: bool) -> dict[str, object]:
@@ -80,7 +90,7 @@ def make_comparable(sums: reports.ReportSums, *, hours: bool) -> dict[str, objec
 
 def check(mirror, first: date, last: date, zone: ZoneInfo, level: int = 20) -> None:
     with mirror.read() as connection:
-        stored = report_rollups.read_sums(connection, first, last, CountingRules(zone, level), TODAY)
+        stored = report_sums.read_sums(connection, first, last, CountingRules(zone, level), TODAY)
         span = reports.Span(
             *(
                 clock.utc_text(datetime(day.year, day.month, day.day, tzinfo=zone))
@@ -96,7 +106,7 @@ def check(mirror, first: date, last: date, zone: ZoneInfo, level: int = 20) -> N
         assert stored.total == reports.compute_totals(connection, span)
         rules, missed = CountingRules(zone, level), missed_calls.MissedSums()
         missed_calls.add_missed_calls(missed, connection, span.since, span.until, rules)
-        stored_missed = report_rollups.read_missed(connection, first, last, rules, TODAY)
+        stored_missed = report_sums.read_missed(connection, first, last, rules, TODAY)
         assert stored_missed.shares == missed.shares
 
 
@@ -122,13 +132,13 @@ def test_stored_totals_equal_the_calls_after_random_changes(mirror, name):
                 # A partial computation is allowed: totals of the other days are read from the calls.
                 mirror.write(
                     lambda tx: [
-                        report_rollups.update_next_days(tx, CountingRules(zone), TODAY)
+                        rebuild.rebuild_next(tx, REPORT_SUMS, make_rules(zone), 3)
                         for _ in range(rng.randrange(30))
                     ]
                 )
         first = FIRST + timedelta(days=rng.randrange(41))
         check(mirror, first, first + timedelta(days=rng.choice((0, 0, 1, 7, 40, 60))), zone)
-    assert compute_all(mirror, zone, 20) is False
+    compute_all(mirror, zone, 20)
     for number in range(0, 41, 3):
         check(mirror, FIRST + timedelta(days=number), FIRST + timedelta(days=number), zone)
     check(mirror, FIRST, TODAY, zone)
@@ -159,12 +169,9 @@ def test_a_past_day_is_read_from_stored_totals_and_today_from_the_calls(mirror):
     mirror.write(lambda tx: tx.execute("UPDATE _report_days SET missed = 1000"))
     with mirror.read() as connection:
         assert (
-            report_rollups.read_sums(connection, FIRST, TODAY, CountingRules(zone), TODAY).total.missed
-            > 40_000
+            report_sums.read_sums(connection, FIRST, TODAY, CountingRules(zone), TODAY).total.missed > 40_000
         )
-        assert (
-            report_rollups.read_sums(connection, TODAY, TODAY, CountingRules(zone), TODAY).total.missed < 1000
-        )
+        assert report_sums.read_sums(connection, TODAY, TODAY, CountingRules(zone), TODAY).total.missed < 1000
 
 
 @pytest.mark.parametrize(("zone", "level"), [("Europe/London", 21), ("Asia/Kathmandu", 20)])
@@ -186,8 +193,7 @@ def test_a_change_of_columns_that_are_not_counted_makes_no_day_due(mirror):
         lambda tx: tx.execute("UPDATE _calls SET party_name = 'Ann Example', due_at = 0, recordings = 2")
     )
     with mirror.read() as connection:
-        due = connection.execute("SELECT count(*) FROM _report_due WHERE hour < ?", (str(TODAY),)).fetchone()
-    assert due[0] == 0
+        assert due.read_state(connection, REPORT_SUMS).count == 0
 
 
 def test_an_invalid_start_time_does_not_block_the_computation(mirror):
@@ -196,58 +202,59 @@ def test_an_invalid_start_time_does_not_block_the_computation(mirror):
     broken = call(rng, 1000)
     broken[COLUMNS.index("started_at")] = "0000-00-00 00:00:00"
     put(mirror, broken, *(call(rng, number) for number in range(600)))
-    assert compute_all(mirror, zone, 20) is False
+    compute_all(mirror, zone, 20)
     assert count_stored_days(mirror) == 40
 
 
 def test_wrong_totals_are_detected_and_recomputed(mirror):
     rng, zone = random.Random(8), ZoneInfo("Asia/Kathmandu")
     put(mirror, *(call(rng, number) for number in range(300)))
-    compute_all(mirror, zone, 20)
-    assert {report_rollups.verify_random_day(mirror, CountingRules(zone)) for _ in range(9)} == {None}
-    mirror.write(lambda tx: tx.execute("UPDATE _report_days SET missed = missed + 1"))
-    found = {
-        day
-        for _ in range(40)
-        if (day := report_rollups.verify_random_day(mirror, CountingRules(zone))) is not None
-    }
-    assert len(found) > 5
-    compute_all(mirror, zone, 20)
-    for day in found:
-        check(mirror, day, day, zone)
+    compute_all(mirror, zone)
 
+    def find_wrong() -> list:
+        with mirror.read() as connection:
+            return list(rebuild.find_differences(connection, REPORT_SUMS, make_rules(zone), sampled=False))
 
-def test_triggers_of_an_older_mirror_are_replaced(tmp_path):
-    """The conflict clause of a statement overrides the clauses inside triggers."""
-    mirror = open_mirror(tmp_path / "mirror.db")
-
-    def older(tx):
-        tx.execute("DROP TRIGGER _calls_report_insert")
-        tx.execute(
-            "CREATE TRIGGER _calls_report_insert AFTER INSERT ON _calls BEGIN"
-            " INSERT OR IGNORE INTO _report_due SELECT substr(NEW.started_at, 1, 13); END"
-        )
-        tx.execute("DELETE FROM _sqlite_migrations WHERE name LIKE 'triggers of calls%'")
-
-    mirror.write(older)
-    mirror.close()
-    mirror = open_mirror(tmp_path / "mirror.db")
-    rows = [call(random.Random(9), number) for number in (1, 2)]
-    rows[1][COLUMNS.index("started_at")] = rows[0][COLUMNS.index("started_at")]
-    mirror.write(lambda tx: tx.executemany(build_insert_sql("_calls", COLUMNS), rows))
-    with mirror.read() as connection:
-        assert connection.execute("SELECT count(*) FROM _report_due").fetchone()[0] == 1
-    mirror.close()
+    assert find_wrong() == []
+    # The callers of later days can still be reached, so these are not compared.
+    last = TODAY - timedelta(days=3)
+    mirror.write(
+        lambda tx: tx.execute("UPDATE _report_days SET missed = missed + 1 WHERE day < ?", (str(last),))
+    )
+    found = find_wrong()
+    assert found
+    mirror.write(lambda tx: due.mark(tx, REPORT_SUMS.name, found))
+    assert find_wrong() == []
+    compute_all(mirror, zone)
+    assert find_wrong() == []
+    check(mirror, FIRST, TODAY, zone)
 
 
 def test_hours_marked_due_in_advance_are_not_marked_by_each_call(mirror):
     rows = [call(random.Random(7), number) for number in range(50)]
     mirror.write(
         lambda tx: (
-            report_rollups.mark_due(tx, [row[COLUMNS.index("started_at")] for row in rows]),
+            report_sums.mark_hours(tx, [row[COLUMNS.index("started_at")] for row in rows]),
             tx.executemany(build_insert_sql("_calls", COLUMNS), rows),
         )
     )
     with mirror.read() as connection:
-        due_hours = [row[0] for row in connection.execute("SELECT hour FROM _report_due")]
+        due_hours = [row[0] for row in connection.execute("SELECT low FROM _due WHERE derived = 'reports'")]
     assert {len(hour) for hour in due_hours} == {13}
+
+
+def test_calls_of_today_are_due_once(mirror):
+    """Each would else be a row of `_due` until the next day."""
+    zone = ZoneInfo("Asia/Kathmandu")
+    put(mirror, call(random.Random(7), 0))
+    compute_all(mirror, zone)
+    first = call(random.Random(7), 1)
+    first[COLUMNS.index("started_at")] = f"{TODAY} 08:00:00"
+    put(mirror, first)
+    compute_all(mirror, zone)
+    for number in range(2, 9):
+        put(mirror, [number, *first[1:14], f"{TODAY} 09:00:{number:02}", *first[15:]])
+    with mirror.read() as connection:
+        rows = connection.execute("SELECT low, high FROM _due WHERE derived = 'reports'").fetchall()
+        assert [tuple(row) for row in rows] == [(f"{TODAY - timedelta(days=1)} 18:15:00", "~")]
+    check(mirror, TODAY, TODAY, zone)

@@ -1,0 +1,176 @@
+"""Declaration of a derived table: a second form of rows of other tables.
+
+Everything else follows from the declaration: the triggers that record what is due (`due`), the writing of the
+rows, their verification and their repair (`rebuild`).
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from integration.core.ids import MAX_ID, MIN_ID
+from integration.core.phone_numbers import PhoneNumbers
+from integration.core.timestamps import format_timestamp, parse_seconds
+from integration.mirror.page_queries.missed_calls import CountingRules
+
+Key = Any
+"""Key of a source row: an integer, or UTC text. The keys of one derived table have one type."""
+Range = tuple[Key, Key]
+"""First and last key."""
+
+ALL_IDS: Range = (MIN_ID, MAX_ID)
+ALL_TIMES: Range = ("", "~")
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Table whose rows a derived table reads.
+
+    `columns`: the columns that it reads; changes of others have no effect. `key`: SQL of the key that a row
+    changes, or a SELECT of several; `condition`: SQL that is true for rows with an effect. Both refer to the
+    row by {row}. They call no function: SQLite assumes that a function can fail, and would copy every page
+    that a statement touches, which takes more than half of the time per row of `_calls`.
+    """
+
+    table: str
+    columns: tuple[str, ...]
+    key: str
+    condition: str = "1"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Derived table.
+
+    `select` is the SQL of its rows (`columns`) for the keys ?1, a JSON list of `Rows.keys`. `identity`: the
+    columns that identify a row.
+    """
+
+    table: str
+    columns: tuple[str, ...]
+    identity: tuple[str, ...]
+    select: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """All rows that `target` should have for `keys`."""
+
+    target: Target
+    keys: Sequence[object]
+    rows: set[tuple[Any, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """Settings on which derived rows depend."""
+
+    phone_numbers: PhoneNumbers
+    counting: CountingRules
+
+
+def _get_key(key: Key, _rules: Rules) -> Key:
+    return key
+
+
+def _make_single(key: Key, _rules: Rules) -> Range:
+    return key, key
+
+
+@dataclass(frozen=True, slots=True)
+class Derived:
+    """Derived table, or several that are computed together.
+
+    `keys`: table and column of the keys. `all_keys`: a range that contains every key. `compute(connection,
+    ranges, rules)` only reads. `describe_rules(rules)`: what the rows depend on besides their sources,
+    such as settings and the version of their form. `step`: most keys of one step. `in_transaction`: most keys
+    that are computed in the transaction that changes their sources; a consumer computes the others.
+    `align(key, rules)`: the first key that is computed together with `key`. `find_span(key, rules)`: the keys
+    on which the rows that are computed for `key` depend. `defer(rules)`: first key that is not computed yet,
+    and the Unix time until which it is not. `waits_for`: table that must be empty. `unit`: what a key is, in
+    the plural. Without `compute` another service follows what is due.
+    """
+
+    name: str
+    unit: str
+    keys: tuple[str, str]
+    all_keys: Range
+    sources: tuple[Source, ...]
+    compute: Callable[[sqlite3.Connection, Sequence[Range], Rules], list[Rows]] | None
+    describe_rules: Callable[[Rules], object]
+    step: int = 1000
+    in_transaction: int = 0
+    align: Callable[[Key, Rules], Key] = _get_key
+    find_span: Callable[[Key, Rules], Range] = _make_single
+    defer: Callable[[Rules], tuple[Key, float]] | None = None
+    waits_for: str = ""
+
+    def build_triggers(self) -> dict[str, str]:
+        """Return the SQL of the triggers that record changed keys in `_due`, by name."""
+        triggers = {}
+        for source in self.sources:
+            old, new = (", ".join(f"{row}.{name}" for name in source.columns) for row in ("OLD", "NEW"))
+            is_old, is_new = (f"({source.condition.format(row=row)})" for row in ("OLD", "NEW"))
+            for event, condition, rows in (
+                ("INSERT", is_new, ("NEW",)),
+                ("DELETE", is_old, ("OLD",)),
+                (
+                    f"UPDATE OF {', '.join(source.columns)}",
+                    f"({is_old} OR {is_new}) AND ({old}) IS NOT ({new})",
+                    ("OLD", "NEW"),
+                ),
+            ):
+                name = f"_due_{self.name}_{source.table}_{event[:6].lower()}"
+                marks = " ".join(self._build_mark(source.key.format(row=row)) for row in rows)
+                triggers[name] = (
+                    f"CREATE TRIGGER {name} AFTER {event} ON {source.table}"
+                    f" WHEN {condition} BEGIN {marks} END"
+                )
+        return triggers
+
+    def _build_mark(self, key: str) -> str:
+        """Return trigger SQL that records keys unless a recorded range contains them.
+
+        Rejected: OR IGNORE, because the conflict clause of the statement that fires a trigger overrides the
+        clauses inside.
+        """
+        table = ""
+        if key.startswith("SELECT"):
+            key, table = "changed.key", f" FROM ({key}) AS changed"
+        last = (
+            f"SELECT high FROM _due WHERE derived = '{self.name}' AND low <= {key} ORDER BY low DESC LIMIT 1"
+        )
+        return (
+            f"INSERT INTO _due SELECT '{self.name}', {key}, {key}, 0{table}"
+            f" WHERE {key} IS NOT NULL AND ({key} <= ({last})) IS NOT TRUE;"
+        )
+
+    def list_keys(self, connection: sqlite3.Connection, keys: Range, limit: int) -> list[Key]:
+        """Return the keys of a range, highest first."""
+        table, column = self.keys
+        rows = connection.execute(
+            f"SELECT {column} FROM {table} WHERE {column} BETWEEN ? AND ? ORDER BY {column} DESC LIMIT ?",
+            (*keys, limit),
+        )
+        return [row[0] for row in rows]
+
+
+def get_previous(key: Key) -> Key:
+    """Return the last key before `key`."""
+    if isinstance(key, int):
+        return key - 1
+    seconds = parse_seconds(key)
+    return key[:-1] if seconds is None else format_timestamp(seconds - 1)
+
+
+JOIN_RANGES = "json_each(?1) AS due CROSS JOIN {table} ON {key} BETWEEN due.value ->> 0 AND due.value ->> 1"
+"""SQL of the rows of a table whose keys are in ranges. Parameter: the ranges as JSON."""
+
+
+def to_json(keys: Sequence[object]) -> str:
+    """Return ranges or keys as JSON for SQL."""
+    return json.dumps(keys)

@@ -1,0 +1,156 @@
+"""What is due: the keys whose derived rows do not follow their sources yet.
+
+A row of `_due` is a range of keys of one derived table. Triggers record single keys, in the transaction of
+the change, so every writer is covered. A bulk store records its range first; the triggers then find each key
+covered and insert no row for it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from integration.core import clock
+from integration.mirror.derived.declaration import Derived, Range
+from integration.sqlite.schema import Schema
+from integration.sqlite.transaction import Transaction
+
+TABLES = """
+-- Keys from `low` to `high` whose derived rows must be computed from `at` on (Unix seconds). `at` is 0 within
+-- the transaction in which a trigger records a key.
+CREATE TABLE IF NOT EXISTS _due (
+    derived TEXT NOT NULL, low ANY NOT NULL, high ANY NOT NULL, at REAL NOT NULL, PRIMARY KEY (derived, low)
+) STRICT, WITHOUT ROWID;
+-- serves the end of each transaction
+CREATE INDEX IF NOT EXISTS _due_now ON _due (derived, low, high) WHERE at = 0;
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class DueState:
+    """Number of due keys of a derived table.
+
+    `since`: Unix time from which the oldest is due; None if none is.
+    """
+
+    derived: Derived
+    count: int
+    since: float | None
+
+
+def drop_former_tables(schema: Schema) -> None:
+    """Migration: drop the tables and triggers that recorded what is due before `_due`."""
+    for (name,) in schema.execute(
+        "SELECT name FROM sqlite_schema WHERE type = 'trigger' AND (name GLOB '_*_search_*'"
+        " OR name GLOB '_calls_report_*')"
+    ).fetchall():
+        schema.execute(f'DROP TRIGGER "{name}"')
+    for table in ("_calls_search_due", "_report_due", "_report_basis"):
+        schema.execute(f"DROP TABLE IF EXISTS {table}")
+
+
+def create_triggers(schema: Schema, all_derived: Sequence[Derived]) -> None:
+    """Create the triggers of all declarations; replace those of another version."""
+    rows = schema.execute("SELECT name, sql FROM sqlite_schema WHERE type = 'trigger' AND name GLOB '_due_*'")
+    stored = dict(rows.fetchall())
+    declared = {name: sql for derived in all_derived for name, sql in derived.build_triggers().items()}
+    for name in stored.keys() - {name for name, sql in declared.items() if stored.get(name) == sql}:
+        schema.execute(f'DROP TRIGGER "{name}"')
+        del stored[name]
+    for name in declared.keys() - stored.keys():
+        schema.execute(declared[name])
+
+
+def mark(tx: Transaction, name: str, ranges: Iterable[Range]) -> None:
+    """Record ranges of keys as due now. Rows of `_due` are disjoint: overlapping ones become one."""
+    for low, high in ranges:
+        first, last, at = tx.execute(
+            "SELECT min(low), max(high), min(at) FROM _due WHERE derived = ?1 AND low BETWEEN"
+            f" {_FIRST_OVERLAPPING} AND ?3 AND high >= ?2",
+            (name, low, high),
+        ).fetchone()
+        if first is None:
+            first, last, at = low, high, clock.unix()
+        elif first <= low and last >= high:
+            continue
+        else:
+            tx.execute("DELETE FROM _due WHERE derived = ? AND low BETWEEN ? AND ?", (name, first, high))
+        tx.execute("INSERT INTO _due VALUES (?, ?, ?, ?)", (name, min(low, first), max(high, last), at))
+
+
+def mark_new_calls(tx: Transaction, derived: Derived, ids: Sequence[int]) -> None:
+    """Record many calls that are about to be inserted as one range, if few others are between them."""
+    if len(ids) <= derived.in_transaction:
+        return
+    low, high = min(ids), max(ids)
+    (others,) = tx.execute(
+        "SELECT count(*) FROM (SELECT 1 FROM _calls WHERE id BETWEEN ? AND ? LIMIT ?)", (low, high, len(ids))
+    ).fetchone()
+    if others < len(ids):
+        mark(tx, derived.name, [(low, high)])
+
+
+def follow_rules(tx: Transaction, derived: Derived, description: object) -> None:
+    """Record all keys as due if the rules of the derived rows have changed.
+
+    `description` is the result of `Derived.describe_rules`.
+    """
+    if not has_current_rules(tx.connection, derived, description):
+        mark_all(tx, derived)
+        tx.execute(
+            "INSERT OR REPLACE INTO _meta VALUES (?, ?)",
+            (_get_rules_key(derived), _compute_fingerprint(derived, repr(description))),
+        )
+
+
+def has_current_rules(connection: sqlite3.Connection, derived: Derived, description: object) -> bool:
+    """Return whether the derived rows that are not due have these rules."""
+    row = connection.execute("SELECT value FROM _meta WHERE key = ?", (_get_rules_key(derived),)).fetchone()
+    return row is not None and row[0] == _compute_fingerprint(derived, repr(description))
+
+
+def _get_rules_key(derived: Derived) -> str:
+    return f"rules of {derived.name}"
+
+
+@cache
+def _compute_fingerprint(derived: Derived, description: str) -> str:
+    # The triggers name the columns that are read: another version may read more of them.
+    text = description + "".join(derived.build_triggers().values())
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def mark_all(tx: Transaction, derived: Derived) -> None:
+    """Record all keys as due now, if there are any."""
+    if derived.list_keys(tx.connection, derived.all_keys, 1):
+        mark(tx, derived.name, [derived.all_keys])
+
+
+def list_ranges(connection: sqlite3.Connection, name: str, keys: Range) -> list[Range]:
+    """Return the due ranges that overlap `keys`."""
+    rows = connection.execute(
+        "SELECT low, high FROM _due"
+        f" WHERE derived = ?1 AND low BETWEEN {_FIRST_OVERLAPPING} AND ?3 AND high >= ?2",
+        (name, *keys),
+    )
+    return [(row[0], row[1]) for row in rows]
+
+
+_FIRST_OVERLAPPING = (
+    "coalesce((SELECT low FROM _due WHERE derived = ?1 AND low <= ?2 ORDER BY low DESC LIMIT 1), ?2)"
+)
+"""SQL of the start of the first range that can overlap the keys from ?2 on."""
+
+
+def read_state(connection: sqlite3.Connection, derived: Derived) -> DueState:
+    """Return how many keys are due now, and since when."""
+    table, column = derived.keys
+    count, since = connection.execute(
+        f"SELECT count(*), min(at) FROM _due CROSS JOIN {table} ON {column} BETWEEN low AND high"
+        " WHERE derived = ? AND at <= ?",
+        (derived.name, clock.unix()),
+    ).fetchone()
+    return DueState(derived, count, since)

@@ -1,0 +1,213 @@
+"""Compute derived rows that are due, write them, and verify them.
+
+This module is the only writer of derived tables.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import sqlite3
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from integration.core import clock
+from integration.mirror.derived import due
+from integration.mirror.derived.declaration import Derived, Key, Range, Rules, Target, get_previous, to_json
+from integration.mirror.derived.registry import DERIVED
+from integration.sqlite.database import Database
+from integration.sqlite.step_size import StepSize
+from integration.sqlite.transaction import Transaction
+
+log = logging.getLogger(__name__)
+
+STEPS_PER_RUN = 10
+"""Most steps that share a transaction."""
+KEYS_PER_COMPARISON = 200
+"""Keys whose rows are verified together."""
+
+
+def install(mirror_db: Database, rules: Rules) -> None:
+    """Record what is due by changed rules, and let each transaction compute what it makes due.
+
+    Call this function once, before the first write.
+    """
+
+    def follow_rules(tx: Transaction) -> None:
+        for derived in DERIVED:
+            due.follow_rules(tx, derived, derived.describe_rules(rules))
+
+    mirror_db.write(follow_rules)
+    mirror_db.before_commit = lambda tx: _rebuild_changed(tx, rules)
+
+
+def rebuild_due(mirror_db: Database, rules: Rules, all_derived: Sequence[Derived] = DERIVED) -> None:
+    """Compute all that is due, newest keys first, in short transactions. Raises StorageError."""
+    for derived in all_derived:
+        step_size = StepSize(derived.step)
+
+        def step(tx: Transaction, derived: Derived = derived, step_size: StepSize = step_size) -> None:
+            with step_size.measure(limit := step_size.value):
+                if derived.defer is not None:
+                    _defer(tx, derived, *derived.defer(rules))
+                rebuild_next(tx, derived, rules, limit)
+
+        while _is_due(mirror_db, derived):
+            mirror_db.write_bulk([step] * STEPS_PER_RUN)
+
+
+def find_differences(
+    connection: sqlite3.Connection, derived: Derived, rules: Rules, *, sampled: bool
+) -> Iterator[Range]:
+    """Yield ranges of keys whose stored rows differ from the computed ones. Only reads.
+
+    `sampled`: compare one random range only. Ignores what is due, because it will be computed.
+    """
+    if derived.compute is None or not due.has_current_rules(
+        connection, derived, derived.describe_rules(rules)
+    ):
+        return
+    for low, high in _list_verified(connection, derived, rules, sampled=sampled):
+        span = derived.find_span(low, rules)[0], derived.find_span(high, rules)[1]
+        if not due.list_ranges(connection, derived.name, span) and any(
+            change.added or change.removed for change in _compare(connection, derived, [(low, high)], rules)
+        ):
+            yield low, high
+
+
+def _list_verified(
+    connection: sqlite3.Connection, derived: Derived, rules: Rules, *, sampled: bool
+) -> Iterator[Range]:
+    """Yield the ranges to verify, newest first."""
+    low, high = derived.all_keys
+    first_deferred = high if derived.defer is None else derived.defer(rules)[0]
+    table, column = derived.keys
+    if sampled:
+        between = f"FROM {table} WHERE {column} BETWEEN ? AND ?"
+        (count,) = connection.execute(f"SELECT count(*) {between}", (low, high)).fetchone()
+        row = connection.execute(
+            f"SELECT {column} {between} LIMIT 1 OFFSET ?",
+            (low, high, random.randrange(max(1, count))),
+        ).fetchone()
+        high = low if row is None else row[0]
+    while keys := derived.list_keys(connection, (low, high), KEYS_PER_COMPARISON):
+        if derived.defer is not None and derived.find_span(keys[0], rules)[1] >= first_deferred:
+            high = get_previous(derived.align(keys[0], rules))
+            continue
+        yield keys[-1], keys[0]
+        if sampled:
+            return
+        high = get_previous(keys[-1])
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """Rows to insert into and to delete from a derived table."""
+
+    target: Target
+    added: set[tuple[Any, ...]]
+    removed: set[tuple[Any, ...]]
+
+
+def _compare(
+    connection: sqlite3.Connection, derived: Derived, ranges: Sequence[Range], rules: Rules
+) -> list[_Change]:
+    """Return the differences between the computed and the stored rows of `ranges`."""
+    assert derived.compute is not None
+    changes = []
+    for computed in derived.compute(connection, ranges, rules):
+        stored = {tuple(row) for row in connection.execute(computed.target.select, (to_json(computed.keys),))}
+        changes.append(_Change(computed.target, computed.rows - stored, stored - computed.rows))
+    return changes
+
+
+def _write(tx: Transaction, change: _Change) -> None:
+    target = change.target
+    positions = [target.columns.index(name) for name in target.identity]
+    condition = " AND ".join(f"{name} = ?" for name in target.identity)
+    tx.executemany(
+        f"DELETE FROM {target.table} WHERE {condition}",
+        [tuple(row[position] for position in positions) for row in change.removed],
+    )
+    # In order: FTS5 writes a segment at each smaller rowid.
+    tx.executemany(
+        f"INSERT INTO {target.table} ({', '.join(target.columns)})"
+        f" VALUES ({', '.join('?' * len(target.columns))})",
+        sorted(change.added),
+    )
+
+
+def rebuild_next(
+    tx: Transaction, derived: Derived, rules: Rules, limit: int, until: float | None = None
+) -> None:
+    """Compute about `limit` keys that are due at `until` (Unix seconds; None: now), newest first."""
+    ranges: list[Range] = []
+    rows = tx.execute(
+        "SELECT low, high FROM _due WHERE derived = ? AND at <= ? ORDER BY low DESC LIMIT ?",
+        (derived.name, clock.unix() if until is None else until, limit),
+    ).fetchall()
+    finished = []
+    for low, high in rows:
+        keys = [high] if low == high else derived.list_keys(tx.connection, (low, high), limit)
+        first = low if len(keys) < limit else max(low, derived.align(keys[-1], rules))
+        ranges.append((first, high))
+        if first == low:
+            finished.append((derived.name, low))
+        else:
+            tx.execute(
+                "UPDATE _due SET high = ? WHERE derived = ? AND low = ?",
+                (get_previous(first), derived.name, low),
+            )
+        limit -= max(1, len(keys))
+        if limit <= 0:
+            break
+    if ranges:
+        for change in _compare(tx.connection, derived, ranges, rules):
+            _write(tx, change)
+    tx.executemany("DELETE FROM _due WHERE derived = ? AND low = ?", finished)
+
+
+def _defer(tx: Transaction, derived: Derived, first: Key, until: float) -> None:
+    """Replace what is due from the key `first` on by one range that is due at `until` (Unix seconds)."""
+    parameters = (derived.name, first)
+    now = clock.unix()
+    if not tx.execute(
+        "SELECT 1 FROM _due WHERE derived = ? AND high >= ? AND at <= ?", (*parameters, now)
+    ).fetchone():
+        return
+    tx.execute(
+        "UPDATE _due SET high = ?3 WHERE derived = ?1 AND low < ?2 AND high >= ?2",
+        (*parameters, get_previous(first)),
+    )
+    tx.execute("DELETE FROM _due WHERE derived = ? AND low >= ?", parameters)
+    tx.execute("INSERT INTO _due VALUES (?, ?, ?, ?)", (*parameters, derived.all_keys[1], until))
+
+
+def _rebuild_changed(tx: Transaction, rules: Rules) -> None:
+    """Compute what the transaction has made due, and record since when the rest is due."""
+    if tx.execute("SELECT 1 FROM _due WHERE at = 0 LIMIT 1").fetchone() is None:
+        return
+    tx.execute("SAVEPOINT derived")
+    try:
+        for derived in DERIVED:
+            if derived.in_transaction:
+                rebuild_next(tx, derived, rules, derived.in_transaction, 0)
+    except Exception:
+        # The change itself must be stored. The consumer repeats the computation and reports its error.
+        tx.execute("ROLLBACK TO derived")
+        log.exception("derived rows of a change could not be computed")
+    tx.execute("RELEASE derived")
+    tx.execute("UPDATE _due SET at = ? WHERE at = 0", (clock.unix(),))
+
+
+def _is_due(mirror_db: Database, derived: Derived) -> bool:
+    if derived.compute is None:
+        return False
+    with mirror_db.read() as connection:
+        if derived.waits_for and connection.execute(f"SELECT 1 FROM {derived.waits_for} LIMIT 1").fetchone():
+            return False
+        row = connection.execute(
+            "SELECT 1 FROM _due WHERE derived = ? AND at <= ? LIMIT 1", (derived.name, clock.unix())
+        ).fetchone()
+    return row is not None

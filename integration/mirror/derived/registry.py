@@ -1,0 +1,10 @@
+"""All derived tables."""
+
+from __future__ import annotations
+
+from integration.mirror.derived.declaration import Derived
+from integration.mirror.derived.report_sums import REPORT_SUMS
+from integration.mirror.derived.search_index import SEARCH
+
+DERIVED: tuple[Derived, ...] = (SEARCH, REPORT_SUMS)
+"""In the order of their computation: a later one may read an earlier one."""

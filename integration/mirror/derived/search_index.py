@@ -1,0 +1,108 @@
+"""Search index of calls: fragments of numbers, names, transcripts and notes.
+
+`_calls_search` is an FTS5 trigram index. It contains the numbers of a call (without plus, as received and in
+E.164) and a folded copy of its names, of the transcripts of its recordings and voicemail messages, and of its
+notes on the platform.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+
+from integration.mirror.derived.declaration import (
+    ALL_IDS,
+    JOIN_RANGES,
+    Derived,
+    Range,
+    Rows,
+    Rules,
+    Source,
+    Target,
+    to_json,
+)
+from integration.mirror.page_queries.search_index import (
+    NAME_COLUMNS,
+    NOTES,
+    NUMBER_COLUMNS,
+    PADDING,
+    TRANSCRIPTS,
+    fold,
+)
+
+VERSION = 1
+"""Increased when the texts have another form."""
+
+TABLES = "CREATE VIRTUAL TABLE IF NOT EXISTS _calls_search USING fts5(text, tokenize = 'trigram');"
+
+_CALLS_OF_LEGS = "SELECT DISTINCT call_id AS key FROM _legs WHERE leg_id IN ({})"
+
+
+def compute_texts(connection: sqlite3.Connection, ranges: Sequence[Range], _rules: Rules) -> list[Rows]:
+    """Return the indexed texts of calls."""
+    calls = connection.execute(
+        f"SELECT c.*, {TRANSCRIPTS} AS transcripts, {NOTES} AS notes"
+        f" FROM {JOIN_RANGES.format(table='_calls AS c', key='c.id')}",
+        (to_json(ranges),),
+    )
+    return [Rows(TARGET, ranges, {(row["id"], _build_text(row)) for row in calls})]
+
+
+def _build_text(row: sqlite3.Row) -> str:
+    """Return the indexed text: numbers without plus, folded names, transcripts.
+
+    Each value has a line of its own, so that no search matches across two values. Two PADDING characters
+    precede each word of numbers and names. The first one or two letters of a word are then part of a trigram,
+    so the index also finds searches of one or two letters at the start of words.
+    """
+    values = [str(row[name] or "").replace("+", "") for name in NUMBER_COLUMNS]
+    values += [fold(str(row[name] or "")) for name in NAME_COLUMNS]
+    lines = [" ".join(f"{PADDING}{PADDING}{word}" for word in value.split()) for value in values]
+    # Transcripts have no padding, because it would be most of their index. Searches of one or two letters do
+    # not find transcripts.
+    return "\n".join([*lines, *(fold(row[name]) for name in ("transcripts", "notes") if row[name])])
+
+
+TARGET = Target(
+    "_calls_search",
+    ("rowid", "text"),
+    ("rowid",),
+    f"SELECT s.rowid, s.text FROM {JOIN_RANGES.format(table='_calls_search AS s', key='s.rowid')}",
+)
+
+SEARCH = Derived(
+    "search",
+    "calls",
+    keys=("_calls", "id"),
+    all_keys=ALL_IDS,
+    sources=(
+        Source(
+            "_calls",
+            ("id", *NUMBER_COLUMNS, *NAME_COLUMNS, "legs", "recordings", "voicemails"),
+            "{row}.id",
+        ),
+        # A transcript arrives after its call, and retention deletes it earlier.
+        Source(
+            "monitors",
+            ("live_id", "transcript", "summary"),
+            _CALLS_OF_LEGS.format("{row}.live_id"),
+            "{row}.transcript IS NOT NULL OR {row}.summary IS NOT NULL",
+        ),
+        Source(
+            "voicemessages",
+            ("live_id", "parent_live_id", "transcript"),
+            _CALLS_OF_LEGS.format("{row}.live_id, {row}.parent_live_id"),
+            "{row}.transcript IS NOT NULL",
+        ),
+        Source(
+            "_below",
+            ("doc",),
+            "SELECT DISTINCT leg.call_id AS key FROM cdrs JOIN _legs AS leg ON leg.leg_id = cdrs.live_id"
+            " WHERE cdrs.id = {row}.key",
+            "{row}.collection = 'cdrs' AND {row}.name = 'notes'",
+        ),
+    ),
+    compute=compute_texts,
+    describe_rules=lambda _rules: VERSION,
+    in_transaction=50,
+)
