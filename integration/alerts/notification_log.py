@@ -14,6 +14,7 @@ from typing import Literal, get_args
 
 from integration.core import clock
 from integration.core.ids import id_list
+from integration.core.retry_delays import NOTIFICATIONS
 from integration.sqlite.database import Database
 from integration.sqlite.retry_queue import RetryQueue
 from integration.sqlite.transaction import Transaction
@@ -47,13 +48,11 @@ CREATE INDEX IF NOT EXISTS alert_log_tried ON alert_log (channel, tried_at);
 NotificationKind = Literal["alert", "recovered", "test"]
 Channel = Literal["notice", "email", "post", "apprise"]
 CHANNELS: tuple[Channel, ...] = get_args(Channel)
-RETRY_GAPS_SECONDS = (60, 300, 1800, 7200, 21600)
-"""Seconds between attempts. After the last of them the notification fails."""
 
 QUEUE = RetryQueue(
     "alert_log",
     key=("id",),
-    gaps=(0, *RETRY_GAPS_SECONDS),
+    gaps=NOTIFICATIONS,
     waiting="state = 'waiting'",
     order="next_at, id",
     encode=clock.utc_text,
@@ -129,7 +128,7 @@ def mark_failed(app_db: Database, notification: Notification, error: str) -> Non
     """
 
     def work(tx: Transaction) -> None:
-        next_at = clock.utc_text(clock.unix() + RETRY_GAPS_SECONDS[0])
+        next_at = clock.utc_text(clock.unix() + NOTIFICATIONS[1])
         tx.execute(
             "UPDATE alert_log SET next_at = ?1 WHERE channel = ?2 AND target = ?3 AND state = 'waiting'"
             " AND next_at < ?1",

@@ -6,6 +6,7 @@ import logging
 import threading
 from collections.abc import Callable
 
+from integration.core import retry_delays
 from integration.core.backoff import Backoff, doubling
 from integration.core.errors import SwitchroomError
 from integration.core.health import Health
@@ -16,15 +17,13 @@ CHECK_SECONDS = 30.0
 """Seconds between two runs without a wake-up, in case a wake-up was lost."""
 STALLED_AFTER_SECONDS = 60.0
 """Seconds without a heartbeat, beyond the interval, after which the thread counts as stalled."""
-RETRY_SECONDS = 1.0
-"""Seconds until the first retry of a failed run; the minimum before any retry."""
 
 
 class Consumer:
     """Call `work()` after each `wake()`, at the latest every `check_every` seconds.
 
-    A run that raises is logged, shown as failing, and retried after RETRY_SECONDS, then after twice as long,
-    up to `check_every`; a `wake()` shortens that to RETRY_SECONDS.
+    A run that raises is logged, shown as failing, and retried after FIRST_OF_JOBS seconds, then after twice
+    as long, up to `check_every`; a `wake()` shortens that to FIRST_OF_JOBS.
     """
 
     def __init__(
@@ -61,7 +60,7 @@ class Consumer:
         self._health.unwatch(self.name)
 
     def _run(self) -> None:
-        backoff = Backoff(doubling(RETRY_SECONDS, self._check_every))
+        backoff = Backoff(doubling(retry_delays.FIRST_OF_JOBS, self._check_every))
         while not self._stop.is_set():
             pause = self._check_every
             try:
@@ -76,8 +75,8 @@ class Consumer:
                     log.exception("%s: a run failed", self.name)
                 self._health.fail(self.name, error)
                 pause = backoff.failed()
-                self._stop.wait(min(pause, RETRY_SECONDS))
-                pause -= RETRY_SECONDS
+                self._stop.wait(min(pause, retry_delays.FIRST_OF_JOBS))
+                pause -= retry_delays.FIRST_OF_JOBS
             if pause > 0:
                 self._wake.wait(pause)
             self._wake.clear()

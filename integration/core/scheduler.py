@@ -13,7 +13,7 @@ from apscheduler.jobstores.base import JobLookupError
 from apscheduler.schedulers.background import BackgroundScheduler
 from apscheduler.triggers.base import BaseTrigger
 
-from integration.core import clock
+from integration.core import clock, retry_delays
 from integration.core.backoff import Backoff, doubling
 from integration.core.errors import SwitchroomError
 from integration.core.health import Health
@@ -42,8 +42,6 @@ EXECUTORS = {
 
 STALLED_AFTER_SECONDS = 60.0
 """Seconds of a missing heartbeat, beyond the interval, that make a watched job stalled."""
-RETRY_SECONDS = 1.0
-"""Seconds until the first retry of a failed job; doubled up to the interval."""
 
 WATCHDOG = "clockwork"
 """Name of the scheduler's health check."""
@@ -110,12 +108,12 @@ class Scheduler:
 
         The first run starts after `first_after` seconds. `is_watched`: the health check is stalled
         `seconds` + STALLED_AFTER_SECONDS after the last heartbeat. `retries`: retry a failed run after
-        RETRY_SECONDS, then after twice as long, up to `seconds`.
+        FIRST_OF_JOBS seconds, then after twice as long, up to `seconds`.
         """
         if is_watched:
             self._health.watch(name, seconds + STALLED_AFTER_SECONDS)
         if retries:
-            self._backoffs[name] = Backoff(doubling(RETRY_SECONDS, seconds))
+            self._backoffs[name] = Backoff(doubling(retry_delays.FIRST_OF_JOBS, seconds))
         self._apscheduler.add_job(
             self.run_job,
             Every(seconds),

@@ -35,6 +35,7 @@ from integration.core import backoff, clock
 from integration.core.calendar_periods import find_period
 from integration.core.errors import QueryError, StorageError, SwitchroomError
 from integration.core.health import Health
+from integration.core.retry_delays import EXPORT_FACTORS, EXPORTS
 from integration.core.scheduler import Scheduler
 from integration.exports import delivery, export_request, jobs
 from integration.exports.delivery import DeliveryFailed, OutgoingFile
@@ -57,10 +58,6 @@ CHECK_SECONDS = 30.0
 """Seconds between runs of the job."""
 MAX_ATTEMPTS = 3
 """Largest number of starts of a download. An export that crashes the process is not retried for ever."""
-RETRY_DELAYS = (60.0, 300.0, 900.0, 3600.0, 3 * 3600.0, 6 * 3600.0)
-"""Seconds between attempts of a schedule; the last value repeats. RETRY_JITTER varies each by up to 20 %."""
-RETRY_JITTER = (0.8, 1.2)
-"""Range of the random factor of a retry delay."""
 FIRST_RECORDS = datetime(2000, 1, 1, tzinfo=UTC)
 """Time before all records of the platform."""
 _FILE_NAME = re.compile(r"([0-9]{1,18})\.([a-z0-9]+)(\.part)?")
@@ -219,7 +216,7 @@ class ExportRunner:
                 if incomplete_reason is not None and not self._accepts_incomplete(run, incomplete_reason):
                     return
                 # Stored before the attempt, so that a crash does not cause an immediate retry.
-                delay = backoff.delay(run.tries + 1, RETRY_DELAYS, jitter=RETRY_JITTER)
+                delay = backoff.delay(run.tries + 1, EXPORTS, jitter=EXPORT_FACTORS)
                 next_at = clock.utc_text(started_at + timedelta(seconds=delay))
             elif run.tries >= MAX_ATTEMPTS:
                 raise QueryError(

@@ -16,8 +16,8 @@ from typing import Literal
 
 from integration.core import clock
 from integration.core.errors import PlatformUnreachable
+from integration.core.retry_delays import MAX_REQUEST_DELAY
 from integration.platform_api.circuit import Circuit
-from integration.platform_api.retry import MAX_GAP
 
 Priority = Literal["people", "background"]
 INTERACTIVE: Priority = "people"
@@ -52,7 +52,7 @@ class BudgetState:
     @property
     def pause_end(self) -> str | None:
         """End of the requested pause in UTC text; None if retries of a request cover the pause."""
-        return clock.utc_text(round(clock.unix() + self.rest)) if self.rest > MAX_GAP else None
+        return clock.utc_text(round(clock.unix() + self.rest)) if self.rest > MAX_REQUEST_DELAY else None
 
 
 class Budget:

@@ -10,15 +10,12 @@ from __future__ import annotations
 from integration.core import clock
 from integration.core.backoff import Backoff
 from integration.core.errors import PlatformUnreachable
-from integration.platform_api.retry import JITTER
+from integration.core.retry_delays import PROBES, REQUEST_FACTORS
 
 MIN_FAILURES = 5
 """Consecutive failures before the circuit opens."""
 MIN_FAILING_SECONDS = 30.0
 """Seconds from the first of the consecutive failures before the circuit opens."""
-
-PROBE_GAPS = (10.0, 20.0, 40.0, 60.0)
-"""Seconds between probe requests, growing."""
 
 PROBE_TIMEOUT_SECONDS = 120.0
 """Seconds after which a probe request without a result counts as lost."""
@@ -37,7 +34,7 @@ class Circuit:
     def __init__(self) -> None:
         self._failures = 0
         self._failing_since = 0.0
-        self._probe_backoff = Backoff(PROBE_GAPS, jitter=JITTER)
+        self._probe_backoff = Backoff(PROBES, jitter=REQUEST_FACTORS)
         self._is_probing = False
         self.open_since: float | None = None
         """Unix time, in seconds, of the first failure.

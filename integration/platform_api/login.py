@@ -14,6 +14,7 @@ from typing import Literal, Protocol
 
 import orjson
 
+from integration.core import retry_delays
 from integration.core.backoff import Backoff
 from integration.core.errors import CredentialsRefused, PlatformBroken, PlatformError, PlatformRefused
 from integration.outbound.exchange import PlatformResponse
@@ -25,12 +26,6 @@ MAX_REFUSED_LOGINS = 3
 
 More attempts could lock the account and cannot succeed.
 """
-
-LOGIN_DELAYS = (2.0, 30.0, 300.0)
-"""Seconds between failed logins."""
-
-KEY_DELAYS = (5.0, 60.0, 300.0)
-"""Seconds for which a refused API key is not sent again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,13 +100,13 @@ class NoCredentials:
 class ApiKey:
     """API key, which cannot be renewed.
 
-    A refused key is paused for KEY_DELAYS, so that a wrong key is not sent every second.
+    A refused key is paused for retry_delays.KEYS, so that a wrong key is not sent every second.
     """
 
     def __init__(self, user: str, key: str) -> None:
         self._credentials = Credentials(user, key)
         self._lock = threading.Lock()
-        self._backoff = Backoff(KEY_DELAYS)
+        self._backoff = Backoff(retry_delays.KEYS)
 
     @property
     def problem(self) -> str | None:
@@ -156,7 +151,7 @@ class Login:
         self._credentials: Credentials | None = None
         self._is_verified = False
         self._refusals = 0
-        self._backoff = Backoff(LOGIN_DELAYS)
+        self._backoff = Backoff(retry_delays.LOGINS)
         self._last_error: PlatformError | None = None
         self._pause_reason: str | None = None
 

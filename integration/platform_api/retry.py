@@ -5,24 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from integration.core import backoff, clock
+from integration.core import backoff, clock, retry_delays
 from integration.core.errors import PlatformError, UnusableBody
 from integration.outbound.exchange import parse_http_date
 
 T = TypeVar("T")
 
-MAX_GAP = 20.0
-"""Longest delay between attempts in seconds.
-
-A longer Retry-After is left to the caller.
-"""
-GAPS: tuple[float, ...] = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, MAX_GAP)
-"""Seconds between the attempts of one request."""
-JITTER = (0.5, 1.0)
-"""Range of the random factor of a gap.
-
-With a lower bound of 0 many clients would retry at once. Without jitter they would retry at the same time.
-"""
 UNUSABLE_BODY_TRIES = 4
 """Attempts of a request whose responses have unusable bodies, the first included."""
 MAX_RETRY_AFTER = 600.0
@@ -55,8 +43,8 @@ def call_with_retries(
 
     At most `tries` attempts, after retryable errors only. After an UnusableBody there are UNUSABLE_BODY_TRIES
     attempts, unless `seconds` have passed since the first one began. `wait(seconds)` waits and returns False
-    to stop retrying. With a `Retry-After` longer than MAX_GAP the error is raised at once; the caller reads
-    the delay from its `retry_after`.
+    to stop retrying. With a `Retry-After` longer than MAX_REQUEST_DELAY the error is raised at once; the
+    caller reads the delay from its `retry_after`.
     """
     failures, deadline = 0, clock.monotonic() + seconds
     while True:
@@ -68,7 +56,9 @@ def call_with_retries(
             allowed_tries = tries
             if isinstance(error, UnusableBody) and clock.monotonic() < deadline:
                 allowed_tries = max(tries, UNUSABLE_BODY_TRIES)
-            if not error.retryable or failures >= allowed_tries or requested_delay > MAX_GAP:
+            is_too_long = requested_delay > retry_delays.MAX_REQUEST_DELAY
+            if not error.retryable or failures >= allowed_tries or is_too_long:
                 raise
-            if not wait(backoff.delay(failures, GAPS, jitter=JITTER, at_least=requested_delay)):
+            delays, factors = retry_delays.REQUESTS, retry_delays.REQUEST_FACTORS
+            if not wait(backoff.delay(failures, delays, jitter=factors, at_least=requested_delay)):
                 raise

@@ -9,30 +9,18 @@ from functools import partial
 from integration.core import clock
 from integration.core.backoff import Backoff
 from integration.core.errors import PlatformError
+from integration.core.retry_delays import COLLECTION_FACTORS, COLLECTIONS, REFUSED_COLLECTION
 from integration.mirror.sync_state import media_files
 from integration.platform_api.circuit import CircuitOpen
 from integration.sync.context import SyncContext
 from integration.sync.plan import PLAN
 from integration.sync.reading.page_store import is_unavailable, store_failure
 
-MAX_PAUSE_SECONDS = 300.0
-PAUSE_SECONDS = (60.0, 120.0, 240.0, MAX_PAUSE_SECONDS)
-"""Seconds between attempts for a failing collection.
-
-The first limits the load to one attempt per minute. The last bounds the time until the sync detects that the
-platform has recovered to five minutes, before JITTER.
-"""
-JITTER = (1.0, 1.3)
-"""Range of the random factor of a pause."""
-
 OUTAGE_SECONDS = 90.0
 """Seconds without success that count as an outage.
 
 The first success afterwards ends the pauses of all collections.
 """
-
-UNAVAILABLE_PAUSE_SECONDS = 3600.0
-"""Seconds between requests for a collection that the platform refuses (403, 404)."""
 
 
 class CollectionBackoff:
@@ -94,7 +82,7 @@ class CollectionBackoff:
 
     def _record_failure(self, name: str, error: PlatformError) -> None:
         with self._lock:
-            pause = self._pauses.setdefault(name, Backoff(PAUSE_SECONDS, jitter=JITTER))
+            pause = self._pauses.setdefault(name, Backoff(COLLECTIONS, jitter=COLLECTION_FACTORS))
             pause.failed(at_least=error.retry_after or 0.0)
             if self._outage_since is None:
                 self._outage_since = clock.utc_text()
@@ -103,8 +91,8 @@ class CollectionBackoff:
         """Record that the platform refuses collection `name`, which is not an outage."""
         with self._lock:
             self._unavailable.add(name)
-            self._pauses[name] = Backoff(PAUSE_SECONDS, jitter=JITTER)
-            self._pauses[name].pause(UNAVAILABLE_PAUSE_SECONDS)
+            self._pauses[name] = Backoff(COLLECTIONS, jitter=COLLECTION_FACTORS)
+            self._pauses[name].pause(REFUSED_COLLECTION)
         self._report_unavailable()
 
     def _record_success(self, name: str) -> None:

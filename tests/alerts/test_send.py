@@ -19,7 +19,7 @@ from integration.alerts.evaluate import RuleEvaluator, schedule_jobs
 from integration.alerts.messages import list_targets, make_notifications
 from integration.alerts.rules import Finding, Rule
 from integration.alerts.send import MAX_BATCH, Sender, SendingFailed
-from integration.core import clock
+from integration.core import clock, retry_delays
 from tests.support.application import running_app
 from tests.support.applications.shared_app import running_shared_app
 from tests.support.harness import wait_for
@@ -201,9 +201,7 @@ def test_notification_is_abandoned_after_the_last_retry(app, receiver, monkeypat
         with pytest.raises(SendingFailed):
             Sender(app.context, "post").run()
         now += 22_000
-    assert [(line.state, line.tries) for line in log(app)] == [
-        ("failed", len(notification_log.RETRY_GAPS_SECONDS) + 1)
-    ]
+    assert [(line.state, line.tries) for line in log(app)] == [("failed", len(retry_delays.NOTIFICATIONS))]
 
 
 def test_notification_of_a_removed_rule_is_not_sent(app, mailbox):

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from integration.core import clock, consumer, health
+from integration.core import clock, health, retry_delays
 from integration.core.consumer import Consumer
 from integration.core.errors import StorageBusy
 from integration.core.health import Health
@@ -109,7 +109,7 @@ def test_a_stalled_component_is_logged_even_if_a_report_found_it_first(
 
 
 def test_a_failed_run_of_a_consumer_is_retried_without_a_wake_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(consumer, "RETRY_SECONDS", 0.001)
+    monkeypatch.setattr(retry_delays, "FIRST_OF_JOBS", 0.001)
     failures = iter([StorageBusy("busy"), KeyError("a mistake"), None])
     done = threading.Event()
 

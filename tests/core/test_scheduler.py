@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from integration.core import clock, scheduler
+from integration.core import clock, retry_delays, scheduler
 from integration.core.errors import StorageBusy
 from integration.core.health import Health
 from integration.core.scheduler import Every, Scheduler
@@ -51,7 +51,7 @@ def running(health):
 
 
 def test_a_failed_job_that_retries_does_not_wait_for_its_interval(running, health, monkeypatch):
-    monkeypatch.setattr(scheduler, "RETRY_SECONDS", 0.001)
+    monkeypatch.setattr(retry_delays, "FIRST_OF_JOBS", 0.001)
     failures = iter([StorageBusy("busy"), KeyError("a mistake")])
     done = threading.Event()
 
@@ -67,7 +67,7 @@ def test_a_failed_job_that_retries_does_not_wait_for_its_interval(running, healt
 
 
 def test_a_failed_job_that_does_not_retry_waits_for_its_interval(running, health, monkeypatch):
-    monkeypatch.setattr(scheduler, "RETRY_SECONDS", 0.001)
+    monkeypatch.setattr(retry_delays, "FIRST_OF_JOBS", 0.001)
     others = []
 
     def job():

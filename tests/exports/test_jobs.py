@@ -16,7 +16,7 @@ import openpyxl
 import pytest
 
 from integration.access import audit, people, sessions
-from integration.core import clock, scheduler
+from integration.core import clock, retry_delays
 from integration.exports import export_request, jobs, query, runner
 from integration.exports.formats import FORMATS
 from integration.exports.jobs import ExportRun
@@ -284,7 +284,7 @@ def test_failed_run_is_shown_in_health_and_the_next_run_continues(
         return cast(dict[str, Any], exports.app.context.health.report()["checks"][runner.JOB_NAME])
 
     wait_for(lambda: check()["state"] == "ok", "the first run")
-    monkeypatch.setattr(scheduler, "RETRY_SECONDS", 60)
+    monkeypatch.setattr(retry_delays, "FIRST_OF_JOBS", 60)
     monkeypatch.setattr(jobs, "list_downloads", fails_once)
     exports.wait_for_state("done", exports.request(ann), ann)
     assert "cannot be read" in wait_for(lambda: check()["error"], "the failure")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from integration.core import clock
+from integration.core import clock, retry_delays
 from integration.core.commands import Progress
 from integration.mirror.sync_state import pending_deletions
 from integration.privacy import hold_commands
@@ -176,7 +176,7 @@ def test_pending_deletion_is_abandoned_after_the_last_retry(app: TestApp, writer
     app.platform.respond("/monitors/1", {"message": "Accepted"}, 202)
     app.platform.respond("*", {"message": "down", "errors": []}, 503)
     assert app.client.delete(f"{app.base}/monitors/1", headers=writer).status_code == 202
-    for _ in pending_deletions.RETRY_DELAYS:
+    for _ in retry_delays.DELETIONS:
         make_deletions_due(app)
         poll_due(app.context)
     assert [record["id"] for record in app.get("/monitors").json["data"]] == [1]

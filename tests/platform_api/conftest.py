@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from integration.platform_api import client, retry
+from integration.core import retry_delays
+from integration.platform_api import client
 from integration.platform_api.client import Platform
 from tests.support.scripted_server import Server
 
@@ -32,7 +33,7 @@ def server() -> Iterator[Server]:
 
 @pytest.fixture
 def make(server: Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Platform]]:
-    monkeypatch.setattr(retry, "GAPS", (0.001,))
+    monkeypatch.setattr(retry_delays, "REQUESTS", (0.001,))
     platforms: list[Platform] = []
 
     def make(**options: object) -> Platform:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from integration.core import clock
+from integration.core import clock, retry_delays
 from integration.platform_api import circuit
 from integration.platform_api.budget import BACKGROUND, INTERACTIVE, Budget
 from integration.platform_api.circuit import MIN_FAILING_SECONDS, MIN_FAILURES, Circuit, CircuitOpen
@@ -69,9 +69,9 @@ def test_an_open_circuit_admits_single_probes_after_growing_gaps(at):
             breaker.admit()
         breaker.record_failure()
         gaps.append(round(left))
-    assert gaps[0] == circuit.PROBE_GAPS[0]
+    assert gaps[0] == retry_delays.PROBES[0]
     assert gaps == sorted(gaps)
-    assert gaps[-1] == circuit.PROBE_GAPS[-1]
+    assert gaps[-1] == retry_delays.PROBES[-1]
     breaker.record_success()
     breaker.admit()
     assert breaker.seconds_until_probe == 0
@@ -98,7 +98,7 @@ def test_an_interactive_success_closes_the_circuit_for_background_requests(at):
         pass
     state = budget.state()
     assert state.open_since is not None
-    assert 0 < state.again <= circuit.PROBE_GAPS[-1]
+    assert 0 < state.again <= retry_delays.PROBES[-1]
     assert state.per_minute < state.full == 600
     with budget.turn(INTERACTIVE, 1):
         budget.record_success()

@@ -21,7 +21,7 @@ from jinja2.bccache import Bucket
 from werkzeug.routing import Rule
 
 from integration import factory
-from integration.platform_api import retry
+from integration.core import retry_delays
 from integration.sqlite import migrations
 from integration.sqlite.migrations import Step
 from tests.support import fork_server
@@ -220,4 +220,4 @@ def share_phone_numbers() -> None:
 
 def retry_at_once() -> None:
     """Retry requests to the platform after 1 ms."""
-    retry.GAPS = (0.001,)
+    retry_delays.REQUESTS = (0.001,)

@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
+from integration.core import retry_delays
 from integration.core.errors import PlatformBroken, PlatformError, PlatformRefused
-from integration.sync import collection_backoff
 from integration.sync.collection_backoff import CollectionBackoff
 from integration.sync.plan import PLAN
 
@@ -40,7 +40,7 @@ class TestBackoff:
             movable_clock.advance(1)
             sent += fail("sms")
         assert 10 <= sent <= 60
-        assert backoff.seconds_left("sms") <= collection_backoff.MAX_PAUSE_SECONDS * 1.3
+        assert backoff.seconds_left("sms") <= retry_delays.COLLECTIONS[-1] * 1.3
 
     def test_a_pause_lasts_as_long_as_retry_after(self, backoff, fail, movable_clock):
         fail("sms", PlatformBroken("down", status=503, retry_after=1800))
@@ -86,7 +86,7 @@ class TestBackoff:
         assert recoveries == [1]
         assert not backoff.is_paused("monitors")
         assert backoff.is_paused("sms")
-        movable_clock.advance(collection_backoff.UNAVAILABLE_PAUSE_SECONDS)
+        movable_clock.advance(retry_delays.REFUSED_COLLECTION)
         assert backoff.run("sms", lambda: 1)
         assert simulated.context.health.report()["facts"]["collections_off"] == []
 
@@ -144,6 +144,6 @@ class TestRunsWithoutRequests:
         self, simulated, sync_jobs, count_days, movable_clock
     ):
         sync_jobs.backoff.run("sms", lambda: raise_error(PlatformRefused("no", status=403)))
-        movable_clock.advance(collection_backoff.UNAVAILABLE_PAUSE_SECONDS + 1)
+        movable_clock.advance(retry_delays.REFUSED_COLLECTION + 1)
         count_days()
         assert simulated.context.health.report()["facts"]["collections_off"] == ["sms"]

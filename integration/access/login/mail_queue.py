@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from integration.core import clock, tokens
+from integration.core.retry_delays import LOGIN_EMAILS
 from integration.sqlite.database import Database
 from integration.sqlite.retry_queue import RetryQueue
 from integration.sqlite.transaction import Transaction
@@ -26,8 +27,6 @@ MailKind = Literal[
 
 KEEP_SECONDS = 86400.0
 """Seconds after which an e-mail that could not be sent is dropped."""
-RETRY_GAPS_SECONDS = (60, 300, 1800, 7200)
-"""Seconds between attempts."""
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS login_mails (
@@ -44,7 +43,7 @@ CREATE TABLE IF NOT EXISTS login_mails (
 """
 """A reset has the digest of the entered address in `account`, a notice the id of its user."""
 
-QUEUE = RetryQueue("login_mails", key=("id",), gaps=(0, *RETRY_GAPS_SECONDS))
+QUEUE = RetryQueue("login_mails", key=("id",), gaps=LOGIN_EMAILS)
 
 
 @dataclass(frozen=True, slots=True)

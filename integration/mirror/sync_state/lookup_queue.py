@@ -14,6 +14,7 @@ from typing import Literal
 
 from integration.core import clock
 from integration.core.ids import id_list
+from integration.core.retry_delays import LOOKUPS
 from integration.sqlite.retry_queue import RetryQueue
 from integration.sqlite.transaction import Transaction
 
@@ -36,9 +37,6 @@ CREATE INDEX IF NOT EXISTS _lookups_wanted ON _lookups (wanted_at) WHERE kind = 
 """
 
 LookupKind = Literal["leg", "monitor"]
-
-RETRY_DELAYS: tuple[float, ...] = (2, 5, 15, 60, 300, 900, 3600, 21600, 59918)
-"""Seconds before each lookup of a leg; their sum is one day."""
 
 LEG_COLLECTIONS = ("cdrs", "monitors")
 """Collections requested by the ids of legs."""
@@ -66,15 +64,14 @@ MAX_MONITOR_TRIES = 4
 QUEUE = RetryQueue(
     "_lookups",
     key=("kind", "id"),
-    gaps=RETRY_DELAYS,
+    gaps=LOOKUPS,
     waiting="state = 'open'",
     columns="kind, id",
     order="next_at",
 )
 
 _DELAY_SQL = (
-    f"CASE tries {' '.join(f'WHEN {n} THEN {gap}' for n, gap in enumerate(RETRY_DELAYS))}"
-    f" ELSE {RETRY_DELAYS[-1]} END"
+    f"CASE tries {' '.join(f'WHEN {n} THEN {gap}' for n, gap in enumerate(LOOKUPS))} ELSE {LOOKUPS[-1]} END"
 )
 _IS_DELAYED = f"state = 'open' AND next_at > :now + 1 + {_DELAY_SQL}"
 
@@ -90,12 +87,12 @@ class DueLookup:
 def enqueue_leg(tx: Transaction, leg_id: int, ended_at: str) -> None:
     """Queue the lookup of an ended leg.
 
-    If it ended within the last minute (`ended_at`, UTC text), the lookup waits RETRY_DELAYS[0] seconds.
+    If it ended within the last minute (`ended_at`, UTC text), the lookup waits LOOKUPS[0] seconds.
     Otherwise it is due immediately.
     """
     now = clock.unix()
     ended_time = clock.parse_utc(ended_at)
-    delay = RETRY_DELAYS[0] if ended_time is None or abs(now - ended_time.timestamp()) < 60 else 0.0
+    delay = LOOKUPS[0] if ended_time is None or abs(now - ended_time.timestamp()) < 60 else 0.0
     tx.execute(
         "INSERT OR IGNORE INTO _lookups (kind, id, wanted_at, next_at) VALUES ('leg', ?, ?, ?)",
         (leg_id, now, now + delay),
@@ -120,7 +117,7 @@ def enqueue_recording(tx: Transaction, leg_id: int | None, monitor_id: int | Non
             "INSERT INTO _lookups (kind, id, wanted_at, next_at) VALUES ('leg', ?, ?, ?) "
             "ON CONFLICT (kind, id) DO UPDATE SET next_at = excluded.next_at, state = 'open' "
             "WHERE tries < ?",
-            (leg_id, now, now, len(RETRY_DELAYS)),
+            (leg_id, now, now, len(LOOKUPS)),
         )
 
 

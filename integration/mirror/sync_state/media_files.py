@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from integration.core import backoff, clock
+from integration.core import backoff, clock, retry_delays
 from integration.core.ids import as_id, id_list
 from integration.mirror.records.rows import UpsertResult
 from integration.sqlite.database import Database
@@ -93,9 +93,6 @@ MediaKind = Literal["recording", "voicemail", "trace", "pcap", "msdr_trace", "ms
 """`msdr_…`: files of media session records, whose ids can equal those of CDRs (`trace`, `pcap`)."""
 AUTOMATIC_KINDS: tuple[MediaKind, ...] = ("recording", "voicemail", "fax")
 """Kinds that are downloaded automatically. The others are downloaded on request."""
-
-RETRY_DELAYS: tuple[float, ...] = (2, 10, 60, 600, 3600, 21600, 86400)
-"""Seconds between a failed download and the next try. The last delay repeats."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +219,7 @@ def list_due(
         rows = connection.execute(
             f"{_build_select(kind)} WHERE media.kind = ? AND media.state IN ('wanted', 'failed') "
             "AND coalesce(media.next_try_at, 0) NOT BETWEEN ? AND ? ORDER BY media.record_id DESC LIMIT ?",
-            (kind, now + 0.001, now + RETRY_DELAYS[-1], limit),
+            (kind, now + 0.001, now + retry_delays.DOWNLOADS[-1], limit),
         )
         files += [_make_file(row) for row in rows]
     return files
@@ -321,7 +318,7 @@ def mark_present(tx: Transaction, file: MediaFile, size: int, sha256: str, doubt
 
 def mark_failed(tx: Transaction, file: MediaFile, error: str) -> None:
     """Record a failed try and schedule the next one."""
-    delay = backoff.delay(file.tries + 1, RETRY_DELAYS)
+    delay = backoff.delay(file.tries + 1, retry_delays.DOWNLOADS)
     tx.execute(
         "INSERT INTO media (kind, record_id, path, state, tries, last_error, next_try_at, updated_at) "
         "VALUES (?, ?, ?, 'failed', ?, ?, ?, ?) ON CONFLICT (kind, record_id) DO UPDATE SET "

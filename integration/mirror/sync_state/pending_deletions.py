@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from integration.core import clock
+from integration.core.retry_delays import DELETIONS
 from integration.sqlite.retry_queue import RetryQueue
 from integration.sqlite.transaction import Transaction
 
@@ -18,13 +19,7 @@ CREATE TABLE IF NOT EXISTS _accepted (
 ) STRICT;
 """
 
-RETRY_DELAYS: tuple[float, ...] = (0.0, 1, 5, 30, 120, 600, 3600)
-"""Seconds before each poll of a deletion.
-
-After the last poll, the next full sync detects the deletion.
-"""
-
-QUEUE = RetryQueue("_accepted", key=("id",), gaps=RETRY_DELAYS, due_at="due_at")
+QUEUE = RetryQueue("_accepted", key=("id",), gaps=DELETIONS, due_at="due_at")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +40,7 @@ def add(tx: Transaction, collection: str, keys: Sequence[int] | None, requested_
             collection,
             None if keys is None else json.dumps(list(keys)),
             requested_at,
-            clock.unix() + RETRY_DELAYS[0],
+            clock.unix() + DELETIONS[0],
         ),
     )
 

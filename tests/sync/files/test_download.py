@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from integration.core import clock
+from integration.core import clock, retry_delays
 from integration.core.errors import PlatformError, PlatformRefused, StorageFull
 from integration.mirror.sync_state import media_files
 from integration.simulator import embed
@@ -303,7 +303,7 @@ def test_seemingly_truncated_voicemail_without_a_length_is_retried_before_it_is_
     simulated.faults("no-length@/voicemessages/*.mp3")
     for tries in range(download.ACCEPT_AFTER_FAILURES):
         assert download.download_due_files(simulated.context) == 0, tries
-        movable_clock.advance(media_files.RETRY_DELAYS[tries] + 1)
+        movable_clock.advance(retry_delays.DOWNLOADS[tries] + 1)
     assert {state for (state,) in rows(simulated)} == {"failed"}
     assert download.download_due_files(simulated.context) == len(rows(simulated)) > 0
 

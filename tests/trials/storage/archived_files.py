@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from integration.core import retry_delays
 from integration.core.errors import PlatformError, StorageFull
 from integration.mirror.sync_state import media_files
 from integration.simulator import embed
@@ -64,7 +65,7 @@ def download_once(mirror: LocalMirror) -> None:
 def is_repaired(mirror: LocalMirror, later: Later, expected: dict[str, str]) -> bool:
     """Whether all files are right after up to four retries."""
     for _ in range(4):
-        later(media_files.RETRY_DELAYS[2] + 1)
+        later(retry_delays.DOWNLOADS[2] + 1)
         download_once(mirror)
     return hash_files(mirror.data_dir) == expected
 

@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from integration.mirror.sync_state import media_files
+from integration.core import retry_delays
 from integration.platform_api import downloads
 from integration.simulator.media import audio
 from integration.sync.files import disk_quota
@@ -195,7 +195,7 @@ class FileResponses(Trial):
         for _ in range(3):
             download_once(mirror)
             self._check_archive(mirror, expected, where)
-            later(media_files.RETRY_DELAYS[1] + 1)
+            later(retry_delays.DOWNLOADS[1] + 1)
         missing = expected.keys() - hash_files(mirror.data_dir).keys()
         self.verify(bool(missing), f"{where}: a file did not fit")
         release()

@@ -10,9 +10,8 @@ from contextlib import contextmanager
 from dataclasses import fields
 from typing import Any
 
-from integration.core import clock
+from integration.core import clock, retry_delays
 from integration.core.errors import PlatformError
-from integration.platform_api import retry
 from integration.simulator.records.people import Person
 from integration.simulator.records.store import Collection
 from integration.sync.files import download
@@ -84,7 +83,7 @@ class Deletions(Trial):
         parser.add_argument("--cdrs", type=int, default=60, help="calls at the platform")
 
     def disturb(self) -> None:
-        self.patch(retry, "GAPS", (0.002,))
+        self.patch(retry_delays, "REQUESTS", (0.002,))
         # Small pages, so that each collection has several.
         self.patch(full_sync, "page_limit", lambda _failures: 31)
         self._exceed_limit()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from integration.platform_api import retry
+from integration.core import retry_delays
 from integration.sync.plan import PLAN
 from tests.trials.long_form import LongForm
 from tests.trials.tools.local_mirror import LocalMirror
@@ -54,7 +54,7 @@ class Failures(Trial):
         parser.add_argument("--all-failures", action="store_true", help="every kind of failure")
 
     def disturb(self) -> None:
-        self.patch(retry, "GAPS", (0.002,))
+        self.patch(retry_delays, "REQUESTS", (0.002,))
         faults, faults_of_one = (
             (FAULTS, FAULTS_OF_ONE) if self.options.all_failures else (FAULTS[:4], FAULTS_OF_ONE[:2])
         )

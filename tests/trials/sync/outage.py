@@ -15,10 +15,9 @@ from urllib.parse import urlsplit
 
 from requests import PreparedRequest, Response
 
-from integration.core import clock
+from integration.core import clock, retry_delays
 from integration.core.commands import Progress
 from integration.outbound.adapter import PoolAdapter
-from integration.platform_api import retry
 from integration.sync import jobs
 from integration.sync.plan import PLAN
 from integration.sync.reading import verify_coverage
@@ -131,7 +130,7 @@ class Outage(Trial):
         self.patch(clock, "unix", lambda: wall + (unix() - wall) * SPEED)
         self.patch(clock, "monotonic", lambda: steady + (monotonic() - steady) * SPEED)
         self.patch(jobs, "FULL_SYNC_CHECK_SECONDS", 0.3)
-        self.patch(retry, "GAPS", (0.01,))
+        self.patch(retry_delays, "REQUESTS", (0.01,))
         kinds = OUTAGES if self.options.all_outages else OUTAGES[:2]
         for fault in kinds[:1] if self.is_seeded else kinds:
             self._fail(fault, self.options.seconds)
