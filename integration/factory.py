@@ -68,7 +68,7 @@ from integration.sync.files import download, scrub
 from integration.sync.jobs import SyncJobs
 from integration.sync.reading import verify_coverage
 from integration.sync.writing import deletion_poller
-from integration.web.metrics import service_groups, storage_groups, sync_groups
+from integration.web.metrics import groups
 from integration.web.metrics.listener import MetricsListener
 from integration.web.metrics.registry import Metrics
 from integration.web_app import make_dispatcher, make_site
@@ -197,10 +197,7 @@ class Product:
         self._stop_lock = threading.Lock()
         self._stopped = False
         self.metrics = Metrics()
-        service_groups.add_groups(self.metrics, self.context)
-        storage_groups.add_groups(self.metrics, self.context, self.backup_rotation)
-        sync_groups.add_groups(self.metrics, self.context)
-        self.metrics.finish()
+        groups.add_groups(self.metrics, self.context, self.backup_rotation)
         self.metrics_listener = (
             MetricsListener(self.metrics, settings.server.metrics_listen)
             if settings.server.metrics_listen

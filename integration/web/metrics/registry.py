@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import sqlite3
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from typing import Any
 
 from prometheus_client import CollectorRegistry, ProcessCollector, disable_created_metrics, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -26,107 +26,66 @@ CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
 # The times at which counters were created would double the series of requests.
 disable_created_metrics()  # type: ignore[no-untyped-call]
 
-
-@dataclass(frozen=True, slots=True)
-class Family:
-    """Name, help text and labels of a metric.
-
-    `name`: with the suffix `_total` for counters, which have `is_counter`.
-    """
-
-    name: str
-    help: str
-    labels: tuple[str, ...] = ()
-    is_counter: bool = False
-
-    def build(self) -> CounterMetricFamily | GaugeMetricFamily:
-        """Return the family of prometheus-client, without values."""
-        make = CounterMetricFamily if self.is_counter else GaugeMetricFamily
-        return make(self.name, self.help, labels=self.labels)
+Values = float | Mapping[Any, float]
+"""Value of a metric, or its values by the text of its label, or by a tuple of those of its labels."""
 
 
-Values = Mapping[Family, float | Mapping[tuple[str, ...], float] | None]
-"""Value of each family, or its values by the values of its labels. None omits the family."""
-
-GROUP_OK = Family(
-    "switchroom_metrics_group_ok",
-    "1 if the metrics of a group could be read. The others are in the response all the same.",
-    ("group",),
-)
+def gauge(name: str, help_text: str, values: Values, *labels: str) -> Metric:
+    """Return a metric that can fall, with the names of its labels."""
+    return _fill(GaugeMetricFamily(name, help_text, labels=labels), values)
 
 
-class Metrics:
+def counter(name: str, help_text: str, values: Values, *labels: str) -> Metric:
+    """Return a metric that only grows. `name` ends with `_total`."""
+    return _fill(CounterMetricFamily(name, help_text, labels=labels), values)
+
+
+def _fill(metric: GaugeMetricFamily | CounterMetricFamily, values: Values) -> Metric:
+    for label, value in values.items() if isinstance(values, Mapping) else [((), values)]:
+        metric.add_metric([label] if isinstance(label, str) else label, value)
+    return metric
+
+
+class Metrics(Collector):
     """Registry with groups of metrics."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        self._group_states = _GroupStates()
+        self._groups: dict[str, Callable[[], Iterable[Metric]]] = {}
+        self._failed: set[str] = set()
         ProcessCollector(registry=self.registry)
+        self.registry.register(self)
 
-    def add_group(self, name: str, families: Iterable[Family], read: Callable[[], Values]) -> None:
-        """Add the `families` whose values `read()` returns.
+    def add_group(self, name: str, read: Callable[[], Iterable[Metric]]) -> None:
+        """Add the metrics that `read()` returns at each request.
 
         `read` may raise SwitchroomError, sqlite3.Error and OSError: the group is then left out.
         """
-        self.registry.register(_Group(name, tuple(families), read, self._group_states))
-
-    def finish(self) -> None:
-        """Add the metric about the groups, which the registry reads last."""
-        self.registry.register(self._group_states)
+        self._groups[name] = read
 
     def render(self) -> bytes:
         """Return the Prometheus text of all metrics."""
         return generate_latest(self.registry)
 
-
-class _GroupStates(Collector):
-    """Whether the last read of each group succeeded."""
-
-    def __init__(self) -> None:
-        self._states: dict[str, bool] = {}
-
-    def set(self, name: str, *, is_ok: bool) -> bool:
-        """Store the state of a group.
-
-        Returns whether it has changed. A first state of True is no change.
-        """
-        previous = self._states.get(name, True)
-        self._states[name] = is_ok
-        return previous != is_ok
-
     def describe(self) -> Iterable[Metric]:
-        return [GROUP_OK.build()]
+        """Return nothing: the registry would read all groups at the start."""
+        return ()
 
     def collect(self) -> Iterable[Metric]:
-        yield _fill(GROUP_OK, {(name,): float(is_ok) for name, is_ok in list(self._states.items())})
-
-
-class _Group(Collector):
-    def __init__(
-        self, name: str, families: tuple[Family, ...], read: Callable[[], Values], states: _GroupStates
-    ) -> None:
-        self._name, self._families, self._read, self._states = name, families, read, states
-
-    def describe(self) -> Iterable[Metric]:
-        return [family.build() for family in self._families]
-
-    def collect(self) -> Iterable[Metric]:
-        try:
-            values = self._read()
-        except (SwitchroomError, sqlite3.Error, OSError) as error:
-            # A damaged database must not hide the metrics that show it.
-            if self._states.set(self._name, is_ok=False):
-                log.warning("metrics of %s cannot be read: %s", self._name, error)
-            return
-        self._states.set(self._name, is_ok=True)
-        for family in self._families:
-            value = values[family]
-            if value is not None:
-                yield _fill(family, value)
-
-
-def _fill(family: Family, value: float | Mapping[tuple[str, ...], float]) -> Metric:
-    metric = family.build()
-    for labels, sample in value.items() if isinstance(value, Mapping) else [((), value)]:
-        metric.add_metric(labels, sample)
-    return metric
+        for name, read in self._groups.items():
+            try:
+                metrics = list(read())
+            except (SwitchroomError, sqlite3.Error, OSError) as error:
+                # A damaged database must not hide the metrics that show it.
+                if name not in self._failed:
+                    log.warning("metrics of %s cannot be read: %s", name, error)
+                self._failed.add(name)
+                continue
+            self._failed.discard(name)
+            yield from metrics
+        yield gauge(
+            "switchroom_metrics_group_ok",
+            "1 if the metrics of a group could be read. The others are in the response all the same.",
+            {name: float(name not in self._failed) for name in self._groups},
+            "group",
+        )
