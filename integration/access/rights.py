@@ -39,7 +39,7 @@ RIGHTS: dict[str, Right] = {
     for right in (
         Right("export", from_role="supervisor", label="Export"),
         Right("recordings", from_role="agent", label="Play recordings"),
-        Right("other_exports", from_role=None, label="Role exports: all collections"),
+        Right("other_exports", from_role=None, label="Export all data"),
     )
 }
 

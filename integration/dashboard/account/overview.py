@@ -13,6 +13,8 @@ The pages are generated from the catalogue.
 from __future__ import annotations
 
 import io
+from collections.abc import Mapping, Sequence
+from itertools import chain
 
 from flask import Blueprint, abort, request, send_file
 from werkzeug.exceptions import NotFound
@@ -23,6 +25,7 @@ from integration.dashboard.account import collection, edit, record
 from integration.dashboard.account.sections import FORM_SECTIONS, SECTIONS, Section, sections_by_group
 from integration.dashboard.site import layout
 from integration.dashboard.site.guard import requires
+from integration.mirror.query.browse import CollectionState
 from integration.workspace import announcement_files
 
 blueprint = Blueprint("account", __name__)
@@ -46,14 +49,21 @@ def index() -> str:
         "account.html",
         shelves=sections,
         states=states,
-        problems=[
-            section
-            for group in sections.values()
-            for section in group
-            if states[section.collection].error is not None
-        ],
-        mirrored=sum(state.is_mirrored for state in states.values()),
+        problems=_group_problems(sections, states),
+        synced=sum(bool(state.complete_at or (state.is_live and state.read_at)) for state in states.values()),
     )
+
+
+def _group_problems(
+    sections: Mapping[str, Sequence[Section]], states: Mapping[str, CollectionState]
+) -> dict[str, list[Section]]:
+    """Return the sections that could not be synced, by their error without its path."""
+    problems: dict[str, list[Section]] = {}
+    for section in chain.from_iterable(sections.values()):
+        error = states[section.collection].error
+        if error is not None:
+            problems.setdefault(error.removeprefix(f"/{section.collection}: "), []).append(section)
+    return problems
 
 
 @blueprint.get("/account/<path:path>")

@@ -8,7 +8,7 @@ from typing import Any
 from flask import Blueprint, Response, abort, request
 
 from integration.access import people, sessions, setup_links
-from integration.access.login import second_factor
+from integration.access.login import devices, second_factor
 from integration.access.rights import RIGHTS
 from integration.context import app_context
 from integration.core.errors import DomainError
@@ -197,6 +197,7 @@ def _render_person(person: people.Person, entered: Mapping[str, str] | None = No
         users=list_phone_users(),
         sessions=sessions.list_of_person(context.app_db, person.id),
         rights=RIGHTS.values(),
+        describe_agent=devices.describe_agent,
         **values,
     )
 

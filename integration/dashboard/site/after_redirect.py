@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import urlsplit
 
 from flask import current_app, g, request
 
@@ -49,6 +50,23 @@ def put(path: str, *, token: str | None = None, **values: Any) -> None:
     `token`: the token of a session that this response starts. The default is the current session.
     """
     _current_values().put(token or g.session_token, path, values)
+
+
+def put_message(url: str, message: str) -> None:
+    """Store a message for the next GET of a page that all pages show in the same place."""
+    put(_message_key(urlsplit(url).path), message=message)
+
+
+def take_message() -> str:
+    """Return the message for the requested page, '' without one."""
+    if request.method != "GET" or "session_token" not in g:
+        return ""
+    message: str = _current_values().take(g.session_token, _message_key(request.path)).get("message", "")
+    return message
+
+
+def _message_key(path: str) -> str:
+    return f"message {path}"
 
 
 def take() -> dict[str, Any]:

@@ -12,7 +12,7 @@ from werkzeug.wrappers import Response
 
 from integration.context import app_context
 from integration.core.errors import error_body
-from integration.dashboard.site import error_pages
+from integration.dashboard.site import after_redirect, error_pages
 from integration.dashboard.site.guard import current_person
 from integration.sync.writing import write_through
 from integration.sync.writing.write_through import WriteRequest, WriteResult
@@ -57,10 +57,11 @@ def respond_done(message: str, url: str, *, undo: Mapping[str, str] | None = Non
     """Respond to a successful form.
 
     Scripts get `message`, and the `action` and `label` of a form that undoes it. Browsers get a redirect to
-    `url`.
+    `url`, which shows the message.
     """
     if is_script_request():
         return jsonify({"done": True, "message": message, **({"undo": undo} if undo else {})})
+    after_redirect.put_message(url, message)
     return redirect(url, 303)
 
 

@@ -23,7 +23,7 @@ from integration.alerts import rules
 from integration.alerts.rules import Finding
 from integration.context import EXTENSION, AppContext, app_context
 from integration.core import clock
-from integration.dashboard.site import formats
+from integration.dashboard.site import after_redirect, formats
 from integration.dashboard.site.guard import can_open, current_person, describe_viewer
 from integration.dashboard.site.help_links import find_help_page
 from integration.dashboard.site.news import list_notifications
@@ -304,6 +304,7 @@ def _build_common_layout(context: AppContext, person: Person) -> dict[str, Any]:
         "zone": context.settings.dashboard.timezone.replace("_", " "),
         "now": int(clock.unix() * 1000),
         "help": find_help_page(request.path),
+        "message": after_redirect.take_message(),
     }
 
 

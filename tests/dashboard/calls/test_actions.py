@@ -314,6 +314,8 @@ def test_a_contact_is_changed_on_the_platform_and_in_the_mirror(acting):
     with acting.mirror_db.read() as connection:
         row = connection.execute("SELECT id, first_name FROM contacts ORDER BY id").fetchone()
     after = client.post(f"/contacts/{row['id']}", first_name="Renamed", email="new@example.org")
+    assert "Contact changed." in text(after)
+    assert "Contact changed." not in text(client.get(f"/contacts/{row['id']}")), "shown once"
     assert "Renamed" in text(after)
     assert acting.context.platform.item(f"/contacts/{row['id']}").values["first_name"] == "Renamed"
     with acting.app_db.read() as connection:

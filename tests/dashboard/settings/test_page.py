@@ -14,6 +14,7 @@ from werkzeug.test import Client
 from integration.access import audit, keys, people, sessions, setup_links
 from integration.core import clock
 from integration.inbox.receive import Receiver
+from integration.mirror.sync_state import collection_state
 from integration.settings.data_dir_secrets import WebhookSecrets, load_webhook_secrets
 from integration.workspace import wallboards
 from tests.support.page_text import text
@@ -293,6 +294,7 @@ def test_every_figure_of_a_wallboard_has_a_target_or_comparison(app, client):
     app.call(1, clock.utc_text(), state="ringing", outcome=None)
     app.call(2, clock.utc_text(), state="talking", outcome=None, user_id=1)
     app.call(3, clock.utc_text(clock.now().astimezone(ZoneInfo("Europe/London")) - timedelta(days=7)))
+    app.mirror_db.write(lambda tx: collection_state.finish_full_sync(tx, "cdrs", 9, 9))
     text = client.get(f"/wall/{wallboards.add(app.app_db, 'Front desk', callback_target=5)}").text
     assert len(re.findall(r'class="aim">[^<]', text)) == 6
     assert "1 available" in text
