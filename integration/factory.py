@@ -41,7 +41,7 @@ from integration.maintenance.content_check_job import ContentCheckJob
 from integration.maintenance.rotation import BackupRotation
 from integration.mirror import hooks, zone_offsets
 from integration.mirror import schema as mirror_schema
-from integration.mirror.calls import contact_numbers, live_table
+from integration.mirror.calls import live_table
 from integration.mirror.calls.rules import make_call_rules
 from integration.mirror.calls.store import CallStore
 from integration.mirror.derived import rebuild
@@ -132,7 +132,6 @@ class Product:
         )
         renew_epoch_after_loss(app_db, mirror_db)
         zone_offsets.update(mirror_db, ZoneInfo(settings.dashboard.timezone))
-        contact_numbers.update_all(mirror_db, phone_numbers)
         rules = Rules(phone_numbers, make_counting_rules(settings))
         rebuild.install(mirror_db, rules)
         inbox = losses.open_inbox(

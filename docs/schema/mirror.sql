@@ -1225,6 +1225,18 @@ CREATE INDEX voicemessages_parent_live_id ON voicemessages (parent_live_id);
 
 CREATE INDEX voicemessages_present ON voicemessages (id) WHERE _missing_since IS NULL;
 
+CREATE TRIGGER _contact_numbers_delete AFTER DELETE ON _contact_numbers BEGIN
+    UPDATE _calls SET due_at = 0 WHERE coalesce(party_e164, party) = OLD.e164; END;
+
+CREATE TRIGGER _contact_numbers_insert AFTER INSERT ON _contact_numbers BEGIN
+    UPDATE _calls SET due_at = 0 WHERE coalesce(party_e164, party) = NEW.e164; END;
+
+CREATE TRIGGER _due_contact_numbers_contacts_delete AFTER DELETE ON contacts WHEN (1) BEGIN INSERT INTO _due SELECT 'contact_numbers', OLD.id, OLD.id, 0 WHERE OLD.id IS NOT NULL AND (OLD.id <= (SELECT high FROM _due WHERE derived = 'contact_numbers' AND low <= OLD.id ORDER BY low DESC LIMIT 1)) IS NOT TRUE; END;
+
+CREATE TRIGGER _due_contact_numbers_contacts_insert AFTER INSERT ON contacts WHEN (1) BEGIN INSERT INTO _due SELECT 'contact_numbers', NEW.id, NEW.id, 0 WHERE NEW.id IS NOT NULL AND (NEW.id <= (SELECT high FROM _due WHERE derived = 'contact_numbers' AND low <= NEW.id ORDER BY low DESC LIMIT 1)) IS NOT TRUE; END;
+
+CREATE TRIGGER _due_contact_numbers_contacts_update AFTER UPDATE OF id, first_name, last_name, company, tel, tel_1, tel_2, mobile, mobile_1, mobile_2, _missing_since ON contacts WHEN ((1) OR (1)) AND (OLD.id, OLD.first_name, OLD.last_name, OLD.company, OLD.tel, OLD.tel_1, OLD.tel_2, OLD.mobile, OLD.mobile_1, OLD.mobile_2, OLD._missing_since) IS NOT (NEW.id, NEW.first_name, NEW.last_name, NEW.company, NEW.tel, NEW.tel_1, NEW.tel_2, NEW.mobile, NEW.mobile_1, NEW.mobile_2, NEW._missing_since) BEGIN INSERT INTO _due SELECT 'contact_numbers', OLD.id, OLD.id, 0 WHERE OLD.id IS NOT NULL AND (OLD.id <= (SELECT high FROM _due WHERE derived = 'contact_numbers' AND low <= OLD.id ORDER BY low DESC LIMIT 1)) IS NOT TRUE; INSERT INTO _due SELECT 'contact_numbers', NEW.id, NEW.id, 0 WHERE NEW.id IS NOT NULL AND (NEW.id <= (SELECT high FROM _due WHERE derived = 'contact_numbers' AND low <= NEW.id ORDER BY low DESC LIMIT 1)) IS NOT TRUE; END;
+
 CREATE TRIGGER _due_reports__calls_delete AFTER DELETE ON _calls WHEN (1) BEGIN INSERT INTO _due SELECT 'reports', OLD.started_at, OLD.started_at, 0 WHERE OLD.started_at IS NOT NULL AND (OLD.started_at <= (SELECT high FROM _due WHERE derived = 'reports' AND low <= OLD.started_at ORDER BY low DESC LIMIT 1)) IS NOT TRUE; END;
 
 CREATE TRIGGER _due_reports__calls_insert AFTER INSERT ON _calls WHEN (1) BEGIN INSERT INTO _due SELECT 'reports', NEW.started_at, NEW.started_at, 0 WHERE NEW.started_at IS NOT NULL AND (NEW.started_at <= (SELECT high FROM _due WHERE derived = 'reports' AND low <= NEW.started_at ORDER BY low DESC LIMIT 1)) IS NOT TRUE; END;

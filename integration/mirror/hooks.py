@@ -26,7 +26,6 @@ def register_hooks(mirror_db: Database, call_store: CallStore) -> None:
     """
     for table, fields in LEG_FIELDS.items():
         mirror_db.hooks.setdefault(table, []).append(_make_refresh_hook(call_store, fields))
-    mirror_db.hooks.setdefault("contacts", []).append(_make_contacts_hook(call_store))
     messages.register_hook(mirror_db)
     subresources.register_hook(mirror_db)
     media_files.register_hooks(mirror_db, media_files.AUTOMATIC_KINDS)
@@ -40,15 +39,6 @@ def _make_refresh_hook(call_store: CallStore, fields: Iterable[str]) -> Hook:
             backlog.add(tx, leg_ids)
         else:
             call_store.refresh(tx, leg_ids)
-
-    return hook
-
-
-def _make_contacts_hook(call_store: CallStore) -> Hook:
-    def hook(tx: Transaction, result: UpsertResult) -> None:
-        call_store.refresh_contacts(
-            tx, [key for key in (*result.inserted, *result.updated) if isinstance(key, int)]
-        )
 
     return hook
 

@@ -18,7 +18,7 @@ from integration.catalogue.shapes import Resource
 from integration.mirror import zone_offsets
 from integration.mirror.calls import backlog
 from integration.mirror.calls import schema as call_schema
-from integration.mirror.derived import due, report_sums, search_index
+from integration.mirror.derived import contact_numbers, due, report_sums, search_index
 from integration.mirror.derived.registry import DERIVED
 from integration.mirror.page_queries import (
     history,
@@ -82,6 +82,7 @@ INTERNAL_TABLES = (
     schema_drift.TABLES,
     subresources.TABLES,
     due.TABLES,
+    contact_numbers.TABLES,
     search_index.TABLES,
     history.TABLES,
     messages.TABLES,

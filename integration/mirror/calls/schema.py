@@ -116,13 +116,6 @@ CREATE INDEX IF NOT EXISTS _calls_due ON _calls (due_at) WHERE due_at IS NOT NUL
 -- serves readers of changes
 CREATE INDEX IF NOT EXISTS _calls_change ON _calls (change_no);
 
--- Every number of every contact, for names of parties.
-CREATE TABLE IF NOT EXISTS _contact_numbers (
-    e164 TEXT NOT NULL, contact_id INTEGER NOT NULL, name TEXT NOT NULL, PRIMARY KEY (e164, contact_id)
-) STRICT, WITHOUT ROWID;
--- serves the update of a contact's numbers
-CREATE INDEX IF NOT EXISTS _contact_numbers_contact ON _contact_numbers (contact_id);
-
 -- Fingerprint of the directory with which the calls were last computed. All calls become due when it changes.
 CREATE TABLE IF NOT EXISTS _call_directory (
     one INTEGER PRIMARY KEY CHECK (one = 0), fingerprint TEXT NOT NULL

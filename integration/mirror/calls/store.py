@@ -20,7 +20,7 @@ from integration.core.ids import MAX_ID, MIN_ID, id_list
 from integration.core.json_records import JsonRecord
 from integration.core.phone_numbers import PhoneNumbers
 from integration.core.timestamps import parse_seconds
-from integration.mirror.calls import backlog, contact_numbers, reading
+from integration.mirror.calls import backlog, reading
 from integration.mirror.calls.affected_legs import AffectedLegs
 from integration.mirror.calls.directory import Directory
 from integration.mirror.calls.facts import CallEvent
@@ -31,6 +31,7 @@ from integration.mirror.calls.outcomes import CallRow, evaluate_call
 from integration.mirror.calls.rules import CallRules
 from integration.mirror.calls.schema import TABLES
 from integration.mirror.calls.writing import find_difference, is_due, load_call_rows, write_calls
+from integration.mirror.derived import contact_numbers
 from integration.sqlite.transaction import Transaction
 
 __all__ = ["TABLES", "CallStore"]
@@ -143,13 +144,6 @@ class CallStore:
             [(leg_id, poll_time) for leg_id in leg_ids],
         )
         self.refresh(tx, leg_ids)
-
-    def refresh_contacts(self, tx: Transaction, contact_ids: Sequence[int]) -> None:
-        """Update the numbers of contacts that were added, changed or removed.
-
-        Calls with these numbers become due; `evaluate_due_calls` updates their names.
-        """
-        contact_numbers.refresh_numbers(tx, contact_ids, self.phone_numbers)
 
     # --- compute calls -----------------------------------------------------------------------------
 

@@ -50,6 +50,7 @@ def drop_former_tables(schema: Schema) -> None:
         schema.execute(f'DROP TRIGGER "{name}"')
     for table in ("_calls_search_due", "_report_due", "_report_basis"):
         schema.execute(f"DROP TABLE IF EXISTS {table}")
+    schema.execute("DELETE FROM _meta WHERE key = 'reader of contacts'' numbers'")
 
 
 def create_triggers(schema: Schema, all_derived: Sequence[Derived]) -> None:

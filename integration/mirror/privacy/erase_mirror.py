@@ -190,7 +190,7 @@ def strip(
         for batch in split_into_batches(keys):
             mirror_db.write(
                 lambda tx, batch=batch, resource=by_table[table]: _strip_records(  # type: ignore[misc]
-                    tx, resource, batch, finder, call_store
+                    tx, resource, batch, finder
                 )
             )
     # The fields of an event can have other names than documented, so its text is removed with the number.
@@ -285,9 +285,7 @@ def _fetch_column(connection: sqlite3.Connection, sql: str, ids: Any, *parameter
 # --- stripping -----------------------------------------------------------------------------------------
 
 
-def _strip_records(
-    tx: Transaction, resource: Resource, keys: list[Any], finder: Finder[Any], call_store: CallStore
-) -> None:
+def _strip_records(tx: Transaction, resource: Resource, keys: list[Any], finder: Finder[Any]) -> None:
     if resource.table in PERSON_TABLES:
         tx.execute(
             f"DELETE FROM {quote_identifier(resource.table)}"
@@ -298,7 +296,6 @@ def _strip_records(
             f"DELETE FROM _below WHERE collection = ? AND key {_IN_JSON_LIST}",
             (resource.collection, id_list(keys)),
         )
-        call_store.refresh_contacts(tx, keys)
         return
     columns = [field.name for field in resource.fields if field.name != resource.key]
     assignments = ", ".join(f"{quote_identifier(name)} = ?" for name in (*columns, "_doc", "_item"))

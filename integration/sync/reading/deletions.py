@@ -207,7 +207,6 @@ def restore_deleted(context: SyncContext, policy: Policy) -> int:
         if state.held is not None and state.walked_from is not None and policy.resource.key:
             # Without this the next full sync would hold the same records.
             missing_records.keep_unseen(tx, policy.resource, state.walked_from)
-        _update_contact_names(context, tx, policy.resource, restored_keys)
         collection_state.hold_deletions(tx, policy.collection, None)
         return len(restored_keys)
 
@@ -348,23 +347,13 @@ def _mark_missing(
 
 
 def _finish_deletions(context: SyncContext, tx: Transaction, resource: Resource, keys: Sequence[Key]) -> None:
-    """Update what depends on records that were just marked as missing.
+    """Delete the rows of records that were just marked as missing, with `sync.on_platform_delete = "delete"`.
 
-    With `sync.on_platform_delete = "delete"` their rows are deleted too. Rows under legal hold are kept, as
-    with `keep`.
+    Rows under legal hold are kept, as with `keep`.
     """
     if context.settings.sync.on_platform_delete == "delete":
         gate = tx.gates.get("deletions")
         _delete_rows(context, tx, resource, keys if gate is None else gate((tx.connection, resource, keys)))
-    _update_contact_names(context, tx, resource, keys)
-
-
-def _update_contact_names(
-    context: SyncContext, tx: Transaction, resource: Resource, keys: Sequence[Key]
-) -> None:
-    """Recompute names on calls after contacts were hidden or restored."""
-    if resource.collection == "contacts" and keys:
-        context.call_store.refresh_contacts(tx, [key for key in keys if isinstance(key, int)])
 
 
 def _delete_rows(context: SyncContext, tx: Transaction, resource: Resource, keys: Sequence[Key]) -> None:
