@@ -268,6 +268,7 @@ def _build_environment(
         "SWITCHROOM_PLATFORM__API_KEY": api_key,
         "SWITCHROOM_SERVER__PORT": str(dashboard_port),
         "SWITCHROOM_STORAGE__DATA_DIR": str(data.absolute()),
+        "SWITCHROOM_CALLS__PICKUP_CODE": "*8",
         "SWITCHROOM_DASHBOARD__COUNTRY": "GB",
         "SWITCHROOM_DASHBOARD__TIMEZONE": ZONE_NAME,
         # The simulated platform is local and costs nothing, so poll often.

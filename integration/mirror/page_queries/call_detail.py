@@ -93,6 +93,29 @@ def find_calls_of_legs(connection: sqlite3.Connection, leg_ids: Sequence[int]) -
     return {row["leg"]: row for row in rows}
 
 
+def find_calls_of_audio(
+    connection: sqlite3.Connection, table: str, record_ids: Sequence[int]
+) -> dict[int, sqlite3.Row]:
+    """Map ids of recordings (`monitors`) or voicemail (`voicemessages`) to their calls.
+
+    The rows are those of `_calls` with `record_id`.
+    """
+    rows = connection.execute(
+        f"SELECT r.id AS record_id, c.* FROM {table} AS r JOIN _legs AS l ON l.leg_id = r.live_id"
+        " JOIN _calls AS c ON c.id = l.call_id WHERE r.id IN (SELECT value FROM json_each(?))",
+        (id_list(record_ids),),
+    )
+    return {row["record_id"]: row for row in rows}
+
+
+def load_calls(connection: sqlite3.Connection, call_ids: Sequence[int]) -> dict[int, sqlite3.Row]:
+    """Return the rows of `_calls` by id."""
+    return {
+        row["id"]: row
+        for row in _fetch_for_ids(connection, "SELECT * FROM _calls WHERE id IN ({})", call_ids)
+    }
+
+
 def find_recording_user(connection: sqlite3.Connection, monitor_id: int) -> tuple[bool, int | None]:
     """Return (whether the recording exists, id of its platform user)."""
     return _find_user(connection, "SELECT user_id FROM monitors WHERE id = ?", monitor_id)

@@ -126,7 +126,8 @@ def test_the_export_has_the_filtered_rows_and_is_recorded(log):
     answer = client.get(link)
     assert answer.headers["Content-Type"] == "text/csv; charset=utf-8"
     lines = list(csv.reader(io.StringIO(answer.content.decode("utf-8-sig"))))
-    assert lines[0] == ["Id", "Time (UTC)", "Who", "Action", "Object", "Result", "Address"]
+    assert lines[0] == ["Id", "Time (UTC)", "Who", "Action", "Object", "Result", "Address",
+                        "Call (UTC)", "Party", "Person"]  # fmt: skip
     # The export itself is the newest entry. A formula is no formula in a spreadsheet.
     assert [line[2:6] for line in lines[1:]] == [
         ["alice@example.com", "export", "audit log.csv", "done"],
@@ -150,3 +151,25 @@ def test_the_audit_log_pages_back_to_its_first_entry(log):
     assert "entry 000" in older.text
     # The former address still works.
     assert text(client.get("/settings/audit")).startswith(text(first)[:20])
+
+
+def test_an_entry_about_audio_or_a_call_names_the_call(log):
+    log.call(77, "2026-11-03 10:38:00", party="+442079460001", party_e164="+442079460001", user_name="Grace Osei")
+    log.leg(77)
+    log.insert("monitors", id=1052001501, live_id=77, timestamp="2026-11-03 10:38:00")
+    audit.record(log.app_db, "bob@x.example", "listened to recording", "1052001501")
+    audit.record(log.app_db, "bob@x.example", "label", "call 77")
+    audit.record(log.app_db, "bob@x.example", "listened to recording", "999")
+    client = log.log_in()
+    objects = re.findall(r'<td class="break">(.*?)</td>', client.get("/privacy/audit").text)[:3]
+    assert objects[0] == "999"
+    for shown in objects[1:]:
+        assert 'href="/calls/77"' in shown
+        assert "020 7946 0001" in shown
+        assert "Grace Osei" in shown
+    lines = list(csv.reader(io.StringIO(client.get("/privacy/audit.csv").content.decode("utf-8-sig"))))
+    about_calls = {
+        (line[4], *line[7:]) for line in lines[1:] if line[3] in ("label", "listened to recording")
+    }
+    call = ("2026-11-03 10:38:00", "+442079460001", "Grace Osei")
+    assert about_calls == {("999", "", "", ""), ("1052001501", *call), ("call 77", *call)}
