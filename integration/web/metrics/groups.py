@@ -1,4 +1,4 @@
-"""Groups of metrics: what the product knows anyway. A metric is stated where its value is read."""
+"""Groups of metrics. A metric is stated where its value is read."""
 
 from __future__ import annotations
 
