@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import click
 
-from integration.cli.console.messages import quiet_option
+from integration.cli.console import quiet_option
 from integration.core import installation, logs
 from integration.core.errors import ConfigurationError, SwitchroomError
 

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from integration.cli import json_option, local_settings_option, print_json
-from integration.cli.console import messages
+from integration.cli import console, json_option, local_settings_option, print_json
 
 if TYPE_CHECKING:
     from integration.settings.model import Settings
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 def command(dest: Path, copies_files: bool, as_json: bool, settings: Settings) -> None:
     from integration.maintenance import backup
 
-    with messages.show_progress() as report_progress:
+    with console.show_progress() as report_progress:
         result = backup.create(settings.storage.data_dir, dest, report_progress, copies_files=copies_files)
     if as_json:
         print_json(
@@ -43,11 +42,11 @@ def command(dest: Path, copies_files: bool, as_json: bool, settings: Settings) -
         )
         return
     for note in result.notes:
-        messages.print_message(note)
+        console.print_message(note)
     linked_text = (
         f", {result.linked:,} of them hard links that share their bytes with the archive (--copy copies them)"
         if result.linked
         else ""
     )
-    messages.print_message(f"{result.files:,} files, {result.bytes / 1e6:,.1f} MB{linked_text}")
+    console.print_message(f"{result.files:,} files, {result.bytes / 1e6:,.1f} MB{linked_text}")
     click.echo(result.path)

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from integration.cli import config_option, json_option, load_settings, print_json
-from integration.cli.console.messages import is_quiet
+from integration.cli.console import is_quiet
 from integration.core.errors import ConfigurationError
 from integration.maintenance.check_result import CheckResult
 

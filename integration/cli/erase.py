@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from integration.cli import exit_on_error, json_option, local_settings_option, print_json, print_table
-from integration.cli.console.messages import print_message
+from integration.cli.console import print_message
 from integration.server.run_command import run_command
 
 if TYPE_CHECKING:

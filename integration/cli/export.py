@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import click
 
 from integration.cli import config_option, exit_on_error, json_option, load_settings, print_json
-from integration.cli.console.completion_names import complete_exports
-from integration.cli.console.messages import print_message
+from integration.cli.console import complete_exports, print_message
 from integration.core.commands import COMMAND_LINE
 from integration.core.errors import QueryError, StorageError
 from integration.exports.formats import FORMATS

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from integration.cli import config_option, exit_on_error, json_option, load_settings, print_json, print_table
-from integration.cli.console.messages import print_message
+from integration.cli.console import print_message
 from integration.cli.erase import parse_number
 from integration.server.run_command import run_command
 from integration.sqlite.readers import ReadOnlyDatabase

@@ -9,7 +9,7 @@ import click
 from integration.access import keys
 from integration.access.rights import list_key_rights
 from integration.cli import json_option, local_settings_option, print_json, print_table
-from integration.cli.console.messages import print_message
+from integration.cli.console import print_message
 from integration.core import clock
 from integration.server.run_command import run_command
 from integration.sqlite.readers import ReadOnlyDatabase

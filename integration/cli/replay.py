@@ -8,8 +8,7 @@ from pathlib import Path
 
 import click
 
-from integration.cli import config_option, json_option, load_settings, print_json
-from integration.cli.console import messages
+from integration.cli import config_option, console, json_option, load_settings, print_json
 from integration.core import clock
 
 
@@ -44,20 +43,20 @@ def command(failed: bool, since: str | None, as_json: bool, config: Path | None)
     from integration.server.run_command import run_command
 
     settings = load_settings(config, needs_credentials=False)
-    with messages.show_progress() as report_progress:
+    with console.show_progress() as report_progress:
         result = run_command(
             settings,
             "webhooks.replay",
             {"failed": failed, "since": since},
             on_progress=lambda state: report_progress("webhooks", int(state["done"]), int(state["total"])),
-            on_notice=messages.print_message,
+            on_notice=console.print_message,
         )
     if as_json:
         print_json({"applied": result["applied"], "failed": result["failed"]})
     else:
         click.echo(f"{result['applied']:,} webhooks applied, {result['failed']:,} failed")
     if result["failed"]:
-        messages.print_message(
+        console.print_message(
             "The page System shows the errors. `switchroom replay --failed` retries these webhooks."
         )
         sys.exit(1)

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from integration.cli import json_option, local_settings_option, print_json
-from integration.cli.console import messages
+from integration.cli import console, json_option, local_settings_option, print_json
 
 if TYPE_CHECKING:
     from integration.settings.model import Settings
@@ -31,26 +30,26 @@ def command(src: Path, replace: bool, skip_damaged: bool, as_json: bool, setting
 
     data_dir = settings.storage.data_dir
     try:
-        with messages.show_progress() as report_progress:
+        with console.show_progress() as report_progress:
             restored = restore.restore(
                 src, data_dir, replace=replace, skip_damaged=skip_damaged, progress=report_progress
             )
     except restore.BackupDamaged as error:
         for finding in error.faults:
-            messages.print_message(finding)
+            console.print_message(finding)
         raise
     for line in restored.skipped_files:
-        messages.print_message(f"omitted: {line}")
+        console.print_message(f"omitted: {line}")
     if restored.previous_data_dir is not None:
-        messages.print_message(
+        console.print_message(
             f"The previous content is in {restored.previous_data_dir}. Remove it when you no longer need it."
         )
     if restored.has_archive:
-        messages.print_message(
+        console.print_message(
             "Start `switchroom serve`: it fetches the records since the backup from the platform."
         )
     else:
-        messages.print_message(
+        console.print_message(
             f"Start Switchroom {restored.version} now: it fetches the records since the upgrade from the"
             " platform. A start of a newer version upgrades the data again."
         )

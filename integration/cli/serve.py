@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from integration.cli import settings_option
-from integration.cli.console.messages import is_quiet
+from integration.cli.console import is_quiet
 from integration.core import logs, process_memory
 
 if TYPE_CHECKING:

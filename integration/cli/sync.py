@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from integration.cli import json_option, print_json, print_table, settings_option
-from integration.cli.console import messages
-from integration.cli.console.completion_names import complete_collections
+from integration.cli import console, json_option, print_json, print_table, settings_option
+from integration.cli.console import complete_collections
 from integration.server.run_command import run_command
 
 if TYPE_CHECKING:
@@ -78,13 +77,13 @@ def _undo_deletions(settings: Settings, collections: list[str], *, as_json: bool
 
 
 def _run_with_progress(settings: Settings, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-    with messages.show_progress(has_bar_per_step=True) as report_progress:
+    with console.show_progress(has_bar_per_step=True) as report_progress:
 
         def report(state: dict[str, Any]) -> None:
             if isinstance(state.get("collection"), str):
                 report_progress(state["collection"], state.get("done") or 0, state.get("total") or 0)
 
-        return run_command(settings, name, arguments, report, messages.print_message)
+        return run_command(settings, name, arguments, report, console.print_message)
 
 
 def _print_summary_json(result: dict[str, Any]) -> None:

@@ -18,7 +18,7 @@ from integration.cli import (
     print_json,
     print_table,
 )
-from integration.cli.console.messages import print_message
+from integration.cli.console import print_message
 from integration.core.errors import ConfigurationError, DomainError
 from integration.server.run_command import run_command
 from integration.settings.base_url import find_base_url

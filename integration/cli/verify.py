@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from integration.cli import config_option, format_table, json_option, load_settings, print_json
-from integration.cli.console import messages
-from integration.cli.console.completion_names import complete_collections
+from integration.cli import config_option, console, format_table, json_option, load_settings, print_json
+from integration.cli.console import complete_collections
 
 if TYPE_CHECKING:
     from integration.maintenance.content_checks import Finding
@@ -104,7 +103,7 @@ def verify_local(settings: Settings, report: _Report, *, quick: bool, deep: bool
     descriptions: list[dict[str, Any]] = []
     report.document["findings"] = descriptions
     repairable: list[Finding] = []
-    with messages.show_progress() as report_progress:
+    with console.show_progress() as report_progress:
         verification = Verification(
             settings.storage.data_dir,
             CallStore(make_call_rules(settings), PhoneNumbers(settings.dashboard.country)),
@@ -124,17 +123,17 @@ def verify_local(settings: Settings, report: _Report, *, quick: bool, deep: bool
             report.print_line(finding.text)
             descriptions.append({"finding": finding.text, "repaired": None, "error": None})
     for note in verification.notes:
-        messages.print_message(note)
+        console.print_message(note)
     remaining_count = finding_count
     if repair and repairable:
         remaining_count -= repair_findings(settings, repairable, report)
     elif repairable:
-        messages.print_message(
+        console.print_message(
             "`switchroom verify --repair` downloads damaged files again and recomputes calls; the next"
             " full sync then reads changed records again."
         )
     repaired_text = f", {remaining_count:,} not repaired" if repair else ""
-    messages.print_message(
+    console.print_message(
         f"{verification.files:,} files checked, "
         f"{finding_count:,} {'finding' if finding_count == 1 else 'findings'}{repaired_text}"
     )
@@ -198,7 +197,7 @@ def verify_completeness(
         f"{len(collection_results) - len(incomplete)} of {len(collection_results)} collections complete, "
         f"{days:,} days counted"
     )
-    messages.print_message(f"{summary}; incomplete: {', '.join(incomplete)}" if incomplete else summary)
+    console.print_message(f"{summary}; incomplete: {', '.join(incomplete)}" if incomplete else summary)
     return bool(result["complete"])
 
 
@@ -230,7 +229,7 @@ def scrub_archive(settings: Settings, report: _Report) -> bool:
         ],
     }
     remaining = sum(not damaged_file["healed"] for damaged_file in result["damaged"])
-    messages.print_message(
+    console.print_message(
         f"{result['files']:,} files read, {len(result['damaged']):,} damaged, {remaining:,} not repaired"
     )
     return not remaining
@@ -239,12 +238,12 @@ def scrub_archive(settings: Settings, report: _Report) -> bool:
 def _run_command(settings: Settings, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
     from integration.server.run_command import run_command
 
-    with messages.show_progress() as report_progress:
+    with console.show_progress() as report_progress:
 
         def report(state: dict[str, Any]) -> None:
             report_progress(str(state["collection"]), int(state["done"] or 0), int(state["total"] or 0))
 
-        return dict(run_command(settings, name, arguments, report, messages.print_message))
+        return dict(run_command(settings, name, arguments, report, console.print_message))
 
 
 def _describe_coverage(collection_result: dict[str, Any], every_day: bool) -> dict[str, Any]:
