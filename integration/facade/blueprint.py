@@ -33,9 +33,9 @@ from integration.facade import (
     files,
     live_calls,
     pass_through,
+    policy,
     read_through,
     reads,
-    scoped_keys,
     subcollection_reads,
     writes,
 )
@@ -43,7 +43,7 @@ from integration.facade.exposure import EXPOSURE, UNDOCUMENTED_METHODS, Exposure
 from integration.facade.login import forward_public, logout, revoke_deleted_token
 from integration.facade.not_found_cache import NotFoundCache
 from integration.facade.openapi.reference import Reference
-from integration.facade.request import FacadeRequest, FetchFile, check_rights
+from integration.facade.request import FacadeRequest, FetchFile
 from integration.mirror.calls import live_table
 from integration.mirror.query.positions import Positions
 from integration.sqlite.errors import DAMAGED_MESSAGE, is_damage
@@ -195,10 +195,10 @@ class Facade:
             )
         caller = self.authenticator.identify(request)
         if caller.is_local:
-            scoped_keys.check_path(path)
+            policy.check_path(path)
         facade_request = self._build_request(caller, method, path, operation, parameters)
         if caller.is_local:
-            scoped_keys.check_tokens(facade_request)
+            policy.check_tokens(facade_request)
         if path == "/":
             raise ApiError(404, "There is no resource at this path.")
         allowed_methods = list_methods(path)
@@ -212,9 +212,7 @@ class Facade:
                 f"The method {method} is not allowed at this path.",
                 headers={"Allow": _format_allow(allowed_methods or PASS_THROUGH_METHODS)},
             )
-        check_rights(facade_request)
-        if caller.key is not None and scoped_keys.is_limited(caller.key):
-            scoped_keys.check_query(facade_request)
+        policy.check_request(facade_request)
         response = self._dispatch(facade_request)
         if response.status_code == 401 and caller.credentials is not None:
             self.authenticator.record_refusal(caller.credentials[1])

@@ -1,4 +1,4 @@
-"""Policy of the facade for each operation of the specification.
+"""Source of the response to each operation of the specification, for the facade.
 
 Every operation has an explicit entry; a test checks this. The catalogue contains the facts about the
 platform.

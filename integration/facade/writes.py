@@ -16,7 +16,7 @@ from integration.core.api_responses import (
     build_response,
 )
 from integration.core.body_encodings import to_utf8
-from integration.facade import scoped_keys
+from integration.facade import policy
 from integration.facade.exposure import EXPOSURE, Exposure
 from integration.facade.pass_through import select_passed_headers
 from integration.facade.request import FacadeRequest
@@ -94,9 +94,9 @@ def _read_body(request: FacadeRequest) -> bytes | None:
     """
     body = read_json_text(request.http_request, MAX_BODY_BYTES)
     key = request.caller.key
-    if body and key is not None and scoped_keys.is_limited(key):
+    if body and key is not None and policy.is_limited(key):
         _parse_json(body)
-        scoped_keys.check_body(request, body)
+        policy.check_body(request, body)
     if request.caller.visibility.user_scope is not None:
         return _restrict_to_own_user(body, request.caller.visibility.user_scope)
     if not body:

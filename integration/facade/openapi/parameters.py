@@ -12,7 +12,7 @@ from integration.catalogue.shapes import OPERATORS, Operation, Resource
 from integration.core.ids import MAX_ID
 from integration.facade.exposure import EXPOSURE, UNDOCUMENTED_EXPOSURE, Exposure
 from integration.facade.openapi.schemas import FILTER, Json
-from integration.facade.request import list_query_names
+from integration.facade.policy import list_query_names
 from integration.facade.subcollections import SUBCOLLECTIONS
 
 _ID_LIST_PATTERN = "^[0-9]{1,18}(,[0-9]{1,18}){0,100}$"
