@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from string import Formatter
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import urlencode
 from zoneinfo import ZoneInfo
 
@@ -19,6 +19,7 @@ from integration.context import AppContext
 from integration.core import clock
 from integration.core.phone_numbers import is_withheld
 from integration.mirror.page_queries import alert_queries, live
+from integration.mirror.page_queries.call_labels import STATE_LABELS
 from integration.mirror.page_queries.reports import Figures, Span, compute_totals, get_currency
 from integration.mirror.sync_state import collection_state, completeness
 from integration.mirror.sync_state.completeness import DayCount
@@ -208,12 +209,12 @@ def _queue_length(evaluation: Evaluation) -> list[Match]:
 
 
 def _not_answered(evaluation: Evaluation) -> list[Match]:
-    is_missed = evaluation.rule.condition == "missed_call"
-    prefix = "Missed call from" if is_missed else "Voicemail from"
+    outcome: Literal["missed", "voicemail"] = "voicemail"
+    prefix = f"{STATE_LABELS['voicemail'].text} from"
+    if evaluation.rule.condition == "missed_call":
+        outcome, prefix = "missed", f"{STATE_LABELS['missed'].text} call from"
     with evaluation.context.mirror_db.read() as connection:
-        calls = alert_queries.list_unanswered_calls(
-            connection, "missed" if is_missed else "voicemail", evaluation.new_since, MAX_MATCHES
-        )
+        calls = alert_queries.list_unanswered_calls(connection, outcome, evaluation.new_since, MAX_MATCHES)
     return [
         _make_call_match(
             call,

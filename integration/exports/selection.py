@@ -19,7 +19,8 @@ from integration.core.errors import QueryError
 from integration.exports.columns import use_one_zone
 from integration.exports.headings import OPERATOR_LABELS, find_label
 from integration.exports.presets import Preset
-from integration.mirror.page_queries.call_view import DIRECTION_LABELS, OUTCOMES
+from integration.mirror.page_queries.call_labels import OUTCOME_LABELS
+from integration.mirror.page_queries.call_view import DIRECTIONS
 from integration.mirror.page_queries.history import CallFilter
 from integration.mirror.page_queries.search_index import PADDING, SearchTerms
 from integration.mirror.query import query
@@ -184,9 +185,9 @@ class Selection:
 def _describe_value(name: str, value: Any, user_names: Mapping[int, str]) -> Any:
     """Return the value of a call filter in words."""
     if name == "direction":
-        return DIRECTION_LABELS.get(value, value)
+        return DIRECTIONS.get(value, value)
     if name == "outcome":
-        return OUTCOMES.get(value, value)
+        return OUTCOME_LABELS.get(value, value)
     if name == "country":
         # Imported here, because phonenumbers takes 30 ms, and few exports have a filter by country.
         from integration.core.phone_numbers import format_country_name

@@ -18,7 +18,8 @@ from integration.access import people, sessions
 from integration.exports.presets import PRESETS
 from integration.mirror.calls.schema import CALLS
 from integration.mirror.page_queries import history
-from integration.mirror.page_queries.call_view import OUTCOMES, parse_view
+from integration.mirror.page_queries.call_labels import OUTCOME_LABELS
+from integration.mirror.page_queries.call_view import parse_view
 from integration.workspace import notes
 from tests.support.application import TestApp, running_app
 from tests.support.examples import example_count
@@ -165,7 +166,7 @@ FILTERS = st.fixed_dictionaries(
         "to": st.sampled_from(["2026-10-24", "2026-10-25", "2026-10-26"]),
         "range": st.sampled_from(["all", "today", "nonsense"]),
         "direction": st.sampled_from(["in", "out", "internal", "odd"]),
-        "outcome": st.sampled_from([*OUTCOMES, "odd"]),
+        "outcome": st.sampled_from([*OUTCOME_LABELS, "odd"]),
         "person": st.sampled_from(["5", "6", "x"]),
         "line": st.sampled_from(["442079460002", "442079460003"]),
         "min": st.sampled_from(["0", "30", "90"]),

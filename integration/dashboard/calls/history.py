@@ -22,10 +22,10 @@ from integration.dashboard.site import formats, layout
 from integration.dashboard.site.guard import current_person
 from integration.mirror.calls import backlog
 from integration.mirror.page_queries import call_detail, history, search_index
+from integration.mirror.page_queries.call_labels import OUTCOME_LABELS, STATE_LABELS
 from integration.mirror.page_queries.call_view import (
     DEFAULT_RANGE,
-    DIRECTION_LABELS,
-    OUTCOMES,
+    DIRECTIONS,
     RANGE_NAMES,
     ROW_COUNTS,
     WEEKDAYS,
@@ -150,8 +150,8 @@ def index() -> str:
         export=_export_url(view),
         COLUMNS=COLUMNS,
         WEEKDAYS=WEEKDAYS,
-        OUTCOMES=OUTCOMES,
-        WAYS=DIRECTION_LABELS,
+        OUTCOMES=OUTCOME_LABELS,
+        WAYS=DIRECTIONS,
     )
 
 
@@ -175,9 +175,9 @@ def _build_chips(view: CallView) -> list[tuple[str, str, bool]]:
         url = view.url(range=None if name == DEFAULT_RANGE else name, **_CLEARED_DAYS)
         chips.append((RANGES[name], url, view.range == name))
     for label, name, value in (
-        ("Missed", "outcome", "not_talked"),
+        (STATE_LABELS["missed"].text, "outcome", "not_talked"),
         ("Recorded", "recorded", "1"),
-        ("Voicemail", "voicemail", "1"),
+        (STATE_LABELS["voicemail"].text, "voicemail", "1"),
     ):
         is_active = view.args.get(name) == value
         chips.append((label, view.url(**{name: None if is_active else value}), is_active))
@@ -200,8 +200,8 @@ def describe_filters(view: CallView, users: list[Any], rows: Sequence[Any] = ())
     """
     names = {str(person["id"]): person["name"] for person in users}
     describers: dict[str, Callable[[str], str | None]] = {
-        "direction": DIRECTION_LABELS.get,
-        "outcome": OUTCOMES.get,
+        "direction": DIRECTIONS.get,
+        "outcome": OUTCOME_LABELS.get,
         "person": names.get,
         "line": formats.national,
         "min": "talked at least {} s".format,

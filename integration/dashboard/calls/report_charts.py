@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 
 from integration.dashboard.calls.report_period import Period
+from integration.mirror.page_queries.call_labels import STATE_LABELS
 from integration.mirror.page_queries.reports import Figures, ReportSums
 
 MAX_DAILY_DAYS, MAX_WEEKLY_DAYS = 62, 400
@@ -18,7 +19,7 @@ PALE_BELOW_CALLS = 10
 """Calls below which a point or cell of a share is drawn pale, and not joined to others."""
 HEAT_MODES = {
     "calls": ("Calls", "inbound calls"),
-    "missed": ("Missed", "missed calls and voicemail"),
+    "missed": (STATE_LABELS["missed"].text, "missed calls and voicemail"),
     "level": ("Service level", "calls answered in time, in percent"),
     "talk": ("Length", "average talk time of answered calls, inbound and outbound"),
 }

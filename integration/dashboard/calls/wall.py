@@ -230,12 +230,12 @@ def _make_figures(
             None if service_level is None else _judge(service_level >= board.level_target, unreachable_at),
         ),
         "calls": WallFigure(
-            "Calls today",
+            TILES["calls"],
             str(today.calls) if today.calls else formats.NOTHING,
             f"{last_week.calls} a week ago" if last_week.calls else "",
         ),
         "missed": WallFigure(
-            "Missed today",
+            TILES["missed"],
             str(today.missed) if today.calls else formats.NOTHING,
             f"{last_week.missed} a week ago" if last_week.calls else "",
         ),

@@ -13,6 +13,7 @@ from werkzeug.datastructures import MultiDict
 
 from integration.alerts.rules import is_within_hours
 from integration.core.errors import DomainError
+from integration.mirror.page_queries.call_labels import STATE_LABELS
 
 TILES = {
     "waiting": "Waiting",
@@ -21,7 +22,7 @@ TILES = {
     "callbacks": "To call back",
     "level": "Service level",
     "calls": "Calls today",
-    "missed": "Missed today",
+    "missed": f"{STATE_LABELS['missed'].text} today",
 }
 """Labels in the form, by value of `tile` and `hero`."""
 USUAL_TILES = ("waiting", "wait", "talking", "callbacks", "level", "calls")

@@ -42,7 +42,8 @@ from integration.exports.query import (
 )
 from integration.exports.routes import parse_args
 from integration.exports.selection import Selection
-from integration.mirror.page_queries.call_view import DIRECTION_LABELS, OUTCOMES, WEEKDAYS
+from integration.mirror.page_queries.call_labels import OUTCOME_LABELS
+from integration.mirror.page_queries.call_view import DIRECTIONS, WEEKDAYS
 from integration.workspace import saved
 
 blueprint = Blueprint("export", __name__)
@@ -156,8 +157,8 @@ def show(name: str) -> Response:
         usual=_export_page_url(name, args),
         controls=CONTROLS,
         separators=SEPARATORS,
-        WAYS=DIRECTION_LABELS,
-        OUTCOMES=OUTCOMES,
+        WAYS=DIRECTIONS,
+        OUTCOMES=OUTCOME_LABELS,
         WEEKDAYS=WEEKDAYS,
     )
     return make_response(html, 400 if error_text else 200)

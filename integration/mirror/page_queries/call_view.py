@@ -16,6 +16,7 @@ from zoneinfo import ZoneInfo
 from integration.core import clock
 from integration.core.calendar_periods import CALENDAR_RANGES, RANGES, find_range_days
 from integration.mirror.page_queries import search_index
+from integration.mirror.page_queries.call_labels import DIRECTION_LABELS, OUTCOME_LABELS
 from integration.mirror.page_queries.history import CallFilter
 from integration.mirror.page_queries.missed_calls import (
     REACHED_WITHIN,
@@ -33,17 +34,8 @@ RANGE_NAMES = ("today", *CALENDAR_RANGES, "week", "month", "all")
 """Ranges offered by the page Calls. The others are valid too."""
 ROW_COUNTS = ("50", "200", "500")
 """Calls per page. The first is the default."""
-OUTCOMES = {
-    "answered": "Answered",
-    "not_talked": "Missed or voicemail",
-    "missed": "Missed",
-    "voicemail": "Voicemail",
-    "abandoned": "Abandoned",
-    "not_answered": "No answer (outbound)",
-    "internal": "Internal",
-    "open": "In progress",
-}
-DIRECTION_LABELS = {"in": "Inbound", "out": "Outbound", "external": "External", "internal": "Internal"}
+DIRECTIONS = {**{name: label.text for name, label in DIRECTION_LABELS.items()}, "external": "External"}
+"""Labels of the filter `direction`."""
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 DEFAULT_HOURS_SPAN = timedelta(days=731)
 """Period before today for which weekday and hour filters apply if the view has no first day."""
@@ -144,8 +136,8 @@ def parse_view(
     else:
         first, last = find_range_days(range_name, today) or (None, None)
     for name, allowed in (
-        ("direction", DIRECTION_LABELS),
-        ("outcome", OUTCOMES),
+        ("direction", DIRECTIONS),
+        ("outcome", OUTCOME_LABELS),
         ("reason", REASONS),
         ("reached", REACHED_WITHIN),
         ("rows", ROW_COUNTS[1:]),
