@@ -25,7 +25,6 @@ from integration.context import AppContext
 from integration.core import clock, installation
 from integration.core.consumer import Consumer
 from integration.core.health import Health
-from integration.core.phone_numbers import PhoneNumbers
 from integration.core.scheduler import Scheduler
 from integration.dashboard.site.background_jobs import EXTENSION as BACKGROUND_JOBS
 from integration.dashboard.site.background_jobs import BackgroundJobs
@@ -45,8 +44,7 @@ from integration.mirror.calls import live_table
 from integration.mirror.calls.rules import make_call_rules
 from integration.mirror.calls.store import CallStore
 from integration.mirror.derived import rebuild
-from integration.mirror.derived.declaration import Rules
-from integration.mirror.page_queries.missed_calls import make_counting_rules
+from integration.mirror.derived.declaration import make_rules
 from integration.mirror.privacy import retention_rules
 from integration.mirror.privacy.erasure_gate import ErasureGate
 from integration.mirror.privacy.held_records import HeldRecords
@@ -118,7 +116,8 @@ class Product:
         self.health = Health()
         self.health.set_fact("version", __version__)
         self.health.set_fact("commit", installation.find_commit())
-        phone_numbers = PhoneNumbers(settings.dashboard.country)
+        rules = make_rules(settings)
+        phone_numbers = rules.phone_numbers
         call_store = CallStore(
             make_call_rules(settings), phone_numbers, on_ended=live_table.remove_ended_legs
         )
@@ -132,7 +131,6 @@ class Product:
         )
         renew_epoch_after_loss(app_db, mirror_db)
         zone_offsets.update(mirror_db, ZoneInfo(settings.dashboard.timezone))
-        rules = Rules(phone_numbers, make_counting_rules(settings))
         rebuild.install(mirror_db, rules)
         inbox = losses.open_inbox(
             data_dir, mirror_db, self.health, self._handle_stored_webhook, on_broken, on_damaged

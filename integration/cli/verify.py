@@ -19,10 +19,11 @@ HELP = """Check the databases, their content, the files of the archive, and that
 `serve` may run. Prints one line per finding. The exit status is 1 if there is a finding.
 
 The content is compared with second copies: webhooks and events with their hashes, columns of records with
-the record as received, and a sample of calls with their events and CDRs. With `--deep`, all calls.
+the record as received. Samples of calls, of the search index and of report totals are compared with what
+they are computed from. With `--deep`, all of these.
 
-With `--repair`, download damaged files again and recompute calls. The next full sync reads changed records
-again. The exit status is 1 if a finding remains.
+With `--repair`, download damaged files again and compute calls, index and totals again. The next full sync
+reads changed records again. The exit status is 1 if a finding remains.
 
 With `--coverage`, compare the mirror with the platform's own counts of every collection, and of every day of
 collections with dates, and fetch what is missing.
@@ -93,20 +94,21 @@ def verify_local(settings: Settings, report: _Report, *, quick: bool, deep: bool
 
     Without `repair` nothing is written.
     """
-    from integration.core.phone_numbers import PhoneNumbers
     from integration.maintenance import backup
     from integration.maintenance.verify import Verification
     from integration.mirror.calls.rules import make_call_rules
     from integration.mirror.calls.store import CallStore
+    from integration.mirror.derived.declaration import make_rules
 
-    finding_count = 0
+    finding_count, rules = 0, make_rules(settings)
     descriptions: list[dict[str, Any]] = []
     report.document["findings"] = descriptions
     repairable: list[Finding] = []
     with console.show_progress() as report_progress:
         verification = Verification(
             settings.storage.data_dir,
-            CallStore(make_call_rules(settings), PhoneNumbers(settings.dashboard.country)),
+            CallStore(make_call_rules(settings), rules.phone_numbers),
+            rules,
             backup.get_destination(settings),
             is_quick=quick,
             is_deep=deep,

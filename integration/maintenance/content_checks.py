@@ -15,6 +15,9 @@ from typing import Any
 
 from integration.inbox import body_check
 from integration.mirror.calls.store import CallStore
+from integration.mirror.derived import rebuild
+from integration.mirror.derived.declaration import Rules
+from integration.mirror.derived.registry import DERIVED
 from integration.mirror.records import row_check
 from integration.mirror.schema import list_mirrored_resources
 from integration.sqlite.readers import open_readonly, read_tolerantly
@@ -61,6 +64,7 @@ class ContentChecks:
 
     data_dir: Path
     call_store: CallStore
+    rules: Rules
     sample_size: int | None = None
     progress: Progress = lambda _what, _done, _total: None
 
@@ -136,6 +140,17 @@ class ContentChecks:
                         reported.add(leg_id)
                         yield Finding(f"mirror.db: call of leg {leg_id}: {fault}", ["call", leg_id])
                 done += len(batch)
+
+    def check_derived(self, *, sampled: bool) -> Iterator[Finding]:
+        """Compute derived rows from their sources and compare them with the stored rows."""
+        with open_readonly(self.data_dir / "mirror.db") as connection:
+            for done, derived in enumerate(DERIVED):
+                self.progress(f"{derived.name} of {derived.unit}", done, len(DERIVED))
+                for low, high in rebuild.find_differences(connection, derived, self.rules, sampled=sampled):
+                    yield Finding(
+                        f"mirror.db: {derived.name} of {derived.unit} {low} to {high} differ from these",
+                        ["derived", derived.name, low, high],
+                    )
 
     def _compare_calls(self, connection: sqlite3.Connection, leg_ids: list[int]) -> dict[int, str]:
         def read() -> dict[int, str]:

@@ -4,6 +4,7 @@
 |---|---|
 | record of a collection | the platform, by the next full sync |
 | call | its events and CDRs |
+| derived rows | their sources |
 | file of the archive | the platform |
 """
 
@@ -15,13 +16,16 @@ from integration.context import AppContext
 from integration.core.commands import Arguments, Progress, Result, Unfinished, command
 from integration.maintenance.content_checks import Target
 from integration.mirror.calls import reading
+from integration.mirror.derived import due
+from integration.mirror.derived.declaration import Key
+from integration.mirror.derived.rebuild import rebuild_due
 from integration.mirror.records import row_check
 from integration.sqlite.readers import read_tolerantly
 from integration.sqlite.transaction import Transaction
 from integration.sync.files import scrub
 from integration.sync.plan import PLAN
 
-PHASES = ("record", "call", "file")
+PHASES = ("record", "call", "derived", "file")
 """Kinds of targets in the order of their repair."""
 
 
@@ -71,6 +75,11 @@ def _repair_call(context: AppContext, leg_id: int) -> None:
     context.mirror_db.write(work)
 
 
+def _renew_derived(context: AppContext, name: str, low: Key, high: Key) -> None:
+    context.mirror_db.write(lambda tx: due.mark(tx, name, [(low, high)]))
+    rebuild_due(context.mirror_db, context.rules)
+
+
 def _repair_file(context: AppContext, kind: str, record_id: int) -> str | None:
     return scrub.repair_file(context, kind, record_id)
 
@@ -78,6 +87,7 @@ def _repair_file(context: AppContext, kind: str, record_id: int) -> str | None:
 REPAIRS: Mapping[str, Callable[..., str | None]] = {
     "record": _mark_record,
     "call": _repair_call,
+    "derived": _renew_derived,
     "file": _repair_file,
 }
 """Repairs by kind of target."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 from integration.core import clock
@@ -22,6 +23,7 @@ from integration.maintenance.content_checks import (
 )
 from integration.maintenance.manifest import DATABASES
 from integration.mirror.calls.store import CallStore
+from integration.mirror.derived.declaration import Rules
 from integration.mirror.page_queries import archive_queries
 from integration.mirror.sync_state import scrub_log
 from integration.sqlite import database_files
@@ -46,13 +48,14 @@ class Verification:
     """One verification.
 
     `find_faults()` yields the findings; `notes` collects lines that are none. `is_quick`: read neither files
-    nor content. `is_deep`: compute all calls, not a sample.
+    nor content. `is_deep`: compute all calls and derived rows, not samples.
     """
 
     def __init__(
         self,
         data_dir: Path,
         call_store: CallStore,
+        rules: Rules,
         backup_dest: Path,
         *,
         is_quick: bool = False,
@@ -64,7 +67,7 @@ class Verification:
         self._is_quick = is_quick
         self._is_deep = is_deep
         self._progress = progress
-        self._content = ContentChecks(data_dir, call_store, progress=progress)
+        self._content = ContentChecks(data_dir, call_store, rules, progress=progress)
         self.files = 0
         self.notes: list[str] = []
 
@@ -90,6 +93,7 @@ class Verification:
             ({"mirror.db"}, self._content.check_records),
             ({"mirror.db"}, self._content.check_events),
             ({"mirror.db"}, self._check_calls),
+            ({"mirror.db"}, partial(self._content.check_derived, sampled=not self._is_deep)),
         ]
         return [
             *([] if self._is_quick else content_checks),

@@ -18,6 +18,7 @@ from click.testing import CliRunner, Result
 from integration.cli import verify
 from integration.maintenance import backup, content_checks
 from integration.maintenance import verify as verification
+from integration.mirror.derived.rebuild import rebuild_due
 from integration.server.control_channel import ControlChannel
 from integration.sync.plan import PLAN
 from integration.sync.reading.full_sync import run_full_sync
@@ -215,6 +216,26 @@ def test_deep_computes_all_calls_and_without_it_a_sample(checked, monkeypatch):
         checked.change("mirror.db", f"UPDATE _calls SET talk_seconds = 1 WHERE id = {LEG + number}")
     assert len(checked.verify().stdout.splitlines()) in (1, 2)
     assert len(checked.verify("--deep").stdout.splitlines()) == 12
+
+
+def test_derived_rows_are_compared_with_their_sources_and_computed_again(checked):
+    checked.app.put("contacts", {"id": 5, "first_name": "Ann", "tel": "07700 900101"})
+    checked.app.put("cdrs", CDR)
+    rebuild_due(checked.app.mirror_db, checked.app.context.rules)
+    assert checked.verify().stdout == ""
+    changes = {
+        "contact_numbers of contacts 5 to 5": "UPDATE _contact_numbers SET name = 'Bob'",
+        f"search of calls {LEG} to {LEG}": "UPDATE _calls_search_content SET c0 = 'changed'",
+        f"reports of calls {CDR['calldate']} to": "UPDATE _report_days SET calls = 7 WHERE kind = 'day'",
+    }
+    for change in changes.values():
+        checked.change("mirror.db", change)
+    lines = checked.verify().stdout.splitlines()
+    for line, name in zip(lines, changes, strict=True):
+        assert line.startswith(f"mirror.db: {name}")
+    assert checked.verify("--repair").exit_code == 0
+    assert checked.read("mirror.db", "SELECT name FROM _contact_numbers") == ("Ann",)
+    assert checked.verify("--deep").stdout == ""
 
 
 def test_a_damaged_file_that_cannot_be_downloaded_is_named(checked):

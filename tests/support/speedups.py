@@ -20,8 +20,8 @@ from jinja2 import BytecodeCache, Environment
 from jinja2.bccache import Bucket
 from werkzeug.routing import Rule
 
-from integration import factory
 from integration.core import retry_delays
+from integration.mirror.derived import declaration
 from integration.sqlite import migrations
 from integration.sqlite.migrations import Step
 from tests.support import fork_server
@@ -215,7 +215,7 @@ def share_phone_numbers() -> None:
 
     Parsing those of a synced account takes 20 ms of CPU time, and tests use the same numbers.
     """
-    factory.PhoneNumbers = cache(factory.PhoneNumbers)  # type: ignore[misc, assignment]
+    declaration.PhoneNumbers = cache(declaration.PhoneNumbers)  # type: ignore[misc, assignment]
 
 
 def retry_at_once() -> None:

@@ -84,6 +84,7 @@ CONTACT_NUMBERS = Derived(
     "contacts",
     keys=("contacts", "id"),
     all_keys=ALL_IDS,
+    tables=("_contact_numbers",),
     sources=(
         Source(
             "contacts",

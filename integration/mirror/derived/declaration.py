@@ -15,7 +15,8 @@ from typing import Any
 from integration.core.ids import MAX_ID, MIN_ID
 from integration.core.phone_numbers import PhoneNumbers
 from integration.core.timestamps import format_timestamp, parse_seconds
-from integration.mirror.page_queries.missed_calls import CountingRules
+from integration.mirror.page_queries.missed_calls import CountingRules, make_counting_rules
+from integration.settings.model import Settings
 
 Key = Any
 """Key of a source row: an integer, or UTC text. The keys of one derived table have one type."""
@@ -73,6 +74,11 @@ class Rules:
     counting: CountingRules
 
 
+def make_rules(settings: Settings) -> Rules:
+    """Return the rules of the settings."""
+    return Rules(PhoneNumbers(settings.dashboard.country), make_counting_rules(settings))
+
+
 def _get_key(key: Key, _rules: Rules) -> Key:
     return key
 
@@ -83,7 +89,7 @@ def _make_single(key: Key, _rules: Rules) -> Range:
 
 @dataclass(frozen=True, slots=True)
 class Derived:
-    """Derived table, or several that are computed together.
+    """Derived table, or several `tables` that are computed together.
 
     `keys`: table and column of the keys. `all_keys`: a range that contains every key. `compute(connection,
     ranges, rules)` only reads. `describe_rules(rules)`: what the rows depend on besides their sources,
@@ -99,6 +105,7 @@ class Derived:
     unit: str
     keys: tuple[str, str]
     all_keys: Range
+    tables: tuple[str, ...]
     sources: tuple[Source, ...]
     compute: Callable[[sqlite3.Connection, Sequence[Range], Rules], list[Rows]] | None
     describe_rules: Callable[[Rules], object]

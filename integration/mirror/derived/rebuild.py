@@ -10,6 +10,7 @@ import random
 import sqlite3
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from integration.core import clock
@@ -17,6 +18,7 @@ from integration.mirror.derived import due
 from integration.mirror.derived.declaration import Derived, Key, Range, Rules, Target, get_previous, to_json
 from integration.mirror.derived.registry import DERIVED
 from integration.sqlite.database import Database
+from integration.sqlite.readers import read_tolerantly
 from integration.sqlite.step_size import StepSize
 from integration.sqlite.transaction import Transaction
 
@@ -62,18 +64,30 @@ def find_differences(
 ) -> Iterator[Range]:
     """Yield ranges of keys whose stored rows differ from the computed ones. Only reads.
 
-    `sampled`: compare one random range only. Ignores what is due, because it will be computed.
+    `sampled`: compare one random range only. Ignores what is due, because it will be computed. Each range is
+    read in a short transaction of its own.
     """
     if derived.compute is None or not due.has_current_rules(
         connection, derived, derived.describe_rules(rules)
     ):
         return
-    for low, high in _list_verified(connection, derived, rules, sampled=sampled):
-        span = derived.find_span(low, rules)[0], derived.find_span(high, rules)[1]
-        if not due.list_ranges(connection, derived.name, span) and any(
-            change.added or change.removed for change in _compare(connection, derived, [(low, high)], rules)
-        ):
-            yield low, high
+    for keys in _list_verified(connection, derived, rules, sampled=sampled):
+        connection.execute("BEGIN")
+        try:
+            has_differences = read_tolerantly(
+                connection, partial(_has_differences, connection, derived, rules, keys)
+            )
+        finally:
+            connection.execute("ROLLBACK")
+        if has_differences:
+            yield keys
+
+
+def _has_differences(connection: sqlite3.Connection, derived: Derived, rules: Rules, keys: Range) -> bool:
+    span = derived.find_span(keys[0], rules)[0], derived.find_span(keys[1], rules)[1]
+    return not due.list_ranges(connection, derived.name, span) and any(
+        change.added or change.removed for change in _compare(connection, derived, [keys], rules)
+    )
 
 
 def _list_verified(

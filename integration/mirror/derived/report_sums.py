@@ -379,6 +379,7 @@ REPORT_SUMS = Derived(
     "calls",
     keys=("_calls", "started_at"),
     all_keys=ALL_TIMES,
+    tables=("_report_days", "_report_missed"),
     sources=(
         Source(
             "_calls",

@@ -75,6 +75,7 @@ SEARCH = Derived(
     "calls",
     keys=("_calls", "id"),
     all_keys=ALL_IDS,
+    tables=("_calls_search",),
     sources=(
         Source(
             "_calls",

@@ -22,6 +22,7 @@ from integration.core.json_records import JsonRecord, read_record, to_column_val
 from integration.core.number_variants import ERASED, Finder
 from integration.mirror.calls.facts import LEG_FIELDS
 from integration.mirror.calls.store import CallStore
+from integration.mirror.derived.registry import DERIVED
 from integration.mirror.privacy import retention_rules, scrub_tables
 from integration.mirror.privacy.erasure_gate import (
     LEGS_KEY,
@@ -43,8 +44,8 @@ BATCH_SIZE = 500
 """Number of records stripped in one transaction."""
 
 _IN_JSON_LIST = "IN (SELECT value FROM json_each(?))"
-DERIVED_TABLES = frozenset(
-    {"_calls", "_legs", "_call_ids", "_contact_numbers", "_report_days", "_report_missed", "media"}
+DERIVED_TABLES = {"_calls", "_legs", "_call_ids", "_due", "media"}.union(
+    *(derived.tables for derived in DERIVED)
 )
 """Tables recomputed from stripped records."""
 _EVENT_TABLES = frozenset({"_leg_events", "_leg_live", "_sms_events"})

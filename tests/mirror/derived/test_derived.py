@@ -16,6 +16,7 @@ from integration.mirror.derived.registry import DERIVED
 from integration.mirror.derived.search_index import SEARCH
 from integration.mirror.page_queries.missed_calls import CountingRules
 from integration.mirror.schema import open_mirror
+from integration.sqlite.readers import open_readonly
 
 RULES = Rules(PhoneNumbers("GB"), CountingRules(ZoneInfo("Europe/London")))
 CALL = {
@@ -48,7 +49,7 @@ class Mirror:
         return self.query(f"SELECT low, high FROM _due WHERE derived = '{name}'")
 
     def find_differences(self) -> dict[str, list]:
-        with self.database.read() as connection:
+        with open_readonly(self.database.path) as connection:
             found = {
                 derived.name: list(rebuild.find_differences(connection, derived, RULES, sampled=False))
                 for derived in DERIVED
@@ -115,7 +116,7 @@ def test_changed_rules_make_all_due_and_other_rules_are_not_compared(mirror, mon
     changed = replace(SEARCH, describe_rules=lambda rules: "another form")
     monkeypatch.setattr(rebuild, "DERIVED", (changed,))
     mirror.execute("UPDATE _calls_search SET text = 'of the former rules'")
-    with mirror.database.read() as connection:
+    with open_readonly(mirror.database.path) as connection:
         assert list(rebuild.find_differences(connection, changed, RULES, sampled=False)) == []
     rebuild.install(mirror.database, RULES)
     ((low, high),) = mirror.list_due("search")

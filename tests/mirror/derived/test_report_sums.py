@@ -18,6 +18,7 @@ from integration.mirror.derived.report_sums import REPORT_SUMS
 from integration.mirror.page_queries import missed_calls, reports
 from integration.mirror.page_queries.missed_calls import CountingRules
 from integration.mirror.schema import open_mirror
+from integration.sqlite.readers import open_readonly
 
 TODAY = date(2026, 4, 6)
 FIRST = TODAY - timedelta(days=40)
@@ -212,7 +213,7 @@ def test_wrong_totals_are_detected_and_recomputed(mirror):
     compute_all(mirror, zone)
 
     def find_wrong() -> list:
-        with mirror.read() as connection:
+        with open_readonly(mirror.path) as connection:
             return list(rebuild.find_differences(connection, REPORT_SUMS, make_rules(zone), sampled=False))
 
     assert find_wrong() == []
