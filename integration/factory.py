@@ -132,6 +132,7 @@ class Product:
         renew_epoch_after_loss(app_db, mirror_db)
         zone_offsets.update(mirror_db, ZoneInfo(settings.dashboard.timezone))
         rebuild.install(mirror_db, rules)
+        self.health.provide_fact("due", partial(rebuild.describe_due, mirror_db))
         inbox = losses.open_inbox(
             data_dir, mirror_db, self.health, self._handle_stored_webhook, on_broken, on_damaged
         )

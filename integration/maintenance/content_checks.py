@@ -145,10 +145,10 @@ class ContentChecks:
         """Compute derived rows from their sources and compare them with the stored rows."""
         with open_readonly(self.data_dir / "mirror.db") as connection:
             for done, derived in enumerate(DERIVED):
-                self.progress(f"{derived.name} of {derived.unit}", done, len(DERIVED))
+                self.progress(derived.title, done, len(DERIVED))
                 for low, high in rebuild.find_differences(connection, derived, self.rules, sampled=sampled):
                     yield Finding(
-                        f"mirror.db: {derived.name} of {derived.unit} {low} to {high} differ from these",
+                        f"mirror.db: {derived.title}: {derived.unit} {low} to {high} have other rows",
                         ["derived", derived.name, low, high],
                     )
 

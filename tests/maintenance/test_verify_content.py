@@ -224,9 +224,9 @@ def test_derived_rows_are_compared_with_their_sources_and_computed_again(checked
     rebuild_due(checked.app.mirror_db, checked.app.context.rules)
     assert checked.verify().stdout == ""
     changes = {
-        "contact_numbers of contacts 5 to 5": "UPDATE _contact_numbers SET name = 'Bob'",
-        f"search of calls {LEG} to {LEG}": "UPDATE _calls_search_content SET c0 = 'changed'",
-        f"reports of calls {CDR['calldate']} to": "UPDATE _report_days SET calls = 7 WHERE kind = 'day'",
+        "Numbers of contacts: contacts 5 to 5": "UPDATE _contact_numbers SET name = 'Bob'",
+        f"Search index: calls {LEG} to {LEG}": "UPDATE _calls_search_content SET c0 = 'changed'",
+        f"Report totals: calls {CDR['calldate']}": "UPDATE _report_days SET calls = 7 WHERE kind = 'day'",
     }
     for change in changes.values():
         checked.change("mirror.db", change)

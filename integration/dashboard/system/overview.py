@@ -20,6 +20,8 @@ from integration.dashboard.system import components, work
 from integration.inbox import losses
 from integration.maintenance import backup, database_checks, forwarded_requests
 from integration.mirror.calls import backlog
+from integration.mirror.derived import due
+from integration.mirror.derived.registry import DERIVED
 from integration.mirror.page_queries import live
 from integration.mirror.records import missing_records, schema_drift
 from integration.mirror.sync_state import collection_state, completeness, lookup_queue, media_files, scrub_log
@@ -145,6 +147,7 @@ def index() -> Response:
             connection, clock.unix() - MISSING_CDR_DAYS * 86400
         )
         backlog_state = backlog.get_state(connection)
+        due_states = due.list_states(connection, DERIVED)
         rejected_records = schema_drift.list_rejected(connection)
         accepted_deletions = missing_records.list_accepted(connection)
     with context.app_db.read() as connection:
@@ -217,6 +220,7 @@ def index() -> Response:
         CALLS_WITHOUT_CDR_DAYS=MISSING_CDR_DAYS,
         reading=list_active_reads(report["facts"]),
         first_sync=first_sync,
+        due_states=due_states,
         requests=request_budget,
         disk=disk,
         min_free=MIN_FREE_TEXT,

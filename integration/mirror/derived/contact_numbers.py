@@ -81,6 +81,7 @@ TARGET = Target(
 
 CONTACT_NUMBERS = Derived(
     "contact_numbers",
+    "Numbers of contacts",
     "contacts",
     keys=("contacts", "id"),
     all_keys=ALL_IDS,

@@ -97,11 +97,12 @@ class Derived:
     that are computed in the transaction that changes their sources; a consumer computes the others.
     `align(key, rules)`: the first key that is computed together with `key`. `find_span(key, rules)`: the keys
     on which the rows that are computed for `key` depend. `defer(rules)`: first key that is not computed yet,
-    and the Unix time until which it is not. `waits_for`: table that must be empty. `unit`: what a key is, in
-    the plural. Without `compute` another service follows what is due.
+    and the Unix time until which it is not. `waits_for`: table that must be empty. `title`: name on
+    pages. `unit`: what a key is, in the plural. Without `compute` another service follows what is due.
     """
 
     name: str
+    title: str
     unit: str
     keys: tuple[str, str]
     all_keys: Range

@@ -31,14 +31,11 @@ CREATE INDEX IF NOT EXISTS _due_now ON _due (derived, low, high) WHERE at = 0;
 
 @dataclass(frozen=True, slots=True)
 class DueState:
-    """Number of due keys of a derived table.
-
-    `since`: Unix time from which the oldest is due; None if none is.
-    """
+    """Number of due keys of a derived table. `since`: Unix time from which the oldest is due."""
 
     derived: Derived
     count: int
-    since: float | None
+    since: float
 
 
 def drop_former_tables(schema: Schema) -> None:
@@ -146,12 +143,16 @@ _FIRST_OVERLAPPING = (
 """SQL of the start of the first range that can overlap the keys from ?2 on."""
 
 
-def read_state(connection: sqlite3.Connection, derived: Derived) -> DueState:
-    """Return how many keys are due now, and since when."""
-    table, column = derived.keys
-    count, since = connection.execute(
-        f"SELECT count(*), min(at) FROM _due CROSS JOIN {table} ON {column} BETWEEN low AND high"
-        " WHERE derived = ? AND at <= ?",
-        (derived.name, clock.unix()),
-    ).fetchone()
-    return DueState(derived, count, since)
+def list_states(connection: sqlite3.Connection, all_derived: Sequence[Derived]) -> list[DueState]:
+    """Return what is due now, by derived table."""
+    states = []
+    for derived in all_derived:
+        table, column = derived.keys
+        count, since = connection.execute(
+            f"SELECT count(*), min(at) FROM _due CROSS JOIN {table} ON {column} BETWEEN low AND high"
+            " WHERE derived = ? AND at <= ?",
+            (derived.name, clock.unix()),
+        ).fetchone()
+        if count:
+            states.append(DueState(derived, count, since))
+    return states

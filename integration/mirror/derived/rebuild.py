@@ -59,6 +59,15 @@ def rebuild_due(mirror_db: Database, rules: Rules, all_derived: Sequence[Derived
             mirror_db.write_bulk([step] * STEPS_PER_RUN)
 
 
+def describe_due(mirror_db: Database) -> dict[str, dict[str, Any]] | None:
+    """Return the fact of /readyz: number of due keys, and since when (UTC), by derived table."""
+    with mirror_db.read() as connection:
+        states = due.list_states(connection, DERIVED)
+    return {
+        state.derived.name: {"count": state.count, "since": clock.utc_text(state.since)} for state in states
+    } or None
+
+
 def find_differences(
     connection: sqlite3.Connection, derived: Derived, rules: Rules, *, sampled: bool
 ) -> Iterator[Range]:

@@ -376,6 +376,7 @@ MISSED = _make_target("_report_missed", ("calls", "in_hour", "in_day"), missed_c
 
 REPORT_SUMS = Derived(
     "reports",
+    "Report totals",
     "calls",
     keys=("_calls", "started_at"),
     all_keys=ALL_TIMES,

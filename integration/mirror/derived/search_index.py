@@ -72,6 +72,7 @@ TARGET = Target(
 
 SEARCH = Derived(
     "search",
+    "Search index",
     "calls",
     keys=("_calls", "id"),
     all_keys=ALL_IDS,

@@ -20,6 +20,8 @@ from integration.exports import jobs as export_jobs
 from integration.inbox import apply
 from integration.maintenance.rotation import BackupRotation
 from integration.mirror.calls import backlog
+from integration.mirror.derived import due
+from integration.mirror.derived.registry import DERIVED
 from integration.mirror.page_queries import live
 from integration.mirror.sync_state import collection_state, completeness, media_files
 from integration.sync.files.download import list_enabled_kinds
@@ -224,6 +226,7 @@ def _read_calls(context: AppContext) -> Iterator[Metric]:
     with context.mirror_db.read() as connection:
         counts = live.count_live_calls(connection)
         legs_waiting = backlog.count(connection)
+        due_states = due.list_states(connection, DERIVED)
     yield gauge(
         "switchroom_calls_open",
         "Calls that have not ended, by state. unconfirmed: neither webhook nor poll reports them now.",
@@ -234,6 +237,19 @@ def _read_calls(context: AppContext) -> Iterator[Metric]:
         "switchroom_legs_waiting",
         "Legs stored by an initial sync whose calls are not computed yet.",
         legs_waiting,
+    )
+    yield gauge(
+        "switchroom_due",
+        "Keys whose derived rows are not computed yet, by derived table (`search`: calls).",
+        dict.fromkeys((derived.name for derived in DERIVED), 0.0)
+        | {state.derived.name: float(state.count) for state in due_states},
+        "table",
+    )
+    yield gauge(
+        "switchroom_due_since_timestamp_seconds",
+        "Unix time since which the oldest of these keys is due.",
+        {state.derived.name: state.since for state in due_states},
+        "table",
     )
 
 

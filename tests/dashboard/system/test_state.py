@@ -11,6 +11,8 @@ import requests
 from integration.access import audit
 from integration.core import clock
 from integration.core.errors import PlatformThrottled
+from integration.mirror.derived import due
+from integration.mirror.derived.rebuild import rebuild_due
 from integration.mirror.sync_state import collection_state
 from integration.sync.plan import PLAN
 from integration.sync.reading import deletions
@@ -212,3 +214,16 @@ def test_a_pause_that_the_platform_requests_is_a_failed_check_with_its_end(zone,
     app.clock.advance(601)
     assert app.client.get("/readyz").json["status"] == "ok"
     assert "paused" not in top(client)
+
+
+def test_what_is_due_of_a_derived_table_is_one_line_of_readyz_metrics_and_the_page(app, client):
+    app.call(5, "2026-09-21 14:00:00")
+    rebuild_due(app.mirror_db, app.context.rules)
+    assert "due" not in client.get("/readyz").json()["facts"]
+    app.mirror_db.write(lambda tx: due.mark(tx, "search", [(1, 10)]))
+    since = clock.utc_text()
+    assert client.get("/readyz").json()["facts"]["due"] == {"search": {"count": 1, "since": since}}
+    assert 'switchroom_due{table="search"} 1.0' in client.get("/metrics").text
+    assert "Search index: 1 call due since" in text(client.get("/system"))
+    rebuild_due(app.mirror_db, app.context.rules)
+    assert 'switchroom_due{table="search"} 0.0' in client.get("/metrics").text

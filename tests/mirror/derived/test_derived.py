@@ -100,7 +100,7 @@ def test_a_bulk_store_records_one_range_and_its_newest_keys_are_computed_first(m
     mirror.database.write(lambda tx: (due.mark_new_calls(tx, SEARCH, ids), tx.executemany(INSERT, rows)))
     assert mirror.list_due("search") == [(1, 3000)]
     with mirror.database.read() as connection:
-        assert due.read_state(connection, SEARCH).count == 3000
+        assert [state.count for state in due.list_states(connection, [SEARCH])] == [3000]
     mirror.database.write(lambda tx: rebuild.rebuild_next(tx, SEARCH, RULES, 1000))
     assert mirror.list_due("search") == [(1, 2000)]
     assert mirror.query("SELECT min(rowid), max(rowid) FROM _calls_search") == [(2001, 3000)]
