@@ -22,6 +22,8 @@ DROPPED = {
     "_calls_search_due",
     "_cdr_months",
     "_cdr_user_months",
+    "dismissals",
+    "phones",
     "_migrations",
     "_versions",
     "_report_basis",
@@ -117,3 +119,26 @@ def test_a_migrated_file_keeps_its_rows(version: str, tmp_path: Path) -> None:
         assert connection.execute("SELECT address, at FROM attempts").fetchall() == [(b"\x00", 1.5)]
     with closing(sqlite3.connect(tmp_path / "inbox.db")) as connection:
         assert connection.execute("SELECT seq, event_id, status FROM inbox").fetchall() == [(1, "1", "new")]
+
+
+def test_settings_of_dashboard_users_are_kept(tmp_path: Path) -> None:
+    path = tmp_path / "house.db"
+    make_older(path, "0.1.0")
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript("""
+            CREATE TABLE person_settings (person_id INTEGER PRIMARY KEY REFERENCES people (id)
+                ON DELETE CASCADE, start_page TEXT, looked_at TEXT, name TEXT) STRICT;
+            INSERT INTO people (id, email, role, created_at) VALUES (1, 'ann@example.com', 'admin', '');
+            INSERT INTO person_settings VALUES (1, '/calls', '2026-03-01 08:00:00', 'Ann');
+            INSERT INTO phones VALUES (1, 10002);
+            INSERT INTO dismissals VALUES (1, 'first steps');
+        """)
+    OPENERS["house"](path).close()
+    with closing(sqlite3.connect(path)) as connection:
+        assert dict(connection.execute("SELECT setting, value FROM person_settings WHERE person_id = 1")) == {
+            "first steps": "dismissed",
+            "name": "Ann",
+            "notifications seen": "2026-03-01 08:00:00",
+            "phone": "10002",
+            "start page": "/calls",
+        }

@@ -135,12 +135,6 @@ CREATE TABLE devices (
     UNIQUE (token_hash, person_id)
 ) STRICT;
 
-CREATE TABLE dismissals (
-    person_id INTEGER NOT NULL REFERENCES people (id) ON DELETE CASCADE,
-    part TEXT NOT NULL,
-    PRIMARY KEY (person_id, part)
-) STRICT, WITHOUT ROWID;
-
 CREATE TABLE erased_records (
     name TEXT NOT NULL, key ANY NOT NULL, PRIMARY KEY (name, key)
 ) STRICT, WITHOUT ROWID;
@@ -333,16 +327,11 @@ CREATE TABLE people (
 ) STRICT;
 
 CREATE TABLE person_settings (
-    person_id INTEGER PRIMARY KEY REFERENCES people (id) ON DELETE CASCADE,
-    start_page TEXT,
-    looked_at TEXT,
-    name TEXT
-) STRICT;
-
-CREATE TABLE phones (
-    person_id INTEGER PRIMARY KEY REFERENCES people (id) ON DELETE CASCADE,
-    platform_user_id INTEGER NOT NULL
-) STRICT;
+    person_id INTEGER NOT NULL REFERENCES people (id) ON DELETE CASCADE,
+    setting TEXT NOT NULL,
+    value TEXT NOT NULL,
+    PRIMARY KEY (person_id, setting)
+) STRICT, WITHOUT ROWID;
 
 CREATE TABLE recovery_codes (
     person_id INTEGER NOT NULL REFERENCES people (id) ON DELETE CASCADE,

@@ -106,7 +106,7 @@ def test_a_start_copies_the_databases_before_it_migrates_them(
     ]  # fmt: skip
     assert read_app_tables(copy) == old_tables
     assert list_webhooks(copy) == ["before"]
-    assert read_app_tables(data_dir) > old_tables
+    assert read_app_tables(data_dir) - old_tables, "new tables"
     assert read_version(data_dir) == __version__
     printed = capsys.readouterr().err
     assert f"switchroom restore {copy} --replace" in printed

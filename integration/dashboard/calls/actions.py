@@ -26,7 +26,7 @@ from integration.dashboard.site.person_names import person_name
 from integration.mirror.page_queries import history, live, phones
 from integration.mirror.page_queries.phones import LiveLeg, Phone
 from integration.sync.writing.write_through import WriteResult
-from integration.workspace import preferred_phones
+from integration.workspace import person_settings
 
 blueprint = Blueprint("actions", __name__)
 
@@ -70,9 +70,8 @@ def find_phone(context: AppContext, person: Person) -> Phone | None:
         if own_phone is not None or not has(person, "supervisor"):
             return own_phone
         with context.app_db.read() as app_connection:
-            return phones.find_phone(
-                mirror_connection, preferred_phones.find_preferred(app_connection, person.id)
-            )
+            chosen_id = person_settings.load(app_connection, person.id, "phone")
+        return phones.find_phone(mirror_connection, int(chosen_id) if chosen_id else None)
 
 
 def can_control_call(person: Person, phone: Phone | None, call: sqlite3.Row, legs: Iterable[LiveLeg]) -> bool:
@@ -264,7 +263,7 @@ def dial() -> Response | tuple[str, int]:
         with context.mirror_db.read() as connection:
             phone = phones.find_phone(connection, phone_id)
         if phone is not None:
-            preferred_phones.save_preferred(context.app_db, person.id, phone.id)
+            person_settings.save(context.app_db, person.id, "phone", str(phone.id))
     if phone is None and has(person, "supervisor"):
         query = {"to": to} if item_id is None else {"to": to, "item": item_id}
         return form_responses.redirect_elsewhere("/dial?" + urlencode(query))

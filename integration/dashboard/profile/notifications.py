@@ -6,6 +6,7 @@ from flask import Blueprint, request
 from werkzeug.wrappers import Response
 
 from integration.context import app_context
+from integration.core import clock
 from integration.dashboard.site import form_responses, formats, layout, news
 from integration.dashboard.site.guard import current_person
 from integration.workspace import person_settings
@@ -29,5 +30,8 @@ def mark_seen() -> Response:
 
     `until`: the time of the page that showed them, as UTC text.
     """
-    person_settings.record_look(app_context().app_db, current_person().id, request.form.get("until", ""))
+    until, now = request.form.get("until", ""), clock.utc_text()
+    # An invalid or future time counts as now.
+    seen = min(until, now) if clock.parse_utc(until) else now
+    person_settings.save(app_context().app_db, current_person().id, "notifications seen", seen)
     return form_responses.respond_done("Marked as seen.", "/notifications")

@@ -39,7 +39,7 @@ def save_start_page() -> Response | tuple[str, int]:
     person, path = current_person(), request.form.get("start_page", "")
     if path not in start_pages.list_start_pages(person):
         return _render_page(refused="You don’t have access to this page. Choose another one."), 400
-    person_settings.save_start_page(app_context().app_db, person.id, path)
+    person_settings.save(app_context().app_db, person.id, "start page", path)
     return _redirect("saved")
 
 
@@ -126,7 +126,7 @@ def _render_page(**values: Any) -> str:
     app_db, person = app_context().app_db, current_person()
     with app_db.read() as connection:
         recovery_codes = second_factor.count_recovery_codes(connection, person.id)
-        entered_name = person_settings.load(connection, person.id).name
+        entered_name = person_settings.load(connection, person.id, "name")
     with app_context().mirror_db.read() as connection:
         own_phone = phones.find_own_phone(connection, person.platform_user_id, person.email)
     return layout.render_page(

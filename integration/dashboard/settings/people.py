@@ -161,7 +161,7 @@ def _form_values(person: people.Person) -> dict[str, str]:
     explicit = people.load_explicit_rights(app_context().app_db, person.id)
     rights = {right: {True: "yes", False: "no", None: ""}[explicit.get(right)] for right in RIGHTS}
     with app_context().app_db.read() as connection:
-        name = person_settings.load(connection, person.id).name or ""
+        name = person_settings.load(connection, person.id, "name") or ""
     return {
         "role": person.role,
         **rights,

@@ -18,12 +18,9 @@ from integration.dashboard.site.guard import current_person, requires
 from integration.maintenance import backup
 from integration.mirror.sync_state import collection_state
 from integration.settings.demo_marker import is_demo
-from integration.workspace import dismissals
+from integration.workspace import person_settings
 
 blueprint = Blueprint("first_steps", __name__)
-
-PART = "first steps"
-"""Name of the checklist among the dismissals of a user."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +44,7 @@ def list_steps(context: AppContext, person: Person) -> list[Step]:
     if not has(person, "admin"):
         return []
     with context.app_db.read() as connection:
-        if dismissals.is_dismissed(connection, person.id, PART):
+        if person_settings.load(connection, person.id, "first steps"):
             return []
     with context.mirror_db.read() as connection:
         synced_at = collection_state.get_state(connection, "cdrs").last_success_at
@@ -67,7 +64,7 @@ def list_steps(context: AppContext, person: Person) -> list[Step]:
 @blueprint.post("/live/first-steps/dismiss")
 @requires("admin")
 def dismiss() -> Response:
-    dismissals.dismiss(app_context().app_db, current_person().id, PART)
+    person_settings.save(app_context().app_db, current_person().id, "first steps", "dismissed")
     return redirect("/live", 303)  # type: ignore[return-value]
 
 

@@ -46,7 +46,7 @@ def list_notifications(context: AppContext, person: Person, viewer: Visibility) 
     since = clock.utc_text(clock.now() - PERIOD)
     found: list[tuple[str, str, str, str, str, str]] = []
     with context.app_db.read() as app_connection, context.mirror_db.read() as mirror_connection:
-        looked_at = person_settings.load(app_connection, person.id).looked_at or person.created_at
+        looked_at = person_settings.load(app_connection, person.id, "notifications seen") or person.created_at
         phone = phones.find_phone(mirror_connection, person.platform_user_id) or phones.find_phone_by_email(
             mirror_connection, person.email
         )

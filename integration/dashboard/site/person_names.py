@@ -49,7 +49,7 @@ def _read_names() -> dict[str, str]:
         for person in persons
     }
     with context.app_db.read() as connection:
-        entered = person_settings.load_names(connection)
+        entered = person_settings.load_of_all(connection, "name")
     names = {
         person.email: phone.name
         if (phone := phone_of[person.email])

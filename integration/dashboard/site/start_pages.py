@@ -33,5 +33,5 @@ def find_start_page(person: Person) -> str:
     DEFAULT if the user no longer has access to it.
     """
     with app_context().app_db.read() as connection:
-        path = person_settings.load(connection, person.id).start_page
+        path = person_settings.load(connection, person.id, "start page")
     return path if path in list_start_pages(person) else DEFAULT

@@ -154,7 +154,9 @@ def test_the_audit_log_pages_back_to_its_first_entry(log):
 
 
 def test_an_entry_about_audio_or_a_call_names_the_call(log):
-    log.call(77, "2026-11-03 10:38:00", party="+442079460001", party_e164="+442079460001", user_name="Grace Osei")
+    log.call(
+        77, "2026-11-03 10:38:00", party="+442079460001", party_e164="+442079460001", user_name="Grace Osei"
+    )
     log.leg(77)
     log.insert("monitors", id=1052001501, live_id=77, timestamp="2026-11-03 10:38:00")
     audit.record(log.app_db, "bob@x.example", "listened to recording", "1052001501")
