@@ -272,6 +272,8 @@ class ExportRunner:
         name = run.file_name(complete=incomplete_reason is None) if run.schedule_id is not None else path.name
         try:
             with part_path.open("wb+") as file:
+                if run.job.target != "download":
+                    part_path.unlink()  # A process that is killed leaves no file.
                 with self._writing_lock:
                     rows = self._write_file(run, file)
                 size = file.seek(0, os.SEEK_END)
