@@ -23,12 +23,16 @@ _WITHHELD_WORDS = frozenset(
 )
 """Words that stand for a withheld number, alone or with words of _CALLER_WORDS ('Private number')."""
 _CALLER_WORDS = frozenset(("no", "number", "caller", "id", "cli"))
+_WORDS_WITHOUT_NAME = _WITHHELD_WORDS | _CALLER_WORDS
+_WORD = re.compile(r"\w+")
 _KEYPAD_ANONYMOUS = "266696687"
 """'anonymous' on the keypad of a telephone, which some networks send as the number."""
 _EMERGENCY_OF_ZEROS = "000"
 """Emergency number of Australia."""
 _URI = re.compile(r"\s*(?:sips?:|tel:)?([^@;]*)(?:[@;].*)?", re.IGNORECASE | re.DOTALL)
 """A SIP or tel URI, or a number; the group is the user or number."""
+_URI_SIGNS = frozenset("<:@;")
+"""Without one of these signs a text is no URI and has none in brackets."""
 
 MAX_EXTENSION_DIGITS = 6
 """Maximum digits of an extension or service number."""
@@ -85,14 +89,16 @@ def _get_user(text: str) -> str:
     """Return the user or number of a URI or caller id such as '"Zoe" <sip:447700900101@pbx.example>'."""
     if text.isdecimal():
         return text
+    if _URI_SIGNS.isdisjoint(text):
+        return text.lstrip()
     bracketed = _IN_ANGLE_BRACKETS.search(text)
     match = _URI.fullmatch(bracketed[0][1:-1] if bracketed else text)
     return text if match is None else match[1]
 
 
 def _is_withheld_name(name: str) -> bool:
-    words = re.findall(r"\w+", name.casefold())
-    return _WITHHELD_WORDS.issuperset(set(words) - _CALLER_WORDS) and (
+    words = _WORD.findall(name.casefold())
+    return _WORDS_WITHOUT_NAME.issuperset(words) and (
         not words or not _WITHHELD_WORDS.isdisjoint(words) or (len(words) > 1 and words[0] == "no")
     )
 
@@ -113,7 +119,8 @@ def clean_name(raw: str | None) -> str:
     """
     if not raw:
         return ""
-    name = _IN_ANGLE_BRACKETS.sub(" ", raw).replace('"', " ")
+    name = _IN_ANGLE_BRACKETS.sub(" ", raw) if "<" in raw else raw
+    name = name.replace('"', " ")
     name = " ".join(name.rpartition("|")[2].split())
     written = read_number(name)
     is_number = written is not None and written.is_plain

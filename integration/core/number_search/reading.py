@@ -65,7 +65,7 @@ def read_number(text: str) -> WrittenNumber | None:
     """
     if text.isascii() and text.isdecimal():
         return WrittenNumber(text, is_plain=True)
-    if len(text) > MAX_CHARACTERS or not folding.extract_digits(text):
+    if len(text) > MAX_CHARACTERS or not folding.has_digits(text):
         return None
     text = unicodedata.normalize("NFKC", text)
     shown = zip(text, folding.fold(text), strict=True)

@@ -158,8 +158,10 @@ def _choose_call_id(group: list[Link], links_by_id: dict[int, Link]) -> int:
     """Return the id of the root, topmost parent or lowest leg."""
     root_ids = {link.known_root_id for link in group if link.known_root_id}
     child_ids = {link.id for link in group if link.parent_id}
+    if not root_ids and not child_ids:
+        return group[0].id
     top_ids = {_find_top_id(id_, links_by_id) for id_ in root_ids or child_ids}
-    return min(top_ids) if top_ids else group[0].id
+    return min(top_ids)
 
 
 def _find_top_id(id_: int, links_by_id: dict[int, Link]) -> int:
@@ -255,6 +257,8 @@ def _join_provisionally(links_by_id: dict[int, Link], sets: _DisjointSets) -> se
     anchored_sets = {sets.find(link.id) for link in links_by_id.values() if link.is_anchored}
     loose_ids = {id_ for id_ in links_by_id if sets.find(id_) not in anchored_sets}
     loose_edges, anchor_edges = _find_edges(links_by_id.values(), loose_ids)
+    if not loose_edges and not anchor_edges:
+        return set()
     separate_calls = _SeparateCalls(links_by_id, sets)
     joined_ids = [
         first_id for _, first_id, second_id in sorted(loose_edges) if separate_calls.join(first_id, second_id)
@@ -296,6 +300,8 @@ def _find_edges(links: Iterable[Link], loose_ids: Set[int]) -> tuple[list[_Edge]
     loose_edges: list[_Edge] = []
     anchor_edges: list[_Edge] = []
     for group in by_key.values():
+        if len(group) == 1:
+            continue
         group.sort(key=_get_start_key)
         loose = [link for link in group if link.id in loose_ids]
         anchored = [link for link in group if link.id not in loose_ids]

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
 
 from integration.core.ids import parse_id
 from integration.core.timestamps import parse_seconds
@@ -161,22 +163,29 @@ def _sort_within_second(group: list[tuple[CallEvent, str]], on_hold: bool) -> li
 
 def build_leg(facts: LegFacts) -> Leg:
     """Compute the leg from its facts."""
-    leg = Leg(facts.leg_id)
+    leg, cdrs = Leg(facts.leg_id), facts.cdrs
+    if len(cdrs) > 1:
+        cdrs = sorted(cdrs, key=lambda cdr: (cdr.calldate is None, cdr.calldate, cdr.id))
     events = [received.event for received in facts.events]
-    leg.sources = tuple(
-        name
-        for name, facts_of_source in (("webhook", events), ("poll", facts.sighting), ("cdr", facts.cdrs))
-        if facts_of_source
-    )
-    cdrs = sorted(facts.cdrs, key=lambda cdr: (cdr.calldate is None, cdr.calldate, cdr.id))
-    newest_events = sorted(events, key=_get_recency_key, reverse=True)
+    newest_events = sorted(events, key=_get_recency_key, reverse=True) if events else events
     _set_links(leg, newest_events, facts.sighting, cdrs)
     _set_parties(leg, newest_events, facts.sighting, cdrs)
     _set_records(leg, facts, cdrs)
-    _set_live_state(leg, facts, sort_events(events))
+    if events or facts.sighting is not None:
+        _set_live_state(leg, facts, sort_events(events))
+    leg.is_missing = facts.missing_at is not None and facts.missing_at > leg.last_signal_at
+    _set_connection(leg, facts)
     _set_end(leg, facts, cdrs)
     _set_times(leg, events, facts.sighting, cdrs)
     return leg
+
+
+def _get_first(records: Iterable[object], name: str) -> Any:
+    """Return the first value of an attribute that is neither None nor empty, else None."""
+    for record in records:
+        if value := getattr(record, name):
+            return value
+    return None
 
 
 def _get_recency_key(event: CallEvent) -> tuple[int, int, str, str]:
@@ -186,11 +195,13 @@ def _get_recency_key(event: CallEvent) -> tuple[int, int, str, str]:
 def _set_links(
     leg: Leg, newest_events: Sequence[CallEvent], sighting: Sighting | None, cdrs: Sequence[Cdr]
 ) -> None:
-    cdr_root_id = next((cdr.root_id for cdr in cdrs if cdr.root_id), None)
-    leg.root_id = cdr_root_id or next((event.root_id for event in newest_events if event.root_id), None)
+    sources = [("webhook", newest_events), ("poll", sighting), ("cdr", cdrs)]
+    leg.sources = tuple([name for name, facts_of_source in sources if facts_of_source])
+    cdr_root_id = _get_first(cdrs, "root_id")
+    leg.root_id = cdr_root_id or _get_first(newest_events, "root_id")
     if leg.root_id:
         leg.origins["root"] = "cdr" if cdr_root_id else "webhook"
-    cdr_parent_id = next((cdr.parent_id for cdr in cdrs if cdr.parent_id), None)
+    cdr_parent_id = _get_first(cdrs, "parent_id")
     leg.parent_id = cdr_parent_id or (sighting.parent_id if sighting and sighting.parent_id else None)
     if leg.parent_id == leg.id:
         leg.parent_id = None
@@ -216,48 +227,56 @@ def _set_parties(
                 setattr(leg, name, value)
                 leg.origins[name] = origin
                 break
-    leg.direction = next((found for _, record in sources if (found := _parse_direction(record))), None)
-    leg.clid = next((cdr.clid for cdr in cdrs if cdr.clid), None) or (sighting.clid if sighting else None)
-    groups = {group for _, record in sources if (group := parse_group(record.context)) is not None}
+    groups = set()
+    for _, record in sources:
+        cdr_type = record.type if isinstance(record, Cdr) else None
+        leg.direction = leg.direction or _parse_direction(record.destination, cdr_type)
+        if (group := parse_group(record.context)) is not None:
+            groups.add(group)
+    leg.clid = _get_first(cdrs, "clid") or (sighting.clid if sighting else None)
     if groups:
         leg.group = min(groups, key=lambda group: (group[1] is None, group[0], group[1] or 0))
-    leg.is_accepted = any((event.state or "").upper() == "ACCEPTED" for event in newest_events)
+    leg.is_accepted = "ACCEPTED" in [(event.state or "").upper() for event in newest_events]
     leg.dst_connection = bool(sighting and sighting.dst_connection)
 
 
-def _parse_direction(record: Cdr | Sighting | CallEvent) -> str | None:
+@lru_cache(maxsize=1024)
+def _parse_direction(destination: str | None, cdr_type: str | None) -> str | None:
     """Return 'in', 'out' or None; webcalls and callmeback calls are outbound."""
-    destination = (record.destination or "").strip().lower()
+    destination = (destination or "").strip().lower()
     if destination in ("in", "out"):
         return destination
     if destination in ("webcall", "callmeback"):
         return "out"
-    if isinstance(record, Cdr):
-        return {"O": "out", "I": "in", "M": "in"}.get((record.type or "").upper())
-    return None
+    return {"O": "out", "I": "in", "M": "in"}.get((cdr_type or "").upper())
 
 
 def _set_records(leg: Leg, facts: LegFacts, cdrs: Sequence[Cdr]) -> None:
     leg.cdrs = len(cdrs)
-    leg.recordings = frozenset(recording.id for recording in facts.recordings)
-    leg.voicemails = frozenset(message.id for message in facts.voicemails)
-    user_ids = [cdr.user_id for cdr in cdrs] + sorted(r.user_id or 0 for r in facts.recordings)
-    targets = sorted(h.event.dtmf_target or "" for h in facts.events)
-    user_ids += [parse_id(target[2:]) for target in targets if target.startswith("U:")]
-    leg.user_ids = tuple(dict.fromkeys(user for user in user_ids if user))
+    user_ids = [cdr.user_id for cdr in cdrs]
+    if facts.recordings:
+        leg.recordings = frozenset(recording.id for recording in facts.recordings)
+        user_ids += sorted(recording.user_id or 0 for recording in facts.recordings)
+    if facts.voicemails:
+        leg.voicemails = frozenset(message.id for message in facts.voicemails)
+    if facts.events:
+        targets = sorted(received.event.dtmf_target or "" for received in facts.events)
+        user_ids += [parse_id(target[2:]) for target in targets if target.startswith("U:")]
+    leg.user_ids = tuple(dict.fromkeys([user for user in user_ids if user]))
     if cdrs:
-        leg.billsec = sum(cdr.billsec for cdr in cdrs)
-        leg.duration = sum(cdr.duration for cdr in cdrs)
+        leg.billsec = leg.duration = 0
+        for cdr in cdrs:
+            leg.billsec += cdr.billsec
+            leg.duration += cdr.duration
         charges = [cdr.charge for cdr in cdrs if cdr.charge is not None]
         leg.charge = round(sum(charges), 6) if charges else None
-        leg.t_cause = next((cdr.t_cause for cdr in reversed(cdrs) if cdr.t_cause), None)
+        leg.t_cause = _get_first(reversed(cdrs), "t_cause")
         dispositions = [(cdr.disposition or "").upper() for cdr in cdrs]
-        leg.disposition = next(
-            (d for d in ("CONNECTED", "VM") if d in dispositions), dispositions[-1] or None
-        )
-        leg.origins.update(duration="cdr", charge="cdr")
+        best_first = [name for name in ("CONNECTED", "VM") if name in dispositions]
+        leg.disposition = best_first[0] if best_first else dispositions[-1] or None
+        leg.origins["duration"] = leg.origins["charge"] = "cdr"
     leg.is_mailbox = leg.disposition == "VM" or (
-        leg.disposition != "CONNECTED" and any(message.leg_id == leg.id for message in facts.voicemails)
+        leg.disposition != "CONNECTED" and leg.id in [message.leg_id for message in facts.voicemails]
     )
 
 
@@ -294,21 +313,26 @@ def _set_live_state(leg: Leg, facts: LegFacts, ordered: Sequence[tuple[int, Call
                 since = since or sighting.seen_at
             state = sighting_state
     leg.state, leg.state_since = state, since
-    cdr_connected = any(
-        cdr.billsec > 0 or (cdr.disposition or "").upper() == "CONNECTED" for cdr in facts.cdrs
-    )
-    webhook_connected = any(
-        STATE_RANK[event_state] >= STATE_RANK["CONNECTED"] for _, _, event_state in ordered
-    ) or any(received.event.connected_at for received in facts.events)
-    poll_connected = bool(sighting and (sighting.connected_at or sighting_state in ("CONNECTED", "ON_HOLD")))
-    leg.is_connected = cdr_connected or webhook_connected or poll_connected
-    if leg.is_connected:
-        leg.origins["connected"] = "cdr" if cdr_connected else "poll" if poll_connected else "webhook"
     signal_times = [
         min(_get_event_seconds(received.event), int(received.received_at)) for received in facts.events
     ]
     leg.last_signal_at = max([*signal_times, sighting.seen_at if sighting else 0])
-    leg.is_missing = facts.missing_at is not None and facts.missing_at > leg.last_signal_at
+
+
+def _set_connection(leg: Leg, facts: LegFacts) -> None:
+    """Set whether a CDR, poll or webhook shows a connection, in this order."""
+    sighting, origin = facts.sighting, None
+    if leg.billsec or leg.disposition == "CONNECTED":
+        origin = "cdr"
+    elif sighting and (sighting.connected_at or (sighting.state or "").upper() in ("CONNECTED", "ON_HOLD")):
+        origin = "poll"
+    elif facts.events and (
+        any(STATE_RANK[state] >= STATE_RANK["CONNECTED"] for _, state, _ in leg.live_states)
+        or any(received.event.connected_at for received in facts.events)
+    ):
+        origin = "webhook"
+    if origin is not None:
+        leg.is_connected, leg.origins["connected"] = True, origin
 
 
 def _set_end(leg: Leg, facts: LegFacts, cdrs: Sequence[Cdr]) -> None:
@@ -349,19 +373,19 @@ def _set_end(leg: Leg, facts: LegFacts, cdrs: Sequence[Cdr]) -> None:
     leg.has_ended = True
     leg.end_received_at = min(received_times, default=None)
     leg.is_missing = False
-    newest_ends = sorted(
-        (received.event for _, received in hangups + other_ends), key=_get_recency_key, reverse=True
-    )
-    leg.ended_by = next((event.terminated_by for event in newest_ends if event.terminated_by), None)
-    if not leg.t_cause:
-        leg.t_cause = next((event.t_cause for event in newest_ends if event.t_cause), None)
+    if end_events:
+        newest_ends = sorted(
+            (received.event for _, received in hangups + other_ends), key=_get_recency_key, reverse=True
+        )
+        leg.ended_by = _get_first(newest_ends, "terminated_by")
+        leg.t_cause = leg.t_cause or _get_first(newest_ends, "t_cause")
     leg.state_since = leg.ended_at
     leg.state = ENDED
 
 
 def _get_cdr_end(cdrs: Iterable[Cdr]) -> int | None:
     """Return the latest end of CDRs in Unix seconds; None without a readable `calldate`."""
-    return max((cdr.calldate + cdr.duration for cdr in cdrs if cdr.calldate is not None), default=None)
+    return max([cdr.calldate + cdr.duration for cdr in cdrs if cdr.calldate is not None], default=None)
 
 
 def _set_times(leg: Leg, events: Sequence[CallEvent], sighting: Sighting | None, cdrs: Sequence[Cdr]) -> None:

@@ -97,7 +97,9 @@ def evaluate_call(
     joined_call: JoinedCall, leg_views: Iterable[LegView], reference_data: ReferenceData, now: float
 ) -> CallRow:
     """Compute the call of these legs at the time `now` (Unix seconds)."""
-    views = sorted(leg_views, key=lambda view: (view.leg.started is None, view.leg.started, view.leg.id))
+    views = list(leg_views)
+    if len(views) > 1:
+        views.sort(key=lambda view: (view.leg.started is None, view.leg.started, view.leg.id))
     direction = _determine_direction(views)
     talks = _find_talks(views, direction, reference_data)
     open_views = _list_open_views(views)
@@ -112,7 +114,7 @@ def evaluate_call(
         ended_at = _get_end_time(views, started)
         state, since = "ended", ended_at
         call_end = _determine_outcome(views, talks, direction, started, ended_at, reference_data, now)
-        is_unconfirmed = call_end.is_unsure or any(view.leg.is_end_inferred for view in views)
+        is_unconfirmed = call_end.is_unsure or True in [view.leg.is_end_inferred for view in views]
     hold_total, is_incomplete = sum_hold_seconds(talks)
     talk_total = max(0, sum_talk_seconds(talks) - (hold_total or 0)) if talks and not open_views else None
     wait_end = answered_at if answered_at is not None else ended_at
@@ -139,7 +141,7 @@ def evaluate_call(
         ended_at=format_timestamp(ended_at),
         ended_by=last_leg.ended_by if state == "ended" else None,
         wait_seconds=None if wait_end is None or started is None else max(0, wait_end - started),
-        ivr_seconds=sum_ivr_seconds(view.leg for view in views if view.kind == "ivr"),
+        ivr_seconds=sum_ivr_seconds([view.leg for view in views if view.kind == "ivr"]),
         talk_seconds=talk_total,
         hold_seconds=hold_total,
         hold_incomplete=int(is_incomplete),
@@ -160,7 +162,7 @@ def evaluate_call(
         legs=len(views),
         recordings=_count_distinct([view.leg.recordings for view in views]),
         voicemails=_count_distinct([view.leg.voicemails for view in views]),
-        cdrs=sum(view.leg.cdrs for view in views),
+        cdrs=sum([view.leg.cdrs for view in views]),
         sources=_join_sources(views),
         due_at=call_end.due_at,
     )
@@ -168,7 +170,7 @@ def evaluate_call(
 
 def _join_sources(views: Sequence[LegView]) -> str:
     names = {name for view in views for name in view.leg.sources}
-    return ",".join(name for name in SOURCES if name in names)
+    return ",".join([name for name in SOURCES if name in names])
 
 
 def _count_distinct(sets: Sequence[frozenset[int]]) -> int:
@@ -181,9 +183,10 @@ def _determine_direction(views: Sequence[LegView]) -> str:
     'internal' if no leg has an outside party. A call with an accepted leg and an outbound leg is outbound.
     """
     sides = [view.side for view in views]
-    if any(view.leg.is_accepted for view in views) and "out" in sides:
+    if "out" in sides and True in [view.leg.is_accepted for view in views]:
         return "out"
-    return next((side for side in sides if side != "inner"), "internal")
+    outside_sides = [side for side in sides if side != "inner"]
+    return outside_sides[0] if outside_sides else "internal"
 
 
 def _find_talks(views: Sequence[LegView], direction: str, reference_data: ReferenceData) -> list[Talk]:
@@ -201,7 +204,9 @@ def _find_talks(views: Sequence[LegView], direction: str, reference_data: Refere
         talks = [Talk(v.leg, v.leg.connected_since) for v in views if v.is_talking]
     else:
         talks = _find_outbound_talks(views, reference_data)
-    return sorted(talks, key=lambda talk: (talk.since is None, talk.since, talk.leg.id))
+    if len(talks) > 1:
+        talks.sort(key=lambda talk: (talk.since is None, talk.since, talk.leg.id))
+    return talks
 
 
 def _find_answer_time(views: Sequence[LegView], talks: Sequence[Talk], direction: str) -> int | None:
@@ -210,6 +215,8 @@ def _find_answer_time(views: Sequence[LegView], talks: Sequence[Talk], direction
     None without conversation or its time. A caller in a conference waits until a user of the account is in
     it.
     """
+    if not talks:
+        return None
     staffed_since = {view.leg.id: view.staffed_since or 0 for view in views if direction == "in"}
     return min(
         (max(talk.since, staffed_since.get(talk.leg.id, 0)) for talk in talks if talk.since is not None),
@@ -231,7 +238,7 @@ def _find_outbound_talks(views: Sequence[LegView], reference_data: ReferenceData
         talk = _find_destination_talk(view.leg, is_single_leg=len(views) == 1)
         if talk is not None:
             talks.append(talk)
-    first_talk_at = min((talk.since for talk in talks if talk.since is not None), default=None)
+    first_talk_at = min([talk.since for talk in talks if talk.since is not None], default=None)
     if first_talk_at is not None:
         talks += [
             Talk(v.leg, v.leg.connected_at)
@@ -267,6 +274,8 @@ def _list_open_views(views: Sequence[LegView]) -> list[LegView]:
     `final: true` ends all legs, unless an open leg is connected. Legs with a later event stay open.
     """
     open_views = [view for view in views if not view.leg.has_ended]
+    if not open_views:
+        return open_views
     final_at = max((view.leg.final_at for view in views if view.leg.final_at is not None), default=None)
     if final_at is None or any(view.leg.is_connected for view in open_views):
         return open_views
@@ -365,10 +374,10 @@ def _determine_outcome(
         return CallEnd("voicemail")
     ends = [(view, _get_known_end(view.leg, ended_at)) for view in views]
     if not any(view.leg.final for view in views):
-        due_at = max(end + get_next_leg_seconds(view, rules) for view, end in ends)
+        due_at = max([end + get_next_leg_seconds(view, rules) for view, end in ends])
         if now < due_at:
             return CallEnd(None, due_at)
-    if any(view.leg.disposition == "VM" for view in views):
+    if "VM" in [view.leg.disposition for view in views]:
         due_at = max(end for _, end in ends) + rules.mailbox_seconds
         if now < due_at:
             return CallEnd("voicemail", due_at)
@@ -410,4 +419,6 @@ def _find_last_leg(views: Sequence[LegView], talks: Sequence[Talk]) -> Leg:
     This is the last talking leg, otherwise the last leg that ended.
     """
     legs = [talk.leg for talk in talks] or [view.leg for view in views]
+    if len(legs) == 1:
+        return legs[0]
     return max(legs, key=lambda leg: (leg.ended_at is not None, leg.ended_at, bool(leg.ended_by), leg.id))

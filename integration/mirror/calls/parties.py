@@ -62,7 +62,8 @@ def find_party_view(views: Sequence[LegView], direction: str) -> LegView | None:
     party_side = "inner" if direction == "internal" else direction
     matching_views = [view for view in views if view.side == party_side]
     views_with_number = [view for view in matching_views if not is_withheld(view.party)]
-    return next(iter(views_with_number or matching_views), None)
+    best_views = views_with_number or matching_views
+    return best_views[0] if best_views else None
 
 
 def get_party_name(

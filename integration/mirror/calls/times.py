@@ -32,11 +32,10 @@ class Talk(NamedTuple):
         return max(0, self.leg.ended_at - self.since)
 
 
-def sum_talk_seconds(talks: Iterable[Talk]) -> int:
+def sum_talk_seconds(talks: Sequence[Talk]) -> int:
     """Return the seconds of talk of all legs. Simultaneous talk counts once, where times are known."""
-    talks = list(talks)
-    spans = sorted((talk.since, talk.since + talk.seconds) for talk in talks if talk.since is not None)
-    total, counted_until = sum(talk.seconds for talk in talks if talk.since is None), 0
+    spans = sorted([(talk.since, talk.since + talk.seconds) for talk in talks if talk.since is not None])
+    total, counted_until = sum([talk.seconds for talk in talks if talk.since is None]), 0
     for begin, end in spans:
         total += max(0, end - max(begin, counted_until))
         counted_until = max(counted_until, end)
@@ -48,6 +47,8 @@ def sum_hold_seconds(talks: Sequence[Talk]) -> tuple[int | None, bool]:
 
     The seconds are None if a talking leg has no webhooks.
     """
+    if not talks:
+        return 0, False
     if any("webhook" not in talk.leg.sources for talk in talks):
         return None, False
     total, is_incomplete = 0, False
