@@ -145,6 +145,7 @@ export function take(name, data, id) {
 		reopen(data.id);
 	} else if (name === "call_gone" && list) { byId(`call-${data.id}`)?.remove(); tidy(); }
 	else if (name === "call_gone" && document.querySelector(".calling")) soon();
+	else if (name === "note") { reopen(data.id); if (byId(`notes-of-${data.id}`)) soon(); }
 	else if ((name === "callback" && page === "missed") || name === "sms" || name === "alert") soon();
 }
 

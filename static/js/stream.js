@@ -5,7 +5,7 @@ import { check, cover } from "./connection.js";
 import { last, refresh, take } from "./live.js";
 import { lost } from "./timers.js";
 
-const EVENTS = ["call", "call_gone", "sms", "callback", "alert", "reload", "beat"];
+const EVENTS = ["call", "call_gone", "note", "sms", "callback", "alert", "reload", "beat"];
 const POLL = 15_000, BEAT = 20_000, SILENT = 40_000;
 const channel = new BroadcastChannel("switchroom");
 let polling = null, reading = false, alive = Date.now();

@@ -219,3 +219,19 @@ def test_a_note_being_entered_is_discarded_only_after_a_confirmation(browse, pag
     page.locator("#item-13").get_by_role("link").first.press("Enter")
     expect(page.locator("#drawer h2")).not_to_have_text("Caller 8")
     expect(note).to_have_value("")
+
+
+def test_a_note_of_a_colleague_appears_on_the_page_and_in_the_drawer(browse, app, page, missed, problems):
+    browse("/missed")
+    page.locator(CALLER).get_by_role("link").first.press("Enter")
+    expect(page.locator("#drawer h2")).to_have_text("Caller 8")
+    other = page.context.new_page()
+    watch(other, problems)
+    other.goto(f"{app.url}/calls/8")
+    draft = other.get_by_label("New note")
+    draft.fill("Half a sentence")
+    client = app.log_in(BOB)
+    client.post("/calls/8/notes", text="Asks for the invoice")
+    expect(page.locator("#drawer .notes")).to_contain_text("Asks for the invoice")
+    expect(other.locator("#notes .notes")).to_contain_text("Asks for the invoice")
+    expect(draft).to_have_value("Half a sentence")

@@ -121,6 +121,7 @@ def label(number: int) -> Response:
             message = labelling.add_label(call_id, added_label)
     except ValueError as mistake:
         abort(400, str(mistake))
+    _announce_notes(call_id)
     undo = {"action": f"/calls/{call_id}/labels?{urlencode({'remove': added_label})}", "label": "Undo"}
     return form_responses.respond_done(
         message, f"/calls/{call_id}#notes", undo=None if removed_label else undo
@@ -146,7 +147,13 @@ def _change_notes(number: int, action: str, change: Callable[[Transaction, list[
         context.app_db.write(apply_change)
     except ValueError as mistake:
         abort(400, str(mistake))
+    _announce_notes(call["id"])
     return form_responses.respond_done(DONE_MESSAGES[action], f"/calls/{call['id']}#notes")
+
+
+def _announce_notes(call_id: int) -> None:
+    """Notify open pages of changed notes or labels. They get this from the change log of the mirror."""
+    app_context().mirror_db.write(lambda tx: tx.announce("note", call_id) and None)
 
 
 # --- audio -----------------------------------------------------------------------------------------------

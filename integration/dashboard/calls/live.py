@@ -289,9 +289,9 @@ def _is_waiting(call: sqlite3.Row) -> bool:
 def render_change(change: Change, person: Person) -> list[tuple[str, dict[str, Any]]]:
     """Return the stream events for one change.
 
-    Events are `call` with its row, `call_gone`, `sms`, `callback` and `alert`; other changes have none. Runs
-    in an application context without a request, because all viewers of equal visibility share the result
-    (integration/live/stream.py).
+    Events are `call` with its row, `call_gone`, `note`, `sms`, `callback` and `alert`; other changes have
+    none. Runs in an application context without a request, because all viewers of equal visibility share the
+    result (integration/live/stream.py).
     """
     context = app_context()
     viewer = visibility.of(person, context.settings.dashboard.agents_see)
@@ -303,6 +303,11 @@ def render_change(change: Change, person: Person) -> list[tuple[str, dict[str, A
         return [("alert", {"now": int(clock.unix() * 1000)})]
     if change.topic == "sms":
         return [("sms", {"now": int(clock.unix() * 1000)})]
+    if change.topic == "note":
+        with context.mirror_db.read() as connection:
+            call = live.find_call(connection, int(change.key))
+        is_visible = call is not None and viewer.can_see_call(call["user_id"])
+        return [("note", {"id": int(change.key)})] if is_visible else []
     if change.topic == "callback":
         return [("callback", {"counts": _live_counts(context, viewer)})]
     return []
