@@ -108,8 +108,8 @@ class Query:
             for condition in self.conditions
             if isinstance(condition, Condition) and condition.operator == "eq"
         }
-        # Without statistics SQLite treats all indexes as equally selective: 0.5 s instead of 1 ms for the calls
-        # of a number in one direction, of 1,000,000 CDRs.
+        # Without statistics SQLite treats all indexes as equally selective: 0.5 s instead of 1 ms for the
+        # calls of a number in one direction, of 1,000,000 CDRs.
         unindexed_fields = _FREQUENT_VALUES if names & _SELECTIVE else frozenset[str]()
         return SqlBuilder(self.resource, connection, self.hidden_fields, unindexed_fields)
 
@@ -271,8 +271,8 @@ class Query:
             offset -= self.start[1]
         offset_parameter = builder.bind(min(offset, _MAX_OFFSET))
         if use_range_index:
-            # Without the plus SQLite reads all keys from the oldest record on, to avoid sorting: 450 ms instead
-            # of 2 ms for the newest month of 1,000,000 CDRs.
+            # Without the plus SQLite reads all keys from the oldest record on, to avoid sorting: 450 ms
+            # instead of 2 ms for the newest month of 1,000,000 CDRs.
             order = f"+{order}"
         if self.group_by is not None:
             columns = f"{columns}, k._members AS _count, k._groups AS _groups"
