@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from functools import partial
+
+from integration.mirror.records.rows import quote_identifier
+from integration.sqlite.database import Database
+from integration.sqlite.transaction import Transaction
+
 INDEXES = """
 -- serves the default order, deep pages of it and the count of present records
 CREATE INDEX IF NOT EXISTS cdrs_present ON cdrs (id) WHERE _missing_since IS NULL;
@@ -41,3 +48,28 @@ CREATE INDEX IF NOT EXISTS sms_user_id ON sms (user_id, _missing_since);
 CREATE INDEX IF NOT EXISTS voicemessages_extension_id ON voicemessages (extension_id, _missing_since);
 """
 """SQL script of the indexes. schema.py runs it after the tables exist."""
+
+_STATEMENT = re.compile(r"CREATE INDEX IF NOT EXISTS (\w+) ON (\w+)[^;]*;")
+
+
+def drop_of_empty_table(tx: Transaction, table: str) -> None:
+    """Drop the indexes of a table without rows, so that an initial sync does not update them.
+
+    Until `build` queries read the entire table. If the process ends before, the next start builds them. At
+    100,000 CDRs an index then takes 0.1 s, and all of them half the time of their updates.
+    """
+    if tx.execute(f"SELECT 1 FROM {quote_identifier(table)} LIMIT 1").fetchone() is None:
+        for name in _list_statements(table):
+            tx.execute(f"DROP INDEX IF EXISTS {name}")
+
+
+def build(mirror_db: Database, table: str) -> None:
+    """Create the missing indexes of a table, each in one step of a bulk job."""
+    statements = _list_statements(table).values()
+    if statements:
+        mirror_db.write_bulk([partial(Transaction.execute, sql=sql) for sql in statements])
+
+
+def _list_statements(table: str) -> dict[str, str]:
+    """Return the statements that create the indexes of a table, by name."""
+    return {match[1]: match[0] for match in _STATEMENT.finditer(INDEXES) if match[2] == table}

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from integration.core import clock
 from integration.core.errors import PlatformBroken, PlatformRefused, RecordTooLarge
 from integration.core.json_records import JsonRecord
+from integration.mirror.records import indexes
 from integration.mirror.records.rows import Key
 from integration.mirror.records.upsert import get_usable_key, list_usable_keys, replace_all, upsert
 from integration.mirror.sync_state import collection_state
@@ -105,13 +106,18 @@ class _FullSync:
         if self._policy.kind == "dictionary":
             self._read_dictionary()
             return
-        with bulk_cache(self._context.mirror_db):
+        tally, mirror_db, table = self._tally, self._context.mirror_db, self._resource.table
+        with bulk_cache(mirror_db):
+            mirror_db.write(lambda tx: indexes.drop_of_empty_table(tx, table))
             try:
                 self._read_collection(restart, by_pages_only)
             except ContradictoryEmptyList as error:
                 log.warning("%s; reading the collection again", error)
                 self._read_collection(True, by_pages_only)
-        tally = self._tally
+            finally:
+                # A sync that is cancelled because the process ends must not delay the end.
+                if tally.should_continue():
+                    indexes.build(mirror_db, table)
         if tally.changed_keys:
             items.read_items(self._context, self._policy, tally.changed_keys, tally)
             tally.changed_keys.clear()

@@ -122,7 +122,7 @@ def test_an_interrupted_full_sync_resumes_after_the_last_stored_page(simulated, 
     simulated.add_cdrs(30)
     continues = iter([True, True, True, False])
     with pytest.raises(Interrupted):
-        run_full_sync(simulated.context, CDRS, Tally(should_continue=lambda: next(continues)))
+        run_full_sync(simulated.context, CDRS, Tally(should_continue=lambda: next(continues, False)))
     state = simulated.state("cdrs")
     assert state.complete_at is None
     assert 0 < state.walk_rows < len(simulated.records("cdrs"))
@@ -134,10 +134,27 @@ def test_an_interrupted_full_sync_resumes_after_the_last_stored_page(simulated, 
     assert simulated.state("cdrs").total == len(simulated.records("cdrs"))
 
 
+def test_only_an_initial_sync_builds_the_indexes_of_queries_after_its_rows(simulated, small_pages):
+    def list_indexes():
+        return simulated.rows("SELECT name FROM sqlite_schema WHERE type = 'index' AND tbl_name = 'cdrs'")
+
+    indexes, during = sorted(list_indexes()), []
+    tally = Tally(lambda *_: during.append(len(list_indexes())), lambda: not during)
+    with pytest.raises(Interrupted):
+        run_full_sync(simulated.context, CDRS, tally)
+    assert len(list_indexes()) == during[0] == 3
+    run_full_sync(simulated.context, CDRS, Tally(lambda *_: during.append(len(list_indexes()))))
+    assert set(during) == {3}
+    assert sorted(list_indexes()) == indexes
+    during.clear()
+    run_full_sync(simulated.context, CDRS, Tally(lambda *_: during.append(len(list_indexes()))), restart=True)
+    assert set(during) == {len(indexes)}
+
+
 def test_a_restarted_full_sync_begins_at_the_first_record(simulated, small_pages):
     continues = iter([True, True, False])
     with pytest.raises(Interrupted):
-        run_full_sync(simulated.context, CDRS, Tally(should_continue=lambda: next(continues)))
+        run_full_sync(simulated.context, CDRS, Tally(should_continue=lambda: next(continues, False)))
     assert run_full_sync(simulated.context, CDRS, restart=True).read == len(simulated.records("cdrs"))
 
 
