@@ -20,7 +20,7 @@ from tests.trials import long_form
 from tests.trials.promises_page import write_results
 from tests.trials.storage.damaged import Damaged
 from tests.trials.storage.disk_full import FullDisk
-from tests.trials.storage.files import Files
+from tests.trials.storage.interrupted_downloads import Files
 from tests.trials.storage.ioerror import SyncFailure
 from tests.trials.storage.locked import Locked
 from tests.trials.storage.powercut import PowerCut
@@ -31,16 +31,12 @@ from tests.trials.surfaces.contract import Contract
 from tests.trials.surfaces.libreoffice import LibreOffice
 from tests.trials.surfaces.slow import Slow
 from tests.trials.surfaces.soak import Soak
-from tests.trials.sync.bigload import BigLoad
 from tests.trials.sync.clocks import Clocks
-from tests.trials.sync.deletions import Deletions
 from tests.trials.sync.drift import Drift
 from tests.trials.sync.exchanges import Exchanges
 from tests.trials.sync.expired_token import ExpiredToken
-from tests.trials.sync.failures import Failures
 from tests.trials.sync.messages import Messages
-from tests.trials.sync.outage import DayOffline, Outage
-from tests.trials.sync.paging import Paging
+from tests.trials.sync.outage import DayOffline
 from tests.trials.trial import Trial
 from tests.trials.upkeep.backups import Backups
 from tests.trials.upkeep.bulk import Bulk
@@ -51,9 +47,6 @@ from tests.trials.webhooks.bodies import Bodies
 from tests.trials.webhooks.burst import Burst
 from tests.trials.webhooks.crash import Crash
 from tests.trials.webhooks.duplicates import Duplicates
-from tests.trials.webhooks.ghosts import Ghosts
-from tests.trials.webhooks.identities import Identities
-from tests.trials.webhooks.late import Late
 from tests.trials.webhooks.lost import Lost
 from tests.trials.webhooks.order import Order
 
@@ -61,21 +54,14 @@ TRIALS: tuple[type[Trial], ...] = (
     Crash,
     Contract,
     ExpiredToken,
-    Outage,
-    Paging,
     Exchanges,
     Lost,
     Messages,
-    Failures,
     DayOffline,
     Files,
-    Deletions,
     Order,
-    Late,
-    Ghosts,
     Drift,
     Clocks,
-    BigLoad,
     Locked,
     FullDisk,
     SyncFailure,
@@ -84,7 +70,6 @@ TRIALS: tuple[type[Trial], ...] = (
     Replaced,
     Visitor,
     Duplicates,
-    Identities,
     Bodies,
     Canaries,
     Burst,
@@ -97,20 +82,26 @@ TRIALS: tuple[type[Trial], ...] = (
     Slow,
     LibreOffice,
 )
-SHORT = tuple((trial.name, shlex.split(options)) for trial in TRIALS for options in trial.short)
+SHORT = tuple((trial, shlex.split(options)) for trial in TRIALS for options in trial.short)
 
 
 def _run_all_short(options: list[str]) -> int:
-    """Run all trials with `options` as processes, two at a time, and those that failed once more, alone.
+    """Run all trials with `options` as processes, and those that failed once more, alone.
+
+    Two run at a time, and beside them one of those that mostly wait.
 
     Trials are about moments: on a busy machine a process may get no time for seconds. What fails twice has
     failed; what passes only alone is printed as such.
 
     Prints their output, then their times. Returns 1 if a trial failed, else 0.
     """
-    trials = [(name, [*own_options, *options]) for name, own_options in SHORT]
-    with ThreadPoolExecutor(2) as pool:
-        results = list(pool.map(_run_short, trials))
+    trials = [(trial.name, [*own_options, *options]) for trial, own_options in SHORT]
+    with ThreadPoolExecutor(2) as pool, ThreadPoolExecutor(1) as beside:
+        runs = [
+            (beside if trial.mostly_waits else pool).submit(_run_short, run)
+            for (trial, _), run in zip(SHORT, trials, strict=True)
+        ]
+        results = [run.result() for run in runs]
     for number, (_, command, is_passed) in enumerate(results):
         if not is_passed:
             print(f"-- once more, alone: {command}", flush=True)

@@ -98,65 +98,6 @@ def test_one_failed_round_of_three_is_a_promise_that_is_not_held(
     assert "a door is open" in row
 
 
-def test_rounds_of_another_commit_are_not_counted(folders: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run_rounds(monkeypatch, make_result(9, 1), None)
-    with pytest.raises(KeyboardInterrupt):
-        long_form.run(Doors, [])
-    monkeypatch.setattr(long_form, "get_commit", lambda: "def5678")
-    started = run_rounds(monkeypatch, None)
-    with pytest.raises(KeyboardInterrupt):
-        long_form.run(Doors, [])
-    assert started == ["--doors 9 --seed 1"]
-
-
-def test_a_trial_that_needs_a_missing_program_is_not_run(
-    folders: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run_rounds(monkeypatch, 3)
-    assert long_form.run(Doors, []) == 3
-    assert not (folders / "results").exists()
-
-
-class Windows(Doors):
-    """Windows close."""
-
-    bugs = ()
-
-    def disturb(self) -> None:
-        self.skip("windows, without a wall")
-
-
-def test_a_long_form_with_a_part_that_cannot_be_tried_is_not_run(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    report = tmp_path / "report"
-    assert Windows.main([]) == 0
-    with pytest.raises(SystemExit) as ended:
-        Windows.main(["--report", str(report)])
-    assert ended.value.code == long_form.NOT_RUN
-    assert not report.exists()
-    assert capsys.readouterr().out.count("doors: NOT TRIED: windows, without a wall") == 2
-
-
-def test_a_trial_without_a_short_form_runs_its_planted_bug(
-    folders: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(Doors, "short", ())
-    monkeypatch.setattr(Doors, "bugs", ("unhinge",), raising=False)
-    good = make_result(9, 1)
-    started = run_rounds(monkeypatch, good, good, good, make_result(1, 0))
-    assert long_form.run(Doors, []) == 0
-    assert started[-1] == "--seed-bug"
-
-
-def test_a_promise_without_results_is_not_run(tmp_path: Path) -> None:
-    (row,) = promises_page.make_table([Doors], tmp_path).splitlines()[2:]
-    assert row == (
-        "| P7 | Wind from all sides. | not run | not run | windows | simulator | "
-        "`python -m tests.trials doors --long` |"
-    )
-
-
 def test_every_promise_has_a_trial_with_a_planted_bug() -> None:
     promised = {promise for trial in TRIALS for promise in trial.long.promises}
     promises = (ROOT / "docs" / "promises.md").read_text("utf-8")

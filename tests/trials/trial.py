@@ -52,6 +52,8 @@ class Trial:
     """Options of the runs of `--short`."""
     long: ClassVar[LongForm] = LongForm()
     """Rounds of `--long`, and what docs/promises.md states about them."""
+    mostly_waits: ClassVar[bool] = False
+    """Whether its runs need little CPU time for their duration. `--short` runs them beside two others."""
     expects_errors: ClassVar[bool] = False
     """Whether the product, in this process, logs errors that the trial causes; they are not printed."""
 
@@ -327,6 +329,11 @@ def until(condition: Callable[[], Any], seconds: float = 240.0) -> bool:
 def await_sync(product: Product, *collections: str) -> None:
     """Wait until each of `collections` was read completely."""
     wait_for(lambda: databases.is_complete(product.data_dir, *collections), "the initial sync", 300)
+
+
+def has_started(run: Process) -> bool:
+    """Whether `serve` accepts requests."""
+    return "Listening on " in run.output
 
 
 def kill_worker(product: Product) -> int | None:

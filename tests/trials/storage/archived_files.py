@@ -3,19 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from integration.core import retry_delays
-from integration.core.errors import PlatformError, StorageFull
 from integration.mirror.sync_state import media_files
-from integration.simulator import embed
-from integration.sync.files import download
-from integration.sync.plan import FILES_OF, PLAN
-from integration.sync.reading.full_sync import run_full_sync
-from tests.trials.tools.local_mirror import Later, LocalMirror
-from tests.trials.trial import Trial
+from tests.trials.tools.local_mirror import LocalMirror
 
 DOWNLOADS = {"SWITCHROOM_RECORDINGS__DOWNLOAD": "true", "SWITCHROOM_VOICEMAIL__DOWNLOAD": "true"}
 ANY_FILE = "*.*"
@@ -54,26 +45,3 @@ def find_wrong(data_dir: Path, expected: dict[str, str]) -> list[str]:
 def find_incomplete(data_dir: Path) -> list[str]:
     """Names of incomplete downloads."""
     return [path.name for path in data_dir.rglob("*.part")]
-
-
-def download_once(mirror: LocalMirror) -> None:
-    """Run the downloads once, and ignore failures."""
-    with suppress(PlatformError, StorageFull):
-        download.download_due_files(mirror.context)
-
-
-def is_repaired(mirror: LocalMirror, later: Later, expected: dict[str, str]) -> bool:
-    """Whether all files are right after up to four retries."""
-    for _ in range(4):
-        later(retry_delays.DOWNLOADS[2] + 1)
-        download_once(mirror)
-    return hash_files(mirror.data_dir) == expected
-
-
-@contextmanager
-def open_without_files(trial: Trial, simulator: embed.Simulator, **settings: str) -> Iterator[LocalMirror]:
-    """Open a mirror with all records and no file."""
-    with trial.open_mirror(simulator, **{**DOWNLOADS, **settings}) as mirror:
-        for name in FILES_OF:
-            run_full_sync(mirror.context, PLAN[name])
-        yield mirror

@@ -1,4 +1,4 @@
-"""Interrupted downloads, as part of the trial `files`."""
+"""Trial of interrupted downloads."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from integration.sync.files import download
 from integration.sync.plan import FILES_OF, PLAN
 from integration.sync.reading.full_sync import run_full_sync
 from tests.support.harness import ROOT, Simulator, wait_for
-from tests.trials.long_form import NOT_RUN
+from tests.trials.long_form import NOT_RUN, LongForm
 from tests.trials.storage.archived_files import (
     ANY_FILE,
     DOWNLOADS,
@@ -169,7 +169,7 @@ class DownloadOrder(Trial):
     bugs, symptoms = ("skip_fsync",), ("is synced",)
 
     @classmethod
-    def main(cls, arguments: list[str]) -> int:  # type: ignore[override]
+    def main(cls, arguments: Sequence[str]) -> int:
         if shutil.which("strace") is None:
             print("files: NOT TRIED: the order of system calls, strace is not installed")
             if "--report" in arguments:
@@ -274,3 +274,27 @@ def _hash_listed_files(simulator: Simulator) -> dict[str, str]:
             path = media_files.relative_path(kind, record["id"], date)
             found[path] = hash_content(simulator.client.send("GET", url, headers=headers)[1])
     return found
+
+
+class Files(Trial):
+    """A kill during a download leaves no wrong file in the archive.
+
+    Disturbed: the product is killed during downloads (InterruptedDownloads); system calls are recorded
+    (DownloadOrder).
+    """
+
+    name = "files"
+    short = ("--kills 2", "--seed-bug")
+    long = LongForm(
+        promises=("P10",),
+        rounds=("--kills 30",),
+        minutes=8,
+        remains="files that are sent wrongly, damaged or too large: `tests/platform_api/test_downloads.py`,"
+        " `tests/sync/files`",
+        expectation="files of the simulator, sha256; hand-written exchanges: trial `exchanges`",
+    )
+
+    @classmethod
+    def main(cls, arguments: Sequence[str]) -> int:
+        trials: tuple[type[Trial], ...] = (DownloadOrder, InterruptedDownloads)
+        return max(trial.main(arguments) for trial in trials)

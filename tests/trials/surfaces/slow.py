@@ -54,6 +54,7 @@ class Slow(Trial):
         "--short --connections 200 --seconds 2",
         "--short --connections 400 --seconds 1 --seed-bug",
     )
+    mostly_waits = True
     long = LongForm(
         promises=("P20",),
         rounds=("",),

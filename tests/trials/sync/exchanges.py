@@ -6,8 +6,9 @@ import argparse
 import hashlib
 import json
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
+from unittest import mock
 
 import requests
 
@@ -15,6 +16,7 @@ from integration.sync.reading import full_sync
 from tests.support.fake_exchange import read_fixture
 from tests.support.scripted_server import Request
 from tests.trials.long_form import LongForm
+from tests.trials.tools import seeded_bug
 from tests.trials.tools.local_product import LocalProduct
 from tests.trials.tools.moved_clock import MovedClock
 from tests.trials.tools.recorded_platform import RecordedPlatform, read_records
@@ -31,6 +33,23 @@ SOUND = b"\xff\xfb\x90\x00" + bytes(413)
 FILE_BYTES = SOUND * 40
 
 
+BUGS = {
+    "recorded": "store_digits_as_numbers",
+    "deletions": "ignore_deletion_limit",
+    "late": "skip_refresh",
+    "ghost": "skip_leg_requests",
+    "paging": "skip_confirmation",
+}
+"""Bug of each situation."""
+SYMPTOMS = (
+    "is stored as recorded",
+    "60 deletions at once",
+    "the late CDR is attached",
+    "the call is closed within 300 s",
+    "both sides are equal",
+)
+
+
 class Exchanges(Trial):
     """The product agrees with recorded exchanges, not only with the simulator.
 
@@ -38,13 +57,14 @@ class Exchanges(Trial):
     late, leaves out the end of a call, deletes records, returns empty and refused lists, changes records
     while pages are read, and sends files that are cut off.
     Checked: values in the mirror that are written by hand.
-    Detects: text of digits that is stored as a number; any number of deletions accepted.
+    Detects: text of digits that is stored as a number; any number of deletions accepted; recent records that
+    are not read again; legs that are missing from the list and are not requested; deleted records that are
+    never marked. Each is planted in the situation that shows it.
     """
 
     name = "exchanges"
     size_option, size = "--rounds", 1
-    bugs = ("store_digits_as_numbers", "ignore_deletion_limit")
-    symptoms = ("is stored as recorded", "60 deletions at once")
+    bugs, symptoms = tuple(BUGS.values()), SYMPTOMS
     expects_errors = True
     long = LongForm(
         promises=("P7", "P9", "P10", "P13", "P14", "P22", "P27"),
@@ -68,13 +88,21 @@ class Exchanges(Trial):
             "paging": self._change_while_reading,
             "files": self._cut_files,
         }
-        chosen = ("recorded", "deletions") if self.is_seeded else tuple(situations)
+        chosen = tuple(BUGS) if self.is_seeded else tuple(situations)
         for name, situation in situations.items():
             if self.options.only in (None, name) and name in chosen:
-                with self._open():
+                with ExitStack() as planted:
+                    if self.is_seeded:
+                        seeded_bug.PLANTS[BUGS[name]](
+                            lambda *what: planted.enter_context(mock.patch.object(*what))
+                        )
+                    planted.enter_context(self._open())
                     situation()
                 self.sums["situations"] = self.sums.get("situations", 0) + 1
         self.figures.append(f"{self.sums['situations']} situations")
+
+    def plant(self) -> None:
+        """Plant nothing for all situations: each has a bug of its own."""
 
     @contextmanager
     def _open(self) -> Iterator[None]:
@@ -151,13 +179,15 @@ class Exchanges(Trial):
         self._check_missing(deleted, "60 deletions at once")
 
     def _list_late(self) -> None:
-        """Let a recorded call end, and list its CDR 20 minutes later."""
+        """Let a recorded call end, and list its CDR 92 minutes later."""
         cdr = self._copy_cdr(FIRST)
         leg = cdr["live_id"]
         self._post("webhook-call.hangup", leg)
         self._check_call(leg, "the call has ended without a CDR", "state", "ended")
-        for _ in range(60):
-            self.product.advance(STEP)
+        # The late CDR is below the newest id, which an incremental sync has read.
+        self.platform.collections["cdrs"].add(self._copy_cdr(FIRST + 1))
+        for _ in range(55):
+            self.product.advance(5 * STEP)
         self.platform.collections["cdrs"].add(cdr)
         for _ in range(45):
             self.product.advance(STEP)

@@ -1,11 +1,10 @@
-"""Trials of outages of the platform."""
+"""Trial of an outage of the platform."""
 
 from __future__ import annotations
 
 import argparse
 import socket
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -15,31 +14,16 @@ from urllib.parse import urlsplit
 
 from requests import PreparedRequest, Response
 
-from integration.core import clock, retry_delays
+from integration.core import clock
 from integration.core.commands import Progress
 from integration.outbound.adapter import PoolAdapter
-from integration.sync import jobs
 from integration.sync.plan import PLAN
 from integration.sync.reading import verify_coverage
 from tests.trials.long_form import LongForm
 from tests.trials.tools.local_mirror import LocalMirror
 from tests.trials.trial import Trial, until
 
-OUTAGES = (
-    "status=503",
-    "html",
-    "status=429/30",
-    "status=500",
-    "malformed=json",
-    "malformed=headers",
-    "hang=3",
-    "refused",
-    "dns",
-)
-"""Faults of the simulator, and two kinds of failing connections."""
 DAY_FAULTS = ("status=503", "html", "status=429/30", "malformed=json", "refused", "dns")
-SPEED = 20.0
-"""Seconds on the product's clocks in a second of the trial."""
 DAY = 86_400.0
 STEP = 600.0
 """Seconds by which the clocks of the trial `day` advance."""
@@ -97,69 +81,6 @@ def fail_platform(mirror: LocalMirror, fault: str) -> Iterator[Callable[[], tupl
             yield count_most
     finally:
         mirror.set_fault("")
-
-
-class Outage(Trial):
-    """An outage causes few requests; afterwards the mirror catches up.
-
-    Disturbed: outages of each kind, in which CDRs are added; the product's clocks run 20 times as fast.
-    Checked: at most a request a minute and path; ten minutes later the mirror equals the platform.
-    Detects: requests without a pause after a failure.
-    """
-
-    name = "away"
-    size_option, size = "--cdrs", 150
-    bugs, symptoms = ("skip_pauses",), ("requests to",)
-    long = LongForm(
-        promises=("P12",),
-        rounds=("--all-outages --seconds 30",),
-        minutes=5,
-        remains="each outage lasts ten simulated minutes; TLS that fails: `tests/outbound/test_exchange.py`",
-        expectation="simulator: its log of requests and its keys; limits by hand",
-    )
-
-    @classmethod
-    def add_options(cls, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("--seconds", type=float, default=10.0, help="of each outage")
-        parser.add_argument("--all-outages", action="store_true", help="not only the first two")
-
-    def disturb(self) -> None:
-        unix, monotonic = clock.unix, clock.monotonic
-        wall, steady = unix(), monotonic()
-        # The scheduler's own clock is not changed.
-        self.patch(clock, "unix", lambda: wall + (unix() - wall) * SPEED)
-        self.patch(clock, "monotonic", lambda: steady + (monotonic() - steady) * SPEED)
-        self.patch(jobs, "FULL_SYNC_CHECK_SECONDS", 0.3)
-        self.patch(retry_delays, "REQUESTS", (0.01,))
-        kinds = OUTAGES if self.options.all_outages else OUTAGES[:2]
-        for fault in kinds[:1] if self.is_seeded else kinds:
-            self._fail(fault, self.options.seconds)
-
-    def _fail(self, fault: str, seconds: float) -> None:
-        settings = {"SWITCHROOM_PLATFORM__TIMEOUT": "120"}
-        with self.open_simulated_mirror(self.options.size, **settings) as mirror, mirror.run_jobs():
-            self.verify_soon(mirror.is_complete, f"{fault}: the initial sync ends")
-            with fail_platform(mirror, fault) as count_most:
-                begun = time.monotonic()
-                mirror.add_cdrs(30)
-                threading.Event().wait(seconds)
-                minutes = (time.monotonic() - begun) * SPEED / 60
-                path, count = count_most()
-                limit = minutes + 4
-                self.verify(count <= limit, f"{fault}: at most {limit:.0f} requests to {path}, not {count}")
-                if self.is_seeded:
-                    return
-                mirror.add_cdrs(30)
-            ended = time.monotonic()
-            is_equal = until(lambda: mirror.list_differing() == [], 30)
-            took = (time.monotonic() - ended) * SPEED / 60
-            self.verify(
-                is_equal and took <= MAX_MINUTES,
-                f"{fault}: {mirror.list_differing()} differ after {took:.1f} min",
-            )
-            self.figures.append(
-                f"{fault}: {count} requests to {path} in {minutes:.0f} min, equal after {took:.1f} min"
-            )
 
 
 class DayOffline(Trial):

@@ -22,7 +22,7 @@ from integration.server.start_responder import StartResponder
 from integration.sqlite import database_files, migrations
 
 Patch = Callable[[Any, str, object], object]
-STEP_SECONDS, STEP_LINE = 0.3, "migration step"
+STEP_SECONDS, STEP_LINE = 0.1, "migration step"
 """Duration of a slow step of a migration, in which the trial kills the process; beginning of its line."""
 REWRITE_SECONDS, REWRITE_STEP = 12.0, "rewrite of all CDRs"
 
@@ -67,7 +67,7 @@ def start_silently(patch: Patch) -> None:
 
 
 def slow_migrations(patch: Patch) -> None:
-    """Print a line at each step of a migration, which takes 0.3 s; no bug."""
+    """Print a line at each step of a migration, which takes 0.1 s; no bug."""
 
     make_migrations = migrations.make_migrations
 

@@ -12,7 +12,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterable
-from itertools import count, islice
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -26,17 +26,15 @@ from integration.live.hub import Hub
 from integration.mirror.calls.store import CallStore
 from integration.mirror.query import query
 from integration.mirror.records import masking
-from integration.platform_api import downloads, login
-from integration.platform_api.budget import Budget
+from integration.platform_api import login
 from integration.platform_api.circuit import CircuitOpen
 from integration.platform_api.client import Platform
 from integration.server.slow_connections import SlowConnections
 from integration.sqlite import database
 from integration.sqlite.write_jobs import Pending
-from integration.sync.collection_backoff import CollectionBackoff
-from integration.sync.files import disk_quota, file_check
+from integration.sync.files import disk_quota
 from integration.sync.jobs import SyncJobs
-from integration.sync.reading import day_counts, deletions, full_sync, incremental_sync, rotation
+from integration.sync.reading import day_counts, deletions, incremental_sync, rotation
 from integration.sync.reading.page_store import Tally
 from tests.trials.tools import bugs_in_receipt, bugs_in_upkeep, slowdowns
 
@@ -178,16 +176,6 @@ def commit_without_sync(patch: Patch) -> None:
     patch(database.Database, "__init__", open_database)
 
 
-def accept_any_file(patch: Patch) -> None:
-    """Accept each download without a check of its content."""
-    patch(downloads, "Expected", lambda *_arguments, **_checks: downloads.ANY_FILE)
-
-
-def skip_file_check(patch: Patch) -> None:
-    """Find no damage in the archive."""
-    patch(file_check, "find_fault", lambda *_arguments, **_options: None)
-
-
 def write_final_name(patch: Patch) -> None:
     """Write a download under its final name from the start."""
     with_name = Path.with_name
@@ -271,13 +259,6 @@ def repeat_refused_login(patch: Patch) -> None:
     patch(login, "MAX_REFUSED_LOGINS", 10**6)
 
 
-def skip_pauses(patch: Patch) -> None:
-    """Request the platform again without a pause after a failure."""
-    patch(Budget, "record_failure", lambda _budget, _retry_after=None: None)
-    patch(CollectionBackoff, "is_paused", lambda _backoff, _collection: False)
-    patch(CollectionBackoff, "seconds_left", lambda _backoff, _collection: 0.0)
-
-
 def stay_offline(patch: Patch) -> None:
     """Request no CDRs after the platform failed once."""
     page, started_at = Platform.page, clock.unix()
@@ -294,17 +275,6 @@ def stay_offline(patch: Patch) -> None:
         return clock.unix() - started_at > HOURS_OF_OUTAGE * 3600
 
     patch(Platform, "page", fail_later)
-
-
-def read_first_page(patch: Patch) -> None:
-    """End each full sync after its first page."""
-    read_by_key = full_sync.read_by_key
-    patch(full_sync, "page_limit", lambda _failures: 20)
-    patch(
-        full_sync,
-        "read_by_key",
-        lambda *arguments, **options: islice(read_by_key(*arguments, **options), 1),
-    )
 
 
 def skip_confirmation(patch: Patch) -> None:
@@ -361,20 +331,6 @@ def skip_incremental_sync(patch: Patch) -> None:
     )
     # The comparison of counts reads what is missing; it runs after the initial sync.
     patch(SyncJobs, "verify_completeness", lambda _jobs: None)
-
-
-def spoil_record_77(patch: Patch) -> None:
-    """Lose CDR 77, and change recording 77, when the mirror is closed."""
-    close = database.Database.close
-
-    def spoil(made: database.Database) -> None:
-        if made.path.name == "mirror.db":
-            made.write(lambda tx: tx.execute("DELETE FROM cdrs WHERE id = 77"))
-            for file in (made.path.parent / "recordings").rglob("77.mp3"):
-                file.write_bytes(file.read_bytes()[:-1] + b"x")
-        close(made)
-
-    patch(database.Database, "close", spoil)
 
 
 PLANTS: dict[str, Callable[[Patch], None]] = {

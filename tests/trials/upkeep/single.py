@@ -15,7 +15,7 @@ from tests.trials.long_form import LongForm
 from tests.trials.tools import seeded_bug
 from tests.trials.tools.databases import count_keys
 from tests.trials.tools.traffic import Senders
-from tests.trials.trial import NO_TRAFFIC, Trial, await_sync, until
+from tests.trials.trial import NO_TRAFFIC, Trial, await_sync, has_started, until
 
 PATIENCE = 240.0
 
@@ -78,7 +78,7 @@ class Single(Trial):
         }
         run = Process([sys.executable, *program, "serve"], environment)
         self.cleanup.callback(_end, run)
-        until(lambda: run.popen.poll() is not None, 10 if self.is_seeded else 120)
+        until(lambda: run.popen.poll() is not None or has_started(run), 120)
         status = run.popen.poll()
         if status is not None:
             run.stop()  # Waits for the rest of its output.

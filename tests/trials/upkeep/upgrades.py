@@ -18,7 +18,7 @@ from tests.trials.tools import seeded_bug
 from tests.trials.tools.bugs_in_upkeep import STEP_LINE, STEP_SECONDS
 from tests.trials.tools.databases import DATABASES
 from tests.trials.tools.traffic import Senders
-from tests.trials.trial import Trial, until
+from tests.trials.trial import Trial, has_started, until
 
 SCHEMAS = ROOT / "tests" / "fixtures" / "older_schemas" / "0.0.0"
 STOP_SECONDS = 10.0
@@ -116,7 +116,7 @@ class Upgrades(Trial):
                 connection.execute(f"INSERT INTO _sqlite_migrations ({columns}) VALUES (?, ?, ?)", values)
                 connection.commit()
             run = self._serve(data_dir)
-            until(lambda run=run: run.popen.poll() is not None, 15 if self.is_seeded else 120)
+            until(lambda run=run: run.popen.poll() is not None or has_started(run), 120)
             status = run.popen.poll()
             is_refused = status not in (None, 0) and "newer version" in run.output
             output = run.output[-300:]

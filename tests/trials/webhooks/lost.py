@@ -96,7 +96,7 @@ class Lost(Trial):
         def count_missing() -> dict[str, int]:
             return {name: len(keys) - count_keys(mirror, name, keys) for name, keys in expected.items()}
 
-        limit, patience = max(5 * INTERVAL, 30), 15 if self.is_seeded else 300
+        limit, patience = max(5 * INTERVAL, 30), 5 if self.is_seeded else 300
         is_here = until(lambda: not any(count_missing().values()), patience)
         took = time.monotonic() - begun
         self.verify(
