@@ -13,6 +13,7 @@ from integration.core import clock
 from integration.simulator.calls.legs import Leg, Step
 from integration.simulator.calls.records import count_seconds_between
 from integration.simulator.records.people import CUSTOMER_ID
+from integration.simulator.records.record_fields import copy_attributes
 
 Record = dict[str, Any]
 
@@ -81,15 +82,7 @@ def call_event(event_id: str, step: Step, unix_time: float, *, uses_documented_f
     }
     if name != "dtmf":
         record["t_cause"] = step.cause
-    record |= {
-        "src": leg.src,
-        "src_id": leg.src_id,
-        "src_name": leg.src_name,
-        "src_hash": leg.src_hash,
-        "dst": leg.dst,
-        "dst_id": leg.dst_id,
-        "dst_name": leg.dst_name,
-    }
+    record |= copy_attributes(leg, "src src_id src_name src_hash dst dst_id dst_name")
     if name == "dtmf":
         record |= {"dtmf_tag": step.dtmf, "dtmf_target": f"U:{leg.user.id}" if leg.user else ""}
     else:
@@ -114,13 +107,7 @@ def recording_event(event_id: str, unix_time: float, monitor: Record, leg: Leg) 
         "call_id": leg.id,
         "customer_id": CUSTOMER_ID,
         "user_id": monitor["user_id"],
-        "src_id": leg.src_id,
-        "src": leg.src,
-        "src_name": leg.src_name,
-        "dst_id": leg.dst_id,
-        "dst": leg.dst,
-        "dst_name": leg.dst_name,
-        "context": leg.context,
+        **copy_attributes(leg, "src_id src src_name dst_id dst dst_name context"),
         "duration": monitor["duration"],
         "size": monitor["size"],
     }

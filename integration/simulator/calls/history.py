@@ -33,20 +33,21 @@ _BUSY_FOLLOW_UP_RANGE = 0.65
 """Highest draw of a follow-up in a busy account, so that nearly every older missed call is called back."""
 
 SCRIPT_WEIGHTS = {
-    "plain_answered": 24,
-    "plain_missed": 4,
-    "ring_group_answered": 9,
-    "ring_group_missed": 2,
-    "hunt_answered": 4,
-    "queue_answered": 5,
-    "queue_abandoned": 1.5,
-    "transfer": 3,
-    "voicemail": 1.3,
-    "click_to_call": 5,
-    "outbound": 28,
-    "outbound_missed": 5,
-    "internal": 8,
+    "plain_answered": (24, 22),
+    "plain_missed": (4, 6),
+    "ring_group_answered": (9, 14),
+    "ring_group_missed": (2, 4),
+    "hunt_answered": (4, 5),
+    "queue_answered": (5, 8),
+    "queue_abandoned": (1.5, 3),
+    "transfer": (3, 6),
+    "voicemail": (1.3, 4),
+    "click_to_call": (5, 6),
+    "outbound": (28, 14),
+    "outbound_missed": (5, 3),
+    "internal": (8, 5),
 }
+"""Frequency of scripts in a history or an office day, and in frequent live traffic."""
 MISSED_SCRIPTS = frozenset({"plain_missed", "ring_group_missed", "queue_abandoned", "voicemail"})
 
 
@@ -107,7 +108,7 @@ def _plan_call_starts(
     world: World, rng: random.Random, days: int
 ) -> list[tuple[float, int, str, CallOptions]]:
     """Plan calls that are not follow-ups, as (Unix time, number, script, options)."""
-    scripts, weights = list(SCRIPT_WEIGHTS), list(SCRIPT_WEIGHTS.values())
+    scripts, weights = list(SCRIPT_WEIGHTS), [weight for weight, _ in SCRIPT_WEIGHTS.values()]
     today = world.office_hours.find_day(world.start)
     starts: list[tuple[float, int, str, CallOptions]] = []
     for days_before in range(days, -1, -1):
@@ -169,37 +170,26 @@ def _plan_follow_up(
     draw = rng.random() * (_BUSY_FOLLOW_UP_RANGE if is_busy else 1.0)
     if end > world.start - (_BUSY_RECENT_DAYS if is_busy else _RECENT_DAYS) * DAY:
         draw += 0.4
-    wait = 120 + rng.expovariate(1 / 3600.0)
+    start, party = end + 120 + rng.expovariate(1 / 3600.0), plan.outside_party
     if draw < 0.62:
-        return (
-            end + wait,
-            "outbound",
-            CallOptions(caller=plan.outside_party, talk_seconds=30 + rng.random() * 300),
-        )
+        return start, "outbound", CallOptions(caller=party, talk_seconds=30 + rng.random() * 300)
     if draw < 0.70:
-        return end + wait, "outbound_missed", CallOptions(caller=plan.outside_party)
+        return start, "outbound_missed", CallOptions(caller=party)
     if draw < 0.86:
-        return (
-            end + wait,
-            rng.choice(("plain_answered", "ring_group_answered")),
-            CallOptions(caller=plan.outside_party),
-        )
+        return start, rng.choice(("plain_answered", "ring_group_answered")), CallOptions(caller=party)
     return None
 
 
 def _store_records(world: World, player: Player, ended_calls: list[tuple[float, int, CallPlan]]) -> None:
     recording_days = _BUSY_RECORDING_DAYS if world.office_hours.is_busy else _RECORDING_DAYS
     kept_from = world.start - recording_days * DAY
-    legs = sorted(
-        (
-            (leg.ended_at, leg.id, plan, leg)
-            for _, _, plan in ended_calls
-            for leg in plan.legs
-            if leg.ended_at is not None
-        ),
-        key=lambda entry: entry[:2],
-    )
-    for ended, _, plan, leg in legs:
+    legs = [
+        (leg.ended_at, leg.id, plan, leg)
+        for _, _, plan in ended_calls
+        for leg in plan.legs
+        if leg.ended_at is not None
+    ]
+    for ended, _, plan, leg in sorted(legs, key=lambda entry: entry[:2]):
         player.store_cdr(plan, leg)
         if leg.connected_at is not None and is_leg_recorded(leg) and ended >= kept_from:
             player.store_recording(leg, ended)
@@ -226,13 +216,11 @@ def _add_sms(world: World, player: Player, rng: random.Random, days: int, count:
             unix_time -= DAY
         partner, ddi, person = rng.choice(partners), rng.choice(ddis), rng.choice(people)
         question, answer = words.choose_sms_pair(rng)
+        replied_at = unix_time + 60 + rng.random() * 700
         planned_messages.append((unix_time, True, partner, ddi.e164, question, person))
-        planned_messages.append(
-            (unix_time + 60 + rng.random() * 700, False, partner, ddi.e164, answer, person)
-        )
-    for unix_time, inbound, partner, own_number, text, person in sorted(
-        planned_messages, key=lambda entry: entry[:3]
-    ):
+        planned_messages.append((replied_at, False, partner, ddi.e164, answer, person))
+    planned_messages.sort(key=lambda entry: entry[:3])
+    for unix_time, inbound, partner, own_number, text, person in planned_messages:
         if inbound:
             player.receive_sms(partner, own_number, text, person if rng.random() < 0.8 else None, unix_time)
         else:

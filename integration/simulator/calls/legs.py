@@ -7,6 +7,12 @@ from typing import Any
 
 from integration.simulator.records.people import Ddi, Group, Person
 
+NOT_REGISTERED = "No user responding"
+ANSWERED_ELSEWHERE = "Call completed elsewhere"
+NO_ANSWER = "No Answer"
+NORMAL_CLEARING = "Normal Clearing"
+BUSY = "User busy"
+
 
 @dataclass(slots=True, eq=False)
 class Leg:
@@ -102,6 +108,19 @@ class CallPlan:
 
     def add_step(self, offset: float, leg: Leg, event: str, **step_fields: Any) -> None:
         self.steps.append(Step(offset, leg, event, **step_fields))
+
+    def ring(self, leg: Leg, offset: float = 0.0, delay: float = 0.3) -> None:
+        """Start `leg` at `offset`; its phone rings `delay` seconds later."""
+        self.add_step(offset, leg, "initial")
+        self.add_step(offset + delay, leg, "ringing")
+
+    def hang_up(self, offset: float, leg: Leg, by: str, cause: str = NORMAL_CLEARING) -> None:
+        self.add_step(offset, leg, "hangup", cause=cause, by=by)
+
+    def miss(
+        self, offset: float, leg: Leg, by: str, cause: str = NO_ANSWER, *, is_final: bool = False
+    ) -> None:
+        self.add_step(offset, leg, "missed", cause=cause, by=by, final=is_final)
 
     def sort_steps(self) -> CallPlan:
         self.steps.sort(key=lambda step: step.offset)

@@ -11,6 +11,7 @@ from integration.simulator.records import numbers
 from integration.simulator.records.people import Account, Ddi, Group, Person
 
 _T = TypeVar("_T")
+_NO_OPTIONS = CallOptions()
 
 
 class NoParticipant(LookupError):
@@ -54,11 +55,14 @@ class Participants:
             return self.contact_numbers[int(len(self.contact_numbers) * self.rng.random() ** 1.8)]
         return numbers.choose_outside_number(self.rng)
 
-    def choose_talk_seconds(self) -> float:
-        return min(1800.0, 4.0 + self.rng.lognormvariate(4.3, 0.9))
+    def choose_talk_seconds(self, options: CallOptions = _NO_OPTIONS) -> float:
+        return options.talk_seconds or min(1800.0, 4.0 + self.rng.lognormvariate(4.3, 0.9))
 
-    def choose_ring_seconds(self) -> float:
-        return 2.0 + self.rng.random() * 10.0
+    def choose_ring_seconds(self, options: CallOptions = _NO_OPTIONS) -> float:
+        return options.ring_seconds or 2.0 + self.rng.random() * 10.0
+
+    def choose_answer(self, options: CallOptions) -> bool:
+        return options.is_answered if options.is_answered is not None else self.rng.random() < 0.8
 
     def choose_online_user(self) -> Person:
         return self._choose(

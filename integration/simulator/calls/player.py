@@ -53,17 +53,12 @@ class Player:
         leg = step.leg
         with self.world.lock:
             self._update_leg(leg, step, unix_time)
-            if self.send_event is None:
-                return None
-            event = call_event(
-                self.world.event_ids.make(unix_time),
-                step,
+            return self._send(
                 unix_time,
-                uses_documented_form=plan.uses_documented_events,
+                lambda id_: call_event(
+                    id_, step, unix_time, uses_documented_form=plan.uses_documented_events
+                ),
             )
-            if event is not None:
-                self.send_event(event, unix_time)
-            return event
 
     def _update_leg(self, leg: Leg, step: Step, unix_time: float) -> None:
         if leg.ended_at is not None:
@@ -143,11 +138,7 @@ class Player:
                 )
             record = records.monitor_record(self.world.new_id("monitors"), leg, conversation)
             self.world.collections["monitors"].add(record)
-            if self.send_event is None:
-                return record, None
-            event = recording_event(self.world.event_ids.make(unix_time), unix_time, record, leg)
-            self.send_event(event, unix_time)
-            return record, event
+            return record, self._send(unix_time, lambda id_: recording_event(id_, unix_time, record, leg))
 
     def store_voicemail(self, plan: CallPlan) -> Record | None:
         """Store the voicemail message of an ended call, if any."""
@@ -177,31 +168,38 @@ class Player:
         Returns the record and the webhook body, if one was sent.
         """
         with self.world.lock:
-            record = self._store_sms(user, sender, receiver, text, unix_time, inbound=True)
-            if self.send_event is None:
-                return record, None
-            event = sms_event(self.world.event_ids.make(unix_time), unix_time, record, translated=translated)
-            self.send_event(event, unix_time)
-            return record, event
+            record = self._store_sms(sender, receiver, text, user, unix_time, inbound=True)
+            return record, self._send(
+                unix_time, lambda id_: sms_event(id_, unix_time, record, translated=translated)
+            )
 
     def send_sms(self, user: Person, sender: str, receiver: str, text: str, unix_time: float) -> Record:
-        with self.world.lock:
-            return self._store_sms(user, sender, receiver, text, unix_time, inbound=False)
+        return self._store_sms(sender, receiver, text, user, unix_time, inbound=False)
 
     def _store_sms(
-        self, user: Person | None, sender: str, receiver: str, text: str, unix_time: float, *, inbound: bool
+        self, sender: str, receiver: str, text: str, user: Person | None, unix_time: float, *, inbound: bool
     ) -> Record:
-        record = records.sms_record(
-            self.world.new_id("sms"),
-            unix_time,
-            sender=sender,
-            receiver=receiver,
-            text=text,
-            user=user,
-            inbound=inbound,
-            contact_name=self.world.find_contact_name(sender if inbound else receiver),
-        )
-        return self.world.collections["sms"].add(record)
+        with self.world.lock:
+            record = records.sms_record(
+                self.world.new_id("sms"),
+                unix_time,
+                sender=sender,
+                receiver=receiver,
+                text=text,
+                user=user,
+                inbound=inbound,
+                contact_name=self.world.find_contact_name(sender if inbound else receiver),
+            )
+            return self.world.collections["sms"].add(record)
+
+    def _send(self, unix_time: float, make_event: Callable[[str], Record | None]) -> Record | None:
+        """Send the webhook that `make_event` returns for an event id; return its body, if it was sent."""
+        if self.send_event is None:
+            return None
+        event = make_event(self.world.event_ids.make(unix_time))
+        if event is not None:
+            self.send_event(event, unix_time)
+        return event
 
 
 def is_leg_recorded(leg: Leg) -> bool:

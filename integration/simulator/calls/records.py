@@ -10,6 +10,7 @@ from integration.simulator.calls.legs import Leg, VoicemailMessage
 from integration.simulator.media import audio
 from integration.simulator.records import numbers
 from integration.simulator.records.people import Person
+from integration.simulator.records.record_fields import copy_attributes
 
 Record = dict[str, Any]
 
@@ -98,43 +99,36 @@ def live_record(leg: Leg, now: float) -> Record:
 
     It has words for codes, times in Unix seconds, and a caller ID with plus.
     """
-    agent = leg.user.user_agent if leg.user else None
     connected_at = leg.connected_at if leg.connected_at is not None else leg.agent_connected_at
     caller = leg.user.cli if leg.is_outbound and leg.user else leg.src
     return {
-        "id": leg.id,
-        "parent_id": leg.parent_id,
-        "state": leg.state,
-        "destination": leg.destination,
-        "context": leg.context,
+        **copy_attributes(
+            leg, "id parent_id state destination context src src_id src_name dst dst_id dst_name"
+        ),
         "start_time": int(leg.started_at),
         "connected_at": int(connected_at) if connected_at is not None else None,
         "duration": count_seconds_between(connected_at, now) if connected_at is not None else 0,
         "clid": f'"+{caller}" <+{caller}>' if caller else "anonymous",
-        "src": leg.src,
-        "src_id": leg.src_id,
-        "src_name": leg.src_name,
-        "src_ua": agent if leg.is_outbound else None,
-        "src_codec": "opus" if leg.is_outbound else "PCMA",
+        **_name_phones(leg),
         "src_call_id": f"{leg.src_hash[:16]}@sip.example.net",
-        "src_contact": None,
-        "src_rate": 0,
-        "dst": leg.dst,
-        "dst_id": leg.dst_id,
-        "dst_name": leg.dst_name,
-        "dst_ua": None if leg.is_outbound else agent,
-        "dst_codec": "PCMA" if leg.is_outbound else "opus",
         "dst_call_id": f"{leg.src_hash[16:32]}@sip.example.net",
-        "dst_contact": None,
+        "src_rate": 0,
         "dst_rate": numbers.get_rate(leg.dst) if leg.context == "PSTN_CALL" else 0,
         # The specification types this field as a number beside charges. The platform sends Unix seconds
         # once the destination of an outbound leg has answered.
         "dst_connection": int(leg.connected_at) if leg.is_outbound and leg.connected_at is not None else None,
         "min_charge": 0,
         "monitor_state": leg.monitor_state,
-        "queue_state": None,
-        "referred_by": None,
+        **dict.fromkeys(("src_contact", "dst_contact", "queue_state", "referred_by")),
     }
+
+
+def _name_phones(leg: Leg) -> Record:
+    """Return user agents and codecs of both ends."""
+    agent = leg.user.user_agent if leg.user else None
+    if leg.is_outbound:
+        return {"src_ua": agent, "src_codec": "opus", "dst_ua": None, "dst_codec": "PCMA"}
+    return {"src_ua": None, "src_codec": "PCMA", "dst_ua": agent, "dst_codec": "opus"}
 
 
 def monitor_record(monitor_id: int, leg: Leg, conversation: Record | None) -> Record:
@@ -150,12 +144,9 @@ def monitor_record(monitor_id: int, leg: Leg, conversation: Record | None) -> Re
         "user_id": leg.user.id if leg.user else None,
         "sip_endpoint_id": leg.user.sip_endpoint_id if leg.user else None,
         "type": "O" if leg.is_outbound else "I",
-        "caller": (leg.user.cli if leg.user else leg.src) if leg.is_outbound else leg.src,
+        "caller": leg.user.cli if leg.is_outbound and leg.user else leg.src,
         "called": leg.dst,
-        "context": leg.context,
-        "src_id": leg.src_id,
-        "dst_id": leg.dst_id,
-        "dst_name": leg.dst_name,
+        **copy_attributes(leg, "context src_id dst_id dst_name"),
         "duration": duration,
         "size": audio.compute_size(duration),
         **(conversation or _NO_CONVERSATION),

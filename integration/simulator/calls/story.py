@@ -65,7 +65,7 @@ class Story:
         """Start no more scenes and none of their later calls."""
         self._version += 1
 
-    def _schedule(self, start: float, offset: float, action: Callable[[float], None], version: int) -> None:
+    def _schedule(self, start: float, offset: float, action: Callable[[float], object], version: int) -> None:
         def run(unix_time: float) -> None:
             if version != self._version:
                 return
@@ -91,14 +91,8 @@ class Story:
         self._schedule(unix_time, wait or _LONGEST_WAIT, self._play_next_scene, self._version)
 
     def _play_scene(self, name: str, unix_time: float) -> None:
-        scenes: dict[str, Callable[[float], None]] = {
-            "conversations": self._play_conversations,
-            "full_queue": self._play_full_queue,
-            "missed_caller": self._play_missed_caller,
-            "transfer": self._play_transfer,
-            "voicemail": self._play_voicemail,
-        }
-        scenes[name](unix_time)
+        scene: Callable[[float], None] = getattr(self, f"_play_{name}")
+        scene(unix_time)
 
     # -- scenes ------------------------------------------------------------------------------------
 
@@ -130,16 +124,9 @@ class Story:
         offset = 0.0
         for caller, wait, is_answered in zip(callers, waits, answers, strict=True):
             agent = agents.pop() if is_answered and agents else None
-            self._call_later(
-                unix_time,
-                offset,
-                "queue_answered" if agent else "queue_abandoned",
-                group=queue,
-                caller=caller,
-                user=agent,
-                ring_seconds=wait,
-                talk_seconds=self._vary(70),
-            )
+            script = "queue_answered" if agent else "queue_abandoned"
+            seconds = {"ring_seconds": wait, "talk_seconds": self._vary(70)}
+            self._call_later(unix_time, offset, script, group=queue, caller=caller, user=agent, **seconds)
             offset += self._vary(9)
 
     def _play_missed_caller(self, unix_time: float) -> None:
@@ -167,41 +154,22 @@ class Story:
         first = self._choose_free(self._list_directly_reachable(), unix_time)
         second = self._choose_free(self._list_others(), unix_time, besides=first)
         (caller,) = self._choose_callers(1)
-        self._call_later(
-            unix_time,
-            0,
-            "transfer",
-            user=first,
-            second_user=second,
-            caller=caller,
-            ring_seconds=6.0,
-            hold_seconds=18.0,
-            talk_seconds=self._vary(75),
-        )
+        parties = {"user": first, "second_user": second, "caller": caller}
+        seconds = {"ring_seconds": 6.0, "hold_seconds": 18.0, "talk_seconds": self._vary(75)}
+        self._call_later(unix_time, 0, "transfer", **parties, **seconds)
 
     def _play_voicemail(self, unix_time: float) -> None:
         """A caller reaches no user and leaves a message."""
         person = self._choose_free(self._list_directly_reachable(), unix_time)
         (caller,) = self._choose_callers(1)
-        self._call_later(
-            unix_time,
-            0,
-            "voicemail",
-            user=person,
-            caller=caller,
-            ring_seconds=14.0,
-            talk_seconds=self._vary(20),
-        )
+        seconds = {"ring_seconds": 14.0, "talk_seconds": self._vary(20)}
+        self._call_later(unix_time, 0, "voicemail", user=person, caller=caller, **seconds)
 
     # -- parties -----------------------------------------------------------------------------------
 
     def _call_later(self, unix_time: float, offset: float, script: str, **options: object) -> None:
         call_options = CallOptions(**options)  # type: ignore[arg-type]
-
-        def play(_: float) -> None:
-            self._play(script, call_options)
-
-        self._schedule(unix_time, offset, play, self._version)
+        self._schedule(unix_time, offset, lambda _: self._play(script, call_options), self._version)
 
     def _vary(self, seconds: float) -> float:
         return seconds * self._rng.uniform(0.85, 1.15)

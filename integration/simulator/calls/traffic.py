@@ -14,6 +14,7 @@ import threading
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 from integration.core import clock
 from integration.simulator.calls.legs import CallPlan, Leg, Step
@@ -43,13 +44,16 @@ class RunningCall:
     """
 
     plan: CallPlan
-    result: CallResult
+    result: CallResult = field(init=False)
     plan_version: int = 0
     is_generated: bool = False
     record_delays: tuple[float, float] | None = None
     is_silent: bool = False
     remaining_legs: list[Leg] = field(default_factory=list)
     skipped_legs: set[Leg] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.result = CallResult([leg.id for leg in self.plan.legs])
 
 
 class Traffic:
@@ -66,7 +70,7 @@ class Traffic:
         self.occupancy = Occupancy(speed)
         self.error: str | None = None
         self._rng = random.Random(f"traffic {world.seed}")
-        self._queue: list[tuple[float, int, Callable[[float], None]]] = []
+        self._queue: list[tuple[float, int, Callable[[float], object]]] = []
         self._count = 0
         self._stopping = False
         self._changed = threading.Condition()
@@ -87,7 +91,7 @@ class Traffic:
     def is_alive(self) -> bool:
         return self._thread.is_alive()
 
-    def schedule(self, unix_time: float, action: Callable[[float], None]) -> None:
+    def schedule(self, unix_time: float, action: Callable[[float], object]) -> None:
         """Call `action(unix_time)` at Unix time `unix_time` on the traffic thread."""
         with self._changed:
             self._count += 1
@@ -104,13 +108,11 @@ class Traffic:
         `is_silent`: send no webhooks.
         `record_delays`: seconds from the end of a leg to its CDR and its recording.
         """
-        running = RunningCall(
-            plan, CallResult([leg.id for leg in plan.legs]), record_delays=record_delays, is_silent=is_silent
-        )
+        running = RunningCall(plan, record_delays=record_delays, is_silent=is_silent)
         now = clock.unix()
         with self.world.lock:
             self.occupancy.book(plan, now, now)
-            self._start_call(running, now)
+            self._play_steps(running, plan.steps, now)
         return running
 
     def play_generated(self, plan: CallPlan, latest_start: float) -> bool:
@@ -124,19 +126,22 @@ class Traffic:
             if start > max(now, latest_start):
                 return False
             self.occupancy.book(plan, start, now)
-        running = RunningCall(plan, CallResult([leg.id for leg in plan.legs]), is_generated=True)
-        self.schedule(start, lambda unix_time: self._start_call(running, unix_time))
+        running = RunningCall(plan, is_generated=True)
+        self.schedule(start, partial(self._play_steps, running, plan.steps))
         return True
 
-    def _start_call(self, running: RunningCall, now: float) -> None:
-        plan = running.plan
+    def _play_steps(self, running: RunningCall, steps: list[Step], start: float) -> None:
+        """Run the steps at offset 0, so that the caller can request the live call; schedule the others."""
         with self.world.lock:
-            # Steps at offset 0 run before the return, so that the caller can request the live call.
-            for leg in plan.legs:
+            for leg in running.plan.legs:
                 self._running[leg.id] = running
-            for step in [step for step in plan.steps if step.offset <= 0]:
-                self._run_step(running, step, now)
-        self._schedule_steps(running, [step for step in plan.steps if step.offset > 0], now)
+            for step in steps:
+                if step.offset <= 0:
+                    self._run_step(running, step, start)
+        for step in steps:
+            if step.offset > 0:
+                run_step = partial(self._run_current_step, running, running.plan_version, step)
+                self.schedule(start + step.offset / self.speed, run_step)
 
     def play_instantly(
         self,
@@ -153,12 +158,7 @@ class Traffic:
         `until_event`: stop after the first step of that name; the call stays live.
         `record_delays`: as for `play`; without it CDRs and recordings exist on return.
         """
-        running = RunningCall(
-            plan,
-            CallResult([leg.id for leg in plan.legs]),
-            record_delays=record_delays or (0.0, 0.0),
-            is_silent=is_silent,
-        )
+        running = RunningCall(plan, record_delays=record_delays or (0.0, 0.0), is_silent=is_silent)
         steps = plan.steps
         if until_event is not None:
             last_index = next(
@@ -188,21 +188,7 @@ class Traffic:
         with self.world.lock:
             self.occupancy.release(running.plan)
             self.occupancy.book(running.plan, now, now)
-            for step in [step for step in steps if step.offset <= 0]:
-                self._run_step(running, step, now)
-        self._schedule_steps(running, [step for step in steps if step.offset > 0], now)
-
-    def _schedule_steps(self, running: RunningCall, steps: list[Step], start: float) -> None:
-        for leg in running.plan.legs:
-            self._running[leg.id] = running
-        plan_version = running.plan_version
-        for step in steps:
-            self.schedule(
-                start + step.offset / self.speed,
-                lambda at, step=step: self._run_current_step(  # type: ignore[misc]
-                    running, plan_version, step, at
-                ),
-            )
+            self._play_steps(running, steps, now)
 
     def _run_current_step(
         self, running: RunningCall, plan_version: int, step: Step, unix_time: float

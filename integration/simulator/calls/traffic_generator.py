@@ -10,6 +10,7 @@ import math
 import random
 import sys
 from collections.abc import Callable
+from functools import partial
 
 from integration.core import clock
 from integration.simulator.calls.history import MISSED_SCRIPTS, SCRIPT_WEIGHTS
@@ -21,21 +22,6 @@ from integration.simulator.calls.webcalls import add_webcall
 from integration.simulator.records import faxes, visitors, words
 from integration.simulator.records.people import Person
 
-_FREQUENT_SCRIPT_WEIGHTS = {
-    "plain_answered": 22,
-    "plain_missed": 6,
-    "ring_group_answered": 14,
-    "ring_group_missed": 4,
-    "hunt_answered": 5,
-    "queue_answered": 8,
-    "queue_abandoned": 3,
-    "transfer": 6,
-    "voicemail": 4,
-    "click_to_call": 6,
-    "outbound": 14,
-    "outbound_missed": 3,
-    "internal": 5,
-}
 _SECONDS_BETWEEN_CALLS = 10.0
 _SECONDS_BETWEEN_SMS = 45.0
 _SECONDS_BETWEEN_OTHER_EVENTS = 150.0
@@ -148,14 +134,10 @@ class TrafficGenerator:
     def _start_random_call(self, _: float) -> None:
         if not self._is_active:
             return
-        weights = _FREQUENT_SCRIPT_WEIGHTS if self._story is None else SCRIPT_WEIGHTS
-        script = self._rng.choices(list(weights), weights=list(weights.values()))[0]
-        options = (
-            CallOptions(variant="leg")
-            if script == "voicemail" and self._rng.random() < 0.25
-            else CallOptions()
-        )
-        plan = self._start_call(script, options)
+        weights = [frequent if self._story is None else usual for usual, frequent in SCRIPT_WEIGHTS.values()]
+        script = self._rng.choices(list(SCRIPT_WEIGHTS), weights=weights)[0]
+        uses_own_leg = script == "voicemail" and self._rng.random() < 0.25
+        plan = self._start_call(script, CallOptions(variant="leg" if uses_own_leg else None))
         if plan is None:
             return
         if plan.script in MISSED_SCRIPTS and plan.outside_party and self._rng.random() < 0.6:
@@ -198,13 +180,8 @@ class TrafficGenerator:
             question, answer = words.choose_sms_pair(rng)
             player.receive_sms(sender, ddi.e164, question, person, unix_time)
             reply_at = unix_time + (10 + rng.random() * 40) / self.traffic.speed
-            self.traffic.schedule(
-                reply_at, lambda moment: self._answer_sms(person, ddi.e164, sender, answer, moment)
-            )
+            self.traffic.schedule(reply_at, partial(player.send_sms, person, ddi.e164, sender, answer))
         self._schedule_next(self._receive_next_sms, unix_time, _SECONDS_BETWEEN_SMS, _CALLS_PER_SMS)
-
-    def _answer_sms(self, person: Person, sender: str, receiver: str, text: str, unix_time: float) -> None:
-        self.traffic.player.send_sms(person, sender, receiver, text, unix_time)
 
     def _start_next_other(self, unix_time: float) -> None:
         """Start a fax, an ended chat, a web call or a call-me-back."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from integration.core import clock
-from integration.simulator.calls.legs import CallOptions, CallPlan, Leg
+from integration.simulator.calls.legs import NO_ANSWER, CallOptions, CallPlan, Leg
 from integration.simulator.calls.participants import Participants
 from integration.simulator.calls.records import compute_billed_seconds
 from integration.simulator.records import numbers
@@ -17,9 +17,6 @@ from integration.simulator.records.account_state import AccountState
 from integration.simulator.records.visitors import choose_visitor_phone
 
 Record = dict[str, Any]
-
-_NO_ANSWER = "No Answer"
-_NORMAL = "Normal Clearing"
 
 
 class WebScripts:
@@ -42,33 +39,23 @@ class WebScripts:
         The default of `destination` is the user's extension.
         """
         user = options.user or self.participants.choose_online_user()
-        first_leg = self._mark_leg(
-            leg=self.participants.make_outbound_leg(user, options.caller or self._choose_outside_number()),
-            destination="webcall",
-        )
-        plan = CallPlan("web_call", [first_leg], outside_party=first_leg.dst)
-        second_leg = self._mark_leg(
-            self.participants.make_outbound_leg(user, options.destination or user.ext, root=first_leg),
-            destination="webcall",
+        first_leg = self.participants.make_outbound_leg(user, options.caller or self._choose_outside_number())
+        second_leg = self.participants.make_outbound_leg(
+            user, options.destination or user.ext, root=first_leg
         )
         second_leg.src = first_leg.dst
-        self._add_sequential_steps(plan, first_leg, second_leg, options)
-        return plan.sort_steps()
+        plan = CallPlan("web_call", [first_leg, second_leg], outside_party=first_leg.dst)
+        return self._plan_sequence(plan, "webcall", options)
 
     def call_me_back(self, options: CallOptions) -> CallPlan:
         """Plan a call to a user and then to a website visitor."""
         user = options.user or self.participants.choose_online_user()
         phone = options.caller or choose_visitor_phone(self.participants.rng)
-        first_leg = self._mark_leg(
-            self.participants.make_outbound_leg(user, user.ext), destination="callmeback"
-        )
+        first_leg = self.participants.make_outbound_leg(user, user.ext)
         first_leg.context, first_leg.is_machine = "CLICK_TO_CALL", True
-        plan = CallPlan("call_me_back", [first_leg], outside_party=phone)
-        second_leg = self._mark_leg(
-            self.participants.make_outbound_leg(user, phone, root=first_leg), destination="callmeback"
-        )
-        self._add_sequential_steps(plan, first_leg, second_leg, options)
-        return plan.sort_steps()
+        second_leg = self.participants.make_outbound_leg(user, phone, root=first_leg)
+        plan = CallPlan("call_me_back", [first_leg, second_leg], outside_party=phone)
+        return self._plan_sequence(plan, "callmeback", options)
 
     def lead_call(self, options: CallOptions) -> CallPlan:
         """Plan a call that plays a message to `caller`.
@@ -79,55 +66,40 @@ class WebScripts:
         leg = self.participants.make_outbound_leg(user, options.caller or self._choose_outside_number())
         ddi = options.ddi or self.participants.account.ddis[0]
         leg.clid = f'"{ddi.e164}" <{ddi.e164}>'
-        plan = CallPlan(
-            "lead_call", [leg], outside_party=leg.dst, is_answered=options.is_answered is not False
-        )
-        ring = options.ring_seconds or self.participants.choose_ring_seconds()
-        plan.add_step(0.0, leg, "initial")
-        plan.add_step(0.6, leg, "ringing")
-        if plan.is_answered:
+        is_answered = options.is_answered is not False
+        plan = CallPlan("lead_call", [leg], outside_party=leg.dst, is_answered=is_answered)
+        ring = self.participants.choose_ring_seconds(options)
+        plan.ring(leg, delay=0.6)
+        if is_answered:
             plan.add_step(ring, leg, "connected")
-            plan.add_step(
-                ring + (options.talk_seconds or self.participants.choose_talk_seconds()),
-                leg,
-                "hangup",
-                cause=_NORMAL,
-                by="callee",
-            )
+            plan.hang_up(ring + self.participants.choose_talk_seconds(options), leg, "callee")
         else:
-            plan.add_step(ring, leg, "hangup", cause=_NO_ANSWER, by="system")
+            plan.hang_up(ring, leg, "system", NO_ANSWER)
         return plan.sort_steps()
 
     def _choose_outside_number(self) -> str:
         return numbers.choose_outside_number(self.participants.rng)
 
-    def _mark_leg(self, leg: Leg, destination: str) -> Leg:
-        leg.destination, leg.is_recorded = destination, False
-        return leg
-
-    def _add_sequential_steps(
-        self, plan: CallPlan, first_leg: Leg, second_leg: Leg, options: CallOptions
-    ) -> None:
-        is_answered = (
-            options.is_answered if options.is_answered is not None else self.participants.rng.random() < 0.8
-        )
-        plan.is_answered = is_answered
-        ring = options.ring_seconds or self.participants.choose_ring_seconds()
-        plan.add_step(0.0, first_leg, "initial")
-        plan.add_step(0.6, first_leg, "ringing")
-        plan.add_step(ring, first_leg, "connected")
-        plan.legs.append(second_leg)
-        plan.add_step(ring + 0.2, second_leg, "initial")
-        plan.add_step(ring + 0.8, second_leg, "ringing")
+    def _plan_sequence(self, plan: CallPlan, destination: str, options: CallOptions) -> CallPlan:
+        """Plan the steps of two legs: the second is dialled after the answer of the first."""
+        for leg in plan.legs:
+            leg.destination, leg.is_recorded = destination, False
+        first_leg, second_leg = plan.legs
+        plan.is_answered = self.participants.choose_answer(options)
+        ring = self.participants.choose_ring_seconds(options)
         answered_offset = ring + 0.8 + self.participants.choose_ring_seconds()
-        if is_answered:
-            end_offset = answered_offset + (options.talk_seconds or self.participants.choose_talk_seconds())
+        plan.ring(first_leg, delay=0.6)
+        plan.add_step(ring, first_leg, "connected")
+        plan.ring(second_leg, ring + 0.2, 0.6)
+        if plan.is_answered:
+            end_offset = answered_offset + self.participants.choose_talk_seconds(options)
             plan.add_step(answered_offset, second_leg, "connected")
-            plan.add_step(end_offset, second_leg, "hangup", cause=_NORMAL, by="callee")
+            plan.hang_up(end_offset, second_leg, "callee")
         else:
             end_offset = answered_offset + 15
-            plan.add_step(end_offset, second_leg, "hangup", cause=_NO_ANSWER, by="caller")
-        plan.add_step(end_offset + 0.2, first_leg, "hangup", cause=_NORMAL, by="system")
+            plan.hang_up(end_offset, second_leg, "caller", NO_ANSWER)
+        plan.hang_up(end_offset + 0.2, first_leg, "system")
+        return plan.sort_steps()
 
 
 def add_webcall(state: AccountState, plan: CallPlan, started_at: float) -> Record:

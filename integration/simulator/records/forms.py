@@ -18,6 +18,9 @@ from integration.simulator.records.seeds import list_code_values
 
 Record = dict[str, Any]
 
+# The meanings of monitor_state are undocumented. A live call has `A` while the user's setting records it.
+MONITOR_STATES = {"start": "A", "resume": "A", "A": "A", "pause": "P", "P": "P"}
+"""monitor_state in records by its values in bodies."""
 _POSITIONS = {"left": 1, "right": 2}
 
 
@@ -65,10 +68,10 @@ _TYPE_CHECKS: dict[FieldType, Check] = {
     "any": bodies.any_value,
 }
 _FIELD_CHECKS: dict[str, Check] = {
-    **dict.fromkeys(("name", "text", "action", "note"), bodies.non_empty_text),
+    **dict.fromkeys(("name", "text", "action", "note", "message"), bodies.non_empty_text),
     **dict.fromkeys(("id", "user_id", "folder"), bodies.integer),
-    **dict.fromkeys(("e164", "pin", "pin_pstn"), bodies.phone_digits),
-    **dict.fromkeys(("url", "privacy_policy_url"), bodies.url),
+    **dict.fromkeys(("e164", "pin", "pin_pstn", "to", "from", "dst"), bodies.phone_digits),
+    **dict.fromkeys(("url", "privacy_policy_url", "action_url"), bodies.url),
     **dict.fromkeys(("source", "destination", "time_interval", "post_sounds"), bodies.comma_joined),
     **dict.fromkeys(("start_at", "end_at"), bodies.timestamp),
     **dict.fromkeys(("strategy", "ring_strategy"), bodies.one_of("A", "H", "M")),
@@ -88,11 +91,16 @@ _FIELD_CHECKS: dict[str, Check] = {
     "users groups": bodies.list_of(bodies.integer),
     "ringgroups users": bodies.list_of(bodies.integer),
     "cdrs labels": bodies.list_of(bodies.non_empty_text),
+    "calls labels": bodies.list_of(bodies.non_empty_text),
+    "calls from": bodies.any_value,
+    "calls caller_id": bodies.non_empty_text,
+    "calls state": bodies.one_of("CONNECTED", "answer"),
+    "monitor_state": bodies.one_of(*MONITOR_STATES),
 }
 """Checks by field name, or by 'collection field'."""
 
 _REQUIRED = {
-    *("name", "text", "extension_id", "data", "action", "direction"),
+    *("to", "message", "webcalls from", "name", "text", "extension_id", "data", "action", "direction"),
     *("report_id", "emails", "frequency", "e164", "campaign_id", "folder"),
 }
 _UNDOCUMENTED_FIELDS = {
@@ -116,7 +124,9 @@ def make_form(name: str, *, is_bulk: bool = False) -> Form:
     for field_name in _UNDOCUMENTED_FIELDS.get(name, ()):
         checks[field_name] = _find_check(name, field_name, "string")
     required = _REQUIRED if not is_bulk or "e164" in checks else _REQUIRED | {"id"}
-    return Form(checks, tuple(field_name for field_name in checks if field_name in required))
+    return Form(
+        checks, tuple(field for field in checks if not required.isdisjoint((field, f"{name} {field}")))
+    )
 
 
 def _find_check(name: str, field_name: str, field_type: FieldType) -> Check:

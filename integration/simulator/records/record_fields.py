@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import functools
 from typing import Any
 
@@ -38,7 +37,8 @@ def make_record(collection: str, /, *, is_full: bool = False, **values: Any) -> 
     Other fields have the default of the collection, or a value by type and meaning. `is_full` is as for
     `list_fields`.
     """
-    return {**copy.deepcopy(_make_template(collection, is_full)), **values}
+    template = _make_template(collection, is_full)
+    return {name: value[:] if isinstance(value, list) else value for name, value in template.items()} | values
 
 
 @functools.cache

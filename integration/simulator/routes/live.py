@@ -8,7 +8,7 @@ from flask import Flask, Response
 
 from integration.core import clock
 from integration.simulator.calls import records
-from integration.simulator.calls.legs import CallOptions, CallPlan, Leg, Step
+from integration.simulator.calls.legs import CallOptions, CallPlan, Leg
 from integration.simulator.calls.traffic import RunningCall
 from integration.simulator.calls.webcalls import add_webcall
 from integration.simulator.context import get_current_user, get_simulator_context
@@ -20,41 +20,17 @@ from integration.simulator.http.responses import (
     make_validation_error,
 )
 from integration.simulator.records import numbers
-from integration.simulator.records.people import Person
+from integration.simulator.records.forms import MONITOR_STATES, make_form
 from integration.simulator.routes.record_checks import get_permitted_record
 
 Record = dict[str, Any]
 
-# The meanings of monitor_state are undocumented. A live call has `A` while the user's setting records it.
-_MONITOR_STATES = {"start": "A", "resume": "A", "A": "A", "pause": "P", "P": "P"}
 _MAX_CALL_RATE = 0.15
 """Highest price per minute of web calls: the observed default of max_call_rate."""
 _RATE_EXCEEDED = (
     "Maximum per minute call rate exceeded for {number}. Please contact support to remove this restriction."
 )
 """Message of the platform, in its own words."""
-
-_CALL_FORM = bodies.Form(
-    {"to": bodies.phone_digits, "from": bodies.any_value, "caller_id": bodies.non_empty_text}, ("to",)
-)
-_CHANGE_FORM = bodies.Form(
-    {
-        "dst": bodies.phone_digits,
-        "state": bodies.one_of("CONNECTED", "answer"),
-        "labels": bodies.list_of(bodies.non_empty_text),
-        "action_url": bodies.url,
-        "action_text": bodies.text,
-        "monitor_state": bodies.one_of(*_MONITOR_STATES),
-    }
-)
-_SMS_FORM = bodies.Form(
-    {"to": bodies.phone_digits, "from": bodies.phone_digits, "message": bodies.non_empty_text},
-    ("to", "message"),
-)
-_WEB_CALL_FORM = bodies.Form({"from": bodies.phone_digits, "to": bodies.phone_digits}, ("from", "to"))
-_LEAD_CALL_FORM = bodies.Form(
-    {"caller_id": bodies.text, "to": bodies.phone_digits, "tts": bodies.text}, ("to",)
-)
 
 
 def add_routes(app: Flask) -> None:
@@ -63,7 +39,7 @@ def add_routes(app: Flask) -> None:
 
     @app.post("/sms")
     def send_sms() -> Response:
-        fields = _SMS_FORM.read(bodies.read_object())
+        fields = make_form("sms").read(bodies.read_object())
         sms_ddis = {ddi.e164: ddi for ddi in get_simulator_context().world.account.ddis if ddi.sms}
         sender = fields.get("from") or get_current_user().cli
         if sender not in sms_ddis:
@@ -81,7 +57,7 @@ def _add_call_routes(app: Flask) -> None:
 
         See docs/platform.md#8-call-flow.
         """
-        fields = _CALL_FORM.read(bodies.read_object())
+        fields = make_form("calls").read(bodies.read_object())
         world = get_simulator_context().world
         person = get_current_user()
         if fields.get("from") is not None:
@@ -94,7 +70,8 @@ def _add_call_routes(app: Flask) -> None:
         caller_id = str(fields.get("caller_id") or person.cli).removeprefix("+")
         if caller_id != "anonymous" and caller_id not in {ddi.e164 for ddi in world.account.ddis}:
             raise ErrorResponse(400, "No CLI prefix set")
-        _require_phone(person)
+        if not person.is_online:
+            raise ErrorResponse(412, "Unable to make a call with no VoIP clients registered")
         with world.lock:
             plan = world.scripts.click_to_call(CallOptions(caller=fields["to"], user=person, variant="one"))
             if fields.get("caller_id"):
@@ -105,14 +82,14 @@ def _add_call_routes(app: Flask) -> None:
     def change_call(key: str) -> Response:
         """Change a live call. Responds 301 without a Location header, as specified."""
         get_permitted_record("calls", key, for_write=True)
-        fields = _CHANGE_FORM.read(bodies.read_object())
+        fields = make_form("calls").read(bodies.read_object(), is_change=True)
         leg, running = _find_live_leg(key)
         if fields.get("dst") is not None:
             _transfer_leg(running, leg, fields["dst"])
         elif fields.get("state") is not None:
             _answer_leg(running, leg)
         if fields.get("monitor_state") is not None:
-            leg.monitor_state = _MONITOR_STATES[fields["monitor_state"]]
+            leg.monitor_state = MONITOR_STATES[fields["monitor_state"]]
             leg.is_recorded = leg.is_recorded or leg.monitor_state == "A" or None
         if fields.get("labels") is not None:
             leg.labels = fields["labels"]
@@ -122,18 +99,11 @@ def _add_call_routes(app: Flask) -> None:
     def hang_up(key: str) -> Response:
         get_permitted_record("calls", key, for_write=True)
         leg, running = _find_live_leg(key)
-        other_legs = [
-            other_leg
-            for other_leg in running.plan.legs
-            if other_leg.ended_at is None and other_leg is not leg
-        ]
-        steps = [Step(0.0, leg, "hangup", cause="Normal Clearing", by="system")]
-        steps += [
-            Step(0.0, other_leg, "hangup", cause="Normal Clearing", by="system")
-            for other_leg in other_legs
-            if other_leg.started_at
-        ]
-        get_simulator_context().traffic.replace_steps(running, steps)
+        live_legs = [other for other in running.plan.legs if other.started_at and other.ended_at is None]
+        end = CallPlan("end", [])
+        for live_leg in sorted(live_legs, key=lambda live_leg: live_leg is not leg):
+            end.hang_up(0.0, live_leg, "system")
+        get_simulator_context().traffic.replace_steps(running, end.steps)
         return make_no_content_response()
 
 
@@ -141,7 +111,7 @@ def _add_web_routes(app: Flask) -> None:
     @app.post("/webcalls")
     def web_call() -> Response:
         """Start a web call, which dials both ends in sequence."""
-        fields = _WEB_CALL_FORM.read(bodies.read_object())
+        fields = make_form("webcalls").read(bodies.read_object())
         world = get_simulator_context().world
         for number in (fields["from"], fields["to"]):
             if numbers.get_rate(number) > _MAX_CALL_RATE:
@@ -159,7 +129,7 @@ def _add_web_routes(app: Flask) -> None:
 
         `caller_id` is required and must be a number of the account (docs/platform.md#5-errors).
         """
-        fields = _LEAD_CALL_FORM.read(bodies.read_object())
+        fields = make_form("leadcalls").read(bodies.read_object())
         world = get_simulator_context().world
         number = (fields.get("caller_id") or "").removeprefix("+")
         ddi = next((ddi for ddi in world.account.ddis if ddi.e164 == number), None)
@@ -170,11 +140,6 @@ def _add_web_routes(app: Flask) -> None:
                 CallOptions(caller=fields["to"], ddi=ddi, user=get_current_user())
             )
         return _start_call(plan, "INITIAL")
-
-
-def _require_phone(person: Person) -> None:
-    if not person.is_online:
-        raise ErrorResponse(412, "Unable to make a call with no VoIP clients registered")
 
 
 def _start_call(plan: CallPlan, state: str) -> Response:
@@ -199,13 +164,10 @@ def _answer_leg(running: RunningCall, leg: Leg) -> None:
     if leg.state != "RINGING":
         raise make_validation_error("state")
     talk_seconds = get_simulator_context().world.participants.choose_talk_seconds()
-    get_simulator_context().traffic.replace_steps(
-        running,
-        [
-            Step(0.0, leg, "connected"),
-            Step(talk_seconds, leg, "hangup", cause="Normal Clearing", by="caller"),
-        ],
-    )
+    answer = CallPlan("answer", [])
+    answer.add_step(0.0, leg, "connected")
+    answer.hang_up(talk_seconds, leg, "caller")
+    get_simulator_context().traffic.replace_steps(running, answer.steps)
 
 
 def _transfer_leg(running: RunningCall, leg: Leg, number: str) -> None:
@@ -222,20 +184,10 @@ def _transfer_leg(running: RunningCall, leg: Leg, number: str) -> None:
         ddi = next((x for x in world.account.ddis if x.e164 == leg.dst), world.account.ddis[0])
         second_leg = participants.make_inbound_leg(leg.src, ddi, called_user, root=leg, parent=leg)
         second_leg.root_id, second_leg.dst = leg.root_id, called_user.ext
-    get_simulator_context().traffic.replace_steps(
-        running,
-        [
-            Step(0.0, leg, "hold"),
-            Step(0.1, second_leg, "initial"),
-            Step(0.3, second_leg, "ringing"),
-            Step(2.0, second_leg, "connected"),
-            Step(2.1, leg, "hangup", cause="Normal Clearing", by="callee"),
-            Step(
-                2.0 + participants.choose_talk_seconds(),
-                second_leg,
-                "hangup",
-                cause="Normal Clearing",
-                by="caller",
-            ),
-        ],
-    )
+    transfer = CallPlan("transfer", [])
+    transfer.add_step(0.0, leg, "hold")
+    transfer.ring(second_leg, 0.1, 0.2)
+    transfer.add_step(2.0, second_leg, "connected")
+    transfer.hang_up(2.1, leg, "callee")
+    transfer.hang_up(2.0 + participants.choose_talk_seconds(), second_leg, "caller")
+    get_simulator_context().traffic.replace_steps(running, transfer.steps)
