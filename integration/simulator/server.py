@@ -23,7 +23,7 @@ from integration.simulator import control
 from integration.simulator.context import SimulatorContext
 from integration.simulator.http.faults import Fault
 from integration.simulator.http.responses import ErrorResponse, make_json_response
-from integration.simulator.http.transport import Environ, WireFault
+from integration.simulator.http.transport import WIRE_FAULT_KEY, Environ
 from integration.simulator.records.authentication import LoginDenied
 from integration.simulator.routes import accounts, crud, files, live, reads, sessions, subpaths
 
@@ -59,7 +59,7 @@ def create_app(context: SimulatorContext) -> Callable[[Environ, Callable[..., An
             environ["SCRIPT_NAME"], environ["PATH_INFO"] = base.group(), path[base.end() :] or "/"
         if clock.monotonic() < context.outage_until:
             # Close the connection without a response, as an unreachable platform would.
-            environ["simulator.wire_fault"] = WireFault(hang=0.001)
+            environ[WIRE_FAULT_KEY].hang = 0.001
         return app(environ, start_response)
 
     return dispatch
@@ -162,19 +162,16 @@ def _apply_faults(response: Response, faults: dict[str, Fault]) -> None:
         else:
             data = response.get_data()
             response.set_data(b"" if replacement == "zero" else data[: len(data) // 2])
-    wire_values: dict[str, Any] = {
-        attribute: min(limit, faults[kind].get_number(default))
-        for kind, (attribute, default, limit) in _WIRE_FAULTS.items()
-        if kind in faults
-    }
+    for kind, (attribute, default, limit) in _WIRE_FAULTS.items():
+        if kind in faults:
+            value = min(limit, faults[kind].get_number(default))
+            setattr(request.environ[WIRE_FAULT_KEY], attribute, value)
     if "malformed" in faults:
         if faults["malformed"].value == "headers":
-            wire_values["broken_headers"] = True
+            request.environ[WIRE_FAULT_KEY].broken_headers = True
         else:
             data = response.get_data()
             response.set_data(data[: max(1, len(data) * 2 // 3)].rstrip(b"}] \n"))
-    if wire_values:
-        request.environ["simulator.wire_fault"] = WireFault(**wire_values)
 
 
 def _corrupt_page(response: Response, faults: dict[str, Fault]) -> None:

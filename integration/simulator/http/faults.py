@@ -37,26 +37,11 @@ import re
 import threading
 from dataclasses import dataclass, field
 
-_VALUE_REQUIRED = {
-    "status": True,
-    "hang": True,
-    "slow": True,
-    "drip": True,
-    "truncate": False,
-    "malformed": False,
-    "html": False,
-    "empty": False,
-    "double-row": False,
-    "short-page": False,
-    "short-list": False,
-    "shuffle": False,
-    "no-length": False,
-    "wrong-file": False,
-    "expire-token": False,
-    "webhook-drop": False,
-    "webhook-duplicate": False,
-    "webhook-reorder": False,
-    "webhook-delay": True,
+_KINDS_WITH_VALUE = frozenset({"status", "hang", "slow", "drip", "webhook-delay"})
+_KINDS = _KINDS_WITH_VALUE | {
+    *("truncate", "malformed", "html", "empty", "double-row", "short-page", "short-list", "shuffle"),
+    *("no-length", "wrong-file", "expire-token"),
+    *("webhook-drop", "webhook-duplicate", "webhook-reorder"),
 }
 _ALLOWED_VALUES = {"malformed": ("json", "headers"), "wrong-file": ("short", "html", "zero")}
 _FAULT_PATTERN = re.compile(
@@ -96,9 +81,8 @@ class Fault:
             return True
         if "*" in self.path:
             return fnmatch.fnmatchcase(path, self.path)
-        return (
-            path == self.path or path.startswith(self.path.rstrip("/") + "/") or path == self.path.rstrip("/")
-        )
+        parent = self.path.rstrip("/")
+        return path in (self.path, parent) or path.startswith(parent + "/")
 
 
 class ActiveFaults:
@@ -155,10 +139,10 @@ class ActiveFaults:
 def parse(entry: str, seed: int = 0, number: int = 0) -> Fault:
     """Parse one entry of a specification. Raises InvalidFaultSpec."""
     match = _FAULT_PATTERN.match(entry)
-    if match is None or match["kind"] not in _VALUE_REQUIRED:
+    if match is None or match["kind"] not in _KINDS:
         raise InvalidFaultSpec(f"fault {entry!r}: unknown fault; see `simulator --help`")
     kind, value = match["kind"], match["value"]
-    if _VALUE_REQUIRED[kind] and value is None:
+    if kind in _KINDS_WITH_VALUE and value is None:
         raise InvalidFaultSpec(f"fault {entry!r}: a value is required: {kind}=…")
     allowed = _ALLOWED_VALUES.get(kind)
     if value is not None:

@@ -22,24 +22,20 @@ MAX_LIMIT = 5000
 # (docs/platform.md#3-collections).
 DEFAULT_LIMIT = 25
 
-_OPERATOR_ALIASES = {
-    "eq": "eq",
-    "=": "eq",
-    "ne": "ne",
-    "neq": "ne",
-    "<>": "ne",
-    "!=": "ne",
-    "lt": "lt",
-    "<": "lt",
-    "lte": "lte",
-    "<=": "lte",
-    "gt": "gt",
-    ">": "gt",
-    "gte": "gte",
-    ">=": "gte",
-    "in": "in",
-    "like": "like",
-    "notlike": "notlike",
+_OPERATORS = {
+    alias: operator
+    for operator, aliases in {
+        "eq": "eq =",
+        "ne": "ne neq <> !=",
+        "lt": "lt <",
+        "lte": "lte <=",
+        "gt": "gt >",
+        "gte": "gte >=",
+        "in": "in",
+        "like": "like",
+        "notlike": "notlike",
+    }.items()
+    for alias in aliases.split()
 }
 
 
@@ -110,34 +106,25 @@ def _compile_condition(entry: Any, fields: Sequence[str], unfilterable: frozense
     if not isinstance(entry, dict) or "property" not in entry or "value" not in entry:
         raise QueryRefused("Filtration error")
     name, value = entry["property"], entry["value"]
-    operator = _OPERATOR_ALIASES.get(str(entry.get("operator", "eq")).lower())
-    if operator is None or name not in fields or name in unfilterable:
+    operator = _OPERATORS.get(str(entry.get("operator", "eq")).lower())
+    is_list = isinstance(value, list)
+    if operator is None or name not in fields or name in unfilterable or isinstance(value, dict):
+        raise QueryRefused("Filtration error")
+    if is_list != (operator == "in"):
         raise QueryRefused("Filtration error")
     if operator == "in":
-        if not isinstance(value, list):
-            raise QueryRefused("Filtration error")
         allowed_values = {key for item in value for key in _list_equal_values(item)}
         return lambda record: _normalize_value(record.get(name)) in allowed_values
-    if isinstance(value, (list, dict)):
-        raise QueryRefused("Filtration error")
-    if operator in ("like", "notlike"):
-        matches = _compile_pattern(str(value))
-        if operator == "like":
-            return lambda record: record.get(name) is not None and matches(_format_text(record[name]))
-        return lambda record: record.get(name) is not None and not matches(_format_text(record[name]))
+    if value is None and operator in ("eq", "ne"):
+        return lambda record: (record.get(name) is None) == (operator == "eq")
     if operator in ("eq", "ne"):
-        if value is None:
-            return (
-                (lambda r: r.get(name) is None) if operator == "eq" else (lambda r: r.get(name) is not None)
-            )
-        equal_values = _list_equal_values(value)
-        if operator == "eq":
-            return lambda record: (
-                record.get(name) is not None and _normalize_value(record[name]) in equal_values
-            )
+        equal_values, is_equal = _list_equal_values(value), operator == "eq"
         return lambda record: (
-            record.get(name) is not None and _normalize_value(record[name]) not in equal_values
+            record.get(name) is not None and (_normalize_value(record[name]) in equal_values) == is_equal
         )
+    if operator in ("like", "notlike"):
+        matches, is_like = _compile_pattern(str(value)), operator == "like"
+        return lambda record: record.get(name) is not None and matches(_format_text(record[name])) == is_like
     return _compile_comparison(operator, name, value)
 
 
@@ -191,13 +178,12 @@ def _list_equal_values(value: Any) -> tuple[Any, ...]:
 def _parse_number(value: Any) -> float | int | None:
     if isinstance(value, (int, float)):
         return value
-    try:
-        return int(value)
-    except (TypeError, ValueError):
+    for convert in (int, float):
         try:
-            return float(value)
+            return convert(value)
         except (TypeError, ValueError):
-            return None
+            continue
+    return None
 
 
 def _format_text(value: Any) -> str:

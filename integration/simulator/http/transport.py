@@ -1,8 +1,8 @@
 """Small HTTP/1.1 server with keep-alive, TLS and deliberate faults.
 
 Werkzeug's server closes the connection after each response. Neither Werkzeug nor Granian lets an application
-truncate a body, send no response or send broken headers. The application requests such a fault with a
-`WireFault` in `environ["simulator.wire_fault"]`.
+truncate a body, send no response or send broken headers. The application requests such a fault by setting
+attributes of the `WireFault` in its environment.
 """
 
 from __future__ import annotations
@@ -17,9 +17,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler
 from typing import Any, cast
-from urllib.parse import unquote
+from wsgiref.simple_server import WSGIRequestHandler
+
+from werkzeug.test import run_wsgi_app
 
 MAX_BODY = 8 * 1024 * 1024
+
+WIRE_FAULT_KEY = "simulator.wire_fault"
+"""Key of the response's WireFault in the WSGI environment."""
 
 Environ = dict[str, Any]
 Application = Callable[[Environ, Callable[..., Any]], Iterable[bytes]]
@@ -45,7 +50,7 @@ class WireFault:
     broken_headers: bool = False
 
 
-class Handler(BaseHTTPRequestHandler):
+class Handler(WSGIRequestHandler):
     """Handler of one connection. Its requests are handled in sequence."""
 
     protocol_version = "HTTP/1.1"
@@ -73,7 +78,8 @@ class Handler(BaseHTTPRequestHandler):
 
     def handle(self) -> None:
         try:
-            super().handle()
+            # That of WSGIRequestHandler responds to one request only.
+            BaseHTTPRequestHandler.handle(self)
         except (OSError, ssl.SSLError):
             self.close_connection = True
 
@@ -89,21 +95,15 @@ class Handler(BaseHTTPRequestHandler):
         body = self._read_body()
         if body is None:
             return
-        environ = self._make_environ(body)
-        response_start: list[Any] = []
-
-        def start_response(status: str, headers: list[tuple[str, str]], _: Any = None) -> None:
-            response_start[:] = [status, headers]
-
-        chunks = self.server.application(environ, start_response)
-        try:
-            payload = b"".join(chunks)
-        finally:
-            close = getattr(chunks, "close", None)
-            if close is not None:
-                close()
-        status, headers = cast("tuple[str, list[tuple[str, str]]]", tuple(response_start))
-        self._send_response(status, headers, payload, environ.get("simulator.wire_fault") or WireFault())
+        environ = self.get_environ() | {
+            "wsgi.input": io.BytesIO(body),
+            "RAW_URI": self.path,
+            "REMOTE_PORT": str(self.client_address[1]),
+            "CONTENT_LENGTH": str(len(body)),
+            WIRE_FAULT_KEY: (wire_fault := WireFault()),
+        }
+        chunks, status, headers = run_wsgi_app(self.server.application, environ, buffered=True)
+        self._send_response(status, list(headers), b"".join(chunks), wire_fault)
 
     def _read_body(self) -> bytes | None:
         if "chunked" in self.headers.get("Transfer-Encoding", "").lower():
@@ -128,36 +128,6 @@ class Handler(BaseHTTPRequestHandler):
                 return b"".join(chunks)
             chunks.append(self.rfile.read(size))
             self.rfile.readline(8)
-
-    def _make_environ(self, body: bytes) -> Environ:
-        path, _, query = self.path.partition("?")
-        environ: Environ = {
-            "wsgi.version": (1, 0),
-            "wsgi.url_scheme": "https" if self.server.tls else "http",
-            "wsgi.input": io.BytesIO(body),
-            "wsgi.errors": sys.stderr,
-            "wsgi.multithread": True,
-            "wsgi.multiprocess": False,
-            "wsgi.run_once": False,
-            "REQUEST_METHOD": self.command,
-            "SCRIPT_NAME": "",
-            "PATH_INFO": unquote(path, "latin-1"),
-            "QUERY_STRING": query,
-            "RAW_URI": self.path,
-            "REMOTE_ADDR": self.client_address[0],
-            "REMOTE_PORT": str(self.client_address[1]),
-            "SERVER_NAME": self.server.host,
-            "SERVER_PORT": str(self.server.port),
-            "SERVER_PROTOCOL": self.request_version,
-            "CONTENT_LENGTH": str(len(body)),
-        }
-        for key, value in self.headers.items():
-            name = key.upper().replace("-", "_")
-            if name == "CONTENT_TYPE":
-                environ[name] = value
-            elif name != "CONTENT_LENGTH":
-                environ[f"HTTP_{name}"] = value
-        return environ
 
     def _send_response(
         self, status: str, headers: list[tuple[str, str]], body: bytes, wire_fault: WireFault
@@ -229,6 +199,17 @@ class SimulatorServer(socketserver.ThreadingTCPServer):
         self.connections: set[socket.socket] = set()
         super().__init__((host, port), Handler)
         self.host, self.port = cast("tuple[str, int]", self.server_address[:2])
+        self.base_environ = {
+            "wsgi.version": (1, 0),
+            "wsgi.url_scheme": "https" if tls else "http",
+            "wsgi.errors": sys.stderr,
+            "wsgi.multithread": True,
+            "wsgi.multiprocess": False,
+            "wsgi.run_once": False,
+            "SCRIPT_NAME": "",
+            "SERVER_NAME": self.host,
+            "SERVER_PORT": str(self.port),
+        }
         self._thread: threading.Thread | None = None
 
     def serve_in_thread(self) -> None:
