@@ -9,15 +9,18 @@ from typing import Any
 import pytest
 import requests
 
-from integration.catalogue import OPERATIONS, get_resource
+from integration.catalogue import OPERATIONS
 from integration.catalogue.shapes import Operation
 from integration.simulator import embed
+from tests.comparison.operations import DOCUMENTED_OPERATIONS
+from tests.comparison.record_fields import RECORD_FIELDS
 from tests.support.payloads.operation_bodies import BAD, GOOD
 from tests.support.simulator_client import START, Client
 
 pytestmark = pytest.mark.exhaustive
 
 EVERY = {operation.name: operation for operation in OPERATIONS}
+DOCUMENTED = {operation.name: operation for operation in DOCUMENTED_OPERATIONS}
 BY_NAME = pytest.mark.parametrize("name", EVERY)
 # A seeded account has no live calls.
 _LIVE = "/calls"
@@ -126,7 +129,7 @@ def test_every_operation_of_an_administrator_has_the_declared_response(name, beg
         if body is not None
         else client.send(operation.method, path)
     )
-    assert response.status_code in operation.success, response.text
+    assert response.status_code in DOCUMENTED[name].success, response.text
     check_envelope(operation, response)
 
 
@@ -149,22 +152,21 @@ def check_envelope(operation: Operation, response: requests.Response) -> None:
         case "item":
             assert isinstance(shown["data"], dict)
             assert isinstance(shown["links"], dict)
-            _check_fields(operation, shown["data"])
+            _check_fields(operation.name, shown["data"])
         case "message":
             assert "message" in shown
         case "unknown":
             assert "message" in shown or "data" in shown
 
 
-def _check_fields(operation: Operation, record: dict[str, Any]) -> None:
-    """Check that a record has all documented fields except `customer`.
+def _check_fields(name: str, record: dict[str, Any]) -> None:
+    """Check that a record has all fields of the specification.
 
-    Lists call that field otherwise.
+    The table of fields was written by hand, because the simulator takes its fields from the catalogue.
     """
-    if operation.resource is None or operation.name == "GET /me":
-        return
-    missing = {f.name for f in get_resource(operation.resource).fields if f.documented} - record.keys()
-    assert missing <= {"customer"}, missing
+    fields = RECORD_FIELDS.get(DOCUMENTED[name].record, {}).values()
+    missing = {field for names in fields for field in names.split()} - record.keys()
+    assert not missing
 
 
 @BY_NAME

@@ -22,25 +22,9 @@ from integration.simulator.records.people import Account, make_secret
 
 Record = dict[str, Any]
 
-NEW_FORM = Form(
-    {
-        "email": email,
-        "first_name": non_empty_text,
-        "last_name": non_empty_text,
-        "company": text,
-        "password": non_empty_text,
-    },
-    ("email", "first_name", "last_name"),
-)
-CHANGE_FORM = Form(
-    {
-        "code": text,
-        "number": phone_digits,
-        "first_name": non_empty_text,
-        "last_name": non_empty_text,
-        "company": text,
-    }
-)
+_NAMES = {"first_name": non_empty_text, "last_name": non_empty_text, "company": text}
+NEW_FORM = Form({"email": email, "password": non_empty_text, **_NAMES}, ("email", "first_name", "last_name"))
+CHANGE_FORM = Form({"code": text, "number": phone_digits, **_NAMES})
 _HASH = re.compile(r"[0-9a-f]{40}")
 _MAX_RESENDS = 5
 

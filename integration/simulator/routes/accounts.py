@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from flask import Flask, Response
 
 from integration.simulator.context import get_current_user, get_simulator_context
@@ -31,23 +33,20 @@ def add_routes(app: Flask) -> None:
 
 
 def _add_registration_routes(app: Flask) -> None:
+    def make_response(record: dict[str, Any]) -> Response:
+        return make_item_response(record, path=f"/registrations/{record['hash']}")
+
     @app.post("/registrations")
     def register() -> Response:
-        record = get_simulator_context().registrations.create(bodies.read_object())
-        return make_item_response(record, path=f"/registrations/{record['hash']}")
+        return make_response(get_simulator_context().registrations.create(bodies.read_object()))
 
     @app.get("/registrations/<hash_>")
     def read_registration(hash_: str) -> Response:
-        return make_item_response(
-            get_simulator_context().registrations.get_open(hash_).record, path=f"/registrations/{hash_}"
-        )
+        return make_response(get_simulator_context().registrations.get_open(hash_).record)
 
     @app.patch("/registrations/<hash_>")
     def change_registration(hash_: str) -> Response:
-        return make_item_response(
-            get_simulator_context().registrations.change(hash_, bodies.read_object()),
-            path=f"/registrations/{hash_}",
-        )
+        return make_response(get_simulator_context().registrations.change(hash_, bodies.read_object()))
 
     @app.post("/registrations/<hash_>/resend")
     def resend(hash_: str) -> Response:

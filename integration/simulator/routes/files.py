@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import csv
 import io
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from flask import Flask, Response
@@ -18,15 +18,29 @@ from integration.simulator.routes.record_checks import get_permitted_record, get
 
 Record = dict[str, Any]
 
-_TIME_FIELDS = {"cdrs": "calldate", "msdrs": "created_at"}
+_FILES: dict[str, tuple[tuple[str, ...], str, Callable[[Record], bytes | str]]] = {
+    # Range is ignored, as observed (docs/platform.md#6-files).
+    "mp3": (
+        ("monitors", "voicemessages"),
+        "audio/mpeg3",
+        lambda record: audio.make_mp3(record["duration"], record["id"]),
+    ),
+    "trace": (
+        ("cdrs", "msdrs"),
+        "text/plain; charset=utf-8",
+        lambda record: canned.format_trace(record["id"], record.get("calldate") or record["created_at"]),
+    ),
+    "pcap": (("cdrs", "msdrs"), "application/vnd.tcpdump.pcap", lambda _: canned.PCAP),
+    "pdf": (("faxes",), "application/pdf", lambda record: canned.make_pdf(record["id"])),
+}
+"""Collections, content type and content of files, by suffix."""
 
 
 def add_routes(app: Flask) -> None:
-    for name in ("monitors", "voicemessages"):
-        app.get(f"/{name}/<key>.mp3", endpoint=f"mp3 {name}")(_make_mp3_view(name))
-    for name in _TIME_FIELDS:
-        app.get(f"/{name}/<key>.trace", endpoint=f"trace {name}")(_make_trace_view(name))
-        app.get(f"/{name}/<key>.pcap", endpoint=f"pcap {name}")(_make_pcap_view(name))
+    for suffix, (names, content_type, make_content) in _FILES.items():
+        for name in names:
+            view = _make_file_view(name, content_type, make_content)
+            app.get(f"/{name}/<key>.{suffix}", endpoint=f"{suffix} {name}")(view)
 
     @app.get("/<name>.csv")
     def export_csv(name: str) -> Response:
@@ -40,17 +54,9 @@ def add_routes(app: Flask) -> None:
     def export_user_cdrs(key: str) -> Response:
         with get_simulator_context().world.lock:
             user = get_permitted_record("users", key)
-            user_cdrs = [
-                r
-                for r in get_simulator_context().world.collections["cdrs"].list_visible(get_current_user())
-                if r["user_id"] == user["id"]
-            ]
+            cdrs = get_simulator_context().world.collections["cdrs"].list_visible(get_current_user())
+            user_cdrs = [cdr for cdr in cdrs if cdr["user_id"] == user["id"]]
             return Response(_format_csv(user_cdrs), content_type="text/csv; charset=utf-8")
-
-    @app.get("/faxes/<key>.pdf")
-    def read_fax_pdf(key: str) -> Response:
-        record = get_permitted_record("faxes", key)
-        return Response(canned.make_pdf(record["id"]), content_type="application/pdf")
 
     @app.get("/transactions/<key>.pdf")
     def read_invoice(key: str) -> Response:
@@ -61,30 +67,11 @@ def add_routes(app: Flask) -> None:
         return make_item_response({"mime_type": "application/pdf", "base64": encoded})
 
 
-def _make_mp3_view(name: str) -> Any:
-    def read_mp3(key: str) -> Response:
-        """Return the entire file; Range is ignored, as observed (docs/platform.md#6-files)."""
-        record = get_permitted_record(name, key)
-        return Response(audio.make_mp3(record["duration"], record["id"]), content_type="audio/mpeg3")
+def _make_file_view(name: str, content_type: str, make_content: Callable[[Record], bytes | str]) -> Any:
+    def read_file(key: str) -> Response:
+        return Response(make_content(get_permitted_record(name, key)), content_type=content_type)
 
-    return read_mp3
-
-
-def _make_trace_view(name: str) -> Any:
-    def read_trace(key: str) -> Response:
-        record = get_permitted_record(name, key)
-        trace = canned.format_trace(record["id"], record[_TIME_FIELDS[name]])
-        return Response(trace, content_type="text/plain; charset=utf-8")
-
-    return read_trace
-
-
-def _make_pcap_view(name: str) -> Any:
-    def read_pcap(key: str) -> Response:
-        get_permitted_record(name, key)
-        return Response(canned.PCAP, content_type="application/vnd.tcpdump.pcap")
-
-    return read_pcap
+    return read_file
 
 
 def _format_csv(records: Iterable[Record]) -> str:

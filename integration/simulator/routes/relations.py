@@ -59,7 +59,8 @@ def expand_record(name: str, record: Record) -> Record:
     `name`: collection of `record`.
     """
     result = _pick_fields(record, name)
-    for relation_name in request.args.get("include", "").split(","):
+    include = request.args.get("include")
+    for relation_name in include.split(",") if include else ():
         list_related = _RELATIONS.get((name, relation_name))
         if list_related is not None:
             related = list_related(get_simulator_context().world, record)
