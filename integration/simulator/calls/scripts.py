@@ -21,17 +21,25 @@ from integration.simulator.calls.legs import (
     VoicemailMessage,
 )
 from integration.simulator.calls.participants import Participants
+from integration.simulator.records import numbers
 from integration.simulator.records.people import Ddi, Group
+from integration.simulator.records.visitors import choose_visitor_phone
 
+WEB_SCRIPTS = ("web_call", "lead_call", "call_me_back")
+"""Calls placed by the platform: it dials both ends, or the only end of lead calls."""
 _NAMES = (
     *("plain_answered", "plain_missed", "ring_group_answered", "ring_group_missed", "hunt_answered"),
     *("queue_answered", "queue_abandoned", "transfer", "voicemail", "click_to_call"),
     *("outbound", "outbound_missed", "internal"),
+    *WEB_SCRIPTS,
 )
 
 
 class CallScripts:
-    """Scripts of an account's calls by name."""
+    """Scripts of an account's calls by name.
+
+    In WEB_SCRIPTS `options.caller` is the outside party, `options.destination` the other end of a web call.
+    """
 
     def __init__(self, participants: Participants) -> None:
         self.participants = participants
@@ -243,6 +251,56 @@ class CallScripts:
         self._answer_or_end(plan, leg, self.participants.choose_ring_seconds(options), options)
         return plan.sort_steps()
 
+    # -- calls placed by the platform ------------------------------------------------------------
+
+    def web_call(self, options: CallOptions) -> CallPlan:
+        """Plan a call to `caller` and then to `destination`.
+
+        The default of `destination` is the user's extension.
+        """
+        user = options.user or self.participants.choose_online_user()
+        first_leg = self.participants.make_outbound_leg(
+            user, options.caller or numbers.choose_outside_number(self.rng)
+        )
+        second_leg = self.participants.make_outbound_leg(
+            user, options.destination or user.ext, root=first_leg
+        )
+        second_leg.src = first_leg.dst
+        plan = CallPlan("web_call", [first_leg, second_leg], outside_party=first_leg.dst)
+        return self._plan_sequence(plan, "webcall", options)
+
+    def call_me_back(self, options: CallOptions) -> CallPlan:
+        """Plan a call to a user and then to a website visitor."""
+        user = options.user or self.participants.choose_online_user()
+        phone = options.caller or choose_visitor_phone(self.rng)
+        first_leg = self.participants.make_outbound_leg(user, user.ext)
+        first_leg.context, first_leg.is_machine = "CLICK_TO_CALL", True
+        second_leg = self.participants.make_outbound_leg(user, phone, root=first_leg)
+        plan = CallPlan("call_me_back", [first_leg, second_leg], outside_party=phone)
+        return self._plan_sequence(plan, "callmeback", options)
+
+    def lead_call(self, options: CallOptions) -> CallPlan:
+        """Plan a call that plays a message to `caller`.
+
+        The only leg has the caller ID of `ddi`.
+        """
+        user = options.user or self.participants.choose_online_user()
+        leg = self.participants.make_outbound_leg(
+            user, options.caller or numbers.choose_outside_number(self.rng)
+        )
+        ddi = options.ddi or self.account.ddis[0]
+        leg.clid = f'"{ddi.e164}" <{ddi.e164}>'
+        is_answered = options.is_answered is not False
+        plan = CallPlan("lead_call", [leg], outside_party=leg.dst, is_answered=is_answered)
+        ring = self.participants.choose_ring_seconds(options)
+        plan.ring(leg, delay=0.6)
+        if is_answered:
+            plan.add_step(ring, leg, "connected")
+            plan.hang_up(ring + self.participants.choose_talk_seconds(options), leg, "callee")
+        else:
+            plan.hang_up(ring, leg, "system", NO_ANSWER)
+        return plan.sort_steps()
+
     # -- shared steps ----------------------------------------------------------------------------
 
     def _plan_outbound(self, options: CallOptions, script: str) -> tuple[CallPlan, Leg]:
@@ -250,6 +308,27 @@ class CallScripts:
         number = options.caller or self.participants.choose_reachable_number()
         leg = self.participants.make_outbound_leg(user, number)
         return CallPlan(script, [leg], outside_party=number), leg
+
+    def _plan_sequence(self, plan: CallPlan, destination: str, options: CallOptions) -> CallPlan:
+        """Plan the steps of two legs: the second is dialled after the answer of the first."""
+        for leg in plan.legs:
+            leg.destination, leg.is_recorded = destination, False
+        first_leg, second_leg = plan.legs
+        plan.is_answered = self.participants.choose_answer(options)
+        ring = self.participants.choose_ring_seconds(options)
+        answered_offset = ring + 0.8 + self.participants.choose_ring_seconds()
+        plan.ring(first_leg, delay=0.6)
+        plan.add_step(ring, first_leg, "connected")
+        plan.ring(second_leg, ring + 0.2, 0.6)
+        if plan.is_answered:
+            end_offset = answered_offset + self.participants.choose_talk_seconds(options)
+            plan.add_step(answered_offset, second_leg, "connected")
+            plan.hang_up(end_offset, second_leg, "callee")
+        else:
+            end_offset = answered_offset + 15
+            plan.hang_up(end_offset, second_leg, "caller", NO_ANSWER)
+        plan.hang_up(end_offset + 0.2, first_leg, "system")
+        return plan.sort_steps()
 
     def _plan_ring_all(self, options: CallOptions, script: str) -> tuple[CallPlan, Group, Ddi]:
         group, caller, ddi = self.participants.choose_group_call(options, "ringgroup", "A")

@@ -10,8 +10,7 @@ from integration.simulator.calls.legs import Leg
 from integration.simulator.calls.office_hours import OfficeHours
 from integration.simulator.calls.participants import Participants
 from integration.simulator.calls.records import live_record
-from integration.simulator.calls.scripts import CallScripts
-from integration.simulator.calls.webcalls import WebScripts
+from integration.simulator.calls.scripts import WEB_SCRIPTS, CallScripts
 from integration.simulator.records import faxes, reports, views
 from integration.simulator.records.account_state import AccountState
 from integration.simulator.records.record_fields import Record
@@ -29,7 +28,9 @@ class World(AccountState):
         self.live_legs: dict[int, Leg] = {}
         self.participants = self._make_participants("switchroom")
         self.scripts = CallScripts(self.participants)
-        self.scripts.by_name |= WebScripts(self._make_participants("web")).by_name
+        # They have a separate random generator, so that the history of other calls does not depend on them.
+        web_scripts = CallScripts(self._make_participants("web"))
+        self.scripts.by_name |= {name: web_scripts.by_name[name] for name in WEB_SCRIPTS}
         self.collections["calls"].derive = self._list_live_records
         reports.set_schedule_times(self)
         faxes.add_transactions(self)
