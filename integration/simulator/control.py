@@ -5,7 +5,7 @@
 | POST /calls | see below | plays a call; returns its records and events |
 | GET /calls/{leg id} | | records and events of a call so far |
 | POST /sms | `from`, `to`, `message`, `user` (null: none), `translated`, `silent` | receives an SMS |
-| POST /webhook | `url` (null: none), `ca`, `probe` | sets the target of webhooks |
+| POST /webhook | `url` (null: none) | sets the target of webhooks |
 | GET /webhooks | query `after` | deliveries and the receiver's responses |
 | POST /webhooks/wait | `seconds` | waits until every webhook was attempted once |
 | GET, POST, DELETE /faults | `spec` | lists, adds, clears active faults |
@@ -222,14 +222,7 @@ def _find_group(context: SimulatorContext, group_id: object) -> Group | None:
 def _add_webhook_routes(app: Flask, context: SimulatorContext) -> None:
     @app.post("/_simulator/webhook")
     def set_webhook_url() -> Response:
-        body = _read_body()
-        url = body.get("url")
-        if "ca" in body:
-            context.webhook_sender.ca_file = body["ca"]
-        if url and body.get("probe"):
-            fault = context.webhook_sender.check_url(str(url))
-            if fault:
-                raise InvalidControlRequest(fault)
+        url = _read_body().get("url")
         context.webhook_sender.url = str(url) if url else None
         if url:
             context.traffic_generator.schedule_first_calls()

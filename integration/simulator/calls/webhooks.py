@@ -139,19 +139,6 @@ class WebhookSender:
         with self._changed:
             return [delivery.as_record() for delivery in self.log if delivery.number > after]
 
-    def check_url(self, url: str) -> str | None:
-        """Probe `url` with a GET.
-
-        The platform does the same when a webhook is saved. Returns the error, or None for a status below 300.
-        """
-        try:
-            response = requests.get(
-                url, timeout=self.timeout, verify=self.ca_file or True, allow_redirects=False
-            )
-        except requests.RequestException as error:
-            return f"The URL is unreachable: {error}"
-        return None if response.status_code < 300 else f"The URL returned {response.status_code}"
-
     def _run(self) -> None:
         with requests.Session() as session:
             session.trust_env = False

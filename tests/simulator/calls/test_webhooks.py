@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import http.server
-import json
 import re
 import ssl
 import threading
@@ -150,14 +149,3 @@ def test_a_new_webhook_url_receives_a_call_soon(begin, receiver):
     client = begin(live=True, speed=0.01)
     client.control("POST", "/webhook", json={"url": receiver.url})
     assert receiver.wait_for(1)[0]["event_name"] == "call.initial"
-
-
-def test_a_webhook_url_is_probed_on_request(begin):
-    client = begin()
-    refused = client.session.post(
-        client.simulator.control_url + "/webhook",
-        json={"url": "http://127.0.0.1:9/", "probe": True},
-        timeout=30,
-    )
-    assert refused.status_code == 400
-    assert "is unreachable" in json.loads(refused.content)["message"]
