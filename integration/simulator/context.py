@@ -47,5 +47,9 @@ def get_simulator_context() -> SimulatorContext:
     return cast("SimulatorContext", g.simulator_context)
 
 
+def get_world() -> World:
+    return get_simulator_context().world
+
+
 def get_current_user() -> Person:
     return cast("Token", g.token).person

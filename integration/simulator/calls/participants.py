@@ -26,11 +26,7 @@ class Participants:
     """
 
     def __init__(
-        self,
-        account: Account,
-        rng: random.Random,
-        new_id: Callable[[], int],
-        withheld_share: float = 0.03,
+        self, account: Account, rng: random.Random, new_id: Callable[[], int], withheld_share: float = 0.03
     ) -> None:
         self.account = account
         self.rng = rng

@@ -13,7 +13,7 @@ from flask import Flask, Response
 from integration import catalogue
 from integration.catalogue.shapes import Operation
 from integration.catalogue.undocumented_operations import UNDOCUMENTED_OPERATIONS
-from integration.simulator.context import get_current_user, get_simulator_context
+from integration.simulator.context import get_current_user, get_world
 from integration.simulator.http import bodies
 from integration.simulator.http.responses import (
     ErrorResponse,
@@ -58,7 +58,7 @@ def add_routes(app: Flask) -> None:
 
 def _make_create_view(name: str, _: Operation) -> Any:
     def create() -> Response:
-        world = get_simulator_context().world
+        world = get_world()
         with world.lock:
             collection = get_readable_collection(name)
             fields = _read_fields(name)
@@ -76,7 +76,7 @@ def _make_create_view(name: str, _: Operation) -> Any:
 
 def _make_change_view(name: str, _: Operation) -> Any:
     def change(key: str) -> Response:
-        with get_simulator_context().world.lock:
+        with get_world().lock:
             record = get_permitted_record(name, key, for_write=True)
             fields = _read_fields(name, is_change=True)
             effects.WRITERS.get(name, apply_fields)(record, fields)
@@ -87,13 +87,13 @@ def _make_change_view(name: str, _: Operation) -> Any:
 
 
 def _make_record_response(name: str, record: Record, status: int = 200) -> Response:
-    item = get_simulator_context().world.collections[name].item(record)
+    item = get_world().collections[name].item(record)
     return make_item_response(expand_record(name, item), status, f"/{name}/{record['id']}")
 
 
 def _make_delete_view(name: str, operation: Operation) -> Any:
     def delete(key: str) -> Response:
-        world = get_simulator_context().world
+        world = get_world()
         keys = key.split(",") if operation.parameters == ("ids",) else [key]
         with world.lock:
             records = [get_permitted_record(name, one_key, for_write=True) for one_key in keys]
@@ -110,7 +110,7 @@ def _make_delete_all_view(name: str, operation: Operation) -> Any:
     def delete_all() -> Response:
         if not get_current_user().is_root:
             raise ErrorResponse(403, "Access denied")
-        world = get_simulator_context().world
+        world = get_world()
         with world.lock:
             # /statements can be deleted but not read, so the simulator has no such collection.
             for deleted_name in (name, f"{name}/notes"):
@@ -124,7 +124,7 @@ def _make_delete_all_view(name: str, operation: Operation) -> Any:
 def _make_bulk_change_view(name: str, _: Operation) -> Any:
     def change_records() -> Response:
         collection, form = get_readable_collection(name), make_form(name, is_bulk=True)
-        with get_simulator_context().world.lock:
+        with get_world().lock:
             entries = [form.read(entry) for entry in bodies.read_list()]
             records = [effects.find_bulk_record(name, entry) for entry in entries]
             for entry in entries:

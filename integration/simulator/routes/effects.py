@@ -9,8 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from integration.core import clock
-from integration.simulator.calls.world import World
-from integration.simulator.context import get_current_user, get_simulator_context
+from integration.simulator.context import get_current_user, get_simulator_context, get_world
 from integration.simulator.http.responses import ErrorResponse, make_validation_error
 from integration.simulator.records import directory, notes, reports
 from integration.simulator.records.people import Group, Person, UnplayedDestination
@@ -27,16 +26,12 @@ _DESTINATION_LETTERS = {"conferences": "C", "ivrs": "I"}
 _TRACKED_DDIS = "calltracking/ddis"
 
 
-def _get_world() -> World:
-    return get_simulator_context().world
-
-
 def make_new_record(name: str) -> Record:
     """Create a record without an id, with values of optional fields.
 
     Groups, conference rooms and IVRs have the next free internal number.
     """
-    world, user = _get_world(), get_current_user()
+    world, user = get_world(), get_current_user()
     if name in _GROUP_KINDS:
         used_numbers = {group.number for group in world.account.groups}
         number = next(n for n in range(_FIRST_GROUP_NUMBERS[name], 10**6) if n not in used_numbers)
@@ -75,7 +70,7 @@ def _write_widget_setting(record: Record, fields: Record) -> None:
     # `culture` is text in bodies, but a number with undocumented meaning in records.
     apply_fields(record, {field: value for field, value in fields.items() if field != "culture"})
     if fields.get("ddi_e164") is not None:
-        record["ddi"] = int(_get_world().collections["ddis"].records[str(fields["ddi_e164"])]["id"])
+        record["ddi"] = int(get_world().collections["ddis"].records[str(fields["ddi_e164"])]["id"])
 
 
 def _write_report_schedule(record: Record, fields: Record) -> None:
@@ -84,7 +79,7 @@ def _write_report_schedule(record: Record, fields: Record) -> None:
 
 
 def _write_group(record: Record, fields: Record) -> None:
-    if fields.get("number") in {g.number for g in _get_world().account.groups if g.id != record["id"]}:
+    if fields.get("number") in {g.number for g in get_world().account.groups if g.id != record["id"]}:
         raise make_validation_error("number")
     # null does not remove the number of a group.
     apply_fields(record, {field: v for field, v in fields.items() if v is not None or field != "number"})
@@ -109,11 +104,11 @@ def route_calls(name: str, record: Record, fields: Record) -> None:
     elif name in _DESTINATION_LETTERS:
         target = UnplayedDestination(_DESTINATION_LETTERS[name], record["id"])
     if target is not None and "ddis" in fields:
-        _get_world().route_numbers_to(fields["ddis"] or [], target)
+        get_world().route_numbers_to(fields["ddis"] or [], target)
 
 
 def _update_group(name: str, record: Record, fields: Record) -> Group:
-    groups = _get_world().account.groups
+    groups = get_world().account.groups
     group = next((group for group in groups if group.id == record["id"]), None)
     if group is None:
         group = Group(record["id"], _GROUP_KINDS[name], "", 0, "A", 20, [])
@@ -149,24 +144,24 @@ def _set_members(group: Group, entries: list[Any]) -> None:
 
 
 def _find_person(user_id: Any) -> Person:
-    person = _get_world().account.find_person(user_id)
+    person = get_world().account.find_person(user_id)
     assert person is not None
     return person
 
 
 def _remove_group(record: Record) -> None:
-    world = _get_world()
+    world = get_world()
     group = world.get_group(record["id"])
     world.account.groups.remove(group)
     world.route_numbers_to([], group)
 
 
 def _remove_conference(record: Record) -> None:
-    _get_world().route_numbers_to([], UnplayedDestination("C", record["id"]))
+    get_world().route_numbers_to([], UnplayedDestination("C", record["id"]))
 
 
 def _remove_user(record: Record) -> None:
-    world, person = _get_world(), _find_person(record["id"])
+    world, person = get_world(), _find_person(record["id"])
     if person is world.account.admin:
         # The user who created the account can be deleted only with the account.
         raise ErrorResponse(403, "Access denied")
@@ -190,7 +185,7 @@ def find_bulk_record(name: str, entry: Record) -> Record:
     """
     if name != _TRACKED_DDIS:
         return get_permitted_record(name, str(entry["id"]), for_write=True)
-    collections, number = _get_world().collections, entry["e164"]
+    collections, number = get_world().collections, entry["e164"]
     for tracked_ddi in collections[name].records.values():
         if tracked_ddi["e164"] == number:
             return tracked_ddi
@@ -213,13 +208,13 @@ def _change_person(record: Record, entry: Record) -> None:
 
 def _add_cdr_note(record: Record, entry: Record) -> None:
     if entry.get("note"):
-        notes.add_note(_get_world(), record, get_current_user().id, entry["note"], clock.unix())
+        notes.add_note(get_world(), record, get_current_user().id, entry["note"], clock.unix())
 
 
 def _add_tracked_ddi(record: Record, _: Record) -> None:
     if record["id"] is None:
-        record["id"] = _get_world().new_id(_TRACKED_DDIS)
-        _get_world().collections[_TRACKED_DDIS].add(record)
+        record["id"] = get_world().new_id(_TRACKED_DDIS)
+        get_world().collections[_TRACKED_DDIS].add(record)
 
 
 BULK_EFFECTS: dict[str, Callable[[Record, Record], None]] = {

@@ -11,7 +11,7 @@ from typing import Any
 from flask import Flask, Response
 
 from integration import catalogue
-from integration.simulator.context import get_current_user, get_simulator_context
+from integration.simulator.context import get_current_user, get_world
 from integration.simulator.http.responses import ErrorResponse, make_accepted_response, make_item_response
 from integration.simulator.media import audio, canned
 from integration.simulator.routes.record_checks import get_permitted_record, get_readable_collection
@@ -45,16 +45,16 @@ def add_routes(app: Flask) -> None:
     @app.get("/<name>.csv")
     def export_csv(name: str) -> Response:
         """Queue an export. This path never returns its file (docs/platform.md#6-files)."""
-        if name not in get_simulator_context().world.collections:
+        if name not in get_world().collections:
             raise ErrorResponse(404, "Resource not found")
         get_readable_collection(name)
         return make_accepted_response("Export has been queued")
 
     @app.get("/users/<key>/cdrs.csv")
     def export_user_cdrs(key: str) -> Response:
-        with get_simulator_context().world.lock:
+        with get_world().lock:
             user = get_permitted_record("users", key)
-            cdrs = get_simulator_context().world.collections["cdrs"].list_visible(get_current_user())
+            cdrs = get_world().collections["cdrs"].list_visible(get_current_user())
             user_cdrs = [cdr for cdr in cdrs if cdr["user_id"] == user["id"]]
             return Response(_format_csv(user_cdrs), content_type="text/csv; charset=utf-8")
 

@@ -11,7 +11,7 @@ from integration.simulator.calls import records
 from integration.simulator.calls.legs import CallOptions, CallPlan, Leg
 from integration.simulator.calls.traffic import RunningCall
 from integration.simulator.calls.webcalls import add_webcall
-from integration.simulator.context import get_current_user, get_simulator_context
+from integration.simulator.context import get_current_user, get_simulator_context, get_world
 from integration.simulator.http import bodies
 from integration.simulator.http.responses import (
     ErrorResponse,
@@ -40,7 +40,7 @@ def add_routes(app: Flask) -> None:
     @app.post("/sms")
     def send_sms() -> Response:
         fields = make_form("sms").read(bodies.read_object())
-        sms_ddis = {ddi.e164: ddi for ddi in get_simulator_context().world.account.ddis if ddi.sms}
+        sms_ddis = {ddi.e164: ddi for ddi in get_world().account.ddis if ddi.sms}
         sender = fields.get("from") or get_current_user().cli
         if sender not in sms_ddis:
             raise make_validation_error("from")
@@ -58,7 +58,7 @@ def _add_call_routes(app: Flask) -> None:
         See docs/platform.md#8-call-flow.
         """
         fields = make_form("calls").read(bodies.read_object())
-        world = get_simulator_context().world
+        world = get_world()
         person = get_current_user()
         if fields.get("from") is not None:
             calling_user = world.account.find_person(fields["from"])
@@ -112,7 +112,7 @@ def _add_web_routes(app: Flask) -> None:
     def web_call() -> Response:
         """Start a web call, which dials both ends in sequence."""
         fields = make_form("webcalls").read(bodies.read_object())
-        world = get_simulator_context().world
+        world = get_world()
         for number in (fields["from"], fields["to"]):
             if numbers.get_rate(number) > _MAX_CALL_RATE:
                 raise ErrorResponse(400, _RATE_EXCEEDED.format(number=number))
@@ -130,7 +130,7 @@ def _add_web_routes(app: Flask) -> None:
         `caller_id` is required and must be a number of the account (docs/platform.md#5-errors).
         """
         fields = make_form("leadcalls").read(bodies.read_object())
-        world = get_simulator_context().world
+        world = get_world()
         number = (fields.get("caller_id") or "").removeprefix("+")
         ddi = next((ddi for ddi in world.account.ddis if ddi.e164 == number), None)
         if ddi is None:
@@ -143,7 +143,7 @@ def _add_web_routes(app: Flask) -> None:
 
 
 def _start_call(plan: CallPlan, state: str) -> Response:
-    world = get_simulator_context().world
+    world = get_world()
     leg = get_simulator_context().traffic.play(plan).plan.legs[0]
     with world.lock:
         record = records.live_record(leg, clock.unix())
@@ -152,7 +152,7 @@ def _start_call(plan: CallPlan, state: str) -> Response:
 
 
 def _find_live_leg(key: str) -> tuple[Leg, RunningCall]:
-    world = get_simulator_context().world
+    world = get_world()
     leg = world.live_legs.get(int(key))
     running = get_simulator_context().traffic.find_running_call(int(key))
     if leg is None or running is None:
@@ -163,7 +163,7 @@ def _find_live_leg(key: str) -> tuple[Leg, RunningCall]:
 def _answer_leg(running: RunningCall, leg: Leg) -> None:
     if leg.state != "RINGING":
         raise make_validation_error("state")
-    talk_seconds = get_simulator_context().world.participants.choose_talk_seconds()
+    talk_seconds = get_world().participants.choose_talk_seconds()
     answer = CallPlan("answer", [])
     answer.add_step(0.0, leg, "connected")
     answer.hang_up(talk_seconds, leg, "caller")
@@ -172,7 +172,7 @@ def _answer_leg(running: RunningCall, leg: Leg) -> None:
 
 def _transfer_leg(running: RunningCall, leg: Leg, number: str) -> None:
     """Start a blind transfer: the destination answers, then the first leg ends."""
-    world = get_simulator_context().world
+    world = get_world()
     if leg.state not in ("CONNECTED", "ON_HOLD"):
         raise make_validation_error("dst")
     called_user = next((person for person in world.account.people if person.ext == number), None)

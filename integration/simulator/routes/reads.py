@@ -7,7 +7,9 @@ from typing import Any
 
 from flask import Flask, Response, g, request
 
-from integration.simulator.context import get_current_user, get_simulator_context
+from integration.catalogue import OPERATIONS
+from integration.catalogue.undocumented_operations import UNDOCUMENTED_OPERATIONS
+from integration.simulator.context import get_current_user, get_world
 from integration.simulator.http import filters
 from integration.simulator.http.responses import (
     ErrorResponse,
@@ -22,13 +24,8 @@ from integration.simulator.routes.relations import expand_record
 
 Record = dict[str, Any]
 
-# Collections that are only below other paths, or that the platform does not list.
-_NOT_LISTED = frozenset({"cdrs/notes", "chatmsgs", "callmeback/buttons"})
-# Collections whose records have no own path in the specification.
-_WITHOUT_ITEM_PATH = frozenset(
-    {"webcalls", "conversations", "chatmsgs", "cdrs/notes", "callmeback/websites", "callmeback/visitors"}
-    | {"callmeback/cdrs", "calltracking/ddis", "calltracking/campaigns", "calltracking/cdrs"}
-    | {"cdrs/calltracking", "ddis/calltracking"}
+_PATHS = frozenset(
+    operation.path for operation in OPERATIONS + UNDOCUMENTED_OPERATIONS if operation.method == "GET"
 )
 
 
@@ -43,9 +40,9 @@ def add_routes(app: Flask, collections: Iterable[str]) -> None:
         return make_json_response({"message": "Pong", "data": {"response": "Pong"}})
 
     for name in collections:
-        if name not in _NOT_LISTED:
+        if f"/{name}" in _PATHS:
             app.get(f"/{name}", endpoint=f"list {name}")(_make_list_view(name))
-        if name not in _WITHOUT_ITEM_PATH:
+        if not _PATHS.isdisjoint((f"/{name}/{{id}}", f"/{name}/{{e164}}")):
             app.get(f"/{name}/<key>", endpoint=f"read {name}")(_make_item_view(name))
     for name in (name for name, seeds in COLLECTIONS.items() if "codes" in seeds):
         app.get(f"/{name}/dictionaries", endpoint=f"codes {name}")(_make_dictionary_view(name))
@@ -54,7 +51,7 @@ def add_routes(app: Flask, collections: Iterable[str]) -> None:
 def _make_list_view(name: str) -> Any:
     def list_records() -> Response:
         collection = get_readable_collection(name)
-        with get_simulator_context().world.lock:
+        with get_world().lock:
             return make_page_response(name, collection.list_visible(get_current_user()))
 
     return list_records
@@ -62,9 +59,9 @@ def _make_list_view(name: str) -> Any:
 
 def _make_item_view(name: str) -> Any:
     def read_record(key: str) -> Response:
-        with get_simulator_context().world.lock:
+        with get_world().lock:
             record = get_permitted_record(name, key)
-            full_record = get_simulator_context().world.collections[name].item(record)
+            full_record = get_world().collections[name].item(record)
             return make_item_response(expand_record(name, full_record), path=f"/{name}/{key}")
 
     return read_record
@@ -82,7 +79,7 @@ def make_page_response(name: str, records: Iterable[Record]) -> Response:
 
     `records` belong to collection `name`. Raises ErrorResponse for an invalid query.
     """
-    collection = get_simulator_context().world.collections[name]
+    collection = get_world().collections[name]
     page_records, total = select_page(records, collection.fields, collection.unfilterable)
     return make_list_response([expand_record(name, record) for record in page_records], total)
 

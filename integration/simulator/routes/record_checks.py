@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from integration.simulator.context import get_current_user, get_simulator_context
+from integration.simulator.context import get_current_user, get_world
 from integration.simulator.http.responses import ErrorResponse, make_validation_error
 from integration.simulator.records.store import Collection
 
@@ -30,7 +30,7 @@ def check_references(name: str, fields: Record) -> None:
 
     `name`: collection of the body. Raises ErrorResponse.
     """
-    collections = get_simulator_context().world.collections
+    collections = get_world().collections
     for field_name, value in fields.items():
         target = _REFERENCES.get(f"{name} {field_name}") or _REFERENCES.get(field_name)
         if target is None or value is None:
@@ -46,7 +46,7 @@ def get_readable_collection(name: str) -> Collection:
 
     Raises ErrorResponse if the user cannot read any of its records.
     """
-    collection = get_simulator_context().world.collections[name]
+    collection = get_world().collections[name]
     if not collection.owners and not get_current_user().is_root:
         raise ErrorResponse(403, "Access denied")
     return collection

@@ -12,7 +12,7 @@ from typing import Any
 from flask import request
 
 from integration.simulator.calls.world import World
-from integration.simulator.context import get_simulator_context
+from integration.simulator.context import get_world
 from integration.simulator.records.people import Person
 from integration.simulator.records.record_fields import copy_attributes
 
@@ -63,7 +63,7 @@ def expand_record(name: str, record: Record) -> Record:
     for relation_name in include.split(",") if include else ():
         list_related = _RELATIONS.get((name, relation_name))
         if list_related is not None:
-            related = list_related(get_simulator_context().world, record)
+            related = list_related(get_world(), record)
             result = {**result, relation_name: [_pick_fields(entry, relation_name) for entry in related]}
     return result
 

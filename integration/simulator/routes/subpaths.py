@@ -12,7 +12,7 @@ from typing import Any
 from flask import Flask, Response
 
 from integration.core import clock
-from integration.simulator.context import get_current_user, get_simulator_context
+from integration.simulator.context import get_current_user, get_world
 from integration.simulator.http.responses import (
     make_item_response,
     make_list_response,
@@ -63,7 +63,7 @@ def add_routes(app: Flask) -> None:
 
 def _make_list_view(parent: str, name: str, make_test: Callable[[Record], RecordTest]) -> Any:
     def list_records(key: str) -> Response:
-        world, user = get_simulator_context().world, get_current_user()
+        world, user = get_world(), get_current_user()
         with world.lock:
             collection, belongs_to_parent = (
                 world.collections[name],
@@ -89,7 +89,7 @@ def _get_user(key: str) -> Person:
     Raises ErrorResponse if the current user may not read it.
     """
     record = get_permitted_record("users", key)
-    person = get_simulator_context().world.account.find_person(record["id"])
+    person = get_world().account.find_person(record["id"])
     assert person is not None
     return person
 
@@ -100,9 +100,9 @@ def _add_user_routes(app: Flask) -> None:
     def list_sms_thread(key: str, first: str, second: str) -> Response:
         """List the SMS of a user between two numbers, oldest first."""
         ends = {first.removeprefix("+"), second.removeprefix("+")}
-        with get_simulator_context().world.lock:
+        with get_world().lock:
             person = _get_user(key)
-            rows = get_simulator_context().world.collections["sms"].records.values()
+            rows = get_world().collections["sms"].records.values()
             messages = [r for r in rows if r["user_id"] == person.id and {r["from"], r["to"]} == ends]
             messages.sort(key=lambda record: (record["created_at"], record["id"]))
             return make_page_response("sms", messages)
@@ -121,7 +121,7 @@ def _add_user_routes(app: Flask) -> None:
 
     @app.delete("/users/<key>/audio")
     def reset_audio(key: str) -> Response:
-        with get_simulator_context().world.lock:
+        with get_world().lock:
             _get_user(key).vm_announcement_id = None
         return make_no_content_response()
 
@@ -133,7 +133,7 @@ def _add_call_routes(app: Flask) -> None:
 
         The response is JSON because only paths with a file extension return files.
         """
-        with get_simulator_context().world.lock:
+        with get_world().lock:
             call = get_permitted_record("calls", key)
         messages = canned.list_sip_messages(call["id"], clock.utc_text(call["start_time"]))
         is_connected = call["connected_at"] is not None
@@ -146,7 +146,7 @@ def _add_call_routes(app: Flask) -> None:
 
         Raises ErrorResponse for an unknown call.
         """
-        world = get_simulator_context().world
+        world = get_world()
         with world.lock:
             visible = world.collections["monitors"].list_visible(get_current_user())
             recordings = [record for record in visible if str(record["live_id"]) == key]
