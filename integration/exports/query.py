@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import logging
 import sqlite3
+import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import Any
+from typing import IO, Any
 from weakref import WeakSet
 from zoneinfo import ZoneInfo
 
@@ -164,6 +165,8 @@ def mark_if_truncated(chunks: Iterable[bytes]) -> Iterator[bytes]:
         yield TRUNCATION_MARKER
 
 
+CHUNK_BYTES = 1 << 16
+"""Bytes of one chunk of a file that is written as a whole first."""
 CHECK_SECONDS = 60.0
 """Seconds between checks for exports whose clients stopped reading."""
 STALLED_SECONDS = 600.0
@@ -230,6 +233,26 @@ class ExportStream(ChunkedFile):
                     self.close()
             finally:
                 self._read_lock.release()
+
+
+def stream_spooled(
+    read: OpenReader,
+    selection: Selection,
+    write: Callable[[sqlite3.Connection, ExportQuery, Selection, IO[bytes]], object],
+) -> ExportStream:
+    """Stream a file that `write` can only write as a whole.
+
+    The first chunk follows after all rows are written to a temporary file.
+    """
+
+    def spool(connection: sqlite3.Connection, export_query: ExportQuery) -> Iterator[bytes]:
+        with tempfile.TemporaryFile() as file:
+            write(connection, export_query, selection, file)
+            file.seek(0)
+            while chunk := file.read(CHUNK_BYTES):
+                yield chunk
+
+    return ExportStream(read, selection, spool)
 
 
 _open_streams: WeakSet[ExportStream] = WeakSet()

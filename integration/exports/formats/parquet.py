@@ -7,43 +7,33 @@ schemas. A value of another type is written to `_unfit` (JSON text by column), a
 from __future__ import annotations
 
 import sqlite3
-import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import IO, Any
 
 import orjson
 
 from integration.core.errors import QueryError
 from integration.exports.formats.format import Format
-from integration.exports.query import Column, ExportQuery, ExportStream
+from integration.exports.query import Column, ExportQuery, ExportStream, stream_spooled
 from integration.exports.selection import OpenReader, Selection
 from integration.exports.sql_functions import format_duration, parse_utc, with_offset
 
 GROUP_ROWS = 50_000
 """Rows of one row group, the largest number held in memory."""
-CHUNK_BYTES = 1 << 16
-"""Bytes of one chunk of a stream."""
 UNFIT_COLUMN = "_unfit"
 _INT64_LIMIT = 2**63
 
 
 def stream(read: OpenReader, selection: Selection) -> ExportStream:
-    """Return the file in chunks.
-
-    The first chunk follows after all rows are written to a temporary file.
-
-    Raises QueryError immediately, also if pyarrow is not installed.
-    """
+    """Return the file in chunks. Raises QueryError immediately, also if pyarrow is not installed."""
     import_pyarrow()
-    return ExportStream(read, selection, chunks)
+    return stream_spooled(read, selection, _write)
 
 
-def chunks(connection: sqlite3.Connection, export_query: ExportQuery) -> Iterator[bytes]:
-    with tempfile.TemporaryFile() as file:
-        write(connection, export_query, file)
-        file.seek(0)
-        while chunk := file.read(CHUNK_BYTES):
-            yield chunk
+def _write(
+    connection: sqlite3.Connection, export_query: ExportQuery, _selection: Selection, file: IO[bytes]
+) -> object:
+    return write(connection, export_query, file)
 
 
 def write(
@@ -169,7 +159,7 @@ FORMAT = Format(
     stream=lambda read, selection, _options: stream(read, selection),
     order=40,
     background_above=50_000,
-    write=lambda connection, export_query, _selection, file: write(connection, export_query, file),
+    write=_write,
     has_month_sets=True,
     package="pyarrow",
 )

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
-import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import datetime
 from functools import partial
 from itertools import chain
@@ -25,7 +24,7 @@ from xlsxwriter.worksheet import Worksheet
 from integration.core import clock
 from integration.exports.columns import ColumnKind
 from integration.exports.formats.format import Format
-from integration.exports.query import Column, ExportQuery, ExportStream
+from integration.exports.query import Column, ExportQuery, ExportStream, stream_spooled
 from integration.exports.selection import OpenReader, Selection
 from integration.exports.sql_functions import parse_utc, without_nul
 from integration.mirror.page_queries import history
@@ -36,8 +35,6 @@ MAX_CELL_CHARACTERS = 32_767
 """Largest number of characters of a cell (limit of the file format)."""
 MAX_EXACT_INTEGER = 2**53
 """Largest integer written as a number. Excel would lose the last digits of larger ids; they become text."""
-CHUNK_BYTES = 1 << 16
-"""Bytes of one chunk of a stream."""
 
 _WIDTHS: dict[ColumnKind, int] = {"time": 23, "utc": 23, "local": 19, "text": 18}
 _FORBIDDEN_IN_SHEET_NAMES = re.compile(r"[\[\]:*?/\\]")
@@ -49,27 +46,8 @@ TRUNCATED = -2
 
 
 def stream(read: OpenReader, selection: Selection, *, sheet_rows: int = MAX_SHEET_ROWS) -> ExportStream:
-    """Return the file in chunks.
-
-    The first chunk follows after all rows are written to a temporary file.
-
-    Raises QueryError immediately.
-    """
-    return ExportStream(read, selection, partial(chunks, selection=selection, sheet_rows=sheet_rows))
-
-
-def chunks(
-    connection: sqlite3.Connection,
-    export_query: ExportQuery,
-    *,
-    selection: Selection,
-    sheet_rows: int = MAX_SHEET_ROWS,
-) -> Iterator[bytes]:
-    with tempfile.TemporaryFile() as file:
-        write(connection, export_query, selection, file, sheet_rows=sheet_rows)
-        file.seek(0)
-        while chunk := file.read(CHUNK_BYTES):
-            yield chunk
+    """Return the file in chunks. Raises QueryError immediately."""
+    return stream_spooled(read, selection, partial(write, sheet_rows=sheet_rows))
 
 
 def write(
