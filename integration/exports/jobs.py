@@ -585,9 +585,9 @@ def open_due_periods(app_db: Database, schedule: ExportJob, now: datetime) -> No
         rows = connection.execute("SELECT period, state FROM export_runs WHERE job_id = ?", (schedule.id,))
         states = {row[0]: row[1] for row in rows}
     new = [run for run in newest if run.period not in states and _is_after(run, schedule.since)]
-    is_too_old = states.get(oldest.period, "waiting") in ("waiting", "running") and _is_after(
-        oldest, schedule.since
-    )
+    is_too_old = any(
+        state in ("waiting", "running") and period <= oldest.period for period, state in states.items()
+    ) or (oldest.period not in states and _is_after(oldest, schedule.since))
     if not new and not is_too_old:
         return
 

@@ -331,6 +331,26 @@ def test_paused_schedule_delivers_nothing_and_resumes_with_new_periods(
     assert list(exporting.exported_files()) == ["every-day-2026-11-20.csv"]
 
 
+def test_an_open_period_from_before_a_pause_is_skipped_when_it_is_too_old(
+    exporting: ScheduledExports, movable_clock: Clock
+) -> None:
+    schedule = exporting.schedule(export="users", args={"columns": "id"}, incomplete=False)
+    exporting.put("users", {"id": 3})
+    movable_clock.set("2026-11-19 12:00:00")
+    exporting.deliver()
+    jobs.pause(exporting.app_db, schedule.id)
+    movable_clock.set("2026-11-24 12:00:00")
+    jobs.resume(exporting.app_db, schedule.id)
+    movable_clock.set("2026-11-25 12:00:00")
+    exporting.finish_sync("users")
+    exporting.deliver()
+    assert [line[:2] for line in exporting.attempts(schedule)] == [
+        ("2026-11-23", "skipped"),
+        ("2026-11-24", "delivered"),
+    ]
+    assert list(exporting.exported_files()) == ["every-day-2026-11-24.csv"]
+
+
 def test_run_now_delivers_the_last_period_without_waiting_for_completeness(
     exporting: ScheduledExports, movable_clock: Clock
 ) -> None:
