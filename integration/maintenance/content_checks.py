@@ -7,18 +7,20 @@ write-ahead log of a running `serve` can shrink.
 
 from __future__ import annotations
 
+import hashlib
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from integration.inbox import body_check
-from integration.mirror.calls.store import CallStore
+from integration.mirror.calls.store import CallStore, hash_payload
 from integration.mirror.derived import rebuild
 from integration.mirror.derived.declaration import Rules
 from integration.mirror.derived.registry import DERIVED
-from integration.mirror.records import row_check
+from integration.mirror.records.row_check import RowCheck
+from integration.mirror.records.rows import quote_identifier
 from integration.mirror.schema import list_mirrored_resources
 from integration.sqlite.readers import open_readonly, read_tolerantly
 
@@ -70,60 +72,52 @@ class ContentChecks:
 
     def check_webhooks(self) -> Iterator[Finding]:
         """Compare the bodies in inbox.db with their hashes."""
+
+        def check(seq: int, received_at: str, body: bytes, body_hash: bytes) -> Finding | None:
+            if hashlib.sha256(body).digest() == body_hash:
+                return None
+            return Finding(
+                f"inbox.db: webhook {seq} of {received_at} UTC has other content than what was received"
+                " (sha256 differs)",
+                advice="A changed webhook matters for `switchroom replay` only. Backups that were made before"
+                " the change have the original.",
+            )
+
         with open_readonly(self.data_dir / "inbox.db") as connection:
-            total = self._count(connection, "inbox")
-            position: int | None = self._sample_start(connection, "inbox", "seq", total)
-            done = 0
-            while position is not None and (limit := self._limit(done)):
-                self.progress("webhooks", done, total)
-                position, count, changed = body_check.check_bodies(connection, position, limit)
-                done += count
-                for body in changed:
-                    yield Finding(
-                        f"inbox.db: webhook {body.seq} of {body.received_at} UTC has other content than what"
-                        " was received (sha256 differs)",
-                        advice="A changed webhook matters for `switchroom replay` only. Backups that were"
-                        " made before the change have the original.",
-                    )
+            columns = ("received_at", "body", "body_hash")
+            yield from self._check_rows(connection, "webhooks", "inbox", ("seq",), columns, check)
 
     def check_records(self) -> Iterator[Finding]:
         """Compare the columns of all collections with `_doc`."""
+
+        def check(row_check: RowCheck, collection: str, rowid: int, *cells: Any) -> Finding | None:
+            if (fault := row_check.find_fault(*cells)) is None:
+                return None
+            name = row_check.describe_row(rowid, *cells[2:])
+            return Finding(f"mirror.db: {name} of {collection}: {fault}", ["record", collection, rowid])
+
         with open_readonly(self.data_dir / "mirror.db") as connection:
             for resource in list_mirrored_resources():
-                if resource.table == LIVE_TABLE:
-                    continue
-                total, done = row_check.count_rows(connection, resource), 0
-                start = row_check.sample_rowid(connection, resource) if self._is_sampled(total) else None
-                position = start
-                while limit := self._limit(done):
-                    self.progress(resource.collection, done, total)
-                    position, count, damaged = row_check.check_rows(connection, resource, position, limit)
-                    done += count
-                    for row in damaged:
-                        name = f"row {row.rowid}" if resource.key is None else f"record {row.key}"
-                        yield Finding(
-                            f"mirror.db: {name} of {resource.collection}: {row.fault}",
-                            ["record", resource.collection, row.rowid],
-                        )
-                    if position is None:
-                        break
+                if resource.table != LIVE_TABLE:
+                    row_check, name = RowCheck(connection, resource), resource.collection
+                    check_row = partial(check, row_check, name)
+                    table = quote_identifier(resource.table)
+                    yield from self._check_rows(
+                        connection, name, table, ("rowid",), row_check.columns, check_row
+                    )
 
     def check_events(self) -> Iterator[Finding]:
         """Compare the call events in mirror.db with their hashes."""
+
+        def check(event_id: str, body_hash: str, leg_id: int, doc: str) -> Finding | None:
+            if hash_payload(doc) == body_hash:
+                return None
+            text = f"mirror.db: event {event_id} of leg {leg_id} differs from its webhook"
+            return Finding(text, advice=REBUILD_ADVICE)
+
         with open_readonly(self.data_dir / "mirror.db") as connection:
-            total, done = self._count(connection, "_leg_events"), 0
-            position: tuple[str, str] | None = ("", "")
-            if self._is_sampled(total):
-                position = self._random_event(connection)
-            while position is not None and (limit := self._limit(done)):
-                self.progress("events", done, total)
-                position, count, changed = body_check.check_events(connection, position, limit)
-                done += count
-                for event in changed:
-                    yield Finding(
-                        f"mirror.db: event {event.event_id} of leg {event.leg_id} differs from its webhook",
-                        advice=REBUILD_ADVICE,
-                    )
+            keys = ("event_id", "body_hash")
+            yield from self._check_rows(connection, "events", "_leg_events", keys, ("leg_id", "doc"), check)
 
     def check_calls(self, sampled_legs: int | None) -> Iterator[Finding]:
         """Compute calls from their facts and compare them with the stored calls.
@@ -188,34 +182,58 @@ class ContentChecks:
                 yield batch
                 position = batch[-1]
 
-    def _limit(self, done: int) -> int:
-        """Return the number of rows of the next read.
+    def _check_rows(
+        self,
+        connection: sqlite3.Connection,
+        title: str,
+        table: str,
+        keys: Sequence[str],
+        columns: Sequence[str],
+        check: Callable[..., Finding | None],
+    ) -> Iterator[Finding]:
+        """Yield the findings of `check(*row)` for rows of a table, in the order of `keys`.
 
-        0 at the end of a sample.
+        A sample starts at a random row.
         """
-        return BATCH_SIZE if self.sample_size is None else min(BATCH_SIZE, max(0, self.sample_size - done))
+        total, done = self._count(connection, table), 0
+        is_sampled = self.sample_size is not None and total > self.sample_size
+        position = self._find_random_row(connection, table, keys) if is_sampled else None
+        order = ", ".join(keys)
+        condition = f"({order}) > ({', '.join('?' * len(keys))})"
 
-    def _is_sampled(self, total: int) -> bool:
-        return self.sample_size is not None and total > self.sample_size
+        def read() -> tuple[tuple[Any, ...] | None, int, list[Finding]]:
+            last, count, findings = None, 0, list[Finding]()
+            for row in connection.execute(
+                f"SELECT {', '.join((*keys, *columns))} FROM {table}"  # noqa: S608
+                f" WHERE {condition if position else 'TRUE'} ORDER BY {order} LIMIT ?",
+                (*(position or ()), limit),
+            ):
+                last, count = tuple(row[: len(keys)]), count + 1
+                if (finding := check(*row)) is not None:
+                    findings.append(finding)
+            return last, count, findings
 
-    def _sample_start(self, connection: sqlite3.Connection, table: str, key: str, total: int) -> int:
-        if not self._is_sampled(total):
-            return 0
-        (start,) = self._fetch_ids(
-            connection,
-            f"SELECT min({key}) + abs(random() % (max({key}) - min({key}) + 1)) - 1 FROM {table}",  # noqa: S608
-        )
-        return start
+        while limit := BATCH_SIZE if self.sample_size is None else min(BATCH_SIZE, self.sample_size - done):
+            self.progress(title, done, total)
+            position, count, findings = read_tolerantly(connection, read)
+            yield from findings
+            done += count
+            if position is None:
+                return
 
-    @staticmethod
-    def _random_event(connection: sqlite3.Connection) -> tuple[str, str]:
+    def _find_random_row(
+        self, connection: sqlite3.Connection, table: str, keys: Sequence[str]
+    ) -> tuple[Any, ...] | None:
+        """Return the keys of a random row, after which a sample starts; None before the first."""
         # The ids of events contain their time. A random leg is a random time.
+        key = "leg_id" if table == "_leg_events" else keys[0]
+        order = ", ".join(keys)
         row = connection.execute(
-            "SELECT event_id FROM _leg_events WHERE leg_id >="
-            " (SELECT min(leg_id) + abs(random() % (max(leg_id) - min(leg_id) + 1)) FROM _leg_events)"
-            " ORDER BY leg_id LIMIT 1"
+            f"SELECT {order} FROM {table} WHERE {key} <"  # noqa: S608
+            f" (SELECT min({key}) + abs(random() % (max({key}) - min({key}) + 1)) FROM {table})"
+            f" ORDER BY {key} DESC LIMIT 1"
         ).fetchone()
-        return ("" if row is None else row[0], "")
+        return None if row is None else tuple(row)
 
     @staticmethod
     def _count(connection: sqlite3.Connection, table: str) -> int:

@@ -59,7 +59,7 @@ def repair_target(context: AppContext, target: Target) -> str | None:
 def _mark_record(context: AppContext, collection: str, rowid: int) -> str | None:
     resource = PLAN[collection].resource
     with context.mirror_db.read() as connection:
-        if row_check.find_fault(connection, resource, rowid) is None:
+        if row_check.is_intact(connection, resource, rowid):
             return None
     context.mirror_db.write(lambda tx: row_check.mark_for_full_sync(tx, resource, rowid))
     return f"the next full sync reads it again (`switchroom sync {collection} --full`)"

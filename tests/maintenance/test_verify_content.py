@@ -238,6 +238,17 @@ def test_derived_rows_are_compared_with_their_sources_and_computed_again(checked
     assert checked.verify("--deep").stdout == ""
 
 
+def test_a_sample_starts_at_any_row(checked):
+    checked.app.put("cdrs", *({**CDR, "id": number, "live_id": LEG + number} for number in range(1, 11)))
+    checked.app.mirror_db.write(lambda tx: tx.execute("UPDATE cdrs SET billsec = 1"))
+    context = checked.app.context
+    data_dir = context.settings.storage.data_dir
+    checks = content_checks.ContentChecks(data_dir, context.call_store, context.rules, sample_size=3)
+    samples = [[finding.target[2] for finding in checks.check_records()] for _ in range(200)]
+    assert {len(sample) for sample in samples} <= {1, 2, 3}
+    assert {rowid for sample in samples for rowid in sample} == set(range(1, 11))
+
+
 def test_a_damaged_file_that_cannot_be_downloaded_is_named(checked):
     checked.app.put("monitors", {"id": 5, "live_id": LEG, "timestamp": "2026-03-01 12:00:00"})
     path = checked.app.archive("recording", 5, b"one recording" * 100)
