@@ -22,6 +22,7 @@ from integration.dashboard.site.guard import current_person, requires
 from integration.mirror.page_queries import call_detail, history, media_lists
 from integration.mirror.page_queries.call_view import parse_day
 from integration.mirror.page_queries.media_lists import WITHOUT_FILE, AudioKind, FileCounts, MediaFilter
+from integration.mirror.privacy import retention_rules
 from integration.sync.writing.write_through import WriteResult
 from integration.workspace import reads
 
@@ -177,7 +178,8 @@ def _render_list(kind: AudioKind, path: str) -> str:
         counts = None
         if month is not None and not view.search_text:
             every_file = replace(media_filter, state=None, only_unplayed=False)
-            counts = media_lists.count_files(connection, kind, every_file)
+            reasons = (retention_rules.ERASED_REASON, retention_rules.EXPIRED_REASON)
+            counts = media_lists.count_files(connection, kind, every_file, reasons)
         users, numbers = history.list_users(connection), history.list_account_numbers(connection)
     return layout.render_page(
         "voicemail",

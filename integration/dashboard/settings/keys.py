@@ -22,8 +22,10 @@ from integration.dashboard.settings.page import (
 from integration.dashboard.site import after_redirect
 from integration.dashboard.site.confirmation import requires_confirmation
 from integration.dashboard.site.guard import audit_action
+from integration.settings.base_url import find_api_url
 
 PATH = "/settings/keys"
+
 blueprint = Blueprint("settings_keys", __name__, url_prefix=PATH)
 
 
@@ -35,6 +37,7 @@ def _render_page(**values: Any) -> str:
         key_rights=list_key_rights(),
         key_overlap_hours=int(keys.DEFAULT_OVERLAP_HOURS),
         now_utc=clock.utc_text(),
+        api_url=find_api_url(app_context().settings),
         **values,
     )
 

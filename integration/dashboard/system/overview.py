@@ -7,7 +7,6 @@ import sqlite3
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from flask import Blueprint, Response, make_response
 
@@ -26,7 +25,7 @@ from integration.mirror.page_queries import live
 from integration.mirror.records import missing_records, schema_drift
 from integration.mirror.sync_state import collection_state, completeness, lookup_queue, media_files, scrub_log
 from integration.privacy import erasures, holds
-from integration.settings.base_url import find_base_url
+from integration.settings.base_url import find_api_url, find_base_url
 from integration.settings.data_dir_secrets import load_webhook_secrets
 from integration.settings.values import MIN_FREE_BYTES, MIN_FREE_TEXT
 from integration.sync.files.download import list_enabled_kinds
@@ -85,8 +84,7 @@ def _list_addresses() -> list[tuple[str, str]]:
     base_url = find_base_url(settings).rstrip("/")
     return [
         ("Webhook URL", f"{base_url}/webhooks/{load_webhook_secrets(settings)[0]}"),
-        # Clients of the platform need only another host: the facade responds at the platform's path.
-        ("API base URL", base_url + urlsplit(settings.platform.base_url).path.rstrip("/")),
+        ("API base URL", find_api_url(settings)),
     ]
 
 

@@ -60,11 +60,13 @@ class FileCounts:
 
     `items`: calls with a recording, or voice messages. `complete_items`: those with all their files. `files`:
     files in the archive. `read_files`: those that were read again after their download, at `first_read_at`
-    to `last_read_at` (UTC text).
+    to `last_read_at` (UTC text). `removed_items`: items without their files because of retention or an
+    erasure.
     """
 
     items: int
     complete_items: int
+    removed_items: int
     files: int
     read_files: int
     first_read_at: str | None
@@ -173,23 +175,29 @@ def fetch_page(
     )
 
 
-def count_files(connection: sqlite3.Connection, kind: AudioKind, media_filter: MediaFilter) -> FileCounts:
+def count_files(
+    connection: sqlite3.Connection, kind: AudioKind, media_filter: MediaFilter, removal_reasons: Sequence[str]
+) -> FileCounts:
     """Return the files of a period: how many are in the archive, and when the scrub read them again.
 
-    Reads every record of the filter: 3,400 in 8 ms.
+    `removal_reasons`: values of `last_error` of files that were deleted here on purpose. Reads every
+    record of the filter: 3,400 in 8 ms.
     """
     source = _SOURCES[kind]
     where, values = _build_where(kind, media_filter)
     row = connection.execute(
-        "SELECT count(*), coalesce(sum(present), 0), coalesce(sum(files), 0), coalesce(sum(reads), 0),"
+        "SELECT count(*), coalesce(sum(present), 0), coalesce(sum(removed AND NOT present), 0),"
+        " coalesce(sum(files), 0), coalesce(sum(reads), 0),"
         " min(first_at), max(last_at) FROM (SELECT min(present) AS present, sum(present) AS files,"
+        " max(removed) AS removed,"
         " count(read_at) AS reads, min(read_at) AS first_at, max(read_at) AS last_at FROM ("
         # A download counts as a check, so a later check is one that read the file again.
         f"SELECT {source.item} AS item, f.state IS 'have' AS present,"
+        " f.state IS 'gone' AND f.last_error IN (SELECT value FROM json_each(:reasons)) AS removed,"
         " CASE WHEN f.state = 'have' AND k.checked_at > f.updated_at THEN k.checked_at END AS read_at"
         f" FROM {source.tables} LEFT JOIN _checks k ON k.kind = f.kind AND k.record_id = f.record_id"
         f" WHERE {where}) GROUP BY item)",
-        values,
+        {**values, "reasons": json.dumps(removal_reasons)},
     ).fetchone()
     return FileCounts(*row)
 

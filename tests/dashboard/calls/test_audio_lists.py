@@ -75,6 +75,10 @@ def test_a_month_states_how_many_recorded_calls_have_their_file_and_when_files_w
     assert re.search(r'href="/recordings\?[^"]*state=missing[^"]*">1 without a file', page.text)
     assert listed(missing) == [906]
     assert "2 of 3 recorded calls" in text(missing)
+    assert "deleted by retention or an erasure" not in text(page)
+    app.insert("media", kind="recording", record_id=906, path="a.mp3", state="gone", last_error="erased",
+               updated_at="2026-07-16 00:00:00")  # fmt: skip
+    assert "1 without a file , deleted by retention or an erasure" in text(app.log_in().get(month))
     assert "June 2026 : 1 of 1 recorded call" in text(
         app.log_in().get("/recordings?from=2026-06-01&to=2026-06-30")
     )

@@ -146,7 +146,7 @@ def test_the_test_button_shows_the_result_of_each_target(app, client):
     )
     (rule,) = rules(app)
     results = text(client.post(f"/system/alerts/{rule.id}/test"))
-    assert "shown Test to the dashboard" in results
+    assert "shown Alerts of this rule are shown at the top of every page" in results
     assert "failed Test to http://127.0.0.1:9/: 127.0.0.1: it refuses connections" in results
     with app.app_db.read() as connection:
         lines = notification_log.list_newest(connection, 9)
@@ -189,7 +189,9 @@ def test_five_suggestions_are_tested_and_switched_on_with_one_click(app, client)
     page = client.get("/system/alerts").text
     kinds = re.findall(r'action="/system/alerts/suggestions/([a-z_]+)"', page)
     assert kinds == ["waiting", "not_called_back", "many_missed", "behind", "disk"]
-    assert "shown Test to the dashboard" in text(client.post("/system/alerts/suggestions/waiting/test"))
+    assert "shown Alerts of this rule are shown at the top of every page" in text(
+        client.post("/system/alerts/suggestions/waiting/test")
+    )
     assert rules(app) == []
     for kind in kinds:
         assert "Switched on." in text(client.post(f"/system/alerts/suggestions/{kind}"))

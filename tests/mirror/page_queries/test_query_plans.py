@@ -81,7 +81,7 @@ def test_a_list_of_recordings_is_read_in_the_order_of_an_index(tmp_path, media_f
     with mirror.read() as connection:
         connection.set_trace_callback(statements.append)
         media_lists.fetch_page(connection, "recording", media_filter)
-        media_lists.count_files(connection, "recording", media_filter)
+        media_lists.count_files(connection, "recording", media_filter, ())
         connection.set_trace_callback(None)
         (page, count) = [sql for sql in statements if "monitors m" in sql]
         steps = [row["detail"] for row in connection.execute(f"EXPLAIN QUERY PLAN {page}")]
