@@ -233,6 +233,8 @@ class ExportRunner:
             log.info("export %d cancelled", run.id)
             return
         except Exception as error:
+            if self._scheduler.stopping.is_set():
+                return  # The databases are being closed. The next process repeats the attempt.
             text = str(error)
             if not isinstance(error, DeliveryFailed | QueryError | visibility.NotAllowed):
                 log.exception("%s failed", _describe(run))
@@ -311,10 +313,11 @@ class ExportRunner:
 
     def _report_progress(self, run: ExportRun, rows: int) -> None:
         self._rows_written[run.id] = rows
-        with self.app_db.read() as connection:
-            is_running = jobs.is_running(connection, run)
-        if self._scheduler.stopping.is_set() or not is_running:
+        if self._scheduler.stopping.is_set():
             raise JobCancelled
+        with self.app_db.read() as connection:
+            if not jobs.is_running(connection, run):
+                raise JobCancelled
         if run.job.target == "download" and shutil.disk_usage(self._folder).free < MIN_FREE_BYTES:
             raise QueryError(
                 f"The disk is nearly full: {MIN_FREE_TEXT} always stay free. Free disk space and try again."

@@ -8,7 +8,7 @@ import threading
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from sqlite3 import Connection
+from sqlite3 import Connection, ProgrammingError
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -262,6 +262,28 @@ def test_restart_repeats_an_export_job_up_to_a_limit(
     )
     exports.restart()
     assert "interrupted" in exports.wait_for_state("failed", second, ann)["error"]
+
+
+def test_a_stop_in_the_middle_of_a_batch_is_no_failure(
+    exports: ExportClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ann, reached, is_closed = exports.person("ann"), threading.Event(), threading.Event()
+
+    def write(connection: Connection, *_: object) -> None:
+        reached.set()
+        assert is_closed.wait(30)
+        raise ProgrammingError("Cannot operate on a closed database.")
+
+    with monkeypatch.context() as broken:
+        broken.setitem(FORMATS, "xlsx", replace(FORMATS["xlsx"], write=write))
+        state_url = exports.request(ann)
+        assert reached.wait(30)
+        exports.app.context.scheduler.stop(0)
+        is_closed.set()
+        exports.app.context.export_runner.stop(30)
+    assert exports.client.get(state_url, headers=ann).json["state"] == "running"
+    exports.restart()
+    exports.wait_for_state("done", state_url, ann)
 
 
 def test_failed_run_is_shown_in_health_and_the_next_run_continues(
