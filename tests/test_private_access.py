@@ -94,41 +94,10 @@ def test_no_test_uses_a_private_attribute_or_patches_a_library() -> None:
     assert found == []
 
 
-@pytest.mark.parametrize(
-    "source",
-    [
-        "store._store_event(tx, event)",
-        "assert platform.budget._active == 0",
-        "keys._FIRST_USER_ID",
-        "monkeypatch.setattr(passwords, '_hasher', quick)",
-        "monkeypatch.setattr('integration.access.passwords._hasher', quick)",
-        "monkeypatch.delattr(passwords, '_hasher')",
-        "getattr(passwords, '_hasher')",
-        "mock.patch.object(passwords, '_hasher')",
-        "mock.patch('integration.access.passwords._hasher')",
-        "import flask\nmonkeypatch.setattr(flask.Flask, 'full_dispatch_request', faster)",
-        "from werkzeug import serving\nmonkeypatch.setattr(serving, 'ThreadedWSGIServer', Quick)",
-        "monkeypatch.setattr('requests.adapters.HTTPAdapter.send', send)",
-        "from werkzeug.routing import Rule\nRule.build = share",
-        "from werkzeug.routing import Rule\nRule._compile_builder = share",
-    ],
-)
-def test_a_private_attribute_or_a_patched_library_is_found(source: str) -> None:
-    assert len(list(find_violations(source))) == 1
-
-
-@pytest.mark.parametrize(
-    "source",
-    [
-        "self._calls.append(1)",
-        "class Running:\n    def _log(self): ...\nRunning()._log()",
-        "Cdr._fields",
-        "monkeypatch.setattr(passwords, 'HASHER', quick)",
-        "from flask import g\ng.person = ann",
-        "from flask import Flask\nFlask.jinja_options = {}",
-        "os._exit(1)",
-        "x.__dict__",
-    ],
-)
-def test_names_of_the_tests_and_documented_names_are_allowed(source: str) -> None:
-    assert list(find_violations(source)) == []
+def test_a_private_attribute_and_a_patched_library_are_found_but_no_name_of_the_tests() -> None:
+    found = "store._store_event(tx, event)\nfrom werkzeug.routing import Rule\nRule.build = share"
+    assert sorted(line[:2] for line in find_violations(found)) == ["1:", "3:"]
+    patched = "monkeypatch.setattr('integration.access.passwords._hasher', quick)"
+    assert len(list(find_violations(patched))) == 1
+    allowed = "class Running:\n    def _log(self): ...\nRunning()._log()\nfrom flask import g\ng.person = ann"
+    assert list(find_violations(allowed)) == []

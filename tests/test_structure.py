@@ -55,12 +55,6 @@ def test_the_simulator_has_no_type_only_imports(python_files: list[Path]) -> Non
 
 def test_applications_of_tests_come_from_make_app(python_files: list[Path]) -> None:
     assert find_hand_wiring("store = CallStore(rules)\napp = Flask(__name__)") == ["CallStore", "Flask"]
-    assert find_hand_wiring("from integration.factory import build\nbuild(settings)") == ["build"]
-    assert find_hand_wiring("from integration.factory import (\n    make_call_rules,\n    build,\n)") == [
-        "build"
-    ]
-    assert find_hand_wiring("from integration.factory import Product as P, build as make") == ["build"]
-    assert find_hand_wiring("from integration.factory import ROOT\nself.build()\nbuilder = build(1)") == []
     found = {
         str(path): calls
         for path in python_files

@@ -11,10 +11,9 @@ from typing import get_args
 
 import pytest
 
-from docs_site.build import PAGES_BESIDE, SECTION, adapt_links, compute_digest, list_contents, list_pages
+from docs_site.build import SECTION, adapt_links, list_contents, list_pages
 from integration.cli import COMMANDS
 from integration.settings.model import Settings
-from tests.screenshots import PICTURES
 from tests.support.application import running_app
 from tests.support.harness import ROOT
 
@@ -104,16 +103,6 @@ def test_the_first_page_links_to_every_page_once() -> None:
     assert sorted(f"{name}.md" for name in listed) == sorted({*pages.values()} - {f"index{MD}"})
 
 
-def test_links_are_adapted_to_the_site() -> None:
-    pages = list_pages(ROOT)
-    text = f"[a](sync{MD}#archive) [b](../CHANGELOG{MD}) [c](../config.example.toml) ![d](pictures/live.png)"
-    adapted = f"[a](sync{MD}#archive) [b](changelog{MD}) c ![d](pictures/live.png)"
-    assert adapt_links(DOCS / "sql.md", text, pages) == adapted
-    text = f"[a](docs/sync{MD}#archive) [b](https://example.com/x{MD})"
-    adapted = f"[a](sync{MD}#archive) [b](https://example.com/x{MD})"
-    assert adapt_links(ROOT / "CONTRIBUTING.md", text, pages) == adapted
-
-
 @pytest.mark.parametrize("path", list_documents(), ids=lambda path: path.name)
 def test_commands_and_settings_of_a_page_exist(path: Path) -> None:
     reference = (DOCS / "command-line.md").read_text("utf-8")
@@ -133,13 +122,6 @@ def list_keys(section: str) -> set[str]:
     models = [annotation, *get_args(annotation)]
     fields = {name: field for model in models for name, field in getattr(model, "model_fields", {}).items()}
     return set(fields) | {field.alias for field in fields.values() if field.alias}
-
-
-def test_messages_are_recognized() -> None:
-    text = "port … on … is in use. Stop that program."
-    assert has_message(text, "port … on … is in use.")
-    assert not has_message(text, "port … is free.")
-    assert not has_message(text, "is in use. … on")
 
 
 @pytest.mark.exhaustive
@@ -163,29 +145,3 @@ def test_every_health_check_is_explained(tmp_path: Path) -> None:
     explained = set(re.findall(r"`([^`]+)`", section))
     with running_app(tmp_path) as app:
         assert set(app.client.get("/readyz").json["checks"]) <= explained
-
-
-def test_every_picture_is_shown_and_made_by_one_command() -> None:
-    pictures = {path.stem for path in (DOCS / "pictures").iterdir()}
-    shown = {
-        name
-        for path in list_documents()
-        for name in re.findall(r"!\[.+\]\(pictures/(\w+)\.png\)", path.read_text("utf-8"))
-    }
-    assert pictures == shown == set(PICTURES)
-
-
-def test_the_site_is_built_after_each_change_of_its_sources(tmp_path: Path) -> None:
-    for name in (f"docs/a{MD}", "docs_site/conf.py", *PAGES_BESIDE):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text("text")
-    version = tmp_path / "integration" / "__init__.py"
-    version.parent.mkdir()
-    version.write_text('__version__ = "1.0.0"\n')
-    digests = [compute_digest(tmp_path)]
-    for name in (f"docs/a{MD}", "CHANGELOG.md", "docs_site/conf.py"):
-        (tmp_path / name).write_text(f"changed {name}")
-        digests.append(compute_digest(tmp_path))
-    version.write_text('__version__ = "1.1.0"\n')
-    digests.append(compute_digest(tmp_path))
-    assert len(set(digests)) == 5

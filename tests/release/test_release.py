@@ -12,26 +12,7 @@ from pathlib import Path
 import pytest
 
 from integration import __version__
-from tests.release.__main__ import extract_notes
 from tests.support.harness import ROOT
-
-CHANGELOG = """# Changelog
-
-## 1.1.0, 2027-01-02
-
-- Second.
-
-## 1.0.0, 2026-12-01
-
-### Calls
-
-- First.
-"""
-
-
-def test_the_notes_are_the_section_of_the_version() -> None:
-    assert extract_notes(CHANGELOG, "1.1.0") == "- Second.\n"
-    assert extract_notes(CHANGELOG, "1.0.0") == "### Calls\n\n- First.\n"
 
 
 def test_the_changelog_begins_with_the_version_of_the_code() -> None:
