@@ -9,6 +9,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from integration.catalogue import get_resource
+from integration.catalogue.collection_titles import get_title
 from integration.sync.jobs import INCREMENTAL_SYNC_PREFIX
 from integration.sync.reading.call_assembly import JOB_NAME as CALL_ASSEMBLY
 from integration.sync.reading.deletions import health_check_name
@@ -97,7 +99,7 @@ def list_problems(
 def make_title(name: str) -> str:
     """Return the title of a health check."""
     if name.startswith(INCREMENTAL_SYNC_PREFIX):
-        return f"{name.removeprefix(INCREMENTAL_SYNC_PREFIX)} sync"
+        return f"Sync of {get_title(get_resource(name.removeprefix(INCREMENTAL_SYNC_PREFIX)))}"
     if name.startswith(_LISTENERS):
         return f"Database events ({name.removeprefix(_LISTENERS)})"
     if name.endswith(".db") and name.startswith(_CONTENT):

@@ -10,7 +10,8 @@ from typing import Any
 
 from flask import Blueprint, Response, make_response
 
-from integration.catalogue import get_resource
+from integration.catalogue import RESOURCES, get_resource
+from integration.catalogue.collection_titles import get_title
 from integration.context import app_context
 from integration.core import clock
 from integration.dashboard.site import formats, layout
@@ -213,6 +214,7 @@ def index() -> Response:
         ledger=completeness_rows,
         departures=drift_rows,
         aside=rejected_records,
+        table_titles={resource.table: get_title(resource) for resource in RESOURCES},
         checked=scrub_result,
         calls_without_cdr=calls_without_cdr,
         CALLS_WITHOUT_CDR_DAYS=MISSING_CDR_DAYS,

@@ -34,6 +34,7 @@ def test_system_shows_each_gap_with_its_cause_and_new_fields_of_the_platform(app
     assert "the platform counts 2 more than it lists" in shown
     assert "new field (string)" in shown
     assert "Undocumented API changes 1 unknown field (nothing to do)" in shown
+    assert "/cdrs" not in shown
     assert "<b>mood</b>" not in page.text
 
 

@@ -85,7 +85,7 @@ def test_each_problem_is_listed_at_the_top_and_counted(app, client):
     shown = top(client)
     assert "2 problems." in shown
     assert "Scheduler: no run since 09:00" in shown
-    assert "faxes sync: HTTP 500" in shown
+    assert "Sync of Faxes: HTTP 500" in shown
     assert "No problems" not in shown
 
 
