@@ -5,8 +5,6 @@ List and record come from table `calls`, which polls and webhooks keep, and have
 
 from __future__ import annotations
 
-import contextlib
-
 from flask import Response
 
 from integration.catalogue.shapes import Resource
@@ -44,7 +42,11 @@ def read_live_call(request: FacadeRequest, resource: Resource) -> Response:
         raise not_found_error
     if stored_record is None:
         return read_new_record(request, resource, key, not_found_error)
-    if not state.can_serve_reads:
-        with contextlib.suppress(ApiError):
-            return read_through.read(request, resource)
-    return build_item_response(request, resource, stored_record.doc.encode(), state, stored_record.links)
+
+    def build(allow_partial: bool) -> Response | None:
+        if not state.can_serve_reads and not allow_partial:
+            return None
+        text = stored_record.doc.encode()
+        return build_item_response(request, resource, text, state, stored_record.links)
+
+    return read_through.read_if_lacking(build, lambda: read_through.read(request, resource))

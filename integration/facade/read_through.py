@@ -33,6 +33,24 @@ FRESH_SECONDS = 86400.0
 """Seconds for which a cached dictionary is served without a request."""
 
 
+def read_if_lacking(
+    build: Callable[[bool], Response | None], read_response: Callable[[], Response]
+) -> Response:
+    """Return the response of the mirror, or that of the platform if the mirror lacks data.
+
+    `build(allow_partial)` builds the response of the mirror, or returns None. Without a response of the
+    platform the part that the mirror has is returned. Raises ApiError 502 or 504 if there is none.
+    """
+    if (response := build(False)) is not None:
+        return response
+    try:
+        return read_response()
+    except ApiError:
+        if (response := build(True)) is None:
+            raise
+        return response
+
+
 def read(request: FacadeRequest, resource: Resource) -> Response:
     """Read records of `resource`, a mirrored collection, and store them with source `read`.
 

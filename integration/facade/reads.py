@@ -38,25 +38,19 @@ def read_collection(request: FacadeRequest, resource: Resource) -> Response:
     parsed_query = parse_query(request, resource)
     if request.requires_fresh:
         return read_through.read(request, resource)
-    with request.context.mirror_db.read(seconds=QUERY_TIMEOUT_SECONDS) as connection:
-        state = get_state(connection, resource.collection)
-        if request.caller.visibility.user_scope is not None:
-            user_scope.check_mirrored(connection, resource)
-        if state.can_serve_reads or request.caller.visibility.user_scope is not None:
-            page = build_page(request, parsed_query, connection, state)
-            if page is not None:
-                return page
-    try:
-        return read_through.read(request, resource)
-    except ApiError as gateway_error:
+    is_limited = request.caller.visibility.user_scope is not None
+
+    def build(allow_partial: bool) -> Response | None:
         with request.context.mirror_db.read(seconds=QUERY_TIMEOUT_SECONDS) as connection:
             state = get_state(connection, resource.collection)
-            if not state.can_serve_reads and single_record.is_empty(connection, resource):
-                raise
-            page = build_page(request, parsed_query, connection, state, allow_partial=True)
-            if page is None:
-                raise gateway_error from None
-            return page
+            if is_limited:
+                user_scope.check_mirrored(connection, resource)
+            has_part = allow_partial and not single_record.is_empty(connection, resource)
+            if state.can_serve_reads or is_limited or has_part:
+                return build_page(request, parsed_query, connection, state, allow_partial=allow_partial)
+            return None
+
+    return read_through.read_if_lacking(build, lambda: read_through.read(request, resource))
 
 
 def read_dictionary(request: FacadeRequest, resource: Resource) -> Response | None:
@@ -95,25 +89,20 @@ def read_record(request: FacadeRequest, resource: Resource) -> Response:
             connection, resource, stored_record
         )
         can_be_new = stored_record is None and single_record.is_above_highest(connection, resource, key)
-    if stored_record is not None and not is_item_unread and not stored_record.is_missing:
-        mirror_response = _build_record_response(request, resource, stored_record, state, key)
-        if mirror_response is not None:
-            return mirror_response
-    not_found_error = ApiError(404, f"There is no {resource.title} {key}.")
     if state.is_complete and (stored_record is None or stored_record.is_missing):
+        not_found_error = ApiError(404, f"There is no {resource.title} {key}.")
         if can_be_new:
             return read_new_record(request, resource, key, not_found_error)
         raise not_found_error
-    try:
-        response = read_through.read(request, resource)
-    except ApiError:
-        if stored_record is None or stored_record.is_missing:
-            raise
-        partial_response = _build_record_response(
-            request, resource, stored_record, state, key, allow_partial=True
+
+    def build(allow_partial: bool) -> Response | None:
+        if stored_record is None or stored_record.is_missing or (is_item_unread and not allow_partial):
+            return None
+        return _build_record_response(
+            request, resource, stored_record, state, key, allow_partial=allow_partial
         )
-        assert partial_response is not None  # allow_partial
-        return partial_response
+
+    response = read_through.read_if_lacking(build, lambda: read_through.read(request, resource))
     check_user_scope(request, resource, key)
     return response
 

@@ -42,22 +42,19 @@ def _read_related(request: FacadeRequest, subcollection: RelatedRecords) -> Resp
     is_limited = request.caller.visibility.user_scope is not None
     if request.requires_fresh:
         return read_through.read_uncollected(request)
-    with request.context.mirror_db.read(seconds=reads.QUERY_TIMEOUT_SECONDS) as connection:
-        if is_limited:
-            user_scope.check_mirrored(connection, resource)
-        is_parent_known = _check_parent(request, subcollection, connection)
-        state = get_state(connection, resource.collection)
-        if is_limited or (is_parent_known and state.can_serve_reads):
-            return _build_related_page(request, subcollection, parsed_query, connection, state)
-    try:
-        return _read_through(request, subcollection)
-    except ApiError:
+
+    def build(allow_partial: bool) -> Response | None:
         with request.context.mirror_db.read(seconds=reads.QUERY_TIMEOUT_SECONDS) as connection:
+            if is_limited:
+                user_scope.check_mirrored(connection, resource)
+            is_parent_known = _check_parent(request, subcollection, connection)
             state = get_state(connection, resource.collection)
-            has_data = state.can_serve_reads or not single_record.is_empty(connection, resource)
-            if not has_data or not _check_parent(request, subcollection, connection):
-                raise
-            return _build_related_page(request, subcollection, parsed_query, connection, state)
+            has_part = allow_partial and not single_record.is_empty(connection, resource)
+            if is_limited or (is_parent_known and (state.can_serve_reads or has_part)):
+                return _build_related_page(request, subcollection, parsed_query, connection, state)
+            return None
+
+    return read_through.read_if_lacking(build, lambda: _read_through(request, subcollection))
 
 
 def _read_through(request: FacadeRequest, subcollection: RelatedRecords | StoredBelow) -> Response:
@@ -135,19 +132,18 @@ def _read_stored(request: FacadeRequest, subcollection: StoredBelow) -> Response
     if not is_parent_known:
         return _read_through(request, subcollection)
     records = None if stored is None or stored.doc is None else subresources.split_doc(stored.doc)
-    if stored is not None and records is not None and count in (None, len(records)):
-        return _build_stored_page(request, parsed_query, stored, records)
-    try:
-        return read_through.read_below(request, subcollection)
-    except ApiError:
-        if stored is not None and records is not None:
-            return _build_stored_page(request, parsed_query, stored, records, is_complete=False)
-        if stored is not None:
+
+    def build(allow_partial: bool) -> Response | None:
+        if stored is not None and records is not None and (allow_partial or count in (None, len(records))):
+            return _build_stored_page(request, parsed_query, stored, records, is_complete=not allow_partial)
+        if stored is not None and allow_partial:
             # The platform had none at the last read.
-            raise _parent_not_found(request, subcollection) from None
-        if count == 0:
+            raise _parent_not_found(request, subcollection)
+        if count == 0 and allow_partial:
             return build_response(b'{"data":[],"total":0}', headers=reads.build_mirror_headers(state))
-        raise
+        return None
+
+    return read_through.read_if_lacking(build, lambda: read_through.read_below(request, subcollection))
 
 
 def _find_stored(
