@@ -67,6 +67,13 @@ def test_a_live_call_is_listed_by_state_with_a_timer_in_server_time(app, client)
     assert "20 40" in row
 
 
+def test_the_user_who_places_a_call_is_not_shown_as_ringing(app, client):
+    for number, direction in ((1, "in"), (2, "out")):
+        app.call(number, ago(5), direction=direction, state="ringing", outcome=None, user_name="Ann Example")
+        row = client.get("/").text.partition(f'id="call-{number}"')[2].partition("</tr>")[0]
+        assert ("ringing at" in row) == (direction == "in")
+
+
 def test_an_unconfirmed_call_is_listed_separately_and_not_counted_as_talking(app, client):
     app.call(1, ago(300), state="talking", outcome=None, unconfirmed=1)
     page = client.get("/").text

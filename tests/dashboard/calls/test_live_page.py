@@ -89,8 +89,8 @@ def test_the_last_hour_has_bars_of_five_minutes_that_open_their_calls(app):
     assert "Last hour 3 calls · 2 missed" in text(page)
     bars = re.findall(r'<a href="([^"]+)" data-count-of="(\d+)" aria-label="([^"]+)"', page.text)
     assert [(label, count) for _, count, label in bars] == [
-        ("13:05–13:10: 2 calls, 1 missed", "2"),
-        ("14:00–14:05: 1 call, 1 missed", "1"),
+        ("13:05–13:10: 2 calls, 1 not answered", "2"),
+        ("14:00–14:05: 1 call, 1 not answered", "1"),
     ]
     assert [call_ids(client.get(unescape(url))) for url, _, _ in bars] == [[3, 2], [5]]
     table = page.text[page.text.index("As a table") :]
