@@ -308,6 +308,7 @@ class ScheduleStatus:
 
 _JOB_COLUMNS = tuple(field.name for field in fields(ExportJob))
 _RUN_COLUMNS = tuple(field.name for field in fields(ExportRun) if field.name != "job")
+_ATTEMPT_COLUMNS = ", ".join(field.name for field in fields(DeliveryAttempt))
 _JOB_SQL = f"SELECT {', '.join(f'j.{name}' for name in _JOB_COLUMNS)}"
 _RUN_SQL = f"{_JOB_SQL}, {', '.join(f'r.{name}' for name in _RUN_COLUMNS)}"
 _FLAGS = ("incomplete", "holds_all", "at_once")
@@ -368,12 +369,8 @@ def list_attempts(
     connection: sqlite3.Connection, schedule_id: int, limit: int = LOG_LINES
 ) -> list[DeliveryAttempt]:
     """Return the newest `limit` attempts, newest first."""
-    rows = connection.execute(
-        "SELECT schedule_id, name, period, at, file, rows, bytes, state, result FROM export_attempts"
-        " WHERE schedule_id = ? ORDER BY id DESC LIMIT ?",
-        (schedule_id, limit),
-    )
-    return [DeliveryAttempt(*row) for row in rows]
+    sql = f"SELECT {_ATTEMPT_COLUMNS} FROM export_attempts WHERE schedule_id = ? ORDER BY id DESC LIMIT ?"
+    return [DeliveryAttempt(*row) for row in connection.execute(sql, (schedule_id, limit))]
 
 
 def list_failing(connection: sqlite3.Connection) -> list[tuple[str, str]]:
@@ -784,14 +781,10 @@ def _to_row(job: ExportJob) -> list[object]:
 
 
 def _insert_job(tx: Transaction, job: ExportJob) -> int:
-    row = tx.execute(
-        f"INSERT INTO export_jobs ({', '.join(_JOB_COLUMNS)}) VALUES ({', '.join('?' * len(_JOB_COLUMNS))})",
-        [
-            value or None if column == "id" else value
-            for column, value in zip(_JOB_COLUMNS, _to_row(job), strict=True)
-        ],
-    )
-    return int(row.lastrowid or 0)
+    columns, values = _JOB_COLUMNS[1:], _to_row(job)[1:]  # without the id
+    placeholders = ", ".join("?" * len(values))
+    sql = f"INSERT INTO export_jobs ({', '.join(columns)}) VALUES ({placeholders})"
+    return int(tx.execute(sql, values).lastrowid or 0)
 
 
 def _change(tx: Transaction, run: ExportRun, **changes: object) -> bool:
@@ -814,11 +807,9 @@ def _reset_retries(tx: Transaction, schedule_id: int) -> None:
 
 
 def _insert_attempt(tx: Transaction, attempt: DeliveryAttempt) -> None:
-    tx.execute(
-        "INSERT INTO export_attempts (schedule_id, name, period, at, file, rows, bytes, state, result)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        astuple(attempt),
-    )
+    values = astuple(attempt)
+    sql = f"INSERT INTO export_attempts ({_ATTEMPT_COLUMNS}) VALUES ({', '.join('?' * len(values))})"
+    tx.execute(sql, values)
 
 
 def _get_max_periods(schedule: ExportJob) -> int:
