@@ -238,12 +238,6 @@ def test_a_viewer_cannot_change_the_call_back_list(app, missed):
     assert state_of(app, missed.id) == "open"
 
 
-def test_a_call_back_is_not_closed_without_the_csrf_token(app, client, missed):
-    assert client.post(f"/missed/{missed.id}/close", csrf=False).status_code == 403
-    assert client.get(f"/missed/{missed.id}/close").url.endswith("/missed")
-    assert state_of(app, missed.id) == "open"
-
-
 def test_a_former_id_of_a_call_redirects_to_it(app, client):
     app.call(5, ago(60))
     app.insert("_call_ids", id=6, call_id=5)

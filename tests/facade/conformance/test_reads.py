@@ -100,12 +100,3 @@ def test_unknown_ids_return_equal_statuses(name: str, pair: Pair) -> None:
         path = path.replace("{" + parameter + "}", "999999999")
     expected, actual = pair.both("GET", path)
     assert actual.status_code == expected.status_code, (actual.text, expected.text)
-
-
-@BY_NAME
-def test_head_returns_the_status_of_get_without_a_body(name: str, pair: Pair) -> None:
-    operation = READS[name]
-    path, _ = make_request(pair.platform, operation)
-    got, head = pair.facade.send("GET", path), pair.facade.send("HEAD", path)
-    assert head.status_code == got.status_code
-    assert head.content == b""
