@@ -10,25 +10,14 @@ import random
 from typing import Any
 
 from integration.core import clock
-from integration.simulator.calls.legs import Leg, Step
+from integration.simulator.calls.legs import LEG_STATES, Leg, Step
 from integration.simulator.calls.records import count_seconds_between
 from integration.simulator.records.people import CUSTOMER_ID
 from integration.simulator.records.record_fields import copy_attributes
 
 Record = dict[str, Any]
 
-_STATE_BY_STEP = {
-    "initial": "INITIAL",
-    "accepted": "ACCEPTED",
-    "ringing": "RINGING",
-    "pickup": "CONNECTED",
-    "connected": "CONNECTED",
-    "hold": "ON_HOLD",
-    "unhold": "CONNECTED",
-    "dtmf": "DTMF_RECEIVED",
-    "hangup": "HANGUP",
-    "missed": "HANGUP",
-}
+_STATE_BY_STEP = LEG_STATES | {"dtmf": "DTMF_RECEIVED"}
 # The platform has no event call.accepted: an accepted click-to-call sends a second call.initial.
 _EVENT_NAME_BY_STEP = {"pickup": "connected", "accepted": "initial"}
 

@@ -13,6 +13,19 @@ NO_ANSWER = "No Answer"
 NORMAL_CLEARING = "Normal Clearing"
 BUSY = "User busy"
 
+LEG_STATES = {
+    "initial": "INITIAL",
+    "accepted": "ACCEPTED",
+    "ringing": "RINGING",
+    "pickup": "CONNECTED",
+    "connected": "CONNECTED",
+    "hold": "ON_HOLD",
+    "unhold": "CONNECTED",
+    "hangup": "HANGUP",
+    "missed": "HANGUP",
+}
+"""State of a leg after each event that changes it."""
+
 
 @dataclass(slots=True, eq=False)
 class Leg:

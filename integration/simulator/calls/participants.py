@@ -69,10 +69,6 @@ class Participants:
         """Choose another user who is online."""
         return self._choose([p for p in self.account.people if p.is_online and p is not user], "other user")
 
-    def choose_group(self, kind: str, strategy: str | None = None) -> Group:
-        groups = [g for g in self.account.groups if g.kind == kind and strategy in (None, g.strategy)]
-        return self._choose([group for group in groups if group.members], f"{kind} with strategy {strategy}")
-
     def _choose(self, candidates: list[_T], description: str) -> _T:
         if not candidates:
             raise NoParticipant(f"the account has no {description}")
@@ -154,7 +150,10 @@ class Participants:
     def choose_group_call(
         self, options: CallOptions, kind: str, strategy: str | None
     ) -> tuple[Group, str, Ddi]:
-        group = options.group or self.choose_group(kind, strategy)
+        groups = [g for g in self.account.groups if g.kind == kind and strategy in (None, g.strategy)]
+        group = options.group or self._choose(
+            [group for group in groups if group.members], f"{kind} with strategy {strategy}"
+        )
         if not group.members:
             raise NoParticipant(f"{group.name} has no members")
         caller = options.caller if options.caller is not None else self.choose_caller()

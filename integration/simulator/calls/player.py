@@ -12,7 +12,7 @@ from typing import Any
 
 from integration.simulator.calls import media_sessions, records, webcalls
 from integration.simulator.calls.events import call_event, recording_event, sms_event
-from integration.simulator.calls.legs import CallPlan, Leg, Step
+from integration.simulator.calls.legs import LEG_STATES, CallPlan, Leg, Step
 from integration.simulator.calls.world import World
 from integration.simulator.records import visitors, words
 from integration.simulator.records.people import Person
@@ -63,21 +63,16 @@ class Player:
     def _update_leg(self, leg: Leg, step: Step, unix_time: float) -> None:
         if leg.ended_at is not None:
             return
+        was_on_hold = leg.state == "ON_HOLD"
+        leg.state = LEG_STATES.get(step.event, leg.state)
         match step.event:
             case "initial":
                 leg.started_at = unix_time
-                leg.state = "INITIAL"
                 self.world.live_legs[leg.id] = leg
-            case "accepted":
-                leg.state = "ACCEPTED"
-            case "ringing":
-                leg.state = "RINGING"
             case "pickup":
                 leg.agent_connected_at = unix_time
-                leg.state = "CONNECTED"
             case "connected":
                 leg.connected_at = unix_time
-                leg.state = "CONNECTED"
                 leg.monitor_state = "A" if leg.user and is_leg_recorded(leg) else None
                 if not self.is_history:
                     media_sessions.begin_session(self.world, leg)
@@ -85,14 +80,8 @@ class Player:
                 leg.mailbox_connected_at = unix_time
                 if leg.user is None:
                     leg.state = "CONNECTED"
-            case "hold":
-                leg.state = "ON_HOLD"
-            case "unhold":
-                leg.state = "CONNECTED"
             case "hangup" | "missed":
-                leg.ended_on_hold = leg.state == "ON_HOLD"
-                leg.ended_at = unix_time
-                leg.state = "HANGUP"
+                leg.ended_on_hold, leg.ended_at = was_on_hold, unix_time
                 leg.t_cause, leg.terminated_by = step.cause, step.by
                 self.world.live_legs.pop(leg.id, None)
                 if not self.is_history:
