@@ -1,13 +1,11 @@
-"""docs/sql.md: examples and recipes in four programs, tables of columns."""
+"""docs/sql.md: examples, recipes in SQLite, its shell and DuckDB, tables of columns."""
 
 from __future__ import annotations
 
-import asyncio
 import re
 import sqlite3
 import subprocess
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -105,33 +103,6 @@ def test_recipes_in_the_shell_of_sqlite(mirror: Path) -> None:
         done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
         lines = ["|".join("" if cell is None else str(cell) for cell in row) for row in EXPECTED[title]]
         assert done.stdout.splitlines() == lines, title
-
-
-@pytest.mark.exhaustive
-def test_recipes_in_sqlite_utils(mirror: Path) -> None:
-    import sqlite_utils
-
-    with closing(sqlite3.connect(f"{mirror.as_uri()}?mode=ro", uri=True)) as connection:
-        database = sqlite_utils.Database(connection)
-        for title, sql in RECIPES.items():
-            assert [tuple(row.values()) for row in database.query(sql)] == EXPECTED[title], title
-
-
-@pytest.mark.exhaustive
-def test_recipes_in_datasette(mirror: Path) -> None:
-    from datasette.app import Datasette
-
-    async def run_recipes() -> dict[str, Any]:
-        server = Datasette([str(mirror)], settings={"sql_time_limit_ms": 5000})
-        return {
-            title: (await server.client.get("/mirror.json", params={"sql": sql, "_shape": "arrays"})).json()
-            for title, sql in RECIPES.items()
-        }
-
-    with ThreadPoolExecutor(1) as thread:  # Browser tests leave an event loop in this one.
-        responses = thread.submit(asyncio.run, run_recipes()).result()
-    for title, expected in EXPECTED.items():
-        assert [tuple(row) for row in responses[title]["rows"]] == expected, title
 
 
 @pytest.mark.exhaustive

@@ -235,25 +235,6 @@ def test_calls_of_a_client_have_their_audio_in_one_zip(app, client):
     assert "recordings.zip" not in app.log_in(BOB).get(path).text
 
 
-def test_received_names_and_numbers_are_escaped(app, client):
-    evil = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>"
-    app.call(1, ago(hours=1), party=evil, party_e164=None, party_name=evil, group_name=evil, user_name=evil)
-    for path in ("/calls", "/calls/1", "/calls/1/beside", f"/calls?q={quote(evil)}"):
-        page = client.get(path).text
-        assert "<script>alert" not in page
-        assert "<img src=x" not in page
-
-
-def test_no_page_has_inline_scripts_or_styles(app, client):
-    app.call(1, ago(hours=1))
-    for path in ("/", "/missed", "/calls", "/calls/1", "/messages", "/system", "/nowhere"):
-        page = client.get(path).text
-        assert " style=" not in page
-        assert "<style" not in page
-        assert not re.search(r"<script(?![^>]*\bsrc=)", page)
-        assert not re.search(r"\son[a-z]+=", page)
-
-
 def test_calls_are_filtered_by_hours_also_across_midnight(app, client):
     for number, clock_time in enumerate(("05:00:00", "12:00:00", "21:00:00"), 1):
         app.call(number, f"2026-07-01 {clock_time}")  # an hour later in London

@@ -30,18 +30,9 @@ def query_rows(path: Path, sql: str, *values: object) -> list[tuple[Any, ...]]:
         return [tuple(row) for row in connection.execute(sql, values)]
 
 
-def query_number(path: Path, sql: str, *values: object, can_be_absent: bool = False) -> int:
-    """Return the first value, or 0 for NULL or without a row.
-
-    With `can_be_absent` also 0 if the database or the table does not exist yet. Every other error is raised,
-    because many checks expect 0.
-    """
-    try:
-        rows = query_rows(path, sql, *values)
-    except sqlite3.OperationalError as error:
-        if can_be_absent and (not path.exists() or str(error).startswith("no such table")):
-            return 0
-        raise
+def query_number(path: Path, sql: str, *values: object) -> int:
+    """Return the first value, or 0 for NULL or without a row."""
+    rows = query_rows(path, sql, *values)
     return int(rows[0][0] or 0) if rows else 0
 
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 from integration.core import clock
 from integration.core.errors import PlatformError
@@ -28,7 +27,6 @@ from tests.trials.tools.moved_clock import ObservedScheduler, observe_scheduler
 FRIDAY, WEEK = 86_400.0 + 20 * 3600, 7 * 86_400.0
 """Unix seconds of the first Friday evening; seconds to the next."""
 NOT_COMPARED = {"calls", "me"}
-Later = Callable[[float], None]
 
 
 class LocalMirror:
@@ -105,10 +103,6 @@ class LocalMirror:
         keyed = [name for name, policy in PLAN.items() if policy.resource.key and name not in NOT_COMPARED]
         return [name for name in collections or keyed if self.read_keys(name) != self.list_keys(name)]
 
-    def get_health_error(self, name: str) -> str:
-        """Error of a health check; empty if there is none."""
-        return str(self.health.report()["checks"].get(name, {}).get("error") or "")
-
     def sync_patiently(self, collection: str, tries: int) -> int:
         """Repeat a full sync until it succeeds. Returns the number of tries."""
         for number in range(1, tries + 1):
@@ -119,13 +113,10 @@ class LocalMirror:
 
     # --- the platform ----------------------------------------------------------------------------------
 
-    def get_records(self, collection: str) -> dict[Any, dict[str, Any]]:
-        return self.simulator.world.collections[collection].records
-
     def list_keys(self, collection: str) -> set[str]:
         """Keys of the records at the platform, as text."""
         with self.simulator.world.lock:
-            records = list(self.get_records(collection).values())
+            records = list(self.simulator.world.collections[collection].records.values())
         return {str(record[PLAN[collection].resource.key]) for record in records}
 
     def set_fault(self, spec: str) -> None:
@@ -166,19 +157,3 @@ def keep_newest(simulator: embed.Simulator, **counts: int) -> None:
             records = simulator.world.collections[name].records
             for key in sorted(records)[:-count]:
                 del records[key]
-
-
-@contextmanager
-def movable_clock() -> Iterator[Later]:
-    """Yield a function that moves the wall clock forward by seconds."""
-    unix, moved = clock.unix, 0.0
-
-    def later(seconds: float) -> None:
-        nonlocal moved
-        moved += seconds
-
-    def read_moved() -> float:
-        return unix() + moved
-
-    with mock.patch.object(clock, "unix", read_moved):
-        yield later

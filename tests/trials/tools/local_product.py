@@ -126,9 +126,5 @@ class LocalProduct:
         browser.cookies.set("session", sessions.create(self.app_db, self._user.id), domain=host)
         return browser
 
-    def get_page(self, path: str) -> str:
-        """Return a page as an administrator sees it."""
-        return self.login().get(self.origin + path, timeout=60).text
-
     def _is_idle(self) -> bool:
         return self._jobs.is_idle and not self.context.inbox.list_unapplied(self.mirror_db.path)
