@@ -34,6 +34,7 @@ from integration.exports.runner import ExportRunner
 from integration.inbox import losses, replay
 from integration.inbox import store as inbox_store
 from integration.inbox.apply import Applier
+from integration.inbox.store import Inbox
 from integration.live.hub import Hub
 from integration.maintenance import content_check_job, content_repair, database_checks, rotation, upgrade
 from integration.maintenance.content_check_job import ContentCheckJob
@@ -109,6 +110,7 @@ class Product:
         on_broken: Callable[[BaseException], None] | None = None,
         exchange: HttpExchange | None = None,
         on_damaged: Callable[[str], None] | None = None,
+        early_inbox: Inbox | None = None,
     ) -> None:
         data_dir = settings.storage.data_dir
         data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -134,7 +136,7 @@ class Product:
         rebuild.install(mirror_db, rules)
         self.health.provide_fact("due", partial(rebuild.describe_due, mirror_db))
         inbox = losses.open_inbox(
-            data_dir, mirror_db, self.health, self._handle_stored_webhook, on_broken, on_damaged
+            data_dir, mirror_db, self.health, self._handle_stored_webhook, on_broken, on_damaged, early_inbox
         )
         with mirror_db.read() as connection:
             epoch = change_log.get_epoch(connection)
@@ -334,11 +336,13 @@ def build(
     on_broken: Callable[[BaseException], None] | None = None,
     exchange: HttpExchange | None = None,
     on_damaged: Callable[[str], None] | None = None,
+    early_inbox: Inbox | None = None,
 ) -> Product:
     """Build the product for `settings`. Raises SwitchroomError.
 
     No job runs before `start()`. `on_broken(error)` is called once if the disk of a database fails.
     `on_damaged(reason)` is called once if a database is damaged that the next start can rebuild.
-    `exchange` sends the requests to the platform; None for HTTP to `platform.base_url`.
+    `exchange` sends the requests to the platform; None for HTTP to `platform.base_url`. `early_inbox` is an
+    inbox.db that is open already.
     """
-    return Product(settings, on_broken, exchange, on_damaged)
+    return Product(settings, on_broken, exchange, on_damaged, early_inbox)

@@ -19,7 +19,7 @@ from integration.core import clock
 from integration.core.health import Health
 from integration.inbox import salvage
 from integration.inbox.apply import describe_delay, read_last_applied
-from integration.inbox.store import Inbox
+from integration.inbox.store import Inbox, read_last_seq
 from integration.sqlite import damage, database_files
 from integration.sqlite.database import Database
 from integration.sqlite.transaction import Transaction
@@ -77,12 +77,13 @@ def open_inbox(
     on_stored: Callable[[], None],
     on_broken: Callable[[BaseException], None] | None,
     on_damaged: damage.DamageHandler | None = None,
+    early_inbox: Inbox | None = None,
 ) -> Inbox:
     """Open inbox.db and report lost webhooks.
 
-    The other two databases must be open. A damaged file is replaced by one with its readable webhooks. New
-    webhooks are numbered above all that mirror.db has applied. A delayed webhook fails a health check. Raises
-    StorageError, NewerDatabase.
+    The other two databases must be open. `early_inbox` is an inbox.db that is open already. A damaged file is
+    replaced by one with its readable webhooks. New webhooks are numbered above all that mirror.db has
+    applied. A delayed webhook fails a health check. Raises StorageError, NewerDatabase.
     """
     path, started_at, is_salvaged = data_dir / "inbox.db", clock.utc_text(), False
 
@@ -97,7 +98,11 @@ def open_inbox(
     fault = None
     if not damage.get_replacement_path(path).exists():
         fault = database_files.find_lost_databases(data_dir, [path.name]).get(path.name)
-    inbox = damage.open_or_replace(path, open_database, on_damaged, build_replacement)
+    if early_inbox is None:
+        inbox = damage.open_or_replace(path, open_database, on_damaged, build_replacement)
+    else:
+        inbox = early_inbox
+        inbox.on_stored = on_stored
     _continue_numbers(inbox, mirror_db, salvage.FAULT if is_salvaged and fault is None else fault)
     with inbox.database.read() as connection:
         for loss in list_recent(connection):
@@ -118,8 +123,7 @@ def _continue_numbers(inbox: Inbox, mirror_db: Database, fault: str | None) -> N
     applied_seq = read_last_applied(mirror_db)
 
     def work(tx: Transaction) -> None:
-        row = tx.execute("SELECT seq FROM sqlite_sequence WHERE name = 'inbox'").fetchone()
-        last_seq = 0 if row is None else int(row[0])
+        last_seq = read_last_seq(tx)
         if applied_seq <= last_seq and fault in (None, salvage.FAULT):
             return
         if applied_seq > last_seq:

@@ -362,8 +362,13 @@ class Inbox:
 
 def has_received(connection: sqlite3.Connection) -> bool:
     """Return whether any webhook was ever stored."""
-    query = "SELECT 1 FROM sqlite_sequence WHERE name = 'inbox' AND seq > 0"
-    return connection.execute(query).fetchone() is not None
+    return read_last_seq(connection) > 0
+
+
+def read_last_seq(connection: sqlite3.Connection | Transaction) -> int:
+    """Return the highest number that a webhook ever had, or 0."""
+    row = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'inbox'").fetchone()
+    return 0 if row is None else int(row[0])
 
 
 def find_mentions(

@@ -27,7 +27,6 @@ from integration.maintenance import start_conditions
 from integration.server import http_server, port
 from integration.server.run_command import acquire_for_serve
 from integration.server.service_manager import ServiceManager
-from integration.server.start_responder import StartResponder
 from integration.server.tenant import is_same_customer
 from integration.server.worker import FACTORY, Worker
 from integration.settings.data_dir_secrets import claim_data_dir
@@ -284,8 +283,7 @@ class _Supervisor:
         worker = Worker(self._settings, self._factory, self._stop_read, self._status_write, liveness)
 
         def load() -> Callable[..., Any]:
-            with StartResponder(self._listener, self._settings.server):
-                application = worker.load()
+            application = worker.load()
             # The HTTP server has a second descriptor, which it closes when it stops accepting connections.
             self._listener.close()
             return application

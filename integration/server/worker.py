@@ -23,6 +23,7 @@ from integration.server.control_channel import ControlChannel
 from integration.server.liveness import LivenessCheck
 from integration.server.shutdown import EXIT_ORPHANED
 from integration.server.slow_connections import SlowConnections
+from integration.server.start_requests import StartRequests
 from integration.server.unfinished_commands import UnfinishedCommands
 from integration.settings.model import Settings
 from integration.web.inflight import InflightRequests
@@ -30,6 +31,7 @@ from integration.web.inflight import InflightRequests
 if TYPE_CHECKING:
     # APScheduler is too heavy for the supervisor.
     from integration.core.scheduler import Scheduler
+    from integration.inbox.store import Inbox
 
 log = logging.getLogger(__name__)
 
@@ -64,7 +66,7 @@ The worker has sent the reason through the status pipe.
 
 
 class Product(Protocol):
-    """Result of `FACTORY(settings, on_broken=…, on_damaged=…)`.
+    """Result of `FACTORY(settings, on_broken=…, on_damaged=…, early_inbox=…)`.
 
     Building opens the databases and starts no job.
     """
@@ -122,13 +124,15 @@ class Worker:
         self.product: Product | None = None
         self.channel: ControlChannel | None = None
         self.unfinished_commands: UnfinishedCommands | None = None
-        self._inflight: InflightRequests | None = None
+        self._requests = StartRequests()
+        self._inflight = InflightRequests(self._requests)
         self._finish_lock = threading.Lock()
 
     def load(self) -> Callable[..., Any]:
-        """Build and start the product, and return its WSGI application.
+        """Start the product on a thread of its own, and return the WSGI application.
 
-        Ends the process if the product cannot start.
+        The application stores webhooks as soon as inbox.db is open, before everything else has started. The
+        process ends if the product cannot start.
         """
         # Ctrl-C on a terminal reaches the worker as well, but only the supervisor's pipe stops the worker.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -137,11 +141,23 @@ class Worker:
         # The server copies the environment into that of each request, which must not contain secrets.
         for name in [name for name in os.environ if name.startswith("SWITCHROOM_") and "__" in name]:
             del os.environ[name]
+        threading.Thread(target=self._start_product, name="start", daemon=True).start()
+        return self._inflight
+
+    def _start_product(self) -> None:
+        """Open the receiver, then build and start the product.
+
+        Ends the process if the product cannot start.
+        """
         try:
             module, _, function = self.factory.partition(":")
+            early_inbox = self._open_receiver()
             build: Callable[..., Product] = getattr(importlib.import_module(module), function)
             self.product = product = build(
-                self.settings, on_broken=shutdown.exit_broken, on_damaged=self._on_damaged
+                self.settings,
+                on_broken=shutdown.exit_broken,
+                on_damaged=self._on_damaged,
+                early_inbox=early_inbox,
             )
             product.health.watch(shutdown.NAME, shutdown.STALLED_SECONDS)
             data_dir, context = self.settings.storage.data_dir, product.context
@@ -187,15 +203,27 @@ class Worker:
             self._report_start_failure(
                 [f"Cannot start: {type(error).__name__}: {error}. The log above has the traceback."], 1
             )
-        assert self.product is not None
+        SlowConnections(self.settings.server.port, self._inflight).make_consumer(product.health).start()
+        self._requests.open_all(application)
         self._write_status({"ready": True})
         if self.liveness is not None:
             url, interval = self.liveness
             LivenessCheck(url, interval, lambda: self._write_status({"alive": True})).start()
-        self._inflight = InflightRequests(application)
-        slow_connections = SlowConnections(self.settings.server.port, self._inflight)
-        slow_connections.make_consumer(product.health).start()
-        return self._inflight
+
+    def _open_receiver(self) -> Inbox | None:
+        """Open inbox.db and store webhooks from now on, if nothing must be done before."""
+        # Imported after the fork: the supervisor imports no databases.
+        from integration.inbox.receive import Receiver
+        from integration.server.early_inbox import open_inbox_early
+        from integration.settings.data_dir_secrets import WebhookSecrets
+        from integration.web.trusted_proxies import TrustedProxies
+
+        settings = self.settings
+        inbox = open_inbox_early(settings.storage.data_dir, shutdown.exit_broken, self._on_damaged)
+        if inbox is not None:
+            receiver = Receiver(inbox, settings.webhooks, WebhookSecrets(settings))
+            self._requests.open_receiver(TrustedProxies(receiver, settings.server.trusted_proxies))
+        return inbox
 
     def finish(self) -> None:
         """Stop the product and end the process with status 0.
@@ -217,6 +245,7 @@ class Worker:
         product = self.product
         if product is None:
             # During the start nothing is lost: all durable changes are transactions.
+            self._inflight.wait_until_idle(QUIET_SECONDS, DRAIN_SECONDS)
             self._exit(0)
             return
         try:
@@ -227,7 +256,7 @@ class Worker:
             self.channel.stopping.set()
         if self.unfinished_commands is not None:
             self.unfinished_commands.stopping.set()
-        if self._inflight is not None and not self._inflight.wait_until_idle(QUIET_SECONDS, DRAIN_SECONDS):
+        if not self._inflight.wait_until_idle(QUIET_SECONDS, DRAIN_SECONDS):
             log.warning("requests are still running after %s s; stopping without them", DRAIN_SECONDS)
         threading.Thread(target=self.finish, name="finish", daemon=True).start()
         threading.Event().wait(STOP_SECONDS)

@@ -157,12 +157,7 @@ def open_or_replace(
     `build_replacement(path)` returns a complete file with the content that can be read, at
     `get_replacement_path(path)`. Raises the errors of both functions.
     """
-
-    def handle_damage(reason: str) -> None:
-        mark_damaged(path, reason)
-        if on_damaged is not None:
-            on_damaged(reason)
-
+    handle_damage = mark_and_report(path, on_damaged)
     _finish_replacement(path)
     mark = _mark_path(path)
     if mark.exists():
@@ -174,6 +169,17 @@ def open_or_replace(
         if finding is not None:
             _replace(path, f"{error.__cause__}: {finding}", build_replacement)
     return open_database(handle_damage)
+
+
+def mark_and_report(path: Path, on_damaged: DamageHandler | None) -> DamageHandler:
+    """Return a handler that marks the file for the next start and then calls `on_damaged`."""
+
+    def handle_damage(reason: str) -> None:
+        mark_damaged(path, reason)
+        if on_damaged is not None:
+            on_damaged(reason)
+
+    return handle_damage
 
 
 def get_replacement_path(path: Path) -> Path:

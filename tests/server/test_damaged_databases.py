@@ -114,9 +114,10 @@ class Sender:
     def _run(self) -> None:
         while not self._stop.wait(0.05):
             for step in range(2):
-                self.statuses[
-                    deliver(self._client, self._path, make_body(self._first + self.legs, step))
-                ] += 1
+                body, status = make_body(self._first + self.legs, step), 0
+                while status != 200:
+                    status = deliver(self._client, self._path, body)
+                    self.statuses[status] += 1
             self.legs += 1
 
     def stop(self) -> None:
@@ -315,7 +316,8 @@ def test_webhooks_around_a_damaged_page_of_the_inbox_are_saved(data_dir: Path) -
             wait_for(lambda: find_put_aside(data_dir, "inbox.db"), "the damaged file put aside")
             legs_then = sender.legs
             wait_for(lambda: sender.legs > legs_then + 20, "webhooks after the damage")
-        assert set(sender.statuses) == {200}
+        # A start that repairs inbox.db takes longer than requests wait, if the computer is busy.
+        assert set(sender.statuses) <= {200, 503}
         wait_until_applied(data_dir, 500 + 2 * sender.legs)
         inbox = data_dir / "inbox.db"
         assert query(inbox, "SELECT count(*), count(DISTINCT event_id) FROM inbox") == [

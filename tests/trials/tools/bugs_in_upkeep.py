@@ -18,7 +18,7 @@ from integration.core.number_search.wide_search import WideSearch
 from integration.core.scheduler import Scheduler
 from integration.mirror import schema as mirror_schema
 from integration.privacy import final_check
-from integration.server.start_responder import StartResponder
+from integration.server import early_inbox
 from integration.sqlite import database_files, migrations
 
 Patch = Callable[[Any, str, object], object]
@@ -60,10 +60,9 @@ def search_files_in_worker(patch: Patch) -> None:
     patch(final_check, "search_files", search_files)
 
 
-def start_silently(patch: Patch) -> None:
-    """Send no response during a long start."""
-    patch(StartResponder, "__enter__", lambda responder: responder)
-    patch(StartResponder, "__exit__", lambda _responder, *_error: None)
+def receive_last(patch: Patch) -> None:
+    """Store webhooks only when the whole product has started."""
+    patch(early_inbox, "open_inbox_early", lambda *_arguments: None)
 
 
 def slow_migrations(patch: Patch) -> None:

@@ -1,0 +1,100 @@
+"""Opening of inbox.db before everything else of a start, so that no webhook is refused because of it.
+
+The other databases may need a migration, a copy or a repair first, and the routes and jobs take most of the
+time of a start.
+"""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+
+from integration.core.errors import SwitchroomError
+from integration.inbox import store
+from integration.inbox.store import Inbox
+from integration.maintenance import version_record
+from integration.mirror.privacy.erasure_gate import ErasureGate
+from integration.mirror.privacy.held_records import HeldRecords
+from integration.privacy import erasures
+from integration.settings.data_dir_secrets import load_erasure_key
+from integration.sqlite import damage
+from integration.sqlite.migrations import read_recorded_steps
+from integration.sqlite.readers import open_readonly
+
+log = logging.getLogger(__name__)
+
+DATABASES = ("inbox.db", "mirror.db", "house.db")
+Redaction = Callable[[bytes], bytes]
+
+
+def open_inbox_early(
+    data_dir: Path,
+    on_broken: Callable[[BaseException], None] | None,
+    on_damaged: damage.DamageHandler | None,
+) -> Inbox | None:
+    """Open inbox.db if it needs no creation, migration, repair or other numbers, otherwise return None.
+
+    The complete start then opens it, and reports what is wrong.
+    """
+    try:
+        if not _is_present(data_dir):
+            return None
+        redact = _check(data_dir)
+    except _NotYet as reason:
+        log.info("webhooks are stored when the product has started, because %s", reason)
+        return None
+    except (SwitchroomError, sqlite3.Error, OSError) as error:
+        log.info("webhooks are stored when the product has started, because of an error: %s", error)
+        return None
+    path = data_dir / "inbox.db"
+    inbox = Inbox(path, on_broken=on_broken, on_damaged=damage.mark_and_report(path, on_damaged))
+    inbox.redact = redact
+    return inbox
+
+
+class _NotYet(Exception):
+    """The complete start must do something with inbox.db first."""
+
+
+def _is_present(data_dir: Path) -> bool:
+    return all((data_dir / name).is_file() for name in DATABASES)
+
+
+def _check(data_dir: Path) -> Redaction | None:
+    """Return the redaction of new webhooks.
+
+    Raises _NotYet, SwitchroomError, sqlite3.Error and OSError.
+    """
+    path = data_dir / "inbox.db"
+    version = version_record.read(data_dir)
+    if version is None or version_record.is_newer(version):
+        raise _NotYet("the version of the data must be checked")
+    if path.name in damage.find_marks(data_dir) or damage.get_replacement_path(path).exists():
+        raise _NotYet("inbox.db is damaged")
+    with ExitStack() as stack:
+        inbox, mirror, house = (stack.enter_context(open_readonly(data_dir / name)) for name in DATABASES)
+        if read_recorded_steps(inbox, path.name) != set(store.MIGRATIONS):
+            raise _NotYet("inbox.db must be created or migrated")
+        (last_applied,) = mirror.execute("SELECT coalesce(max(seq), 0) FROM _applied").fetchone()
+        if last_applied > store.read_last_seq(inbox):
+            raise _NotYet("inbox.db is older than mirror.db")
+        return _load_redaction(data_dir, mirror, house)
+
+
+def _load_redaction(
+    data_dir: Path, mirror: sqlite3.Connection, house: sqlite3.Connection
+) -> Redaction | None:
+    """Return what removes erased numbers from webhooks; None without an erasure."""
+    if not erasures.has_tables(house) or not erasures.list_all(house):
+        return None
+    # Imported here, because it costs as much as all other imports of this module.
+    from integration.privacy.erase import refresh_held
+
+    erasure_gate = ErasureGate(
+        load_erasure_key(data_dir, create=False), refresh_held(house, mirror, HeldRecords())
+    )
+    erasures.load_gate(house, erasure_gate)
+    return erasure_gate.filter_webhook
