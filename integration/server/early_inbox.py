@@ -75,26 +75,28 @@ def _check(data_dir: Path) -> Redaction | None:
     if path.name in damage.find_marks(data_dir) or damage.get_replacement_path(path).exists():
         raise _NotYet("inbox.db is damaged")
     with ExitStack() as stack:
-        inbox, mirror, house = (stack.enter_context(open_readonly(data_dir / name)) for name in DATABASES)
+        inbox, mirror, app_connection = (
+            stack.enter_context(open_readonly(data_dir / name)) for name in DATABASES
+        )
         if read_recorded_steps(inbox, path.name) != set(store.MIGRATIONS):
             raise _NotYet("inbox.db must be created or migrated")
         (last_applied,) = mirror.execute("SELECT coalesce(max(seq), 0) FROM _applied").fetchone()
         if last_applied > store.read_last_seq(inbox):
             raise _NotYet("inbox.db is older than mirror.db")
-        return _load_redaction(data_dir, mirror, house)
+        return _load_redaction(data_dir, mirror, app_connection)
 
 
 def _load_redaction(
-    data_dir: Path, mirror: sqlite3.Connection, house: sqlite3.Connection
+    data_dir: Path, mirror: sqlite3.Connection, app_connection: sqlite3.Connection
 ) -> Redaction | None:
     """Return what removes erased numbers from webhooks; None without an erasure."""
-    if not erasures.has_tables(house) or not erasures.list_all(house):
+    if not erasures.has_tables(app_connection) or not erasures.list_all(app_connection):
         return None
     # Imported here, because it costs as much as all other imports of this module.
     from integration.privacy.erase import refresh_held
 
     erasure_gate = ErasureGate(
-        load_erasure_key(data_dir, create=False), refresh_held(house, mirror, HeldRecords())
+        load_erasure_key(data_dir, create=False), refresh_held(app_connection, mirror, HeldRecords())
     )
-    erasures.load_gate(house, erasure_gate)
+    erasures.load_gate(app_connection, erasure_gate)
     return erasure_gate.filter_webhook

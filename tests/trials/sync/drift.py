@@ -221,7 +221,7 @@ class Drift(Trial):
                 )
                 page = self.browser.get(f"{self.product.origin}/system").text
                 self.verify(
-                    "kept as received, but in no list" in page, f"key {what}: System shows these records"
+                    "stored as received, but in no list" in page, f"key {what}: System shows these records"
                 )
 
     def _count_flagged(self) -> Counter[str]:
