@@ -149,8 +149,10 @@ class Derived:
         table = ""
         if key.startswith("SELECT"):
             key, table = "changed.key", f" FROM ({key}) AS changed"
+        # The plus removes the affinity of the key. With the affinity SQLite would convert each `low` (type
+        # ANY) for the comparison, and read all ranges instead of the one before the key.
         last = (
-            f"SELECT high FROM _due WHERE derived = '{self.name}' AND low <= {key} ORDER BY low DESC LIMIT 1"
+            f"SELECT high FROM _due WHERE derived = '{self.name}' AND low <= +{key} ORDER BY low DESC LIMIT 1"
         )
         return (
             f"INSERT INTO _due SELECT '{self.name}', {key}, {key}, 0{table}"

@@ -111,6 +111,19 @@ def test_a_bulk_store_records_one_range_and_its_newest_keys_are_computed_first(m
     assert mirror.list_due("search") == [(1, 2000)]
 
 
+def test_recording_a_key_reads_only_the_range_before_it(mirror):
+    steps = []
+
+    def job(tx):
+        tx.executemany("INSERT INTO _due VALUES ('search', ?, ?, 1)", [(n, n) for n in range(1, 2000)])
+        tx.connection.set_progress_handler(lambda: steps.append(100), 100)
+        tx.execute(INSERT, tuple(CALL.values()))
+        tx.connection.set_progress_handler(None, 0)
+
+    mirror.database.write(job)
+    assert sum(steps) < 2000
+
+
 def test_changed_rules_make_all_due_and_other_rules_are_not_compared(mirror, monkeypatch):
     mirror.insert([1, 2])
     changed = replace(SEARCH, describe_rules=lambda rules: "another form")
