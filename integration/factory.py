@@ -70,7 +70,6 @@ from integration.sync.writing import deletion_poller
 from integration.web.metrics import groups
 from integration.web.metrics.listener import MetricsListener
 from integration.web.metrics.registry import Metrics
-from integration.web_app import make_dispatcher, make_site
 from integration.workspace.callback_following import renew_epoch_after_loss, update_and_announce
 
 if TYPE_CHECKING:
@@ -209,12 +208,17 @@ class Product:
     @cached_property
     def site(self) -> Flask:
         """Flask application, built on first use: commands need no routes."""
+        # Importing the pages takes a sixth of the start of a command.
+        from integration.web_app import make_site
+
         site = make_site(self.context, self.metrics)
         site.extensions[BACKGROUND_JOBS] = BackgroundJobs()
         return site
 
     @cached_property
     def application(self) -> WSGIApplication:
+        from integration.web_app import make_dispatcher
+
         return make_dispatcher(self.context, self.site, self.metrics)
 
     def start(self) -> None:
