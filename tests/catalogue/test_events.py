@@ -43,29 +43,6 @@ def test_the_documented_sms_event_has_the_documented_fields():
     assert sms.name_field == "nome_do_evento"
 
 
-def test_both_variants_of_the_sms_event_differ_only_in_the_fields_of_name_and_text():
-    english, translated = events.get_event("sms.received"), events.get_event("sms.recebido")
-    assert english is not None
-    assert translated is not None
-    english_names = {field.name for field in english.fields}
-    translated_names = {field.name for field in translated.fields}
-    assert english_names - translated_names == {"event_name", "text"}
-    assert translated_names - english_names == {"nome_do_evento", "texto"}
-
-
-def test_each_event_has_the_observed_undocumented_fields():
-    extra = {
-        event.name: {field.name for field in event.fields if not field.documented} for event in events.EVENTS
-    }
-    every_call = {"src_hash", "terminated_by", "root_call_id"}
-    assert extra["call.hangup"] == every_call
-    assert extra["call.missed"] == every_call | {"final"}
-    assert extra["call.dtmf"] == every_call | {"dtmf_tag", "dtmf_target"}
-    assert {"monitor_id", "call_id", "customer_id", "user_id", "duration", "size"} < extra[
-        "monitor.audio_ready"
-    ]
-
-
 def test_call_states_are_those_of_the_specification_in_its_order():
     rows = specification.table(
         specification.section("Call states").split("correspond to SIP signalling as follows:", 1)[1]

@@ -17,26 +17,6 @@ LIVE = {"calls"}
 """Live calls report events too, but they are not history: an ended call is hidden."""
 
 
-def test_nine_collections_are_history():
-    assert {
-        "cdrs",
-        "chats",
-        "faxes",
-        "mediasessions",
-        "monitors",
-        "msdrs",
-        "sms",
-        "voicemessages",
-        "webcalls",
-    } == HISTORY
-
-
-@pytest.mark.parametrize("collection", sorted(HISTORY))
-def test_records_of_history_have_a_key_and_a_date(collection):
-    assert get_resource(collection).key is not None
-    assert get_resource(collection).date is not None
-
-
 def test_history_is_read_by_incremental_syncs():
     assert {policy.collection for policy in plan.list_history_policies()} == HISTORY
     assert {policy.collection for policy in plan.PLAN.values() if policy.is_history} == HISTORY

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-import pytest
-
 from integration import catalogue
 from integration.catalogue.shapes import Operation
 from tests.catalogue import specification
@@ -27,29 +25,6 @@ BY_NAME = {row.name: row for row in catalogue.OPERATIONS}
 
 def find_operation(row: specification.Row) -> Operation:
     return BY_NAME[f"{row.method} {row.path}"]
-
-
-@pytest.mark.parametrize(
-    ("module", "count"),
-    [
-        ("authentication", 9),
-        ("calls", 18),
-        ("storage", 16),
-        ("settings", 36),
-        ("customer", 30),
-        ("history", 33),
-        ("callmeback", 12),
-        ("reports", 6),
-        ("registration", 5),
-    ],
-)
-def test_each_module_has_the_operations_counted_by_hand(module, count):
-    assert sum(row.module == module for row in catalogue.OPERATIONS) == count
-
-
-def test_there_are_165_operations_on_108_paths():
-    assert len(catalogue.OPERATIONS) == 165
-    assert len({row.path for row in catalogue.OPERATIONS}) == 108
 
 
 def test_operations_have_the_order_of_the_specification():
@@ -155,13 +130,6 @@ def test_include_is_documented_for_ring_groups_and_observed_for_queues():
         if field.name == "include"
     }
     assert paths == {"/ringgroups": True, "/queues": False}
-
-
-def test_only_login_and_registration_need_no_credentials():
-    public = {row.path for row in catalogue.OPERATIONS if row.is_public}
-    sign_ups = {row.path for row in catalogue.OPERATIONS if row.module == "registration"}
-    assert public == {"/login", "/login2fa", "/confirmation", "/password", "/reset"} | sign_ups
-    assert all(row.is_public for row in catalogue.OPERATIONS if row.path in public)
 
 
 def test_secret_fields_of_bodies_are_marked():

@@ -109,32 +109,6 @@ def test_the_catalogue_has_exactly_the_specified_resources():
     assert {row.name for row in catalogue.RESOURCES} == specified
 
 
-def test_undocumented_fields_are_those_observed():
-    beyond = {row.name: extra(row.name) for row in catalogue.RESOURCES if extra(row.name)}
-    assert beyond == {
-        "cdr": {"root_live_id", "is_root", "labels", "metadata", "nb_notes"},
-        "monitor": {"transcript_speakers", "cx_score", "metadata"},
-        "queue": {"users", "ddis"},
-        "ring_group": {"users", "ddis"},
-        "me": {"email", "first_name", "last_name", "customer_id", "sip_password", "sip_domain"},
-    }
-
-
-def test_fields_with_another_observed_type_are_marked():
-    observed_types = {
-        (row.name, field.name): field.actual_type
-        for row in catalogue.RESOURCES
-        for field in row.fields
-        if field.observed
-    }
-    assert observed_types == {
-        ("call", "state"): "string",
-        ("queue", "ring_strategy"): "string",
-        ("me", "id"): "integer",
-        ("me", "is_root"): "boolean",
-    }
-
-
 def test_secret_fields_are_marked():
     secret = {
         (row.name, field.name)
@@ -152,27 +126,11 @@ def test_secret_fields_are_marked():
     }
 
 
-def test_only_ids_of_ddis_and_me_are_text():
-    text = {row.name for row in catalogue.RESOURCES if row.key and row.field(row.key).type == "string"}
-    assert text == {"ddi", "me"}
-
-
 def test_a_resource_is_listed_or_has_items_exactly_if_operations_exist():
     names = {row.name for row in catalogue.OPERATIONS}
     for row in catalogue.RESOURCES:
         assert row.is_listed == (f"GET /{row.collection}" in names), row.name
         assert row.item == (f"GET /{row.collection}/{{id}}" in names), row.name
-
-
-def test_date_properties_are_those_observed():
-    dates = {
-        "monitors": "timestamp",
-        "voicemessages": "origtime",
-        "faxes": "created_at",
-        "sms": "created_at",
-        "cdrs": "calldate",
-    }
-    assert {path: catalogue.get_resource(path).date for path in dates} == dates
 
 
 def test_targets_of_relations_are_collections_of_the_catalogue():
