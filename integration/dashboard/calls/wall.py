@@ -113,7 +113,8 @@ def index(token: str) -> str | Response:
         ]
     shown = [queue for queue in queues if display.queue_id in (None, queue["id"])] if not display.line else []
     lamps = [
-        _light(queue["name"], queue["waiting"], queue["longest"], board, unreachable_at) for queue in shown
+        _light(queue["name"] or str(queue["id"]), queue["waiting"], queue["longest"], board, unreachable_at)
+        for queue in shown
     ]
     if lamps and not display.is_filtered:
         # So that the lamps add up to the figure "Waiting".
