@@ -94,6 +94,7 @@ MIGRATIONS: dict[str, Step] = {
     "no hashes of the audit log": audit.drop_hash_chain,
     "one table of export jobs": export_jobs.merge_schedules_and_downloads,
     "settings of dashboard users in one table": person_settings.merge_tables,
+    "start of the call-back list": callbacks.drop_position,
 }
 """Migration steps by name, in order. Every existing house.db records the first one."""
 

@@ -70,7 +70,7 @@ from integration.sync.writing import deletion_poller
 from integration.web.metrics import groups
 from integration.web.metrics.listener import MetricsListener
 from integration.web.metrics.registry import Metrics
-from integration.workspace.callback_following import renew_epoch_after_loss, update_and_announce
+from integration.workspace.callback_following import mark_unlisted_calls, update_and_announce
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIApplication
@@ -124,15 +124,19 @@ class Product:
         )
         app_db = open_app_db(data_dir / "house.db", on_broken=on_broken)
         self._syslog_copy = SyslogCopy(app_db, settings.audit.syslog, self.health)
+        was_closed = not (data_dir / "mirror.db-wal").exists()
         mirror_db = open_mirror(
             data_dir / "mirror.db",
             on_commit=self._publish_changes,
             on_broken=on_broken,
             on_damaged=on_damaged,
         )
-        renew_epoch_after_loss(app_db, mirror_db)
         zone_offsets.update(mirror_db, ZoneInfo(settings.dashboard.timezone))
         rebuild.install(mirror_db, rules)
+        if not was_closed:
+            # A power failure can lose its last commits, and the next changes would repeat their numbers.
+            mirror_db.write(lambda tx: change_log.renew_epoch(tx.connection))
+        mark_unlisted_calls(app_db, mirror_db)
         self.health.provide_fact("due", partial(rebuild.describe_due, mirror_db))
         inbox = losses.open_inbox(
             data_dir, mirror_db, self.health, self._handle_stored_webhook, on_broken, on_damaged, early_inbox

@@ -20,6 +20,7 @@ OLD_ROWS = {
 
 DROPPED = {
     "_calls_search_due",
+    "callback_position",
     "_cdr_months",
     "_cdr_user_months",
     "dismissals",

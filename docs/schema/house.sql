@@ -98,16 +98,16 @@ CREATE TABLE callback_deeds (
     id INTEGER PRIMARY KEY, at TEXT NOT NULL, who TEXT NOT NULL, deed TEXT NOT NULL, text TEXT
 ) STRICT;
 
-CREATE TABLE callback_position (
-    one INTEGER PRIMARY KEY CHECK (one = 0), epoch TEXT NOT NULL, number INTEGER NOT NULL, since TEXT NOT NULL
-) STRICT;
-
 CREATE TABLE callback_reminders (
     person_id INTEGER NOT NULL REFERENCES people (id) ON DELETE CASCADE,
     party TEXT NOT NULL,
     at TEXT NOT NULL,
     PRIMARY KEY (person_id, party)
 ) STRICT, WITHOUT ROWID;
+
+CREATE TABLE callback_start (
+    one INTEGER PRIMARY KEY CHECK (one = 0), since TEXT NOT NULL
+) STRICT;
 
 CREATE TABLE callbacks (
     id INTEGER PRIMARY KEY AUTOINCREMENT, party TEXT NOT NULL, party_name TEXT NOT NULL,

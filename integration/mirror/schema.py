@@ -160,6 +160,7 @@ MIGRATIONS: Mapping[str, Step] = {
     "no counts of CDRs by month": drop_month_counts,
     "no versions of collections": drop_versions,
     "derived tables by declarations": due.drop_former_tables,
+    "no index of changed calls": call_schema.drop_change_index,
 }
 """Migration steps by name, in order.
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import json
-import logging
 import sqlite3
 from collections.abc import Callable, Sequence
 from dataclasses import astuple, dataclass
 
 from integration.core import clock
-from integration.core.ids import id_list
+from integration.core.ids import MAX_ID, id_list
 from integration.core.number_variants import ERASED
 from integration.core.phone_numbers import is_withheld
+from integration.mirror.derived import due
+from integration.mirror.derived.callback_calls import CALLBACKS
+from integration.mirror.derived.declaration import JOIN_RANGES, Range, to_json
 from integration.mirror.page_queries.history import ESTIMATED_START
-from integration.mirror.records import change_log
 from integration.sqlite.database import Database
 from integration.sqlite.transaction import Transaction
 from integration.workspace import callbacks
@@ -25,27 +25,24 @@ from integration.workspace.callback_items import (
     recompute_items,
 )
 
-log = logging.getLogger(__name__)
-
 BATCH_SIZE = 1000
-"""Largest number of changed calls of one transaction."""
+"""Number of changed calls of one transaction."""
 INITIAL_PERIOD_SECONDS = 7 * 86_400
 """Age in seconds above which missed calls at the first start of an installation create no items."""
 
 
+START_MARGIN_SECONDS = 86_400
+"""Seconds before the newest listed call, from which a start computes the list again."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Batch:
-    """Changes read from mirror.db.
+    """Calls of the affected `parties`.
 
-    `change_number` is the number of the last one. The calls of all listed callers were read after the change
-    `listed_number` or later. `calls` are the calls of the affected `parties`. `mirrored_ids` are the ids of
-    listed and deleted calls that mirror.db has; `merged_ids` maps the ids of merged calls to the remaining
-    ones.
+    `mirrored_ids` are the ids of listed calls that mirror.db has; `merged_ids` maps the ids of merged calls
+    to the remaining ones.
     """
 
-    epoch: str
-    change_number: int
-    listed_number: int
     parties: frozenset[str]
     calls: tuple[CallbackCall, ...]
     mirrored_ids: frozenset[int]
@@ -55,32 +52,31 @@ class _Batch:
     def has_effect(self) -> bool:
         """False if the batch changes no item of the list.
 
-        Such batches are not committed. The first update after an initial sync of a million CDRs has 690
-        batches; it takes 2 s, and with a commit for each batch 4 to 5 s.
+        Such batches are not committed: an initial sync of a million CDRs has hundreds.
         """
         return bool(self.parties or self.merged_ids)
 
 
-def renew_epoch_after_loss(app_db: Database, mirror_db: Database) -> None:
-    """Set a new epoch of mirror.db if the position is above its newest change.
+def mark_unlisted_calls(app_db: Database, mirror_db: Database) -> None:
+    """Record the calls after the newest listed one as due.
 
-    Its commits were lost then: in a power failure, because only house.db is synced at each commit, or with a
-    file that was replaced by an older copy. Later changes would get numbers that count as processed. Call
-    before the first write to mirror.db. Raises StorageError.
+    house.db may be an older copy, without calls that an earlier one has listed.
     """
     with app_db.read() as connection:
-        row = connection.execute("SELECT epoch, number FROM callback_position").fetchone()
-    with mirror_db.read() as connection:
-        newest = change_log.find_bounds(connection)[1] or 0
-        if row is None or row["epoch"] != change_log.get_epoch(connection) or row["number"] <= newest:
-            return
-    log.warning(
-        "mirror.db: commits were lost: its newest change is %s, the call-back list has processed change %s;"
-        " the list is read again",
-        newest,
-        row["number"],
-    )
-    mirror_db.write(lambda tx: change_log.renew_epoch(tx.connection))
+        row = connection.execute("SELECT since FROM callback_start").fetchone()
+        newest = clock.parse_utc(connection.execute("SELECT max(at) FROM callback_calls").fetchone()[0])
+    if row is None:
+        return
+    since = str(row[0])
+    if newest is not None:
+        since = max(since, clock.utc_text(newest.timestamp() - START_MARGIN_SECONDS))
+
+    def mark(tx: Transaction) -> None:
+        (first,) = tx.execute("SELECT min(id) FROM _calls WHERE started_at >= ?", (since,)).fetchone()
+        if first is not None:
+            due.mark(tx, CALLBACKS.name, [(first, MAX_ID)])
+
+    mirror_db.write(mark)
 
 
 def update_and_announce(app_db: Database, mirror_db: Database, callback_seconds: int) -> None:
@@ -97,83 +93,66 @@ def update_from_mirror(
     callback_seconds: int = 15,
     announce_change: Callable[[], object] = lambda: None,
 ) -> int:
-    """Apply all changes of calls since the last update.
+    """Apply the calls that are due.
 
     Returns the number of processed callers.
 
-    The update is idempotent and can be interrupted: the position is stored with the items. `callback_seconds`
-    is the shortest talk time in seconds of an outbound call that counts as a call-back, because mailboxes
-    answer calls too. `announce_change` is called after each commit that changed the open list.
+    The update is idempotent and can be interrupted: calls stay due until house.db has them.
+    `callback_seconds` is the shortest talk time in seconds of an outbound call that counts as a call-back,
+    because mailboxes answer calls too. `announce_change` is called after each commit that changed the open
+    list.
     """
-    position = stored_position = app_db.write(_load_position)
-    updated = listed_number = 0
-    while True:
+    updated, since = 0, ""
+    while _is_due(mirror_db):
+        since = since or app_db.write(_load_start)
+        ranges = mirror_db.write(lambda tx: due.take_for_other_database(tx, CALLBACKS, BATCH_SIZE))
         with mirror_db.read() as mirror_connection, app_db.read() as app_connection:
-            batch = _read_batch(mirror_connection, app_connection, position, listed_number, callback_seconds)
-        if batch is None:
-            break
-        position, listed_number = (batch.epoch, batch.change_number, position[2]), batch.listed_number
+            batch = _read_batch(mirror_connection, app_connection, ranges, since, callback_seconds)
         if batch.has_effect:
-            has_changed = app_db.write(lambda tx, batch=batch: _apply_batch(tx, batch))  # type: ignore[misc]
-            if has_changed:
+            if app_db.write(lambda tx, batch=batch: _apply_batch(tx, batch)):  # type: ignore[misc]
                 announce_change()
-            stored_position = position
             updated += len(batch.parties)
-    if position != stored_position:
-        app_db.write(lambda tx: _store_position(tx, *position[:2]))
+        mirror_db.write(lambda tx: due.finish(tx, CALLBACKS))
     return updated
 
 
-def _load_position(tx: Transaction) -> tuple[str, int, str]:
-    row = tx.execute("SELECT epoch, number, since FROM callback_position").fetchone()
-    if row is None:
-        row = ("", 0, clock.utc_text(clock.unix() - INITIAL_PERIOD_SECONDS))
-        tx.execute("INSERT INTO callback_position VALUES (0, ?, ?, ?)", row)
-    return tuple(row)
+def _is_due(mirror_db: Database) -> bool:
+    with mirror_db.read() as connection:
+        return connection.execute("SELECT 1 FROM _due WHERE derived GLOB 'callbacks*'").fetchone() is not None
 
 
-def _store_position(tx: Transaction, epoch: str, number: int) -> None:
-    tx.execute("UPDATE callback_position SET epoch = ?, number = ?", (epoch, number))
+def _load_start(tx: Transaction) -> str:
+    """Return the time from which missed calls create items (UTC text)."""
+    row = tx.execute("SELECT since FROM callback_start").fetchone()
+    if row is not None:
+        return str(row[0])
+    since = clock.utc_text(clock.unix() - INITIAL_PERIOD_SECONDS)
+    tx.execute("INSERT INTO callback_start VALUES (0, ?)", (since,))
+    return since
 
 
 def _read_batch(
     mirror_connection: sqlite3.Connection,
     app_connection: sqlite3.Connection,
-    position: tuple[str, int, str],
-    listed_number: int,
+    ranges: Sequence[Range],
+    since: str,
     callback_seconds: int,
-) -> _Batch | None:
-    epoch, number, since = position
-    mirror_epoch = change_log.get_epoch(mirror_connection)
-    oldest, newest = change_log.find_bounds(mirror_connection)
-    if epoch == mirror_epoch and (newest is None or newest <= number):
-        return None
-    parties: set[str] = set()
-    if epoch != mirror_epoch or (oldest or 0) > max(number, listed_number) + 1:
-        # The mirror was rebuilt, or old changes were deleted: any listed call may have changed.
-        number, listed_number = number if epoch == mirror_epoch else 0, newest or 0
-        parties |= {row[0] for row in app_connection.execute("SELECT DISTINCT party FROM callback_calls")}
+) -> _Batch:
+    due_ranges = to_json(ranges)
     rows = mirror_connection.execute(
-        f"SELECT change_no, id, outcome, coalesce(party_e164, party) AS party, {ESTIMATED_START} AS at"
-        " FROM _calls AS c WHERE change_no > ? ORDER BY change_no LIMIT ?",
-        (number, BATCH_SIZE),
+        f"SELECT c.id, c.outcome, coalesce(c.party_e164, c.party) AS party, {ESTIMATED_START} AS at"
+        f" FROM {JOIN_RANGES.format(table='_calls AS c', key='c.id')}",
+        (due_ranges,),
     ).fetchall()
-    last_number = rows[-1]["change_no"] if len(rows) == BATCH_SIZE else max(newest or 0, number)
-    deleted_ids = [
-        int(row[0])
-        for row in mirror_connection.execute(
-            "SELECT key FROM _changes WHERE topic = 'call_gone' AND id > ? AND id <= ?", (number, last_number)
-        )
-    ]
-    changed_ids = json.dumps([row["id"] for row in rows] + deleted_ids)
     listed_parties = dict(
         tuple(row)
         for row in app_connection.execute(
-            "SELECT call_id, party FROM callback_calls WHERE call_id IN (SELECT value FROM json_each(?))",
-            (changed_ids,),
+            "SELECT k.call_id, k.party FROM"
+            f" {JOIN_RANGES.format(table='callback_calls AS k', key='k.call_id')}",
+            (due_ranges,),
         )
     )
-    parties |= set(listed_parties.values())
+    parties = set(listed_parties.values())
     # Earlier versions listed several callers under one name. Their calls stay in that item.
     shared_items = {call_id: party for call_id, party in listed_parties.items() if is_withheld(party)}
     parties |= {
@@ -215,18 +194,22 @@ def _read_batch(
             (id_list(sorted(parties)),),
         )
     ]
+    acted_ids = [
+        row[0]
+        for row in app_connection.execute(
+            f"SELECT k.call_id FROM {JOIN_RANGES.format(table='callback_deed_calls AS k', key='k.call_id')}",
+            (due_ranges,),
+        )
+    ]
     current_ids = dict(
         tuple(row)
         for row in mirror_connection.execute(
             "SELECT id, call_id FROM _call_ids WHERE id IN (SELECT value FROM json_each(?))",
-            (id_list({*listed_ids, *deleted_ids}),),
+            (id_list({*listed_ids, *acted_ids}),),
         )
     )
     merged_ids = {call_id: target_id for call_id, target_id in current_ids.items() if call_id != target_id}
     return _Batch(
-        mirror_epoch,
-        last_number,
-        listed_number,
         frozenset(parties),
         tuple(batch_calls),
         frozenset(current_ids),
@@ -331,5 +314,4 @@ def _apply_batch(tx: Transaction, batch: _Batch) -> bool:
     )
     for party in sorted(parties):
         recompute_items(tx, party)
-    _store_position(tx, batch.epoch, batch.change_number)
     return callbacks.compute_fingerprint(tx.connection) != old_fingerprint

@@ -15,6 +15,7 @@ from typing import Literal
 from integration.core import clock
 from integration.core.errors import SwitchroomError
 from integration.sqlite.database import Database
+from integration.sqlite.schema import Schema, execute_script
 from integration.sqlite.transaction import Transaction
 from integration.workspace.callback_items import CallbackItem, recompute_items
 
@@ -50,10 +51,20 @@ CREATE TABLE IF NOT EXISTS callback_deed_calls (
     call_id INTEGER NOT NULL, deed_id INTEGER NOT NULL, PRIMARY KEY (call_id, deed_id)
 ) STRICT, WITHOUT ROWID;
 
-CREATE TABLE IF NOT EXISTS callback_position (
-    one INTEGER PRIMARY KEY CHECK (one = 0), epoch TEXT NOT NULL, number INTEGER NOT NULL, since TEXT NOT NULL
+-- Missed calls before `since` create no items.
+CREATE TABLE IF NOT EXISTS callback_start (
+    one INTEGER PRIMARY KEY CHECK (one = 0), since TEXT NOT NULL
 ) STRICT;
 """
+
+
+def drop_position(schema: Schema) -> None:
+    """Migration: keep the start of the list, and drop its position in the change log of mirror.db."""
+    if "callback_position" in schema.table_names():
+        execute_script(schema, TABLES)
+        schema.execute("INSERT INTO callback_start SELECT one, since FROM callback_position")
+        schema.execute("DROP TABLE callback_position")
+
 
 # --- queries of pages ----------------------------------------------------------------------------------
 

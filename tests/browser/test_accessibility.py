@@ -120,9 +120,7 @@ def full(app):
     app.call(30, ago(8 * 86400))
     app.call(31, ago(9 * 86400), direction="out")
     app.call(32, ago(15 * 86400), outcome="missed")
-    app.app_db.write(
-        lambda tx: tx.execute("INSERT INTO callback_position VALUES (0, '', 0, ?)", (ago(86400),))
-    )
+    app.app_db.write(lambda tx: tx.execute("INSERT INTO callback_start VALUES (0, ?)", (ago(86400),)))
     while update_from_mirror(app.app_db, app.mirror_db):
         pass
     for number, state in enumerate(("ringing", "dialling", "talking", "on_hold"), 40):

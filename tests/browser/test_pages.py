@@ -45,9 +45,7 @@ PAGES = (
 @pytest.fixture
 def records(app):
     """Records of most kinds."""
-    app.app_db.write(
-        lambda tx: tx.execute("INSERT INTO callback_position VALUES (0, '', 0, ?)", (ago(86400),))
-    )
+    app.app_db.write(lambda tx: tx.execute("INSERT INTO callback_start VALUES (0, ?)", (ago(86400),)))
     app.call(39, ago(600), outcome="missed", party_name="Greta Lindqvist", change_no=1)
     while update_from_mirror(app.app_db, app.mirror_db):
         pass

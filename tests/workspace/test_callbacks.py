@@ -11,6 +11,7 @@ from typing import Any, get_args
 
 import pytest
 
+from integration.mirror.derived import due
 from integration.sqlite.database import Database
 from integration.workspace import callback_following, callbacks
 from integration.workspace.callback_following import update_and_announce, update_from_mirror
@@ -114,7 +115,7 @@ def test_calls_before_the_list_began_compute_no_item_again(callback_list: Callba
     assert len(callback_list.open()) == 1
 
 
-def test_calls_before_the_list_began_need_one_commit(
+def test_calls_before_the_list_began_need_no_commit(
     callback_list: CallbackList, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(callback_following, "BATCH_SIZE", 1)
@@ -122,21 +123,24 @@ def test_calls_before_the_list_began_need_one_commit(
     writes, write = [], callback_list.app_db.write
     monkeypatch.setattr(callback_list.app_db, "write", lambda work: writes.append(work) or write(work))
     assert callback_list.follow() == 0
-    assert len(writes) == 2, "one reads the position, one stores it"
+    assert len(writes) == 1, "it reads the start of the list"
     callback_list.follow()
-    assert len(writes) == 3, "the position is that after the last call"
+    assert len(writes) == 1, "no call is due"
 
 
-def test_pruned_changes_compute_the_items_of_each_caller_once(
+def test_a_call_that_changes_while_the_list_is_updated_is_due_again(
     callback_list: CallbackList, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    callback_list.apply(missed(101, 0))
-    callback_list.mirror.apply(*(called_back(leg, -9 * 86_400, 60) for leg in range(90, 96)))
-    callback_list.mirror.mirror_db.write(
-        lambda tx: tx.execute("DELETE FROM _changes WHERE id < (SELECT max(id) FROM _changes)").rowcount
-    )
-    monkeypatch.setattr(callback_following, "BATCH_SIZE", 1)
-    assert callback_list.follow() == 1
+    """A killed update is repeated, and its calls that changed since are updated once more."""
+    callback_list.mirror.apply(missed(101, 0), missed(102, 10, src=OTHER))
+    monkeypatch.setattr(callback_following, "_apply_batch", lambda _tx, _batch: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        callback_list.follow()
+    monkeypatch.undo()
+    callback_list.mirror.apply(answered(103, 50))
+    assert callback_list.follow() == 3
+    assert callback_list.open() == ["+447700900102"]
+    assert callback_list.follow() == 0
 
 
 def test_each_change_of_the_list_is_announced_once(callback_list: CallbackList) -> None:
@@ -289,7 +293,7 @@ def test_second_update_from_the_mirror_changes_nothing(callback_list: CallbackLi
     assert callback_list.follow() == 0
     with callback_list.app_db.read() as connection:
         assert connection.execute("SELECT count(*) FROM callback_calls").fetchone()[0] == 3
-    callback_list.app_db.write(lambda tx: tx.execute("UPDATE callback_position SET number = 0").rowcount)
+    callback_list.mirror.mirror_db.write(lambda tx: due.mark(tx, "callbacks", [(1, 1000)]))
     callback_list.follow()
     assert callback_list.items() == before
 
@@ -319,16 +323,6 @@ def test_items_and_actions_survive_a_rebuilt_mirror(callback_list: CallbackList,
         for one in sorted(before, key=lambda one: one.last_at, reverse=True)
     ]
     new_app.close()
-
-
-def test_update_is_complete_though_the_change_log_was_pruned(callback_list: CallbackList) -> None:
-    callback_list.apply(missed(101, 0, src=""))
-    callback_list.mirror.apply(("cdrs", cdr(9001, 101, 0, 18, 0, root_live_id=99, src="")))
-    callback_list.mirror.mirror_db.write(
-        lambda tx: tx.execute("DELETE FROM _changes WHERE id < (SELECT max(id) FROM _changes)").rowcount
-    )
-    callback_list.follow()
-    assert callback_list.items("party", "attempts") == [("withheld:99", 1)]
 
 
 def test_missed_calls_older_than_a_week_at_installation_open_no_item(callback_list: CallbackList) -> None:
@@ -362,7 +356,7 @@ def test_items_do_not_depend_on_the_order_of_facts(callback_list: CallbackList, 
     expected = [replace(one, id=0) for one in callback_list.items()]
     assert [(one.state, one.attempts) for one in expected] == [("open", 1), ("closed", 1), ("closed", 2)]
     callback_list.mirror.clear()
-    for table in ("callbacks", "callback_calls", "callback_position"):
+    for table in ("callbacks", "callback_calls", "callback_start"):
         callback_list.app_db.write(lambda tx, table=table: tx.execute(f"DELETE FROM {table}").rowcount)  # type: ignore[misc]
     for fact in random.Random(seed).sample(FACTS, len(FACTS)):
         callback_list.apply(fact)

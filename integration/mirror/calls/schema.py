@@ -113,8 +113,6 @@ CREATE INDEX IF NOT EXISTS _calls_outcome ON _calls (outcome, started_at);
 CREATE INDEX IF NOT EXISTS _calls_party ON _calls (coalesce(party_e164, party), started_at);
 -- serves `evaluate_due_calls`
 CREATE INDEX IF NOT EXISTS _calls_due ON _calls (due_at) WHERE due_at IS NOT NULL;
--- serves readers of changes
-CREATE INDEX IF NOT EXISTS _calls_change ON _calls (change_no);
 
 -- Fingerprint of the directory with which the calls were last computed. All calls become due when it changes.
 CREATE TABLE IF NOT EXISTS _call_directory (
@@ -168,3 +166,8 @@ def evaluate_calls_of_1970(schema: Schema) -> None:
     """
     if "_calls" in schema.table_names():
         schema.execute("UPDATE _calls SET due_at = 0 WHERE started_at < '1971'")
+
+
+def drop_change_index(schema: Schema) -> None:
+    """Migration: drop the index by which the call-back list found changed calls."""
+    schema.execute("DROP INDEX IF EXISTS _calls_change")

@@ -12,6 +12,7 @@ from integration.mirror.calls.joins import JoinedCall
 from integration.mirror.calls.outcomes import CallRow
 from integration.mirror.calls.schema import build_insert_sql, build_update_sql
 from integration.mirror.derived import due, report_sums
+from integration.mirror.derived.callback_calls import CALLBACKS
 from integration.mirror.derived.search_index import SEARCH
 from integration.sqlite.transaction import Transaction
 
@@ -91,7 +92,8 @@ def _insert_history(tx: Transaction, rows: Sequence[CallRow]) -> None:
     if rows:
         if len(rows) > report_sums.MANY_CALLS:
             report_sums.mark_hours(tx, {row.started_at for row in rows})
-        due.mark_new_calls(tx, SEARCH, [row.id for row in rows])
+        for derived in (SEARCH, CALLBACKS):
+            due.mark_new_calls(tx, derived, [row.id for row in rows])
         numbers = _announce_history(tx, rows)
         tx.executemany(_INSERT_CALL, [(*row, number) for row, number in zip(rows, numbers, strict=True)])
 

@@ -8,13 +8,14 @@ covered and insert no row for it.
 from __future__ import annotations
 
 import hashlib
+import math
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 
 from integration.core import clock
-from integration.mirror.derived.declaration import Derived, Range
+from integration.mirror.derived.declaration import Derived, Key, Range, get_previous
 from integration.sqlite.schema import Schema
 from integration.sqlite.transaction import Transaction
 
@@ -121,6 +122,69 @@ def _compute_fingerprint(derived: Derived, description: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+def get_time(derived: Derived) -> float:
+    """Return the Unix time until which keys are due now.
+
+    The clock can be set back, so only a derived table that defers keys waits for a time.
+    """
+    return math.inf if derived.defer is None else clock.unix()
+
+
+def take(
+    tx: Transaction,
+    derived: Derived,
+    limit: int,
+    until: float | None = None,
+    align: Callable[[Key], Key] = lambda key: key,
+) -> list[Range]:
+    """Remove ranges of about `limit` keys that are due at `until` (Unix seconds; None: now); return them.
+
+    The newest keys are first. `align`: see `Derived`.
+    """
+    rows = tx.execute(
+        "SELECT low, high FROM _due WHERE derived = ? AND at <= ? ORDER BY low DESC LIMIT ?",
+        (derived.name, get_time(derived) if until is None else until, limit),
+    ).fetchall()
+    ranges: list[Range] = []
+    for low, high in rows:
+        keys = [high] if low == high else derived.list_keys(tx.connection, (low, high), limit)
+        first = low if len(keys) < limit else max(low, align(keys[-1]))
+        ranges.append((first, high))
+        if first == low:
+            tx.execute("DELETE FROM _due WHERE derived = ? AND low = ?", (derived.name, low))
+        else:
+            tx.execute(
+                "UPDATE _due SET high = ? WHERE derived = ? AND low = ?",
+                (get_previous(first), derived.name, low),
+            )
+        limit -= max(1, len(keys))
+        if limit <= 0:
+            break
+    return ranges
+
+
+def take_for_other_database(tx: Transaction, derived: Derived, limit: int) -> list[Range]:
+    """Move due ranges to `finish`; return them. Ranges of an interrupted work are returned first.
+
+    Keys that change from now on are due again.
+    """
+    name = _get_taken_name(derived)
+    ranges = list_ranges(tx.connection, name, derived.all_keys)
+    if not ranges:
+        ranges = take(tx, derived, limit)
+        mark(tx, name, ranges)
+    return ranges
+
+
+def finish(tx: Transaction, derived: Derived) -> None:
+    """Remove the ranges of `take_for_other_database`, after the other database has committed their work."""
+    tx.execute("DELETE FROM _due WHERE derived = ?", (_get_taken_name(derived),))
+
+
+def _get_taken_name(derived: Derived) -> str:
+    return f"{derived.name}, taken"
+
+
 def mark_all(tx: Transaction, derived: Derived) -> None:
     """Record all keys as due now, if there are any."""
     if derived.list_keys(tx.connection, derived.all_keys, 1):
@@ -151,7 +215,7 @@ def list_states(connection: sqlite3.Connection, all_derived: Sequence[Derived]) 
         count, since = connection.execute(
             f"SELECT count(*), min(at) FROM _due CROSS JOIN {table} ON {column} BETWEEN low AND high"
             " WHERE derived = ? AND at <= ?",
-            (derived.name, clock.unix()),
+            (derived.name, get_time(derived)),
         ).fetchone()
         if count:
             states.append(DueState(derived, count, since))

@@ -165,30 +165,10 @@ def rebuild_next(
     tx: Transaction, derived: Derived, rules: Rules, limit: int, until: float | None = None
 ) -> None:
     """Compute about `limit` keys that are due at `until` (Unix seconds; None: now), newest first."""
-    ranges: list[Range] = []
-    rows = tx.execute(
-        "SELECT low, high FROM _due WHERE derived = ? AND at <= ? ORDER BY low DESC LIMIT ?",
-        (derived.name, clock.unix() if until is None else until, limit),
-    ).fetchall()
-    finished = []
-    for low, high in rows:
-        keys = [high] if low == high else derived.list_keys(tx.connection, (low, high), limit)
-        first = low if len(keys) < limit else max(low, derived.align(keys[-1], rules))
-        ranges.append((first, high))
-        if first == low:
-            finished.append((derived.name, low))
-        else:
-            tx.execute(
-                "UPDATE _due SET high = ? WHERE derived = ? AND low = ?",
-                (get_previous(first), derived.name, low),
-            )
-        limit -= max(1, len(keys))
-        if limit <= 0:
-            break
+    ranges = due.take(tx, derived, limit, until, lambda key: derived.align(key, rules))
     if ranges:
         for change in _compare(tx.connection, derived, ranges, rules):
             _write(tx, change)
-    tx.executemany("DELETE FROM _due WHERE derived = ? AND low = ?", finished)
 
 
 def _defer(tx: Transaction, derived: Derived, first: Key, until: float) -> None:
@@ -231,6 +211,6 @@ def _is_due(mirror_db: Database, derived: Derived) -> bool:
         if derived.waits_for and connection.execute(f"SELECT 1 FROM {derived.waits_for} LIMIT 1").fetchone():
             return False
         row = connection.execute(
-            "SELECT 1 FROM _due WHERE derived = ? AND at <= ? LIMIT 1", (derived.name, clock.unix())
+            "SELECT 1 FROM _due WHERE derived = ? AND at <= ? LIMIT 1", (derived.name, due.get_time(derived))
         ).fetchone()
     return row is not None

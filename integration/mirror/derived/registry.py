@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from integration.mirror.derived.callback_calls import CALLBACKS
 from integration.mirror.derived.contact_numbers import CONTACT_NUMBERS
 from integration.mirror.derived.declaration import Derived
 from integration.mirror.derived.report_sums import REPORT_SUMS
 from integration.mirror.derived.search_index import SEARCH
 
-DERIVED: tuple[Derived, ...] = (CONTACT_NUMBERS, SEARCH, REPORT_SUMS)
+DERIVED: tuple[Derived, ...] = (CONTACT_NUMBERS, SEARCH, REPORT_SUMS, CALLBACKS)
 """In the order of their computation: a later one may read an earlier one."""

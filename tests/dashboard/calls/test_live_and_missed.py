@@ -34,7 +34,7 @@ def missed(app):
     """Item of the call-back list: one missed caller."""
     app.app_db.write(
         lambda tx: tx.execute(
-            "INSERT INTO callback_position VALUES (0, '', 0, ?)",
+            "INSERT INTO callback_start VALUES (0, ?)",
             (clock.utc_text(clock.now() - timedelta(days=1)),),
         )
     )

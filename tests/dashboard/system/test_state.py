@@ -219,10 +219,10 @@ def test_a_pause_that_the_platform_requests_is_a_failed_check_with_its_end(zone,
 def test_what_is_due_of_a_derived_table_is_one_line_of_readyz_metrics_and_the_page(app, client):
     app.call(5, "2026-09-21 14:00:00")
     rebuild_due(app.mirror_db, app.context.rules)
-    assert "due" not in client.get("/readyz").json()["facts"]
+    assert "search" not in client.get("/readyz").json()["facts"]["due"]
     app.mirror_db.write(lambda tx: due.mark(tx, "search", [(1, 10)]))
     since = clock.utc_text()
-    assert client.get("/readyz").json()["facts"]["due"] == {"search": {"count": 1, "since": since}}
+    assert client.get("/readyz").json()["facts"]["due"]["search"] == {"count": 1, "since": since}
     assert 'switchroom_due{table="search"} 1.0' in client.get("/metrics").text
     assert "Search index: 1 call due since" in text(client.get("/system"))
     rebuild_due(app.mirror_db, app.context.rules)

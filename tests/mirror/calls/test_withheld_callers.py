@@ -92,7 +92,7 @@ def fresh(call_app: TestApp, mirror: CallMirror, monkeypatch: pytest.MonkeyPatch
         "callback_calls",
         "callback_deeds",
         "callback_deed_calls",
-        "callback_position",
+        "callback_start",
     ):
         call_app.app_db.write(lambda tx, table=table: tx.execute(f"DELETE FROM {table}"))
     set_now(monkeypatch, 120)

@@ -27,7 +27,7 @@ _MIRROR_TABLES = (
     "_leg_events", "_leg_live", "_legs", "_calls", "_call_ids", "_changes", "cdrs", "voicemessages",
     "monitors", "calls",
 )  # fmt: skip
-_CALLBACK_TABLES = ("callbacks", "callback_calls", "callback_position")
+_CALLBACK_TABLES = ("callbacks", "callback_calls", "callback_start")
 
 
 class Player:
