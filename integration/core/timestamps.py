@@ -50,7 +50,7 @@ def parse_seconds(text: object) -> int | None:
     return midnight + int(hours_text) * 3600 + int(minutes_text) * 60 + int(seconds_text)
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=4096)
 def format_timestamp(unix_seconds: float | None) -> str | None:
     """Format Unix seconds as 'YYYY-MM-DD HH:MM:SS' in UTC.
 

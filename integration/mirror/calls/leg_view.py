@@ -258,5 +258,8 @@ def _find_person(leg: Leg, side: str, directory: Directory) -> Person | None:
         return person
     # A CDR names the user who made the call (specification, CDR `user_id`). On an inner leg this is the
     # caller.
-    users = (directory.people.get(user) for user in leg.user_ids)
-    return next((user for user in users if user is not None and user != excluded), None)
+    for user_id in leg.user_ids:
+        user = directory.people.get(user_id)
+        if user is not None and user != excluded:
+            return user
+    return None
