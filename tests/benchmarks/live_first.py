@@ -160,7 +160,7 @@ def find_phase(mirror: Path, rows: int) -> str:
         return "storing"
     pending = (
         "SELECT EXISTS (SELECT 1 FROM _legs_due)"
-        " OR EXISTS (SELECT 1 FROM _due WHERE derived = 'search' LIMIT 1 OFFSET 100)"
+        " OR EXISTS (SELECT 1 FROM _due WHERE derived = 'search' AND low < high)"
     )
     return "assembling" if query_number(mirror, pending) else "at rest"
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from integration import factory
 from integration.mirror.derived.rebuild import rebuild_due
+from integration.mirror.derived.search_index import SEARCH
 from integration.settings.model import load
 from integration.sync.plan import PLAN
 from integration.sync.reading import call_assembly, full_sync
@@ -38,7 +39,7 @@ def main(url: str, folder: Path) -> None:
     end_stage("rows")
     call_assembly.assemble_pending(product.context)
     end_stage("calls")
-    rebuild_due(product.context.mirror_db, product.context.rules)
+    rebuild_due(product.context.mirror_db, product.context.rules, (SEARCH,))
     end_stage("searchable")
     product.stop()
     print(json.dumps(seconds))
