@@ -75,11 +75,11 @@ def check(page, locator, script: str, description: str) -> None:
         assert locator.evaluate(script) == [], f"{description} at {width}"
 
 
-@pytest.mark.parametrize("path", PAGES)
-def test_menus_and_panels_are_within_the_window(browse, long_names, page, path):
+def test_menus_and_panels_are_within_the_window(browse, long_names, page):
     page.emulate_media(reduced_motion="reduce")
-    browse(path)
-    check(page, page.locator("body"), OUTSIDE_OF_MENUS, path)
+    for path in PAGES:
+        browse(path)
+        check(page, page.locator("body"), OUTSIDE_OF_MENUS, path)
 
 
 def test_menus_of_pages_without_login_are_within_the_window(app, long_names, page):
