@@ -8,7 +8,6 @@ covered and insert no row for it.
 from __future__ import annotations
 
 import hashlib
-import math
 import sqlite3
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -28,6 +27,10 @@ CREATE TABLE IF NOT EXISTS _due (
 -- serves the end of each transaction
 CREATE INDEX IF NOT EXISTS _due_now ON _due (derived, low, high) WHERE at = 0;
 """
+
+
+ANY_TIME = 1e18
+"""Unix time after all others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +130,7 @@ def get_time(derived: Derived) -> float:
 
     The clock can be set back, so only a derived table that defers keys waits for a time.
     """
-    return math.inf if derived.defer is None else clock.unix()
+    return ANY_TIME if derived.defer is None else clock.unix()
 
 
 def take(
