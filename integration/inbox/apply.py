@@ -138,7 +138,8 @@ class Applier:
             if self._stop.is_set():
                 return
             self._apply_rows(self._inbox.load_rows(pending[start : start + BATCH_SIZE]))
-        last_applied = read_last_applied(self._mirror_db)
+        with self._mirror_db.read() as connection:
+            last_applied = read_last_applied(connection)
         self._position = max(self._position, pending[-1] if pending else 0, last_applied)
 
     def _apply_rows(self, rows: Sequence[StoredWebhook]) -> list[Status]:
@@ -222,10 +223,9 @@ def get_pause(received: int, seconds: float, oldest_received_at: str) -> float:
     return min(PAUSE_FACTOR * seconds, MAX_PAUSE_SECONDS)
 
 
-def read_last_applied(mirror_db: Database) -> int:
-    """Return the highest seq in `_applied`, or 0."""
-    with mirror_db.read() as connection:
-        return int(connection.execute("SELECT coalesce(max(seq), 0) FROM _applied").fetchone()[0])
+def read_last_applied(connection: sqlite3.Connection) -> int:
+    """Return the highest seq in `_applied` of mirror.db, or 0."""
+    return int(connection.execute("SELECT coalesce(max(seq), 0) FROM _applied").fetchone()[0])
 
 
 def describe_delay(inbox: Inbox) -> str | None:

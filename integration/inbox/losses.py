@@ -120,7 +120,8 @@ def _continue_numbers(inbox: Inbox, mirror_db: Database, fault: str | None) -> N
     Records the loss if there is one. `fault`: what `find_lost_databases` returned for inbox.db, or that of
     the module `salvage`, which has recorded the losses below the highest number of the file.
     """
-    applied_seq = read_last_applied(mirror_db)
+    with mirror_db.read() as connection:
+        applied_seq = read_last_applied(connection)
 
     def work(tx: Transaction) -> None:
         last_seq = read_last_seq(tx)

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from integration.core.errors import SwitchroomError
 from integration.inbox import store
+from integration.inbox.apply import read_last_applied
 from integration.inbox.store import Inbox
 from integration.maintenance import version_record
 from integration.mirror.privacy.erasure_gate import ErasureGate
@@ -80,8 +81,7 @@ def _check(data_dir: Path) -> Redaction | None:
         )
         if read_recorded_steps(inbox, path.name) != set(store.MIGRATIONS):
             raise _NotYet("inbox.db must be created or migrated")
-        (last_applied,) = mirror.execute("SELECT coalesce(max(seq), 0) FROM _applied").fetchone()
-        if last_applied > store.read_last_seq(inbox):
+        if read_last_applied(mirror) > store.read_last_seq(inbox):
             raise _NotYet("inbox.db is older than mirror.db")
         return _load_redaction(data_dir, mirror, app_connection)
 
