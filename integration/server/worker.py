@@ -192,6 +192,12 @@ class Worker:
             application = product.application
             product.start()
             process_memory.exempt_loaded_objects()
+            SlowConnections(self.settings.server.port, self._inflight).make_consumer(product.health).start()
+            self._requests.open_all(application)
+            self._write_status({"ready": True})
+            if self.liveness is not None:
+                url, interval = self.liveness
+                LivenessCheck(url, interval, lambda: self._write_status({"alive": True})).start()
         except ConfigurationError as error:
             self._report_start_failure(error.mistakes, 2)
         except SwitchroomError as error:
@@ -203,12 +209,6 @@ class Worker:
             self._report_start_failure(
                 [f"Cannot start: {type(error).__name__}: {error}. The log above has the traceback."], 1
             )
-        SlowConnections(self.settings.server.port, self._inflight).make_consumer(product.health).start()
-        self._requests.open_all(application)
-        self._write_status({"ready": True})
-        if self.liveness is not None:
-            url, interval = self.liveness
-            LivenessCheck(url, interval, lambda: self._write_status({"alive": True})).start()
 
     def _open_receiver(self) -> Inbox | None:
         """Open inbox.db and store webhooks from now on, if nothing must be done before."""
