@@ -133,7 +133,7 @@ def test_a_call_that_changes_while_the_list_is_updated_is_due_again(
 ) -> None:
     """A killed update is repeated, and its calls that changed since are updated once more."""
     callback_list.mirror.apply(missed(101, 0), missed(102, 10, src=OTHER))
-    monkeypatch.setattr(callback_following, "_apply_batch", lambda _tx, _batch: 1 / 0)
+    monkeypatch.setattr(callback_following, "recompute_items", lambda _tx, _party: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         callback_list.follow()
     monkeypatch.undo()
