@@ -124,7 +124,6 @@ class Product:
         )
         app_db = open_app_db(data_dir / "house.db", on_broken=on_broken)
         self._syslog_copy = SyslogCopy(app_db, settings.audit.syslog, self.health)
-        was_closed = not (data_dir / "mirror.db-wal").exists()
         mirror_db = open_mirror(
             data_dir / "mirror.db",
             on_commit=self._publish_changes,
@@ -133,9 +132,7 @@ class Product:
         )
         zone_offsets.update(mirror_db, ZoneInfo(settings.dashboard.timezone))
         rebuild.install(mirror_db, rules)
-        if not was_closed:
-            # A power failure can lose its last commits, and the next changes would repeat their numbers.
-            mirror_db.write(lambda tx: change_log.renew_epoch(tx.connection))
+        mirror_db.write(lambda tx: change_log.follow_file(tx, mirror_db.path))
         mark_unlisted_calls(app_db, mirror_db)
         self.health.provide_fact("due", partial(rebuild.describe_due, mirror_db))
         inbox = losses.open_inbox(

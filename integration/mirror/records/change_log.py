@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import secrets
 import sqlite3
+from pathlib import Path
 
 from integration.sqlite.database import Database
 from integration.sqlite.transaction import Change, Transaction
@@ -57,12 +58,27 @@ def get_epoch(connection: sqlite3.Connection) -> str:
     return str(connection.execute("SELECT value FROM _meta WHERE key = 'epoch'").fetchone()[0])
 
 
-def renew_epoch(connection: sqlite3.Connection) -> None:
-    """Set a new epoch: the next changes may repeat numbers that clients or other databases have stored.
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+"""File whose content changes with each start of the computer: random(4)."""
 
-    Open pages then reload, and the call-back list is read again.
-    """
+
+def renew_epoch(connection: sqlite3.Connection) -> None:
+    """Set a new epoch: open pages reload."""
     connection.execute("UPDATE _meta SET value = ? WHERE key = 'epoch'", (secrets.token_hex(8),))
+
+
+def follow_file(tx: Transaction, path: Path) -> None:
+    """Set a new epoch if the computer was started, or the file was replaced, since the last call.
+
+    A power failure can lose the last commits, and an older copy lacks them: the next changes would repeat
+    numbers that open pages have received. These then reload. A killed process loses no commit.
+    """
+    boot = BOOT_ID.read_text().strip() if BOOT_ID.exists() else ""
+    file = f"{boot} {path.stat().st_ino}"
+    row = tx.execute("SELECT value FROM _meta WHERE key = 'file'").fetchone()
+    if row is None or row[0] != file:
+        tx.execute("INSERT OR REPLACE INTO _meta VALUES ('file', ?)", (file,))
+        renew_epoch(tx.connection)
 
 
 def prune(tx: Transaction) -> int:

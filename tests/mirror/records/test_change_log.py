@@ -1,0 +1,38 @@
+"""Change log: what makes open pages reload."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from integration.mirror.records import change_log
+from integration.mirror.schema import open_mirror
+
+
+def test_open_pages_reload_after_a_restart_of_the_computer_or_with_another_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A killed process loses no commit, so that pages go on where they were."""
+    path, boot = tmp_path / "mirror.db", tmp_path / "boot_id"
+    boot.write_text("first\n")
+    monkeypatch.setattr(change_log, "BOOT_ID", boot)
+
+    def start() -> str:
+        mirror_db = open_mirror(path)
+        try:
+            mirror_db.write(lambda tx: change_log.follow_file(tx, path))
+            with mirror_db.read() as connection:
+                return change_log.get_epoch(connection)
+        finally:
+            mirror_db.close()
+
+    epoch = start()
+    assert start() == epoch
+    boot.write_text("second\n")
+    second = start()
+    assert second not in (epoch, "")
+    shutil.copy(path, tmp_path / "copy")
+    (tmp_path / "copy").rename(path)
+    assert start() not in (epoch, second)
