@@ -9,9 +9,11 @@ from types import SimpleNamespace
 
 import pytest
 
+from integration.catalogue import get_resource
 from integration.core import clock
 from integration.core.errors import PlatformBroken, PlatformRefused
 from integration.core.json_records import RecordPage
+from integration.mirror.query.positions import Positions
 from integration.sync.plan import PLAN
 from integration.sync.reading import full_sync, incremental_sync, items, page_store
 from integration.sync.reading.full_sync import run_full_sync
@@ -138,16 +140,23 @@ def test_only_an_initial_sync_builds_the_indexes_of_queries_after_its_rows(simul
     def list_indexes():
         return simulated.rows("SELECT name FROM sqlite_schema WHERE type = 'index' AND tbl_name = 'cdrs'")
 
+    def look(*_):
+        """The facade counts records and finds pages while the other indexes are missing."""
+        during.append(len(list_indexes()))
+        with simulated.context.mirror_db.read() as connection:
+            (stored,) = connection.execute("SELECT count(*) FROM cdrs").fetchone()
+            assert Positions().count(connection, get_resource("cdrs")) == stored
+
     indexes, during = sorted(list_indexes()), []
-    tally = Tally(lambda *_: during.append(len(list_indexes())), lambda: not during)
+    tally = Tally(look, lambda: not during)
     with pytest.raises(Interrupted):
         run_full_sync(simulated.context, CDRS, tally)
-    assert len(list_indexes()) == during[0] == 3
-    run_full_sync(simulated.context, CDRS, Tally(lambda *_: during.append(len(list_indexes()))))
-    assert set(during) == {3}
+    assert len(list_indexes()) == during[0] == 4
+    run_full_sync(simulated.context, CDRS, Tally(look))
+    assert set(during) == {4}
     assert sorted(list_indexes()) == indexes
     during.clear()
-    run_full_sync(simulated.context, CDRS, Tally(lambda *_: during.append(len(list_indexes()))), restart=True)
+    run_full_sync(simulated.context, CDRS, Tally(look), restart=True)
     assert set(during) == {len(indexes)}
 
 
