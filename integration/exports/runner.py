@@ -57,7 +57,7 @@ JOB_NAME = "exports"
 CHECK_SECONDS = 30.0
 """Seconds between runs of the job."""
 MAX_ATTEMPTS = 3
-"""Largest number of starts of a download. An export that crashes the process is not retried for ever."""
+"""Largest number of starts of a download, because an export can crash the process."""
 FIRST_RECORDS = datetime(2000, 1, 1, tzinfo=UTC)
 """Time before all records of the platform."""
 _FILE_NAME = re.compile(r"([0-9]{1,18})\.([a-z0-9]+)(\.part)?")

@@ -17,6 +17,7 @@ from integration.inbox import store
 from integration.inbox.apply import read_last_applied
 from integration.inbox.store import Inbox
 from integration.maintenance import version_record
+from integration.maintenance.manifest import DATABASES
 from integration.mirror.privacy.erasure_gate import ErasureGate
 from integration.mirror.privacy.held_records import HeldRecords
 from integration.privacy import erasures
@@ -27,7 +28,6 @@ from integration.sqlite.readers import open_readonly
 
 log = logging.getLogger(__name__)
 
-DATABASES = ("inbox.db", "mirror.db", "house.db")
 Redaction = Callable[[bytes], bytes]
 
 
@@ -76,7 +76,7 @@ def _check(data_dir: Path) -> Redaction | None:
     if path.name in damage.find_marks(data_dir) or damage.get_replacement_path(path).exists():
         raise _NotYet("inbox.db is damaged")
     with ExitStack() as stack:
-        inbox, mirror, app_connection = (
+        app_connection, mirror, inbox = (
             stack.enter_context(open_readonly(data_dir / name)) for name in DATABASES
         )
         if read_recorded_steps(inbox, path.name) != set(store.MIGRATIONS):

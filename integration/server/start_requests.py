@@ -26,7 +26,6 @@ RETRY_SECONDS = 5
 """Seconds after which a client sends its request again."""
 MAX_WAITING = BLOCKING_THREADS // 2
 """Requests that wait at the same time. The other threads are for webhooks."""
-WEBHOOK_PREFIX = "/webhooks/"
 
 BODY = json.dumps(
     error_body(f"Switchroom is starting. Send the request again in {RETRY_SECONDS} seconds.")
@@ -44,11 +43,13 @@ class StartRequests:
         self._changed = threading.Condition()
         self._places = threading.Semaphore(MAX_WAITING)
         self._receiver: Application | None = None
+        self._prefix = ""
         self._application: Application | None = None
 
-    def open_receiver(self, receiver: Application) -> None:
+    def open_receiver(self, prefix: str, receiver: Application) -> None:
+        """Let `receiver` answer the requests below the path `prefix`."""
         with self._changed:
-            self._receiver = receiver
+            self._prefix, self._receiver = prefix, receiver
             self._changed.notify_all()
 
     def open_all(self, application: Application) -> None:
@@ -60,7 +61,7 @@ class StartRequests:
             log.info("the start of the worker took %.1f s; other requests than webhooks got 503", seconds)
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
-        application = self._application or self._wait(environ["PATH_INFO"].startswith(WEBHOOK_PREFIX))
+        application = self._application or self._wait(environ["PATH_INFO"])
         if application is not None:
             return application(environ, start_response)
         start_response(
@@ -74,9 +75,9 @@ class StartRequests:
         )
         return [] if environ["REQUEST_METHOD"] == "HEAD" else [BODY]
 
-    def _wait(self, is_webhook: bool) -> Application | None:
+    def _wait(self, path: str) -> Application | None:
         def find() -> Application | None:
-            return self._application or (self._receiver if is_webhook else None)
+            return self._application or (self._receiver if path.startswith(self._prefix) else None)
 
         seconds = self._began + PATIENCE_SECONDS - clock.monotonic()
         if (found := find()) is not None or seconds <= 0 or not self._places.acquire(blocking=False):

@@ -213,7 +213,7 @@ class Worker:
     def _open_receiver(self) -> Inbox | None:
         """Open inbox.db and store webhooks from now on, if nothing must be done before."""
         # Imported after the fork: the supervisor imports no databases.
-        from integration.inbox.receive import Receiver
+        from integration.inbox.receive import PATH_PREFIX, Receiver
         from integration.server.early_inbox import open_inbox_early
         from integration.settings.data_dir_secrets import WebhookSecrets
         from integration.web.trusted_proxies import TrustedProxies
@@ -222,7 +222,9 @@ class Worker:
         inbox = open_inbox_early(settings.storage.data_dir, shutdown.exit_broken, self._on_damaged)
         if inbox is not None:
             receiver = Receiver(inbox, settings.webhooks, WebhookSecrets(settings))
-            self._requests.open_receiver(TrustedProxies(receiver, settings.server.trusted_proxies))
+            self._requests.open_receiver(
+                PATH_PREFIX, TrustedProxies(receiver, settings.server.trusted_proxies)
+            )
         return inbox
 
     def finish(self) -> None:

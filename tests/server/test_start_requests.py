@@ -103,7 +103,7 @@ def test_a_request_waits_for_what_answers_it_but_not_longer_than_a_start_may_tak
         for path in ("/webhooks/secret", "/calls")
     ]
     waiting[0].start()
-    application.open_receiver(respond(b"receiver"))
+    application.open_receiver("/webhooks/", respond(b"receiver"))
     waiting[0].join(30)
     waiting[1].start()
     application.open_all(respond(b"all"))

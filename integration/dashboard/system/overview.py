@@ -19,6 +19,7 @@ from integration.dashboard.site.background_jobs import current_jobs
 from integration.dashboard.system import components, work
 from integration.inbox import losses
 from integration.maintenance import backup, database_checks, forwarded_requests
+from integration.maintenance.manifest import DATABASES
 from integration.mirror.calls import backlog
 from integration.mirror.derived import due
 from integration.mirror.derived.registry import DERIVED
@@ -40,7 +41,6 @@ MISSING_CDR_DAYS = 30
 """Days back in which calls without a CDR are counted."""
 SILENT_SECONDS = 3600
 """Seconds. If CDRs show calls in this time but no webhook arrived, webhooks are broken or not set up."""
-DATABASES = ("inbox.db", "mirror.db", "house.db")
 REFRESH_SECONDS = 2
 """Seconds between reloads of the page while a job runs."""
 
@@ -61,7 +61,7 @@ class Disk:
 def read_disk_usage(data_dir: Path) -> Disk:
     usage = shutil.disk_usage(data_dir)
     sizes = {}
-    for name in DATABASES:
+    for name in reversed(DATABASES):
         files = (data_dir / name, data_dir / f"{name}-wal")
         sizes[name] = sum(file.stat().st_size for file in files if file.exists())
     return Disk(usage.total, usage.free, sizes)
