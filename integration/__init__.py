@@ -1,3 +1,3 @@
 """Switchroom: local mirror of an account of a hosted phone system."""
 
-__version__ = "1.0.0rc1"
+__version__ = "1.0.0"

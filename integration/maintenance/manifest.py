@@ -21,7 +21,7 @@ FORMAT_VERSION = 1
 DATABASES_FORMAT_VERSION = 2
 """Format of a copy of the databases alone.
 
-Versions before 1.0.0rc1 refuse it: their `restore` would move the archive aside.
+Version 0.1.0 refuses it: its `restore` would move the archive aside.
 """
 DATABASES = ("house.db", "mirror.db", "inbox.db")
 """Databases in the order of copying; the docstring of backup.py has the reason."""

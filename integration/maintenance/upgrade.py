@@ -59,7 +59,7 @@ def prepare_data_dir(
     """Prepare `data_dir` for a start of this version.
 
     1. Refuse data of a newer version.
-    2. Copy the databases if the start migrates them, or if they are of another version `X.Y`.
+    2. Copy the databases if the start migrates them, or if their version may store different data.
     3. Record this version. From here on an older one refuses the data, also if this process is killed.
 
     The caller holds the lock.

@@ -15,8 +15,10 @@ from integration.core.errors import NewerDatabase, StorageError
 
 RECORD_FILE = "version.json"
 UNRECORDED = "0.1.0"
-"""Version of data without a record. 1.0.0rc1 was the first version that wrote one."""
+"""Version of data without a record."""
 
+_RELEASE = "z"
+"""Stage of a release: sorts after the stages of its candidates."""
 _VERSION = re.compile(r"(\d+)\.(\d+)\.(\d+)(?:(a|b|rc)(\d+))?")
 
 
@@ -30,16 +32,18 @@ def parse_version(text: str) -> tuple[int, int, int, str, int]:
     if match is None:
         raise ValueError(f"Invalid version {text!r}.")
     major, minor, patch, stage, number = match.groups()
-    # "z" sorts a final version after its release candidates.
-    return int(major), int(minor), int(patch), stage or "z", int(number or 0)
+    return int(major), int(minor), int(patch), stage or _RELEASE, int(number or 0)
 
 
 def has_other_form(first: str, second: str) -> bool:
     """Return whether two versions may store different data.
 
-    Versions that differ only in the last number store the same, unless a migration step is recorded.
+    Releases that differ only in the last number store the same, unless a migration step is recorded. A
+    candidate such as `1.0.0rc1` was no release: its data may differ from that of every other version.
     """
-    return parse_version(first)[:2] != parse_version(second)[:2]
+    (*first_line, _, first_stage, _), (*second_line, _, second_stage, _) = map(parse_version, (first, second))
+    is_release = first_stage == second_stage == _RELEASE
+    return first != second and not (is_release and first_line == second_line)
 
 
 def is_newer(version: str) -> bool:

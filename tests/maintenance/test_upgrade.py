@@ -242,7 +242,7 @@ def test_a_step_of_a_newer_version_is_refused_with_the_version_to_start(tmp_path
         start_once(data_dir)
 
 
-@pytest.mark.parametrize(("version", "is_copied"), [("1.0.0", False), ("1.0.7", False), ("0.9.3", True)])
+@pytest.mark.parametrize(("version", "is_copied"), [("1.0.7", False), ("1.0.0rc1", True), ("0.9.3", True)])
 def test_versions_that_differ_in_the_last_number_share_data(
     version: str, is_copied: bool, tmp_path: Path
 ) -> None:
