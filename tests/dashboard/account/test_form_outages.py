@@ -1,39 +1,48 @@
-"""Forms of the account while the platform does not respond, or responds in unusual forms."""
+"""Forms of the account: unusual responses of the platform, refused and long entries, roles."""
 
 from __future__ import annotations
 
 import json
 import threading
+from html import unescape
 
 import pytest
 
 from integration.access import people
 from integration.dashboard.account import form
+from tests.dashboard.account.test_forms import form_values
 from tests.support import people as people_support
 from tests.support.application import make_app
-from tests.support.applications.shared_app import SharedApp
-from tests.support.fake_exchange import FakeExchange
+from tests.support.applications.shared_app import module_app, shared_app  # noqa: F401
 from tests.support.page_text import text
 from tests.support.payloads.account_records import Filling
 from tests.support.people import Member
 from tests.support.scripted_server import Reply, Request
 
 ADMIN = Member("root@example.com", "admin")
+EMAILS = [f"reader-{number}@example.com" for number in range(250)]
+SCHEDULE = {
+    "id": 3,
+    "name": "Weekly " * 400,
+    "description": "One\r\nTwo\rThree " + "x" * 250_000,
+    "emails": ",".join(EMAILS),
+}
+CONTACT = {
+    "id": 5,
+    "first_name": "Cora",
+    "last_name": "Sample",
+    "company": "Example\nLtd " * 300,
+    "tel": "442079460123",
+    "notes": "One\r\nTwo " * 700,
+}
+SCHEDULE_FORM, CONTACT_FORM = "/account/reportschedules/3", "/contacts/5"
 ROOM = {"id": 7, "name": "Board", "confno": 901, "ann_join_leave": 1, "monitor": 0, "pin": "1234"}
 
 
-@pytest.fixture(scope="module")
-def shared(tmp_path_factory):
-    app = SharedApp(tmp_path_factory.mktemp("forms") / "data", FakeExchange())
-    yield app
-    app.close()
-
-
 @pytest.fixture
-def app(shared):
-    shared.clear()
-    Filling(shared)("conferences", ROOM)
-    return shared
+def app(shared_app):  # noqa: F811
+    Filling(shared_app)("conferences", ROOM)
+    return shared_app
 
 
 def bodies(app, method: str) -> list:
@@ -139,6 +148,90 @@ def test_a_form_larger_than_the_limit_of_uploads_is_refused(app):
     assert "Audio file is larger than 5 MB." in text(large)
     assert client.post("/contacts", notes="x" * (2 * 1024**2)).status_code == 413
     assert bodies(app, "POST") == []
+
+
+@pytest.fixture
+def long_values(app):
+    """A report schedule and a contact with values above the limits of entries."""
+    app.platform.respond("GET /reportschedules/{id}", {"data": SCHEDULE})
+    app.platform.respond("PATCH /reportschedules/{id}", {"data": SCHEDULE})
+    app.platform.respond("PATCH /contacts/{id}", {"data": CONTACT})
+    Filling(app)("reportschedules", SCHEDULE)
+    Filling(app)("contacts", CONTACT)
+
+
+def read_entries(page: str) -> dict[str, list[str]]:
+    """Entries of the form as a browser sends them: lines end with CR LF."""
+    texts = ("description", "emails", "notes")
+    return {
+        name: ["\r\n".join(one.splitlines()) if name in texts else one.replace("\n", "") for one in entries]
+        for name, entries in form_values(page).items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("path", "change"),
+    [(SCHEDULE_FORM, {"format": "csv"}), (CONTACT_FORM, {"last_name": "Moss"})],
+)
+def test_untouched_long_values_are_not_sent(app, long_values, path, change):
+    client = app.log_in(ADMIN)
+    entries = read_entries(client.get(f"{path}?edit=1").text)
+    client.post(path, **entries | change)
+    assert bodies(app, "PATCH") == [change]
+
+
+@pytest.mark.parametrize(
+    ("path", "name", "entry", "message"),
+    [
+        (SCHEDULE_FORM, "name", "N" * 2001, "has 2,001 characters. Shorten it to at most 2,000."),
+        (SCHEDULE_FORM, "description", "D" * 200_001,
+         "Description has 200,001 characters. Shorten it to at most 200,000."),
+        (SCHEDULE_FORM, "emails", "\r\n".join(EMAILS[:201]), "has 201 entries. Remove all but 200."),
+        (SCHEDULE_FORM, "emails", "e" * 2001, "has 2,001 characters. Shorten it to at most 2,000."),
+        (CONTACT_FORM, "email", "e" * 2001, "E-mail has 2,001 characters. Shorten it to at most 2,000."),
+        ("/contacts", "email", "e" * 2001, "E-mail has 2,001 characters. Shorten it to at most 2,000."),
+    ],
+)  # fmt: skip
+def test_an_entry_that_is_too_long_is_refused_at_its_field_and_kept(
+    app, long_values, path, name, entry, message
+):
+    client, change = app.log_in(ADMIN), {"first_name": "Cora"}
+    shown = read_entries(client.get(f"{path}?edit=1").text) if path[-1].isdigit() else {}
+    refused = client.post(path, **shown | change | {name: entry})
+    assert refused.status_code == 400
+    assert f"{message}</span>" in refused.text
+    assert entry.replace("\r\n", "\n") in unescape(refused.text).replace("\r\n", "\n")
+    assert bodies(app, "PATCH") + bodies(app, "POST") == []
+
+
+def test_a_form_omits_missing_users_and_keeps_members_without_a_record(app):
+    group = {"id": 4, "name": "Sales", "users": [7]}
+    app.platform.respond("GET /ringgroups/{id}", {"data": group})
+    Filling(app)("ringgroups", group)
+    Filling(app)("users", {"id": 999, "first_name": "Former"})
+    Filling(app).mark_missing("users", 999)
+    page = app.log_in(ADMIN).get("/account/ringgroups/4?edit=1").text
+    assert 'name="users" value="7" checked' in page
+    assert 'value="999"' not in page
+
+
+@pytest.mark.parametrize(
+    ("role", "path", "status"),
+    [
+        ("agent", "/account/ringgroups/1", 403),
+        ("supervisor", "/account/users/1", 403),
+        ("supervisor", "/account/ivrs", 403),
+        ("agent", "/account/conferences", 403),
+        ("admin", "/account/pickupgroups/1", 404),
+        ("admin", "/account/cdrs", 404),
+        ("admin", "/account/ivrs/1", 404),
+        ("supervisor", "/account/queues/999", 404),
+    ],
+)
+def test_forms_need_the_role_of_their_collection_and_an_operation_of_the_platform(app, role, path, status):
+    client = app.log_in(Member("ann@example.com", role))
+    assert client.post(path, name="x").status_code == status
+    assert client.get(f"{path}?edit=1").status_code == status
 
 
 def test_a_form_does_not_wait_for_a_phone_system_that_hangs(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from html import unescape
 
@@ -10,7 +11,7 @@ import pytest
 from integration.dashboard.account.editable import RULES, find_write
 from tests.support.applications.account_office import run_account_office
 from tests.support.page_text import text
-from tests.support.people import BOB, Member
+from tests.support.people import BOB, ERIN, Member
 
 ADMIN = Member("root@example.com", "admin")
 WAV = b"RIFF\x24\x00\x00\x00WAVEfmt " + bytes(28)
@@ -114,6 +115,9 @@ def test_every_form_opens_and_an_unchanged_form_sends_nothing(office, admin):
         opened += 1
     # Every collection with a PATCH of its records, or of users in bulk, except the buttons.
     assert opened == 15
+    rule = office.first_id("routingrules")
+    pages = [admin.get(f"/account/routingrules{path}?edit=1").text for path in ("", f"/{rule}")]
+    assert ['name="direction"' in page for page in pages] == [True, False], "only a new rule has the field"
 
 
 def test_a_ring_group_gets_its_members_in_order_numbers_and_destination(office, admin):
@@ -127,13 +131,30 @@ def test_a_ring_group_gets_its_members_in_order_numbers_and_destination(office, 
     first = office.on_platform(path.removeprefix("/account") + "?include=users,ddis")
     assert [user["id"] for user in first["users"]] == [int(one) for one in ids]
     assert (first["final_dst_type"], first["final_dst_id"], first["strategy"]) == ("I", ivr, "H")
-    page = admin.get(f"{path}?edit=1").text
-    values = form_values(page)
+    values = form_values(admin.get(f"{path}?edit=1").text)
     assert values["users"] == ids
     assert values[f"users place {ids[2]}"] == ["3"]
     admin.post(path, **{**values, "name": "Orders", f"users place {ids[2]}": "2"})
     record = office.on_platform(path.removeprefix("/account"))
     assert (record["name"], record["users"]) == ("Orders", [int(ids[0]), int(ids[2]), int(ids[1])])
+    values = form_values(admin.get(f"{path}?edit=1").text)
+    admin.post(path, **{**values, "users": ids[1:]})
+    assert office.on_platform(path.removeprefix("/account"))["users"] == [int(ids[2]), int(ids[1])]
+    (row,) = office.rows("SELECT _item FROM ringgroups WHERE id = ?", path.rpartition("/")[2])
+    assert json.loads(row[0])["users"] == [int(ids[2]), int(ids[1])]
+
+
+def test_members_added_by_another_user_are_shown_and_not_removed(office, admin):
+    ids = [str(user["id"]) for user in office.list_records("users")[:3]]
+    path = add(admin, "ringgroups", name="Night desk", users=ids[:1], strategy="H", ring_time="15")
+    shown = form_values(admin.get(f"{path}?edit=1").text)
+    admin.post(path, **{**shown, "users": ids[:2]})
+    refused = admin.post(path, **{**shown, "users": ids[2:]})
+    assert refused.status_code == 409
+    assert "Now saved: “" in text(refused)
+    assert office.on_platform(path.removeprefix("/account"))["users"] == [int(one) for one in ids[:2]]
+    admin.post(path, **{**shown, "users": ids[:2], "name": "Front desk"})
+    assert office.on_platform(path.removeprefix("/account"))["name"] == "Front desk"
 
 
 def test_a_record_is_deleted_only_after_its_name_was_typed(office, admin):
@@ -159,6 +180,15 @@ def test_refused_fields_are_marked_and_keep_their_entries(office, admin):
         assert re.search(rf'name="{field}"[^>]*aria-invalid="true"', answer.text), field
     assert re.search(r'name="emails"[^>]*aria-invalid="true">no address<', answer.text)
     assert 'value="Broken"' in answer.text
+
+
+def test_a_canned_response_is_offered_in_messages_until_it_is_deleted(office, admin):
+    path = add(admin, "sms/cannedresponses", name="Late", text="We are running late.")
+    assert "We are running late." in admin.get("/messages?new=1").text
+    admin.post(path, name="Late", text="Ten minutes late.")
+    assert "Ten minutes late." in admin.get("/messages?new=1").text
+    admin.post(path, drop="1", confirm="late ")
+    assert "Ten minutes late." not in admin.get("/messages?new=1").text
 
 
 def test_numbers_that_are_none_are_refused_before_anything_is_sent(office, admin):
@@ -267,6 +297,35 @@ def test_a_contact_has_all_fields_and_an_agent_may_change_them(office):
     )  # fmt: skip
 
 
+def test_of_two_users_who_edit_a_contact_the_later_sees_what_both_changed(office):
+    first, second = office.log_in(BOB), office.log_in(ERIN)
+    fields = {"first_name": "Cora", "last_name": "Sample", "tel": "020 7946 0123", "notes": "One\r\nTwo"}
+    contact = first.post("/contacts", **fields).url.removeprefix(first.url)
+
+    def read() -> dict[str, list[str]]:
+        values = form_values(first.get(contact).text)
+        return values | {"notes": [values["notes"][0].replace("\n", "\r\n")]}
+
+    shown = read()
+    first.post(contact, **shown | {"last_name": "Lind", "company": "Example Ltd"})
+    second.post(contact, **shown | {"email": "cora@example.com"})
+    saved = [read()[name][0] for name in ("last_name", "company", "email", "notes")]
+    assert saved == ["Lind", "Example Ltd", "cora@example.com", "One\r\nTwo"]
+    sent = office.sent("PATCH", contact)
+    second.post(contact, **read())
+    assert office.sent("PATCH", contact) == sent
+
+    refused = second.post(contact, **shown | {"last_name": "Moss"})
+    assert refused.status_code == 409
+    assert "another user changed this while you were editing" in text(refused)
+    assert "Now saved: “Lind”" in text(refused)
+    assert form_values(refused.text)["last_name"] == ["Moss"]
+    assert form_values(refused.text)["company"] == ["Example Ltd"]
+    assert read()["last_name"] == ["Lind"]
+    second.post(contact, **form_values(refused.text))
+    assert (read()["last_name"], read()["company"]) == (["Moss"], ["Example Ltd"])
+
+
 def test_a_recording_gets_a_transcript_a_summary_and_a_score(office, admin):
     number = office.first_id("monitors")
     page = admin.get(f"/account/monitors/{number}?edit=1").text
@@ -302,6 +361,10 @@ def test_a_queue_is_created_with_its_agents_and_its_destination(office, admin):
     assert {user["id"]: user["status"] for user in record["users"]} == {first: True, second: False}
     assert (record["final_dst_type"], record["final_dst_id"]) == ("V", second)
     assert (record["name"], record["max_wait_time"], record["join_empty"]) == ("Returns", 120, True)
+    assert "logged out" in admin.get(f"{path}?edit=1").text
+    admin.post(path, **{f"users {first}": "out", f"users {second}": "in"})
+    record = office.on_platform(path.removeprefix("/account") + "?include=users")
+    assert {user["id"]: user["status"] for user in record["users"]} == {first: False, second: True}
 
 
 def test_the_numbers_of_a_conference_are_those_that_the_platform_routes_to_it(office, admin):
