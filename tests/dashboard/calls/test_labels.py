@@ -205,13 +205,6 @@ def test_label_of_a_call_without_a_cdr_stays_here(app: TestApp, client: Browser)
     assert app.platform.count("/cdrs") == 0
 
 
-def test_viewer_cannot_label(app: TestApp) -> None:
-    put_call(app, 1, [])
-    platform = Cdrs(app, make_cdr(1))
-    assert app.log_in(DAVE).post("/calls/1/labels", label="VIP").status_code == 403
-    assert platform.bodies == []
-
-
 def test_call_labels_of_the_account_are_offered_with_their_colours(app: TestApp, client: Browser) -> None:
     put_call(app, 1, ["Order"])
     app.put(

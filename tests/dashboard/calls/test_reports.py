@@ -19,7 +19,6 @@ from integration.mirror.page_queries import reports
 from tests.support.application import running_app
 from tests.support.clock import ago
 from tests.support.page_text import text
-from tests.support.people import BOB, ERIN
 from tests.support.records import ACCOUNT_NUMBER
 
 pytestmark = pytest.mark.exhaustive
@@ -148,12 +147,6 @@ def test_days_without_calls_are_stated(app, client):
 @pytest.mark.parametrize("query", ["from=x&to=y", "range=nonsense", "from=0001-01-01", "from=2026-02-30"])
 def test_invalid_parameters_still_show_a_report(client, busy, query):
     assert client.get(f"/reports?{query}").status_code == 200
-
-
-def test_reports_are_for_supervisors(app):
-    assert app.log_in(ERIN).get("/reports").status_code == 403
-    assert 'href="/reports"' not in app.log_in(ERIN).get("/").text
-    assert app.log_in(BOB).get("/reports").status_code == 200
 
 
 def test_today_is_compared_up_to_the_same_minute(app):

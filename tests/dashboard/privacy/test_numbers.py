@@ -12,10 +12,9 @@ from tests.support.application import Browser, TestApp, running_app
 from tests.support.applications.filled_data_dir import LEG, THEIRS, FilledDataDir
 from tests.support.harness import wait_for
 from tests.support.page_text import text
-from tests.support.people import ALICE, BOB
+from tests.support.people import ALICE
 
 NUMBER = "07700 900123"
-POSTS = ("find", "clear", "erase", "holds", "holds/1/release")
 
 
 @pytest.fixture
@@ -36,19 +35,6 @@ def find(client: Browser, number: str = NUMBER) -> str:
 
 def audited(app: TestApp) -> list[tuple[str, str, str]]:
     return [(entry.who, entry.what, entry.about) for entry in audit.list_newest(app.app_db)]
-
-
-@pytest.mark.parametrize("path", ["", "/holds", "/erasures", "/retention", "/audit", "/audit.csv"])
-def test_only_administrators_see_privacy(shared_app, path):
-    assert shared_app.log_in(BOB).get(f"/privacy{path}").status_code == 403
-    assert 'href="/privacy"' not in shared_app.log_in(BOB).get("/live").text
-    assert 'href="/privacy"' in shared_app.log_in().get("/live").text
-
-
-@pytest.mark.parametrize("path", POSTS)
-def test_only_administrators_with_the_csrf_token_change_anything(shared_app, path):
-    assert shared_app.log_in(BOB).post(f"/privacy/{path}").status_code == 403
-    assert shared_app.log_in().post(f"/privacy/{path}", csrf=False).status_code == 403
 
 
 def test_the_page_shows_all_data_of_a_number_in_any_notation(app):

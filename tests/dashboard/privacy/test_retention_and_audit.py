@@ -14,7 +14,6 @@ from integration.privacy.retention import RetentionJob
 from tests.support.application import running_app
 from tests.support.applications.filled_data_dir import THEIRS, FilledDataDir
 from tests.support.page_text import text
-from tests.support.people import BOB
 
 
 def row(page, label: str) -> str:
@@ -134,7 +133,6 @@ def test_the_export_has_the_filtered_rows_and_is_recorded(log):
         ["key crm", "export", "'=cmd|' /C calc'!A0", "5 rows"],
         ["bob@x.example", "export", "cdrs.csv", "12 rows"],
     ]
-    assert log.log_in(BOB).get(link).status_code == 403
 
 
 def test_the_audit_log_pages_back_to_its_first_entry(log):
