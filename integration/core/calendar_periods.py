@@ -66,14 +66,11 @@ class Period:
     def label(self) -> str:
         """Name of the period in words.
 
-        '19 November 2026', '16 November to 22 November 2026' or 'November 2026'.
+        '19 November 2026', '16–22 November 2026' or 'November 2026'.
         """
-        last_day = self.end_day - _DAY
         if self.frequency == "month":
             return f"{self.first_day:%B %Y}"
-        if self.frequency == "day":
-            return f"{last_day.day} {last_day:%B %Y}"
-        return f"{self.first_day.day} {self.first_day:%B} to {last_day.day} {last_day:%B %Y}"
+        return describe_days(self.first_day, self.end_day - _DAY)
 
 
 def find_period(frequency: Frequency, day: date) -> Period:
@@ -174,18 +171,18 @@ class ExportPeriod:
     def name(self) -> str:
         """Name for a file.
 
-        '2026-10', '2026-W43', '2026-10-05', '2026-10-05 to 2026-10-09' or 'all'.
+        '2026-10', '2026-W43', '2026-10-05', '2026-10-05-to-2026-10-09' or 'all'.
         """
         first_day, last_day = self._days
         if first_day is None or last_day is None:
             limits = (("from", first_day), ("until", last_day))
-            return " ".join(f"{word} {day}" for word, day in limits if day) or "all"
+            return "-".join(f"{word}-{day}" for word, day in limits if day) or "all"
         if self._has_complete_days and first_day.year < date.max.year:
             for frequency in FREQUENCIES:
                 period = find_period(frequency, first_day)
                 if (period.first_day, period.end_day) == (first_day, last_day + _DAY):
                     return period.key
-        return f"{first_day} to {last_day}" if first_day != last_day else str(first_day)
+        return f"{first_day}-to-{last_day}" if first_day != last_day else str(first_day)
 
     @property
     def label(self) -> str:

@@ -17,6 +17,7 @@ from integration.catalogue.field_meanings import is_secret
 from integration.catalogue.shapes import Field, Relation, Resource
 from integration.mirror.query.filter_sql import get_value_kind
 from integration.mirror.records.dictionaries import Labels
+from integration.mirror.sync_state.media_files import FILE_STATE_LABELS
 
 ColumnKind = Literal[
     "text", "json", "time", "utc", "local", "number", "decimal", "boolean", "any", "duration", "secret"
@@ -173,6 +174,8 @@ def _derive_from_record(resource: Resource) -> Iterator[DerivedColumn]:
         state = f"FROM media WHERE media.kind = '{kind}' AND media.record_id = {table}.id"
         yield DerivedColumn("file", "text", f"(SELECT path {state} AND state = 'have')")
         yield DerivedColumn("file_state", "text", f"(SELECT state {state})")
+        cases = " ".join(f"WHEN '{code}' THEN '{label}'" for code, label in FILE_STATE_LABELS.items())
+        yield DerivedColumn("file_state_label", "text", f"(SELECT CASE state {cases} ELSE state END {state})")
         yield DerivedColumn("link", "text", f":base || '/{folder}/' || {table}.id || '.mp3'")
     elif resource.collection == "cdrs":
         source = f"FROM monitors WHERE monitors.live_id = {table}.live_id"

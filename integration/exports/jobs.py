@@ -16,7 +16,6 @@ A job without a frequency is a *download*: a large export that its owner fetches
 from __future__ import annotations
 
 import json
-import re
 import sqlite3
 from collections.abc import Iterator, Mapping
 from dataclasses import astuple, dataclass, fields, replace
@@ -35,6 +34,7 @@ from integration.core.errors import DomainError
 from integration.exports import export_request
 from integration.exports.columns import use_one_zone
 from integration.exports.export_request import UnknownExport
+from integration.exports.selection import normalize_file_name
 from integration.sqlite.database import Database
 from integration.sqlite.schema import Schema, execute_script
 from integration.sqlite.transaction import Transaction
@@ -466,24 +466,13 @@ def add_download(app_db: Database, job: ExportJob, total: int) -> ExportRun:
     return app_db.write(work)
 
 
-def make_file_name(name: str) -> str:
-    """Return the file name prefix of a schedule.
-
-    Raises DomainError for a name without letters and digits.
-    """
-    file = re.sub(r"[^\w.]+", "-", name.casefold()).strip("-._")
-    if not file:
-        raise DomainError("Enter a name that contains letters or digits.")
-    return file
-
-
 def save_schedule(app_db: Database, schedule: ExportJob) -> int:
     """Add a schedule (id 0), or replace it and retry its failed periods at the next run.
 
     Returns its id. Raises DomainError.
     """
     name = " ".join(schedule.name.split())[:MAX_NAME_LENGTH]
-    schedule = replace(schedule, name=name, file=make_file_name(name))
+    schedule = replace(schedule, name=name, file=normalize_file_name(name))
 
     def work(tx: Transaction) -> int:
         schedules, now = list_schedules(tx.connection), clock.utc_text()

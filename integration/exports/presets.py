@@ -30,12 +30,11 @@ class Preset:
     Without `columns` the export has the columns of the table, then the fields found in the records.
     `call_filter` limits the calls. `has_own_table`: the table is the derived table of calls with alias `c`.
     It has no `_doc`, and `derived_columns` replace the columns derived from a collection's fields.
-    `file_name` is the name of files with headings in words, `line` states what one line of the file is.
+    `line` states what one line of the file is.
     `column_sets` are the columns of ready-made column sets by name.
     """
 
     name: str
-    short: str
     title: str
     resource: Resource
     columns: tuple[str, ...]
@@ -44,7 +43,6 @@ class Preset:
     call_filter: CallFilter | None = None
     has_own_table: bool = False
     newest_first: bool = False
-    file_name: str = ""
     column_sets: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
@@ -133,14 +131,12 @@ PRESETS: dict[str, Preset] = {
         Preset(
             "call-history",
             "Calls",
-            "Calls",
             CALLS,
             _CALL_COLUMNS,
             "one row per call",
             _CALL_DERIVED_COLUMNS,
             has_own_table=True,
             newest_first=True,
-            file_name="calls",
             column_sets={
                 ACCOUNTANT: (
                     "started_local", "direction_label", "party", "party_name", "our_number", "user_name",
@@ -150,8 +146,7 @@ PRESETS: dict[str, Preset] = {
         ),
         Preset(
             "missed",
-            "Missed",
-            "Missed calls and voicemail",
+            "Missed calls",
             CALLS,
             _MISSED_COLUMNS,
             "one row per missed call or voicemail",
@@ -159,12 +154,10 @@ PRESETS: dict[str, Preset] = {
             call_filter=CallFilter(outcome="not_talked"),
             has_own_table=True,
             newest_first=True,
-            file_name="missed calls",
         ),
         Preset(
             "cdr-details",
-            "CDRs",
-            "Call detail records with names, local times and cost",
+            "Call detail records",
             get_resource("cdrs"),
             (
                 "id", "calldate", "calldate_local", "type", "type_label", "src", "src_name", "dst",
@@ -173,7 +166,6 @@ PRESETS: dict[str, Preset] = {
                 "call_link", "recording_files", "recording_links",
             ),
             "one row per leg: each phone of a call that rang or talked",
-            file_name="call records",
             column_sets={
                 ACCOUNTANT: (
                     "calldate_local", "type_label", "src", "src_name", "dst", "dst_name", "user_name",
@@ -184,7 +176,6 @@ PRESETS: dict[str, Preset] = {
         Preset(
             "recordings",
             "Recordings",
-            "Recordings with their files",
             get_resource("monitors"),
             (
                 "id", "timestamp", "timestamp_local", "call_id", "live_id", "type", "caller", "called",
@@ -192,12 +183,10 @@ PRESETS: dict[str, Preset] = {
                 "link",
             ),
             "one row per recording",
-            file_name="recordings",
         ),
         Preset(
             "voicemail",
             "Voicemail",
-            "Voice messages with their files",
             get_resource("voicemessages"),
             (
                 "id", "origtime", "origtime_local", "call_id", "live_id", "caller", "callerid", "dialled",
@@ -205,28 +194,19 @@ PRESETS: dict[str, Preset] = {
                 "file", "link",
             ),
             "one row per voice message",
-            file_name="voicemail",
         ),
         Preset(
             "messages",
             "Messages",
-            "Text messages",
             get_resource("sms"),
             (
                 "id", "created_at", "created_local", "type", "from", "from_name", "to", "to_name", "message",
                 "result", "user_id", "user_name",
             ),
             "one row per text message",
-            file_name="messages",
         ),
-        Preset(
-            "notes", "Notes", "Notes of calls", subresources.NOTE_ROWS, (), "one row per note",
-            file_name="notes",
-        ),
-        Preset(
-            "chat-messages", "Chat messages", "Chat messages of users", subresources.MESSAGE_ROWS, (),
-            "one row per chat message", file_name="chat messages",
-        ),
+        Preset("notes", "Notes", subresources.NOTE_ROWS, (), "one row per note"),
+        Preset("chat-messages", "Chat messages", subresources.MESSAGE_ROWS, (), "one row per chat message"),
     )
 }  # fmt: skip
 """Presets by the name in `/exports/<name>.csv` and `switchroom export <name>`."""

@@ -89,10 +89,10 @@ class _Routes:
                     owner=caller.owner,
                     only_user=caller.visibility.scope_of(target),
                 )
-                return self._add_download(job, chunks.row_count)
+                return self._add_download(job, f"{chunks.name}.{form}", chunks.row_count)
             chunks.prefetch()
         if request.method != "HEAD":
-            self._audit(caller.name, "export", name, form, chunks.row_count)
+            self._audit(caller.name, "export", f"{chunks.name}.{form}", chunks.row_count)
         return _build_download(chunks, form)
 
     def show_status(self, number: int) -> BaseResponse:
@@ -110,14 +110,15 @@ class _Routes:
             raise ApiError(409, f"This export is {run.state}. It has a file only in the state done.")
         if not path.is_file():
             raise ApiError(410, "The file of this export was removed. Request the export again.")
-        file_name = export_request.make_file_name(
+        name = export_request.make_file_name(
             self._context, job.export, job.args, caller.visibility, caller.person
         )
+        file_name = f"{name}.{job.form}"
         response = send_file(
             path,
             mimetype=FORMATS[job.form].mime,
             as_attachment=True,
-            download_name=f"{file_name}.{job.form}",
+            download_name=file_name,
             max_age=0,
         )
         _set_file_headers(response, run.rows)
@@ -127,7 +128,7 @@ class _Routes:
             response,
             who=caller.name,
             action="export",
-            subject=f"{export_request.canonical_name(job.export)}.{job.form}, prepared export {number}",
+            subject=f"{file_name}, prepared export {number}",
             result=f"{run.rows} rows",
         )
         return response
@@ -143,13 +144,13 @@ class _Routes:
         self._context.export_runner.cancel(run)
         return Response(status=204)
 
-    def _add_download(self, job: ExportJob, rows: int) -> BaseResponse:
+    def _add_download(self, job: ExportJob, file_name: str, rows: int) -> BaseResponse:
         """Redirect a browser to the page Exports; send a client 202 and the URL of the download."""
         try:
             run = jobs.add_download(self._context.app_db, job, rows)
         except DomainError as error:
             return build_error_response(429, str(error), headers={"Retry-After": "60"})
-        self._audit(job.who, "export requested", job.export, job.form, rows)
+        self._audit(job.who, "export requested", file_name, rows)
         self._context.export_runner.request_run()
         if job.person_id is not None and "text/html" in request.headers.get("Accept", ""):
             return redirect(EXPORTS_PAGE, 303)
@@ -159,8 +160,8 @@ class _Routes:
         response.headers["Retry-After"] = str(RETRY_AFTER_SECONDS)
         return response
 
-    def _audit(self, who: str, action: str, export: str, form: str, rows: int) -> None:
-        file_name, address = f"{export_request.canonical_name(export)}.{form}", request.remote_addr or ""
+    def _audit(self, who: str, action: str, file_name: str, rows: int) -> None:
+        address = request.remote_addr or ""
         audit.record(self._context.app_db, who, action, file_name, f"{rows} rows", address=address)
 
     def _find_own(self, number: int) -> tuple[ExportRun, ExportCaller]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -11,11 +12,12 @@ from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from integration.catalogue import HISTORY
+from integration.catalogue.collection_titles import get_title
 from integration.catalogue.field_meanings import is_secret
 from integration.catalogue.shapes import Resource
 from integration.core import clock
 from integration.core.calendar_periods import ExportPeriod, find_export_period
-from integration.core.errors import QueryError
+from integration.core.errors import DomainError, QueryError
 from integration.exports.columns import use_one_zone
 from integration.exports.headings import OPERATOR_LABELS, find_label
 from integration.exports.presets import Preset
@@ -93,20 +95,20 @@ class Selection:
 
     @property
     def title(self) -> str:
-        return self.preset.title if self.preset else self.resource.title
+        return self.preset.title if self.preset else get_title(self.resource)
 
     @property
     def file_name(self) -> str:
-        """File name without suffix: 'calls 2026-10', or 'cdrs' for all times.
+        """File name without suffix: 'calls-2026-10', or 'cdrs' for all times.
 
-        With headings in words a file of all times is called 'calls all'.
+        With headings in words a file of all times is called 'calls-all'.
         """
-        name = self.preset.file_name if self.preset and self.has_word_headings else self.name
+        name = normalize_file_name(self.preset.title) if self.preset and self.has_word_headings else self.name
         period = self.period
         has_history = self.resource.history or self.preset is not None
         if period is None or (period.name == "all" and not (self.has_word_headings and has_history)):
             return name
-        return f"{name} {period.name}"
+        return f"{name}-{period.name}"
 
     @property
     def dated_query(self) -> Query:
@@ -157,6 +159,12 @@ class Selection:
         words = ", ".join(str(value) for value in values)
         return f"{find_label(condition.property)} {OPERATOR_LABELS[condition.operator]} {words}"
 
+    def summarize(self, user_names: Mapping[int, str] | None = None) -> str:
+        """Return the period and the filters: '1–31 October 2026, direction: Inbound', '' without any."""
+        period = [self.period.label] if self.period else []
+        filters = [text for label, text in self.describe(user_names) if label == "Filter" and text != "none"]
+        return ", ".join([*period, *filters])
+
     def describe_calls(self, user_names: Mapping[int, str] | None = None) -> list[tuple[str, str]]:
         """Return the filters of calls as lines of `describe`."""
         lines = []
@@ -180,6 +188,17 @@ class Selection:
         `call_filter`: the conditions of the calls.
         """
         return replace(self, call_filters=(*self.call_filters, call_filter))
+
+
+def normalize_file_name(name: str) -> str:
+    """Return a name in small letters, with hyphens between words: 'missed-calls'.
+
+    Raises DomainError for a name without letters and digits.
+    """
+    file = re.sub(r"[^\w.]+", "-", name.casefold()).strip("-._")
+    if not file:
+        raise DomainError("Enter a name that contains letters or digits.")
+    return file
 
 
 def _describe_value(name: str, value: Any, user_names: Mapping[int, str]) -> Any:

@@ -37,7 +37,7 @@ def test_columns_are_ordered_by_keys_and_by_dragging_and_the_file_follows(app: A
     with page.expect_download() as download:
         page.get_by_role("button", name="CSV", exact=True).click()
     assert download.value.path().read_text().splitlines()[0] == '"Name","Talked","ID"'
-    assert download.value.suggested_filename == "calls all.csv"
+    assert download.value.suggested_filename == "calls-all.csv"
     page.get_by_text("More columns").click()
     page.get_by_label("Ended by", exact=True).check()
     show_headings(page, "Name", "Talked", "ID", "Ended by")

@@ -36,9 +36,9 @@ def large(app: Any, monkeypatch: pytest.MonkeyPatch) -> threading.Event:
 @pytest.mark.parametrize(
     ("path", "file"),
     [
-        ("/calls?range=all", "calls all.xlsx"),
-        ("/export/call-history", "calls all.xlsx"),
-        ("/reports?from=2026-07-01&to=2026-07-31", "calls 2026-07.xlsx"),
+        ("/calls?range=all", "calls-all.xlsx"),
+        ("/export/call-history", "calls-all.xlsx"),
+        ("/reports?from=2026-07-01&to=2026-07-31", "calls-2026-07.xlsx"),
     ],
 )
 def test_a_large_file_shows_its_progress_on_the_button_and_is_then_downloaded(
@@ -66,7 +66,7 @@ def test_a_small_file_is_downloaded_with_its_name_and_an_error_is_shown(
     page = browse("/calls?range=all")
     with page.expect_download() as download:
         page.get_by_role("link", name="Excel").click()
-    assert download.value.suggested_filename == "calls all.xlsx"
+    assert download.value.suggested_filename == "calls-all.xlsx"
     app.app_db.write(lambda tx: tx.execute("UPDATE people SET rights = '{\"export\": false}'"))
     page.get_by_role("link", name="Excel").click()
     expect(page.locator("#toast")).to_contain_text("You don’t have permission for this export")

@@ -55,7 +55,7 @@ def test_periods_have_keys_and_labels() -> None:
     assert find_period("day", date(2026, 11, 19)).label == "19 November 2026"
     week = find_period("week", date(2027, 1, 2))
     assert (week.key, week.first_day, week.end_day) == ("2026-W53", date(2026, 12, 28), date(2027, 1, 4))
-    assert week.label == "28 December to 3 January 2027"
+    assert week.label == "28 December 2026 – 3 January 2027"
     month = find_period("month", date(2026, 12, 31))
     assert (month.key, month.first_day, month.end_day) == ("2026-12", date(2026, 12, 1), date(2027, 1, 1))
     assert month.label == "December 2026"

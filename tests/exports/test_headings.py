@@ -165,15 +165,15 @@ def test_headings_in_words_are_unique(app: TestApp, name: str) -> None:
 @pytest.mark.parametrize(
     ("query", "name"),
     [
-        ("from=2026-10-01&to=2026-11-01", "calls 2026-10"),
-        ("from=2026-10-05&to=2026-10-06", "calls 2026-10-05"),
-        ("from=2026-10-05&to=2026-10-12", "calls 2026-W41"),
-        ("from=2026-10-05&to=2026-10-10", "calls 2026-10-05 to 2026-10-09"),
-        ("from=2026-10-05", "calls from 2026-10-05"),
-        ("to=2026-10-05", "calls until 2026-10-04"),
-        ("", "calls all"),
-        ("view=from%3D2026-10-01%26to%3D2026-10-31", "calls 2026-10"),
-        ("from=2026-10-01 00:00:00Z&to=2026-11-01", "calls 2026-10-01 to 2026-10-31"),
+        ("from=2026-10-01&to=2026-11-01", "calls-2026-10"),
+        ("from=2026-10-05&to=2026-10-06", "calls-2026-10-05"),
+        ("from=2026-10-05&to=2026-10-12", "calls-2026-W41"),
+        ("from=2026-10-05&to=2026-10-10", "calls-2026-10-05-to-2026-10-09"),
+        ("from=2026-10-05", "calls-from-2026-10-05"),
+        ("to=2026-10-05", "calls-until-2026-10-04"),
+        ("", "calls-all"),
+        ("view=from%3D2026-10-01%26to%3D2026-10-31", "calls-2026-10"),
+        ("from=2026-10-01 00:00:00Z&to=2026-11-01", "calls-2026-10-01-to-2026-10-31"),
     ],
 )
 def test_files_from_a_page_are_named_by_their_period(app: TestApp, query: str, name: str) -> None:
@@ -186,10 +186,10 @@ def test_files_from_a_page_are_named_by_their_period(app: TestApp, query: str, n
     ("path", "name"),
     [
         ("cdr-details.csv?headings=words&tz=Europe/London&from=2026-10-01&to=2026-11-01",
-         "call records 2026-10.csv"),
-        ("cdrs.csv?from=2026-10-01&to=2026-11-01", "cdrs 2026-10.csv"),
+         "call-detail-records-2026-10.csv"),
+        ("cdrs.csv?from=2026-10-01&to=2026-11-01", "cdrs-2026-10.csv"),
         ("users.csv?headings=words", "users.csv"),
-        ("recordings.zip?headings=words", "recordings all.zip"),
+        ("recordings.zip?headings=words", "recordings-all.zip"),
     ],
 )  # fmt: skip
 def test_file_names_of_other_exports(app: TestApp, path: str, name: str) -> None:

@@ -128,7 +128,7 @@ def test_a_prepared_file_has_the_days_and_the_name_of_its_request(
     found = exports.wait_for_state("done", exports.request(ann, url), ann)
     monkeypatch.setattr(clock, "now", lambda: datetime(2026, 11, 10, 12, tzinfo=UTC))
     file = exports.client.get(found["file"], headers=ann)
-    assert file.headers["Content-Disposition"] == 'attachment; filename="calls 2026-11-09.xlsx"'
+    assert file.headers["Content-Disposition"] == "attachment; filename=calls-2026-11-09.xlsx"
     assert file.headers["X-Export-Rows"] == str(ROWS)
 
 

@@ -95,6 +95,6 @@ def test_keys_export_what_they_may_read(filled: TestApp) -> None:
 def test_the_export_page_offers_both(filled: TestApp) -> None:
     page = filled.log_in(ALICE).get("/export/notes")
     assert page.status_code == 200
-    assert "Notes of calls" in page.text
+    assert "Notes" in page.text
     assert "&lt;b&gt;customer" in page.text
     assert "Chat messages" in page.text

@@ -23,12 +23,12 @@ from integration.mirror.page_queries import call_detail, history, media_lists
 from integration.mirror.page_queries.call_view import parse_day
 from integration.mirror.page_queries.media_lists import WITHOUT_FILE, AudioKind, FileCounts, MediaFilter
 from integration.mirror.privacy import retention_rules
+from integration.mirror.sync_state.media_files import FILE_STATE_LABELS
 from integration.sync.writing.write_through import WriteResult
 from integration.workspace import reads
 
 blueprint = Blueprint("audio", __name__)
 
-STATES = {"have": "Saved", "wanted": "Queued", "failed": "Failed", "gone": "Deleted"}
 READ_SECONDS = 5.0
 """Seconds after which a search is cancelled."""
 EXCERPT_CONTEXT, EXCERPT_LENGTH = 60, 240
@@ -136,7 +136,7 @@ def _parse_view(path: str) -> MediaView:
             args["range"] = range_name
     state = request.args.get("state")
     # Without a period a search for missing files reads all records.
-    if state in STATES or (state == WITHOUT_FILE and range_name != "all"):
+    if state in FILE_STATE_LABELS or (state == WITHOUT_FILE and range_name != "all"):
         args["state"] = state
     return MediaView(path, request.args.get("find", "").strip()[:200], args, range_name, first_day, last_day)
 
@@ -207,7 +207,7 @@ def _render_list(kind: AudioKind, path: str) -> str:
         chips=[(RANGES[name], name, view.range == name) for name in RANGE_NAMES],
         filters=_describe_filters(view, users),
         excerpt=formats.excerpt,
-        STATES_OF_FILES=STATES,
+        STATES_OF_FILES=FILE_STATE_LABELS,
         WITHOUT_FILE=WITHOUT_FILE,
     )
 

@@ -148,6 +148,7 @@ def index() -> str:
         numbers=numbers,
         chips=_build_chips(view),
         export=_export_url(view),
+        audio_columns=AUDIO_COLUMNS,
         COLUMNS=COLUMNS,
         WEEKDAYS=WEEKDAYS,
         OUTCOMES=OUTCOME_LABELS,
@@ -227,6 +228,8 @@ def describe_filters(view: CallView, users: list[Any], rows: Sequence[Any] = ())
     return [(name, describers[name](view.args[name]) or view.args[name]) for name in view.filter_names]
 
 
+AUDIO_COLUMNS = "timestamp_local,caller,called,user_name,duration_hms,file,file_state_label"
+"""Columns of the list in the ZIP with the recordings of calls: no codes and ids."""
 _CLEARED_DAYS: dict[str, str | None] = {"from": None, "to": None}
 
 

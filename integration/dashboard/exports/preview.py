@@ -21,6 +21,7 @@ from werkzeug.wrappers import Response
 from integration.access.rights import has
 from integration.access.visibility import NotAllowed
 from integration.catalogue import field_labels
+from integration.catalogue.collection_titles import get_title
 from integration.catalogue.shapes import Resource
 from integration.context import app_context
 from integration.core.errors import DomainError, QueryError
@@ -123,7 +124,7 @@ def show(name: str) -> Response:
         "exports",
         "export.html",
         export=name,
-        title=preset.title if preset else resource.title,
+        title=preset.title if preset else get_title(resource),
         line=preset.line if preset else "",
         path=f"/exports/{export_name}",
         kept=[(key, args[key]) for key in SELECTION_PARAMETERS if args.get(key)],
@@ -293,5 +294,5 @@ def _list_presets(name: str, args: Mapping[str, str]) -> list[tuple[str, str, bo
         if export_filter.accepts_calls(preset.resource, preset):
             names.append("view")
         kept = {key: args.get(key, "") for key in names}
-        presets.append((preset.short, _export_page_url(preset.name, kept), preset.name == name))
+        presets.append((preset.title, _export_page_url(preset.name, kept), preset.name == name))
     return presets

@@ -25,9 +25,9 @@ from integration.exports.jobs import (
     TARGETS,
     ExportJob,
     has_period_records,
-    make_file_name,
 )
 from integration.exports.query import build_export_query, list_headings
+from integration.exports.selection import normalize_file_name
 from integration.mirror.page_queries import history
 from integration.outbound import mail_server
 
@@ -77,7 +77,7 @@ def parse_form(
     schedule = replace(
         old_schedule,
         name=name,
-        file=make_file_name(name),
+        file=normalize_file_name(name),
         who=person.email,
         person_id=person.id,
         form=form_choice.removesuffix(BY_MONTH),
@@ -140,7 +140,7 @@ def make_draft(schedule: ExportJob, form: Mapping[str, str]) -> ExportJob:
         "at": lambda: _parse_time(form["at"]),
         "zone": lambda: _parse_zone(form["zone"]),
         "name": lambda: form["name"],
-        "file": lambda: make_file_name(form["name"]),
+        "file": lambda: normalize_file_name(form["name"]),
     }
     values, sources = {}, {"file": "name", "args": "form"}
     for name, parse in parsers.items():

@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from functools import wraps
 from typing import Any
@@ -25,7 +26,7 @@ from integration.catalogue import RESOURCES
 from integration.context import app_context
 from integration.core import clock
 from integration.core.calendar_periods import FREQUENCIES
-from integration.core.errors import DomainError
+from integration.core.errors import DomainError, QueryError
 from integration.dashboard.exports import export_filter, schedule_form
 from integration.dashboard.site import edit_versions, layout
 from integration.dashboard.site.confirmation import has_new_secret, requires_confirmation
@@ -36,6 +37,8 @@ from integration.exports.formats.format import SEPARATORS
 from integration.exports.jobs import ExportJob
 from integration.exports.presets import PRESETS
 from integration.exports.routes import BROWSER_ROWS, parse_args
+from integration.exports.selection import normalize_file_name
+from integration.mirror.page_queries import history
 from integration.outbound import mail_server
 from integration.workspace import saved
 
@@ -68,7 +71,9 @@ def index() -> Response:
     page = layout.render_page(
         "exports",
         "exports.html",
-        mine=[(run, runner.rows_written(run), runner.expires_at(run)) for run in downloads],
+        mine=[
+            (run, _summarize(run.job), runner.rows_written(run), runner.expires_at(run)) for run in downloads
+        ],
         lines=schedule_lines,
         # Pages of other roles lead to the collections.
         collections=[resource for resource in RESOURCES if resource.is_listed and resource.table != "me"]
@@ -116,7 +121,7 @@ def new() -> str:
     args = {"headings": "words", **parse_args(request.args)}
     empty = schedule_form.make_empty(app_context(), export, args)
     title = _list_exports(export)[export]
-    empty = replace(empty, name=title, file=jobs.make_file_name(title))
+    empty = replace(empty, name=title, file=normalize_file_name(title))
     return _render_form(empty, draft=schedule_form.make_draft(empty, request.args))
 
 
@@ -191,6 +196,19 @@ def act(number: int, action: str) -> Response:
 # --- helpers ---------------------------------------------------------------------------------------------
 
 
+def _summarize(job: ExportJob) -> str:
+    """Return the period and the filters of a download; '' if they are not valid any more."""
+    context = app_context()
+    with context.mirror_db.read() as connection:
+        user_names = {user["id"]: user["name"] for user in history.list_users(connection)}
+    with suppress(QueryError):
+        selection = export_request.build_selection(
+            context, job.export, job.args, layout.get_visibility(), current_person()
+        )
+        return selection.summarize(user_names)
+    return ""
+
+
 def _shown_values(schedule: ExportJob) -> ExportJob:
     """Return the schedule without values that the form does not show."""
     shown = replace(schedule, place=schedule.display_place, secret="", who="", person_id=None)
@@ -255,7 +273,7 @@ def _list_exports(export: str) -> dict[str, str]:
     viewer, titles = layout.get_visibility(), {export: ExportJob(export=export, args={}).title}
     for preset in PRESETS.values():
         if viewer.can_export(preset.resource):
-            titles[preset.name] = preset.short
+            titles[preset.name] = preset.title
     return titles
 
 

@@ -65,7 +65,7 @@ def export() -> Response:
         _stream_csv(context.app_db, context.mirror_db, audit_filter),
         content_type="text/csv; charset=utf-8",
     )
-    response.headers["Content-Disposition"] = f'attachment; filename="audit log {clock.utc_text()[:10]}.csv"'
+    response.headers["Content-Disposition"] = f'attachment; filename="audit-log-{clock.utc_text()[:10]}.csv"'
     return response
 
 

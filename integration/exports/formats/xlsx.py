@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
+import textwrap
 from collections.abc import Callable
 from datetime import datetime
 from functools import partial
@@ -38,6 +39,8 @@ MAX_EXACT_INTEGER = 2**53
 
 _WIDTHS: dict[ColumnKind, int] = {"time": 23, "utc": 23, "local": 19, "text": 18}
 _FORBIDDEN_IN_SHEET_NAMES = re.compile(r"[\[\]:*?/\\]")
+MAX_SHEET_NAME = 26
+"""Characters of a sheet name. Excel accepts 31; the number of a sheet needs the others."""
 _DAY_SECONDS = 86_400
 _EPOCH = datetime(1899, 12, 30)
 """Day 0 of Excel's date numbers."""
@@ -153,7 +156,7 @@ class _TextWorksheet(Worksheet):
 def _add_worksheet(
     workbook: xlsxwriter.Workbook, export_query: ExportQuery, title: str, sheet_number: int, bold: CellFormat
 ) -> _TextWorksheet:
-    name = _FORBIDDEN_IN_SHEET_NAMES.sub(" ", title)[:26]
+    name = textwrap.shorten(_FORBIDDEN_IN_SHEET_NAMES.sub(" ", title), MAX_SHEET_NAME, placeholder="")
     worksheet = workbook.add_worksheet(
         name if sheet_number == 1 else f"{name} {sheet_number}", worksheet_class=_TextWorksheet
     )

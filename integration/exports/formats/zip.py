@@ -27,6 +27,7 @@ from integration.exports.formats import csv
 from integration.exports.formats.format import Format
 from integration.exports.query import ChunkedFile, Column, build_export_query
 from integration.exports.selection import OpenReader, Selection
+from integration.mirror.sync_state.media_files import FILE_STATE_LABELS
 
 CHUNK_BYTES = 1 << 18
 """Bytes read from a file per chunk."""
@@ -60,7 +61,10 @@ class ZipExport(ChunkedFile):
                 )
                 id_column, file_column, state_column = file_query.columns
                 missing_column = Column(
-                    "missing", f"why_missing({file_column.sql}, {state_column.sql})", "text"
+                    "missing",
+                    f"why_missing({file_column.sql}, {state_column.sql})",
+                    "text",
+                    words="Missing" if selection.has_word_headings else "",
                 )
                 export_query = build_export_query(connection, selection)
                 self.row_count, first_rowid = export_query.count_rows(connection)
@@ -106,7 +110,7 @@ class ZipExport(ChunkedFile):
 
     def _find_missing_reason(self, path: str | None, state: str | None) -> str | None:
         if not path:
-            return f"not in the archive ({state or 'never requested'})"
+            return f"not in the archive ({FILE_STATE_LABELS.get(state or '', 'never requested').lower()})"
         try:
             _open_archived(self._data_dir, path).close()
         except OSError as error:

@@ -45,6 +45,9 @@ CREATE INDEX IF NOT EXISTS _checks_found ON _checks (found_at) WHERE finding IS 
 """
 """SQL script. scrub_log.py reads and writes `_checks`."""
 
+FILE_STATE_LABELS = {"have": "Saved", "wanted": "Queued", "failed": "Failed", "gone": "Deleted"}
+"""Words for the column `state`."""
+
 
 def _build_tally_update(row: str, sign: str) -> str:
     return (

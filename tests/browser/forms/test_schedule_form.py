@@ -25,7 +25,7 @@ def test_the_destination_field_and_the_next_delivery_follow_the_choice(browse: A
     page.get_by_label("Frequency").select_option("week")
     page.get_by_label("Format").select_option("CSV")
     expect(page.locator("#next")).to_contain_text(re.compile(r"front-desk-\d{4}-W\d\d\.csv$"))
-    page.get_by_label("Export", exact=True).select_option("CDRs")
+    page.get_by_label("Export", exact=True).select_option("Call detail records")
     expect(page).to_have_url(re.compile("export=cdr-details"))
     expect(page.get_by_label("Frequency")).to_have_value("week")
     expect(page.get_by_label("Name (used in file names)")).to_have_value("Front desk")

@@ -230,7 +230,11 @@ def test_calls_of_a_client_have_their_audio_in_one_zip(app, client):
         "recordings/2026/07/30/902.mp3",
     ]
     entry = audit.list_newest(app.app_db)[0]
-    assert (entry.who, entry.about, entry.result) == (ALICE.email, "recordings.zip", "2 rows")
+    assert (entry.who, entry.about, entry.result) == (
+        ALICE.email,
+        "recordings-2026-07-01-to-2026-09-30.zip",
+        "2 rows",
+    )
     people.change(app.app_db, app.add(BOB).email, rights={"recordings": False})
     assert "recordings.zip" not in app.log_in(BOB).get(path).text
 

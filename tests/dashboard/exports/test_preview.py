@@ -70,10 +70,11 @@ def test_the_preview_links_the_other_exports_of_the_same_calls(app: TestApp) -> 
     view = urlencode({"range": "all", "outcome": "missed"})
     text = app.log_in().get("/export/call-history?" + urlencode({"view": view})).text
     links = {
-        word: html.unescape(url) for url, word in re.findall(r'class="chip" href="([^"]+)"[^>]*>(\w+)<', text)
+        word: html.unescape(url)
+        for url, word in re.findall(r'class="chip" href="([^"]+)"[^>]*>([\w ]+)<', text)
     }
-    assert "2 rows" in app.log_in().get(links["CDRs"]).text
-    assert "4 rows" in app.log_in().get(links["Missed"]).text
+    assert "2 rows" in app.log_in().get(links["Call detail records"]).text
+    assert "4 rows" in app.log_in().get(links["Missed calls"]).text
     assert "view" not in links["Messages"]
 
 
@@ -208,7 +209,7 @@ def test_a_range_of_cdrs_is_exported_from_the_exports_page(
     october: TestApp, label: str, rows: int, period: str
 ) -> None:
     page = october.log_in().get("/exports").text
-    text = open_link(october, open_link(october, page, "CDRs"), label)
+    text = open_link(october, open_link(october, page, "Call detail records"), label)
     assert f"{rows} row" in text
     assert period in text
     parameters = re.findall(r'<input type="hidden" name="(from|to)" value="([^"]+)"', text)

@@ -100,12 +100,12 @@ def test_a_schedule_that_another_user_changed_since_is_kept_until_it_is_saved_ag
         ({}, "Tuesday 1 December 2026, 06:00 (Europe/London), November 2026, calls-2026-11.xlsx"),
         (
             {"every": "week", "at": "07:30", "name": "Front desk", "form": "csv"},
-            "Monday 16 November 2026, 07:30 (Europe/London), 9 November to 15 November 2026,"
-            " front-desk-2026-W46.csv",
+            "Monday 16 November 2026, 07:30 (Europe/London), 9–15 November 2026, front-desk-2026-W46.csv",
         ),
         (
             {"every": "day", "zone": "Asia/Tokyo", "export": "cdr-details"},
-            "Tuesday 10 November 2026, 06:00 (Asia/Tokyo), 9 November 2026, cdrs-2026-11-09.xlsx",
+            "Tuesday 10 November 2026, 06:00 (Asia/Tokyo), 9 November 2026,"
+            " call-detail-records-2026-11-09.xlsx",
         ),
         (
             {"every": "hour", "at": "6", "zone": "Mars", "name": "…", "form": "exe", "export": "users"},
@@ -336,9 +336,12 @@ def test_a_large_export_of_calls_is_prepared_in_the_background(
     app.context.scheduler.start()
     for number in range(3):
         app.call(number + 1, clock.utc_text(clock.unix() - 600 - number))
-    (excel,) = re.findall(r'href="(/exports/call-history\.xlsx[^"]*)"', client.get("/calls").text)
+    (excel,) = re.findall(
+        r'href="(/exports/call-history\.xlsx[^"]*)"', client.get("/calls?direction=in&range=all").text
+    )
     shown = client.get(unescape(excel))
     assert shown.url.endswith("/exports")
+    assert "Calls Excel all time, direction: Inbound" in text(shown.text)
 
     def link() -> list[str]:
         return re.findall(r'href="(/exports/prepared/\d+/file)"', client.get("/exports").text)

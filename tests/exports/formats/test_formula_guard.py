@@ -111,7 +111,7 @@ def test_manifest_of_a_zip_is_guarded_like_a_csv(tmp_path: Path) -> None:
     rows = list(csv.reader(io.StringIO(manifest, newline="")))
     assert rows[0] == ["caller", "missing"]
     assert [row[0] for row in rows[1:]] == [guarded(text) for text in ODD]
-    assert {row[1] for row in rows[1:]} == {"not in the archive (wanted)"}
+    assert {row[1] for row in rows[1:]} == {"not in the archive (queued)"}
 
 
 def test_header_of_an_undocumented_field_is_guarded(app: TestApp) -> None:

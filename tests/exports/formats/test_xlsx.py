@@ -17,7 +17,7 @@ from openpyxl.utils.escape import unescape
 from integration.exports.formats import xlsx
 from integration.exports.selection import select
 from tests.exports.test_presets import exporting
-from tests.support.application import running_app
+from tests.support.application import TestApp, running_app
 from tests.support.examples import example_count
 from tests.support.payloads.collection_table import collection_at
 from tests.support.payloads.query_reference import CALLS
@@ -73,6 +73,12 @@ def test_last_sheet_describes_the_export() -> None:
     assert ("Rows", 3) in about
     assert dict(about)["Made"].endswith("UTC")
     assert "Sheets" not in dict(about)
+
+
+def test_a_long_title_is_cut_between_words(shared_app: TestApp) -> None:
+    response = exporting(shared_app).get("/exports/msdrs.xlsx?headings=words")
+    book = openpyxl.load_workbook(io.BytesIO(response.data))
+    assert book.sheetnames == ["Media session detail", "About"]
 
 
 def test_rows_beyond_the_sheet_limit_continue_in_further_sheets() -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 import zipfile
 from contextlib import nullcontext
+from html import unescape
 from urllib.parse import urlencode
 
 import pytest
@@ -63,6 +65,18 @@ def test_zip_has_the_recordings_of_the_filtered_calls(app):
     view = {"view": urlencode({"range": "all", "outcome": "missed"})}
     archive = opened(exporting(app).get("/exports/recordings.zip?" + urlencode(view)).data)
     assert sorted(archive.namelist()) == ["manifest.csv", "recordings/2026/07/02/32.mp3"]
+
+
+def test_list_of_the_zip_from_a_page_has_no_codes_and_ids(app):
+    page = app.log_in().get("/calls?range=all").text
+    (link,) = re.findall(r'href="(/exports/recordings\.zip[^"]*)"', page)
+    rows = table(opened(app.log_in().get(unescape(link)).content), "manifest.csv")
+    assert list(rows[0]) == [
+        "Time (Europe/London)", "Caller", "Called", "Person", "Duration", "File", "File state", "Missing",
+    ]  # fmt: skip
+    assert [row["File state"] for row in rows] == ["Saved", "Saved", ""]
+    nothing = app.log_in().get("/calls?range=all&q=nobody-has-this").text
+    assert "/exports/recordings.zip" not in nothing
 
 
 def test_deleted_file_is_listed_as_missing(app):
