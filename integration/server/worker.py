@@ -244,6 +244,9 @@ class Worker:
 
     def _on_stop(self) -> None:
         """End live streams, wait for running requests, then stop the product."""
+        # Another thread may have received the signal. Python then handles it when the main thread wakes, which
+        # waits for the handler: the server would accept connections until the process ends.
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
         product = self.product
         if product is None:
             # During the start nothing is lost: all durable changes are transactions.

@@ -8,6 +8,7 @@ steps of the start.
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -43,6 +44,9 @@ class StubProduct:
 
     def stop(self) -> None:
         self.scheduler.stop(1)
+        (self.folder / "stopping").touch()
+        while (self.folder / "prolonged-stop").exists():
+            threading.Event().wait(0.05)
         (self.folder / "stopped-cleanly").write_text(str(os.getpid()))
 
     def application(self, environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
@@ -54,6 +58,8 @@ class StubProduct:
         if environ["PATH_INFO"] == "/hang":
             (self.folder / "requested").touch()
             threading.Event().wait(60)
+        if environ["PATH_INFO"] == "/stop":
+            signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
         if environ["PATH_INFO"] == "/slow":
             (self.folder / "requested").touch()
             self.closing.wait(60)

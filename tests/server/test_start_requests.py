@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from integration.server import start_requests
 from integration.server.start_requests import StartRequests
-from tests.server.test_damaged_databases import make_body, query, send_legs
+from tests.server.test_damaged_databases import (
+    assert_each_applied_once,
+    make_body,
+    overwrite_header,
+    query,
+    send_legs,
+)
 from tests.support.harness import Product, wait_for
 
 SLOW_START = """
@@ -75,6 +81,25 @@ def test_webhooks_are_stored_before_everything_else_has_started(starting: Produc
         "all webhooks applied",
     )
     assert any("the start of the worker took" in line for line in starting.lines)
+
+
+@pytest.mark.parametrize("spoil", [Path.unlink, overwrite_header])
+def test_webhooks_are_stored_before_a_lost_or_damaged_mirror_is_built_again(
+    tmp_path: Path, spoil: Callable[[Path], None]
+) -> None:
+    data_dir = tmp_path / "data"
+    product = Product(data_dir)
+    send_legs(product, 1, 1)
+    product.stop()
+    spoil(data_dir / "mirror.db")
+    starting = SlowProduct(data_dir, program=("-c", SLOW_START), environment={"GO": str(tmp_path / "go")})
+    try:
+        wait_for(lambda: starting.client.send("GET", starting.webhook_path)[0] == 200, "the receiver")
+        send_legs(starting, 2, 1)
+        (tmp_path / "go").touch()
+        assert_each_applied_once(data_dir, 2)
+    finally:
+        starting.stop()
 
 
 def call(application: StartRequests, path: str, method: str = "GET") -> tuple[str, bytes]:

@@ -123,6 +123,21 @@ def test_a_worker_that_gets_sigterm_ends_its_streams_and_is_replaced(server: Run
     assert worker_of(server) != worker
 
 
+def test_a_product_that_is_stopping_gets_no_request_whichever_thread_got_the_signal(
+    server: Running, tmp_path: Path
+) -> None:
+    worker, data_dir = worker_of(server), tmp_path / "data"
+    (data_dir / "prolonged-stop").touch()
+    get(server.port, "/stop")
+    wait_for((data_dir / "stopping").exists, "the stop of the product")
+    with socket.create_connection(("127.0.0.1", server.port), timeout=60) as waiting:
+        waiting.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        (data_dir / "prolonged-stop").unlink()
+        response = waiting.recv(4096).decode()
+    assert response.rpartition("\r\n\r\n")[2].split()[0] != str(worker)
+    assert response.startswith("HTTP/1.1 200")
+
+
 def test_the_worker_of_a_killed_supervisor_ends_and_a_new_start_succeeds(
     server: Running, start: Start, tmp_path: Path
 ) -> None:
