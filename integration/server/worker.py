@@ -244,8 +244,8 @@ class Worker:
 
     def _on_stop(self) -> None:
         """End live streams, wait for running requests, then stop the product."""
-        # Another thread may have received the signal. Python then handles it when the main thread wakes, which
-        # waits for the handler: the server would accept connections until the process ends.
+        # The system may have given the signal to another thread. The handler of the server then does not run,
+        # because the main thread waits for it, and the server would accept connections until the end.
         signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
         product = self.product
         if product is None:
