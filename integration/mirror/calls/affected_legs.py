@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from operator import itemgetter
 from typing import Any
 
 import orjson
@@ -387,7 +388,7 @@ class AffectedLegs:
                     previous_row is None or previous_row[_STATE_INDEX] != ENDED
                 ):
                     self.just_ended.append(id_)
-        self.tx.executemany(_INSERT_LEG, new)
+        self.tx.executemany(_INSERT_LEG, sorted(new, key=itemgetter(0)))
         self.tx.executemany(_UPDATE_LEG, changed)
         self.tx.executemany(
             "DELETE FROM _legs WHERE leg_id = ?",

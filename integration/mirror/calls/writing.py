@@ -152,7 +152,7 @@ def _store_call_ids(
     changed_ids = [
         (call_id, id_) for id_, call_id in call_id_by_id.items() if stored_ids.get(id_, call_id) != call_id
     ]
-    tx.executemany("INSERT INTO _call_ids VALUES (?, ?)", new_ids)
+    tx.executemany("INSERT INTO _call_ids VALUES (?, ?)", sorted(new_ids))
     tx.executemany("UPDATE _call_ids SET call_id = ? WHERE id = ?", changed_ids)
     for id_ in removed_ids:
         successors = [

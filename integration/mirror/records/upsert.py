@@ -280,7 +280,8 @@ def _write_rows(
     key_index, bookkeeping = names.index(resource.key or ""), (requested_at, requested_at, source)
     get_all = itemgetter(*names, names[0])  # With a single name it would return no tuple.
     rows = []
-    for key, record in records_by_key.items():
+    # In order: by descending key, as history is read, SQLite would leave half of each page empty.
+    for key, record in sorted(records_by_key.items(), key=itemgetter(0)):
         try:
             *row, _ = get_all(record.values)
         except KeyError:

@@ -214,6 +214,18 @@ def test_a_collection_without_keys_is_replaced_completely(mirror):
         assert [found[0] for found in connection.execute(f"SELECT _doc FROM {raw.table}")] == ['{"b":2}']
 
 
+def test_history_that_is_read_from_the_newest_record_on_fills_its_pages(mirror):
+    for newest in range(2000, 0, -100):
+        store(mirror, "cdrs", *(document(id=newest - n, clid="x" * 900) for n in range(100)))
+
+    def count_pages(connection):
+        return connection.execute("PRAGMA page_count").fetchone()[0]
+
+    used = mirror.run_exclusive(count_pages)
+    mirror.run_exclusive(lambda connection: connection.execute("VACUUM"))
+    assert used < 1.2 * mirror.run_exclusive(count_pages)
+
+
 def test_delete_rows_deletes_only_the_given_rows(mirror):
     store(mirror, "calls", document(id=1), document(id=2))
     mirror.write(lambda tx: delete_rows(tx, get_resource("calls"), [1]))
