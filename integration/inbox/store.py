@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass, fields
 from functools import cache, partial
 from itertools import takewhile
@@ -310,30 +310,6 @@ class Inbox:
             rows = connection.execute("SELECT seq, call_id, body, received_at FROM inbox ORDER BY seq")
             return [(row[0], row[1], row[2]) for row in takewhile(lambda row: row[3] < before, rows)]
 
-    def rewrite_bodies(self, seqs: Sequence[int], transform: Callable[[bytes], bytes]) -> None:
-        """Replace each body with `transform(body)`.
-
-        Delete a row that becomes equal to another.
-        """
-
-        def work(tx: Transaction, batch: Sequence[int]) -> None:
-            for seq in batch:
-                row = tx.execute("SELECT event_id, body FROM inbox WHERE seq = ?", (seq,)).fetchone()
-                if row is None or (body := transform(row[1])) == row[1]:
-                    continue
-                digest = hashlib.sha256(body).digest()
-                event_id = f"sha256:{digest.hex()}" if row[0].startswith("sha256:") else row[0]
-                changed = tx.execute(
-                    "UPDATE OR IGNORE inbox SET event_id = ?, body = ?, body_hash = ?, error = NULL"
-                    " WHERE seq = ?",
-                    (event_id, body, digest, seq),
-                )
-                if not changed.rowcount:
-                    tx.execute("DELETE FROM inbox WHERE seq = ?", (seq,))
-
-        for start in range(0, len(seqs), GROUP_SIZE):
-            self.database.write(partial(work, batch=seqs[start : start + GROUP_SIZE]))
-
     def delete_before(self, before: str, protected_seqs: Iterable[int] = ()) -> int:
         """Delete at most GROUP_SIZE of the webhooks received before `before`.
 
@@ -369,18 +345,6 @@ def read_last_seq(connection: sqlite3.Connection | Transaction) -> int:
     """Return the highest number that a webhook ever had, or 0."""
     row = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'inbox'").fetchone()
     return 0 if row is None else int(row[0])
-
-
-def find_mentions(
-    connection: sqlite3.Connection, matches: Callable[[bytes], bool], leg_ids: Set[int]
-) -> Iterator[tuple[int, object, bytes]]:
-    """Yield seq, call_id and body of webhooks with a number or leg.
-
-    The body `matches`, or the call_id is one of `leg_ids`.
-    """
-    for row in connection.execute("SELECT seq, call_id, body FROM inbox ORDER BY seq"):
-        if row[1] in leg_ids or matches(row[2]):
-            yield row[0], row[1], row[2]
 
 
 def prepare(connection: sqlite3.Connection) -> None:

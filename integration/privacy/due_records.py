@@ -17,7 +17,7 @@ from integration.mirror.privacy.retention_rules import RetentionLimits
 from integration.mirror.sync_state import media_files
 from integration.mirror.sync_state.media_files import MediaKind
 from integration.privacy.erase import refresh_held
-from integration.privacy.traces import TABLE_LABELS
+from integration.privacy.personal_data import LABELS
 from integration.settings.model import Retention
 from integration.sync.writing import write_log
 
@@ -106,7 +106,7 @@ def _count_mirror(
         yield DueCount("cdrs", "calls", len(find_calls(connection, limit, held_records)))
     for table, kinds in retention_rules.ROW_KINDS.items():
         if limit := limits.for_table(table):
-            label = TABLE_LABELS.get(table, table)
+            label = LABELS.get(table, table)
             number = len(find_rows(connection, table, limit, held_records))
             yield DueCount(kinds[min(1, len(kinds) - 1)], label, number)
     for file_kind, kind in retention_rules.FILE_KINDS.items():
@@ -116,7 +116,7 @@ def _count_mirror(
     if limit := limits.for_kind("transcripts"):
         for table in TRANSCRIPT_FIELDS:
             number = len(find_texts(connection, table, limit, held_records))
-            yield DueCount("transcripts", f"texts of {TABLE_LABELS[table]}", number)
+            yield DueCount("transcripts", f"texts of {LABELS[table]}", number)
 
 
 def _count_logs(connection: sqlite3.Connection, limits: RetentionLimits) -> Iterator[DueCount]:

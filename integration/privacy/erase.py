@@ -16,32 +16,27 @@ import sqlite3
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from integration.access import audit
-from integration.catalogue.events import EVENT_FIELDS
 from integration.context import AppContext
 from integration.core import clock
 from integration.core.commands import COMMAND_LINE, Arguments, Progress, Result, command
-from integration.core.errors import PlatformBroken, StorageFull, SwitchroomError
-from integration.core.json_records import read_record_bytes
-from integration.core.number_variants import ERASED, Finder, make_finder, variants
+from integration.core.errors import StorageFull, SwitchroomError
+from integration.core.number_variants import variants
 from integration.maintenance import backup
 from integration.maintenance.manifest import DATABASES
 from integration.mirror.derived.rebuild import rebuild_due
-from integration.mirror.privacy import erase_mirror
-from integration.mirror.privacy.erasure_gate import (
-    LEGS_KEY,
-    strip_record,
-)
+from integration.mirror.privacy import retention_rules
+from integration.mirror.privacy.erasure_gate import LEGS_KEY
 from integration.mirror.privacy.held_records import HeldRecords
-from integration.privacy import copies, erase_app, erasures, final_check, holds
+from integration.privacy import copies, erasures, final_check, finder, holds
 from integration.privacy.copies import DataCopy
-from integration.privacy.traces import Traces, find_traces
+from integration.privacy.finder import FoundData
 from integration.settings.data_dir_secrets import load_erasure_key
 from integration.settings.model import Settings
 from integration.sqlite.database import Database
 from integration.sqlite.readers import open_readonly
+from integration.sqlite.transaction import Transaction
 
 MAX_PASSES = 3
 """Largest number of passes. The second finds data that arrived while the first began."""
@@ -54,34 +49,32 @@ class ErasureRefused(SwitchroomError):
     """
 
 
-def preview(data_dir: Path, e164: str) -> tuple[Traces, str | None]:
+def preview(data_dir: Path, e164: str) -> tuple[FoundData, str | None]:
     """Return the data of a number, and the reason for a refusal.
 
     The reason is None if the number can be erased. Read-only; can run while `serve` runs. Raises
     StorageError.
     """
     with ExitStack() as stack:
-        app_connection, mirror_connection, inbox_connection = (
-            stack.enter_context(open_readonly(data_dir / name)) for name in DATABASES
-        )
-        for connection in (app_connection, mirror_connection, inbox_connection):
+        connections = {name: stack.enter_context(open_readonly(data_dir / name)) for name in DATABASES}
+        for connection in connections.values():
             connection.execute("BEGIN")
-        held_records = refresh_held(app_connection, mirror_connection, HeldRecords())
-        traces = find_traces(mirror_connection, inbox_connection, app_connection, e164, held_records)
-        return traces, find_refusal(traces, e164, held_records)
+        held_records = refresh_held(connections["house.db"], connections["mirror.db"], HeldRecords())
+        unfinished = erasures.list_unfinished_records(connections["house.db"])
+        found = finder.find(connections, e164, held_records, unfinished)
+        return found, find_refusal(found, e164, held_records)
 
 
-def find_refusal(traces: Traces, e164: str, held_records: HeldRecords) -> str | None:
+def find_refusal(found: FoundData, e164: str, held_records: HeldRecords) -> str | None:
     """Return why a number cannot be erased now; None if it can."""
-    if e164 in held_records.numbers or traces.mirror_traces.held_legs:
+    if e164 in held_records.numbers or found.held_legs:
         return f"{e164} or a call with it is under legal hold. Nothing was erased. Release the hold first."
-    if traces.mirror_traces.own_number_tables:
+    if found.own_number_tables:
         return (
-            f"{e164} is a number of the account, listed in"
-            f" {', '.join(traces.mirror_traces.own_number_tables)}. Nothing was erased."
-            " Remove the number there first."
+            f"{e164} is a number of the account, listed in {', '.join(found.own_number_tables)}."
+            " Nothing was erased. Remove the number there first."
         )
-    if traces.mirror_traces.has_live_call:
+    if found.has_live_call:
         return f"A call with {e164} is in progress. Nothing was erased. Try again after the call has ended."
     return None
 
@@ -143,7 +136,6 @@ class _Erasure:
     def __init__(self, context: AppContext, e164: str, who: str, progress: Progress) -> None:
         self._context, self._e164, self._who, self._progress = context, e164, who, progress
         self._erasure_gate, self._held_records = context.erasure_gate, context.held_records
-        self._finder: Finder[Any] = make_finder([e164])
         self._app_db, self._data_dir = context.app_db, context.settings.storage.data_dir
         self._databases: tuple[Database, ...] = (context.app_db, context.mirror_db, context.inbox.database)
 
@@ -155,28 +147,28 @@ class _Erasure:
             refresh_held(app_connection, mirror_connection, self._held_records)
         # First, because the search takes minutes in millions of records.
         self._check_space()
-        traces = self._find_traces(include_unfinished=True)
-        refusal = find_refusal(traces, self._e164, self._held_records)
+        found = self._find(include_unfinished=True)
+        refusal = find_refusal(found, self._e164, self._held_records)
         if refusal is not None:
             audit.record(self._app_db, self._who, "erasure refused", "a number", "legal hold, or in use")
             raise ErasureRefused(refusal)
-        erasure_id = self._begin_erasure(traces)
-        removed, held = traces.counts, traces.held
+        erasure_id = self._begin_erasure(found)
+        removed, held = found.counts, found.held
         for _ in range(MAX_PASSES):
-            self._remove_traces(traces)
-            traces = self._find_traces()
-            if traces.is_empty:
+            self._erase(found)
+            found = self._find()
+            if not found.counts:
                 break
-            self._store_record_ids(traces)
+            self._store_record_ids(found)
         # Notes of its calls are not found later: they need not contain the number.
-        held |= {label: keys for label, keys in traces.held.items() if len(keys) >= len(held.get(label, ()))}
+        held |= {label: keys for label, keys in found.held.items() if len(keys) >= len(held.get(label, ()))}
         if removed_count := self._context.export_runner.remove_all():
             removed["prepared exports (removed)"] = removed_count
         all_copies = self._remove_copies()
         if all_copies.removed:
             removed["copies of the data folder (removed)"] = len(all_copies.removed)
         self._vacuum_databases()
-        left = traces.counts
+        left = found.counts
         delivered, places = self._find_places([*all_copies.held, *all_copies.backups])
         report = {
             "held": held,
@@ -214,8 +206,10 @@ class _Erasure:
         return found
 
     def _list_erased_paths(self) -> list[str]:
+        """Return the paths below data_dir of all files that erasures deleted."""
+        sql = "SELECT path FROM media WHERE last_error = ? AND path <> ''"
         with self._context.mirror_db.read() as connection:
-            return erase_mirror.list_erased_paths(connection)
+            return [row[0] for row in connection.execute(sql, (retention_rules.ERASED_REASON,))]
 
     def _find_places(self, known_copies: list[DataCopy]) -> tuple[list[str], list[str]]:
         """Return delivered exports, and other places, that possibly contain the number."""
@@ -233,22 +227,18 @@ class _Erasure:
     def _name(self, found: list[DataCopy]) -> list[str]:
         return [str(copy.path.relative_to(self._data_dir)) for copy in found]
 
-    def _find_traces(self, *, include_unfinished: bool = False) -> Traces:
-        context = self._context
+    def _find(self, *, include_unfinished: bool = False) -> FoundData:
+        """Search for the number; with `include_unfinished` also for records of an interrupted erasure."""
         self._progress(doing="reading all three databases")
-        with (
-            context.mirror_db.read(full_scan=True) as mirror_connection,
-            context.inbox.database.read(full_scan=True) as inbox_connection,
-            context.app_db.read() as app_connection,
-        ):
-            return find_traces(
-                mirror_connection,
-                inbox_connection,
-                app_connection,
-                self._e164,
-                self._held_records,
-                include_unfinished=include_unfinished,
+        with ExitStack() as stack:
+            connections = {
+                database.name: stack.enter_context(database.read(full_scan=True))
+                for database in self._databases
+            }
+            unfinished = (
+                erasures.list_unfinished_records(connections["house.db"]) if include_unfinished else {}
             )
+            return finder.find(connections, self._e164, self._held_records, unfinished)
 
     def _check_space(self) -> None:
         """Raise StorageFull without space for a VACUUM of the largest database."""
@@ -260,7 +250,7 @@ class _Erasure:
                 f" {free_bytes / 1e9:,.1f} GB are free. Nothing was erased. Free disk space and try again."
             )
 
-    def _begin_erasure(self, traces: Traces) -> int:
+    def _begin_erasure(self, found: FoundData) -> int:
         number_variants, started_at = variants(self._e164), clock.utc_text()
         if not self._erasure_gate.has_key:
             key = load_erasure_key(self._context.settings.storage.data_dir, create=True)
@@ -272,36 +262,33 @@ class _Erasure:
             lambda tx: erasures.begin(tx, started_at, self._who, digests, lengths)
         )
         self._erasure_gate.add(started_at, digests, lengths, ())
-        self._store_record_ids(traces)
+        self._store_record_ids(found)
         self._erasure_gate.install(self._context.mirror_db)
         self._context.inbox.redact = self._erasure_gate.filter_webhook
         return erasure_id
 
-    def _store_record_ids(self, traces: Traces) -> None:
-        records = [(table, key) for table, keys in traces.mirror_traces.rows.items() for key in keys]
-        records += [(LEGS_KEY, leg) for leg in traces.mirror_traces.legs]
+    def _store_record_ids(self, found: FoundData) -> None:
+        records = [(table, key) for table, keys in found.list_record_keys().items() for key in keys]
+        records += [(LEGS_KEY, leg) for leg in found.legs]
         self._context.app_db.write(lambda tx: erasures.add_records(tx, records))
         self._erasure_gate.add("", (), (), records)
 
-    def _remove_traces(self, traces: Traces) -> None:
-        context, mirror_traces = self._context, traces.mirror_traces
-        self._progress(doing="webhooks")
-        context.inbox.rewrite_bodies(traces.webhook_seqs, self._strip_body)
-        self._progress(doing="records")
-        held_records = self._held_records
-        erase_mirror.strip(context.mirror_db, mirror_traces, self._finder, context.call_store, held_records)
-        erase_mirror.remove_files(context.mirror_db, context.settings.storage.data_dir, mirror_traces)
-        rebuild_due(context.mirror_db, context.rules)
-        context.mirror_db.write(erase_mirror.optimize_search_index)
-        self._progress(doing="notes, call-back items, logs")
-        context.app_db.write(lambda tx: erase_app.erase(tx, self._finder, traces.app_traces, held_records))
-
-    def _strip_body(self, body: bytes) -> bytes:
-        try:
-            event = read_record_bytes(body)
-            return strip_record(event, EVENT_FIELDS, self._finder.contains_number).text.encode()
-        except PlatformBroken:
-            return self._finder.replace_numbers_in_bytes(body, ERASED)
+    def _erase(self, found: FoundData) -> None:
+        context, mirror_db = self._context, self._context.mirror_db
+        for database in (context.inbox.database, mirror_db, context.app_db):
+            finder.erase_rows(
+                database, found, self._e164, self._held_records, lambda label: self._progress(doing=label)
+            )
+        for begin in range(0, len(found.legs), finder.BATCH_SIZE):
+            legs = found.legs[begin : begin + finder.BATCH_SIZE]
+            mirror_db.write(lambda tx, legs=legs: context.call_store.refresh(tx, legs))  # type: ignore[misc]
+        for kind in {kind for kind, _, _ in found.files}:
+            files = [(record_id, path) for file_kind, record_id, path in found.files if file_kind == kind]
+            retention_rules.remove_files(
+                mirror_db, self._data_dir, kind, files, retention_rules.ERASED_REASON
+            )
+        rebuild_due(mirror_db, context.rules)
+        mirror_db.write(_optimize_search_index)
 
     def _vacuum_databases(self) -> None:
         for database in self._databases:
@@ -312,3 +299,8 @@ class _Erasure:
 def _vacuum_database(connection: sqlite3.Connection) -> None:
     connection.execute("VACUUM")
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+
+
+def _optimize_search_index(tx: Transaction) -> None:
+    """Merge the search index. Until then it contains trigrams of removed texts."""
+    tx.execute("INSERT INTO _calls_search (_calls_search) VALUES ('optimize')")

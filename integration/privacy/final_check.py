@@ -12,11 +12,11 @@ from pathlib import Path
 
 from integration.core.number_search.wide_search import WideSearch
 from integration.maintenance.manifest import DATABASES
-from integration.mirror.privacy import scrub_tables
-from integration.mirror.privacy.erase_mirror import DERIVED_TABLES
 from integration.mirror.privacy.held_records import HeldRecords
 from integration.privacy import copies
 from integration.privacy.file_search import search_files
+from integration.privacy.finder import describe_table, is_row_held, list_tables
+from integration.privacy.personal_data import DERIVED_TABLES
 from integration.sqlite.database import Database
 
 UNFINISHED_FILE = "unfinished.json"
@@ -70,16 +70,17 @@ def _search_rows(
     """Return tables with matching keys, and whether rows are held."""
     places, has_held_rows = [], False
     # Derived tables last: a held contact leaves its number in them.
-    for table in sorted(scrub_tables.list_tables(connection), key=lambda name: name in DERIVED_TABLES):
+    for table in sorted(list_tables(connection), key=lambda name: name in DERIVED_TABLES):
         keys: list[str] = []
-        for row in scrub_tables.iterate_rows(connection, table):
-            if search.contains(_CELL_BORDER.join(_iterate_texts(row.values.values()))):
-                if (has_held_rows and table in DERIVED_TABLES) or scrub_tables.is_row_held(
-                    connection, table, row.values, held_records
+        described = describe_table(connection, table)
+        for key, values in described.iterate(connection):
+            if search.contains(_CELL_BORDER.join(_iterate_texts(values))):
+                if (has_held_rows and table in DERIVED_TABLES) or is_row_held(
+                    connection, table, dict(zip(described.columns, values, strict=True)), held_records
                 ):
                     has_held_rows = True
                 else:
-                    keys.append(str(next(iter(row.key.values()))))
+                    keys.append(str(key[0]))
         if keys:
             more = f" and {len(keys) - 5:,} more" if len(keys) > 5 else ""
             places.append(f"{table} {', '.join(keys[:5])}{more}")

@@ -24,7 +24,7 @@ from integration.factory import Product
 from integration.inbox.replay import replay
 from integration.maintenance import backup
 from integration.mirror.page_queries import messages
-from integration.mirror.privacy import erase_mirror
+from integration.mirror.privacy import retention_rules
 from integration.mirror.privacy.erasure_gate import LEGS_KEY, ErasureGate
 from integration.mirror.records import response_cache, subresources
 from integration.mirror.records.upsert import upsert
@@ -32,8 +32,16 @@ from integration.privacy import erasures
 from integration.sync.files import download
 from integration.workspace import callbacks
 from integration.workspace.callback_following import update_from_mirror
-from integration.workspace.callback_items import CallbackItem
-from tests.support.applications.filled_data_dir import DDI, INNER, OTHER, THEIRS, FilledDataDir
+from integration.workspace.callback_items import CallbackItem, recompute_items
+from tests.support.applications.filled_data_dir import (
+    DDI,
+    INNER,
+    LEG,
+    OTHER,
+    THEIRS,
+    FilledDataDir,
+    stamp,
+)
 from tests.support.downloads import add_download, finish_download
 
 TRACES = (THEIRS[2:], "7700 900123", "7700 900 123", "Ann Example", "a" * 40)
@@ -66,8 +74,10 @@ def test_without_yes_erase_lists_the_affected_data_and_changes_nothing(place: Fi
     assert counts == {
         "calls": "1", "CDRs": "2", "recordings": "2", "voicemail messages": "1", "SMS": "1", "faxes": "1",
         "contacts (removed)": "1", "Call-me-back visitors": "1", "files (removed)": "4",
-        "webhooks as received": "7", "call events of webhooks and polls": "4", "other rows of mirror.db": "1",
-        "call-back items": "1", "notes": "1", "entries of logs, saved views, settings": "3",
+        "webhooks as received": "7", "call events of webhooks and polls": "4", "events of SMS": "1",
+        "other rows of mirror.db": "1",
+        "call-back items": "1", "calls of call-back items": "1", "actions on call-back items": "1",
+        "notes": "1", "audit log": "1", "write log": "1", "entries of logs, saved views, settings": "1",
     }  # fmt: skip
     assert "Nothing was changed" in shown.stdout
     assert {path: path.read_bytes() for path in before} == before
@@ -109,6 +119,42 @@ def test_an_erasure_leaves_no_bytes_of_the_person_and_the_same_calls(place: Fill
         entry = audit.list_newest(product.context.app_db)[0]
         assert (entry.what, entry.about) == ("number erased", "erasure 1")
         assert product.health.report()["checks"]["erasures"]["state"] == "ok"
+
+
+def test_the_number_is_erased_from_tables_without_a_declared_place(place: FilledDataDir) -> None:
+    names = ("house", "mirror", "inbox")
+    for name in names:
+        with closing(sqlite3.connect(place.data_dir / f"{name}.db")) as connection, connection:
+            connection.execute("CREATE TABLE added (id INTEGER PRIMARY KEY, text, number, body BLOB)")
+            body = json.dumps({"of": f"+{THEIRS}", "id": 7}).encode()
+            connection.execute(
+                "INSERT INTO added VALUES (1, ?, ?, ?)", (f"of {THEIRS[2:]}, late", int(THEIRS), body)
+            )
+            connection.execute("CREATE TABLE added_keys (name TEXT PRIMARY KEY) WITHOUT ROWID")
+            connection.execute("INSERT INTO added_keys VALUES (?)", (f"of 0{THEIRS[2:]}",))
+    assert place.erase(f"+{THEIRS}", "--yes").exit_code == 0
+    for name in names:
+        with closing(sqlite3.connect(place.data_dir / f"{name}.db")) as connection:
+            (row,) = connection.execute("SELECT text, number, body FROM added").fetchall()
+            assert row == ("of erased, late", "erased", b'{"of":"erased","id":7}'), name
+            assert connection.execute("SELECT name FROM added_keys").fetchall() == [], name
+
+
+def test_an_item_of_another_caller_loses_the_erased_call(place: FilledDataDir) -> None:
+    with place.product() as product:
+        # The platform named another caller when the call was listed.
+        for call, days in ((LEG, 45), (78, 44)):
+            product.context.app_db.write(
+                lambda tx, call=call, days=days: tx.execute(
+                    "INSERT OR REPLACE INTO callback_calls VALUES (?, ?, ?, 'missed', ?, 'Bob Other', NULL)",
+                    (call, f"+{OTHER}", stamp(days), DDI),
+                )
+            )
+        product.context.app_db.write(lambda tx: recompute_items(tx, f"+{OTHER}"))
+        assert {(item.party, item.attempts) for item in items(product)} >= {(f"+{OTHER}", 2)}
+    assert place.erase(f"+{THEIRS}", "--yes").exit_code == 0
+    with place.product() as product:
+        assert [(item.party, item.attempts) for item in items(product)] == [(f"+{OTHER}", 1)]
 
 
 def test_sync_webhooks_and_downloads_do_not_store_erased_data(erased: FilledDataDir) -> None:
@@ -197,7 +243,7 @@ def test_an_interrupted_erasure_is_reported_and_completed_by_the_next(
 
     with monkeypatch.context() as patched:
         # The records are stripped of the number; data that is found only by the number is left.
-        patched.setattr(erase_mirror, "remove_files", fail)
+        patched.setattr(retention_rules, "remove_files", fail)
         assert place.erase(f"+{THEIRS}", "--yes").exit_code == 1
     with place.product() as product:
         assert "was interrupted" in product.health.report()["checks"]["erasures"]["error"]
