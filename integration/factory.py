@@ -54,8 +54,8 @@ from integration.mirror.schema import open_mirror
 from integration.mirror.sync_state.media_files import MediaKind
 from integration.outbound.exchange import HttpExchange
 from integration.platform_api.client import Platform
-from integration.privacy import erase, erasures, hold_commands, retention
-from integration.privacy.erase import refresh_held
+from integration.privacy import erase, erasures, holds, retention
+from integration.privacy.holds import refresh_held
 from integration.privacy.retention import RetentionJob
 from integration.settings.base_url import find_base_url, find_local_url
 from integration.settings.data_dir_secrets import load_erasure_key
@@ -83,7 +83,7 @@ COMMAND_MODULES = (
     access_commands,
     content_repair,
     erase,
-    hold_commands,
+    holds,
     replay,
     scrub,
     sync_commands,

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 def command(number: str, yes: bool, as_json: bool, settings: Settings) -> None:
     e164 = parse_number(settings, number)
     if not yes:
-        _print_traces(settings, e164, as_json=as_json)
+        _print_report(settings, e164, as_json=as_json)
         return
     result = run_command(
         settings,
@@ -79,39 +79,35 @@ def parse_number(settings: Settings, text: str) -> str:
     return e164
 
 
-def _print_traces(settings: Settings, e164: str, *, as_json: bool) -> None:
+def _print_report(settings: Settings, e164: str, *, as_json: bool) -> None:
     # Imported here, because it imports most of the product.
-    from integration.privacy import erase
-    from integration.privacy.copies import find_copies
+    from integration.privacy.erase import report_number
 
-    data_dir = settings.storage.data_dir
-    traces, refusal = erase.preview(data_dir, e164)
-    copies_with_number = [copy for copy in find_copies(data_dir) if copy.contains_number(e164)]
+    report = report_number(settings, e164, lambda _step: None)
     if as_json:
         print_json(
             {
                 "number": e164,
-                "stored": traces.counts,
-                "held": traces.held,
-                "copies": [str(copy.path.relative_to(data_dir)) for copy in copies_with_number],
-                "backups": erase.list_backups(settings, e164),
-                "refusal": None if refusal is None else str(refusal),
+                "stored": report.counts,
+                "held": report.held,
+                "copies": list(report.copies),
+                "backups": report.backups,
+                "refusal": report.refusal,
             }
         )
-        sys.exit(int(refusal is not None))
-    _print_counts(traces.counts)
-    if not traces.counts and not copies_with_number:
+        sys.exit(int(report.refusal is not None))
+    _print_counts(report.counts)
+    if not report.counts and not report.copies:
         click.echo("no data of this number is stored")
-    elif refusal is None:
+    elif report.refusal is None:
         click.echo("Nothing was changed. With --yes this data is erased permanently.")
-    if refusal is not None:
-        click.echo(f"switchroom: {refusal}", err=True)
+    if report.refusal is not None:
+        click.echo(f"switchroom: {report.refusal}", err=True)
         sys.exit(1)
-    _print_held(traces.held, [])
-    for copy in copies_with_number:
-        if not copy.is_backup:
-            click.echo(f"deleted too with --yes ({copy.kind}): {copy.path.relative_to(data_dir)}", err=True)
-    _print_not_erased(erase.list_backups(settings, e164), [])
+    _print_held(report.held, [])
+    for name, kind in report.copies.items():
+        click.echo(f"deleted too with --yes ({kind}): {name}", err=True)
+    _print_not_erased(report.backups, [])
 
 
 def _print_held(held: dict[str, list[Any]], held_copies: list[str]) -> None:

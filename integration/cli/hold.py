@@ -14,7 +14,6 @@ from integration.server.run_command import run_command
 from integration.sqlite.readers import ReadOnlyDatabase
 
 if TYPE_CHECKING:
-    from integration.privacy.holds import HoldKind
     from integration.settings.model import Settings
 
 
@@ -41,7 +40,10 @@ def command(
     if what is None:
         _print_holds(settings, as_json=as_json)
         return
-    kind, subject = _parse_subject(settings, what)
+    # Imported here, because it imports the mirror.
+    from integration.privacy import holds
+
+    kind, subject = holds.parse_subject(what, lambda text: parse_number(settings, text))
     run_command(
         settings,
         "hold.release" if release else "hold.set",
@@ -49,16 +51,6 @@ def command(
         on_notice=print_message,
     )
     print_message(f"{kind} {subject} is {'no longer' if release else 'now'} under legal hold")
-
-
-def _parse_subject(settings: Settings, text: str) -> tuple[HoldKind, str]:
-    """Parse WHAT. Digits without a leading 0 are a call id.
-
-    Everything else is a telephone number.
-    """
-    if text.isascii() and text.isdigit() and not text.startswith("0"):
-        return "call", text
-    return "number", parse_number(settings, text)
 
 
 def _print_holds(settings: Settings, *, as_json: bool) -> None:

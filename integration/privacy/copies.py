@@ -55,6 +55,10 @@ class DataCopy:
                 pass
         return datetime.fromtimestamp(self.path.stat().st_mtime, UTC)
 
+    def get_name(self, data_dir: Path) -> str:
+        """Return the path below `data_dir`."""
+        return str(self.path.relative_to(data_dir))
+
     def list_files(self) -> list[Path]:
         """Return the regular files of the copy."""
         if self.path.is_dir():

@@ -16,7 +16,7 @@ from integration.mirror.privacy.held_records import HeldRecords
 from integration.mirror.privacy.retention_rules import RetentionLimits
 from integration.mirror.sync_state import media_files
 from integration.mirror.sync_state.media_files import MediaKind
-from integration.privacy.erase import refresh_held
+from integration.privacy.holds import refresh_held
 from integration.privacy.personal_data import LABELS
 from integration.settings.model import Retention
 from integration.sync.writing import write_log

@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from pathlib import Path
+from typing import Any
 
 from integration.access import audit
 from integration.context import AppContext
@@ -29,9 +30,10 @@ from integration.mirror.derived.rebuild import rebuild_due
 from integration.mirror.privacy import retention_rules
 from integration.mirror.privacy.erasure_gate import LEGS_KEY
 from integration.mirror.privacy.held_records import HeldRecords
-from integration.privacy import copies, erasures, final_check, finder, holds
-from integration.privacy.copies import DataCopy
+from integration.privacy import copies, erasures, final_check, finder
+from integration.privacy.copies import CopyKind, DataCopy
 from integration.privacy.finder import FoundData
+from integration.privacy.holds import refresh_held
 from integration.settings.data_dir_secrets import load_erasure_key
 from integration.settings.model import Settings
 from integration.sqlite.database import Database
@@ -49,12 +51,32 @@ class ErasureRefused(SwitchroomError):
     """
 
 
-def preview(data_dir: Path, e164: str) -> tuple[FoundData, str | None]:
-    """Return the data of a number, and the reason for a refusal.
+@dataclass(frozen=True, slots=True)
+class NumberReport:
+    """Stored data of a number.
 
-    The reason is None if the number can be erased. Read-only; can run while `serve` runs. Raises
-    StorageError.
+    `counts` and `held` are those of `FoundData`; `copies`: copies of the data folder with the number, with
+    their kinds; `backups`: those that may contain it. `refusal` is the reason why the number cannot be
+    erased, or None. `found_at`: UTC text.
     """
+
+    e164: str
+    counts: dict[str, int]
+    held: dict[str, list[Any]]
+    copies: dict[str, CopyKind]
+    backups: list[str]
+    refusal: str | None
+    found_at: str
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.counts and not self.held and not self.copies
+
+
+def report_number(settings: Settings, e164: str, on_step: Callable[[str], None]) -> NumberReport:
+    """Find all data of a number. Read-only; can run while `serve` runs. Raises StorageError and OSError."""
+    data_dir = settings.storage.data_dir
+    on_step("databases")
     with ExitStack() as stack:
         connections = {name: stack.enter_context(open_readonly(data_dir / name)) for name in DATABASES}
         for connection in connections.values():
@@ -62,7 +84,17 @@ def preview(data_dir: Path, e164: str) -> tuple[FoundData, str | None]:
         held_records = refresh_held(connections["house.db"], connections["mirror.db"], HeldRecords())
         unfinished = erasures.list_unfinished_records(connections["house.db"])
         found = finder.find(connections, e164, held_records, unfinished)
-        return found, find_refusal(found, e164, held_records)
+    on_step("copies and backups")
+    found_copies = [copy for copy in copies.find_copies(data_dir) if copy.contains_number(e164)]
+    return NumberReport(
+        e164,
+        found.counts,
+        found.held,
+        {copy.get_name(data_dir): copy.kind for copy in found_copies if not copy.is_backup},
+        list_backups(settings, found_copies),
+        find_refusal(found, e164, held_records),
+        clock.utc_text(),
+    )
 
 
 def find_refusal(found: FoundData, e164: str, held_records: HeldRecords) -> str | None:
@@ -77,19 +109,6 @@ def find_refusal(found: FoundData, e164: str, held_records: HeldRecords) -> str 
     if found.has_live_call:
         return f"A call with {e164} is in progress. Nothing was erased. Try again after the call has ended."
     return None
-
-
-def refresh_held(
-    app_connection: sqlite3.Connection, mirror_connection: sqlite3.Connection, held_records: HeldRecords
-) -> HeldRecords:
-    """Reload `held_records` with the legal holds of house.db, and return it."""
-    all_holds = holds.list_all(app_connection)
-    held_records.load(
-        mirror_connection,
-        [hold.what for hold in all_holds if hold.kind == "number"],
-        [int(hold.what) for hold in all_holds if hold.kind == "call"],
-    )
-    return held_records
 
 
 @command("number.erase")
@@ -109,17 +128,10 @@ def erase(context: AppContext, arguments: Arguments, progress: Progress) -> Resu
         erasures.running.release()
 
 
-def list_backups(settings: Settings, e164: str) -> list[str]:
-    """List the backups that may contain the number.
-
-    They are those of the backup folder, and those anywhere in data_dir that contain it. Raises OSError.
-    """
+def list_backups(settings: Settings, found_copies: list[DataCopy]) -> list[str]:
+    """List the backups that may contain a number: those of `found_copies`, and all of the backup folder."""
     data_dir, destination = settings.storage.data_dir, backup.get_destination(settings)
-    names = [
-        str(copy.path.relative_to(data_dir))
-        for copy in copies.find_copies(data_dir)
-        if copy.is_backup and copy.contains_number(e164)
-    ]
+    names = [copy.get_name(data_dir) for copy in found_copies if copy.is_backup]
     if destination.resolve().is_relative_to(data_dir.resolve()):
         return names
     return names + sorted(str(path) for path in destination.glob(backup.BACKUP_NAME_PATTERN))
@@ -176,7 +188,10 @@ class _Erasure:
             "delivered": delivered,
             "removed_copies": self._name(all_copies.removed),
             "held_copies": self._name(all_copies.held),
-            "backups": list_backups(self._context.settings, self._e164),
+            "backups": list_backups(
+                self._context.settings,
+                [copy for copy in all_copies.backups if copy.contains_number(self._e164)],
+            ),
         }
         self._app_db.write(lambda tx: erasures.finish(tx, erasure_id, removed, report) if not left else None)
         outcome = f"{sum(removed.values()):,} places" if not left else f"not all of it: {left}"
@@ -225,7 +240,7 @@ class _Erasure:
         return delivered, [place for place in places if place not in delivered]
 
     def _name(self, found: list[DataCopy]) -> list[str]:
-        return [str(copy.path.relative_to(self._data_dir)) for copy in found]
+        return [copy.get_name(self._data_dir) for copy in found]
 
     def _find(self, *, include_unfinished: bool = False) -> FoundData:
         """Search for the number; with `include_unfinished` also for records of an interrupted erasure."""

@@ -1,17 +1,21 @@
-"""Legal holds: calls and numbers whose records must not be removed.
+"""Legal holds: calls and numbers whose records must not be removed by retention and erasure.
 
-Each hold has a reason.
+Each hold has a reason. A hold is in force when its command returns.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from typing import Literal
 
 from integration.access import audit
+from integration.context import AppContext
 from integration.core import clock
+from integration.core.commands import COMMAND_LINE, Arguments, Progress, Result, command
 from integration.core.errors import DomainError
+from integration.mirror.privacy.held_records import HeldRecords, is_call_id
 from integration.sqlite.database import Database
 from integration.sqlite.transaction import Transaction
 
@@ -90,3 +94,59 @@ def list_all(connection: sqlite3.Connection) -> list[LegalHold]:
         return []
     columns = "id, kind, what, reason, who, at"
     return [LegalHold(*row) for row in connection.execute(f"SELECT {columns} FROM legal_holds ORDER BY id")]
+
+
+def refresh_held(
+    app_connection: sqlite3.Connection, mirror_connection: sqlite3.Connection, held_records: HeldRecords
+) -> HeldRecords:
+    """Reload `held_records` with the legal holds of house.db, and return it."""
+    all_holds = list_all(app_connection)
+    held_records.load(
+        mirror_connection,
+        [hold.what for hold in all_holds if hold.kind == "number"],
+        [int(hold.what) for hold in all_holds if hold.kind == "call"],
+    )
+    return held_records
+
+
+def parse_subject(text: str, parse_number: Callable[[str], str]) -> tuple[HoldKind, str]:
+    """Parse what a user puts under hold: its kind, and the id of a call or a number in E.164.
+
+    Digits without a leading 0 are the id of a call; `parse_number` parses every other text.
+    """
+    text = text.strip()
+    if text.isascii() and text.isdigit() and not text.startswith("0"):
+        return "call", text
+    return "number", parse_number(text)
+
+
+@command("hold.set")
+def set_hold(context: AppContext, arguments: Arguments, _: Progress) -> Result:
+    """Set a legal hold on {kind, what} for {reason}.
+
+    {who}: the actor. Raises DomainError for an unknown call.
+    """
+    if arguments["kind"] == "call":
+        with context.mirror_db.read() as connection:
+            if not is_call_id(connection, int(arguments["what"])):
+                raise DomainError(
+                    f"There is no call with the id {arguments['what']}."
+                    " A telephone number begins with + or 0."
+                )
+    who = arguments.get("who") or COMMAND_LINE
+    hold = add(context.app_db, arguments["kind"], arguments["what"], arguments["reason"], who)
+    _refresh(context)
+    return asdict(hold)
+
+
+@command("hold.release")
+def release_hold(context: AppContext, arguments: Arguments, _: Progress) -> Result:
+    """Release the legal hold on {kind, what}, by the actor {who}."""
+    release(context.app_db, arguments["kind"], arguments["what"], arguments.get("who") or COMMAND_LINE)
+    _refresh(context)
+    return {}
+
+
+def _refresh(context: AppContext) -> None:
+    with context.app_db.read() as app_connection, context.mirror_db.read() as mirror_connection:
+        refresh_held(app_connection, mirror_connection, context.held_records)

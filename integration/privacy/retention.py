@@ -30,7 +30,7 @@ from integration.mirror.records import response_cache
 from integration.mirror.sync_state import media_files
 from integration.mirror.sync_state.media_files import MediaKind
 from integration.privacy import copies, due_records
-from integration.privacy.erase import refresh_held
+from integration.privacy.holds import refresh_held
 from integration.settings.model import Settings
 from integration.sqlite.database import Database
 from integration.sqlite.transaction import Transaction

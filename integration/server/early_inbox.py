@@ -94,7 +94,7 @@ def _load_redaction(data_dir: Path, app_connection: sqlite3.Connection) -> Redac
     if not erasures.has_tables(app_connection) or not erasures.list_all(app_connection):
         return None
     # Imported here, because it costs as much as all other imports of this module.
-    from integration.privacy.erase import refresh_held
+    from integration.privacy.holds import refresh_held
 
     with open_readonly(data_dir / "mirror.db") as mirror:
         held_records = refresh_held(app_connection, mirror, HeldRecords())

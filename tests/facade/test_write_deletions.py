@@ -10,7 +10,7 @@ import pytest
 from integration.core import clock, retry_delays
 from integration.core.commands import Progress
 from integration.mirror.sync_state import pending_deletions
-from integration.privacy import hold_commands
+from integration.privacy import holds
 from integration.sync.writing.deletion_poller import poll_due
 from tests.support.application import TestApp
 from tests.support.applications.shared_app import SharedApp
@@ -84,7 +84,7 @@ class TestSettings:
         self, app: TestApp, status: int
     ) -> None:
         hold = {"kind": "number", "what": f"+{CALLER}", "reason": "claim 17"}
-        hold_commands.set_hold(app.context, hold, Progress(lambda _: None, lambda: True))
+        holds.set_hold(app.context, hold, Progress(lambda _: None, lambda: True))
         app.put("monitors", {"id": 1, "src": CALLER}, {"id": 2, "src": "447700900456"}, {"id": 3})
         app.platform.routes["/monitors/1,2"] = lambda request, reply: reply.content(b"", "text/plain", status)
         app.platform.respond("/monitors", {"data": [], "total": 0})

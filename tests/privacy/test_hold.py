@@ -15,8 +15,8 @@ from integration.factory import Product
 from integration.inbox import store
 from integration.mirror.privacy import retention_rules
 from integration.mirror.sync_state import collection_state
-from integration.privacy import erasures, hold_commands, holds
-from integration.privacy.erase import refresh_held
+from integration.privacy import erasures, holds
+from integration.privacy.holds import refresh_held
 from integration.privacy.retention import RetentionJob
 from integration.sqlite.transaction import Transaction
 from integration.sync.files import download
@@ -119,7 +119,7 @@ def test_held_recordings_can_be_played_and_held_records_survive_deletion_on_the_
 def test_a_hold_that_is_set_while_the_product_runs_takes_effect_at_once(place: FilledDataDir) -> None:
     with place.product(**SHORT, sync__on_platform_delete="delete") as product:
         values = {"kind": "number", "what": f"+{THEIRS}", "reason": "claim 17"}
-        hold_commands.set_hold(product.context, values, Progress(lambda _: None, lambda: True))
+        holds.set_hold(product.context, values, Progress(lambda _: None, lambda: True))
         finish_empty_full_sync(product, "sms")
         with product.context.mirror_db.read() as connection:
             assert [row[0] for row in connection.execute("SELECT id FROM sms")] == [41]
@@ -146,7 +146,7 @@ def test_a_hold_that_is_set_during_retention_protects_the_data_that_is_left(
         def set_holds(_: str) -> None:
             while numbers:
                 values = {"kind": "number", "what": f"+{numbers.pop()}", "reason": "claim 17"}
-                hold_commands.set_hold(product.context, values, Progress(lambda _: None, lambda: True))
+                holds.set_hold(product.context, values, Progress(lambda _: None, lambda: True))
 
         # Retention records a heartbeat after each batch.
         monkeypatch.setattr(product.health, "beat", set_holds)

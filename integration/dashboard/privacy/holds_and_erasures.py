@@ -14,7 +14,7 @@ from integration.dashboard.privacy.numbers import parse_number
 from integration.dashboard.site import after_redirect, layout
 from integration.dashboard.site.confirmation import requires_confirmation
 from integration.dashboard.site.guard import current_person, requires
-from integration.privacy import erasures, hold_commands, holds
+from integration.privacy import erasures, holds
 
 blueprint = Blueprint("privacy_holds", __name__, url_prefix="/privacy")
 
@@ -35,8 +35,8 @@ def set_hold() -> Response | tuple[str, int]:
     `what`: a number, or the id of a call.
     """
     try:
-        kind, subject = _parse_subject(request.form.get("what", ""))
-        _run(hold_commands.set_hold, kind, subject, reason=request.form.get("reason", ""))
+        kind, subject = holds.parse_subject(request.form.get("what", ""), parse_number)
+        _run(holds.set_hold, kind, subject, reason=request.form.get("reason", ""))
     except DomainError as refusal:
         return _render_holds(refused=str(refusal)), 400
     return _redirect_to_holds(f"{_name(kind, subject)} is now under legal hold.")
@@ -50,7 +50,7 @@ def release_hold(number: int) -> Response:
         hold = next((hold for hold in holds.list_all(connection) if hold.id == number), None)
     if hold is None:
         return _redirect_to_holds("This hold was already released.")
-    _run(hold_commands.release_hold, hold.kind, hold.what)
+    _run(holds.release_hold, hold.kind, hold.what)
     return _redirect_to_holds(f"{_name(hold.kind, hold.what)} is no longer under legal hold.")
 
 
@@ -73,17 +73,6 @@ def _run(command: Any, kind: str, what: str, **arguments: str) -> None:
     report = current_reports().find(person.id)
     if report is not None:
         start_search(context, person, report.e164)
-
-
-def _parse_subject(text: str) -> tuple[holds.HoldKind, str]:
-    """Parse a number or the id of a call.
-
-    Digits without a leading 0 are a call id.
-    """
-    text = text.strip()
-    if text.isascii() and text.isdigit() and not text.startswith("0"):
-        return "call", text
-    return "number", parse_number(text)
 
 
 def _name(kind: str, what: str) -> str:

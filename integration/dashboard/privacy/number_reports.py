@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, field
-from typing import Any
 
 from flask import current_app
 
@@ -13,32 +12,11 @@ from integration.context import AppContext
 from integration.core import clock
 from integration.dashboard.site.background_jobs import Job, ProgressCallback, current_jobs
 from integration.privacy import erase
-from integration.privacy.copies import find_copies
+from integration.privacy.erase import NumberReport
 
 EXTENSION = "switchroom number reports"
 KEEP_SECONDS = 3600
 """Seconds after which a report is dropped, because its data may have changed."""
-
-
-@dataclass(frozen=True, slots=True)
-class NumberReport:
-    """Stored data of a number.
-
-    `counts` and `held` are those of `Traces`; `copies` and `backups` are paths with the number. `refusal` is
-    the reason why the number cannot be erased, or None. `found_at`: UTC text.
-    """
-
-    e164: str
-    counts: dict[str, int]
-    held: dict[str, list[Any]]
-    copies: list[str]
-    backups: list[str]
-    refusal: str | None
-    found_at: str
-
-    @property
-    def is_empty(self) -> bool:
-        return not self.counts and not self.held and not self.copies
 
 
 @dataclass(slots=True)
@@ -99,19 +77,9 @@ def start_search(context: AppContext, person: Person, e164: str) -> bool:
     reports = current_reports()
 
     def work(report_progress: ProgressCallback) -> str:
-        report_progress("databases", 0, 0)
-        traces, refusal = erase.preview(context.settings.storage.data_dir, e164)
-        report_progress("copies and backups", 0, 0)
-        data_dir = context.settings.storage.data_dir
-        copies = [
-            str(copy.path.relative_to(data_dir))
-            for copy in find_copies(data_dir)
-            if not copy.is_backup and copy.contains_number(e164)
-        ]
-        backups = erase.list_backups(context.settings, e164)
         reports.put(
             person.id,
-            NumberReport(e164, traces.counts, traces.held, copies, backups, refusal, clock.utc_text()),
+            erase.report_number(context.settings, e164, lambda step: report_progress(step, 0, 0)),
         )
         return "done"
 
