@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 
 import pytest
 import requests
@@ -15,12 +14,14 @@ from integration.core.json_records import MAX_RECORD_BYTES
 from integration.platform_api.circuit import MIN_FAILING_SECONDS, MIN_FAILURES
 from integration.sync.plan import PLAN
 from integration.workspace import wallboards
-from tests.support.application import Browser
-from tests.support.applications.shared_app import SharedApp, running_shared_app
+from tests.support.application import Browser, TestApp
+from tests.support.applications.shared_app import SharedApp, module_app, shared_app
 from tests.support.clock import Clock
 from tests.support.page_text import text
 from tests.support.payloads.account_records import Filling
 from tests.support.scripted_server import Reply, Request
+
+__all__ = ["module_app", "shared_app"]
 
 SINCE = "2026-07-01 10:00:00"
 BANNER = "Phone system unreachable since 1 Jul"
@@ -58,28 +59,16 @@ ALL_CLEAR = re.compile(
 )
 
 
-@pytest.fixture(scope="module")
-def module_app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedApp]:
-    with running_shared_app(tmp_path_factory.mktemp("shared")) as app:
-        yield app
-
-
 @pytest.fixture
-def empty_app(module_app: SharedApp) -> SharedApp:
-    module_app.clear()
-    return module_app
-
-
-@pytest.fixture
-def client(empty_app: SharedApp) -> Browser:
+def client(shared_app: SharedApp) -> Browser:
     """A logged-in administrator."""
-    return empty_app.log_in()
+    return shared_app.log_in()
 
 
 @pytest.fixture
-def away(empty_app: SharedApp) -> SharedApp:
+def away(shared_app: SharedApp) -> SharedApp:
     """Application whose platform has been unreachable since 1 July."""
-    empty_app.insert(
+    shared_app.insert(
         "_walks",
         collection="cdrs",
         last_success_at=SINCE,
@@ -88,8 +77,8 @@ def away(empty_app: SharedApp) -> SharedApp:
         last_error_at=clock.utc_text(),
         failures=1,
     )
-    Filling(empty_app)("queues")
-    return empty_app
+    Filling(shared_app)("queues")
+    return shared_app
 
 
 @pytest.mark.parametrize("path", PAGES)
@@ -153,11 +142,11 @@ def test_the_wallboard_shows_no_target_as_met(away: SharedApp) -> None:
 
 
 def test_an_unfinished_first_sync_is_stated_and_a_reachable_platform_needs_no_doubt(
-    empty_app: SharedApp, client: Browser
+    shared_app: SharedApp, client: Browser
 ) -> None:
     shown = text(client.get("/missed"))
     assert "No missed calls known The first sync has not finished" in shown
-    empty_app.insert("_walks", collection="cdrs", last_success_at=clock.utc_text())
+    shared_app.insert("_walks", collection="cdrs", last_success_at=clock.utc_text())
     shown = text(client.get("/missed"))
     assert "No one to call back" in shown
     assert "has not finished" not in shown
@@ -165,24 +154,22 @@ def test_an_unfinished_first_sync_is_stated_and_a_reachable_platform_needs_no_do
 
 
 def test_an_open_circuit_counts_as_unreachable_before_a_read_of_cdrs_fails(
-    empty_app: SharedApp, client: Browser, stopped_clock: Clock
+    stopped_clock: Clock, app: TestApp
 ) -> None:
-    empty_app.insert("_walks", collection="cdrs", last_success_at=clock.utc_text())
-    budget = empty_app.context.platform.budget
+    app.insert("_walks", collection="cdrs", last_success_at=clock.utc_text())
+    client, budget = app.log_in(), app.context.platform.budget
     budget.record_failure()
     assert "unreachable" not in text(client.get("/missed"))
     stopped_clock.advance(MIN_FAILING_SECONDS)
     for _ in range(MIN_FAILURES):
         budget.record_failure()
-    try:
-        for path in ("/missed", "/contacts", "/"):
-            assert re.search(r"Phone system unreachable since \d\d:\d\d", text(client.get(path)))
-    finally:
-        budget.record_success()
+    for path in ("/missed", "/contacts", "/"):
+        assert re.search(r"Phone system unreachable since \d\d:\d\d", text(client.get(path)))
+    budget.record_success()
     assert "unreachable" not in text(client.get("/missed"))
 
 
-def test_a_record_that_is_too_large_is_named_and_is_no_outage(empty_app: SharedApp, client: Browser) -> None:
+def test_a_record_that_is_too_large_is_named_and_is_no_outage(shared_app: SharedApp, client: Browser) -> None:
     def respond(request: Request, reply: Reply) -> None:
         ids = [7, 8, 9]
         for condition in json.loads(request.query.get("filter", ["[]"])[0]):
@@ -195,20 +182,20 @@ def test_a_record_that_is_too_large_is_named_and_is_no_outage(empty_app: SharedA
         ]
         reply.json({"data": rows, "total": len(ids)})
 
-    empty_app.insert("_walks", collection="cdrs", mark=6, last_success_at=SINCE, complete_at=SINCE)
-    empty_app.platform.routes["/cdrs"] = respond
+    shared_app.insert("_walks", collection="cdrs", mark=6, last_success_at=SINCE, complete_at=SINCE)
+    shared_app.platform.routes["/cdrs"] = respond
     with pytest.raises(UnreadableRecords, match="record 9"):
-        empty_app.context.sync_jobs.run_incremental_sync(PLAN["cdrs"])
+        shared_app.context.sync_jobs.run_incremental_sync(PLAN["cdrs"])
     for path in (*PAGES, "/system", "/settings/connection"):
         shown = text(client.get(path))
         assert "unreachable" not in shown, path
     assert "/cdrs: record 9: it has " in text(client.get("/system"))
-    with empty_app.mirror_db.read() as connection:
+    with shared_app.mirror_db.read() as connection:
         assert [row[0] for row in connection.execute("SELECT id FROM cdrs ORDER BY id")] == [7, 8]
 
 
-def test_a_refused_collection_is_no_outage(empty_app: SharedApp, client: Browser) -> None:
-    empty_app.insert(
+def test_a_refused_collection_is_no_outage(shared_app: SharedApp, client: Browser) -> None:
+    shared_app.insert(
         "_walks", collection="cdrs", last_error="403", last_error_at=SINCE, failures=2, off_since=SINCE
     )
     assert "unreachable" not in text(client.get("/missed"))

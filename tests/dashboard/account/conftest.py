@@ -1,11 +1,5 @@
 from __future__ import annotations
 
-import pytest
-
-
-@pytest.fixture
-def client(app):
-    return app.log_in()
-
-
-from tests.support.payloads.account_records import fill  # noqa
+from tests.support.applications.shared_app import module_app  # noqa: F401
+from tests.support.applications.shared_app import shared_app as app  # noqa: F401
+from tests.support.payloads.account_records import fill  # noqa: F401

@@ -13,7 +13,6 @@ from integration.dashboard.account import form
 from tests.dashboard.account.test_forms import form_values
 from tests.support import people as people_support
 from tests.support.application import make_app
-from tests.support.applications.shared_app import module_app, shared_app  # noqa: F401
 from tests.support.page_text import text
 from tests.support.payloads.account_records import Filling
 from tests.support.people import Member
@@ -40,9 +39,9 @@ ROOM = {"id": 7, "name": "Board", "confno": 901, "ann_join_leave": 1, "monitor":
 
 
 @pytest.fixture
-def app(shared_app):  # noqa: F811
-    Filling(shared_app)("conferences", ROOM)
-    return shared_app
+def app(app):
+    Filling(app)("conferences", ROOM)
+    return app
 
 
 def bodies(app, method: str) -> list:

@@ -113,11 +113,6 @@ def test_a_name_is_a_link_only_if_the_role_may_open_it(app, fill):
     assert "/account/ivrs" not in page.text
 
 
-def test_the_export_link_needs_the_right(app, colleague):
-    assert "/exports/users.csv" in app.log_in(BOB).get("/account/users").text
-    assert "/exports/" not in app.log_in(ERIN).get("/account/users").text
-
-
 def test_agents_limited_to_own_calls_see_only_own_records(own_calls_only):
     fill = Filling(own_calls_only)
     fill(

@@ -20,13 +20,6 @@ AS_SCRIPT = {"Accept": "application/json"}
 GRETA = "447700900101"
 
 
-@pytest.fixture
-def app(module_app):  # noqa: F811
-    """The application of the module, empty."""
-    module_app.clear()
-    return module_app
-
-
 def update_list(app) -> None:
     app.mirror_db.write(lambda tx: tx.announce("call", 0, {}))
     update_from_mirror(app.app_db, app.mirror_db)

@@ -10,34 +10,31 @@ import pytest
 
 from integration.dashboard.calls import call_range
 from integration.mirror.derived.rebuild import rebuild_due
-from tests.support.applications.shared_app import module_app, shared_app
 from tests.support.page_text import call_ids, link, text
 from tests.support.people import ERIN
-
-__all__ = ["module_app", "shared_app"]
 
 NOW = datetime(2026, 11, 20, 14, 3, 30, tzinfo=UTC)
 
 
 @pytest.fixture
-def app(shared_app):
+def app(app):
     """Calls of two weeks: 3 inbound answered, 2 missed, 1 outbound.
 
     Before 1 inbound and 1 missed.
     """
-    shared_app.clock.freeze(NOW.timestamp())
+    app.clock.freeze(NOW.timestamp())
     answered = {"talk_seconds": 60, "user_id": 1, "user_name": "Ann Example"}
-    shared_app.put("users", {"id": 1, "first_name": "Ann", "last_name": "Example"})
-    shared_app.call(1, "2026-11-07 09:00:00", **answered)
-    shared_app.call(2, "2026-11-10 09:00:00", outcome="missed", talk_seconds=None)
-    shared_app.call(3, "2026-11-14 09:00:00", **answered)
-    shared_app.call(4, "2026-11-16 09:00:00", **answered)
-    shared_app.call(5, "2026-11-16 10:00:00", outcome="missed", talk_seconds=None)
-    shared_app.call(6, "2026-11-16 11:00:00", outcome="missed", talk_seconds=None)
-    shared_app.call(7, "2026-11-18 09:00:00", direction="out", **answered)
-    shared_app.call(8, "2026-11-18 10:00:00", direction="internal", outcome="internal", talk_seconds=None)
-    shared_app.call(9, "2026-11-20 14:03:00", **answered)
-    return shared_app
+    app.put("users", {"id": 1, "first_name": "Ann", "last_name": "Example"})
+    app.call(1, "2026-11-07 09:00:00", **answered)
+    app.call(2, "2026-11-10 09:00:00", outcome="missed", talk_seconds=None)
+    app.call(3, "2026-11-14 09:00:00", **answered)
+    app.call(4, "2026-11-16 09:00:00", **answered)
+    app.call(5, "2026-11-16 10:00:00", outcome="missed", talk_seconds=None)
+    app.call(6, "2026-11-16 11:00:00", outcome="missed", talk_seconds=None)
+    app.call(7, "2026-11-18 09:00:00", direction="out", **answered)
+    app.call(8, "2026-11-18 10:00:00", direction="internal", outcome="internal", talk_seconds=None)
+    app.call(9, "2026-11-20 14:03:00", **answered)
+    return app
 
 
 def read_totals(page: str) -> str:

@@ -48,10 +48,9 @@ def add_missed_caller(app) -> None:
 
 
 @pytest.fixture
-def app(module_app):  # noqa: F811
-    module_app.clear()
-    add_missed_caller(module_app)
-    return module_app
+def app(app):
+    add_missed_caller(app)
+    return app
 
 
 @pytest.fixture

@@ -17,14 +17,7 @@ from integration.workspace import notes
 from tests.support.applications.shared_app import module_app  # noqa: F401
 from tests.support.clock import ago
 from tests.support.page_text import call_ids, link, text
-from tests.support.people import ALICE, BOB, CALLER, ERIN
-
-
-@pytest.fixture
-def app(module_app):  # noqa: F811
-    """The application of the module, empty."""
-    module_app.clear()
-    return module_app
+from tests.support.people import ALICE, BOB, CALLER
 
 
 @pytest.fixture(scope="module")
@@ -207,10 +200,6 @@ def test_the_export_link_has_the_parameters_of_the_page(app, client):
     page = client.get("/calls?from=2026-07-01&to=2026-07-01").text
     view = quote("from=2026-07-01&to=2026-07-01", safe="")
     assert f"/exports/call-history.csv?view={view}" in page
-
-
-def test_the_export_link_needs_the_right(app):
-    assert "/exports/" not in app.log_in(ERIN).get("/calls").text
 
 
 def test_calls_of_a_client_have_their_audio_in_one_zip(app, client):

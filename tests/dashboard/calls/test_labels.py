@@ -20,13 +20,6 @@ from tests.support.people import DAVE, ERIN
 CDR = read_fixture("response-cdrs-list-200")["data"][0]
 
 
-@pytest.fixture
-def app(module_app: SharedApp) -> SharedApp:  # noqa: F811
-    """The application of the module, empty."""
-    module_app.clear()
-    return module_app
-
-
 def make_cdr(number: int, **values: object) -> dict[str, Any]:
     return {**CDR, "id": 700 + number, "live_id": number, "root_live_id": number, **values}
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import json
 from datetime import timedelta
 
@@ -20,13 +19,6 @@ from tests.support.clock import ago
 from tests.support.page_text import call_ids, text
 from tests.support.payloads.account_records import Filling
 from tests.support.people import BOB, CALLER, CAROL, DAVE, ERIN, Member
-
-
-@pytest.fixture
-def app(module_app):  # noqa: F811
-    """The application of the module, empty."""
-    module_app.clear()
-    return module_app
 
 
 @pytest.fixture
@@ -118,18 +110,6 @@ def test_missing_users_and_queues_are_not_shown(app, client):
     assert "Former" not in page
 
 
-def test_the_live_page_shows_since_when_the_platform_is_unreachable(app, client):
-    app.insert(
-        "_walks",
-        collection="cdrs",
-        last_success_at=ago(900),
-        last_error="HTTP 503",
-        last_error_at=ago(10),
-        failures=1,
-    )
-    assert "Phone system unreachable since" in text(client.get("/"))
-
-
 def test_a_change_of_a_call_sends_its_row(app):
     app.event("call.ringing", 41, ago(5), state="RINGING")
     person = people.create(app.app_db, "a@example.com", "agent")
@@ -194,15 +174,6 @@ def test_a_change_of_another_users_call_sends_no_details(own_calls_only):
     person = people.create(app.app_db, "a@example.com", "agent", platform_user_id=11)
     events = render_events(app, "call", "2", person)
     assert "Secret" not in json.dumps(events)
-
-
-def test_a_call_back_is_closed_and_reopened(app, client, missed):
-    assert "Greta Lindqvist" in text(client.get("/missed"))
-    after = client.post(f"/missed/{missed.id}/close", note="rang back")
-    assert state_of(app, missed.id) == "closed"
-    assert "Greta Lindqvist marked as done." in text(after)
-    client.post(f"/missed/{missed.id}/reopen")
-    assert state_of(app, missed.id) == "open"
 
 
 def test_a_call_back_is_assigned_noted_and_unassigned(app, client, missed):
@@ -360,14 +331,6 @@ def test_an_unknown_path_gets_a_page_or_json_by_the_accept_header(app, client):
     assert answer.json()["errors"] == []
 
 
-@pytest.mark.parametrize("path", ["/calls/{}", "/calls/{}/beside", "/recordings/{}.mp3", "/voicemail/{}.mp3"])
-def test_an_id_above_64_bits_gets_404(shared_client, path):
-    client = shared_client
-    assert client.get(path.format(10**40)).status_code == 404
-    assert client.get(f"/missed?done={10**40}").status_code in (200, 404)
-    assert client.post(f"/missed/{10**40}/close").status_code == 404
-
-
 def test_a_search_beyond_the_time_limit_gets_503_with_advice(app, client, monkeypatch):
     monkeypatch.setattr("integration.dashboard.calls.history.READ_SECONDS", -1.0)
     monkeypatch.setattr("integration.mirror.page_queries.history.MAX_COUNT", 10**9)
@@ -383,16 +346,3 @@ def test_a_search_beyond_the_time_limit_gets_503_with_advice(app, client, monkey
     answer = client.get("/calls?range=all&recorded=1")
     assert answer.status_code == 503
     assert "Narrow it to fewer days" in text(answer)
-
-
-def test_empty_pages_state_that_the_platform_is_unreachable(app, client):
-    paths = ("/calls", "/messages", "/messages/faxes", "/voicemail", "/recordings", "/contacts")
-    for path in paths:
-        assert "Phone system unreachable" not in html.unescape(client.get(path).text), path
-    app.insert(
-        "_walks", collection="cdrs", last_error="no route", last_error_at="2026-07-01 10:00:00", failures=1
-    )
-    for path in paths:
-        answer = html.unescape(client.get(path).text)
-        assert "Phone system unreachable" in answer, path
-        assert "1 Jul" in answer, path

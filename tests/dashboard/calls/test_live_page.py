@@ -24,11 +24,10 @@ SCRIPT = {"Accept": "application/json"}
 
 
 @pytest.fixture
-def app(module_app):  # noqa: F811
-    """The application of the module, empty, on a Monday at 14:03:30."""
-    module_app.clear()
-    module_app.clock.freeze(NOW)
-    return module_app
+def app(app):
+    """The application of the module, on a Monday at 14:03:30."""
+    app.clock.freeze(NOW)
+    return app
 
 
 @pytest.fixture

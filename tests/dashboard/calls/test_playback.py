@@ -18,13 +18,6 @@ START = 1_795_000_000
 """Start of the call, as Unix time."""
 
 
-@pytest.fixture
-def app(module_app):  # noqa: F811
-    """The application of the module, empty."""
-    module_app.clear()
-    return module_app
-
-
 def at(seconds: int) -> str:
     return clock.utc_text(START + seconds)
 

@@ -9,18 +9,15 @@ from html import unescape
 import pytest
 
 from integration.core import clock
-from tests.support.applications.shared_app import module_app, shared_app
 from tests.support.page_text import text
-
-__all__ = ["module_app", "shared_app"]
 
 NOW = datetime(2026, 11, 20, 14, 3, 30, tzinfo=UTC)
 
 
 @pytest.fixture
-def october(shared_app):
+def october(app):
     """A client, and a function that stores calls."""
-    shared_app.clock.freeze(NOW.timestamp())
+    app.clock.freeze(NOW.timestamp())
     numbers = iter(range(1, 500))
 
     def store(count, at, **values):
@@ -28,9 +25,9 @@ def october(shared_app):
             number = next(numbers)
             begin = datetime.fromisoformat(at) + timedelta(seconds=number)
             party = {"party": f"447700900{number:03}", "party_e164": f"+447700900{number:03}"}
-            shared_app.call(number, clock.utc_text(begin.replace(tzinfo=UTC)), **{**party, **values})
+            app.call(number, clock.utc_text(begin.replace(tzinfo=UTC)), **{**party, **values})
 
-    return shared_app.log_in(), store
+    return app.log_in(), store
 
 
 def read_story(client, query="range=last-month"):

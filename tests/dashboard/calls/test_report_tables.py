@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
 from html import unescape
 
 import pytest
 
-from integration.core import clock
 from tests.support.page_text import text
 from tests.support.people import ERIN
 
 
 @pytest.fixture(autouse=True)
-def afternoon(monkeypatch):
-    now = datetime(2026, 11, 20, 14, 3, 30, tzinfo=UTC)
-    monkeypatch.setattr(clock, "unix", now.timestamp)
+def afternoon(app):
+    app.clock.freeze("2026-11-20 14:03:30")
 
 
 @pytest.fixture

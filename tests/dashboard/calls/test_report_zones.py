@@ -8,27 +8,35 @@ import re
 from collections import Counter
 from datetime import UTC, date, datetime, timedelta
 from html import unescape
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import unquote, urlencode, urlsplit
 from zoneinfo import ZoneInfo
 
 import pytest
 
 from integration.core import clock
 from integration.mirror.derived.rebuild import rebuild_due
-from tests.dashboard.calls.test_reports import SWITCHES
 from tests.support.applications.shared_app import SharedApp, running_shared_app
 
 NOW = datetime(2026, 12, 10, 14, 3, 30, tzinfo=UTC)
+SWITCHES = {
+    "Europe/London": ("2026-03-29", "2026-10-25"),
+    "America/New_York": ("2026-03-08", "2026-11-01"),
+    "Australia/Lord_Howe": ("2026-10-04", "2026-04-05"),  # by half an hour
+    "Asia/Kathmandu": ("2026-03-29", "2026-10-25"),  # 5:45 ahead, never changes
+    "America/St_Johns": ("2026-03-08", "2026-11-01"),  # 3:30 behind
+}
+"""Days on which the clock changes, by zone."""
 HEAT_MODES = ("calls", "missed", "level", "talk")
 KINDS = (
-    {"direction": "in", "outcome": "answered", "wait_seconds": 4, "user_id": 1, "user_name": "Ann Example"},
+    {"direction": "in", "outcome": "answered", "wait_seconds": 20, "user_id": 1, "user_name": "Ann Example"},
     {"direction": "in", "outcome": "missed", "talk_seconds": None, "group_kind": "queue", "group_id": 5,
      "group_name": "Sales"},
     {"direction": "out", "outcome": "answered", "user_id": 2, "user_name": "Bob Sample", "charge": 0.25},
     {"direction": "in", "outcome": "voicemail", "talk_seconds": None, "our_number": "442079460003"},
     {"direction": "internal", "outcome": "internal"},
-    {"direction": "in", "outcome": "answered", "wait_seconds": 40, "party": "", "party_e164": None},
+    {"direction": "in", "outcome": "answered", "wait_seconds": 21, "party": "", "party_e164": None},
     {"direction": "in", "outcome": "abandoned", "talk_seconds": None},
+    {"direction": "in", "outcome": None, "state": "talking", "talk_seconds": None},
     {"direction": "out", "outcome": "not_answered", "talk_seconds": None, "party": "12025550101",
      "party_e164": "+12025550101"},
 )  # fmt: skip
@@ -139,9 +147,13 @@ def test_every_figure_of_the_overview_is_its_list_and_its_export(changing) -> No
         rows = list(csv.reader(io.StringIO(browser.get(f"/exports/call-history.csv?{export}").text)))
         assert len(rows) - 1 == count, href
     days = [day + timedelta(days=step) for step in (-1, 0, 1)]
+    report = browser.get(f"/reports?from={days[0]}&to={days[2]}")
     external = sum(begin.date() in days for begin, direction in calls if direction != "internal")
     three = f"/calls?direction=external&from={days[0]}&to={days[2]}"
     assert any(count == external for _, count in figures), three
+    (view,) = re.findall(r'href="/exports/call-history.csv\?view=([^"&]+)', report.text)
+    assert (f"/calls?{unquote(view)}", external) in figures
+    assert f"The {external} calls behind these figures, comma" in report.text
 
 
 def test_stored_sums_have_the_figures_of_the_calls(changing) -> None:

@@ -35,7 +35,9 @@ class SharedApp(TestApp):
     """
 
     def __init__(self, data_dir: Path, platform: FakeExchange | Server, **settings: str) -> None:
-        values = {**DEFAULTS, "storage__data_dir": str(data_dir), **settings}
+        # Failures of an earlier test slow the scheduler down to a 64th of its rate.
+        values = {**DEFAULTS, "sync__max_requests_per_minute": "60000", "storage__data_dir": str(data_dir),
+                  **settings}  # fmt: skip
         if isinstance(platform, Server):
             values["platform__base_url"] = platform.url + platform.base
         super().__init__(values, platform, Clock())
