@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 from flask import Flask, Response, request
 
+from integration.api import blueprint as own_api
+from integration.api.document import build_own_paths
 from integration.context import EXTENSION, AppContext
 from integration.core.api_responses import build_error_response
 from integration.core.body_encodings import ACCEPT_IDENTITY, ENCODED_BODY_MESSAGE, is_compressed
@@ -16,12 +18,12 @@ from integration.dashboard import pages
 from integration.dashboard.calls.live import render_change, render_heartbeat
 from integration.dashboard.site import guard, headers, login
 from integration.exports import routes as export_routes
-from integration.facade.blueprint import list_base_paths
 from integration.facade.blueprint import make_blueprint as make_facade
 from integration.inbox.receive import PATH_PREFIX, Receiver
 from integration.live.stream import make_stream
 from integration.maintenance.forwarded_requests import EXTENSION as FORWARDED_REQUESTS
 from integration.maintenance.forwarded_requests import ForwardedRequests
+from integration.settings.api_paths import find_hiding_path, list_base_paths
 from integration.settings.data_dir_secrets import WebhookSecrets
 from integration.sync.files import download
 from integration.web import BLOCKING_THREADS, health_routes, help_site, page_files, trusted_proxies
@@ -32,7 +34,7 @@ from integration.web.request_limits import RequestLimits, find_line_error
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
 
-UNGUARDED_ENDPOINTS = ("static", "wall", "health", "help", "facade", "exports")
+UNGUARDED_ENDPOINTS = ("static", "wall", "health", "help", "facade", "api", "exports")
 """Endpoints and blueprints that authenticate requests themselves or need no authentication (promise S4)."""
 
 
@@ -53,7 +55,7 @@ def make_dispatcher(context: AppContext, site: Flask, metrics: Metrics) -> WSGIA
         target = receiver if environ["PATH_INFO"].startswith(PATH_PREFIX) else limited_site
         return target(environ, start_response)
 
-    return RequestMetrics(application, metrics.registry, list_base_paths(context))
+    return RequestMetrics(application, metrics.registry, list_base_paths(context.settings))
 
 
 def make_site(context: AppContext, metrics: Metrics) -> Flask:
@@ -90,7 +92,11 @@ def make_site(context: AppContext, metrics: Metrics) -> Flask:
     )
     app.register_blueprint(export_routes.make_blueprint(context))
     pages.register(app)
-    app.register_blueprint(make_facade(context, partial(download.open_file, context)))
+    own_paths = {}
+    if find_hiding_path(settings) is None:
+        app.register_blueprint(own_api.make_blueprint(context))
+        own_paths = build_own_paths()
+    app.register_blueprint(make_facade(context, partial(download.open_file, context), own_paths))
     page_files.check(app, context.health)
     return app
 

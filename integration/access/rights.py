@@ -43,6 +43,9 @@ RIGHTS: dict[str, Right] = {
     )
 }
 
+WORKSPACE = Right("workspace", from_role=None, label="Notes, call-backs and reports")
+"""Right of keys only. Dashboard users have these by their role."""
+
 
 class RightsHolder(Protocol):
     """A dashboard user: role and effective rights."""
@@ -84,7 +87,7 @@ def compute_rights(role: Role, explicit: Mapping[str, bool]) -> frozenset[str]:
 
 def list_key_rights() -> list[Right]:
     """Return the rights that a key can have."""
-    return [right for right in RIGHTS.values() if right.from_role is not None]
+    return [*(right for right in RIGHTS.values() if right.from_role is not None), WORKSPACE]
 
 
 def _is_at_least(role: Role, lowest: str | None) -> bool:

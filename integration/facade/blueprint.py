@@ -2,31 +2,20 @@
 
 from __future__ import annotations
 
-import logging
 import re
-import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import partial
-from urllib.parse import urlsplit
 
 import orjson
 from flask import Blueprint, Response, request
 from flask.blueprints import BlueprintSetupState
-from werkzeug.exceptions import HTTPException
 from werkzeug.routing import PathConverter
 
 from integration.access.authenticator import Caller
 from integration.catalogue import get_resource, list_methods, match
 from integration.catalogue.shapes import Operation
 from integration.context import AppContext
-from integration.core.api_responses import (
-    ApiError,
-    build_error_response,
-    build_query_error_response,
-    build_response,
-    to_gateway_error,
-)
-from integration.core.errors import FilterError, PlatformError, QueryError, StorageError
+from integration.core.api_responses import ApiError, build_response
 from integration.facade import (
     compression,
     entity_tags,
@@ -43,30 +32,20 @@ from integration.facade.exposure import EXPOSURE, UNDOCUMENTED_METHODS, Exposure
 from integration.facade.login import forward_public, logout, revoke_deleted_token
 from integration.facade.not_found_cache import NotFoundCache
 from integration.facade.openapi.reference import Reference
+from integration.facade.openapi.schemas import Json
 from integration.facade.request import FacadeRequest, FetchFile
 from integration.mirror.calls import live_table
 from integration.mirror.query.positions import Positions
-from integration.sqlite.errors import DAMAGED_MESSAGE, is_damage
-
-log = logging.getLogger(__name__)
+from integration.settings.api_paths import list_base_paths
+from integration.web import api_requests
 
 NAME = "facade"
-METHODS = ("GET", "HEAD", "OPTIONS", "POST", "PATCH", "DELETE")
 PASS_THROUGH_METHODS = ("GET", "POST", "PATCH", "DELETE")
 """Methods that are passed through for paths that the specification does not list."""
-UNEXPECTED_ERROR_MESSAGE = (
-    "Switchroom failed on this request because of an internal error; the log of the server has the cause. "
-    "Retry a read in a few seconds. Before you retry a write, check whether it was carried out."
-)
 _FAX_PATH = re.compile(r"/faxes/(?P<id>[0-9]{1,19})\.pdf")
 """Path of a fax file, archived like recordings. The specification lacks it (docs/platform.md#7-resources)."""
-_CREDENTIAL_HEADERS = ("Authorization", "X-Auth-Token")
 _ENDPOINT = f"{NAME}.respond"
 """Endpoint of all paths of the API."""
-_REQUESTED_HEADERS = "Access-Control-Request-Headers"
-_EXPOSED_HEADERS = (
-    "X-Mirror-Age, X-Mirror-Complete, X-Export-Rows, Content-Range, Accept-Ranges, ETag, Retry-After"
-)
 
 
 class PathBelowBase(PathConverter):
@@ -78,37 +57,21 @@ class PathBelowBase(PathConverter):
     regex = r"(?s:[^/].*?)"
 
 
-def list_base_paths(context: AppContext) -> tuple[str, ...]:
-    """Return the base paths, longest first.
-
-    These are the configured paths, and the path of `platform.base_url` with either version segment.
-    """
-    paths = {path.rstrip("/") for path in context.settings.facade.base_paths}
-    platform_path = urlsplit(str(context.settings.platform.base_url)).path.rstrip("/")
-    if platform_path:
-        paths.add(platform_path)
-        segments = platform_path.split("/")
-        for index, segment in enumerate(segments):
-            if segment in ("v1.1", "v1.2"):
-                paths |= {
-                    "/".join([*segments[:index], version, *segments[index + 1 :]])
-                    for version in ("v1.1", "v1.2")
-                }
-    return tuple(sorted((path for path in paths if path), key=lambda path: (-len(path), path)))
-
-
-def make_blueprint(context: AppContext, fetch_file: FetchFile | None = None) -> Blueprint:
+def make_blueprint(
+    context: AppContext, fetch_file: FetchFile | None = None, own_paths: Mapping[str, Json] | None = None
+) -> Blueprint:
     """Create the blueprint `facade`.
 
     It is exempt from the login check and checks its own credentials.
 
-    `fetch_file(kind, record_id)` downloads a missing file into the archive.
+    `fetch_file(kind, record_id)` downloads a missing file into the archive. `own_paths`: paths of the own API
+    in the OpenAPI document.
     """
     blueprint = Blueprint(NAME, __name__)
     facade = Facade(context, fetch_file)
     blueprint.after_request(facade.add_shared_headers)
-    blueprint.record(partial(_add_routes, list_base_paths(context), facade))
-    reference = Reference(context, list_base_paths(context))
+    blueprint.record(partial(_add_routes, list_base_paths(context.settings), facade))
+    reference = Reference(context, list_base_paths(context.settings), own_paths or {})
     blueprint.add_url_rule("/openapi.json", view_func=reference.openapi)
     blueprint.add_url_rule("/docs", view_func=reference.page)
     return blueprint
@@ -142,35 +105,8 @@ class Facade:
 
     def respond(self, rest: str = "") -> Response:
         """Respond to a request. Every error has the JSON form of `build_error_response`."""
-        try:
-            # Clients may send one trailing slash. The specification lists the paths without it.
-            response = self._handle("/" + rest.removesuffix("/"))
-        except ApiError as api_error:
-            response = api_error.to_response()
-        except QueryError as error:
-            response = build_query_error_response(error)
-        except HTTPException as error:
-            response = build_error_response(
-                error.code or 500, error.description or error.name, headers=_select_error_headers(error)
-            )
-        except PlatformError as error:
-            response = to_gateway_error(error).to_response()
-        except StorageError as error:
-            response = build_error_response(503, str(error), headers={"Retry-After": "5"})
-        except Exception as error:
-            if isinstance(error, sqlite3.OperationalError) and str(error) == "interrupted":
-                response = build_query_error_response(
-                    FilterError(
-                        f"The query needs more than {reads.QUERY_TIMEOUT_SECONDS:g} s of CPU time and was"
-                        " cancelled. Filter by an indexed property."
-                    )
-                )
-            elif is_damage(error):
-                log.error("%s %s: %s", request.method, request.path, error)
-                response = build_error_response(503, DAMAGED_MESSAGE, headers={"Retry-After": "60"})
-            else:
-                log.exception("%s %s failed", request.method, request.path)
-                response = build_error_response(500, UNEXPECTED_ERROR_MESSAGE)
+        # Clients may send one trailing slash. The specification lists the paths without it.
+        response = api_requests.respond(lambda: self._handle("/" + rest.removesuffix("/")))
         if self._context.settings.facade.gzip:
             response = compression.compress(request, response)
         return response
@@ -279,35 +215,15 @@ class Facade:
 
     def _respond_options(self, path: str) -> Response:
         """Respond to OPTIONS. Preflight requests have no credentials, so none are required."""
-        return build_response(b"", 204, headers={"Allow": _format_allow(list_methods(path) or METHODS)})
+        return build_response(
+            b"", 204, headers={"Allow": _format_allow(list_methods(path) or api_requests.METHODS)}
+        )
 
     def add_shared_headers(self, response: Response) -> Response:
-        """Add Cache-Control, Vary, and the CORS headers for `facade.cors_origins`.
-
-        Called for each response at a path of the API, including refusals before `respond`. Caches must not
-        store a response without a Cache-Control of its own.
-        """
+        """Add the headers of each response at a path of the API, including refusals before `respond`."""
         if request.endpoint != _ENDPOINT:
             return response
-        response.headers.setdefault("Cache-Control", "no-store")
-        response.vary.update(_CREDENTIAL_HEADERS)
-        origins = self._context.settings.facade.cors_origins
-        if not origins:
-            return response
-        response.vary.add("Origin")
-        origin = request.headers.get("Origin")
-        if origin is None or not (origin in origins or "*" in origins):
-            return response
-        response.headers["Access-Control-Allow-Origin"] = "*" if "*" in origins else origin
-        response.headers["Access-Control-Expose-Headers"] = _EXPOSED_HEADERS
-        if request.method == "OPTIONS":
-            response.headers["Access-Control-Allow-Methods"] = ", ".join(METHODS)
-            # All requested headers: libraries add some, such as X-Requested-With. None changes rights.
-            response.vary.add(_REQUESTED_HEADERS)
-            if requested := request.headers.get(_REQUESTED_HEADERS):
-                response.headers["Access-Control-Allow-Headers"] = requested
-            response.headers["Access-Control-Max-Age"] = "600"
-        return response
+        return api_requests.add_shared_headers(response, self._context.settings.facade.cors_origins)
 
 
 def _format_allow(methods: Iterable[str]) -> str:
@@ -315,14 +231,6 @@ def _format_allow(methods: Iterable[str]) -> str:
     if "GET" in names and "HEAD" not in names:
         names.append("HEAD")
     return ", ".join(dict.fromkeys([*names, "OPTIONS"]))
-
-
-def _select_error_headers(error: HTTPException) -> dict[str, str]:
-    """Return the headers of an error.
-
-    Examples: Content-Range of a 416, Allow of a 405.
-    """
-    return {name: value for name, value in error.get_headers() if name != "Content-Type"}
 
 
 def _respond_ping() -> Response:

@@ -12,7 +12,6 @@ from integration.core.api_responses import ApiError
 from integration.core.ids import MAX_ID
 from integration.facade import read_through
 from integration.facade.reads import (
-    QUERY_TIMEOUT_SECONDS,
     build_item_response,
     read_new_record,
 )
@@ -20,6 +19,7 @@ from integration.facade.request import FacadeRequest
 from integration.mirror.calls import live_table
 from integration.mirror.records import single_record
 from integration.mirror.sync_state.collection_state import get_state
+from integration.web import api_requests
 
 
 def read_live_call(request: FacadeRequest, resource: Resource) -> Response:
@@ -34,7 +34,7 @@ def read_live_call(request: FacadeRequest, resource: Resource) -> Response:
     not_found_error = ApiError(404, f"There is no {resource.title} {key}.")
     if key > MAX_ID:
         raise not_found_error
-    with request.context.mirror_db.read(seconds=QUERY_TIMEOUT_SECONDS) as connection:
+    with request.context.mirror_db.read(seconds=api_requests.QUERY_TIMEOUT_SECONDS) as connection:
         state = get_state(connection, resource.collection)
         stored_record = single_record.find_record(connection, resource, key)
         has_ended = live_table.has_ended(connection, key)

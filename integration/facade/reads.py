@@ -24,9 +24,7 @@ from integration.mirror.records import item_forms, schema_drift, single_record
 from integration.mirror.records.masking import mask_json
 from integration.mirror.records.single_record import StoredRecord
 from integration.mirror.sync_state.collection_state import State, get_state, list_keys
-
-QUERY_TIMEOUT_SECONDS = 2.0
-"""CPU seconds after which a query is cancelled (promise S12)."""
+from integration.web import api_requests
 
 
 def read_collection(request: FacadeRequest, resource: Resource) -> Response:
@@ -41,7 +39,7 @@ def read_collection(request: FacadeRequest, resource: Resource) -> Response:
     is_limited = request.caller.visibility.user_scope is not None
 
     def build(allow_partial: bool) -> Response | None:
-        with request.context.mirror_db.read(seconds=QUERY_TIMEOUT_SECONDS) as connection:
+        with request.context.mirror_db.read(seconds=api_requests.QUERY_TIMEOUT_SECONDS) as connection:
             state = get_state(connection, resource.collection)
             if is_limited:
                 user_scope.check_mirrored(connection, resource)
@@ -62,7 +60,7 @@ def read_dictionary(request: FacadeRequest, resource: Resource) -> Response | No
     parsed_query = parse_query(request, resource)
     if request.requires_fresh:
         return None
-    with request.context.mirror_db.read(seconds=QUERY_TIMEOUT_SECONDS) as connection:
+    with request.context.mirror_db.read(seconds=api_requests.QUERY_TIMEOUT_SECONDS) as connection:
         state = get_state(connection, resource.collection)
         if not state.is_complete or (state.form is None and Query(resource).count_matches(connection) < 2):
             return None
@@ -82,7 +80,7 @@ def read_record(request: FacadeRequest, resource: Resource) -> Response:
         return read_through.read(request, resource)
     if request.caller.visibility.user_scope is not None and not is_own_record(request, resource, key):
         return _read_unknown_to_user(request, resource, key)
-    with request.context.mirror_db.read(seconds=QUERY_TIMEOUT_SECONDS) as connection:
+    with request.context.mirror_db.read(seconds=api_requests.QUERY_TIMEOUT_SECONDS) as connection:
         state = get_state(connection, resource.collection)
         stored_record = single_record.find_record(connection, resource, key, key_field=key_field)
         is_item_unread = stored_record is not None and item_forms.is_unread(
@@ -115,7 +113,7 @@ def _read_unknown_to_user(request: FacadeRequest, resource: Resource, key: int |
     404, and 502 or 504 without a response.
     """
     not_found_error = ApiError(404, f"There is no {resource.title} {key}.")
-    with request.context.mirror_db.read(seconds=QUERY_TIMEOUT_SECONDS) as connection:
+    with request.context.mirror_db.read(seconds=api_requests.QUERY_TIMEOUT_SECONDS) as connection:
         own_records = request.caller.visibility.restrict_query(connection, Query(resource))
         is_complete = get_state(connection, resource.collection).is_complete
         highest_key = own_records.find_highest_key(connection)
@@ -142,7 +140,7 @@ def read_new_record(
     """
 
     def read_stored_or_new() -> Response:
-        with request.context.mirror_db.read(seconds=QUERY_TIMEOUT_SECONDS) as connection:
+        with request.context.mirror_db.read(seconds=api_requests.QUERY_TIMEOUT_SECONDS) as connection:
             state = get_state(connection, resource.collection)
             stored_record = single_record.find_record(connection, resource, key)
         if stored_record is not None:
@@ -305,7 +303,7 @@ def _build_record_response(
     text = (stored_record.item or stored_record.doc).encode()
     state = replace(state, last_success_at=_find_read_time(stored_record, state))
     if include_query := _parse_include(request, resource, key):
-        with request.context.mirror_db.read(seconds=QUERY_TIMEOUT_SECONDS) as connection:
+        with request.context.mirror_db.read(seconds=api_requests.QUERY_TIMEOUT_SECONDS) as connection:
             (text,), is_complete = includes.include_relations(connection, include_query, [text])
             state = _merge_related_states(connection, include_query, state)
         if not is_complete and not allow_partial:
@@ -364,7 +362,7 @@ def check_user_scope(request: FacadeRequest, resource: Resource, key: int | str)
 def is_own_record(request: FacadeRequest, resource: Resource, key: int | str) -> bool:
     """Return whether the mirror has the record within the key's user scope."""
     record_query = Query(resource, (Condition(resource.key or "id", "eq", key),))
-    with request.context.mirror_db.read(seconds=QUERY_TIMEOUT_SECONDS) as connection:
+    with request.context.mirror_db.read(seconds=api_requests.QUERY_TIMEOUT_SECONDS) as connection:
         own_record_query = request.caller.visibility.restrict_query(connection, record_query)
         return own_record_query.count_matches(connection) > 0
 

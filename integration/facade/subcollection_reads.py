@@ -21,6 +21,7 @@ from integration.mirror.records import single_record, subresources
 from integration.mirror.records.masking import mask_json
 from integration.mirror.records.subresources import StoredSubresource
 from integration.mirror.sync_state.collection_state import State, get_state
+from integration.web import api_requests
 
 
 def read(request: FacadeRequest, subcollection: RelatedRecords | StoredBelow) -> Response:
@@ -44,7 +45,7 @@ def _read_related(request: FacadeRequest, subcollection: RelatedRecords) -> Resp
         return read_through.read_uncollected(request)
 
     def build(allow_partial: bool) -> Response | None:
-        with request.context.mirror_db.read(seconds=reads.QUERY_TIMEOUT_SECONDS) as connection:
+        with request.context.mirror_db.read(seconds=api_requests.QUERY_TIMEOUT_SECONDS) as connection:
             if is_limited:
                 user_scope.check_mirrored(connection, resource)
             is_parent_known = _check_parent(request, subcollection, connection)
@@ -185,7 +186,7 @@ def _build_stored_page(
         text = mask_json(text) if request.caller.is_local else text
         return build_response(b'{"data":%b,"links":{}}' % text, headers=headers)
     texts, total = record_array.fetch_page(
-        replace(parsed_query, include=()), records, reads.QUERY_TIMEOUT_SECONDS
+        replace(parsed_query, include=()), records, api_requests.QUERY_TIMEOUT_SECONDS
     )
     data = b",".join(map(mask_json, texts) if request.caller.is_local else texts)
     return build_response(b'{"data":[%b],"total":%d}' % (data, total), headers=headers)

@@ -74,18 +74,24 @@ def list_items(
     state: str = "open",
     period: tuple[str, str] | None = None,
     limit: int | None = None,
+    before: tuple[str, int] | None = None,
 ) -> list[CallbackItem]:
     """Return the items in `state` 'open' or 'closed', latest attempt first.
 
-    `period` selects the items with an attempt between two times (UTC text), both included.
+    `period` selects the items with an attempt between two times (UTC text), both included; `before` those
+    after the item with this last attempt and id.
     """
     begin, end = period or ("", "~")
     rows = connection.execute(
         "SELECT * FROM callbacks AS item WHERE state = ? AND last_at >= ? AND opened_at <= ?"
         " AND (? OR EXISTS (SELECT 1 FROM callback_calls AS call WHERE call.party = item.party"
-        " AND call.item_id = item.id AND call.at BETWEEN ? AND ?))"
+        " AND call.item_id = item.id AND call.at BETWEEN ? AND ?)) AND (last_at, id) < (?, ?)"
         " ORDER BY last_at DESC, id DESC LIMIT ?",
-        (state, begin, end, period is None, begin, end, -1 if limit is None else limit),
+        (
+            *(state, begin, end, period is None, begin, end),
+            *(before or ("~", 0)),
+            -1 if limit is None else limit,
+        ),
     )
     return [CallbackItem(*row) for row in rows]
 

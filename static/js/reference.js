@@ -21,7 +21,8 @@ function build(form) {
 	}
 	const secret = key.value.trim().split(":").pop();
 	if (secret) headers["X-Auth-Token"] = secret;
-	return [`${base.value}${path}${query.size ? "?" : ""}${query}`, request];
+	const server = "own" in form.dataset ? "" : base.value;
+	return [`${server}${path}${query.size ? "?" : ""}${query}`, request];
 }
 
 async function describe(response) {

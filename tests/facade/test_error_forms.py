@@ -52,7 +52,7 @@ def test_an_invalid_query_gets_the_message_of_the_platform_and_the_reason(
 def test_a_query_beyond_the_time_limit_gets_400_with_advice(
     app: TestApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("integration.facade.reads.QUERY_TIMEOUT_SECONDS", 0.0)
+    monkeypatch.setattr("integration.web.api_requests.QUERY_TIMEOUT_SECONDS", 0.0)
     app.put("cdrs", {**CDR, "id": 20_001})
     app.mirror_db.write(
         lambda tx: tx.execute(

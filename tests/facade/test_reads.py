@@ -14,9 +14,9 @@ import pytest
 import requests
 
 from integration.catalogue import get_resource
-from integration.facade.blueprint import list_base_paths
 from integration.mirror.records import schema_drift, single_record
 from integration.mirror.sync_state import collection_state
+from integration.settings.api_paths import list_base_paths
 from tests.support.application import TestApp, running_app
 from tests.support.applications.shared_app import SharedApp
 from tests.support.fake_exchange import read_fixture
@@ -331,8 +331,8 @@ def test_head_has_the_length_and_no_body(app: TestApp) -> None:
 
 def test_collection_is_served_at_every_base_path(app: TestApp) -> None:
     app.put("cdrs", CDR)
-    assert list_base_paths(app.context) == ("/v1.1/voipstudio", "/v1.2/voipstudio", "/v1.1", "/v1.2")
-    for base in list_base_paths(app.context):
+    assert list_base_paths(app.context.settings) == ("/v1.1/voipstudio", "/v1.2/voipstudio", "/v1.1", "/v1.2")
+    for base in list_base_paths(app.context.settings):
         assert app.client.get(f"{base}/cdrs", headers=app.headers).json["total"] == 1
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from integration import __version__
 from integration.catalogue import OPERATIONS, RESOURCES
@@ -45,22 +45,27 @@ _DESCRIPTION = (
 )
 
 
-def build_document(base_paths: Sequence[str], max_limit: int) -> Json:
+def build_document(
+    base_paths: Sequence[str], max_limit: int, own_paths: Mapping[str, Json] | None = None
+) -> Json:
     """Build the document.
 
-    `base_paths` are the servers, `max_limit` is the largest page size.
+    `base_paths` are the servers, `max_limit` is the largest page size. `own_paths`: paths of the own API,
+    whose operations have a server and a tag of their own.
     """
     paths: dict[str, Json] = {}
     for operation in (*OPERATIONS, *UNDOCUMENTED_OPERATIONS):
         path_item = paths.setdefault(write_path(operation), {})
         path_item[operation.method.lower()] = _build_operation(operation, max_limit)
+    own_paths = own_paths or {}
+    own_tags = {tag: None for item in own_paths.values() for own in item.values() for tag in own["tags"]}
     return {
         "openapi": "3.1.0",
         "info": {"title": "Switchroom API", "version": __version__, "description": _DESCRIPTION},
         "servers": [{"url": path} for path in base_paths],
         "security": [{"basic": []}, {"token": []}],
-        "tags": [{"name": title} for title in _MODULE_TITLES.values()],
-        "paths": paths,
+        "tags": [{"name": title} for title in (*_MODULE_TITLES.values(), *own_tags)],
+        "paths": {**paths, **own_paths},
         "components": {
             "securitySchemes": {
                 "basic": {

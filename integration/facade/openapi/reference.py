@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
@@ -29,13 +30,16 @@ class Reference:
     installations never serve it.
     """
 
-    def __init__(self, context: AppContext, base_paths: tuple[str, ...]) -> None:
+    def __init__(
+        self, context: AppContext, base_paths: tuple[str, ...], own_paths: Mapping[str, Json]
+    ) -> None:
         self._context = context
         self._base_paths = base_paths
+        self._own_paths = own_paths
 
     @cached_property
     def _document(self) -> Json:
-        return build_document(self._base_paths, self._context.settings.facade.max_limit)
+        return build_document(self._base_paths, self._context.settings.facade.max_limit, self._own_paths)
 
     @cached_property
     def _text(self) -> bytes:

@@ -116,6 +116,21 @@ def load_calls(connection: sqlite3.Connection, call_ids: Sequence[int]) -> dict[
     }
 
 
+def load_view_of_calls(connection: sqlite3.Connection, call_ids: Sequence[int]) -> dict[int, sqlite3.Row]:
+    """Return the rows of the view `v_calls` by id."""
+    rows = connection.execute(
+        "SELECT * FROM v_calls WHERE id IN (SELECT value FROM json_each(?))", (id_list(call_ids),)
+    )
+    return {row["id"]: row for row in rows}
+
+
+def load_view_of_legs(connection: sqlite3.Connection, call_id: int) -> list[sqlite3.Row]:
+    """Return the rows of the view `v_legs` of a call, by start."""
+    return connection.execute(
+        "SELECT * FROM v_legs WHERE call_id = ? ORDER BY started_at, leg_id", (call_id,)
+    ).fetchall()
+
+
 def find_recording_user(connection: sqlite3.Connection, monitor_id: int) -> tuple[bool, int | None]:
     """Return (whether the recording exists, id of its platform user)."""
     return _find_user(connection, "SELECT user_id FROM monitors WHERE id = ?", monitor_id)

@@ -139,7 +139,7 @@ def test_the_generated_client_has_every_operation_and_works(manual: Manual, docu
     functions = {path.stem for path in files if path.stem != "__init__"}
     ids = [operation["operationId"] for item in document["paths"].values() for operation in item.values()]
     assert functions == set(ids)
-    assert len(ids) == 175
+    assert len(ids) == 182
     people, calls, message = find_output(manual, "AuthenticatedClient").splitlines()
     assert len(people.split(",")) == 3
     assert int(calls.split()[0]) > 0
@@ -157,6 +157,8 @@ def test_the_example_of_every_collection_returns_200(manual: Manual, document: d
         parameters = operation.get("parameters", [])
         if not any(parameter["name"] == "limit" for parameter in parameters) or "{" in path:
             continue
+        if "servers" in operation:
+            continue  # the own API: tests/api
         query = {
             parameter["name"]: parameter["example"] for parameter in parameters if "example" in parameter
         }

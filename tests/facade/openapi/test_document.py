@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 
+from integration.api.document import build_own_paths
 from integration.catalogue import OPERATIONS, list_methods, match
 from integration.catalogue.undocumented_operations import UNDOCUMENTED_OPERATIONS
-from integration.facade.blueprint import list_base_paths
 from integration.facade.exposure import UNDOCUMENTED_METHODS
 from integration.facade.openapi import reference
 from integration.facade.openapi.document import build_document
+from integration.settings.api_paths import list_base_paths
 from tests.support.application import TestApp, running_app
 from tests.support.fake_exchange import FIXTURES
 
@@ -223,7 +224,7 @@ def test_the_document_is_built_once_at_its_first_request(
     assert built == []
     first, second = (client.get("/openapi.json", headers=headers).data for _ in range(2))
     assert first == second
-    assert built == [(list_base_paths(app.context), 5000)]
+    assert built == [(list_base_paths(app.context.settings), 5000, build_own_paths())]
 
 
 def test_codes_are_integers_or_letters(api: dict[str, Any]) -> None:
@@ -272,7 +273,9 @@ def test_served_document_lists_the_base_paths(app: TestApp) -> None:
     response = app.client.get("/openapi.json", headers=app.headers)
     assert response.status_code == 200
     assert response.content_type == "application/json"
-    assert [server["url"] for server in response.json["servers"]] == list(list_base_paths(app.context))
+    assert [server["url"] for server in response.json["servers"]] == list(
+        list_base_paths(app.context.settings)
+    )
 
 
 def test_page_shows_every_operation_and_loads_no_external_resource(api: dict[str, Any], app: TestApp) -> None:

@@ -1,0 +1,158 @@
+"""Calls of the own API: `GET /api/calls` and `GET /api/calls/{id}`."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from integration.api.requests import ApiRequest, invalid
+from integration.core.api_responses import ApiError
+from integration.mirror.page_queries import call_detail, history, platform_notes
+from integration.mirror.page_queries.call_labels import DIRECTION_LABELS
+from integration.mirror.page_queries.history import CallFilter, Cursor
+from integration.workspace import call_labels, notes
+
+Json = dict[str, Any]
+
+LIST_PARAMETERS = (
+    "from",
+    "to",
+    "party",
+    "line",
+    "person",
+    "direction",
+    "outcome",
+    "open",
+    "limit",
+    "next",
+)
+
+
+OUTCOMES = ("answered", "missed", "voicemail", "abandoned", "not_answered", "internal")
+"""Values of `outcome` (docs/calls.md#outcome)."""
+
+
+def list_calls(request: ApiRequest) -> Json:
+    """Return a page of calls, newest first: `{"data": [call, …], "next": text or null}`.
+
+    A call has the columns of the view `v_calls` (docs/sql.md) and `labels`. `next` is the parameter of the
+    next page. Raises ApiError 400 or 403.
+    """
+    request.check_collection("cdrs")
+    request.check_names(LIST_PARAMETERS)
+    limit, cursor = request.limit(), _parse_cursor(request)
+    call_filter = _parse_filter(request)
+    with request.open_databases() as (mirror, app):
+        page = history.fetch_page(mirror, call_filter, cursor, size=limit)
+        calls = load_calls(mirror, app, [row["id"] for row in page.rows])
+    return {"data": calls, "next": None if page.older is None else str(page.older)}
+
+
+def read_call(request: ApiRequest, call_id: int) -> Json:
+    """Return a call with its details: `{"data": call, "legs", "events", "recordings", "notes"}`.
+
+    `call_id` may be a former id of the call. `recordings` have a `path` below a base path of the facade if
+    the key has the right `recordings` and access to `monitors`. `notes` needs the right `workspace`. Raises
+    ApiError 403, or 404 for a call that does not exist or that the key does not see.
+    """
+    request.check_collection("cdrs")
+    request.check_names(())
+    with request.open_databases() as (mirror, app):
+        row = history.find(mirror, call_id)
+        if row is None or not request.visibility.can_see_call(row["user_id"]):
+            raise ApiError(404, f"There is no call {call_id}.")
+        detail = call_detail.load_call_detail(mirror, row["id"])
+        leg_ids = [leg["leg_id"] for leg in detail.legs]
+        result: Json = {
+            "data": load_calls(mirror, app, [row["id"]])[0],
+            "legs": [
+                _without(leg, "call_id", "call_started_at")
+                for leg in call_detail.load_view_of_legs(mirror, row["id"])
+            ],
+            "events": [
+                {"leg_id": event["leg_id"], "name": event["name"], "at": event["at"]}
+                for event in detail.events
+            ],
+            "recordings": [
+                _describe_recording(request, record, detail.files) for record in detail.recordings
+            ],
+        }
+        if request.has_right("workspace"):
+            result["notes"] = _list_notes(mirror, app, [row["id"], *leg_ids])
+    return result
+
+
+def load_calls(mirror: sqlite3.Connection, app: sqlite3.Connection, call_ids: Sequence[int]) -> list[Json]:
+    """Return calls as they are sent, in the order of `call_ids`."""
+    call_ids_by_leg = call_detail.map_legs_to_calls(mirror, call_ids)
+    labels = call_labels.load_by_call(mirror, app, call_ids_by_leg)
+    rows = call_detail.load_view_of_calls(mirror, call_ids)
+    return [
+        {**dict(rows[call_id]), "labels": [label.name for label in labels.get(call_id, [])]}
+        for call_id in call_ids
+        if call_id in rows
+    ]
+
+
+def _parse_cursor(request: ApiRequest) -> Cursor | None:
+    text = request.text("next")
+    cursor = Cursor.parse(text, "before")
+    if text is not None and cursor is None:
+        raise invalid("next", "Use the value of `next` in an earlier response.")
+    return cursor
+
+
+def _parse_filter(request: ApiRequest) -> CallFilter:
+    outcome = request.choice("outcome", OUTCOMES)
+    if request.choice("open", ("0", "1")) == "1":
+        if outcome is not None:
+            raise invalid("open", "An open call has no outcome. Send `open` or `outcome`.")
+        outcome = "open"
+    call_filter = CallFilter(
+        since=request.moment("from"),
+        until=request.moment("to", is_end=True),
+        party=_parse_number(request, "party"),
+        account_number=_parse_number(request, "line"),
+        user_id=request.identifier("person"),
+        direction=request.choice("direction", DIRECTION_LABELS),
+        outcome=outcome,
+    )
+    return replace(call_filter, user_scope=request.visibility.user_scope)
+
+
+def _parse_number(request: ApiRequest, name: str) -> str | None:
+    """Return a number in E.164 if it has such a form, otherwise as it was sent."""
+    text = request.text(name)
+    return None if text is None else request.context.phone_numbers.to_e164(text) or text
+
+
+def _describe_recording(
+    request: ApiRequest, record: sqlite3.Row, files: Mapping[tuple[str, int], sqlite3.Row]
+) -> Json:
+    file = files.get(("recording", record["id"]))
+    described: Json = {
+        "id": record["id"],
+        "leg_id": record["live_id"],
+        "is_stored": file is not None and file["state"] == "have",
+    }
+    if request.has_right("recordings") and request.key.can_access("monitors"):
+        described["path"] = f"/monitors/{record['id']}.mp3"
+    return described
+
+
+def _list_notes(mirror: sqlite3.Connection, app: sqlite3.Connection, leg_ids: Sequence[int]) -> list[Json]:
+    """Return the notes of both sources. `by` is an e-mail address, or a name of the platform."""
+    own = [
+        {"at": row["at"], "by": row["person"], "text": row["text"]} for row in notes.list_notes(app, leg_ids)
+    ]
+    of_platform = [
+        {"at": note.at, "by": note.author, "text": note.text}
+        for note in platform_notes.list_notes(mirror, leg_ids)
+    ]
+    return sorted([*own, *of_platform], key=lambda note: note["at"] or "")
+
+
+def _without(row: sqlite3.Row, *names: str) -> Json:
+    return {name: row[name] for name in row.keys() if name not in names}  # noqa: SIM118

@@ -1,0 +1,144 @@
+"""Call-back list of the own API: `GET /api/missed`, and `POST` of an action on an item."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+import orjson
+
+from integration.access import audit, people
+from integration.api.requests import ApiRequest, invalid
+from integration.core.api_responses import ApiError
+from integration.core.ids import parse_id
+from integration.workspace import callbacks, visible_callbacks
+from integration.workspace.callback_items import CallbackItem
+from integration.workspace.callbacks import ItemAction, ItemChanged
+
+Json = dict[str, Any]
+
+LIST_PARAMETERS = ("state", "limit", "next")
+ACTIONS: Mapping[str, tuple[ItemAction, tuple[str, ...]]] = {
+    "claim": ("assign", ("owner",)),
+    "done": ("close", ("owner", "note")),
+    "note": ("note", ("owner", "note")),
+}
+"""Stored action and members of the body, by the last segment of the path."""
+MAX_NOTE_LENGTH = 500
+
+
+def list_items(request: ApiRequest) -> Json:
+    """Return a page of call-back items, latest attempt first: `{"data": [item, …], "next": text or null}`.
+
+    An item has the fields of `CallbackItem`. Items whose last call the key does not see are omitted. Raises
+    ApiError 400 or 403.
+    """
+    _check_rights(request)
+    request.check_names(LIST_PARAMETERS)
+    state = request.choice("state", ("open", "closed")) or "open"
+    limit, position = request.limit(), _parse_position(request)
+    found: list[CallbackItem] = []
+    with request.open_databases() as (mirror, app):
+        while len(found) <= limit:
+            items = callbacks.list_items(app, state, limit=limit + 1, before=position)
+            found += visible_callbacks.select_visible(mirror, request.visibility, items)
+            if len(items) <= limit:
+                break
+            position = (items[-1].last_at, items[-1].id)
+    page = found[:limit]
+    has_more = len(found) > limit
+    return {
+        "data": [asdict(item) for item in page],
+        "next": f"{page[-1].last_at.replace(' ', 'T')}.{page[-1].id}" if has_more else None,
+    }
+
+
+def change_item(request: ApiRequest, item_id: int, action_name: str, body_text: bytes) -> Json:
+    """Apply an action to an item and return it: `{"data": item}`.
+
+    `body_text` is a JSON object: `claim` needs `owner`, the e-mail address of a dashboard user; `done` and
+    `note` take `owner` and `note`. Raises ApiError 400, 403, 404, or 409 if another user claimed the item
+    or changed its note.
+    """
+    _check_rights(request)
+    request.check_names(())
+    if request.key.scope != "write":
+        raise ApiError(403, f"The key {request.key.name!r} has the scope read. This needs the scope write.")
+    action, members = ACTIONS[action_name]
+    body = _parse_body(body_text, members)
+    owner = _find_owner(request, body, is_required=action_name == "claim")
+    with request.open_databases() as (mirror, app):
+        item = visible_callbacks.find_visible(app, mirror, request.visibility, item_id)
+    if item is None:
+        raise ApiError(404, f"There is no item {item_id} in the call-back list.")
+    if item.owner is not None and item.owner != owner and (owner is not None or action_name == "claim"):
+        raise ApiError(409, f"{item.owner} claimed this caller.")
+    text = owner if action_name == "claim" else body.get("note", "")
+    try:
+        callbacks.record_action(
+            request.context.app_db,
+            item_id,
+            owner or request.who,
+            action,
+            text or "",
+            shown=(item.note if action == "note" else item.owner) or "",
+        )
+    except ItemChanged as error:
+        raise ApiError(409, f"Another user changed this item. It has {error.current!r} now.") from error
+    audit.record(
+        request.context.app_db,
+        request.who,
+        f"call-back {action}",
+        f"item {item_id}",
+        address=request.http_request.remote_addr or "",
+    )
+    # Open pages get this from the change log, which is part of the mirror.
+    request.context.mirror_db.write(lambda tx: tx.announce("callback", item_id, {"done": action}))
+    with request.context.app_db.read() as connection:
+        changed = callbacks.find_item(connection, item_id)
+    return {"data": asdict(changed or item)}
+
+
+def _check_rights(request: ApiRequest) -> None:
+    request.check_right("workspace")
+    request.check_collection("cdrs")
+
+
+def _parse_position(request: ApiRequest) -> tuple[str, int] | None:
+    text = request.text("next")
+    if text is None:
+        return None
+    last_at, separator, item_id = text.rpartition(".")
+    number = parse_id(item_id)
+    if not separator or number is None:
+        raise invalid("next", "Use the value of `next` in an earlier response.")
+    return last_at.replace("T", " "), number
+
+
+def _parse_body(text: bytes, members: tuple[str, ...]) -> dict[str, str]:
+    try:
+        body = orjson.loads(text or b"{}")
+    except orjson.JSONDecodeError as error:
+        raise ApiError(400, f"The body is not JSON: {error}") from error
+    if not isinstance(body, dict):
+        raise ApiError(400, "The body must be a JSON object.")
+    for name, value in body.items():
+        if name not in members:
+            raise invalid(name, f"Unknown member of the body. Members are {', '.join(members)}.")
+        if not isinstance(value, str) or len(value) > MAX_NOTE_LENGTH:
+            raise invalid(name, f"Send a text of at most {MAX_NOTE_LENGTH} characters.")
+    return body
+
+
+def _find_owner(request: ApiRequest, body: Mapping[str, str], *, is_required: bool) -> str | None:
+    """Return the e-mail address of the user in whose name the action happens, None without one."""
+    email = body.get("owner", "").strip()
+    if not email:
+        if is_required:
+            raise invalid("owner", "Send the e-mail address of a dashboard user.")
+        return None
+    person = people.find(request.context.app_db, email)
+    if person is None:
+        raise invalid("owner", f"There is no dashboard user {email[:80]!r}.")
+    return person.email
