@@ -131,14 +131,13 @@ CREATE TABLE _leg_live (
 CREATE TABLE _legs (
     leg_id INTEGER PRIMARY KEY, call_id INTEGER NOT NULL, root_id INTEGER, parent_id INTEGER,
     join_key TEXT, started INTEGER NOT NULL, ended INTEGER, window INTEGER,
-    side TEXT NOT NULL, state TEXT NOT NULL, state_since TEXT, started_at TEXT, connected INTEGER NOT NULL,
-    connected_at TEXT, ended_at TEXT, inferred INTEGER NOT NULL, missing INTEGER NOT NULL, ended_by TEXT,
+    side TEXT NOT NULL, state TEXT NOT NULL, started_at TEXT, connected INTEGER NOT NULL,
+    connected_at TEXT, ended_at TEXT, inferred INTEGER NOT NULL,
     final INTEGER, context TEXT, group_kind TEXT, group_id INTEGER,
-    src TEXT, src_id TEXT, src_name TEXT, dst TEXT, dst_id TEXT, dst_name TEXT,
+    src TEXT, src_name TEXT, dst TEXT, dst_id TEXT, dst_name TEXT,
     user_id INTEGER, user_name TEXT, extension TEXT, t_cause TEXT,
     duration INTEGER, billsec INTEGER, charge REAL, disposition TEXT,
-    cdrs INTEGER NOT NULL, recordings INTEGER NOT NULL, voicemails INTEGER NOT NULL,
-    sources TEXT NOT NULL, origins TEXT NOT NULL, room TEXT
+    voicemails INTEGER NOT NULL, sources TEXT NOT NULL, room TEXT
 ) STRICT;
 
 CREATE TABLE _legs_due (leg_id INTEGER PRIMARY KEY) STRICT;

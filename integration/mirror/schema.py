@@ -161,6 +161,7 @@ MIGRATIONS: Mapping[str, Step] = {
     "no versions of collections": drop_versions,
     "derived tables by declarations": due.drop_former_tables,
     "no index of changed calls": call_schema.drop_change_index,
+    "no unread columns of legs": call_schema.drop_unread_columns,
 }
 """Migration steps by name, in order.
 

@@ -31,8 +31,8 @@ _CALL: dict[str, Any] = {
 }  # fmt: skip
 
 _LEG: dict[str, Any] = {
-    "started": 0, "side": "in", "state": "ENDED", "connected": 1, "inferred": 0, "missing": 0, "cdrs": 1,
-    "recordings": 0, "voicemails": 0, "sources": "cdr", "origins": "{}",
+    "started": 0, "side": "in", "state": "ENDED", "connected": 1, "inferred": 0, "voicemails": 0,
+    "sources": "cdr",
 }  # fmt: skip
 
 

@@ -35,10 +35,9 @@ from integration.sqlite.transaction import Transaction
 
 LEG_COLUMNS = (
     "leg_id", "call_id", "root_id", "parent_id", "join_key", "started", "ended", "window", "side", "state",
-    "state_since", "started_at", "connected", "connected_at", "ended_at", "inferred", "missing", "ended_by",
-    "final", "context", "group_kind", "group_id", "src", "src_id", "src_name", "dst", "dst_id", "dst_name",
-    "user_id", "user_name", "extension", "t_cause", "duration", "billsec", "charge", "disposition", "cdrs",
-    "recordings", "voicemails", "sources", "origins", "room",
+    "started_at", "connected", "connected_at", "ended_at", "inferred", "final", "context", "group_kind",
+    "group_id", "src", "src_name", "dst", "dst_id", "dst_name", "user_id", "user_name", "extension",
+    "t_cause", "duration", "billsec", "charge", "disposition", "voicemails", "sources", "room",
 )  # fmt: skip
 _STATE_INDEX = LEG_COLUMNS.index("state")
 _INSERT_LEG, _UPDATE_LEG = build_insert_sql("_legs", LEG_COLUMNS), build_update_sql("_legs", LEG_COLUMNS)
@@ -403,14 +402,11 @@ def _make_leg_row(view: LegView, leg_link: Link, call_id: int) -> tuple[Any, ...
     return (
         leg.id, call_id, leg.root_id, leg.parent_id,
         leg_link.key, leg_link.started, leg_link.ended, leg_link.window,
-        view.side, leg.state, format_timestamp(leg.state_since), format_timestamp(leg.started),
-        int(leg.is_connected), format_timestamp(leg.connected_at), format_timestamp(leg.ended_at),
-        int(leg.is_end_inferred), int(leg.is_missing), leg.ended_by,
+        view.side, leg.state, format_timestamp(leg.started), int(leg.is_connected),
+        format_timestamp(leg.connected_at), format_timestamp(leg.ended_at), int(leg.is_end_inferred),
         None if leg.final is None else int(leg.final), leg.context, kind, leg_link.group_id or group_id,
-        leg.src, leg.src_id, leg.src_name, leg.dst, leg.dst_id, leg.dst_name,
+        leg.src, leg.src_name, leg.dst, leg.dst_id, leg.dst_name,
         view.person.id if view.person else None, view.staff_name or None, view.extension, leg.t_cause,
-        leg.duration, leg.billsec, leg.charge, leg.disposition,
-        leg.cdrs, len(leg.recordings), len(leg.voicemails),
-        ",".join(leg.sources), orjson.dumps(leg.origins, option=orjson.OPT_SORT_KEYS).decode(),
-        view.conference,
+        leg.duration, leg.billsec, leg.charge, leg.disposition, len(leg.voicemails),
+        ",".join(leg.sources), view.conference,
     )  # fmt: skip

@@ -40,8 +40,7 @@ StateChange = tuple[int, str, str]
 class Leg:
     """Leg computed from its facts.
 
-    Times are Unix seconds, `origins` are the sources of fields. Start and end are None if the only facts are
-    CDRs without a readable `calldate`.
+    Times are Unix seconds. Start and end are None if the only facts are CDRs without a readable `calldate`.
     """
 
     id: int
@@ -52,6 +51,8 @@ class Leg:
     state_since: int | None = None
     started: int | None = None
     is_connected: bool = False
+    is_connected_by_cdr: bool = False
+    """True if a CDR, and not only a poll or webhook, shows the connection."""
     connected_at: int | None = None
     has_ended: bool = False
     is_end_inferred: bool = False
@@ -91,7 +92,6 @@ class Leg:
     recordings: frozenset[int] = frozenset()
     voicemails: frozenset[int] = frozenset()
     sources: tuple[str, ...] = ()
-    origins: dict[str, str] = field(default_factory=dict)
 
     @property
     def connected_since(self) -> int | None:
@@ -197,16 +197,10 @@ def _set_links(
 ) -> None:
     sources = [("webhook", newest_events), ("poll", sighting), ("cdr", cdrs)]
     leg.sources = tuple([name for name, facts_of_source in sources if facts_of_source])
-    cdr_root_id = _get_first(cdrs, "root_id")
-    leg.root_id = cdr_root_id or _get_first(newest_events, "root_id")
-    if leg.root_id:
-        leg.origins["root"] = "cdr" if cdr_root_id else "webhook"
-    cdr_parent_id = _get_first(cdrs, "parent_id")
-    leg.parent_id = cdr_parent_id or (sighting.parent_id if sighting and sighting.parent_id else None)
+    leg.root_id = _get_first(cdrs, "root_id") or _get_first(newest_events, "root_id")
+    leg.parent_id = _get_first(cdrs, "parent_id") or (sighting.parent_id if sighting else None)
     if leg.parent_id == leg.id:
         leg.parent_id = None
-    if leg.parent_id:
-        leg.origins["parent"] = "cdr" if cdr_parent_id else "poll"
 
 
 _PARTY_FIELDS = ("src", "src_id", "src_name", "dst", "dst_id", "dst_name", "context")
@@ -216,19 +210,11 @@ def _set_parties(
     leg: Leg, newest_events: Sequence[CallEvent], sighting: Sighting | None, cdrs: Sequence[Cdr]
 ) -> None:
     """Set each field from CDR, else poll, else newest webhook."""
-    sources: list[tuple[str, Cdr | Sighting | CallEvent]] = [("cdr", cdr) for cdr in cdrs]
-    if sighting is not None:
-        sources.append(("poll", sighting))
-    sources += [("webhook", event) for event in newest_events]
+    sources: list[Cdr | Sighting | CallEvent] = [*cdrs, *([sighting] if sighting else []), *newest_events]
     for name in _PARTY_FIELDS:
-        for origin, record in sources:
-            value = getattr(record, name)
-            if value:
-                setattr(leg, name, value)
-                leg.origins[name] = origin
-                break
+        setattr(leg, name, _get_first(sources, name))
     groups = set()
-    for _, record in sources:
+    for record in sources:
         cdr_type = record.type if isinstance(record, Cdr) else None
         leg.direction = leg.direction or _parse_direction(record.destination, cdr_type)
         if (group := parse_group(record.context)) is not None:
@@ -274,7 +260,6 @@ def _set_records(leg: Leg, facts: LegFacts, cdrs: Sequence[Cdr]) -> None:
         dispositions = [(cdr.disposition or "").upper() for cdr in cdrs]
         best_first = [name for name in ("CONNECTED", "VM") if name in dispositions]
         leg.disposition = best_first[0] if best_first else dispositions[-1] or None
-        leg.origins["duration"] = leg.origins["charge"] = "cdr"
     leg.is_mailbox = leg.disposition == "VM" or (
         leg.disposition != "CONNECTED" and leg.id in [message.leg_id for message in facts.voicemails]
     )
@@ -320,19 +305,18 @@ def _set_live_state(leg: Leg, facts: LegFacts, ordered: Sequence[tuple[int, Call
 
 
 def _set_connection(leg: Leg, facts: LegFacts) -> None:
-    """Set whether a CDR, poll or webhook shows a connection, in this order."""
-    sighting, origin = facts.sighting, None
-    if leg.billsec or leg.disposition == "CONNECTED":
-        origin = "cdr"
-    elif sighting and (sighting.connected_at or (sighting.state or "").upper() in ("CONNECTED", "ON_HOLD")):
-        origin = "poll"
-    elif facts.events and (
-        any(STATE_RANK[state] >= STATE_RANK["CONNECTED"] for _, state, _ in leg.live_states)
+    """Set whether a CDR, poll or webhook shows a connection."""
+    sighting = facts.sighting
+    leg.is_connected_by_cdr = bool(leg.billsec) or leg.disposition == "CONNECTED"
+    leg.is_connected = (
+        leg.is_connected_by_cdr
+        or (
+            sighting is not None
+            and bool(sighting.connected_at or (sighting.state or "").upper() in ("CONNECTED", "ON_HOLD"))
+        )
+        or any(STATE_RANK[state] >= STATE_RANK["CONNECTED"] for _, state, _ in leg.live_states)
         or any(received.event.connected_at for received in facts.events)
-    ):
-        origin = "webhook"
-    if origin is not None:
-        leg.is_connected, leg.origins["connected"] = True, origin
+    )
 
 
 def _set_end(leg: Leg, facts: LegFacts, cdrs: Sequence[Cdr]) -> None:
@@ -354,21 +338,17 @@ def _set_end(leg: Leg, facts: LegFacts, cdrs: Sequence[Cdr]) -> None:
     ]
     if end_events:
         leg.ended_at = max(timestamp for timestamp, _ in end_events)
-        leg.origins["ended"] = "webhook"
     elif cdrs:
         leg.ended_at = _get_cdr_end(cdrs)
-        leg.origins["ended"] = "cdr"
     elif facts.sighting is not None and (facts.sighting.state or "").upper() in END_STATES:
         leg.ended_at = facts.sighting.seen_at
         received_times = [facts.sighting.seen_at]
-        leg.origins["ended"] = "poll"
     elif facts.not_found_at is not None and facts.not_found_at > leg.last_signal_at:
         # Weaker than a CDR or webhook: a later event or poll that shows the leg reopens it.
         leg.is_end_inferred = True
         leg.ended_at = facts.not_found_at
         received_times = [facts.not_found_at]
-        leg.origins["ended"] = "poll"
-    if "ended" not in leg.origins:
+    else:
         return
     leg.has_ended = True
     leg.end_received_at = min(received_times, default=None)
@@ -394,16 +374,15 @@ def _set_times(leg: Leg, events: Sequence[CallEvent], sighting: Sighting | None,
     ]
     calldates = [cdr.calldate for cdr in cdrs if cdr.calldate is not None]
     event_times = [_get_event_seconds(event) for event in events if _get_event_seconds(event)]
-    for origin, times in (
-        ("webhook", start_times),
-        ("poll", [sighting.started] if sighting and sighting.started else []),
-        ("cdr", calldates),
-        ("webhook", event_times),
-        ("poll", [sighting.seen_at] if sighting else []),
+    for times in (
+        start_times,
+        [sighting.started] if sighting and sighting.started else [],
+        calldates,
+        event_times,
+        [sighting.seen_at] if sighting else [],
     ):
         if times:
             leg.started = min(times)
-            leg.origins["started"] = origin
             break
     if leg.started is None:
         return
@@ -422,14 +401,13 @@ def _set_times(leg: Leg, events: Sequence[CallEvent], sighting: Sighting | None,
         for cdr in cdrs
         if cdr.calldate is not None and (cdr.billsec > 0 or cdr.disposition == "CONNECTED")
     ]
-    for origin, times in (
-        ("webhook", connect_times),
-        ("poll", [sighting.connected_at] if sighting and sighting.connected_at else []),
-        ("webhook", talk_times),
-        ("cdr", billed_times),
-        ("poll", [sighting.seen_at] if sighting else []),
+    for times in (
+        connect_times,
+        [sighting.connected_at] if sighting and sighting.connected_at else [],
+        talk_times,
+        billed_times,
+        [sighting.seen_at] if sighting else [],
     ):
         if times:
             leg.connected_at = max(leg.started, min(times))
-            leg.origins["connected_at"] = origin
             return

@@ -257,7 +257,7 @@ def _find_destination_talk(leg: Leg, is_single_leg: bool) -> Talk | None:
     None if the outside party did not answer, or if the facts show only the agent's connection.
     """
     since = leg.connected_since
-    if leg.origins.get("connected") == "cdr":
+    if leg.is_connected_by_cdr:
         if is_single_leg and leg.billsec and leg.ended_at is not None and since is not None:
             since = max(since, leg.ended_at - leg.billsec)
         return Talk(leg, since)

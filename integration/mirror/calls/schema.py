@@ -58,19 +58,17 @@ CREATE TABLE IF NOT EXISTS _leg_live (
     leg_id INTEGER PRIMARY KEY, seen_at INTEGER, doc TEXT, missing_at INTEGER, gone_at INTEGER
 ) STRICT;
 
--- One row per leg, computed from its facts. `origins` (JSON) has the source of each field. `started` is 0
--- without a time; `started_at` is then NULL.
+-- One row per leg, computed from its facts. `started` is 0 without a time; `started_at` is then NULL.
 CREATE TABLE IF NOT EXISTS _legs (
     leg_id INTEGER PRIMARY KEY, call_id INTEGER NOT NULL, root_id INTEGER, parent_id INTEGER,
     join_key TEXT, started INTEGER NOT NULL, ended INTEGER, window INTEGER,
-    side TEXT NOT NULL, state TEXT NOT NULL, state_since TEXT, started_at TEXT, connected INTEGER NOT NULL,
-    connected_at TEXT, ended_at TEXT, inferred INTEGER NOT NULL, missing INTEGER NOT NULL, ended_by TEXT,
+    side TEXT NOT NULL, state TEXT NOT NULL, started_at TEXT, connected INTEGER NOT NULL,
+    connected_at TEXT, ended_at TEXT, inferred INTEGER NOT NULL,
     final INTEGER, context TEXT, group_kind TEXT, group_id INTEGER,
-    src TEXT, src_id TEXT, src_name TEXT, dst TEXT, dst_id TEXT, dst_name TEXT,
+    src TEXT, src_name TEXT, dst TEXT, dst_id TEXT, dst_name TEXT,
     user_id INTEGER, user_name TEXT, extension TEXT, t_cause TEXT,
     duration INTEGER, billsec INTEGER, charge REAL, disposition TEXT,
-    cdrs INTEGER NOT NULL, recordings INTEGER NOT NULL, voicemails INTEGER NOT NULL,
-    sources TEXT NOT NULL, origins TEXT NOT NULL, room TEXT
+    voicemails INTEGER NOT NULL, sources TEXT NOT NULL, room TEXT
 ) STRICT;
 -- serves the legs of a call
 CREATE INDEX IF NOT EXISTS _legs_call ON _legs (call_id);
@@ -171,3 +169,11 @@ def evaluate_calls_of_1970(schema: Schema) -> None:
 def drop_change_index(schema: Schema) -> None:
     """Migration: drop the index by which the call-back list found changed calls."""
     schema.execute("DROP INDEX IF EXISTS _calls_change")
+
+
+def drop_unread_columns(schema: Schema) -> None:
+    """Migration: drop the columns of `_legs` that nothing reads."""
+    columns = {row[1] for row in schema.execute("PRAGMA table_info(_legs)").fetchall()}
+    unread = {"state_since", "missing", "ended_by", "src_id", "cdrs", "recordings", "origins"}
+    for name in sorted(columns & unread):
+        schema.execute(f"ALTER TABLE _legs DROP COLUMN {name}")

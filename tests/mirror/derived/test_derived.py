@@ -155,9 +155,8 @@ def test_a_change_is_stored_although_its_derived_rows_cannot_be_computed(mirror,
 def test_a_transcript_that_was_stored_before_its_call_was_computed_is_found(mirror):
     mirror.insert([1])
     mirror.execute(
-        "INSERT INTO _legs (leg_id, call_id, started, side, state, connected, inferred, missing, cdrs,"
-        " recordings, voicemails, sources, origins)"
-        " VALUES (11, 1, 0, 'in', 'ENDED', 0, 0, 0, 1, 0, 0, '', '')"
+        "INSERT INTO _legs (leg_id, call_id, started, side, state, connected, inferred, voicemails, sources)"
+        " VALUES (11, 1, 0, 'in', 'ENDED', 0, 0, 0, '')"
     )
     mirror.execute(
         "INSERT INTO monitors (id, live_id, transcript, _doc, _first_seen, _last_seen, _source)"
