@@ -40,27 +40,31 @@ _CALLS_OF_LEGS = "SELECT DISTINCT call_id AS key FROM _legs WHERE leg_id IN ({})
 
 def compute_texts(connection: sqlite3.Connection, ranges: Sequence[Range], _rules: Rules) -> list[Rows]:
     """Return the indexed texts of calls."""
+    columns = ", ".join(f"c.{name}" for name in (*NUMBER_COLUMNS, *NAME_COLUMNS))
     calls = connection.execute(
-        f"SELECT c.*, {TRANSCRIPTS} AS transcripts, {NOTES} AS notes"
+        f"SELECT c.id, {columns}, {TRANSCRIPTS}, {NOTES}"
         f" FROM {JOIN_RANGES.format(table='_calls AS c', key='c.id')}",
         (to_json(ranges),),
     )
-    return [Rows(TARGET, ranges, {(row["id"], _build_text(row)) for row in calls})]
+    return [Rows(TARGET, ranges, {(row[0], _build_text(row[1:-2], row[-2:])) for row in calls})]
 
 
-def _build_text(row: sqlite3.Row) -> str:
-    """Return the indexed text: numbers without plus, folded names, transcripts.
+def _build_text(values: Sequence[object], spoken_texts: Sequence[str | None]) -> str:
+    """Return the indexed text: numbers without plus, folded names, transcripts and notes.
 
     Each value has a line of its own, so that no search matches across two values. Two PADDING characters
     precede each word of numbers and names. The first one or two letters of a word are then part of a trigram,
     so the index also finds searches of one or two letters at the start of words.
     """
-    values = [str(row[name] or "").replace("+", "") for name in NUMBER_COLUMNS]
-    values += [fold(str(row[name] or "")) for name in NAME_COLUMNS]
-    lines = [" ".join(f"{PADDING}{PADDING}{word}" for word in value.split()) for value in values]
+    texts = [str(value or "") for value in values]
+    numbers, names = texts[: len(NUMBER_COLUMNS)], texts[len(NUMBER_COLUMNS) :]
+    lines = [
+        " ".join([f"{PADDING}{PADDING}{word}" for word in text.split()])
+        for text in (*[number.replace("+", "") for number in numbers], *map(fold, names))
+    ]
     # Transcripts have no padding, because it would be most of their index. Searches of one or two letters do
     # not find transcripts.
-    return "\n".join([*lines, *(fold(row[name]) for name in ("transcripts", "notes") if row[name])])
+    return "\n".join([*lines, *(fold(text) for text in spoken_texts if text)])
 
 
 TARGET = Target(
