@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from integration.core import clock, process_lock
+from integration.core import clock, process_lock, process_memory
 from integration.core.commands import (
     Arguments,
     Progress,
@@ -93,6 +93,7 @@ def _open_context(settings: Settings) -> Iterator[AppContext]:
 
     claim_data_dir(settings, lambda: is_same_customer(settings))
     product = build(settings, on_broken=exit_broken)
+    process_memory.exempt_loaded_objects()
     try:
         yield product.context
     finally:
