@@ -58,7 +58,7 @@ from integration.privacy import erase, erasures, holds, retention
 from integration.privacy.holds import refresh_held
 from integration.privacy.retention import RetentionJob
 from integration.settings.base_url import find_base_url, find_local_url
-from integration.settings.data_dir_secrets import load_erasure_key
+from integration.settings.data_dir_secrets import find_webhook_url, load_erasure_key
 from integration.settings.model import Settings
 from integration.sqlite.transaction import Change
 from integration.sync import commands as sync_commands
@@ -224,19 +224,24 @@ class Product:
 
     def start(self) -> None:
         """Start the consumers and the scheduler."""
-        settings = self.context.settings
-        # The public address often does not respond yet at the first start.
-        base_urls = dict.fromkeys((find_base_url(settings), find_local_url(settings)))
-        labels = ("Set up the first administrator", "Or on this computer")
-        links = setup_links.create_first_run_link(self.context.app_db, list(base_urls))
-        for label, link in zip(labels, links, strict=False):
-            _print_line(f"{label}: {link}")
         if self.metrics_listener is not None:
             self.metrics_listener.start()
         for consumer in self.consumers:
             consumer.start()
         self._schedule_jobs()
         self.scheduler.start()
+
+    def describe_start(self) -> list[str]:
+        """Return lines for the end of a start: links of the first login, and the URL for webhooks."""
+        settings = self.context.settings
+        # The public address often does not respond yet at the first start.
+        base_urls = dict.fromkeys((find_base_url(settings), find_local_url(settings)))
+        labels = ("Set up the first administrator", "Or on this computer")
+        links = setup_links.create_first_run_link(self.context.app_db, list(base_urls))
+        lines = [f"{label}: {link}" for label, link in zip(labels, links, strict=False)]
+        # A journal would keep the secret in the URL.
+        webhook_url = find_webhook_url(settings) if sys.stderr.isatty() else "see Settings › Connection"
+        return [*lines, f"Webhook URL: {webhook_url}"]
 
     def _schedule_jobs(self) -> None:
         context = self.context

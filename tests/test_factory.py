@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 import threading
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from integration import factory
 from integration.exports import jobs, runner
 from integration.exports.jobs import ExportJob
 from integration.mirror.calls.store import CallStore
+from integration.settings.data_dir_secrets import load_webhook_secrets
 from integration.settings.model import Settings
 from tests.support.application import running_app
 from tests.support.harness import wait_for
@@ -45,14 +47,22 @@ def test_export_jobs_run_and_a_failed_schedule_is_in_the_health_report(tmp_path:
         product.stop()
 
 
-def test_the_setup_link_is_printed_with_the_public_and_the_local_address(tmp_path: Path, capsys) -> None:
+def test_the_end_of_a_start_has_setup_links_and_on_a_terminal_only_the_secret_of_webhooks(
+    tmp_path: Path, monkeypatch
+) -> None:
     for public_url, expected in (
         ("https://phones.example.com", ["https://phones.example.com", "http://127.0.0.1:8000"]),
         (None, ["http://127.0.0.1:8000"]),
     ):
         with running_app(tmp_path / str(public_url)[:5], server__public_url=public_url or "") as app:
-            app.product.start()
-            printed = re.findall(r"^(.+): (http\S+)/setup/(\S+)$", capsys.readouterr().err, re.MULTILINE)
+            *links, hint = app.product.describe_start()
+            with monkeypatch.context() as terminal:
+                terminal.setattr(sys.stderr, "isatty", lambda: True)
+                *_, webhook = app.product.describe_start()
+            secret = load_webhook_secrets(app.context.settings)[0]
+        assert hint == "Webhook URL: see Settings › Connection"
+        assert webhook == f"Webhook URL: {expected[0]}/webhooks/{secret}"
+        printed = re.findall(r"^(.+): (http\S+)/setup/(\S+)$", "\n".join(links), re.MULTILINE)
         assert [line[1] for line in printed] == expected
         labels = ["Set up the first administrator", "Or on this computer"]
         assert [line[0] for line in printed] == labels[: len(expected)]

@@ -140,7 +140,7 @@ def run_demo(
         settings = load(None, environ)
         _print_message("Starting Switchroom …")
         listener.close()
-        serve = ChildProcess("`switchroom serve`", "serve", environ=environ)
+        serve = ChildProcess("`switchroom serve`", "serve", "--quiet", environ=environ)
         children.append(serve)
         url = f"http://127.0.0.1:{dashboard_port}"
         _wait_until(lambda: _is_responding(url), children, stop)
@@ -268,6 +268,8 @@ def _build_environment(
         "SWITCHROOM_PLATFORM__API_KEY": api_key,
         "SWITCHROOM_SERVER__PORT": str(dashboard_port),
         "SWITCHROOM_STORAGE__DATA_DIR": str(data.absolute()),
+        # What a simulated platform causes is no news for the visitor of a demo.
+        "SWITCHROOM_LOG__LEVEL": "error",
         "SWITCHROOM_CALLS__PICKUP_CODE": "*8",
         "SWITCHROOM_DASHBOARD__COUNTRY": "GB",
         "SWITCHROOM_DASHBOARD__TIMEZONE": ZONE_NAME,

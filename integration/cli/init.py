@@ -15,6 +15,7 @@ import click
 
 from integration.cli import config_option, console
 from integration.core.errors import ConfigurationError
+from integration.core.installation import describe_command
 from integration.maintenance.check_result import CheckResult
 from integration.settings.sources import CONFIG_VARIABLE, DEFAULT_FILE
 
@@ -82,14 +83,13 @@ class Answers:
         while True:
             # On standard error: standard output is for the result.
             text = click.prompt(
-                question,
-                hide_input=hidden,
-                err=True,
-                default="" if optional else default,
-                show_default=bool(default),
+                question, hide_input=hidden, err=True, default=default or "", show_default=bool(default)
             ).strip()
             if not text and optional:
                 return
+            if not text:
+                click.echo(f"{name}: a value is required. {question}.", err=True)
+                continue
             value: Any = [text] if is_list else text
             problem = self._find_problem(section, key, value, check)
             if problem is None:
@@ -180,14 +180,14 @@ def command(
     first_config.write(path, answers.values)
     click.echo(path)
     is_checked = interactive and click.confirm(
-        "Check the installation with `switchroom doctor` now?", True, err=True
+        f"Check the installation with {describe_command('doctor')} now?", True, err=True
     )
     if is_checked:
         from integration.cli.doctor import run_checks
 
         run_checks(path)
-    check = "" if is_checked else "check it with `switchroom doctor`, then run "
-    console.print_message(f"Next: {check}`switchroom serve`")
+    check = "" if is_checked else f"check it with {describe_command('doctor')}, then run "
+    console.print_message(f"Next: {check}{describe_command('serve')}")
 
 
 def prompt_platform(answers: Answers) -> None:
@@ -215,8 +215,9 @@ def prompt_platform(answers: Answers) -> None:
             return
         if (
             click.prompt(
-                "Enter other values (change), or keep these and continue (keep)",
+                "Enter other values, or continue with these: change or keep",
                 type=click.Choice(["change", "keep"]),
+                show_choices=False,
                 default="change",
                 err=True,
             )
@@ -252,7 +253,11 @@ def prompt_access(answers: Answers) -> None:
     if not any(answers.has(f"server.{key}") for key in ("trusted_proxies", "tls_cert", "tls_key")):
         click.echo(ACCESS_HELP, err=True)
         access = click.prompt(
-            "HTTPS", type=click.Choice(["proxy", "tls", "later"]), default="later", err=True
+            "HTTPS: proxy, tls or later",
+            type=click.Choice(["proxy", "tls", "later"]),
+            show_choices=False,
+            default="later",
+            err=True,
         )
     else:
         access = "proxy" if answers.has("server.trusted_proxies") else "tls"
@@ -288,7 +293,12 @@ def _require_https(settings: Settings) -> Iterator[CheckResult]:
 def prompt_rest(answers: Answers) -> None:
     """Prompt for the data folder, time zone and country."""
     from integration.maintenance import start_conditions
+    from integration.settings import first_config
 
     answers.prompt("storage.data_dir", "Data folder", default="data", check=start_conditions.check_data_dir)
-    answers.prompt("dashboard.timezone", "Time zone of the dashboard, such as Europe/London", default="UTC")
+    answers.prompt(
+        "dashboard.timezone",
+        "Time zone of the dashboard, such as Europe/London",
+        default=first_config.find_local_zone(),
+    )
     answers.prompt("dashboard.country", "Country of your numbers, such as GB (empty for none)", optional=True)

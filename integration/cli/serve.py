@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+import os
+from pathlib import Path
 
 import click
 
-from integration.cli import settings_option
+from integration.cli import config_option, load_settings
 from integration.cli.console import is_quiet
 from integration.core import logs, process_memory
-
-if TYPE_CHECKING:
-    from integration.settings.model import Settings
 
 WARNING_PREFIX = "warning: "
 
@@ -22,13 +20,17 @@ WARNING_PREFIX = "warning: "
     help="Run the webhook receiver, the scheduler, the dashboard and the REST facade."
     " Stops cleanly on SIGTERM and SIGINT.",
 )
-@settings_option
-def command(settings: Settings) -> None:
+@config_option
+def command(config: Path | None) -> None:
+    settings = load_settings(config)
     process_memory.restart_with_limits()
     # Imported here because Granian is needed only with valid settings.
     from integration.server import supervisor
+    from integration.settings.sources import find_file
 
-    supervisor.serve(settings, write_line=_ignore if is_quiet() else _write_line)
+    file = find_file(config, os.environ)
+    origin = "environment variables" if file is None else str(file.absolute())
+    supervisor.serve(settings, write_line=_ignore if is_quiet() else _write_line, origin=origin)
 
 
 def _write_line(line: str) -> None:

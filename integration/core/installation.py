@@ -8,12 +8,24 @@ there.
 from __future__ import annotations
 
 import subprocess
+import sys
 from functools import cache
 from pathlib import Path
 
 from integration import __version__
 
 _PACKAGE = Path(__file__).parents[1]
+
+
+def describe_command(arguments: str) -> str:
+    """Return the command line that runs `arguments` with this installation, in backquotes."""
+    program = Path(sys.argv[0])
+    if program.name != "app.py":
+        return f"`switchroom {arguments}`"
+    python = Path(sys.executable)
+    if python.is_relative_to(Path.cwd()):
+        python = python.relative_to(Path.cwd())
+    return f"`{python} {program} {arguments}`"
 
 
 def find_assets() -> Path:

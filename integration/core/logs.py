@@ -217,6 +217,10 @@ class OneLineFormatter(logging.Formatter):
         return _hide_secrets(escape_line(super().format(record)))
 
 
+PRINTED = "switchroom"
+"""Logger of the lines that commands print. They have no secrets except the link of the first login."""
+
+
 class JsonFormatter(OneLineFormatter):
     """Format a record as one JSON object.
 
@@ -228,7 +232,7 @@ class JsonFormatter(OneLineFormatter):
             "time": clock.utc_text(record.created),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": _hide_secrets(record.getMessage()),
+            "message": record.getMessage() if record.name == PRINTED else _hide_secrets(record.getMessage()),
         }
         if record.exc_info:
             entry["exception"] = _hide_secrets(self.formatException(record.exc_info))
@@ -277,7 +281,7 @@ def print_line(line: str, level: int = logging.INFO) -> None:
     In JSON and in the journal it has the form of the log.
     """
     if is_json():
-        logging.getLogger("switchroom").log(level, "%s", line)
+        logging.getLogger(PRINTED).log(level, "%s", line)
         return
     prefix = make_priority(level) if is_journal(sys.stderr) else ""
     print(prefix + escape_line(line), file=sys.stderr, flush=True)

@@ -51,12 +51,16 @@ STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 def serve(
-    settings: Settings, *, factory: str = FACTORY, write_line: Callable[[str], None] | None = None
+    settings: Settings,
+    *,
+    factory: str = FACTORY,
+    write_line: Callable[[str], None] | None = None,
+    origin: str = "environment variables",
 ) -> None:
     """Serve until SIGTERM or SIGINT. Returns after a clean stop.
 
-    `write_line` receives each line of the start. Raises ConfigurationError and SwitchroomError if the product
-    cannot start.
+    `write_line` receives each line of the start. `origin`: where the settings are. Raises ConfigurationError
+    and SwitchroomError if the product cannot start.
     """
     write_line = write_line or _print_to_stderr
     os.umask(0o077)
@@ -73,7 +77,7 @@ def serve(
         # Links contain the port: for port 0, the port that the system selected.
         server = settings.server.model_copy(update={"port": listener.getsockname()[1]})
         settings = settings.model_copy(update={"server": server})
-        _Supervisor(settings, factory, listener, write_line, ServiceManager()).run()
+        _Supervisor(settings, factory, listener, write_line, ServiceManager(), origin).run()
     finally:
         lock.release()
 
@@ -99,6 +103,7 @@ class _Supervisor:
         listener: socket.socket,
         write_line: Callable[[str], None],
         service_manager: ServiceManager,
+        origin: str,
     ) -> None:
         http_server.check_certificate(settings.server)
         self._settings = settings
@@ -106,6 +111,7 @@ class _Supervisor:
         self._listener = listener
         self._write_line = write_line
         self._service_manager = service_manager
+        self._origin = origin
         self._url = port.build_url(listener, settings.server.tls_cert is not None)
         self._stop_read, self._stop_write = os.pipe()
         self._status_read, self._status_write = os.pipe()
@@ -229,7 +235,7 @@ class _Supervisor:
     def _read_statuses(self) -> None:
         """Read messages of the worker.
 
-        They are `{"ready"}`, `{"alive"}`, or `{"refused": [line], "exit", "final"}`.
+        They are `{"ready", "lines": [line]}`, `{"alive"}`, or `{"refused": [line], "exit", "final"}`.
         """
         try:
             received = os.read(self._status_read, 1 << 20)
@@ -241,9 +247,11 @@ class _Supervisor:
             if message.get("alive"):
                 self._is_worker_alive = True
             elif message.get("ready"):
-                self._write_line(
-                    "The worker is back" if self._has_been_ready else f"Listening on {self._url}"
-                )
+                headings = ["The worker is back"]
+                if not self._has_been_ready:
+                    headings = [f"Listening on {self._url}", f"Settings: {self._origin}"]
+                for text in [*headings, *message["lines"]]:
+                    self._write_line(text)
                 if not self._has_been_ready:
                     self._service_manager.report_ready(f"Listening on {self._url}")
                 self._has_been_ready = self._is_ready = True

@@ -88,6 +88,9 @@ class Product(Protocol):
     def start(self) -> None:
         """Start the scheduler and the consumers."""
 
+    def describe_start(self) -> list[str]:
+        """Return lines for users at the end of a start."""
+
     def close_streams(self) -> None:
         """End all open live streams and refuse new ones.
 
@@ -194,7 +197,7 @@ class Worker:
             process_memory.exempt_loaded_objects()
             SlowConnections(self.settings.server.port, self._inflight).make_consumer(product.health).start()
             self._requests.open_all(application)
-            self._write_status({"ready": True})
+            self._write_status({"ready": True, "lines": product.describe_start()})
             if self.liveness is not None:
                 url, interval = self.liveness
                 LivenessCheck(url, interval, lambda: self._write_status({"alive": True})).start()

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, overload
 
 from integration.core import atomic_files, clock, tokens
 from integration.core.errors import ConfigurationError, SwitchroomError
+from integration.settings.base_url import find_base_url
 
 if TYPE_CHECKING:
     from integration.settings.model import Settings
@@ -26,6 +27,11 @@ ERASURE_FILE = "erasure-key"
 
 _rotation_lock = threading.Lock()
 """Held while SECRET_FILE is read and replaced: a double click sends two requests at once."""
+
+
+def find_webhook_url(settings: Settings) -> str:
+    """Return the URL for webhooks, which contains the secret. Raises SwitchroomError."""
+    return f"{find_base_url(settings).rstrip('/')}/webhooks/{load_webhook_secrets(settings)[0]}"
 
 
 def load_webhook_secrets(settings: Settings) -> list[str]:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+import zoneinfo
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
+
+import tzlocal
 
 from integration.core import atomic_files
 from integration.core.errors import ConfigurationError, SwitchroomError
@@ -40,7 +43,8 @@ def require_creatable(path: Path) -> None:
 
 def find_mistake(section: str, key: str, value: object) -> str | None:
     """Return the mistake in one value, None for a valid one."""
-    sources = Sources(values={section: {key: value}}, is_complete=False)
+    values = {section: {key: value}}
+    sources = Sources(values=values, mistakes=list(_find_wrong_id(values)), is_complete=False)
     try:
         build_settings(Settings, sources)
     except ConfigurationError as error:
@@ -48,6 +52,25 @@ def find_mistake(section: str, key: str, value: object) -> str | None:
             if line.startswith(f"{section}.{key}"):
                 return line
     return next(find_unreadable_file(section, key, value), None)
+
+
+def _find_wrong_id(values: Values) -> Iterator[str]:
+    """Yield the mistake of a user id that is not a number.
+
+    Only here: files with such an id were valid before, and are loaded.
+    """
+    user_id = values.get("platform", {}).get("user_id")
+    if user_id and not (user_id.isascii() and user_id.isdigit()):
+        yield f"platform.user_id: must consist of digits, not {user_id!r}"
+
+
+def find_local_zone() -> str:
+    """Return the time zone of this computer, or UTC if its name is unknown."""
+    try:
+        zone = tzlocal.get_localzone_name()
+    except (zoneinfo.ZoneInfoNotFoundError, ValueError):
+        return "UTC"
+    return zone if zone and find_mistake("dashboard", "timezone", zone) is None else "UTC"
 
 
 def build_incomplete(values: Values) -> Settings:
@@ -65,9 +88,9 @@ def write(path: Path, values: Values) -> None:
     The file has mode 0600 and is written completely or not at all. Raises ConfigurationError with every
     mistake, and SwitchroomError for a file that exists or cannot be written.
     """
-    build_settings(
-        Settings, Sources(values={section: dict(keys) for section, keys in values.items()}, file=path)
-    )
+    sources = Sources({section: dict(keys) for section, keys in values.items()}, file=path)
+    sources.mistakes += _find_wrong_id(values)
+    build_settings(Settings, sources)
     try:
         atomic_files.write_text(path, format_toml(values), _link)
     except FileExistsError:

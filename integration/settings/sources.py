@@ -21,6 +21,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
 from integration.core.errors import ConfigurationError
+from integration.core.installation import describe_command
 from integration.settings import related_keys
 
 PREFIX = "SWITCHROOM_"
@@ -39,7 +40,7 @@ class Sources:
     mistakes: list[str] = field(default_factory=list)
     file: Path | None = None
     is_complete: bool = True
-    """False if the file could not be read.
+    """False if the file could not be read, or if there is none.
 
     Missing keys are then no mistake.
     """
@@ -65,13 +66,25 @@ def read_sources(model: type[BaseModel], config: Path | None, environ: Mapping[s
 
     The file is `config`, else $SWITCHROOM_CONFIG, else config.toml if it exists.
     """
-    sources = Sources()
-    chosen_file = config or (Path(environ[CONFIG_VARIABLE]) if environ.get(CONFIG_VARIABLE) else None)
-    if chosen_file is not None or DEFAULT_FILE.exists():
-        sources.file = chosen_file or DEFAULT_FILE
+    sources = Sources(file=find_file(config, environ))
+    if sources.file is not None:
         _read_file(sources, sources.file)
+    elif not any(name.startswith(f"{PREFIX}PLATFORM__") for name in environ):
+        sources.mistakes.append(
+            f"There is no settings file {DEFAULT_FILE} in this folder. Write one by"
+            f" {describe_command('init')}, name another by --config, or try Switchroom without an account by"
+            f" {describe_command('demo')}."
+        )
+        sources.is_complete = False
     _read_environment(sources, model, environ)
     return sources
+
+
+def find_file(config: Path | None, environ: Mapping[str, str]) -> Path | None:
+    """Return the settings file: `config`, else $SWITCHROOM_CONFIG, else config.toml if it exists."""
+    if config is None and environ.get(CONFIG_VARIABLE):
+        return Path(environ[CONFIG_VARIABLE])
+    return config or (DEFAULT_FILE if DEFAULT_FILE.exists() else None)
 
 
 def _read_file(sources: Sources, path: Path) -> None:
@@ -210,12 +223,10 @@ def _format_error(
     if key not in fields:
         return f"{key}: unknown key{_suggest_name(difflib.get_close_matches(key, fields, 1))}"
     if detail["type"] == "missing" and len(key_path) == 1:
-        location = (
-            f"{sources.file} or "
-            if sources.file
-            else f"{DEFAULT_FILE} (no such file in the working directory; run `switchroom init`) or "
+        return (
+            f"{key}: is required; set it in {sources.file or DEFAULT_FILE} or with"
+            f" {variable_name(section, key_path[0])}"
         )
-        return f"{key}: is required; set it in {location}with {variable_name(section, key_path[0])}"
     origin = sources.origins.get(key, "")
     source_note = f" ({origin})" if origin.startswith(PREFIX) else ""
     schema_extra = fields[key].json_schema_extra

@@ -71,9 +71,14 @@ def test_a_symbolic_link_is_never_followed(tmp_path, target):
 
 def test_missing_and_invalid_values_are_reported_together_and_nothing_is_written(home):
     path = home.folder / "new.toml"
-    done = home.run("init", "--user-id", "7", "--country", "Atlantis", "--config", str(path))
+    done = home.run("init", "--user-id", "ann", "--country", "Atlantis", "--config", str(path))
     assert done.returncode == 2
-    for key in ("platform.base_url", "platform.api_key", "dashboard.country"):
+    for key in (
+        "platform.base_url",
+        "platform.user_id: must consist",
+        "platform.api_key",
+        "dashboard.country",
+    ):
         assert key in done.stderr
     assert not path.exists()
 
@@ -125,8 +130,8 @@ def test_a_wrong_answer_to_each_question_is_refused_with_its_reason(prompted, pl
     (home.folder / "file").write_text("")
     with socket.create_server(("0.0.0.0", 0)) as other:
         done, settings = prompted(
-            *("ftp://api.example.com", f"{platform.url}/v1.2"),
-            *("7:8", "7", "\x01", "wrong", "change", "", "7", "right"),
+            *("", "ftp://api.example.com", f"{platform.url}/v1.2"),
+            *("ann", "7", "", "\x01", "wrong", "change", "", "7", "right"),
             *("perhaps", "tls"),
             *("http://calls.example.com", "https://calls.example.com/pbx", "https://calls.example.com"),
             *("/nowhere.pem", str(certificates / "cert.pem")),
@@ -138,7 +143,9 @@ def test_a_wrong_answer_to_each_question_is_refused_with_its_reason(prompted, pl
     assert done.exit_code == 0, done.output
     for reason in (
         "platform.base_url: must be a URL that begins with https:// (or http://). Enter another value.",
-        "platform.user_id: must not contain a colon",
+        "platform.base_url: a value is required. Service root of the platform, such as",
+        "platform.user_id: must consist of digits, not 'ann'. Enter another value.",
+        "platform.api_key: a value is required. API key.",
         "platform.api_key: contains a control character",
         "fail  credentials: the platform refuses the API key; check platform.user_id and platform.api_key",
         "'perhaps' is not one of 'proxy', 'tls', 'later'",
@@ -189,9 +196,12 @@ def test_the_file_is_written_while_the_platform_is_away(prompted):
     assert "secret" not in done.output
 
 
-def test_doctor_is_offered_and_runs_with_the_new_file(prompted, platform):
-    done, _ = prompted(f"{platform.url}/v1.2", "7", "right", "later", "0", "data", "", "", "y")
+def test_doctor_is_offered_and_runs_with_the_new_file(prompted, platform, monkeypatch):
+    monkeypatch.setattr("tzlocal.get_localzone_name", lambda: "Europe/Berlin")
+    done, settings = prompted(f"{platform.url}/v1.2", "7", "right", "later", "0", "data", "", "", "y")
     assert done.exit_code == 0, done.output
+    assert settings["dashboard"] == {"timezone": "Europe/Berlin"}, "the zone of the computer is the default"
+    assert all(line.count("[") + line.count("(") <= 1 for line in done.stderr.splitlines() if "]:" in line)
     assert "ok    platform: " in done.stdout
     assert "warn  public address: not set" in done.stdout
     assert done.stderr.splitlines()[-1] == "Next: `switchroom serve`"

@@ -250,6 +250,11 @@ def test_the_warning_about_sqlite_is_one_line_that_states_its_meaning(run, monke
     lines, _ = run(server__port="0")
     (line,) = [line for line in lines if "SQLite" in line]
     assert "Switchroom is safe: only one of its processes writes" in line
+    lines, status = run("--quiet", "--accept", "sqlite, public address", server__port="0")
+    assert status == 1
+    assert [line[:11] for line in lines if line.startswith(("warn  SQL", "warn  pub", "ok", "fail"))] == [
+        "fail  platf"
+    ]
 
 
 def test_json_has_each_check_and_quiet_only_problems(run) -> None:

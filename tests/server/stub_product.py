@@ -39,6 +39,9 @@ class StubProduct:
     def start(self) -> None:
         self.scheduler.start()
 
+    def describe_start(self) -> list[str]:
+        return []
+
     def close_streams(self) -> None:
         self.closing.set()
 

@@ -106,11 +106,16 @@ def test_a_variable_and_its_file_together_are_a_mistake() -> None:
     ]
 
 
-def test_without_settings_the_error_names_the_required_keys() -> None:
-    with pytest.raises(ConfigurationError) as caught:
+def test_without_settings_the_error_names_the_command_that_writes_them() -> None:
+    with pytest.raises(ConfigurationError, match=r"no settings file config\.toml .* by `switchroom init`, "):
         load(None, {})
+
+
+def test_without_required_keys_the_error_names_them() -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        load(Path("/dev/null"), {})
     assert [line.split(":")[0] for line in caught.value.mistakes] == ["platform.base_url", "platform.api_key"]
-    assert "run `switchroom init`" in caught.value.mistakes[0]
+    assert "set it in /dev/null or with SWITCHROOM_PLATFORM__BASE_URL" in caught.value.mistakes[0]
 
 
 def test_all_mistakes_are_reported_at_once_with_one_line_and_key_each() -> None:

@@ -16,8 +16,12 @@ from integration.dashboard.site.guard import audit_action, current_person
 from integration.maintenance import platform_checks, public_address
 from integration.outbound import mail, mail_server
 from integration.outbound.mail_server import MailServer
-from integration.settings.base_url import find_base_url
-from integration.settings.data_dir_secrets import drop_old_secret, load_webhook_secrets, rotate_secret
+from integration.settings.data_dir_secrets import (
+    drop_old_secret,
+    find_webhook_url,
+    load_webhook_secrets,
+    rotate_secret,
+)
 
 PATH = "/settings/connection"
 blueprint = Blueprint("settings_connection", __name__, url_prefix=PATH)
@@ -49,9 +53,8 @@ def _webhook_info() -> dict[str, Any]:
     """
     settings = app_context().settings
     secrets = load_webhook_secrets(settings)
-    base_url = find_base_url(settings).rstrip("/")
     return {
-        "url": f"{base_url}/webhooks/{secrets[0]}",
+        "url": find_webhook_url(settings),
         "public": settings.server.public_url,
         "rotating": len(secrets) > 1,
         "configured": settings.webhooks.secret is not None,
