@@ -80,19 +80,18 @@ def read_closed(
     lo: datetime,
     hi: datetime,
     *,
-    conditions: Sequence[Condition] = (),
     limit: int = MAX_PAGE_RECORDS,
     tries: int | None = None,
 ) -> Iterator[Window]:
     """Yield all records dated in `[lo, hi)`, newest window first.
 
-    They also match `conditions`. `lo` and `hi` are UTC, without fractions of seconds. Raises PlatformBroken
+    `lo` and `hi` are UTC, without fractions of seconds. Raises PlatformBroken
     for an inconsistent window, other PlatformErrors.
     """
     pending = [(lo, hi)]
     while pending:
         lo, hi = pending.pop()
-        in_window = [*conditions, *make_date_conditions(resource, lo, hi)]
+        in_window = make_date_conditions(resource, lo, hi)
         # Long windows are counted before they are read: each halving would waste the transfer of a page.
         window = None
         if hi - lo <= ONE_DAY or count_records(platform, resource, in_window, tries=tries) <= limit:
@@ -113,11 +112,10 @@ def read_all(
     resource: Resource,
     before: datetime | None = None,
     *,
-    conditions: Sequence[Condition] = (),
     limit: int = MAX_PAGE_RECORDS,
     tries: int | None = None,
 ) -> Iterator[Window]:
-    """Yield all records that match `conditions` by windows of time, newest first.
+    """Yield all records by windows of time, newest first.
 
     First the records dated after today, then those back to EARLIEST_DATE, then those dated earlier or not at
     all. With `before`, only records dated earlier than `before` and records without a date. The windows cover
@@ -126,22 +124,20 @@ def read_all(
     date_field = str(resource.date)
     hi = before or _tomorrow()
     if before is None:
-        after_today = [*conditions, (date_field, "gte", clock.utc_text(hi))]
+        after_today = [(date_field, "gte", clock.utc_text(hi))]
         yield _read_single_page(platform, resource, after_today, limit, tries)
     if hi > EARLIEST_DATE:
-        yield from read_closed(
-            platform, resource, EARLIEST_DATE, hi, conditions=conditions, limit=limit, tries=tries
-        )
-    early = [*conditions, (date_field, "lt", clock.utc_text(EARLIEST_DATE))]
+        yield from read_closed(platform, resource, EARLIEST_DATE, hi, limit=limit, tries=tries)
+    early = [(date_field, "lt", clock.utc_text(EARLIEST_DATE))]
     early_window = _read_single_page(platform, resource, early, limit, tries)
     yield early_window
     # Count in this order: a record created between the two counts must not count as undated.
-    total = count_records(platform, resource, conditions, tries=tries)
-    dated = [*conditions, (date_field, "gte", clock.utc_text(EARLIEST_DATE))]
+    total = count_records(platform, resource, [], tries=tries)
+    dated = [(date_field, "gte", clock.utc_text(EARLIEST_DATE))]
     dated_count = count_records(platform, resource, dated, tries=tries)
     undated_count = total - dated_count - early_window.total
     if undated_count > 0:
-        undated = [*conditions, (date_field, "eq", None)]
+        undated = [(date_field, "eq", None)]
         undated_window = _read_single_page(platform, resource, undated, limit, tries)
         yield undated_window
         if undated_window.total < undated_count:
