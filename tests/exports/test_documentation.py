@@ -19,6 +19,7 @@ from integration.exports.columns import derive_columns
 from integration.exports.presets import PRESETS
 from tests.support.application import TestApp
 from tests.support.fake_exchange import read_fixture
+from tests.support.page_environment import run_examples
 
 pytestmark = pytest.mark.exhaustive
 
@@ -31,7 +32,7 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
 
 
-def test_examples_of_the_manual_run(app: TestApp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_examples_of_the_manual_run(app: TestApp, tmp_path: Path) -> None:
     app.put(
         "cdrs",
         *({**CDR, "id": number, "calldate": f"2026-0{month}-15 10:00:00", "duration": 60, "charge": 0.25}
@@ -55,13 +56,14 @@ def test_examples_of_the_manual_run(app: TestApp, tmp_path: Path, monkeypatch: p
     )
     assert done.returncode == 0, done.stderr
     assert "2026-07  2 rows" in done.stderr
-    monkeypatch.chdir(tmp_path)
-    names: dict[str, object] = {}
-    for block in blocks("python"):
-        exec(block, names)  # the examples are the project's own
-    assert names["busiest"] == [("2026-06", 1, 0.25), ("2026-07", 2, 0.5)]
-    assert names["minutes"].to_dict() == {"2026-06": 1.0, "2026-07": 2.0}
-    assert names["newest"][0][0] == "2026-07-15 10:00:00"
+    header = "id,calldate,src,dst"
+    (tmp_path / "cdrs.csv").write_text(f"{header}\n1,2026-06-15 10:00:00,+442079460001,02079460002\n")
+    results = "[busiest, minutes.to_dict(), newest[0][0], list(calls.src), list(calls.dst)]"
+    busiest, minutes, newest, sources, destinations = run_examples("exports.md", tmp_path, results)
+    assert busiest == [["2026-06", 1, 0.25], ["2026-07", 2, 0.5]]
+    assert minutes == {"2026-06": 1.0, "2026-07": 2.0}
+    assert newest == "2026-07-15 10:00:00"
+    assert (sources, destinations) == (["+442079460001"], ["02079460002"])
 
 
 def test_datasette_reads_the_mirror_without_changing_it(app: TestApp, tmp_path: Path) -> None:

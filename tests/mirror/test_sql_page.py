@@ -15,6 +15,7 @@ import pytest
 from tests.mirror.sample_account import fill
 from tests.support.applications.shared_app import SharedApp, running_shared_app
 from tests.support.harness import ROOT
+from tests.support.page_environment import run_examples
 
 PAGE = (ROOT / "docs" / "sql.md").read_text("utf-8")
 RECIPES: dict[str, str] = dict(
@@ -106,22 +107,22 @@ def test_recipes_in_the_shell_of_sqlite(mirror: Path) -> None:
 
 
 @pytest.mark.exhaustive
-def test_python_examples_and_recipes_in_duckdb(
-    mirror: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_python_examples_and_recipes_in_duckdb(mirror: Path, tmp_path: Path) -> None:
     (tmp_path / "data").symlink_to(mirror.parent)
-    monkeypatch.chdir(tmp_path)
-    names: dict[str, Any] = {}
-    for block in re.findall(r"```python\n(.*?)```", PAGE, re.S):
-        exec(block, names)  # the examples are the project's own
-    assert names["newest"][0] == ("2026-11-02 09:00:00", "")
-    assert names["people"][0] == {"name": "Ann Example", "extension": "1001"}
-    assert names["outcomes"] == [
-        ("answered", 6),
-        ("internal", 1),
-        ("missed", 2),
-        ("not_answered", 1),
-        ("voicemail", 1),
+    recipes = f"[duck.execute(sql).fetchall() for sql in {list(RECIPES.values())!r}]"
+    longest = "longest.party_e164.iloc[0], int(longest.talk_seconds.iloc[0]), str(longest.talk_seconds.dtype)"
+    newest, people, outcomes, results, talked = run_examples(
+        "sql.md", tmp_path, f"[newest[0], people[0], outcomes, {recipes}, [{longest}]]"
+    )
+    assert newest == ["2026-11-02 09:00:00", ""]
+    assert people == {"name": "Ann Example", "extension": "1001"}
+    assert outcomes == [
+        ["answered", 6],
+        ["internal", 1],
+        ["missed", 2],
+        ["not_answered", 1],
+        ["voicemail", 1],
     ]
-    for title, sql in RECIPES.items():
-        assert names["duck"].execute(sql).fetchall() == EXPECTED[title], title
+    assert talked == ["+447700900102", 120, "Int64"]
+    for (title, expected), rows in zip(EXPECTED.items(), results, strict=True):
+        assert rows == [list(row) for row in expected], title

@@ -17,6 +17,7 @@ import pytest
 import requests
 
 from tests.support.harness import ROOT, Product, run_installation, wait_for
+from tests.support.page_environment import make_environment
 
 pytestmark = pytest.mark.exhaustive
 
@@ -48,7 +49,7 @@ class Manual:
     def run(self, language: str, text: str) -> str:
         """Run an example. Variables that it exports are set for later examples."""
         if language == "python":
-            command = [sys.executable, "-c", text]
+            command = ["python", "-c", text]
         else:
             exported = (
                 "python3 -c 'import json, os, sys; json.dump(dict(os.environ), sys.stdout)' > .environment"
@@ -90,12 +91,12 @@ def manual(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Manual]:
             return all(headers["X-Mirror-Complete"] == "true" for _, _, headers in responses)
 
         wait_for(is_complete, "the mirror", 180)
-        programs = Path(sys.executable).parent
+        programs = make_environment("facade.md", tmp_path_factory.mktemp("reader"))
+        (programs / "switchroom").symlink_to(Path(sys.executable).with_name("switchroom"))
         environment = {
             **os.environ,
             **product.environment,
             "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
-            "PYTHONPATH": str(ROOT),
         }
         manual = Manual(product, tmp_path_factory.mktemp("integrator"), environment)
         manual.outputs = [manual.run(language, text) for language, text in BLOCKS]
