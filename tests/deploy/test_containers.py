@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from integration import cli
 from integration.settings.model import load
 from integration.settings.sources import PREFIX
+from tests.deploy.build_context import list_sources
 from tests.deploy.debian_tools import run_tool
 from tests.support.harness import ROOT
 
@@ -42,10 +46,10 @@ def read_image_environment() -> dict[str, str]:
 
 def test_the_image_runs_the_product_as_a_user_without_rights() -> None:
     assert {name for name, _ in list_instructions()} <= {
-        "FROM", "WORKDIR", "COPY", "RUN", "ENV", "USER", "VOLUME", "EXPOSE", "HEALTHCHECK", "STOPSIGNAL",
-        "ENTRYPOINT", "CMD",
+        "FROM", "ARG", "WORKDIR", "COPY", "RUN", "ENV", "USER", "VOLUME", "EXPOSE", "HEALTHCHECK",
+        "STOPSIGNAL", "ENTRYPOINT", "CMD",
     }  # fmt: skip
-    assert get_arguments("USER") == ["switchroom"]
+    assert get_arguments("USER") == ["10001"]
     assert "useradd --system --uid 10001" in DOCKERFILE
     assert json.loads(get_arguments("ENTRYPOINT")[0]) == ["switchroom"]
     (command,) = json.loads(get_arguments("CMD")[-1])
@@ -66,10 +70,30 @@ def test_settings_and_paths_of_the_image_are_valid() -> None:
     assert get_arguments("VOLUME") == [str(settings.storage.data_dir)]
     assert get_arguments("EXPOSE") == [str(settings.server.port)]
     assert settings.server.host == "0.0.0.0"
-    assert f"install -d -m 0700 -o switchroom -g switchroom {settings.storage.data_dir}" in DOCKERFILE
+    folders = f"{settings.storage.data_dir} {Path(config).parent}"
+    assert f"install -d -m 0700 -o switchroom -g switchroom {folders}\n" in DOCKERFILE
     mounts = [mount.split(":") for mount in COMPOSE["services"]["switchroom"]["volumes"]]
-    assert [mount[1] for mount in mounts] == [str(settings.storage.data_dir), config]
-    assert mounts[1][2] == "ro"
+    assert [mount[1] for mount in mounts] == [str(settings.storage.data_dir), str(Path(config).parent)]
+
+
+@pytest.mark.exhaustive
+def test_hadolint_accepts_the_dockerfile() -> None:
+    program = Path(sys.executable).with_name("hadolint")
+    checked = subprocess.run([program, FOLDER / "container/Dockerfile"], capture_output=True, text=True)
+    assert (checked.returncode, checked.stdout) == (0, "")
+
+
+def test_the_build_context_has_only_sources(tmp_path: Path) -> None:
+    secrets = (
+        "config.toml", ".git/config", ".venv/bin/python", "data/house.db", "integration/__pycache__/a.pyc",
+        "deploy/container/settings/config.toml", "dist/a.whl", "demo-data/webhook-secret",
+    )  # fmt: skip
+    for name in (*secrets, "integration/a.py", "deploy/README.md"):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    assert list_sources(tmp_path) == {"integration/a.py", "deploy/README.md"}
+    # A wheel is built from such files in tests/release.
 
 
 def test_the_health_check_of_the_image_requests_healthz() -> None:

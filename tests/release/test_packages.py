@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from typing import Any
 import pytest
 
 from integration import __version__
+from tests.deploy.build_context import list_sources
 from tests.support.harness import ROOT, wait_for
 
 pytestmark = pytest.mark.exhaustive
@@ -95,14 +97,24 @@ def test_the_sdist_has_the_repository(packages: Path) -> None:
     assert names == list_repository() | {"COMMIT", "PKG-INFO"}
 
 
-def test_a_wheel_from_the_sdist_is_like_one_from_the_repository(packages: Path, tmp_path: Path) -> None:
-    (sdist,) = packages.glob("*.tar.gz")
-    with tarfile.open(sdist) as archive:
-        archive.extractall(tmp_path, filter="data")
+@pytest.mark.parametrize("source", ["sdist", "context of the image"])
+def test_a_wheel_from_elsewhere_is_like_one_from_the_repository(
+    source: str, packages: Path, wheel: Path, tmp_path: Path
+) -> None:
+    if source == "sdist":
+        (sdist,) = packages.glob("*.tar.gz")
+        with tarfile.open(sdist) as archive:
+            archive.extractall(tmp_path, filter="data")
+    else:
+        for path in list_sources(ROOT):
+            (tmp_path / "source" / path).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / path, tmp_path / "source" / path)
+        # As the Dockerfile does.
+        (tmp_path / "source/COMMIT").write_bytes(read_wheel(wheel)[f"{ASSETS}COMMIT"])
     command = [sys.executable, "-m", "build", "--no-isolation", "--wheel", "--outdir", str(tmp_path), "."]
     subprocess.run(command, cwd=next(tmp_path.iterdir()), capture_output=True, check=True)
-    (from_sdist,), (direct,) = tmp_path.glob("*.whl"), packages.glob("*.whl")
-    assert read_wheel(from_sdist) == read_wheel(direct)
+    (built,) = tmp_path.glob("*.whl")
+    assert read_wheel(built) == read_wheel(wheel)
 
 
 def test_the_wheel_names_licence_extras_and_commit(wheel: Path) -> None:
