@@ -20,6 +20,8 @@ UNITS = [
     "restic/switchroom-restic.service",
     "restic/switchroom-restic.timer",
 ]
+DESCRIPTION = "Description=Switchroom, local copy and dashboard of a hosted phone system"
+DATA_DIR = "Environment=SWITCHROOM_STORAGE__DATA_DIR=/var/lib/switchroom"
 MAX_EXPOSURE = 2.0
 """Largest exposure of `systemd-analyze security`. Without hardening it is 9.2."""
 
@@ -42,15 +44,36 @@ def write_executable(path: Path) -> None:
     path.chmod(0o755)
 
 
+def make_instance_unit() -> str:
+    """Return `switchroom@.service`."""
+    sources = FOLDER / "systemd/instance.sed", FOLDER / "systemd/switchroom.service"
+    return run_tool("sed", "-f", *sources).stdout
+
+
+def test_an_instance_has_settings_and_data_of_its_own() -> None:
+    single = (FOLDER / "systemd/switchroom.service").read_text().splitlines()
+    changed = [
+        pair for pair in zip(make_instance_unit().splitlines(), single, strict=True) if pair[0] != pair[1]
+    ]
+    command = "/opt/switchroom/bin/switchroom serve --config /etc/switchroom"
+    assert [pair for pair in changed if not pair[0].startswith("#")] == [
+        (f"{DESCRIPTION} (%i)", DESCRIPTION),
+        (f"ExecStart={command}/%i.toml", f"ExecStart={command}/config.toml"),
+        (f"{DATA_DIR}/%i", DATA_DIR),
+        ("StateDirectory=switchroom/%i", "StateDirectory=switchroom"),
+    ]
+
+
 def test_systemd_accepts_the_units(tmp_path: Path) -> None:
     # Programs and environment file are those of an installation: here they are below tmp_path.
     paths = []
-    for name in UNITS:
-        text = (FOLDER / name).read_text()
+    texts = {Path(name).name: (FOLDER / name).read_text() for name in UNITS}
+    texts["switchroom@london.service"] = make_instance_unit()
+    for name, text in texts.items():
         text = re.sub(r"=(/opt/switchroom/bin/switchroom|/usr/local/bin/\S+)", rf"={tmp_path}\1", text)
         for program in re.findall(rf"^ExecStart=({tmp_path}\S+)", text, re.M):
             write_executable(Path(program))
-        path = tmp_path / Path(name).name
+        path = tmp_path / name
         path.write_text(text)
         paths.append(path)
     checked = run_tool("systemd-analyze", "verify", "--man=no", *paths)
@@ -75,11 +98,6 @@ def test_the_user_is_created(tmp_path: Path) -> None:
     assert created.returncode == 0, created.stderr
     entry = (tmp_path / "etc/passwd").read_text().strip().split(":")
     assert (entry[0], *entry[5:]) == ("switchroom", "/var/lib/switchroom", "/usr/sbin/nologin")
-    # Unlike sysusers, tmpfiles changes owners, which needs root.
-    text = (FOLDER / "systemd/switchroom.tmpfiles.conf").read_text()
-    assert [line for line in text.splitlines() if not line.startswith("#")] == [
-        "d /etc/switchroom 0750 switchroom switchroom -"
-    ]
 
 
 def test_the_unit_and_the_product_agree(tmp_path: Path) -> None:

@@ -1,8 +1,8 @@
 """Make a release: `python -m tests.release`.
 
-It checks version, changelog, schemas and work tree, and writes to `dist/`: wheel, sdist, SBOM (CycloneDX),
-notices of the packages of requirements.lock, release notes and SHA256SUMS. `--rehearsal` writes them without
-the checks.
+It checks version, changelog, schemas and work tree, and writes to `dist/`: wheel, sdist, a package for the
+Debian release on which it runs, SBOM (CycloneDX), notices of the packages of requirements.lock, release notes
+and SHA256SUMS. `--rehearsal` writes them without the checks.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import tempfile
 from pathlib import Path
 
 from integration import __version__
-from tests.release import schemas
+from tests.release import debian_package, schemas
 from tests.support.harness import ROOT
 
 BIN = Path(sys.executable).parent
@@ -65,22 +65,28 @@ def write_packages(out: Path) -> None:
     run(sys.executable, "-m", "build", "--no-isolation", "--sdist", "--wheel", "--outdir", out, ROOT)
 
 
-def write_bill_and_notices(out: Path) -> None:
-    """Write SBOM and notices of the packages in requirements.lock.
+def write_bill_and_notices(out: Path, python: Path) -> None:
+    """Write SBOM and notices of the packages in the environment of `python`."""
+    bill = out / f"switchroom-{__version__}.cdx.json"
+    environment = ("environment", "--pyproject", "pyproject.toml", "--output-reproducible")
+    run(BIN / "cyclonedx-py", *environment, "--output-format", "JSON", "--output-file", bill, python)
+    notices = ("--format=plain-vertical", "--with-license-file", "--no-license-path", "--with-urls")
+    target = f"--output-file={out / 'THIRD-PARTY-NOTICES.txt'}"
+    run(BIN / "pip-licenses", f"--python={python}", *notices, target)
 
-    They are installed in an environment of their own.
-    """
+
+def write_installed(out: Path) -> None:
+    """Write SBOM, notices and Debian package of an environment with requirements.lock and the wheel."""
     with tempfile.TemporaryDirectory() as folder:
-        run(sys.executable, "-m", "venv", "--without-pip", folder)
-        python = Path(folder, "bin", "python")
-        pip = (sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--require-hashes")
-        run(*pip, "--requirement", ROOT / "requirements.lock")
-        bill = out / f"switchroom-{__version__}.cdx.json"
-        environment = ("environment", "--pyproject", "pyproject.toml", "--output-reproducible")
-        run(BIN / "cyclonedx-py", *environment, "--output-format", "JSON", "--output-file", bill, python)
-        notices = ("--format=plain-vertical", "--with-license-file", "--no-license-path", "--with-urls")
-        target = f"--output-file={out / 'THIRD-PARTY-NOTICES.txt'}"
-        run(BIN / "pip-licenses", f"--python={python}", *notices, target)
+        root = Path(folder, "root")
+        program = root / debian_package.PROGRAM
+        run(debian_package.PYTHON, "-m", "venv", "--without-pip", program)
+        python = program / "bin" / "python"
+        pip = (sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-compile")
+        run(*pip, "--require-hashes", "--requirement", ROOT / "requirements.lock")
+        write_bill_and_notices(out, python)
+        run(*pip, "--no-deps", next(out.glob("*.whl")))
+        debian_package.write_package(root, out)
 
 
 def write_checksums(out: Path) -> None:
@@ -104,7 +110,7 @@ def main() -> int:
         shutil.rmtree(options.out)
     options.out.mkdir(parents=True)
     write_packages(options.out)
-    write_bill_and_notices(options.out)
+    write_installed(options.out)
     notes = extract_notes(CHANGELOG.read_text("utf-8"), __version__)
     (options.out / "RELEASE-NOTES.txt").write_text(notes, "utf-8")
     write_checksums(options.out)

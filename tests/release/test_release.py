@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -32,21 +34,35 @@ def test_the_version_is_written_in_one_place() -> None:
     assert __version__ not in (ROOT / "pyproject.toml").read_text()
 
 
-@pytest.mark.exhaustive
-def test_a_rehearsal_writes_packages_bill_notices_notes_and_checksums(tmp_path: Path) -> None:
-    out = tmp_path / "dist"
+@pytest.fixture(scope="module")
+def rehearsal(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder with the files of a release."""
+    out = tmp_path_factory.mktemp("rehearsal") / "dist"
     command = [sys.executable, "-m", "tests.release", "--rehearsal", "--out", str(out)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+    return out
+
+
+@pytest.fixture
+def debian_package(rehearsal: Path) -> Path:
+    (path,) = rehearsal.glob("*.deb")
+    return path
+
+
+@pytest.mark.exhaustive
+def test_a_rehearsal_writes_packages_bill_notices_notes_and_checksums(
+    rehearsal: Path, debian_package: Path
+) -> None:
     bill = f"switchroom-{__version__}.cdx.json"
     names = {
         bill, f"switchroom-{__version__}.tar.gz", f"switchroom-{__version__}-py3-none-any.whl",
-        "THIRD-PARTY-NOTICES.txt", "RELEASE-NOTES.txt", "SHA256SUMS",
+        debian_package.name, "THIRD-PARTY-NOTICES.txt", "RELEASE-NOTES.txt", "SHA256SUMS",
     }  # fmt: skip
-    assert {path.name for path in out.iterdir()} == names
-    for line in (out / "SHA256SUMS").read_text().splitlines():
+    assert {path.name for path in rehearsal.iterdir()} == names
+    for line in (rehearsal / "SHA256SUMS").read_text().splitlines():
         digest, name = line.split("  ")
-        assert hashlib.sha256((out / name).read_bytes()).hexdigest() == digest
+        assert hashlib.sha256((rehearsal / name).read_bytes()).hexdigest() == digest
         names.remove(name)
     assert names == {"SHA256SUMS"}
     locked = dict(
@@ -54,10 +70,107 @@ def test_a_rehearsal_writes_packages_bill_notices_notes_and_checksums(tmp_path: 
     )
     components = {
         re.sub(r"[-_.]+", "-", one["name"]).lower(): one["version"]
-        for one in json.loads((out / bill).read_text())["components"]
+        for one in json.loads((rehearsal / bill).read_text())["components"]
     }
     assert components == locked
-    notices = (out / "THIRD-PARTY-NOTICES.txt").read_text()
+    notices = (rehearsal / "THIRD-PARTY-NOTICES.txt").read_text()
     for text in ("Flask\n3.", "Copyright 2010 Pallets", "Copyright (c) Alex Grönholm"):
         assert text in notices
-    assert "Webhooks are stored before they are acknowledged" in (out / "RELEASE-NOTES.txt").read_text()
+    assert "Webhooks are stored before they are acknowledged" in (rehearsal / "RELEASE-NOTES.txt").read_text()
+
+
+INSTALLATION = """
+mount -t tmpfs none "$1"
+mkdir "$1/upper" "$1/work" "$1/root"
+mount -t overlay overlay -o "lowerdir=/,upperdir=$1/upper,workdir=$1/work" "$1/root"
+mount --rbind /dev "$1/root/dev"
+cp "$2"/* "$1/root/tmp"
+export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin PIP_NO_DEPS=1
+exec chroot "$1/root" bash -eu -c '
+cd /tmp
+mkdir -p /run/systemd/system
+printf "#!/bin/sh\\nexec \\"\\$@\\"\\n" >/usr/local/sbin/sudo
+for program in systemctl invoke-rc.d; do
+    printf "#!/bin/sh\\necho %s \\"\\$@\\"\\n" $program >/usr/local/sbin/$program
+done
+chmod 755 /usr/local/sbin/*
+list_files() { find /etc /opt /usr/lib /usr/share /var/lib -path "*switchroom*" -type f; }
+run() { echo "== $1"; shift; "$@"; }
+run install dpkg --install /tmp/*.deb
+run version runuser --user switchroom -- /opt/switchroom/bin/switchroom --version
+run conffiles dpkg-query --show --showformat="\\${Conffiles}" switchroom
+run settings ls -A /etc/switchroom
+runuser --user switchroom -- touch /etc/switchroom/config.toml /var/lib/switchroom/house.db
+mkdir -p /etc/systemd/system/multi-user.target.wants
+for unit in switchroom switchroom@london; do
+    ln -s /usr/lib/systemd/system/switchroom.service /etc/systemd/system/multi-user.target.wants/$unit.service
+done
+run upgrade dpkg --install /tmp/*.deb
+run remove dpkg --remove switchroom
+run purge dpkg --purge switchroom
+run rest list_files
+run installed bash -eu install.sh
+run program list_files
+run removed bash -eu remove.sh
+run kept list_files
+run deleted bash -eu delete.sh
+run nothing list_files
+run user grep -c switchroom /etc/passwd || true
+'
+"""
+"""Script for a copy-on-write view of this computer: `systemctl` only prints how it is called."""
+
+
+SERVICE = ROOT / "deploy" / "systemd" / "switchroom.service"
+
+
+def list_blocks(heading: str) -> list[str]:
+    """Return the commands of a section of docs/upkeep.md."""
+    section = (ROOT / "docs" / "upkeep.md").read_text("utf-8").partition(f"\n## {heading}\n")[2]
+    return re.findall(r"^```sh\n(.*?)^```$", section.partition("\n## ")[0], re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.skipif(os.geteuid() != 0, reason="installs into a chroot, which needs root")
+def test_an_installed_service_starts_when_told_and_leaves_only_settings_and_data(
+    debian_package: Path, rehearsal: Path, tmp_path: Path
+) -> None:
+    """The Debian package, then the commands of the unit's head and of the documentation."""
+    files, view = tmp_path / "files", tmp_path / "view"
+    files.mkdir()
+    view.mkdir()
+    for path in (debian_package, *rehearsal.glob("*.whl"), SERVICE, SERVICE.with_suffix(".sysusers.conf")):
+        shutil.copy(path, files)
+    head = re.findall(r"^#   (.*)", SERVICE.read_text().partition("[Unit]")[0], re.MULTILINE)
+    # `init` prompts.
+    commands = [line for line in head if "python3 -m venv" in line or line.startswith(("cp ", "install "))]
+    assert [line for line in head if line not in commands] == [
+        "sudo -u switchroom /opt/switchroom/bin/switchroom init --config /etc/switchroom/config.toml \\",
+        "  --data-dir /var/lib/switchroom",
+        "systemctl enable --now switchroom",
+    ]
+    (files / "install.sh").write_text("\n".join(commands))
+    purge, remove, _, delete = list_blocks("Remove it")
+    assert purge == "sudo apt purge switchroom\n"
+    (files / "remove.sh").write_text(remove)
+    (files / "delete.sh").write_text(delete)
+    command = ["unshare", "--mount", "sh", "-euc", INSTALLATION, "sh", str(view), str(files)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    steps = dict(re.findall(r"^== (\w+)\n((?:(?!== ).*\n)*)", done.stdout, re.MULTILINE))
+    calls = {name: re.findall(r"^systemctl (.*)", text, re.MULTILINE) for name, text in steps.items()}
+    assert calls["install"] == ["daemon-reload"]
+    version = rf"switchroom {re.escape(__version__)} \(commit [0-9a-f]{{12}}\)\n"
+    assert re.fullmatch(version, steps["version"])
+    assert (steps["conffiles"], steps["settings"]) == ("", "")
+    restart = "--no-block try-restart switchroom.service switchroom@*.service"
+    assert calls["upgrade"] == ["daemon-reload", restart]
+    disable = [f"disable --quiet switchroom{name}.service" for name in ("", "@london")]
+    stop = "stop switchroom.socket switchroom@*.socket switchroom.service switchroom@*.service"
+    assert calls["remove"] == [*disable, stop, "daemon-reload"]
+    data = {"/etc/switchroom/config.toml", "/var/lib/switchroom/house.db"}
+    assert set(steps["rest"].split()) == data
+    assert "/opt/switchroom/bin/switchroom" in steps["program"].split()
+    assert calls["removed"] == ["disable --now switchroom", "daemon-reload"]
+    assert set(steps["kept"].split()) == data
+    assert (steps["nothing"], steps["user"]) == ("", "0\n")
