@@ -19,9 +19,14 @@ def test_local_key_is_accepted_as_basic_credentials_and_as_token(shared_app: Sha
     user, secret = keys.add(shared_app.app_db, "both", "read")
     assert shared_app.get("/ping", basic_headers(user, secret)).json["data"] == {"response": "Pong"}
     assert shared_app.get("/ping", {"X-Auth-Token": secret}).json["message"] == "Pong"
-    assert shared_app.get("/ping", basic_headers(user + 1, secret)).status_code == 401
+    for headers in (basic_headers(user + 1, secret), basic_headers(user, secret.upper()),
+                    {"X-Auth-Token": "\xff" * 40}):  # fmt: skip
+        assert shared_app.get("/ping", headers).status_code == 401, headers
+    stored = b"".join(path.read_bytes() for path in shared_app.app_db.path.parent.glob("house.db*"))
+    assert secret.encode() not in stored
     keys.revoke(shared_app.app_db, "both")
     assert shared_app.get("/ping", basic_headers(user, secret)).status_code == 401
+    assert keys.add(shared_app.app_db, "both", "read")[0] != user
 
 
 def test_basic_credentials_without_a_user_or_a_secret_are_rejected(app: TestApp) -> None:

@@ -45,7 +45,7 @@ def test_a_user_is_added_with_a_link_that_is_shown_once(app, client):
 
 def test_an_existing_user_cannot_be_added(app, client):
     client.post("/settings/people", email="bea@example.com", role="agent")
-    repeated = client.post("/settings/people", email="bea@example.com", role="admin")
+    repeated = client.post("/settings/people", email="BEA@example.com", role="admin")
     assert repeated.status_code == 400
     assert "exists already" in text(repeated)
     assert people.find(app.app_db, "bea@example.com").role == "agent"

@@ -1,4 +1,4 @@
-"""Login check, CSRF protection, trusted proxies and visibility."""
+"""Login check, CSRF protection, trusted proxies and streams."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ from urllib.parse import urlsplit
 import pytest
 import requests
 
-from integration.access import people, sessions, visibility
+from integration.access import people, sessions
 from integration.dashboard.site import guard
 from integration.dashboard.site.guard import requires
-from integration.sqlite.database import Database
 from integration.web import trusted_proxies
 from tests.support.application import TestApp, running_app
 from tests.support.applications.login_site import (
@@ -285,30 +284,6 @@ def test_a_session_cookie_without_host_prefix_is_refused_over_https(proxied: Tes
             timeout=30,
         )
         assert answer.status_code == status
-
-
-# --- visibility ------------------------------------------------------------------------------------------
-
-
-def test_agents_see_own_limits_agents_and_viewers_to_their_platform_user(app_db: Database) -> None:
-    ann = people.create(app_db, "ann@example.com", "agent", platform_user_id=412345)
-    ben = people.create(app_db, "ben@example.com", "viewer")
-    sue = people.create(app_db, "sue@example.com", "supervisor", platform_user_id=412346)
-    assert [visibility.of(person, "own").user_scope for person in (ann, ben, sue)] == [
-        412345,
-        visibility.NO_USER_ID,
-        None,
-    ]
-    assert [visibility.of(person, "all").user_scope for person in (ann, ben, sue)] == [None, None, None]
-
-
-def test_users_with_the_same_rights_have_equal_visibility(app_db: Database) -> None:
-    ann = people.create(app_db, "ann@example.com", "agent", platform_user_id=412345)
-    ben = people.create(app_db, "ben@example.com", "agent", platform_user_id=412346)
-    sue = people.create(app_db, "sue@example.com", "supervisor")
-    assert visibility.of(ann, "all") == visibility.of(ben, "all") != visibility.of(sue, "all")
-    assert hash(visibility.of(ann, "all")) == hash(visibility.of(ben, "all"))
-    assert visibility.of(ann, "own") != visibility.of(ben, "own")
 
 
 def test_a_stream_ends_when_the_session_does(
