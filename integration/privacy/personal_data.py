@@ -275,7 +275,7 @@ def _delete_links_of_actions(tx: Transaction, _rows: Sequence[ErasedRow]) -> Non
     tx.execute("DELETE FROM callback_deed_calls WHERE deed_id NOT IN (SELECT id FROM callback_deeds)")
 
 
-_HOUSE_PLACES = (
+_APP_PLACES = (
     Place(
         "callbacks",
         "call-back items",
@@ -308,7 +308,7 @@ _HOUSE_PLACES = (
     Place("idempotency", "responses to repeated writes", erase=delete_row),
 )
 
-PLACES = {"mirror.db": _MIRROR_PLACES, "inbox.db": _INBOX_PLACES, "house.db": _HOUSE_PLACES}
+PLACES = {"mirror.db": _MIRROR_PLACES, "inbox.db": _INBOX_PLACES, "house.db": _APP_PLACES}
 """Declared places by database, in the order of the search and of the erasure."""
 _OTHER_LABELS = {"house.db": "entries of logs, saved views, settings"}
 
