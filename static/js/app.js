@@ -31,6 +31,10 @@ for (const here of document.querySelectorAll("#threads [aria-current], .tabs [ar
 	if (a.left < b.left || a.right > b.right) list.scrollLeft += a.left - b.left;
 	if (a.top < b.top || a.bottom > b.bottom) list.scrollTop += a.top - b.top;
 }
+const phoneLinks = document.querySelector("[data-phone-links]");
+phoneLinks?.addEventListener("click", () => navigator.registerProtocolHandler("tel", `${location.origin}/dial?to=%s`));
+// registerProtocolHandler needs HTTPS or this computer.
+if (phoneLinks && !isSecureContext) phoneLinks.disabled = true;
 // Former addresses of settings, such as /settings#webhook.
 const moved = location.pathname === "/settings/people" && location.hash && document.querySelector(`[data-sections~="${CSS.escape(location.hash.slice(1))}"]`);
 if (moved) location.replace(moved.href + location.hash);

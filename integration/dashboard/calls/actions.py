@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import unquote, urlencode
 
 from flask import Blueprint, Flask, abort, request
 from werkzeug.wrappers import Response
@@ -23,7 +23,7 @@ from integration.dashboard.calls.calls_in_progress import CallNotConfirmed
 from integration.dashboard.site import form_responses, formats, layout
 from integration.dashboard.site.guard import current_person, requires
 from integration.dashboard.site.person_names import person_name
-from integration.mirror.page_queries import history, live, phones
+from integration.mirror.page_queries import contacts, history, live, phones
 from integration.mirror.page_queries.phones import LiveLeg, Phone
 from integration.sync.writing.write_through import WriteResult
 from integration.workspace import person_settings
@@ -241,7 +241,19 @@ def _respond(call: sqlite3.Row, result: WriteResult, message: str) -> Response:
 @blueprint.get("/dial")
 @requires("agent")
 def show_dial_form() -> str | Response:
-    return _render_dial_form(formats.national(request.args.get("to", "")[:40]))
+    return _render_dial_form(formats.national(read_phone_link(request.args.get("to", "")[:200])[:40]))
+
+
+def read_phone_link(text: str) -> str:
+    """Return the number of a link such as `tel:+44-7700-900101;ext=12` (RFC 3966) or `callto:07700900101`.
+
+    A browser sends it for *You › Open phone links here*. Text without a scheme is returned as it is. An
+    extension is dropped: the platform dials digits only.
+    """
+    scheme, separator, rest = text.strip().partition(":")
+    if not separator or scheme.lower() not in ("tel", "callto"):
+        return text
+    return unquote(rest).lstrip("/").partition(";")[0].strip()
 
 
 @blueprint.post("/dial")
@@ -317,10 +329,12 @@ def _render_dial_form(
     context, person = app_context(), current_person()
     phone = find_phone(context, person)
     with context.mirror_db.read() as connection:
+        contact = contacts.find_by_number(connection, context.phone_numbers.to_e164(to))
         return layout.render_page(
             "dial",
             "dial.html",
             to=to,
+            name=contact["name"] if contact else "",
             phone=phone,
             phones=phones.list_phones(connection) if has(person, "supervisor") else [],
             lines=phones.list_caller_id_numbers(connection),

@@ -231,6 +231,25 @@ def test_a_refused_call_shows_the_platforms_message_and_can_be_repeated(acting, 
         assert 'value="07700 900125"' in answer.text
 
 
+@pytest.mark.parametrize(
+    ("link", "shown"),
+    [
+        ("tel:+44-7700-900101", "07700 900101"),
+        ("tel:+44(7700)900101;ext=12", "07700 900101"),
+        ("TEL:%2B44%207700%20900101", "07700 900101"),
+        ("callto://07700900101", "07700 900101"),
+        ("callto:1001", "1001"),
+        ("07700 900101", "07700 900101"),
+        ("javascript:alert(1)", "javascript:alert(1)"),
+    ],
+)
+def test_a_phone_link_of_another_page_opens_the_form_with_its_number(acting, link, shown):
+    acting.put("contacts", {"id": 5, "first_name": "Zoe", "last_name": "Quill", "mobile": "447700900101"})
+    page = acting.log_in(CAROL).get("/dial", params={"to": link}).text
+    assert f'value="{shown}"' in page
+    assert ("Zoe Quill" in page) == (shown == "07700 900101")
+
+
 def test_a_user_without_phone_gets_a_message_or_chooses_one(acting, phone_user):
     agent = acting.log_in(ERIN)
     assert "Your account isn’t linked to a phone. Ask an administrator." in text(
