@@ -89,12 +89,6 @@ def test_an_empty_collection_whose_fields_are_not_specified_can_be_queried(app: 
     assert app.get(f"/calltracking/cdrs?{query}").status_code == 400
 
 
-def test_an_invalid_body_gets_the_message_of_the_platform_and_the_reason(app: TestApp) -> None:
-    response = app.client.post(f"{app.base}/sms", data=b"{", headers=app.add_key("w", "write"))
-    assert (response.status_code, response.json["message"]) == (400, "Validation error")
-    assert response.json["errors"][0]["message"].startswith("The body is not valid JSON")
-
-
 @pytest.mark.parametrize("path", ["/cdrs/", "/cdrs/{id}/", "/ping/"])
 def test_one_trailing_slash_is_accepted(app: TestApp, path: str) -> None:
     app.put("cdrs", CDR)

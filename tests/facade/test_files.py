@@ -95,14 +95,6 @@ def test_matching_etag_is_304(app: TestApp) -> None:
     assert (response.status_code, response.data) == (304, b"")
 
 
-def test_file_missing_in_the_archive_is_downloaded_once(app: TestApp) -> None:
-    app.put("monitors", RECORD)
-    offer(app)
-    assert app.get(URL).data == SOUND
-    assert app.get(URL).data == SOUND
-    assert app.platform.count(URL) == 1
-
-
 def test_recording_without_a_mirrored_record_is_requested_with_its_record(app: TestApp) -> None:
     app.platform.respond("/monitors/1052000001", {"data": RECORD, "links": {}})
     offer(app)

@@ -69,15 +69,6 @@ def test_a_list_form_in_place_of_an_unread_item_is_not_complete(app: TestApp) ->
     assert answer.headers["X-Mirror-Complete"] == "false"
 
 
-def test_a_page_with_unread_fields_of_a_relation_is_not_complete(app: TestApp) -> None:
-    app.put("users", USER)
-    app.put("queues", QUEUE)
-    app.platform.fail()
-    answer = app.get("/queues?include=users&fields[users]=id,status")
-    assert answer.json["data"][0]["users"] == [{"id": USER["id"], "status": None}]
-    assert answer.headers["X-Mirror-Complete"] == "false"
-
-
 def test_a_page_with_a_relation_is_as_old_as_its_oldest_part(app: TestApp, time: Clock) -> None:
     app.put("users", USER)
     time.advance(HOUR)

@@ -96,17 +96,6 @@ def test_record_is_served_from_the_mirror_with_links(app: TestApp) -> None:
     assert response.headers["X-Mirror-Complete"] == "true"
 
 
-def test_unknown_record_of_a_complete_collection_is_404_during_an_outage(
-    app: TestApp,
-) -> None:
-    app.put("cdrs", CDR)
-    app.platform.fail()
-    response = app.get("/cdrs/5")
-    assert response.status_code == 404
-    assert response.json["errors"] == []
-    assert app.get("/cdrs/99999999999999999999").status_code == 404
-
-
 def test_internal_error_states_the_next_step_and_no_detail(
     own_app: TestApp, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -143,16 +132,6 @@ def test_collection_never_synced_is_502_or_incomplete_during_an_outage(app: Test
     assert response.headers["X-Mirror-Complete"] == "false"
 
 
-def test_live_call_missing_in_the_mirror_is_read_through(app: TestApp) -> None:
-    app.put("calls")
-    call = {"id": 4278000101, "state": "RINGING"}
-    app.platform.respond("/calls/4278000101", {"data": call, "links": {}})
-    assert app.get("/calls/4278000101").json["data"] == call
-    assert app.get("/calls/4278000102").status_code == 404
-    app.platform.fail()
-    assert app.get("/calls/4278000102").status_code == 404
-
-
 def test_record_missing_in_the_mirror_is_read_through_or_502(app: TestApp) -> None:
     app.platform.respond("/cdrs/700000001", {"data": CDR, "links": {}})
     assert app.get("/cdrs/700000001").json["data"] == CDR
@@ -165,23 +144,6 @@ def test_no_cache_reads_through(app: TestApp) -> None:
     app.put("cdrs", CDR)
     app.platform.respond("/cdrs", {"data": [], "total": 0})
     assert app.get("/cdrs", {**app.headers, "Cache-Control": "no-cache"}).json["total"] == 0
-
-
-def test_missing_records_are_404_and_not_listed(app: TestApp) -> None:
-    app.put("cdrs", CDR)
-    app.mirror_db.write(
-        lambda tx: single_record.mark_missing(tx, get_resource("cdrs"), [CDR["id"]], "2026-09-03 00:00:00")
-    )
-    assert app.get(f"/cdrs/{CDR['id']}").status_code == 404
-    assert app.get("/cdrs").json == {"data": [], "total": 0}
-
-
-def test_singer_tap_receives_all_records_below_its_limit(app: TestApp) -> None:
-    app.put("cdrs", *cdrs(*range(1, 12)))
-    response = app.get("/cdrs?page=1&limit=10000", {**app.headers, "User-Agent": "python-requests/2.32"})
-    assert response.status_code == 200
-    assert len(response.json["data"]) == 11
-    assert "X-Next-Page" not in response.headers
 
 
 def test_bounds_of_the_data_studio_connector_are_exclusive(app: TestApp) -> None:
@@ -262,9 +224,11 @@ def test_relation_field_missing_in_the_mirror_is_read_through(app: TestApp) -> N
     assert stored is not None
     assert json.loads(stored.doc)["users"] == [1000001]
     app.platform.fail()
-    assert app.get(url).json["data"][0]["users"] == [
+    response = app.get(url)
+    assert response.json["data"][0]["users"] == [
         {"id": 1000001, "first_name": "Ann", "last_name": "Example", "status": None}
     ]
+    assert response.headers["X-Mirror-Complete"] == "false"
 
 
 @pytest.mark.parametrize("e164", ["442079460001", "+442079460001"])
@@ -276,11 +240,6 @@ def test_a_number_is_found_by_its_digits(app: TestApp, e164: str) -> None:
 @pytest.mark.parametrize(
     ("path", "status"),
     [
-        ("/cdrs?filter=%7B", 400),
-        (
-            "/cdrs?filter=%5B%7B%22property%22%3A%22x%22%2C%22operator%22%3A%22eq%22%2C%22value%22%3A1%7D%5D",
-            400,
-        ),
         ("/cdrs?page=x", 400),
         ("/cdrs?sort=id%22%3B", 400),
         ("/nothing", 404),
@@ -412,17 +371,6 @@ class TestCors:
         headers = {"Origin": "https://evil.example", "Access-Control-Request-Headers": "x-auth-token"}
         response = app.client.options(f"{app.base}/cdrs", headers=headers)
         assert not [name for name, _ in response.headers if name.startswith("Access-Control-Allow-")]
-
-
-@pytest.mark.parametrize(
-    "path", ["/cdrs/%0A", "/voicemessages/%0A%13", "/%0Acdrs", "/cdrs/7%00", "/cdrs/%E2%80%A8"]
-)
-def test_path_with_control_characters_is_404_as_json(app: TestApp, path: str) -> None:
-    for method in ("GET", "DELETE"):
-        response = app.client.open(app.base + path, method=method, headers=app.add_key(method, "write"))
-        assert response.status_code == 404
-        assert response.json["errors"] == []
-    assert app.platform.requests == []
 
 
 def test_secrets_in_undocumented_fields_are_masked_and_other_fields_kept(own_app: TestApp) -> None:

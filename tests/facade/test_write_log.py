@@ -95,6 +95,18 @@ def test_successful_write_is_returned_though_its_result_cannot_be_stored(
     assert (response.status_code, own_app.platform.count("/calls")) == (201, 1)
 
 
+@pytest.mark.parametrize(("statement", "table"), [("UPDATE", "journal"), ("DELETE", "idempotency")])
+def test_refusal_is_returned_though_it_cannot_be_stored(
+    own_app: TestApp, own_writer: dict[str, str], statement: str, table: str
+) -> None:
+    fail = f"CREATE TRIGGER fail BEFORE {statement} ON {table} BEGIN SELECT RAISE(ABORT, 'refused'); END"
+    own_app.app_db.write(lambda tx: tx.execute(fail))
+    own_app.platform.respond("/calls", {"message": "Limit reached", "errors": []}, 412)
+    headers = {**own_writer, "Idempotency-Key": "abc"}
+    response = own_app.client.post(f"{own_app.base}/calls", json={"to": "1001"}, headers=headers)
+    assert (response.status_code, response.json["message"]) == (412, "Limit reached")
+
+
 def limit_pages(app: TestApp, pages: int) -> None:
     """Limit the size of the application database.
 

@@ -24,6 +24,7 @@ def test_invalid_json_is_400_and_too_large_body_is_413(
 ) -> None:
     response = app.client.post(f"{app.base}/sms", data=b"{", headers=writer)
     assert (response.status_code, response.json["message"]) == (400, "Validation error")
+    assert response.json["errors"][0]["message"].startswith("The body is not valid JSON")
     monkeypatch.setattr("integration.facade.writes.MAX_BODY_BYTES", 10)
     response = app.client.post(f"{app.base}/sms", data=b"[1,2,3,4,5,6,7]", headers=writer)
     assert (response.status_code, response.json["errors"]) == (413, [])

@@ -108,9 +108,6 @@ def test_operation_ids_are_a_verb_and_the_words_of_the_path(api: dict[str, Any])
 
 
 def test_every_array_has_items(api: dict[str, Any]) -> None:
-    assert list_arrays({"a": [{"type": ["array", "null"]}, {"type": "array", "items": {}}]}) == [
-        {"type": ["array", "null"]}
-    ]
     assert list_arrays(api) == []
 
 
@@ -234,26 +231,6 @@ def test_codes_are_integers_or_letters(api: dict[str, Any]) -> None:
                         ("monitor", "sentiment"), ("queue", "language")):  # fmt: skip
         assert schemas[name]["properties"][field]["type"] == ["integer", "string", "null"], (name, field)
     assert schemas["contact"]["properties"]["user_id"]["type"] == ["integer", "null"]
-
-
-def test_every_reference_has_a_target(api: dict[str, Any]) -> None:
-    text = json.dumps(api)
-    for target in set(re.findall(r'"\$ref": "#/([^"]+)"', text)):
-        node: Any = api
-        for key in target.split("/"):
-            node = node[key]
-        assert node
-
-
-@pytest.mark.exhaustive
-def test_schemathesis_loads_every_operation(api: dict[str, Any]) -> None:
-    # Takes a second to import.
-    import schemathesis
-
-    schema = schemathesis.openapi.from_dict(api)
-    assert schema.specification.version == "3.1.0"
-    loaded = [result.ok().label for result in schema.get_all_operations()]
-    assert len(loaded) == len(list(iter_operations(api)))
 
 
 def test_examples_are_recorded_payloads(api: dict[str, Any]) -> None:
