@@ -22,7 +22,7 @@ from integration.sync.plan import OLD_RECORD_DAYS, ROTATION_SECONDS, Policy
 from integration.sync.reading import windows
 from integration.sync.reading.incremental_sync import RECENT_PAGE_SIZE
 from integration.sync.reading.page_store import Tally, store_window
-from integration.sync.reading.pages import KeyOrderUnsupported, Window, read_by_key
+from integration.sync.reading.pages import KeyOrderUnsupported, is_unsupported_query, read_by_key
 
 log = logging.getLogger(__name__)
 
@@ -64,8 +64,8 @@ class Rotation:
         while self._spans and pages < PAGES_PER_RUN:
             try:
                 pages += self._read_pages(context, tally, PAGES_PER_RUN - pages)
-            except PlatformRefused as error:
-                if error.status != 400:
+            except (KeyOrderUnsupported, PlatformRefused) as error:
+                if not is_unsupported_query(error):
                     raise
                 log.info("%s; older records of /%s are left to full syncs", error, self.policy.collection)
                 self._spans.clear()
@@ -87,37 +87,25 @@ class Rotation:
         """Read up to `limit` pages of the next window; return their number."""
         since, until = self._spans[-1]
         pages = 0
-        try:
-            for window in islice(
-                read_by_key(
-                    context.platform,
-                    self.policy.resource,
-                    windows.make_date_conditions(self.policy.resource, since, until),
-                    self._after,
-                    limit=RECENT_PAGE_SIZE,
-                ),
-                limit,
-            ):
-                pages += 1
-                is_last = len(window.records) + len(window.unreadable) >= window.total
-                self._store(context, tally, window)
-                self._after = window.last_key
-                if is_last:
-                    self._end_window()
-        except KeyOrderUnsupported:
-            for window in windows.read_closed(context.platform, self.policy.resource, since, until):
-                pages += 1
-                self._store(context, tally, window)
-            self._end_window()
+        for window in islice(
+            read_by_key(
+                context.platform,
+                self.policy.resource,
+                windows.make_date_conditions(self.policy.resource, since, until),
+                self._after,
+                limit=RECENT_PAGE_SIZE,
+            ),
+            limit,
+        ):
+            pages += 1
+            is_last = len(window.records) + len(window.unreadable) >= window.total
+            store_window(context, self.policy, window, tally)
+            tally.raise_if_cancelled()
+            self._after = window.last_key
+            if is_last:
+                self._spans.pop()
+                self._after = None
         return pages
-
-    def _store(self, context: SyncContext, tally: Tally, window: Window) -> None:
-        store_window(context, self.policy, window, tally)
-        tally.raise_if_cancelled()
-
-    def _end_window(self) -> None:
-        self._spans.pop()
-        self._after = None
 
 
 def _list_spans(policy: Policy) -> Iterator[tuple[datetime, datetime]]:
