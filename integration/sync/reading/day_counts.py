@@ -25,6 +25,7 @@ from integration.sync.reading import deletions, windows
 from integration.sync.reading.deletions import DayReading
 from integration.sync.reading.incremental_sync import run_incremental_sync
 from integration.sync.reading.page_store import Tally, store_window
+from integration.sync.reading.pages import try_query
 
 log = logging.getLogger(__name__)
 
@@ -228,12 +229,7 @@ def _find_new_gaps(context: SyncContext, policy: Policy, oldest_date: str | None
     total_difference = sum(one.total - one.ours for one in differences if one.day == ENTIRE_COLLECTION)
     if known_difference == total_difference or missing_count > deletions.get_deletion_limit(present_count):
         return []
-    try:
-        return _halve_to_gaps(context, policy, list_days(oldest_date, clock.now()))
-    except PlatformRefused as error:
-        if error.status != 400:
-            raise
-        return []
+    return try_query(lambda: _halve_to_gaps(context, policy, list_days(oldest_date, clock.now()))) or []
 
 
 def _halve_to_gaps(context: SyncContext, policy: Policy, days: list[str]) -> list[str]:

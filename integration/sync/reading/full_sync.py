@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable
 
 from integration.core import clock
-from integration.core.errors import PlatformBroken, PlatformRefused, RecordTooLarge
+from integration.core.errors import PlatformBroken, RecordTooLarge
 from integration.core.json_records import JsonRecord
 from integration.mirror.records import indexes
 from integration.mirror.records.rows import Key
@@ -25,13 +25,12 @@ from integration.sync.plan import Policy
 from integration.sync.reading import deletions, items, windows
 from integration.sync.reading.page_store import Tally, get_max_tries, store_window
 from integration.sync.reading.pages import (
-    KeyOrderUnsupported,
     Window,
-    is_unsupported_query,
     page_limit,
     read_ahead,
     read_by_key,
     read_by_pages,
+    try_query,
 )
 from integration.sync.reading.turns import take_turn
 
@@ -134,29 +133,17 @@ class _FullSync:
         If the platform does not sort or filter by key, read history by time; if it cannot filter by time
         either, and for other collections, read by page numbers.
         """
-        if by_pages_only or not self._policy.reads_by_key:
-            self._read_by_pages()
-            return
-        continues_by_time = isinstance(self.state.walk_key, str) and not restart
-        try:
-            if not continues_by_time:
-                self._read_by_key(restart)
+        if self._policy.reads_by_key and not by_pages_only:
+            continues_by_time = isinstance(self.state.walk_key, str) and not restart
+            if not continues_by_time and try_query(lambda: self._read_by_key(restart)):
                 return
-        except (KeyOrderUnsupported, PlatformRefused) as error:
-            if not is_unsupported_query(error):
-                raise
-            log.warning("%s; reading by time instead", error)
-        try:
-            if self._policy.is_history:
-                self._read_by_time(restart=not continues_by_time)
+            if self._policy.is_history and try_query(
+                lambda: self._read_by_time(restart=not continues_by_time)
+            ):
                 return
-        except (windows.TimeFilterUnsupported, PlatformRefused) as error:
-            if isinstance(error, PlatformRefused) and not is_unsupported_query(error):
-                raise
-            log.warning("%s; reading by page numbers instead", error)
         self._read_by_pages()
 
-    def _read_by_key(self, restart: bool) -> None:
+    def _read_by_key(self, restart: bool) -> bool:
         descending = self._policy.is_history
         if restart or self.state.begun_at is None:
             self._begin()
@@ -184,8 +171,9 @@ class _FullSync:
             last_key = window.last_key
             self._report_progress(total)
         self._record(collection_state.finish_full_sync, mark=None if descending else last_key, total=total)
+        return True
 
-    def _read_by_time(self, *, restart: bool) -> None:
+    def _read_by_time(self, *, restart: bool) -> bool:
         """Read closed windows from the newest to the oldest.
 
         `walk_key` is the UTC text reached so far.
@@ -225,6 +213,7 @@ class _FullSync:
             self._report_progress(max(total, self._records_read))
         mark = None if is_mark_stored else newest_key or None
         self._record(collection_state.finish_full_sync, mark=mark, total=max(total, self._records_read))
+        return True
 
     def _read_by_pages(self) -> None:
         resource, tally, failures = self._resource, self._tally, self.state.failures

@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 
 from integration.core import clock
-from integration.core.errors import PlatformBroken, PlatformRefused
+from integration.core.errors import PlatformBroken
 from integration.mirror.records.rows import Key
 from integration.mirror.records.upsert import list_usable_keys
 from integration.mirror.sync_state import collection_state, lookup_queue
@@ -27,9 +27,9 @@ from integration.sync.reading.page_store import Tally, get_max_tries, store_wind
 from integration.sync.reading.pages import (
     KeyOrderUnsupported,
     Window,
-    is_unsupported_query,
     page_limit,
     read_by_key,
+    try_query,
 )
 
 log = logging.getLogger(__name__)
@@ -78,8 +78,8 @@ def run_incremental_sync(context: SyncContext, policy: Policy, tally: Tally | No
     )
     new = recent = None
     if state.has_starting_point:
-        new = _read_if_supported(lambda: _read_new(context, policy, tally, state, read_pages))
-    recent = _read_if_supported(lambda: _read_since(context, policy, tally, since, read_pages))
+        new = try_query(lambda: _read_new(context, policy, tally, state, read_pages))
+    recent = try_query(lambda: _read_since(context, policy, tally, since, read_pages))
     if new is None and recent is None:
         if (state.total or 0) > MAX_UNFILTERED_RECORDS:
             raise PlatformBroken(
@@ -117,17 +117,6 @@ ReadResult = tuple[Key | None, datetime | None]
 
 A mark of None leaves the stored mark unchanged.
 """
-
-
-def _read_if_supported(read: Callable[[], ReadResult]) -> ReadResult | None:
-    """Return None if the platform cannot filter or sort as the query needs."""
-    try:
-        return read()
-    except (KeyOrderUnsupported, PlatformRefused) as error:
-        if not is_unsupported_query(error):
-            raise
-        log.info("%s; trying another query", error)
-        return None
 
 
 def _read_new(

@@ -8,19 +8,24 @@ sort a collection, it is read by page numbers until the number of distinct recor
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import logging
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
+from typing import TypeVar
 
 from integration.catalogue.shapes import Resource
-from integration.core.errors import PlatformBroken, PlatformError, PlatformRefused, UnreadableRecords
+from integration.core.errors import PlatformBroken, PlatformRefused, UnreadableRecords
 from integration.core.json_records import JsonRecord
 from integration.mirror.records.rows import Key
 from integration.mirror.records.upsert import list_usable_keys
 from integration.platform_api.client import Platform
 from integration.platform_api.paging import MAX_PAGE_RECORDS, Condition
 from integration.sync.reading import split_pages
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 MIN_PAGE_LIMIT = 200
 """Minimum number of records requested per page after failures."""
@@ -49,18 +54,25 @@ class Window:
     is_object: bool = False
 
 
-class KeyOrderUnsupported(PlatformBroken):
+class UnsupportedQuery(PlatformBroken):
+    """The platform cannot execute the query as requested. Another query may succeed."""
+
+
+class KeyOrderUnsupported(UnsupportedQuery):
     """The platform does not sort or filter this collection by key."""
 
 
-def is_unsupported_query(error: PlatformError) -> bool:
-    """Return whether the platform cannot execute the query.
-
-    It does not filter (400, `Filtration error`) or sort as requested. Another query may succeed.
-    """
-    return isinstance(error, KeyOrderUnsupported) or (
-        isinstance(error, PlatformRefused) and error.status == 400
-    )
+def try_query(query: Callable[[], T]) -> T | None:
+    """Return the result of `query`, or None if the platform does not filter (400) or sort as requested."""
+    try:
+        return query()
+    except UnsupportedQuery as error:
+        log.warning("%s; trying another query", error)
+    except PlatformRefused as error:
+        if error.status != 400:
+            raise
+        log.warning("%s; trying another query", error)
+    return None
 
 
 def page_limit(failures: int) -> int:

@@ -8,13 +8,12 @@ full syncs.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 from datetime import datetime, timedelta
+from functools import partial
 from itertools import islice
 
 from integration.core import clock
-from integration.core.errors import PlatformRefused
 from integration.mirror.records.rows import Key
 from integration.mirror.sync_state import collection_state
 from integration.sync.context import SyncContext
@@ -22,9 +21,7 @@ from integration.sync.plan import OLD_RECORD_DAYS, ROTATION_SECONDS, Policy
 from integration.sync.reading import windows
 from integration.sync.reading.incremental_sync import RECENT_PAGE_SIZE
 from integration.sync.reading.page_store import Tally, store_window
-from integration.sync.reading.pages import KeyOrderUnsupported, is_unsupported_query, read_by_key
-
-log = logging.getLogger(__name__)
+from integration.sync.reading.pages import read_by_key, try_query
 
 ROTATION_STEP = timedelta(days=5)
 """Length of the windows of time."""
@@ -62,13 +59,10 @@ class Rotation:
             return 0
         pages = 0
         while self._spans and pages < PAGES_PER_RUN:
-            try:
-                pages += self._read_pages(context, tally, PAGES_PER_RUN - pages)
-            except (KeyOrderUnsupported, PlatformRefused) as error:
-                if not is_unsupported_query(error):
-                    raise
-                log.info("%s; older records of /%s are left to full syncs", error, self.policy.collection)
-                self._spans.clear()
+            read = try_query(partial(self._read_pages, context, tally, PAGES_PER_RUN - pages))
+            if read is None:
+                self._spans.clear()  # Full syncs read these records.
+            pages += read or 0
         tally.raise_if_unreadable()
         return pages
 

@@ -18,7 +18,13 @@ from integration.mirror.records.upsert import list_usable_keys
 from integration.platform_api.client import Platform
 from integration.platform_api.paging import MAX_PAGE_RECORDS, Condition
 from integration.sync.reading import split_pages
-from integration.sync.reading.pages import MAX_PAGE_ATTEMPTS, Window, make_window, require_total
+from integration.sync.reading.pages import (
+    MAX_PAGE_ATTEMPTS,
+    UnsupportedQuery,
+    Window,
+    make_window,
+    require_total,
+)
 
 ONE_DAY = timedelta(days=1)
 EARLIEST_DATE = datetime(1990, 1, 1, tzinfo=UTC)
@@ -28,7 +34,7 @@ The few records dated earlier come from wrong clocks.
 """
 
 
-class TimeFilterUnsupported(PlatformBroken):
+class TimeFilterUnsupported(UnsupportedQuery):
     """The collection cannot be divided into windows of time."""
 
 
