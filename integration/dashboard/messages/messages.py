@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Mapping
 from datetime import timedelta
 from itertools import groupby
 from urllib.parse import urlencode
@@ -14,8 +15,10 @@ from integration.context import app_context
 from integration.core import clock
 from integration.dashboard.site import archived_files, form_responses, formats, layout
 from integration.dashboard.site.guard import current_person, requires
-from integration.mirror.page_queries import faxes, messages
+from integration.dashboard.site.person_names import person_name
+from integration.mirror.page_queries import faxes, history, messages
 from integration.sqlite.listing import Page
+from integration.sync.writing import write_log
 from integration.sync.writing.write_through import WriteResult
 from integration.workspace import reads
 
@@ -23,6 +26,8 @@ blueprint = Blueprint("messages", __name__)
 
 THREADS_PER_PAGE = 50
 MESSAGES_PER_PAGE = 100
+MAX_SENT_SECONDS = 300
+"""Largest difference between the times of an SMS in the write log and on the platform, in seconds."""
 MAX_SMS_LENGTH = 1600
 """Characters of an SMS, ten parts of 160. A longer text is assumed to be a mistake."""
 
@@ -107,6 +112,7 @@ def _render_page(contact: str, result: WriteResult | None = None) -> str:
             messages.list_sms_numbers(connection),
             messages.list_canned_responses(connection),
         )
+        user_names = {user["id"]: user["name"] for user in history.list_users(connection)} if contact else {}
     thread_rows = thread.rows[::-1]
     return layout.render_page(
         "messages",
@@ -123,12 +129,46 @@ def _render_page(contact: str, result: WriteResult | None = None) -> str:
         earlier=thread.next,
         unread=layout.find_unread_threads(context, person),
         read_to=thread_rows[-1]["at"] if thread_rows else "",
+        senders=_find_senders(thread_rows, user_names),
         writing=bool(request.values.get("new")) and not contact,
         lines=own_numbers,
         line=_last_own_number(thread_rows, [messages.normalize_digits(row["e164"]) for row in own_numbers]),
         canned=canned_responses,
         result=result,
     )
+
+
+def _find_senders(thread_rows: list[sqlite3.Row], user_names: Mapping[int, str]) -> dict[str, str]:
+    """Return the names of the users who sent messages, by the keys of the messages.
+
+    The write log has those who sent here: the platform states the owner of the API key for all of them.
+    """
+    sent_rows = [
+        (row, row_at)
+        for row in thread_rows
+        if row["direction"] == "out" and (row_at := formats.unix(row["at"])) is not None
+    ]
+    if not sent_rows:
+        return {}
+    limits = (
+        clock.utc_text(sent_rows[0][1] - MAX_SENT_SECONDS),
+        clock.utc_text(sent_rows[-1][1] + MAX_SENT_SECONDS),
+    )
+    with app_context().app_db.read() as connection:
+        written = [
+            (messages.normalize_digits(entry.to or ""), entry.text, formats.unix(entry.at) or 0, entry.who)
+            for entry in write_log.list_sent_messages(connection, *limits)
+        ]
+    senders: dict[str, str] = {}
+    for row, row_at in sent_rows:
+        matches = [
+            (abs(at - row_at), who)
+            for receiver, text, at, who in written
+            if (receiver, text) == (row["receiver"], row["text"]) and abs(at - row_at) <= MAX_SENT_SECONDS
+        ]
+        who = person_name(min(matches)[1]) if matches else user_names.get(row["user_id"])
+        senders[row["key"]] = who or ""
+    return senders
 
 
 def _last_own_number(thread_rows: list[sqlite3.Row], own_numbers: list[str]) -> str:

@@ -100,6 +100,16 @@ class PlacedCall:
     to: str
 
 
+@dataclass(frozen=True, slots=True)
+class SentMessage:
+    """SMS that the platform has not refused. `to` is the number as it was sent."""
+
+    at: str
+    who: str
+    to: str | None
+    text: str | None
+
+
 def begin(
     app_db: Database,
     *,
@@ -145,6 +155,17 @@ def list_placed_calls(connection: sqlite3.Connection, since: str) -> list[Placed
         (MAX_RECENT, since),
     )
     return [PlacedCall(row["id"], row["at"], row["who"], row["dialled"]) for row in rows if row["dialled"]]
+
+
+def list_sent_messages(connection: sqlite3.Connection, since: str, until: str) -> list[SentMessage]:
+    """List the SMS that were sent between two times (UTC text) and not refused, oldest first."""
+    rows = connection.execute(
+        "SELECT at, who, body ->> '$.to' AS receiver, body ->> '$.message' AS text FROM journal"
+        " WHERE at BETWEEN ? AND ? AND method = 'POST' AND path = '/sms' AND status < 400"
+        " AND json_valid(body) ORDER BY id",
+        (since, until),
+    )
+    return [SentMessage(*row) for row in rows]
 
 
 def list_newest(app_db: Database, limit: int = 100, before: int | None = None) -> list[WriteEntry]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import re
 from dataclasses import dataclass
 from html import unescape
@@ -15,6 +16,7 @@ from integration.core.json_records import read_record
 from integration.mirror.page_queries import messages
 from integration.mirror.records import change_log
 from integration.mirror.records.upsert import upsert
+from integration.sync.writing import write_log
 from tests.support.page_text import text
 from tests.support.people import BOB, CAROL
 
@@ -141,6 +143,24 @@ def test_a_thread_shows_both_directions_oldest_first_with_its_contact(app, clien
     assert "Delivered" in page
     assert "10:05" in page
     assert "<b>" not in answer.text
+
+
+def test_a_sent_message_states_who_sent_it(app, client):
+    app.add(BOB)
+    app.put("users", {"id": 7, "first_name": "Ann", "last_name": "Example"})
+    body = {"from": RECEIVER, "to": f"+{SENDER}", "message": "Yes, it is."}
+    entry = write_log.begin(
+        app.app_db, who=BOB.email, address="", method="POST", path="/sms", body=json.dumps(body).encode()
+    )
+    write_log.finish(app.app_db, entry, status=201, result="", seconds=0.1)
+    sent = {"from": RECEIVER, "to": SENDER, "type": "O", "user_id": 7}
+    app.put(
+        "sms", {**sent, "id": 1, "created_at": clock.utc_text(clock.unix() + 9), "message": "Yes, it is."}
+    )
+    app.put("sms", {**sent, "id": 2, "created_at": clock.utc_text(), "message": "From the app"})
+    page = text(client.get(f"/messages?with={SENDER}"))
+    assert re.search(r"Yes, it is\. \d+:\d+ · by Bob · 020 7946 0002", page)
+    assert re.search(r"From the app \d+:\d+ · by Ann Example · 020 7946 0002", page)
 
 
 def test_a_message_that_arrives_during_rendering_is_sent_by_the_stream(app, client, monkeypatch):
