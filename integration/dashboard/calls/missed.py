@@ -63,8 +63,10 @@ def index() -> str:
         )
         reminders = callback_reminders.load_by_party(connection, person.id)
         opened_today = callbacks.list_opened_since(connection, _start_of_today())
+        open_items = items if state == "open" else callbacks.list_items(connection)
         with context.mirror_db.read() as mirror:
             items = visible_callbacks.select_visible(mirror, viewer, items)
+            open_items = visible_callbacks.select_visible(mirror, viewer, open_items)
             opened_today = visible_callbacks.select_visible(mirror, viewer, opened_today)
             unlogged_users = live.list_users_without_missed_call_log(mirror)
             closed_item = visible_callbacks.find_visible(
@@ -72,8 +74,12 @@ def index() -> str:
             )
     lines = sorted({item.our_number for item in items if item.our_number} | ({line} if line else set()))
     visible_count = len(items)
+
+    def is_mine(item: CallbackItem) -> bool:
+        return item.owner == person.email or (item.state == "open" and item.party in reminders)
+
     if only_mine:
-        items = [item for item in items if item.owner == person.email]
+        items = list(filter(is_mine, items))
     if line:
         items = [item for item in items if item.our_number == line]
     if oldest_first:
@@ -121,6 +127,7 @@ def index() -> str:
         progress=(sum(item.state == "closed" for item in opened_today), len(opened_today)),
         limits=(DUE_MINUTES, LATE_MINUTES),
         hidden=visible_count - len(items),
+        my_count=sum(map(is_mine, open_items)),
         waiting=layout.count_open_callbacks(context, viewer),
         is_partial=layout.count_final_callbacks(context, viewer) is None,
         unlogged=unlogged_users,

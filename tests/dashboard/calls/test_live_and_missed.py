@@ -183,7 +183,9 @@ def test_a_call_back_is_assigned_noted_and_unassigned(app, client, missed):
     assert "<i>after three</i>" in text(client.get("/missed"))
     assert "<i>" not in client.get("/missed").text
     client.post(f"/missed/{missed.id}/assign")
-    assert "Nothing assigned to you 1 other caller is hidden." in text(client.get("/missed?mine=1"))
+    assert "Nothing assigned to you, and no reminder of yours 1 other caller is hidden." in text(
+        client.get("/missed?mine=1")
+    )
 
 
 def test_the_list_counts_users_whose_missed_calls_the_platform_does_not_record(app, client):

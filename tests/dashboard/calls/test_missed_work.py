@@ -139,6 +139,10 @@ def test_a_reminder_offers_times_of_the_display_zone(app):
         assert f'name="at" value="{label}"' in page
         answer = client.post(f"/missed/{number}/remind", headers=SCRIPT, at=label).json()
         assert answer["message"] == f"Reminder for Caller 1 {expected}."
+    # The list of one's own work has the reminder, though a colleague has claimed the caller.
+    assert call_ids(client.get("/missed?mine=1")) == [1]
+    for path in ("/missed", "/missed?state=closed"):
+        assert 'mine=1">Mine<span class="n">1</span>' in client.get(path).text
     app.clock.advance(hours=3)
     assert 'value="This afternoon"' not in client.get("/missed").text
 
