@@ -365,13 +365,14 @@ def _store_action(
     who = current_person().email
     if not callbacks.record_action(context.app_db, number, who, action, text, shown=shown):
         return False
-    _announce_action(context, number, action)
+    _announce_action(context, number, action, text)
     return True
 
 
-def _announce_action(context: AppContext, number: int, action: ItemAction) -> None:
-    """Record an action in the audit log and on open pages."""
-    audit_action(f"call-back {action}", f"item {number}")
+def _announce_action(context: AppContext, number: int, action: ItemAction, text: str) -> None:
+    """Record an action in the audit log, with a new owner, and on open pages."""
+    owner = f" to {text or 'no user'}" if action == "assign" else ""
+    audit_action(f"call-back {action}", f"item {number}{owner}")
     # Open pages get this from the change log, which is part of the mirror.
     context.mirror_db.write(lambda tx: tx.announce("callback", number, {"done": action}))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Iterator
 from datetime import date, timedelta
@@ -19,6 +20,7 @@ from integration.dashboard.site.guard import audit_action, requires
 from integration.exports.formats.csv import quote_cell
 from integration.mirror.page_queries import call_detail
 from integration.sqlite.database import Database
+from integration.workspace import callbacks
 
 blueprint = Blueprint("audit_log", __name__, url_prefix="/privacy")
 
@@ -27,6 +29,8 @@ CHUNK_SIZE = 1000
 """Entries that the export holds in memory."""
 AUDIO_TABLES = {"listened to recording": "monitors", "listened to voicemail": "voicemessages"}
 """Tables of the records whose ids are the objects of these actions."""
+_ITEM = re.compile(r"item (\d{1,18})\b")
+"""Object of an action on a call-back item."""
 PARAMETERS = {"who": "", "action": "", "q": "contains ", "from": "from ", "to": "to "}
 """Words before the value of each parameter of the filter."""
 
@@ -42,7 +46,7 @@ def index() -> str:
         "privacy",
         "privacy_audit.html",
         entries=entries[:PAGE_SIZE],
-        calls=_find_calls(app_context().mirror_db, entries),
+        calls=_find_calls(app_db, app_context().mirror_db, entries),
         older=entries[PAGE_SIZE - 1].id if len(entries) > PAGE_SIZE else None,
         newest=not before,
         parameters=parameters,
@@ -74,7 +78,7 @@ def _stream_csv(app_db: Database, mirror_db: Database, audit_filter: AuditFilter
     yield "\ufeffId,Time (UTC),Who,Action,Object,Result,Address,Call (UTC),Party,Person\r\n".encode()
     before: int | None = None
     while entries := audit.list_newest(app_db, CHUNK_SIZE, before, audit_filter):
-        calls = _find_calls(mirror_db, entries)
+        calls = _find_calls(app_db, mirror_db, entries)
         lines = [
             ",".join((str(entry.id), *map(quote_cell, _make_cells(entry, calls.get(entry.id)))))
             for entry in entries
@@ -91,7 +95,7 @@ def _make_cells(entry: AuditEntry, call: sqlite3.Row | None) -> tuple[str, ...]:
     return (*cells, call["started_at"] or "", party, call["user_name"] or "")
 
 
-def _find_calls(mirror_db: Database, entries: list[AuditEntry]) -> dict[int, sqlite3.Row]:
+def _find_calls(app_db: Database, mirror_db: Database, entries: list[AuditEntry]) -> dict[int, sqlite3.Row]:
     """Return the calls that entries are about, by the ids of the entries.
 
     The objects of entries are ids, so that an erasure of a number need not change them.
@@ -111,9 +115,22 @@ def _find_calls(mirror_db: Database, entries: list[AuditEntry]) -> dict[int, sql
             for entry in entries
             if entry.about.startswith("call ") and (call_id := parse_id(entry.about[5:])) is not None
         }
+        call_ids |= _find_calls_of_items(app_db, entries)
         calls = call_detail.load_calls(connection, list(call_ids.values()))
         found |= {entry_id: calls[call_id] for entry_id, call_id in call_ids.items() if call_id in calls}
     return found
+
+
+def _find_calls_of_items(app_db: Database, entries: list[AuditEntry]) -> dict[int, int]:
+    """Return the ids of the last calls of call-back items, by the ids of the entries."""
+    item_ids = {entry.id: int(match[1]) for entry in entries if (match := _ITEM.match(entry.about))}
+    with app_db.read() as connection:
+        items = {item_id: callbacks.find_item(connection, item_id) for item_id in set(item_ids.values())}
+    return {
+        entry_id: item.last_call_id
+        for entry_id, item_id in item_ids.items()
+        if (item := items[item_id]) is not None
+    }
 
 
 def _without_filter(parameters: dict[str, str], removed: str) -> str:

@@ -63,7 +63,7 @@ def add_person() -> Response:
         request.form.get("role", "viewer"),
         platform_user_id=parse_platform_user_id(),
     )
-    audit_action("user added", f"{person.email}, {person.role}")
+    audit_action("user added", f"{person.email}, {ROLE_LABELS[person.role]}")
     return redirect_to(PATH, link=_make_setup_link(person), link_for=person.email)
 
 
@@ -104,7 +104,7 @@ def change_person(number: int) -> Response | tuple[str, int]:
     if "name" in kept:
         person_settings.save_name(app_context().app_db, person.id, kept["name"])
     rights = ", ".join(sorted(updated_person.rights)) or "nothing more"
-    audit_action("user changed", f"{updated_person.email}, {updated_person.role}, may {rights}")
+    audit_action("user changed", f"{updated_person.email}, {ROLE_LABELS[updated_person.role]}, may {rights}")
     return redirect_to(PATH, "changed")
 
 

@@ -10,7 +10,10 @@ from html import unescape
 import pytest
 
 from integration.access import audit
+from integration.core import clock
 from integration.privacy.retention import RetentionJob
+from integration.workspace import callbacks
+from integration.workspace.callback_following import update_from_mirror
 from tests.support.application import running_app
 from tests.support.applications.filled_data_dir import THEIRS, FilledDataDir
 from tests.support.page_text import text
@@ -159,9 +162,18 @@ def test_an_entry_about_audio_or_a_call_names_the_call(log):
     log.insert("monitors", id=1052001501, live_id=77, timestamp="2026-11-03 10:38:00")
     audit.record(log.app_db, "bob@x.example", "listened to recording", "1052001501")
     audit.record(log.app_db, "bob@x.example", "label", "call 77")
+    log.call(78, clock.utc_text(), outcome="missed", party="447700900101", party_name="Greta Lindqvist")
+    while update_from_mirror(log.app_db, log.mirror_db):
+        pass
     audit.record(log.app_db, "bob@x.example", "listened to recording", "999")
     client = log.log_in()
-    objects = re.findall(r'<td class="break">(.*?)</td>', client.get("/privacy/audit").text)[:3]
+    with log.app_db.read() as connection:
+        (item,) = callbacks.list_items(connection)
+    client.post(f"/missed/{item.id}/assign", owner="me")
+    objects = re.findall(r'<td class="break">(.*?)</td>', client.get("/privacy/audit").text)[:4]
+    assert re.search(
+        rf'href="/calls/78">Greta Lindqvist, .*item {item.id} to alice@example.com', objects.pop(0)
+    )
     assert objects[0] == "999"
     for shown in objects[1:]:
         assert 'href="/calls/77"' in shown

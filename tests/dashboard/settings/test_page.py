@@ -40,7 +40,7 @@ def test_a_user_is_added_with_a_link_that_is_shown_once(app, client):
     token = link.rsplit("/", 1)[1]
     for path in ("/settings/people", "/settings/audit"):
         assert token not in client.get(path).text
-    assert ("user added", "bea@example.com, agent") in audited(app)
+    assert ("user added", "bea@example.com, Agent") in audited(app)
 
 
 def test_an_existing_user_cannot_be_added(app, client):
@@ -58,7 +58,7 @@ def test_role_rights_and_platform_user_are_changed_and_audited(app, client):
     )
     changed = people.get(app.app_db, bea.id)
     assert (changed.role, changed.rights, changed.platform_user_id) == ("agent", {"export"}, 12)
-    assert ("user changed", "bea@example.com, agent, may export") in audited(app)
+    assert ("user changed", "bea@example.com, Agent, may export") in audited(app)
 
 
 def read_version(client, path: str) -> str:
