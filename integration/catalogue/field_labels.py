@@ -154,11 +154,14 @@ def parse_codes(field: Field | None, name: str) -> dict[str, str]:
     return {code: first or second.strip() for code, first, second in matches}
 
 
+_PARAMETER_WORDS = re.compile(r"(; objects \{.*\}|,) with include=\w+")
+
+
 def describe(field: Field | None) -> str:
-    """Return the description of a field without backquotes."""
+    """Return the description of a field for users, without backquotes and parameters of the API."""
     if field is None or field.about == "object id":
         return ""
-    return field.about.replace("`", "")
+    return _PARAMETER_WORDS.sub("", field.about).replace("`", "")
 
 
 def order_fields(resource: Resource, names: Iterable[str]) -> list[str]:

@@ -68,6 +68,14 @@ def midnight(day: date, zone: ZoneInfo) -> str:
     return utc_text(datetime.combine(day, time_of_day(), zone))
 
 
+def add_zone(text: str, zone_name: str) -> str:
+    """Return a text with the name of its zone: 'Started (Europe/London)'.
+
+    A name with brackets, as that of the demo, gets a comma: 'Started, London (demo time)'.
+    """
+    return f"{text}, {zone_name}" if "(" in zone_name else f"{text} ({zone_name})"
+
+
 def iterate_days(first: date, last: date) -> Iterator[date]:
     """Yield the days from `first` to `last`, both included."""
     return (first + timedelta(days=offset) for offset in range((last - first).days + 1))

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO, BinaryIO
 from urllib.parse import quote, urlsplit, urlunsplit
 
-from integration.core import atomic_files
+from integration.core import atomic_files, clock
 from integration.core.errors import SwitchroomError
 from integration.exports.formats import FORMATS
 from integration.exports.jobs import ExportRun
@@ -174,7 +174,7 @@ def _build_message(server: MailServer | None, addresses: list[str], outgoing: Ou
     message = mail.make_message(server, addresses, subject, message_id)
     message["X-Export-Rows"] = str(outgoing.rows)
     rows = "1 row" if outgoing.rows == 1 else f"{outgoing.rows:,} rows"
-    lines = [f"{job.name}, {label} ({job.zone}): {rows} in {outgoing.name}."]
+    lines = [f"{job.name}, {clock.add_zone(label, job.zone)}: {rows} in {outgoing.name}."]
     if outgoing.incomplete_reason:
         lines += ["", f"This file is not complete: {outgoing.incomplete_reason}. The complete one follows."]
     message.set_content("\n".join(lines) + "\n")

@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 
 from integration.catalogue.field_labels import label_field
 from integration.catalogue.shapes import Resource
+from integration.core import clock
 from integration.exports.columns import ColumnKind
 
 _LABELS = {
@@ -42,7 +43,7 @@ def make_word_headings(
     for name, kind in columns:
         if kind in zones:
             base = name.removesuffix("_local").removesuffix("_at")
-            headings.append(f"{find_label(base)} ({zones[kind]})")
+            headings.append(clock.add_zone(find_label(base), zones[kind]))
         else:
             headings.append(_make_heading(name, resource, derived_names))
     counts = Counter(headings)

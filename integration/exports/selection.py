@@ -140,7 +140,7 @@ class Selection:
         """
         lines = []
         if self.period is not None and (self.period.since or self.period.until):
-            lines.append(("Period", f"{self.period.label} ({self.zone.key if self.zone else 'UTC'})"))
+            lines.append(("Period", clock.add_zone(self.period.label, self.zone.key if self.zone else "UTC")))
         for entry in self.query.conditions:
             for condition in entry.conditions if isinstance(entry, AnyOf) else (entry,):
                 lines.append(("Filter", self._describe_condition(condition)))

@@ -240,10 +240,10 @@ def _describe_reads(counts: FileCounts) -> str:
         return ""
     first_at, last_at = clock.parse_utc(counts.first_read_at), clock.parse_utc(counts.last_read_at)
     if first_at is None or last_at is None:
-        return "not read again since the download yet"
+        return "not checked since the download"
     zone = formats.display_zone()
     days = describe_days(first_at.astimezone(zone).date(), last_at.astimezone(zone).date())
     if counts.read_files == counts.files:
-        return f"all read again on {days}"
+        return f"all checked again on {days}"
     read_files, files = formats.thousands(counts.read_files), formats.thousands(counts.files)
-    return f"{read_files} of {files} files read again on {days}"
+    return f"{read_files} of {files} files checked again on {days}"

@@ -11,7 +11,7 @@ from integration.core.commands import Progress
 from integration.core.errors import DomainError
 from integration.dashboard.privacy.number_reports import current_reports, start_search
 from integration.dashboard.privacy.numbers import parse_number
-from integration.dashboard.site import after_redirect, layout
+from integration.dashboard.site import after_redirect, formats, layout
 from integration.dashboard.site.confirmation import requires_confirmation
 from integration.dashboard.site.guard import current_person, requires
 from integration.privacy import erasures, holds
@@ -76,7 +76,7 @@ def _run(command: Any, kind: str, what: str, **arguments: str) -> None:
 
 
 def _name(kind: str, what: str) -> str:
-    return f"Call {what}" if kind == "call" else what
+    return f"Call {what}" if kind == "call" else formats.national(what)
 
 
 def _redirect_to_holds(message: str) -> Response:

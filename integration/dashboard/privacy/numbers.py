@@ -72,7 +72,8 @@ def start_erasure() -> Response:
         result = erase.erase(context, arguments, progress)
         reports.drop_number(arguments["number"])
         state = "incomplete, erase the number again" if result["left"] else "complete"
-        return f"Erasure {result['erasure']} is {state}: {sum(result['removed'].values()):,} places erased."
+        count = sum(result["removed"].values())
+        return f"Erasure {result['erasure']} is {state}: {count:,} records, files and log entries erased."
 
     # The audit log gets its entries from the erasure itself.
     if current_jobs().start(ERASURE_JOB, person.email, work, lambda _: None) is None:

@@ -248,11 +248,11 @@ def explain_missing_name() -> str:
     return "contacts not read yet" if is_unread else "not in contacts"
 
 
-def excerpt(text: object, search_text: str) -> tuple[str, str, str]:
+def excerpt(text: object, search_text: str, context: int = EXCERPT_CONTEXT) -> tuple[str, str, str]:
     """Split a text into (text before the match, match, text after it), cut to a few lines.
 
     The match is that of all words of `search_text`, else of the first word that occurs. Without a match, the
-    first is the beginning of the text.
+    first is the beginning of the text. `context`: largest number of characters before the match.
     """
     complete = " ".join(str(text or "").split())
     # Not with case-folded texts: "ß" folds to two letters, which shifts all later positions.
@@ -263,8 +263,8 @@ def excerpt(text: object, search_text: str) -> tuple[str, str, str]:
     if match is None:
         return shorten(complete, EXCERPT_LENGTH), "", ""
     before, after = complete[: match.start()], complete[match.end() :]
-    if len(before) > EXCERPT_CONTEXT:
-        before = "…" + before[-EXCERPT_CONTEXT:].partition(" ")[2]
+    if len(before) > context:
+        before = "…" + before[-context:].partition(" ")[2]
     return before, match[0], shorten(after, EXCERPT_LENGTH)
 
 

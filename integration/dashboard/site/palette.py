@@ -40,6 +40,8 @@ SCANNED_CALLS = 40
 READ_SECONDS = 2.0
 """Seconds after which a search is aborted. The user types on in the meantime."""
 EXCERPT_LENGTH = 80
+MATCH_CONTEXT = 20
+"""Characters before a match: a line of the list is cut after about 50."""
 
 PAGES = (
     ("Faxes", "/messages/faxes", "messages", "viewer"),
@@ -228,7 +230,7 @@ def _find_calls(
         if line is None:
             named.append(result)
         else:
-            spoken.append(replace(result, details="".join(formats.excerpt(line, text))))
+            spoken.append(replace(result, details="".join(formats.excerpt(line, text, MATCH_CONTEXT))))
     yield Group("Calls", named[:GROUP_SIZE])
     yield Group("Words in calls", spoken[:GROUP_SIZE])
 

@@ -293,7 +293,7 @@ def test_a_message_is_sent_and_shown_in_its_thread(acting, simulator):
     assert f'value="{line}"' in form
     answer = client.post("/messages", to="447700900123", message="Ready at six.", **{"from": str(line)})
     assert "Ready at six." in text(answer)
-    assert re.search(r"Ready at six\. Sent \d\d:\d\d · 020 7946 ", text(answer))
+    assert re.search(r"Ready at six\. Sent \d\d:\d\d · by Erin · 020 7946 ", text(answer))
     assert any(
         row.values["message"] == "Ready at six." for row in acting.context.platform.page("sms").records
     )

@@ -57,14 +57,14 @@ def test_a_month_states_how_many_recorded_calls_have_their_file_and_when_files_w
     app = july
     month = "/recordings?from=2026-07-01&to=2026-07-31"
     words = "July 2026 : 3 of 3 recorded calls have their file, {}."
-    assert words.format("not read again since the download yet") in text(app.log_in().get(month))
+    assert words.format("not checked since the download") in text(app.log_in().get(month))
     read_again(app, "2026-11-02 23:59:59", 902)
-    assert words.format("1 of 3 files read again on 2 November 2026") in text(app.log_in().get(month))
+    assert words.format("1 of 3 files checked again on 2 November 2026") in text(app.log_in().get(month))
     read_again(app, "2026-11-03 01:00:00", 903, 904)
-    assert words.format("all read again on 2–3 November 2026") in text(app.log_in().get(month))
+    assert words.format("all checked again on 2–3 November 2026") in text(app.log_in().get(month))
     read_again(app, "2026-11-03 02:00:00", 902)
     page = app.log_in().get(month)
-    assert words.format("all read again on 3 November 2026") in text(page)
+    assert words.format("all checked again on 3 November 2026") in text(page)
     assert listed(page) == [904, 903, 902]
     assert "without a file" not in page.text
     # A second recording of call 3, which is not in the archive.

@@ -189,14 +189,14 @@ def test_a_call_back_is_assigned_noted_and_unassigned(app, client, missed):
 
 
 def test_the_list_counts_users_whose_missed_calls_the_platform_does_not_record(app, client):
-    assert "Missed group calls" not in text(client.get("/missed"))
+    assert "Some missed calls" not in text(client.get("/missed"))
     for number, is_recorded in ((1, False), (2, True)):
         user = {"id": number, "first_name": "Ann"}
         Filling(app)("users", user)
         Filling(app).item("users", {**user, "log_missed_calls": is_recorded})
     app.put("users", {"id": 3, "first_name": "Cid"})
     page = client.get("/missed")
-    assert "Missed group calls of 1 person may be absent. Show who and fix" in text(page)
+    assert "Some missed calls to groups with 1 person may not be listed. Show who and fix" in text(page)
     assert "turn on “Log missed calls” in the phone system’s panel for Ann ." in text(page)
     assert 'href="/account/users/1"' in page.text
     assert "Log missed calls" in text(client.get("/account/users/1"))

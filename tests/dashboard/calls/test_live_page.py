@@ -85,7 +85,7 @@ def test_the_last_hour_has_bars_of_five_minutes_that_open_their_calls(app):
     app.call(5, "2026-11-23 14:03:00", outcome="voicemail")
     client = app.log_in(ALICE)
     page = client.get("/")
-    assert "Last hour 3 calls · 2 missed" in text(page)
+    assert "Last hour 3 calls · 2 missed or voicemail" in text(page)
     bars = re.findall(r'<a href="([^"]+)" data-count-of="(\d+)" aria-label="([^"]+)"', page.text)
     assert [(label, count) for _, count, label in bars] == [
         ("13:05–13:10: 2 calls, 1 not answered", "2"),

@@ -138,7 +138,7 @@ def test_more_than_five_failing_components_are_one_line(app, client):
 
 def test_webhooks_are_not_set_up_until_the_first_event(app, client):
     finish_syncs(app)
-    assert "Webhooks: not set up yet. Set up webhooks" in top(client)
+    assert "Webhooks aren’t set up yet. Set up webhooks" in top(client)
     assert "Set up webhooks" not in top(app.log_in(ERIN))
     receive(app)
     assert "not set up" not in text(client.get("/system"))
