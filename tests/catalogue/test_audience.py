@@ -10,7 +10,6 @@ import pytest
 
 from integration.access import user_scope, visibility
 from integration.access.rights import ROLES, compute_rights
-from integration.catalogue import RESOURCES, get_resource
 from integration.catalogue.shapes import Field, Resource
 from integration.mirror.query.filters import Condition
 
@@ -58,16 +57,3 @@ def test_the_user_key_limits_records_to_one_user():
 def test_a_user_key_that_is_not_a_field_is_rejected():
     with pytest.raises(ValueError, match="'user_id' is not one of its fields"):
         replace(NEW, user_key="user_id")
-
-
-def test_a_key_with_user_scope_reads_only_collections_with_a_user_key():
-    assert visibility.UNLIMITED.limited_to(PLATFORM_USER).collections == {
-        "cdrs", "monitors", "sms", "msdrs", "mediasessions", "voicemessages", "contacts", "users",
-    }  # fmt: skip
-
-
-def test_private_fields_of_users_are_hidden_from_agents():
-    assert [row.collection for row in RESOURCES if row.has_item_only_fields] == ["users"]
-    assert see("agent", "all").hidden_fields(get_resource("users")) > {"mobile", "fm_targets"}
-    assert get_resource("users").is_shared
-    assert "mobile" not in see("supervisor", "all").hidden_fields(get_resource("users"))

@@ -1,4 +1,4 @@
-"""Each operation against expectations written by hand from the specification.
+"""Each operation against expectations from the specification, without the catalogue.
 
 The platform's bodies have the form of PHP's JSON: escaped slashes and characters, spaces between members.
 """
@@ -236,16 +236,15 @@ def mirror(
 def test_every_documented_field_can_be_filtered_and_sorted(app: SharedApp, collection: str) -> None:
     record = BY_NAME[f"GET /{collection}"].record
     mirror(app, collection, make_values(record, 7), make_values(record, 8))
-    for kind, names in RECORD_FIELDS.get(record, SHAPELESS).items():
-        for name in names.split():
-            if kind == "array":
-                continue
-            value = make_values(record, 7)[name]
-            condition = json.dumps([{"property": name, "operator": "eq", "value": value}])
-            query = {"filter": condition, "sort": name, "dir": "DESC"}
-            response = app.get(f"/{collection}", {"X-Auth-Token": ADMINISTRATOR}, query_string=query)
-            assert response.status_code == 200, (name, response.json)
-            assert [str(row["id"]) for row in response.json["data"]] == ["7"], name
+    for name, kind in RECORD_FIELDS.get(record, SHAPELESS).items():
+        if kind == "array":
+            continue
+        value = make_values(record, 7)[name]
+        condition = json.dumps([{"property": name, "operator": "eq", "value": value}])
+        query = {"filter": condition, "sort": name, "dir": "DESC"}
+        response = app.get(f"/{collection}", {"X-Auth-Token": ADMINISTRATOR}, query_string=query)
+        assert response.status_code == 200, (name, response.json)
+        assert [str(row["id"]) for row in response.json["data"]] == ["7"], name
 
 
 def test_api_document_has_the_documented_types(app: SharedApp) -> None:
@@ -260,10 +259,8 @@ def check_types(schemas: dict[str, Any], collection: str) -> None:
     content = schemas["paths"][f"/{collection}"]["get"]["responses"]["200"]["content"]["application/json"]
     reference = content["schema"]["properties"]["data"]["items"].get("$ref", "/")
     properties = schemas["components"]["schemas"].get(reference.rpartition("/")[2], {}).get("properties", {})
-    for kind, names in fields.items():
-        for name in names.split():
-            if name == "customer" and collection == "users":
-                continue
+    for name, kind in fields.items():
+        if (collection, name) != ("users", "customer"):
             types = properties[name]["type"]
             assert {"timestamp": "string"}.get(kind, kind) in types, (collection, name)
 
