@@ -106,7 +106,7 @@ def _is_withheld_name(name: str) -> bool:
 def is_short(raw: str | None) -> bool:
     """Return whether a number has the length of extensions or service numbers."""
     return (
-        raw is not None and raw.isdecimal() and len(raw) <= MAX_EXTENSION_DIGITS and not raw.startswith("00")
+        raw is not None and len(raw) <= MAX_EXTENSION_DIGITS and raw.isdecimal() and not raw.startswith("00")
     )
 
 

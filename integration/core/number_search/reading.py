@@ -63,7 +63,7 @@ def read_number(text: str) -> WrittenNumber | None:
     '020 7946 0104 x12', 'tel:+44-20-7946-0104;ext=12', '(work) ０２０ 7946‑0104', 'Tel. 020 7946 0104'
     and 'sip:+442079460104@pbx.example' are numbers.
     """
-    if text.isascii() and text.isdecimal():
+    if text.isascii() and text.removeprefix("+").isdecimal():
         return WrittenNumber(text, is_plain=True)
     if len(text) > MAX_CHARACTERS or not folding.has_digits(text):
         return None
