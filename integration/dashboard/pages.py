@@ -11,6 +11,7 @@ from integration.dashboard.calls import (
     actions,
     audio,
     calls_in_progress,
+    crm_link,
     detail,
     history,
     live,
@@ -89,6 +90,7 @@ def register(app: Flask) -> None:
     error_pages.register(app)
     actions.register(app)
     calls_in_progress.register(app)
+    crm_link.register(app)
     person_names.register(app)
     for blueprint in BLUEPRINTS:
         app.register_blueprint(blueprint)

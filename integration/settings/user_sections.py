@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -12,10 +12,12 @@ from integration.settings.values import (
     AlertUrl,
     BasePath,
     Country,
+    CrmUrl,
     FilePath,
     Host,
     Number,
     Origin,
+    Text,
     TimeZone,
     WholeNumber,
 )
@@ -109,6 +111,16 @@ class Dashboard(Section):
         default=(),
         description="Roles that must have a second factor: any of 'viewer', 'agent', 'supervisor', 'admin',"
         " 'exports'. A user of such a role sets it up after the next login. Other users may have one.",
+    )
+    crm_url: CrmUrl | None = Field(
+        default=None,
+        description="Address of a caller in your CRM, opened by a button of calls and contacts. Placeholders:"
+        " {e164}, {digits}, {national}, {name}, {contact_id}, {call_id}, {our_e164}. An http:// address needs"
+        " its host in outgoing.allow_hosts.",
+        examples=["https://crm.example.com/search?phone={e164}"],
+    )
+    crm_label: Annotated[Text, Field(max_length=30)] = Field(
+        default="CRM", description="Text of this button.", examples=["Customers"]
     )
 
 

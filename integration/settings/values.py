@@ -259,6 +259,29 @@ def _check_listen_address(value: str) -> str:
     return value
 
 
+CRM_PLACEHOLDER = re.compile(r"\{(e164|digits|national|name|contact_id|call_id|our_e164)\}")
+"""Placeholder in `dashboard.crm_url`."""
+
+
+def _check_crm_url(value: str) -> str:
+    _check_single_line(value)
+    try:
+        url = urlsplit(value)
+        is_valid = url.scheme in ("http", "https") and bool(url.hostname) and url.port != 0
+    except ValueError:
+        is_valid = False
+    if not is_valid or not {"{", "}", "@"}.isdisjoint(url.netloc):
+        raise ValueError(
+            "must be an address such as https://crm.example.com/search?phone={e164}, without a login"
+        )
+    if not CRM_PLACEHOLDER.search(value) or not {"{", "}"}.isdisjoint(CRM_PLACEHOLDER.sub("", value)):
+        raise ValueError(
+            "needs at least one of the placeholders {e164}, {digits}, {national}, {name}, {contact_id},"
+            " {call_id} and {our_e164}, and no others"
+        )
+    return value
+
+
 def _expand_path(value: Path) -> Path:
     return value.expanduser()
 
@@ -287,5 +310,6 @@ WebhookSecretList = Annotated[
     BeforeValidator(_to_tuple),
     Field(min_length=1, max_length=2),
 ]
+CrmUrl = Annotated[Text, AfterValidator(_check_crm_url)]
 FilePath = Annotated[Path, AfterValidator(_expand_path)]
 Port = Annotated[WholeNumber, Field(ge=0, le=65535)]

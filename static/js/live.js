@@ -34,9 +34,9 @@ function speak(text) {
 
 // Answer in rows that ring at this phone.
 export function offer() {
-	for (const form of document.querySelectorAll(`[data-rings~="${list?.dataset.phone}"][hidden]`)) {
-		form.append(document.querySelector("[name=csrf_token]").cloneNode());
-		form.hidden = false;
+	for (const box of document.querySelectorAll(`[data-rings~="${list?.dataset.phone}"][hidden]`)) {
+		box.querySelector("form").append(document.querySelector("[name=csrf_token]").cloneNode());
+		box.hidden = false;
 	}
 }
 
