@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
@@ -90,21 +90,15 @@ class HeldRecords:
         )
 
     def is_row_held(self, connection: sqlite3.Connection, table: str, key: int) -> bool:
-        """Return whether the record with this key is under legal hold."""
-        return bool(self) and bool(list(self._find_held(connection, table, [key])))
+        """Return whether the record with this key is stored and under legal hold."""
+        return bool(self) and bool(self._find_held(connection, table, [key]))
 
     def exclude_held(self, connection: sqlite3.Connection, table: str, keys: Sequence[int]) -> list[int]:
         """Return the keys of records that are not under legal hold."""
         if not self:
             return list(keys)
-        held_keys = self.find_held_keys(connection, table, keys)
+        held_keys = self._find_held(connection, table, keys)
         return [key for key in keys if key not in held_keys]
-
-    def find_held_keys(
-        self, connection: sqlite3.Connection, table: str, keys: Sequence[Any], key_column: str = "id"
-    ) -> set[Any]:
-        """Return the keys of records under legal hold."""
-        return set(self._find_held(connection, table, keys, key_column)) if self else set()
 
     def filter_deletion(self, deletion: tuple[sqlite3.Connection, Resource, Sequence[Any]]) -> list[Any]:
         """Apply `exclude_held` as the gate of deletions.
@@ -126,26 +120,21 @@ class HeldRecords:
         }
         return [call for call in calls if call not in held_calls]
 
-    def _find_held(
-        self, connection: sqlite3.Connection, table: str, keys: Sequence[Any], key_column: str = "id"
-    ) -> Iterator[Any]:
-        table_columns = {
-            row[1] for row in connection.execute(f"PRAGMA table_info({quote_identifier(table)})")
-        }
-        fields = LEG_ID_FIELDS & table_columns
-        key_name = quote_identifier(key_column)
-        columns = ", ".join([key_name, "_doc", "_item", *(quote_identifier(name) for name in fields)])
+    def _find_held(self, connection: sqlite3.Connection, table: str, keys: Sequence[int]) -> set[int]:
+        """Return those of `keys` whose records are under legal hold."""
+        name, held_keys = quote_identifier(table), set[int]()
+        names = {row[1] for row in connection.execute(f"PRAGMA table_info({name})")}
+        columns = ", ".join(["id", "_doc", "_item", *(LEG_ID_FIELDS & names)])
         for begin in range(0, len(keys), 5000):
             for key, doc, item, *legs in connection.execute(
-                f"SELECT {columns} FROM {quote_identifier(table)} WHERE {key_name} {_IN_JSON_LIST}",
+                f"SELECT {columns} FROM {name} WHERE id {_IN_JSON_LIST}",
                 (id_list(keys[begin : begin + 5000]),),
             ):
-                if (
-                    any(as_id(leg) in self.legs for leg in legs)
-                    or self._finder.contains_number(doc)
-                    or (item is not None and self._finder.contains_number(item))
+                if any(as_id(leg) in self.legs for leg in legs) or any(
+                    text is not None and self._finder.contains_number(text) for text in (doc, item)
                 ):
-                    yield key
+                    held_keys.add(key)
+        return held_keys
 
 
 def is_call_id(connection: sqlite3.Connection, call_id: int) -> bool:
