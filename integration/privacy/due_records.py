@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal, cast
 
 from integration.access import audit
 from integration.alerts import notification_log
@@ -21,39 +23,64 @@ from integration.privacy.personal_data import LABELS
 from integration.settings.model import Retention
 from integration.sync.writing import write_log
 
+LOGS = (
+    ("audit", "audit entries", audit),
+    ("logs", "changes sent", write_log),
+    ("logs", "notifications", notification_log),
+    ("logs", "export deliveries", export_jobs),
+)
+"""Kind of `retention.<kind>_days`, label, and module of each log in house.db."""
 
-def find_files(
-    connection: sqlite3.Connection, kind: MediaKind, limit: str, held_records: HeldRecords
-) -> list[tuple[int, str]]:
-    """Return the files dated before `limit` (UTC text).
 
-    Each has the id of its record and its path below data_dir.
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Part of the mirror that is deleted by age.
+
+    `kind`: the kind of `retention.<kind>_days`. `label`: what the entries are; `entry`: the same in the audit
+    log. `removes`: the way of deletion, for `subject` (kind of file or table). `find_old(connection)` returns
+    what is dated before `limit`, a UTC text.
     """
-    old_files = retention_rules.find_old_files(connection, kind, limit)
-    table = media_files.get_record_table(kind)
-    unheld_keys = set(held_records.exclude_held(connection, table, [key for key, _ in old_files]))
-    return [file for file in old_files if file[0] in unheld_keys]
+
+    kind: str
+    label: str
+    entry: str
+    removes: Literal["files", "texts", "calls", "rows"]
+    subject: str
+    limit: str
+    find_old: Callable[[sqlite3.Connection], list[Any]]
+
+    def find(self, connection: sqlite3.Connection, held_records: HeldRecords) -> list[Any]:
+        """Return the ids of calls or records, or id and path of files, that are not under legal hold."""
+        found = self.find_old(connection)
+        if self.removes == "calls":
+            return held_records.exclude_held_calls(connection, found)
+        if self.removes != "files":
+            return held_records.exclude_held(connection, self.subject, found)
+        table = media_files.get_record_table(cast(MediaKind, self.subject))
+        unheld_keys = set(held_records.exclude_held(connection, table, [key for key, _ in found]))
+        return [file for file in found if file[0] in unheld_keys]
 
 
-def find_texts(
-    connection: sqlite3.Connection, table: str, limit: str, held_records: HeldRecords
-) -> list[int]:
-    """Return the ids of records dated before `limit` with texts."""
-    return held_records.exclude_held(
-        connection, table, retention_rules.find_old_texts(connection, table, limit)
-    )
-
-
-def find_calls(connection: sqlite3.Connection, limit: str, held_records: HeldRecords) -> list[int]:
-    """Return the ids of calls that ended before `limit`."""
-    return held_records.exclude_held_calls(connection, retention_rules.find_old_calls(connection, limit))
-
-
-def find_rows(connection: sqlite3.Connection, table: str, limit: str, held_records: HeldRecords) -> list[int]:
-    """Return the ids of records dated before `limit`."""
-    return held_records.exclude_held(
-        connection, table, retention_rules.find_old_rows(connection, table, limit)
-    )
+def list_parts(limits: RetentionLimits) -> Iterator[Part]:
+    """Yield the parts with a limit, in the order of their deletion."""
+    find: Callable[[sqlite3.Connection], list[Any]]
+    for file_kind, kind in retention_rules.FILE_KINDS.items():
+        if limit := limits.for_kind(kind):
+            find = partial(retention_rules.find_old_files, kind=file_kind, limit=limit)
+            label = f"{file_kind.replace('_', ' ')} files"
+            yield Part(kind, label, f"{file_kind} files", "files", file_kind, limit, find)
+    if limit := limits.for_kind("transcripts"):
+        for table in TRANSCRIPT_FIELDS:
+            find = partial(retention_rules.find_old_texts, table=table, limit=limit)
+            label = f"texts of {LABELS[table]}"
+            yield Part("transcripts", label, f"texts of {table}", "texts", table, limit, find)
+    if limit := limits.for_kind("cdrs"):
+        find = partial(retention_rules.find_old_calls, limit=limit)
+        yield Part("cdrs", "calls", "calls", "calls", "_calls", limit, find)
+    for table, kinds in retention_rules.ROW_KINDS.items():
+        if limit := limits.for_table(table):
+            find = partial(retention_rules.find_old_rows, table=table, limit=limit)
+            yield Part(kinds[min(1, len(kinds) - 1)], LABELS[table], table, "rows", table, limit, find)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +104,13 @@ def count_all(context: AppContext, retention: Retention, seconds: float) -> list
     with context.app_db.read(seconds) as app_connection, context.mirror_db.read(seconds) as mirror_connection:
         held_records = refresh_held(app_connection, mirror_connection, HeldRecords())
         counts = [
-            *_count_mirror(mirror_connection, limits, held_records),
-            *_count_logs(app_connection, limits),
+            DueCount(part.kind, part.label, len(part.find(mirror_connection, held_records)))
+            for part in list_parts(limits)
+        ]
+        counts += [
+            DueCount(kind, label, log.count_before(app_connection, limit))
+            for kind, label, log in LOGS
+            if (limit := limits.for_kind(kind))
         ]
     if limit := limits.for_kind("inbox"):
         held_count = (
@@ -97,32 +129,3 @@ def _count_webhooks(context: AppContext, limit: str) -> int:
     with context.inbox.database.read() as connection:
         sql = "SELECT count(*) FROM inbox WHERE received_at < ?"
         return int(connection.execute(sql, (limit,)).fetchone()[0])
-
-
-def _count_mirror(
-    connection: sqlite3.Connection, limits: RetentionLimits, held_records: HeldRecords
-) -> Iterator[DueCount]:
-    if limit := limits.for_kind("cdrs"):
-        yield DueCount("cdrs", "calls", len(find_calls(connection, limit, held_records)))
-    for table, kinds in retention_rules.ROW_KINDS.items():
-        if limit := limits.for_table(table):
-            label = LABELS.get(table, table)
-            number = len(find_rows(connection, table, limit, held_records))
-            yield DueCount(kinds[min(1, len(kinds) - 1)], label, number)
-    for file_kind, kind in retention_rules.FILE_KINDS.items():
-        if limit := limits.for_kind(kind):
-            number = len(find_files(connection, file_kind, limit, held_records))
-            yield DueCount(kind, f"{file_kind.replace('_', ' ')} files", number)
-    if limit := limits.for_kind("transcripts"):
-        for table in TRANSCRIPT_FIELDS:
-            number = len(find_texts(connection, table, limit, held_records))
-            yield DueCount("transcripts", f"texts of {LABELS[table]}", number)
-
-
-def _count_logs(connection: sqlite3.Connection, limits: RetentionLimits) -> Iterator[DueCount]:
-    if limit := limits.for_kind("audit"):
-        yield DueCount("audit", "audit entries", audit.count_before(connection, limit))
-    if limit := limits.for_kind("logs"):
-        yield DueCount("logs", "changes sent", write_log.count_before(connection, limit))
-        yield DueCount("logs", "notifications", notification_log.count_before(connection, limit))
-        yield DueCount("logs", "export deliveries", export_jobs.count_before(connection, limit))

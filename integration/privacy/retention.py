@@ -15,11 +15,8 @@ from functools import partial
 from typing import TypeVar
 
 from integration.access import audit
-from integration.alerts import notification_log
-from integration.catalogue import TRANSCRIPT_FIELDS
 from integration.core import clock
 from integration.core.health import Health
-from integration.exports import jobs as export_jobs
 from integration.inbox.store import Inbox
 from integration.maintenance import upgrade
 from integration.mirror.calls.store import CallStore
@@ -34,7 +31,6 @@ from integration.privacy.holds import refresh_held
 from integration.settings.model import Settings
 from integration.sqlite.database import Database
 from integration.sqlite.transaction import Transaction
-from integration.sync.writing import write_log
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
@@ -99,33 +95,23 @@ class RetentionJob:
         with self._app_db.read() as app_connection, self._mirror_db.read() as mirror_connection:
             held_records = refresh_held(app_connection, mirror_connection, self._held_records)
         self._remove_copies(held_records)
-        for file_kind, limit_name in retention_rules.FILE_KINDS.items():
-            if limit := self._limits.for_kind(limit_name):
-                with self._mirror_db.read() as connection:
-                    due_files = due_records.find_files(connection, file_kind, limit, held_records)
-                remove_files = partial(self._remove_files, file_kind)
-                self._remove_in_batches(due_files, remove_files, removed, f"{file_kind} files before {limit}")
-        if limit := self._limits.for_kind("transcripts"):
-            for table in TRANSCRIPT_FIELDS:
-                with self._mirror_db.read() as connection:
-                    keys = due_records.find_texts(connection, table, limit, held_records)
-                clear_texts = partial(self._clear_texts, table)
-                self._remove_in_batches(keys, clear_texts, removed, f"texts of {table} before {limit}")
-        if limit := self._limits.for_kind("cdrs"):
+        ways: dict[str, Callable[..., int]] = {
+            "files": self._remove_files,
+            "texts": self._clear_texts,
+            "calls": self._remove_calls,
+            "rows": self._remove_rows,
+        }
+        for part in due_records.list_parts(self._limits):
             with self._mirror_db.read() as connection:
-                keys = due_records.find_calls(connection, limit, held_records)
-            self._remove_in_batches(keys, self._remove_calls, removed, f"calls before {limit}")
-        for table in retention_rules.ROW_KINDS:
-            if limit := self._limits.for_table(table):
-                with self._mirror_db.read() as connection:
-                    keys = due_records.find_rows(connection, table, limit, held_records)
-                remove_rows = partial(self._remove_rows, table)
-                self._remove_in_batches(keys, remove_rows, removed, f"{table} before {limit}")
+                found = part.find(connection, held_records)
+            remove = partial(ways[part.removes], part.subject)
+            self._remove_in_batches(found, remove, removed, f"{part.entry} before {part.limit}")
+            if part.removes == "rows":
                 self._mirror_db.write(
                     partial(
                         retention_rules.remove_related_rows,
-                        table=table,
-                        limit=limit,
+                        table=part.subject,
+                        limit=part.limit,
                         held_records=held_records,
                     )
                 )
@@ -139,15 +125,9 @@ class RetentionJob:
             removed[f"cached responses before {yesterday[:10]}"] += removed_responses
         if limit := self._limits.for_kind("inbox"):
             self._remove_webhooks(limit, removed)
-        logs = (
-            ("audit", audit),
-            ("logs", write_log),
-            ("logs", notification_log),
-            ("logs", export_jobs),
-        )
-        for kind, log in logs:
+        for kind, _, log_module in due_records.LOGS:
             if limit := self._limits.for_kind(kind):
-                deleted_count = self._app_db.write(partial(log.delete_before, before=limit))
+                deleted_count = self._app_db.write(partial(log_module.delete_before, before=limit))
                 removed[f"{kind} before {limit}"] += deleted_count
 
     def _remove_copies(self, held_records: HeldRecords) -> None:
@@ -197,7 +177,7 @@ class RetentionJob:
 
         return self._mirror_db.write(work)
 
-    def _remove_calls(self, call_ids: Sequence[int]) -> int:
+    def _remove_calls(self, _table: str, call_ids: Sequence[int]) -> int:
         def work(tx: Transaction) -> int:
             due_ids = self._held_records.exclude_held_calls(tx.connection, call_ids)
             retention_rules.remove_calls(tx, due_ids, self._call_store)
