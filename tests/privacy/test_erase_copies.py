@@ -85,53 +85,47 @@ def test_sms_events_with_other_field_names_are_erased(place: FilledDataDir) -> N
     assert place.find_texts("Ann Example", THEIRS, "0770\u20110900123", r"0770\u20110900123") == {}
 
 
-def test_the_data_before_a_restore_is_named_and_deleted(place: FilledDataDir) -> None:
+def test_copies_with_the_number_are_deleted_and_other_places_are_named(place: FilledDataDir) -> None:
+    data_dir = place.data_dir
     previous = restore_backup(place)
-    shown = place.erase(f"+{THEIRS}")
-    assert f"deleted too with --yes (data before a restore): {previous.name}" in shown.stderr
-    assert previous.exists()
+    only_files, other_account = (data_dir / f"before-restore-2026030{day}-120000" for day in (1, 2))
+    shutil.copytree(previous / "recordings", only_files / "recordings")
+    other_account.mkdir()
+    (other_account / "house.db").write_bytes(b"another account")
+    damaged, part = data_dir / "mirror.db.damaged-20260301-120000", data_dir / "restore.part"
+    part.mkdir()
+    for path in (damaged, part / "mirror.db"):
+        shutil.copy(data_dir / "mirror.db", path)
+    upgrade = data_dir / "backups" / "before-1.0.0"
+    backup.copy_databases(data_dir, upgrade, "0.1.0")
+    backups = [backup.create(data_dir, data_dir / folder).path for folder in ("old/mine", "backups")]
+    export = data_dir / "exports" / "calls.csv"
+    export.parent.mkdir()
+    export.write_text(f"+{THEIRS}\n")
+    kinds = {
+        previous: "data before a restore",
+        damaged: "damaged database",
+        part: "unfinished restore",
+        upgrade: "data before an upgrade",
+    }
+    shown = place.erase(f"+{THEIRS}").stderr
+    for path, kind in kinds.items():
+        assert f"deleted too with --yes ({kind}): {path.relative_to(data_dir)}\n" in shown
+        assert path.exists()
     done = place.erase(f"+{THEIRS}", "--yes")
     assert done.exit_code == 0
-    assert f"deleted, because it contained the number: {previous.name}" in done.stderr
-    assert not previous.exists()
-    assert place.find_texts(THEIRS, "Ann Example") == {}
-
-
-def test_recordings_of_the_person_in_a_folder_without_databases_are_deleted(place: FilledDataDir) -> None:
-    previous = restore_backup(place)
-    for path in previous.glob("*.db*"):
-        path.unlink()
-    assert place.erase(f"+{THEIRS}", "--yes").exit_code == 0
-    assert not previous.exists()
-
-
-def test_copies_without_the_number_are_kept(place: FilledDataDir) -> None:
-    folder = place.data_dir / "before-restore-20260301-120000"
-    folder.mkdir()
-    (folder / "house.db").write_bytes(b"another account")
-    assert place.erase(f"+{THEIRS}", "--yes").exit_code == 0
-    assert folder.exists()
-
-
-def test_other_copies_with_the_number_are_deleted(place: FilledDataDir) -> None:
-    copies = [place.data_dir / "mirror.db.damaged-20260301-120000", place.data_dir / "restore.part/mirror.db"]
-    for copy in copies:
-        copy.parent.mkdir(exist_ok=True)
-        shutil.copy(place.data_dir / "mirror.db", copy)
-    done = place.erase(f"+{THEIRS}", "--yes")
-    assert (done.exit_code, [copy.exists() for copy in copies]) == (0, [False, False])
-    assert "mirror.db.damaged-20260301-120000" in done.stderr
-    assert "restore.part" in done.stderr
-
-
-def test_backups_anywhere_in_the_data_folder_are_named(place: FilledDataDir) -> None:
-    inside = backup.create(place.data_dir, place.data_dir / "old" / "mine").path
-    scheduled = backup.create(place.data_dir, place.data_dir / "backups").path
-    done = place.erase(f"+{THEIRS}", "--yes")
-    assert done.exit_code == 0
-    assert f"old/mine/{inside.name}" in done.stderr
-    assert f"backups/{scheduled.name}" in done.stderr
-    assert inside.exists()
+    # The recordings of the number have no text with it: their ids show whose they are.
+    for path in (*kinds, only_files):
+        assert f"deleted, because it contained the number: {path.relative_to(data_dir)}\n" in done.stderr
+        assert not path.exists()
+    assert all(path.exists() for path in (other_account, export, *backups))
+    assert "delivered export with the number: exports/calls.csv\n" in done.stderr
+    for path in backups:
+        for output in (shown, done.stderr):
+            assert str(path.relative_to(data_dir)) in output
+    kept = {"exports/calls.csv", *(str(path.relative_to(data_dir)) for path in backups)}
+    for path in place.find_texts(THEIRS, "Ann Example"):
+        assert path.startswith(tuple(kept)), path
 
 
 @pytest.mark.parametrize("what", [f"+{OTHER}", pytest.param(str(OTHER_LEG), marks=pytest.mark.exhaustive)])
@@ -159,13 +153,6 @@ def test_the_data_before_a_restore_is_deleted_after_its_days(place: FilledDataDi
     assert (entry.what, entry.about) == (
         "removed by retention", f"data before a restore: {previous.name}",
     )  # fmt: skip
-
-
-def test_the_databases_before_an_upgrade_are_deleted_if_they_contain_the_number(place: FilledDataDir) -> None:
-    copy = place.data_dir / "backups" / "before-1.0.0"
-    backup.copy_databases(place.data_dir, copy, "0.1.0")
-    assert place.erase(f"+{THEIRS}", "--yes").exit_code == 0
-    assert not copy.exists()
 
 
 def test_retention_deletes_copies_after_its_shortest_limit(place: FilledDataDir) -> None:
@@ -232,15 +219,6 @@ def test_an_erasure_replaces_the_number_in_audit_entries(place: FilledDataDir) -
     with place.product() as product:
         entries = [(entry.id, entry.what, entry.about) for entry in audit.list_newest(product.context.app_db)]
     assert entries == [(2, "number erased", "erasure 1"), (1, "export", "calls of erased")]
-
-
-def test_delivered_exports_with_the_number_are_named(place: FilledDataDir) -> None:
-    export = place.data_dir / "exports" / "calls.csv"
-    export.parent.mkdir()
-    export.write_text(f"+{THEIRS}\n")
-    done = place.erase(f"+{THEIRS}", "--yes")
-    assert (done.exit_code, export.exists()) == (0, True)
-    assert "delivered export with the number: exports/calls.csv" in done.stderr
 
 
 def test_an_id_is_found_across_two_reads_of_a_file(tmp_path: Path) -> None:

@@ -39,6 +39,11 @@ from tests.support.people import DAVE
 KINDS = ("cdrs", "recordings", "transcripts", "sms", "voicemail", "faxes", "inbox")
 SHORT = {f"retention__{kind}_days": "30" for kind in KINDS}
 TABLES = ("cdrs", "monitors", "voicemessages", "sms", "faxes")
+DATA_OF_THEIRS = {
+    "cdrs": [1, 2], "monitors": [11, 12], "voicemessages": [21], "sms": [41], "faxes": [51],
+    "texts": [11, 12], "events": [1], "calls": [LEG], "files": [11, 12, 21, 51],
+    "webhooks": [1, 2, 3, 7, 8, 9, 10],
+}  # fmt: skip
 
 
 def run_retention(place: FilledDataDir) -> dict[str, list[int]]:
@@ -70,18 +75,23 @@ def get_retention_job(product: Product) -> RetentionJob:
     return product.retention_job
 
 
-def test_without_a_hold_retention_deletes_everything(place: FilledDataDir) -> None:
-    assert not any(run_retention(place).values())
-
-
-@pytest.mark.parametrize("what", [f"+{THEIRS}", "07700 900123"])
-def test_a_hold_of_a_number_keeps_its_data_and_no_other(place: FilledDataDir, what: str) -> None:
-    assert place.hold(what, "--reason", "claim 17").exit_code == 0
-    assert run_retention(place) == {
-        "cdrs": [1, 2], "monitors": [11, 12], "voicemessages": [21], "sms": [41], "faxes": [51],
-        "texts": [11, 12], "events": [1], "calls": [LEG], "files": [11, 12, 21, 51],
-        "webhooks": [1, 2, 3, 7, 8, 9, 10],
-    }  # fmt: skip
+@pytest.mark.parametrize(
+    ("what", "kept"),
+    [
+        (None, {}),
+        (f"+{THEIRS}", DATA_OF_THEIRS),
+        ("07700 900123", DATA_OF_THEIRS),
+        (str(OTHER_LEG), {
+            "cdrs": [3], "monitors": [13], "texts": [13], "calls": [OTHER_LEG], "files": [13],
+            "webhooks": [4, 5, 6],
+        }),
+    ],
+)  # fmt: skip
+def test_retention_and_a_full_sync_keep_held_data_and_no_other(
+    place: FilledDataDir, what: str | None, kept: dict[str, list[int]]
+) -> None:
+    assert what is None or place.hold(what, "--reason", "claim 17").exit_code == 0
+    assert {name: found for name, found in run_retention(place).items() if found} == kept
 
 
 @pytest.mark.parametrize("by", ["retention", "sync"])
@@ -92,15 +102,6 @@ def test_a_hold_keeps_transcripts(place: FilledDataDir, by: str) -> None:
         with product.context.mirror_db.read() as connection:
             rows = connection.execute("SELECT id FROM monitors WHERE transcript IS NOT NULL ORDER BY id")
             assert [row[0] for row in rows] == [11, 12]
-
-
-def test_a_hold_of_a_call_keeps_only_its_data(place: FilledDataDir) -> None:
-    assert place.hold(str(OTHER_LEG), "--reason", "claim 18").exit_code == 0
-    left = run_retention(place)
-    assert {name: found for name, found in left.items() if found} == {
-        "cdrs": [3], "monitors": [13], "texts": [13], "calls": [OTHER_LEG], "files": [13],
-        "webhooks": [4, 5, 6],
-    }  # fmt: skip
 
 
 def test_held_recordings_can_be_played_and_held_records_survive_deletion_on_the_platform(
