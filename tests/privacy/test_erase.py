@@ -259,7 +259,26 @@ def test_an_interrupted_erasure_is_reported_and_completed_by_the_next(
         assert [(each.id, each.done_at is None) for each in erasures.list_all(connection)] == [(1, False)]
 
 
-def test_an_erasure_deletes_prepared_exports(place: FilledDataDir) -> None:
+def test_an_erasure_of_a_number_in_a_call_of_the_account_or_of_none_is_rejected(place: FilledDataDir) -> None:
+    with place.product() as product:
+        payload = {
+            "id": "now", "event_name": "call.ringing", "event_time": clock.utc_text(),
+            "call_id": 4_300_000_970, "src": THEIRS, "dst": DDI, "destination": "in", "state": "RINGING",
+        }  # fmt: skip
+        product.context.inbox.receive(json.dumps(payload).encode()).result(30)
+        replay(product.context, {}, Progress(lambda _: None, lambda: True))
+    for number, reason, status in (
+        (f"+{THEIRS}", "is in progress", 1),
+        (f"+{DDI}", "is a number of the account, listed in ddis", 1),
+        ("201", "not a telephone number", 2),
+        ("unknown", "not a telephone number", 2),
+    ):
+        refused = place.erase(number, "--yes")
+        assert (refused.exit_code, reason in refused.stderr) == (status, True), refused.stderr
+    assert "mirror.db" in place.find_texts("Ann Example")
+
+
+def test_an_erasure_deletes_prepared_exports_and_later_backups_contain_its_key(place: FilledDataDir) -> None:
     with place.product() as product:
         sue = people.list_all(product.context.app_db)[0]
         run = add_download(product.context.app_db, sue, 3, form="csv")
@@ -267,43 +286,13 @@ def test_an_erasure_deletes_prepared_exports(place: FilledDataDir) -> None:
     file = place.data_dir / "prepared" / f"{run.id}.csv"
     file.parent.mkdir(exist_ok=True)
     file.write_text(f"party\n+{THEIRS}\n")
+    key = place.data_dir / "erasure-key"
+    assert not key.exists()
     assert "prepared exports (removed)" in place.erase(f"+{THEIRS}", "--yes").stdout
     assert not file.exists()
-
-
-def test_an_erasure_is_rejected_during_a_call_of_the_number(place: FilledDataDir) -> None:
-    with place.product() as product:
-        event = {
-            "id": "now",
-            "event_name": "call.ringing",
-            "event_time": clock.utc_text(),
-            "call_id": 4_300_000_970,
-        }
-        payload = {**event, "src": THEIRS, "dst": DDI, "destination": "in", "state": "RINGING"}
-        product.context.inbox.receive(json.dumps(payload).encode()).result(30)
-        replay(product.context, {}, Progress(lambda _: None, lambda: True))
-    refused = place.erase(f"+{THEIRS}", "--yes")
-    assert (refused.exit_code, "is in progress" in refused.stderr) == (1, True)
-    assert "mirror.db" in place.find_texts("Ann Example")
-
-
-@pytest.mark.parametrize("number", [f"+{DDI}", "201", "unknown"])
-def test_only_an_outside_number_can_be_erased(place: FilledDataDir, number: str) -> None:
-    refused = place.erase(number, "--yes")
-    assert refused.exit_code in (1, 2)
-    assert "of the account" in refused.stderr or "not a telephone number" in refused.stderr
-
-
-def test_erase_names_earlier_backups_and_later_backups_contain_the_erasure_key(place: FilledDataDir) -> None:
-    before = backup.create(place.data_dir, place.data_dir / "backups").path
-    done = place.erase(f"+{THEIRS}", "--yes")
-    assert before.name in done.stderr
-    assert not (before / "erasure-key").exists()
-    key = place.data_dir / "erasure-key"
     assert key.stat().st_mode & 0o077 == 0
-    assert (
-        backup.create(place.data_dir, place.folder / "later").path / key.name
-    ).read_text() == key.read_text()
+    copied = backup.create(place.data_dir, place.folder / "later").path / key.name
+    assert copied.read_text() == key.read_text()
 
 
 @pytest.mark.parametrize("call_id", ["7", '"7"', "7.0"])

@@ -104,23 +104,19 @@ def test_a_hold_keeps_transcripts(place: FilledDataDir, by: str) -> None:
             assert [row[0] for row in rows] == [11, 12]
 
 
-def test_held_recordings_can_be_played_and_held_records_survive_deletion_on_the_platform(
-    place: FilledDataDir,
+@pytest.mark.parametrize("is_running", [False, True])
+def test_held_records_survive_deletion_on_the_platform_and_held_recordings_can_be_played(
+    place: FilledDataDir, is_running: bool
 ) -> None:
-    place.hold(f"+{THEIRS}", "--reason", "claim 17")
+    if not is_running:
+        place.hold(f"+{THEIRS}", "--reason", "claim 17")
     with place.product(**SHORT, sync__on_platform_delete="delete") as product:
+        if is_running:
+            values = {"kind": "number", "what": f"+{THEIRS}", "reason": "claim 17"}
+            holds.set_hold(product.context, values, Progress(lambda _: None, lambda: True))
         assert download.fetch(product.context, "recording", 11).name == "11.mp3"
         with pytest.raises(PlatformRefused, match="older than its retention"):
             download.fetch(product.context, "recording", 13)
-        finish_empty_full_sync(product, "sms")
-        with product.context.mirror_db.read() as connection:
-            assert [row[0] for row in connection.execute("SELECT id FROM sms")] == [41]
-
-
-def test_a_hold_that_is_set_while_the_product_runs_takes_effect_at_once(place: FilledDataDir) -> None:
-    with place.product(**SHORT, sync__on_platform_delete="delete") as product:
-        values = {"kind": "number", "what": f"+{THEIRS}", "reason": "claim 17"}
-        holds.set_hold(product.context, values, Progress(lambda _: None, lambda: True))
         finish_empty_full_sync(product, "sms")
         with product.context.mirror_db.read() as connection:
             assert [row[0] for row in connection.execute("SELECT id FROM sms")] == [41]
