@@ -1,4 +1,4 @@
-"""Listening socket. The supervisor opens and keeps it; the worker inherits it.
+"""Listening socket. The supervisor opens it, or takes it from systemd, and keeps it; the worker inherits it.
 
 Sockets that Granian opens have SO_REUSEPORT, so a second server could share the port unnoticed. They are
 opened by the worker, so no socket listens while a killed worker is replaced. The socket of this module has no
@@ -8,8 +8,9 @@ SO_REUSEPORT, and connections wait in its backlog during a restart of the worker
 from __future__ import annotations
 
 import errno
+import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, MutableMapping
 
 from integration.core.errors import SwitchroomError
 from integration.core.process_lock import find_writer
@@ -31,6 +32,37 @@ until the next restart.
 """
 
 
+FIRST_HANDED_DESCRIPTOR = 3
+"""Descriptor of the first socket that systemd hands over (sd_listen_fds(3))."""
+
+
+def listen_or_take(host: str, port: int, environ: MutableMapping[str, str]) -> socket.socket:
+    """Return the socket that systemd hands over, otherwise one that listens on `host` and `port`.
+
+    A handed socket stays open while the service restarts, so that connections wait. Its unit decides the
+    address. The variables are removed, because they are not for child processes. Raises SwitchroomError.
+    """
+    process, count = environ.pop("LISTEN_PID", ""), environ.pop("LISTEN_FDS", "")
+    environ.pop("LISTEN_FDNAMES", None)
+    if process != str(os.getpid()) or not count:
+        return listen(host, port)
+    if count != "1":
+        raise SwitchroomError(f"The socket unit hands over {count} sockets. Give it one line ListenStream=.")
+    listener = socket.socket(fileno=FIRST_HANDED_DESCRIPTOR)
+    if listener.family == socket.AF_UNIX or listener.type != socket.SOCK_STREAM:
+        raise SwitchroomError("The socket of the socket unit is not a TCP socket. Correct its ListenStream=.")
+    listener.set_inheritable(False)
+    _prepare(listener)
+    return listener
+
+
+def _prepare(listener: socket.socket) -> None:
+    for option in KEEPALIVE:
+        listener.setsockopt(*option)
+    listener.listen(BACKLOG)
+    listener.setblocking(False)
+
+
 def listen(host: str, port: int) -> socket.socket:
     """Return a socket that listens on `host` and `port`.
 
@@ -48,16 +80,13 @@ def listen(host: str, port: int) -> socket.socket:
     listener = socket.socket(family, socket.SOCK_STREAM)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        for option in KEEPALIVE:
-            listener.setsockopt(*option)
         if family == socket.AF_INET6:
             listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, int(not is_dual_stack))
         listener.bind(address)
-        listener.listen(BACKLOG)
+        _prepare(listener)
     except OSError as error:
         listener.close()
         raise SwitchroomError(_describe_error(error, host, port)) from error
-    listener.setblocking(False)
     return listener
 
 

@@ -73,7 +73,7 @@ def serve(
     lock = acquire_for_serve(data_dir, write_line)
     try:
         claim_data_dir(settings, lambda: is_same_customer(settings))
-        listener = port.listen(settings.server.host, settings.server.port)
+        listener = port.listen_or_take(settings.server.host, settings.server.port, os.environ)
         # Links contain the port: for port 0, the port that the system selected.
         server = settings.server.model_copy(update={"port": listener.getsockname()[1]})
         settings = settings.model_copy(update={"server": server})

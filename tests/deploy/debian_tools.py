@@ -19,6 +19,7 @@ PACKAGES = {
     "restic": "restic",
     "strace": "strace",
     "systemd-analyze": "systemd",
+    "systemd-socket-activate": "systemd",
     "systemd-sysusers": "systemd",
 }
 """Debian package of each program."""

@@ -4,24 +4,30 @@ from __future__ import annotations
 
 import configparser
 import re
+import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from integration.core.errors import ConfigurationError
 from integration.server import supervisor, worker
-from integration.settings.model import load
-from tests.deploy.debian_tools import run_tool
-from tests.support.harness import ROOT
+from integration.settings.model import Server, load
+from tests.deploy.debian_tools import find_tool, run_tool
+from tests.support.child_processes import get
+from tests.support.harness import ROOT, keep_port, wait_for
 
 FOLDER = ROOT / "deploy"
 UNITS = [
     "systemd/switchroom.service",
+    "systemd/switchroom.socket",
     "restic/switchroom-restic.service",
     "restic/switchroom-restic.timer",
 ]
 DESCRIPTION = "Description=Switchroom, local copy and dashboard of a hosted phone system"
 DATA_DIR = "Environment=SWITCHROOM_STORAGE__DATA_DIR=/var/lib/switchroom"
+STUB = [sys.executable, "-m", "tests.server.stub_product"]
 MAX_EXPOSURE = 2.0
 """Largest exposure of `systemd-analyze security`. Without hardening it is 9.2."""
 
@@ -121,6 +127,37 @@ def test_the_unit_and_the_product_agree(tmp_path: Path) -> None:
     assert data_dir == f"/var/lib/{service['StateDirectory'][0]}"
     # Granian raises the limit of files to 65536 itself, if the unit allows it.
     assert service["LimitNOFILE"] == ["65536"]
+
+
+def test_the_socket_has_the_default_address_and_systemd_hands_it_over(tmp_path: Path) -> None:
+    (address,) = read_unit("systemd/switchroom.socket")["Socket"]["ListenStream"]
+    assert address == f"{Server().host}:{Server().port}"
+    with keep_port() as kept:
+        port = kept.getsockname()[1]
+    activate = [find_tool("systemd-socket-activate"), f"--listen=127.0.0.1:{port}"]
+    with subprocess.Popen([*activate, *STUB, tmp_path, "0"], cwd=ROOT) as activated:
+        # The first connection starts the program, and waits for it.
+        supervisor = wait_for(lambda: get(port).split()[1], "a response")
+        activated.terminate()
+    assert (supervisor, activated.returncode) == (str(activated.pid), 0)
+
+
+def test_connections_wait_on_a_handed_socket_while_the_service_restarts(tmp_path: Path) -> None:
+    hand_over = (
+        "import os, sys; os.dup2(int(sys.argv[1]), 3);"
+        "os.environ.update(LISTEN_FDS='1', LISTEN_PID=str(os.getpid())); os.execv(sys.argv[2], sys.argv[2:])"
+    )
+    with socket.create_server(("127.0.0.1", 0)) as handed:
+        port, number = handed.getsockname()[1], handed.fileno()
+        command = [sys.executable, "-c", hand_over, str(number), *STUB, tmp_path, "0"]
+        with subprocess.Popen(command, cwd=ROOT, pass_fds=[number]) as first:
+            assert get(port).split()[1] == str(first.pid)
+            first.terminate()
+        with socket.create_connection(("127.0.0.1", port), timeout=60) as waiting:
+            waiting.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            with subprocess.Popen(command, cwd=ROOT, pass_fds=[number]) as second:
+                assert f" {second.pid} ".encode() in waiting.recv(4096)
+                second.terminate()
 
 
 def test_the_timer_starts_the_service() -> None:
