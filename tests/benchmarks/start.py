@@ -1,16 +1,20 @@
 """Benchmark of a start after a crash, of idle memory, and of idle work.
 
 Supervisor and worker of `switchroom serve` are killed after webhooks. A start is measured from the start of
-the process to `/readyz`, beside an interpreter that only imports Flask and Granian. Idle figures are those of
-a minute without calls and pages, with the simulator as the platform.
+the process to `/readyz` and until the receiver responds, beside an interpreter that only imports Flask and
+Granian. Then the worker alone is killed. Idle figures are those of a minute without calls and pages, with the
+simulator as the platform.
 """
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 import tempfile
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -30,6 +34,8 @@ from tests.trials.tools import databases
 ROUNDS, SMALL_ROUNDS = 5, 1
 WEBHOOKS = 500
 IMPORTS = "an interpreter that imports Flask and Granian"
+RECEIVER = "start of the product to stored webhooks"
+REPLACED = "kill of the worker to stored webhooks"
 IDLE_SECONDS, QUIET_SECONDS = 60.0, 5.0
 
 
@@ -38,6 +44,8 @@ def measure(options: Options) -> list[Figure]:
     data_dir = get_data_dir(rows)
     found: dict[str, list[float]] = {"cached": []} if options.is_small else {"cached": [], "not cached": []}
     peer: list[float] = []
+    receiver: list[float] = []
+    replaced: list[float] = []
     product = run_product(data_dir, options.program)
     try:
         memory = read_memory(read_family(product.pid))
@@ -51,8 +59,15 @@ def measure(options: Options) -> list[Figure]:
                 if name == "not cached":
                     drop_from_page_cache(data_dir)
                 begun = time.perf_counter()
-                product.start()
-                seconds.append(time.perf_counter() - begun)
+                with ThreadPoolExecutor(1) as pool:
+                    stored = pool.submit(_await_receiver, product, begun)
+                    product.start()
+                    seconds.append(time.perf_counter() - begun)
+                    receiver.append(stored.result())
+            assert product.worker is not None
+            os.kill(product.worker, signal.SIGKILL)
+            replaced.append(_await_receiver(product, time.perf_counter()))
+            product.ready()
             peer.append(run_process([sys.executable, "-c", "import flask, granian"]).seconds)
             memory = max(memory, read_memory(read_family(product.pid))) if number else memory
     finally:
@@ -62,12 +77,22 @@ def measure(options: Options) -> list[Figure]:
                     goals=(Goal(2),), size=rows)
         for name, seconds in found.items()
     ]  # fmt: skip
+    starts += [
+        make_figure(RECEIVER, "s", {PRODUCT: receiver, IMPORTS: peer}, goals=(Goal(1),), size=rows),
+        make_figure(REPLACED, "s", {PRODUCT: replaced, IMPORTS: peer}, goals=(Goal(0.3),), size=rows),
+    ]
     if options.is_small:
-        return starts[:1]
+        return starts
     memory_figure = Figure(
         "memory after a start: supervisor and worker", "MB", [memory], goals=(Goal(120),), size=rows
     )
     return [*starts, memory_figure, *_measure_idle()]
+
+
+def _await_receiver(product: Product, begun: float) -> float:
+    """Return the seconds from `begun` (time.perf_counter) until the receiver responds."""
+    wait_for(lambda: product.client.send("GET", product.webhook_path)[0] == 200, "the receiver", 240)
+    return time.perf_counter() - begun
 
 
 def _measure_idle() -> list[Figure]:

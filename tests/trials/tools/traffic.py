@@ -127,6 +127,8 @@ class Response:
     seconds: float
     ended_at: float
     has_retry_after: bool = False
+    is_refused: bool = False
+    """Whether no connection was accepted."""
 
 
 class _Clients:
@@ -200,17 +202,17 @@ class _Clients:
 
         Returns the status, and the connection if it can be reused.
         """
-        began, status, has_retry_after = time.monotonic(), 0, False
+        began, status, has_retry_after, is_refused = time.monotonic(), 0, False, False
         try:
             connection = connection or self._connect()
             connection.request(method, path, body, dict(headers or {}))
             response = connection.getresponse()
             response.read()
             status, has_retry_after = response.status, response.headers["Retry-After"] is not None
-        except (OSError, http.client.HTTPException):
-            connection = None
+        except (OSError, http.client.HTTPException) as error:
+            connection, is_refused = None, isinstance(error, ConnectionRefusedError)
         ended = time.monotonic()
-        self.responses.append(Response(what, status, ended - began, ended, has_retry_after))
+        self.responses.append(Response(what, status, ended - began, ended, has_retry_after, is_refused))
         # A refused connection fails at once and would be retried a thousand times a second.
         self._stop.wait(max(self._rest, 0.0 if status else 0.05))
         return connection, status

@@ -33,8 +33,9 @@ class Crash(Trial):
     Disturbed: SIGKILL at random moments, while 32 connections post unique events. At the end SIGTERM, while
     slow clients and live streams are connected.
     Checked: each acknowledged event is stored once and applied; the databases are intact; restarts take 5 s
-    at most, without the time in which a busy machine gives the product no processor. The worker ends after
-    SIGTERM without being killed.
+    at most, without the time in which a busy machine gives the product no processor. While a killed worker
+    is replaced, no connection is refused, no webhook gets 503, and no more connections break than it
+    had accepted. The worker ends after SIGTERM without being killed.
     Detects: webhooks that are acknowledged before their commit.
     """
 
@@ -60,6 +61,8 @@ class Crash(Trial):
         self.own_seconds: list[float] = []
         """Restarts without the time in which the product waited for a processor."""
         self.kills: Counter[str] = Counter()
+        self.failed_requests: Counter[str] = Counter()
+        """Failed requests while a killed worker was replaced."""
         self.access = create_access(self.data_dir)
         kept = self.cleanup.enter_context(keep_port())
         self.port = kept.getsockname()[1]
@@ -111,6 +114,7 @@ class Crash(Trial):
         """Kill processes, and wait until the product is ready again."""
         worker, supervisor = self.product.worker, self.product.pid
         self.kills[what] += 1
+        killed_at = time.monotonic()
         for victim in {"worker": [worker], "supervisor": [supervisor], "both": [supervisor, worker]}[what]:
             if victim is not None:
                 # A worker may end as soon as its supervisor has.
@@ -119,12 +123,21 @@ class Crash(Trial):
         began = time.monotonic()
         if what == "worker":
             await_new_worker(self.product, worker)
+            self._count_failures(killed_at)
         else:
             self._replace(self.product, worker)
         seconds = time.monotonic() - began
         self.restarts.append(seconds)
         new = [self.product.worker] if what == "worker" else [self.product.pid, self.product.worker]
         self.own_seconds.append(seconds - sum(measure_wait(pid) for pid in new if pid is not None))
+
+    def _count_failures(self, killed_at: float) -> None:
+        responses = self.senders.list_since(killed_at)
+        broken = sum(not one.status and not one.is_refused for one in responses)
+        self.failed_requests["refused connections"] += sum(one.is_refused for one in responses)
+        self.failed_requests["responses 503"] += sum(one.status == 503 for one in responses)
+        # Each sender has one connection, which the killed worker had accepted.
+        self.failed_requests["other broken connections"] += max(0, broken - SENDERS)
 
     def _replace(self, killed: Product, worker: int | None) -> None:
         self.kill_product(killed)
@@ -143,9 +156,14 @@ class Crash(Trial):
         limit = READY_SECONDS * (1 if len(self.restarts) >= MANY else 10)
         slow = [seconds for seconds in self.own_seconds if seconds > limit]
         self.verify(not slow, f"a restart takes at most {limit:.0f} s, not {slow}")
+        self.verify(
+            not +self.failed_requests,
+            f"no request fails while a worker is replaced, not {dict(self.failed_requests)}",
+        )
         slowest = round(max(self.restarts, default=0), 1)
         lost = len(find_lost(self.data_dir, acknowledged))
         self.sums = {"kills": len(self.restarts), "acknowledgements": len(acknowledged), "lost": lost}
+        self.sums |= self.failed_requests
         self.highest = {
             "slowest restart in seconds": round(max(self.own_seconds, default=0), 1),
             "the same with the time in which it waited for a processor": slowest,
