@@ -82,7 +82,6 @@ def list_promises() -> set[str]:
     return set(re.findall(r"^\| ([PS]\d+) \|", (ROOT / "docs" / "promises.md").read_text("utf-8"), re.M))
 
 
-@pytest.mark.exhaustive
 def test_every_citation_leads_to_a_file_and_a_heading() -> None:
     citations = [citation for path in list_files() for citation in read_citations(path)]
     assert len(citations) > 100

@@ -276,7 +276,6 @@ def _list_constants(node: ast.AST) -> Iterator[tuple[int, str]]:
             yield inner.lineno, inner.value
 
 
-@pytest.mark.exhaustive
 def test_texts_avoid_banned_words() -> None:
     found = [
         f"{module.relative_to(ROOT)}:{line}: {', '.join(words)}: {text[:80]}"
@@ -287,10 +286,7 @@ def test_texts_avoid_banned_words() -> None:
     assert not found, "\n".join(found)
 
 
-@pytest.mark.parametrize(
-    "list_sources", [list_modules, pytest.param(list_test_modules, marks=pytest.mark.exhaustive)]
-)
-@pytest.mark.exhaustive
+@pytest.mark.parametrize("list_sources", [list_modules, list_test_modules])
 def test_names_are_plain(list_sources: Callable[[], list[Path]]) -> None:
     found = []
     for module in list_sources():
@@ -315,7 +311,6 @@ def test_the_words_are_found() -> None:
     assert words == ["Tell", "nobody", "nobody", "knows", "asked"]
 
 
-@pytest.mark.exhaustive
 def test_texts_on_pages_avoid_banned_words() -> None:
     found = [
         f"{source.relative_to(ROOT)}:{line}: {', '.join(words)}: {text[:100]}"

@@ -59,7 +59,7 @@ def test_examples_of_the_manual_run(app: TestApp, tmp_path: Path) -> None:
     header = "id,calldate,src,dst"
     (tmp_path / "cdrs.csv").write_text(f"{header}\n1,2026-06-15 10:00:00,+442079460001,02079460002\n")
     results = "[busiest, minutes.to_dict(), newest[0][0], list(calls.src), list(calls.dst)]"
-    busiest, minutes, newest, sources, destinations = run_examples("exports.md", tmp_path, results)
+    busiest, minutes, newest, sources, destinations = run_examples("docs/exports.md", tmp_path, results)
     assert busiest == [["2026-06", 1, 0.25], ["2026-07", 2, 0.5]]
     assert minutes == {"2026-06": 1.0, "2026-07": 2.0}
     assert newest == "2026-07-15 10:00:00"

@@ -13,7 +13,6 @@ from typing import Any
 from urllib.parse import urlencode
 
 import openpyxl
-import pyarrow.parquet
 import pytest
 from click.testing import CliRunner
 from flask.testing import FlaskClient
@@ -97,6 +96,8 @@ def _xlsx(data: bytes) -> list[tuple[int, int]]:
 
 
 def _parquet(data: bytes) -> list[tuple[int, int]]:
+    import pyarrow.parquet
+
     rows = pyarrow.parquet.read_table(io.BytesIO(data)).to_pylist()
     return [(row["id"], row["duration"]) for row in rows]
 
@@ -108,7 +109,7 @@ def _parquet(data: bytes) -> list[tuple[int, int]]:
         (partial(as_csv.stream, chunk_rows=3, threads=2), _csv),
         (partial(jsonl.stream, chunk_rows=3), _jsonl),
         (xlsx.stream, _xlsx),
-        (parquet.stream, _parquet),
+        pytest.param(parquet.stream, _parquet, marks=pytest.mark.exhaustive),
     ],
     ids=["csv", "csv-threads", "jsonl", "xlsx", "parquet"],
 )

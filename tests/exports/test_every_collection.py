@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import openpyxl
-import pyarrow.parquet
 import pytest
 
 from integration.access import people, sessions
@@ -46,6 +45,8 @@ def table(data: bytes) -> list[dict[str, str]]:
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("resource", EVERY, ids=lambda row: row.collection)
 def test_every_collection_is_exported_in_every_format(shared: TestApp, resource: Any) -> None:
+    import pyarrow.parquet
+
     client = exporting(shared)
     (row,) = table(client.get(f"/exports/{resource.collection}.csv").data)
     documented = [field.name for field in resource.fields if field.documented]

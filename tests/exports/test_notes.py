@@ -78,9 +78,8 @@ def test_chat_messages_have_their_user(filled: TestApp) -> None:
 def test_every_format_has_the_same_records(filled: TestApp) -> None:
     lines = export(filled, "chat-messages.jsonl").data.splitlines()
     assert [json.loads(line)["message"] for line in lines] == ["Hello", "Hi"]
-    for form in ("xlsx", "parquet"):
-        response = export(filled, f"notes.{form}")
-        assert (response.status_code, response.headers["X-Export-Rows"]) == (200, "2"), form
+    response = export(filled, "notes.xlsx")
+    assert (response.status_code, response.headers["X-Export-Rows"]) == (200, "2")
 
 
 def test_keys_export_what_they_may_read(filled: TestApp) -> None:

@@ -112,7 +112,7 @@ def test_python_examples_and_recipes_in_duckdb(mirror: Path, tmp_path: Path) -> 
     recipes = f"[duck.execute(sql).fetchall() for sql in {list(RECIPES.values())!r}]"
     longest = "longest.party_e164.iloc[0], int(longest.talk_seconds.iloc[0]), str(longest.talk_seconds.dtype)"
     newest, people, outcomes, results, talked = run_examples(
-        "sql.md", tmp_path, f"[newest[0], people[0], outcomes, {recipes}, [{longest}]]"
+        "docs/sql.md", tmp_path, f"[newest[0], people[0], outcomes, {recipes}, [{longest}]]"
     )
     assert newest == ["2026-11-02 09:00:00", ""]
     assert people == {"name": "Ann Example", "extension": "1001"}

@@ -122,7 +122,7 @@ def test_the_wheel_names_licence_extras_and_commit(wheel: Path) -> None:
     assert metadata["Version"] == __version__
     assert metadata["License-Expression"] == "Apache-2.0"
     assert metadata.get_all("License-File") == ["LICENSE", "NOTICE"]
-    extras = {"alerts", "parquet", "test", "browser", "bench", "examples", "audit", "docs", "release"}
+    extras = {"alerts", "parquet", "test", "lint", "browser", "bench", "examples", "audit", "docs", "release"}
     assert set(metadata.get_all("Provides-Extra") or ()) == extras
     head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True)
     assert read_wheel(wheel)[f"{ASSETS}COMMIT"].decode() == head.stdout[:12] + "\n"

@@ -132,7 +132,7 @@ def list_blocks(heading: str) -> list[str]:
 
 @pytest.mark.exhaustive
 @pytest.mark.skipif(os.geteuid() != 0, reason="installs into a chroot, which needs root")
-def test_an_installed_service_starts_when_told_and_leaves_only_settings_and_data(
+def test_an_installed_service_starts_by_command_and_leaves_only_settings_and_data(
     debian_package: Path, rehearsal: Path, tmp_path: Path
 ) -> None:
     """The Debian package, then the commands of the unit's head and of the documentation."""

@@ -17,7 +17,7 @@ from tests.support.harness import ROOT
 
 
 def make_environment(page: str, folder: Path) -> Path:
-    """Create an environment in `folder` with the packages of `pip install …` on docs/`page`.
+    """Create an environment in `folder` with the packages of `pip install …` on `page`, a path.
 
     They are links to those of this environment, because an installation takes minutes. Returns the folder of
     the programs.
@@ -26,11 +26,11 @@ def make_environment(page: str, folder: Path) -> Path:
     subprocess.run(command, check=True)
     (packages,) = folder.glob("lib/python*/site-packages")
     programs = folder / "bin"
-    named = re.findall(r"`pip install ([\w -]+)`", (ROOT / "docs" / page).read_text("utf-8"))
-    wanted, linked = [name for names in named for name in names.split()], set()
-    assert wanted, f"{page} names no packages"
-    while wanted:
-        name = canonicalize_name(wanted.pop())
+    named = re.findall(r"`pip install ([\w -]+)`", (ROOT / page).read_text("utf-8"))
+    pending, linked = [name for names in named for name in names.split()], set()
+    assert pending, f"{page} names no packages"
+    while pending:
+        name = canonicalize_name(pending.pop())
         if name in linked:
             continue
         linked.add(name)
@@ -50,16 +50,16 @@ def make_environment(page: str, folder: Path) -> Path:
             if top not in ("..", "__pycache__") and not (packages / top).exists():
                 (packages / top).symlink_to(str(distribution.locate_file(top)))
         requirements = map(Requirement, distribution.requires or ())
-        wanted += [one.name for one in requirements if not one.marker or one.marker.evaluate({"extra": ""})]
+        pending += [one.name for one in requirements if not one.marker or one.marker.evaluate({"extra": ""})]
     return programs
 
 
 def run_examples(page: str, folder: Path, names: str) -> Any:
-    """Run the Python examples of docs/`page` in `folder`, in the environment of its reader.
+    """Run the Python examples of `page` in `folder`, in the environment of its reader.
 
     Returns the value of the expression `names` afterwards, as JSON.
     """
-    examples = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / page).read_text("utf-8"), re.DOTALL)
+    examples = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text("utf-8"), re.DOTALL)
     code = "\n".join((*examples, f"import json\nprint(json.dumps({names}))"))
     python = make_environment(page, folder / "environment") / "python"
     done = subprocess.run([python, "-c", code], cwd=folder, capture_output=True, text=True, check=False)

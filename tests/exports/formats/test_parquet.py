@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet
 import pytest
 
 from integration.core.errors import QueryError
@@ -21,8 +20,13 @@ from tests.support.application import running_app
 from tests.support.payloads.collection_table import collection_at
 from tests.support.payloads.query_reference import CALLS
 
+# In the extra `parquet`, which the suite does not install.
+pyarrow = pytest.importorskip("pyarrow")
+pytest.importorskip("pyarrow.parquet")
+pytestmark = pytest.mark.exhaustive
 
-def read_back(tmp_path: Path, records: list[dict[str, Any]], args: dict[str, str]) -> pyarrow.Table:
+
+def read_back(tmp_path: Path, records: list[dict[str, Any]], args: dict[str, str]) -> Any:
     table = collection_at(":memory:", CALLS, records)
     out = tmp_path / "calls.parquet"
     out.write_bytes(b"".join(parquet.stream(lambda: nullcontext(table), select(CALLS, args))))

@@ -91,7 +91,7 @@ def manual(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Manual]:
             return all(headers["X-Mirror-Complete"] == "true" for _, _, headers in responses)
 
         wait_for(is_complete, "the mirror", 180)
-        programs = make_environment("facade.md", tmp_path_factory.mktemp("reader"))
+        programs = make_environment("docs/facade.md", tmp_path_factory.mktemp("reader"))
         (programs / "switchroom").symlink_to(Path(sys.executable).with_name("switchroom"))
         environment = {
             **os.environ,
