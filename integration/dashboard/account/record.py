@@ -93,7 +93,9 @@ def show_record(visibility: Visibility, section: Section, key_text: str | None) 
             call=_call_url(resource, values),
             related=related_groups,
             messages=chat_messages,
-            announcements=announcements,
+            announcements=[
+                [(field_labels.label_field(name), text) for name, text in fields] for fields in announcements
+            ],
             raw=_raw_texts(row, include_item_fields) if visibility.can_see_raw(resource) else [],
             row=row,
             own_path=own_path,
