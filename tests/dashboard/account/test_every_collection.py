@@ -102,7 +102,7 @@ def test_a_collection_opens_as_list_and_as_record_with_every_field(sites, of):
         assert f'href="{path_of(of)}"' in listed.text
     for name in record:
         kept = not (of.collection == "me" and name.startswith("sip_"))
-        assert (f"<code>{html.escape(name)}</code>" in shown.text) == kept, name
+        assert (f'<dt title="{html.escape(name)}">' in shown.text) == kept, name
 
 
 @every

@@ -18,7 +18,9 @@ def field(page, name: str) -> str:
     """Text of a field's value."""
     assert page.status_code == 200, page.text[:300]
     found = re.search(
-        rf'<dd>((?:(?!<dd).)*?)</dd><dd class="hint"><code>{re.escape(name)}</code>', page.text, re.DOTALL
+        rf'<dt title="{re.escape(name)}">[^<]*</dt><dd>((?:(?!<dd).)*?)</dd><dd class="hint">',
+        page.text,
+        re.DOTALL,
     )
     assert found, f"no field {name}"
     return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", found[1])).split())
@@ -27,7 +29,9 @@ def field(page, name: str) -> str:
 def markup(page, name: str) -> str:
     """HTML of a field's value."""
     found = re.search(
-        rf'<dd>((?:(?!<dd).)*?)</dd><dd class="hint"><code>{re.escape(name)}</code>', page.text, re.DOTALL
+        rf'<dt title="{re.escape(name)}">[^<]*</dt><dd>((?:(?!<dd).)*?)</dd><dd class="hint">',
+        page.text,
+        re.DOTALL,
     )
     return html.unescape(found[1])
 
