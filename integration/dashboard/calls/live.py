@@ -43,7 +43,7 @@ MAX_EARLIER_CALLS = 99
 """Limit for the count of earlier calls of a caller."""
 
 STATE_GROUPS = (
-    ("ringing", "Ringing"),
+    ("ringing", "Ringing or dialling"),
     ("talking", "Talking"),
     ("on_hold", "On hold"),
     ("unconfirmed", "Unconfirmed"),

@@ -226,8 +226,7 @@ def _make_figures(
         "level": WallFigure(
             "Service level",
             formats.NOTHING if service_level is None else f"{service_level:.0f}\u202f%",
-            f"target {board.level_target}\u202f%"
-            f" within {context.settings.calls.service_level_seconds}\u202fs",
+            f"≥ {board.level_target}\u202f% in {context.settings.calls.service_level_seconds}\u202fs",
             None if service_level is None else _judge(service_level >= board.level_target, unreachable_at),
         ),
         "calls": WallFigure(
