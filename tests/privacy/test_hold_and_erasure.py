@@ -16,6 +16,7 @@ from integration.factory import Product
 from integration.inbox.replay import replay
 from integration.mirror.records import subresources
 from integration.mirror.records.upsert import upsert
+from integration.privacy import erase, holds
 from integration.workspace import notes
 from tests.support.applications.filled_data_dir import (
     DDI,
@@ -128,6 +129,30 @@ def test_data_under_hold_stays_unchanged_when_another_number_is_erased(
             name: before[name] for name in ("sms", "events", "webhooks", "notes of CDRs")
         }
     assert held_place.find_texts("Ann Example", THEIRS[2:]).keys() <= {"mirror.db", "inbox.db"}
+    assert held_place.find_texts("Ann Example") == {}
+
+
+def test_a_hold_that_is_set_during_an_erasure_protects_what_is_left(held_place: FilledDataDir) -> None:
+    with held_place.product() as product:
+        # The own path of a record can name a number that the list does not.
+        product.context.mirror_db.write(
+            lambda tx: tx.execute(
+                "UPDATE faxes SET _item = ? WHERE id = 51",
+                (f'{{"id":51,"from":"+{THEIRS}","to":"+{OTHER}"}}',),
+            )
+        )
+        before, is_set = read_held_data(product), False
+
+        def set_hold(facts: dict[str, Any]) -> None:
+            nonlocal is_set
+            if facts["doing"] == "webhooks as received" and not is_set:
+                is_set = True
+                values = {"kind": "number", "what": f"+{OTHER}", "reason": "claim 17"}
+                holds.set_hold(product.context, values, Progress(lambda _: None, lambda: True))
+
+        done = erase.erase(product.context, {"number": f"+{THEIRS}"}, Progress(set_hold, lambda: True))
+        assert (is_set, done["left"], done["held"]["faxes"]) == (True, {}, [51])
+        assert read_held_data(product) == before
     assert held_place.find_texts("Ann Example") == {}
 
 
