@@ -37,12 +37,6 @@ class Event:
 NAME_FIELDS = ("event_name", "nome_do_evento")
 """Fields that contain the name of an event, English dialect first (docs/platform.md#9-events)."""
 
-CALL_STATES = ("INITIAL", "ACCEPTED", "RINGING", "CONNECTED", "ON_HOLD", "HANGUP")
-"""Call states of the specification, in the order of its table."""
-
-OBSERVED_CALL_STATES = ("DTMF_RECEIVED", "MISSED", "FAILED")
-"""States that only docs/platform.md#10-event-fields names. Further states are possible."""
-
 _ID_FIELD = Field("id", "string", "<server>.<8 hex: Unix seconds><5 hex: microseconds><digit>.<8 digits>")
 _TIME_FIELD = Field("event_time", "string", "'YYYY-MM-DD HH:MM:SS', UTC")
 

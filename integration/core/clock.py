@@ -15,8 +15,6 @@ from datetime import UTC, date, datetime, timedelta
 from datetime import time as time_of_day
 from zoneinfo import ZoneInfo
 
-UTC_FORMAT = "%Y-%m-%d %H:%M:%S"
-
 
 def now() -> datetime:
     """Return the current time as an aware datetime in UTC."""

@@ -43,13 +43,6 @@ def test_the_documented_sms_event_has_the_documented_fields():
     assert sms.name_field == "nome_do_evento"
 
 
-def test_call_states_are_those_of_the_specification_in_its_order():
-    rows = specification.table(
-        specification.section("Call states").split("correspond to SIP signalling as follows:", 1)[1]
-    )
-    assert tuple(state for state, _ in rows) == events.CALL_STATES
-
-
 def test_get_event_returns_none_for_an_unknown_name():
     assert events.get_event("queue.wrapup") is None
     assert events.get_event("CALL.MISSED") is None

@@ -21,11 +21,6 @@ def copy_assets(folder: Path) -> Path:
     return folder
 
 
-def test_an_ordinary_start_can_show_pages(app) -> None:
-    check = app.client.get("/readyz").json["checks"]["pages"]
-    assert (check["state"], check["essential"]) == ("ok", True)
-
-
 def test_system_shows_version_and_commit(app) -> None:
     facts = app.client.get("/readyz").json["facts"]
     assert facts["version"] == __version__

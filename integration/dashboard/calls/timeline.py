@@ -75,7 +75,6 @@ class Chart:
     marks: list[tuple[float, str]]
     cursors: list[tuple[str, float, float]] = field(default_factory=list)
     width: float = CHART_WIDTH
-    label_width: float = LABEL_WIDTH
 
     @property
     def height(self) -> int:

@@ -171,6 +171,8 @@ def test_voicemail_is_the_same_kind_of_list(app, client):
     ):
         assert listed(client.get(f"/voicemail?{query}")) == expected, query
     page = text(client.get("/voicemail?from=2026-07-01&to=2026-07-31"))
+    assert "New" in page
+    assert "Ann Example" in page
     assert "July 2026 : 1 of 2 voice messages have their file" in page
 
 

@@ -280,6 +280,7 @@ def test_labels_are_shown_filtered_searched_renamed_and_removed(app, client):
     assert 'title="Only calls labelled Oder"' in client.get("/calls").text
     assert call_ids(client.get("/calls?label=Order")) == [1, 2]
     assert call_ids(client.get("/calls?q=rder")) == [1, 2]
+    assert "label%3DOrder" in client.get("/calls?label=Order").text, "the export has the label"
     client.post("/calls/labels", label="Oder", to="Order")
     assert call_ids(client.get("/calls?label=Order")) == [1, 2, 3]
     client.post("/calls/labels", label="Order", drop="1")

@@ -1,4 +1,4 @@
-"""Saved views and columns, full-text search, badges, audio lists, contact pages."""
+"""Saved views and columns, full-text search, badges, contact pages."""
 
 from __future__ import annotations
 
@@ -58,18 +58,13 @@ def test_hidden_columns_are_stored_per_user(app, client):
     assert "1.25" in text(app.log_in(DAVE).get("/calls"))
 
 
-def test_calls_are_found_by_note_and_label(app, client):
-    for number in (1, 2, 3):
+def test_calls_are_found_by_note(app, client):
+    for number in (1, 2):
         app.call(number, ago(60 * number))
-    app.leg(22, call_id=2)
     app.app_db.write(lambda tx: notes.add_note(tx, 1, "ann@example.com", "Wants the BLUE kettle"))
-    app.app_db.write(lambda tx: notes.add_label(tx, 22, "ann@example.com", "Complaint"))
     page = client.get("/calls?q=blue+kettle")
     assert call_ids(page) == [1]
     assert "Wants the <mark>BLUE kettle</mark>" in page.text
-    assert call_ids(client.get("/calls?q=compl")) == [2]
-    assert call_ids(client.get("/calls?label=Complaint")) == [2]
-    assert call_ids(client.get("/calls?label=Compl")) == []
     assert "1 call" in text(client.get("/calls?q=kettle"))
 
 
@@ -95,12 +90,6 @@ def test_calls_are_filtered_by_cost(app, client):
     assert call_ids(client.get("/calls?cost=1")) == [2]
     assert call_ids(client.get("/calls?cost=0,5")) == [1, 2]
     assert call_ids(client.get("/calls?cost=nonsense")) == [1, 2]
-
-
-def test_the_export_link_has_the_label_of_the_view(app, client):
-    app.call(1, ago(60))
-    app.app_db.write(lambda tx: notes.add_label(tx, 1, "ann@example.com", "Order"))
-    assert "label%3DOrder" in client.get("/calls?label=Order").text
 
 
 @pytest.mark.parametrize("context", ["PSTN_CALL", "USER_LOCAL", "CLICK_TO_CALL"])
@@ -143,32 +132,6 @@ def test_the_badge_of_missed_calls_counts_only_own_calls_of_limited_agents(own_c
     assert notice not in text(app.log_in(BOB).get("/missed"))
     assert badge.format(1) in app.log_in(CAROL.as_user(1)).get("/").text
     assert badge.format(2) in app.log_in(BOB).get("/").text
-
-
-def test_voicemail_and_recordings_are_listed_searched_and_hidden_from_viewers(app, client):
-    app.put("users", {"id": 5, "first_name": "Ann", "last_name": "Example", "ext": "1001"})
-    app.put(
-        "monitors",
-        {"id": 900, "live_id": 1, "timestamp": ago(60), "caller": "447700900101", "transcript": "The kettle"},
-    )
-    app.put(
-        "monitors", {"id": 901, "live_id": 2, "timestamp": ago(90), "caller": "447700900102", "user_id": 5}
-    )
-    app.archive("recording", 900, b"audio")
-    app.put(
-        "voicemessages",
-        {"id": 800, "origtime": ago(30), "caller": "447700900103", "is_new": True, "extension_id": 1001},
-    )
-    page = client.get("/recordings")
-    assert [number in page.text for number in ("900.mp3", "901.mp3")] == [True, True]
-    found = client.get("/recordings?find=KETTLE").text
-    assert "<mark>kettle</mark>" in found
-    assert "901.mp3" not in found
-    assert "901.mp3" not in client.get("/recordings?state=have").text
-    voicemail = text(client.get("/voicemail?new=1"))
-    assert "New" in voicemail
-    assert "Ann Example" in voicemail
-    assert 'href="/voicemail"' not in app.log_in(DAVE).get("/").text
 
 
 def test_a_contact_page_shows_notes_messages_and_calls_in_one_timeline(app, client):
