@@ -337,10 +337,16 @@ def _failing_components(evaluation: Evaluation) -> list[Match]:
 # --- figures of calls ------------------------------------------------------------------------------------
 
 
+def _find_start(evaluation: Evaluation) -> datetime:
+    """Return the start of the last `minutes` of the rule, a full minute as in the filter of the page Calls."""
+    seconds = 60 * (evaluation.now.timestamp() // 60 - evaluation.rule.minutes)
+    return datetime.fromtimestamp(seconds, evaluation.now.tzinfo)
+
+
 def _sum_recent_calls(evaluation: Evaluation) -> Figures:
     """Return the figures of the last `minutes` of the rule."""
     span = Span(
-        evaluation.utc_text_before(minutes=evaluation.rule.minutes),
+        clock.utc_text(_find_start(evaluation)),
         clock.utc_text(evaluation.now),
         evaluation.context.settings.calls.service_level_seconds,
     )
@@ -378,7 +384,9 @@ def _many_missed(evaluation: Evaluation) -> list[Match]:
     if figures.missed < rule.threshold:
         return []
     text = f"{_format_count(figures.missed, 'call')} missed in the last {rule.minutes} min"
-    return [_make_figure_match(evaluation, "missed", text, "/calls?range=today&outcome=missed")]
+    start = _find_start(evaluation)
+    days = {"from": start.date(), "to": evaluation.now.date(), "since": f"{start:%H:%M}"}
+    return [_make_figure_match(evaluation, "missed", text, f"/calls?{urlencode(days)}&outcome=missed")]
 
 
 def _high_cost(evaluation: Evaluation) -> list[Match]:

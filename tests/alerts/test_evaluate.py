@@ -18,7 +18,8 @@ from integration.workspace import callbacks
 from integration.workspace.callback_following import update_from_mirror
 from tests.support.application import running_app
 from tests.support.clock import ago
-from tests.support.page_text import text
+from tests.support.page_text import call_ids, text
+from tests.support.people import ALICE
 
 
 def add(app, condition: str, threshold: int | None = None, **values) -> int:
@@ -157,6 +158,22 @@ def test_many_missed_calls_in_the_last_minutes_are_one_alert(app, watch):
     watch.run()
     assert now(app) == ["4 calls missed in the last 60 min"]
     assert len(log(app)) == 1
+
+
+def test_many_missed_calls_lead_to_exactly_these_calls(app, watch):
+    """Also past midnight. Calls with a message, earlier ones and those of the other hours do not count."""
+    add(app, "many_missed", 2, minutes=60)
+    app.clock.freeze("2026-11-26 00:20:30")
+    for number, at in ((1, "25 23:19:59"), (2, "25 23:20:00"), (3, "26 00:19:00"), (4, "25 00:10:00")):
+        app.call(number, f"2026-11-{at}", outcome="missed")
+    app.call(5, "2026-11-26 00:00:00", outcome="voicemail")
+    watch.run()
+    with app.app_db.read() as connection:
+        [[finding]] = rules.list_findings(connection).values()
+    assert finding.text == "2 calls missed in the last 60 min"
+    page = app.log_in(ALICE).get(finding.href)
+    assert call_ids(page) == [3, 2]
+    assert "from 23:20" in text(page)
 
 
 def test_the_cost_of_a_day_is_an_alert_once_a_day(app, watch):

@@ -24,6 +24,7 @@ During an initial sync, and for some minutes afterwards, no day has stored sums.
 MAX_FILTERED_CALLS = 5_000
 """Calls up to which a filtered view is summed: 15 ms. Views without filters have stored sums."""
 HOUR_FILTERS = ("hour", "begin", "end")
+"""Filters of which a view of one day has no bars."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,7 @@ def read_range(
     is_stored = (
         is_stored and view.args.get("direction") in (None, "external") and call_filter.user_scope is None
     )
-    if period.days == 1 and any(name in view.args for name in HOUR_FILTERS):
+    if "since" in view.args or period.days == 1 and any(name in view.args for name in HOUR_FILTERS):
         return None
     if is_stored:
         limit = MAX_UNSUMMED_CALLS + 1

@@ -215,6 +215,7 @@ def describe_filters(view: CallView, users: list[Any], rows: Sequence[Any] = ())
         "hour": lambda hour: f"{hour}:00 to {hour}:59",
         "begin": "from {}".format,
         "end": "until {}".format,
+        "since": "from {}".format,
         "clock": "until {}".format,
         # All rows belong to this group, so the first has its name.
         "group": lambda name: (rows and rows[0]["group_name"]) or name.partition(":")[0],

@@ -21,7 +21,7 @@ from integration.mirror.page_queries import history
 from integration.mirror.page_queries.call_view import PARAMETERS, CallView, parse_day, parse_view
 from integration.workspace import call_labels
 
-DAY_PARAMETERS = ("range", "from", "to", "clock")
+DAY_PARAMETERS = ("range", "from", "to", "since", "clock")
 _DAY = timedelta(days=1)
 
 
@@ -41,7 +41,7 @@ def read_args(query: MultiDict[str, str], resource: Resource) -> dict[str, str]:
     if resource.date is None or args.get("view") is None:
         return args
     view = dict(parse_qsl(export_request.freeze_days(app_context().settings, args)["view"]))
-    if view.get("clock"):
+    if view.get("since") or view.get("clock"):
         return args
     days = (parse_day(view.get("from")), parse_day(view.get("to")))
     return {**_set_view(args, view), **make_limits(*days), **_pick(args, "from", "to")}

@@ -97,6 +97,7 @@ PARAMETERS = (
     "hour",
     "begin",
     "end",
+    "since",
     "clock",
     "reason",
     "reached",
@@ -159,13 +160,14 @@ def parse_view(
         hour_spans = json.dumps(daily_spans(*days, zone, weekday, begin or time(), end or time()))
     if _parse_amount(parameters.get("cost")) is None:
         parameters.pop("cost", None)
-    minute = _take_time(parameters, "clock")
+    first_minute, last_minute = _take_time(parameters, "since"), _take_time(parameters, "clock")
+    if first is None:
+        parameters.pop("since", None)
     if last is None:
         parameters.pop("clock", None)
-        minute = None
     call_filter = CallFilter(
-        since=clock.midnight(first, zone) if first else None,
-        until=_range_end(last, minute, zone),
+        since=_range_limit(first, first_minute, zone),
+        until=_range_limit(last, last_minute, zone, end=1),
         search_terms=_parse_search(parameters.get("q"), settings),
         user_id=_parse_number(parameters.get("person")),
         account_number=parameters.get("line"),
@@ -230,16 +232,16 @@ def parse_day(text: str | None) -> date | None:
     return day if 1970 <= day.year < 9000 else None
 
 
-def _range_end(last: date | None, minute: time | None, zone: ZoneInfo) -> str | None:
-    """Return the exclusive end of a view as UTC text.
+def _range_limit(day: date | None, minute: time | None, zone: ZoneInfo, end: int = 0) -> str | None:
+    """Return the start of a view, or its exclusive end, as UTC text.
 
-    The end is midnight after `last`, or `minute` of that day.
+    The limit is `minute` of `day`, otherwise midnight `end` days after the start of that day.
     """
-    if last is None:
+    if day is None:
         return None
     if minute is None:
-        return clock.midnight(last + timedelta(days=1), zone)
-    return clock.utc_text(datetime.combine(last, minute, zone))
+        return clock.midnight(day + timedelta(days=end), zone)
+    return clock.utc_text(datetime.combine(day, minute, zone))
 
 
 def daily_spans(

@@ -85,7 +85,7 @@ def test_the_last_hour_has_bars_of_five_minutes_that_open_their_calls(app):
     app.call(5, "2026-11-23 14:03:00", outcome="voicemail")
     client = app.log_in(ALICE)
     page = client.get("/")
-    assert "Last hour 3 calls · 2 missed or voicemail" in text(page)
+    assert "Since 13:05 3 calls · 1 missed · 1 voicemail" in text(page)
     bars = re.findall(r'<a href="([^"]+)" data-count-of="(\d+)" aria-label="([^"]+)"', page.text)
     assert [(label, count) for _, count, label in bars] == [
         ("13:05–13:10: 2 calls, 1 not answered", "2"),
@@ -95,6 +95,7 @@ def test_the_last_hour_has_bars_of_five_minutes_that_open_their_calls(app):
     table = page.text[page.text.index("As a table") :]
     urls = [unescape(url) for url in re.findall(r'<a href="(/calls\?[^"]+)">', table)]
     assert [call_ids(client.get(url)) for url in urls] == [[3, 2], [2], [5], [5]]
+    assert "Time Calls Missed Voicemail 13:05–13:10 2 1 0 14:00–14:05 1 0 1" in text(page)
 
 
 def test_the_bars_of_the_last_hour_cross_midnight(app):
