@@ -338,7 +338,7 @@ def _failing_components(evaluation: Evaluation) -> list[Match]:
 
 
 def _find_start(evaluation: Evaluation) -> datetime:
-    """Return the start of the last `minutes` of the rule, a full minute as in the filter of the page Calls."""
+    """Return the start of the last `minutes` of the rule: a full minute, as in the filter of calls."""
     seconds = 60 * (evaluation.now.timestamp() // 60 - evaluation.rule.minutes)
     return datetime.fromtimestamp(seconds, evaluation.now.tzinfo)
 

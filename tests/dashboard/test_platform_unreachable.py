@@ -130,6 +130,18 @@ def test_the_banner_names_the_cause_and_claims_webhooks_only_if_one_ever_came(
     assert "Webhooks aren’t set up yet" not in shown
 
 
+def test_figures_are_not_known_if_nothing_was_ever_synced(shared_app: SharedApp, client: Browser) -> None:
+    shared_app.insert("_walks", collection="cdrs", last_error="no route", last_error_at=SINCE, failures=1)
+    shown = text(client.get("/"))
+    assert "Ringing — Talking — On hold — Longest wait — To call back — Calls today — " in shown
+    assert re.search(r"Since \d\d:\d\d — ", shown)
+    shared_app.call(1, clock.utc_text(), state="talking", outcome=None)
+    shown = text(client.get("/"))
+    assert "Ringing — Talking 1 On hold — " in shown
+    assert "Calls today 1 " in shown
+    assert re.search(r"Since \d\d:\d\d 1 call · 0 missed", shown)
+
+
 def test_the_wallboard_shows_no_target_as_met(away: SharedApp) -> None:
     path = f"/wall/{wallboards.add(away.app_db, 'Front desk', callback_target=0)}"
     shown = text(requests.get(away.url + path, timeout=30))

@@ -77,7 +77,7 @@ def read_range(
     is_stored = (
         is_stored and view.args.get("direction") in (None, "external") and call_filter.user_scope is None
     )
-    if "since" in view.args or period.days == 1 and any(name in view.args for name in HOUR_FILTERS):
+    if "since" in view.args or (period.days == 1 and any(name in view.args for name in HOUR_FILTERS)):
         return None
     if is_stored:
         limit = MAX_UNSUMMED_CALLS + 1

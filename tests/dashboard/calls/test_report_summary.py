@@ -53,8 +53,8 @@ def test_a_month_is_five_sentences_and_each_number_opens_its_calls(october):
     assert "Your October 2026" in text(answer)
     assert sentences == [
         "You had 30 inbound calls and answered 22.",
-        "You did not answer 8 of 30 calls (27 %): 1 was reached within the hour, 0 within a day, and 7 later or"
-        " never.",
+        "You did not answer 8 of 30 calls (27 %): 1 was reached within the hour, 0 within a day, and 7 later"
+        " or never.",
         "Of these, 4 found no one free, 3 came outside your usual hours and 1 left a voicemail.",
         "53 % were answered within 20 s: 16 of 30.",
         "Thursdays from 11:00 to 12:00 are your worst hour: you did not answer 5 of 21 calls.",
@@ -75,7 +75,8 @@ def test_few_calls_have_no_percentages_and_no_worst_hour(october):
     _, sentences = read_story(client)
     assert sentences == [
         "You had 19 inbound calls and answered 14.",
-        "You did not answer 5 of 19 calls: 0 were reached within the hour, 0 within a day, and 5 later or never.",
+        "You did not answer 5 of 19 calls: 0 were reached within the hour, 0 within a day, and 5 later"
+        " or never.",
         "Of these, 5 found no one free.",
         "14 of 19 were answered within 20 s.",
         "Fewer than 20 calls: too few for percentages or a worst hour.",

@@ -103,19 +103,24 @@ def test_a_failing_sync_is_one_problem(app, client):
 def test_an_unreachable_platform_is_one_problem(app, client):
     finish_syncs(app)
     receive(app)
+    error = "the platform refuses connections; check platform.base_url"
     for collection in ("cdrs", "sms"):
         app.context.health.fail(f"incremental sync of {collection}", "no connection")
-        app.mirror_db.write(lambda tx, name=collection: collection_state.record_failure(tx, name, "no route"))
+        app.mirror_db.write(lambda tx, name=collection: collection_state.record_failure(tx, name, error))
     for name in ("platform", "live calls", "lists", "full syncs", "lookups"):
         app.context.health.fail(name, "no connection")
     shown = top(client)
-    assert "1 problem." in shown
-    assert "Phone system unreachable since" in shown
+    assert re.search(r"Phone system unreachable since [\d:]+\. Last sync \d+ s ago\. It refuses", shown)
+    assert "It refuses connections. Check the address" in shown
+    assert "problem" not in shown
+    assert "platform.base_url" not in shown
     assert "no connection" not in shown
-    assert text(client.get("/system")).count("Phone system unreachable since") == 1
+    page = text(client.get("/system"))
+    assert page.count("Phone system unreachable since") == 1
+    assert re.search(r"Components 7 components fail while the phone system is unreachable", page)
     assert "Phone system unreachable since" in text(client.get("/system/alerts"))
     app.context.health.fail("retention", "disk I/O error")
-    assert "2 problems." in top(client)
+    assert re.search(r"unreachable since [\d:]+\. 1 other problem\.", top(client))
 
 
 def test_more_than_five_failing_components_are_one_line(app, client):
