@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from integration import catalogue
 from integration.access import audit, key_limits, keys, people, setup_links
-from integration.access.rights import RIGHTS
+from integration.access.rights import RIGHTS, ROLE_LABELS
 from integration.core.commands import COMMAND_LINE, Arguments, Progress, Result, command
 from integration.core.errors import DomainError
 from integration.sqlite.database import Database
@@ -40,7 +40,7 @@ def add_user(context: AccessContext, arguments: Arguments, _: Progress) -> Resul
         password_hash=arguments.get("password_hash"),
         platform_user_id=arguments.get("platform_user_id"),
     )
-    audit.record(context.app_db, COMMAND_LINE, "user added", f"{person.email}, {person.role}")
+    audit.record(context.app_db, COMMAND_LINE, "user added", f"{person.email}, {ROLE_LABELS[person.role]}")
     return _make_user_result(context, person, arguments)
 
 
@@ -68,7 +68,7 @@ def change_user(context: AccessContext, arguments: Arguments, _: Progress) -> Re
         rights={name: value for name, value in arguments.get("rights", {}).items() if name in RIGHTS},
         platform_user_id="unchanged" if user_id is None else user_id,
     )
-    about = f"{person.email}, {person.role}, may {', '.join(sorted(person.rights)) or 'nothing more'}"
+    about = people.describe_access(person)
     audit.record(app_db, COMMAND_LINE, "user changed", about)
     return {"about": about}
 

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Literal
 
 from integration.access import passwords, session_ends
 from integration.access.login import mail_queue, second_factor
-from integration.access.rights import EXPORTS_ONLY, RIGHTS, ROLES, Role, compute_rights
+from integration.access.rights import EXPORTS_ONLY, RIGHTS, ROLE_LABELS, ROLES, Role, compute_rights
 from integration.core import clock
 from integration.core.errors import DomainError
 from integration.sqlite.database import Database
@@ -73,6 +73,12 @@ class Person:
     has_password: bool
     created_at: str
     login_at: str | None
+
+
+def describe_access(person: Person) -> str:
+    """Return address, role and rights of a dashboard user for the audit log."""
+    labels = (RIGHTS[name].label for name in sorted(person.rights))
+    return f"{person.email}, {ROLE_LABELS[person.role]}, may: {', '.join(labels) or 'nothing more'}"
 
 
 def create(

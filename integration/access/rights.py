@@ -19,6 +19,10 @@ LADDER: tuple[Audience, ...] = get_args(Audience)
 EXPORTS_ONLY: Role = "exports"
 """Role beside the ladder: exports of calls, missed calls and CDRs, and Reports. It has no other role."""
 ROLES: tuple[Role, ...] = (*LADDER, EXPORTS_ONLY)
+ROLE_LABELS: Mapping[str, str] = {
+    role: {"viewer": "Read only", EXPORTS_ONLY: "Exports only"}.get(role, role.capitalize()) for role in ROLES
+}
+"""Names of the roles on pages and in the audit log."""
 
 
 @dataclass(frozen=True, slots=True)

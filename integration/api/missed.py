@@ -90,7 +90,7 @@ def change_item(request: ApiRequest, item_id: int, action_name: str, body_text: 
         request.context.app_db,
         request.who,
         f"call-back {action}",
-        f"item {item_id}",
+        f"item {item_id}" + (f" to {owner}" if action_name == "claim" else ""),
         address=request.http_request.remote_addr or "",
     )
     # Open pages get this from the change log, which is part of the mirror.

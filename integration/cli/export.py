@@ -119,9 +119,7 @@ def command(
         selection = export_request.build_selection(
             context, name, {key: text for key, text in parameters.items() if text}
         )
-        audit_export = partial(
-            _audit_export, context.settings, f"{export_request.canonical_name(name)}.{form}"
-        )
+        audit_export = partial(_audit_export, context.settings, f"{selection.file_name}.{form}")
         if only_count:
             with context.mirror_db.read() as connection:
                 row_count = count(connection, selection)
@@ -194,7 +192,7 @@ def _audit_export(settings: Settings, export_name: str, rows: int) -> None:
     entry = {
         "who": f"{COMMAND_LINE} ({_operating_system_user()})",
         "about": export_name,
-        "result": f"{rows} rows",
+        "result": f"{rows:,} rows",
     }
     run_command_with(
         settings.storage.data_dir, "export.record", entry, lambda: _open_audit(settings), _ignore, _ignore

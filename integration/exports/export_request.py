@@ -23,7 +23,7 @@ from integration.exports.formats.format import SEPARATORS, StreamOptions
 from integration.exports.presets import PRESETS, Preset
 from integration.exports.query import ChunkedFile
 from integration.exports.selection import Selection, select, select_preset
-from integration.mirror.page_queries import call_view
+from integration.mirror.page_queries import call_view, history
 from integration.mirror.page_queries.history import CallFilter
 from integration.settings.base_url import find_base_url
 from integration.sqlite.readers import Readable
@@ -31,6 +31,7 @@ from integration.workspace import call_labels, notes, saved
 
 if TYPE_CHECKING:
     from integration.access.people import Person
+    from integration.context import AppContext
     from integration.settings.model import Settings
 
 _LABEL_COLUMNS = frozenset({"labels", "label_origins"})
@@ -160,6 +161,22 @@ def make_file_name(
         return build_selection(context, name, args, viewer, person).file_name
     except QueryError:
         return canonical_name(name)
+
+
+def describe_limits(context: AppContext, args: Mapping[str, str]) -> str:
+    """Return the filters of an export for the audit log, such as ', only Inbound, search'.
+
+    The file name has the period. The text of a search may be a telephone number and is omitted.
+    """
+    view = call_view.parse_view(dict(parse_qsl(args.get("view", ""))), context.settings)
+    with context.mirror_db.read() as connection:
+        users = history.list_users(connection)
+    described = call_view.describe_filters(view, users, context.phone_numbers.format_national)
+    limits = [description for _, description in described]
+    limits += [
+        word for word, text in (("search", view.args.get("q")), ("filter", args.get("filter"))) if text
+    ]
+    return f", only {', '.join(limits)}" if limits else ""
 
 
 def freeze_days(settings: Settings, args: Mapping[str, str]) -> dict[str, str]:

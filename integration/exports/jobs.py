@@ -649,7 +649,7 @@ def mark_delivered(app_db: Database, run: ExportRun, attempt: DeliveryAttempt) -
     def work(tx: Transaction) -> bool:
         if run.schedule_id is not None:
             _insert_attempt(tx, attempt)
-            rows = f"{attempt.rows} rows, " if attempt.rows is not None else ""
+            rows = f"{attempt.rows:,} rows, " if attempt.rows is not None else ""
             audit.record(tx, f"schedule {attempt.name}", "export", attempt.file, f"{rows}{attempt.result}")
         return _change(
             tx,

@@ -10,7 +10,7 @@ Downloads are accessible only to their owner.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, ParamSpec
 
 from flask import Blueprint, Response, jsonify, redirect, request
@@ -74,6 +74,7 @@ class _Routes:
             self._context, name, args, caller.visibility, caller.person
         )
         chunks = export_request.open_chunks(self._context, selection, form, args)
+        file_name = f"{chunks.name}.{form}"
         background_above = FORMATS[form].background_above
         if background_above is not None and caller.person is not None:
             background_above = min(background_above, BROWSER_ROWS)
@@ -89,10 +90,10 @@ class _Routes:
                     owner=caller.owner,
                     only_user=caller.visibility.scope_of(target),
                 )
-                return self._add_download(job, f"{chunks.name}.{form}", chunks.row_count)
+                return self._add_download(job, file_name, chunks.row_count)
             chunks.prefetch()
         if request.method != "HEAD":
-            self._audit(caller.name, "export", f"{chunks.name}.{form}", chunks.row_count)
+            self._audit(caller.name, "export", file_name, args, chunks.row_count)
         return _build_download(chunks, form)
 
     def show_status(self, number: int) -> BaseResponse:
@@ -122,14 +123,15 @@ class _Routes:
             max_age=0,
         )
         _set_file_headers(response, run.rows)
+        limits = export_request.describe_limits(self._context, job.args)
         content_audit.record_content(
             self._context.app_db,
             request,
             response,
             who=caller.name,
             action="export",
-            subject=f"{file_name}, prepared export {number}",
-            result=f"{run.rows} rows",
+            subject=f"{file_name}{limits}, prepared export {number}",
+            result=f"{run.rows:,} rows",
         )
         return response
 
@@ -150,7 +152,7 @@ class _Routes:
             run = jobs.add_download(self._context.app_db, job, rows)
         except DomainError as error:
             return build_error_response(429, str(error), headers={"Retry-After": "60"})
-        self._audit(job.who, "export requested", file_name, rows)
+        self._audit(job.who, "export requested", file_name, job.args, rows)
         self._context.export_runner.request_run()
         if job.person_id is not None and "text/html" in request.headers.get("Accept", ""):
             return redirect(EXPORTS_PAGE, 303)
@@ -160,9 +162,10 @@ class _Routes:
         response.headers["Retry-After"] = str(RETRY_AFTER_SECONDS)
         return response
 
-    def _audit(self, who: str, action: str, file_name: str, rows: int) -> None:
+    def _audit(self, who: str, action: str, file_name: str, args: Mapping[str, str], rows: int) -> None:
+        about = file_name + export_request.describe_limits(self._context, args)
         address = request.remote_addr or ""
-        audit.record(self._context.app_db, who, action, file_name, f"{rows} rows", address=address)
+        audit.record(self._context.app_db, who, action, about, f"{rows:,} rows", address=address)
 
     def _find_own(self, number: int) -> tuple[ExportRun, ExportCaller]:
         """Return a download of the caller.

@@ -175,7 +175,7 @@ class _Erasure:
         # Notes of its calls are not found later: they need not contain the number.
         held |= {label: keys for label, keys in found.held.items() if len(keys) >= len(held.get(label, ()))}
         if removed_count := self._context.export_runner.remove_all():
-            removed["prepared exports (removed)"] = removed_count
+            removed[erasures.REMOVED_EXPORTS] = removed_count
         all_copies = self._remove_copies()
         if all_copies.removed:
             removed["copies of the data folder (removed)"] = len(all_copies.removed)
@@ -194,7 +194,9 @@ class _Erasure:
             ),
         }
         self._app_db.write(lambda tx: erasures.finish(tx, erasure_id, removed, report) if not left else None)
-        outcome = f"{sum(removed.values()):,} places" if not left else f"not all of it: {left}"
+        outcome = f"not all of it: {left}"
+        if not left:
+            outcome = f"{sum(removed.values()):,} records, files and log entries"
         if held or all_copies.held:
             outcome += f"; {sum(map(len, held.values())) + len(all_copies.held)} kept by legal holds"
         if places:

@@ -36,6 +36,8 @@ CREATE TABLE IF NOT EXISTS erased_records (
 """
 
 
+REMOVED_EXPORTS = "prepared exports (removed)"
+"""Label of prepared exports among the removed entries."""
 running = threading.Lock()
 """Held while an erasure runs in this process."""
 
@@ -102,6 +104,12 @@ def list_all(connection: sqlite3.Connection) -> list[Erasure]:
         )
         for row in rows
     ]
+
+
+def find_removal_of_exports(connection: sqlite3.Connection, since: str) -> str | None:
+    """Return the end of the last erasure since `since` (UTC text) that deleted prepared exports, or None."""
+    ends = [one.done_at for one in list_all(connection) if one.done_at and REMOVED_EXPORTS in one.removed]
+    return max((end for end in ends if end >= since), default=None)
 
 
 def add_report_column(schema: Schema) -> None:

@@ -121,14 +121,18 @@ def test_a_prepared_file_has_the_days_and_the_name_of_its_request(
     exports: ExportClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for number in range(1, ROWS + 1):
-        exports.app.call(number, "2026-11-09 09:15:00")
-    ann, url = exports.person("ann"), "/exports/call-history.xlsx?view=range%3Dtoday&headings=words"
+        exports.app.call(number, "2026-11-09 09:15:00", talk_seconds=1)
+    view = "view=range%3Dtoday%26direction%3Din%26min%3D0%26q%3D07700900101"
+    ann, url = exports.person("ann"), f"/exports/call-history.xlsx?{view}&headings=words"
     monkeypatch.setattr(clock, "now", lambda: datetime(2026, 11, 9, 12, tzinfo=UTC))
     found = exports.wait_for_state("done", exports.request(ann, url), ann)
     monkeypatch.setattr(clock, "now", lambda: datetime(2026, 11, 10, 12, tzinfo=UTC))
     file = exports.client.get(found["file"], headers=ann)
     assert file.headers["Content-Disposition"] == "attachment; filename=calls-2026-11-09.xlsx"
     assert file.headers["X-Export-Rows"] == str(ROWS)
+    downloaded, requested = audit.list_newest(exports.app.app_db)[:2]
+    assert requested.about == "calls-2026-11-09.xlsx, only Inbound, talked at least 0 s, search"
+    assert downloaded.about.startswith(f"{requested.about}, prepared export ")
 
 
 @pytest.mark.parametrize("range_header", ["bytes=1-", "bytes=-20", "bytes=00-"])

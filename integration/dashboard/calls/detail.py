@@ -133,7 +133,7 @@ def _change_notes(number: int, action: str, change: Callable[[Transaction, list[
 
     The first leg id is the id of the call: that of its root leg, or the lowest.
     """
-    context, email = app_context(), current_person().email
+    context, email, address = app_context(), current_person().email, request.remote_addr or ""
     with context.mirror_db.read() as connection:
         call = actions.require_call(connection, number)
         all_leg_ids = [leg["leg_id"] for leg in call_detail.load_call_detail(connection, call["id"]).legs]
@@ -141,7 +141,7 @@ def _change_notes(number: int, action: str, change: Callable[[Transaction, list[
 
     def apply_change(tx: Transaction) -> None:
         change(tx, leg_ids)
-        audit.record(tx, email, action, f"call {call['id']}")
+        audit.record(tx, email, action, f"call {call['id']}", address=address)
 
     try:
         context.app_db.write(apply_change)

@@ -5,7 +5,7 @@ The URL holds the entire view, so that it can be saved and shared.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import date, timedelta
 from itertools import groupby
@@ -30,11 +30,12 @@ from integration.mirror.page_queries.call_view import (
     ROW_COUNTS,
     WEEKDAYS,
     CallView,
+    describe_filters,
     parse_day,
     parse_view,
 )
 from integration.mirror.page_queries.history import CallFilter, Cursor
-from integration.mirror.page_queries.missed_calls import REACHED_WITHIN, REASONS, make_counting_rules
+from integration.mirror.page_queries.missed_calls import make_counting_rules
 from integration.workspace import call_labels, notes, saved
 
 blueprint = Blueprint("calls", __name__)
@@ -189,44 +190,9 @@ def _active_filters(view: CallView, users: list[Any], rows: list[Any]) -> list[t
     """Return active filters as (description, URL without it). Quick filters are omitted."""
     return [
         (description, view.url(**{name: None}))
-        for name, description in describe_filters(view, users, rows)
+        for name, description in describe_filters(view, users, formats.national, rows)
         if name not in ("recorded", "voicemail") and (name, view.args[name]) != ("outcome", "not_talked")
     ]
-
-
-def describe_filters(view: CallView, users: list[Any], rows: Sequence[Any] = ()) -> list[tuple[str, str]]:
-    """Return the set filters of a view as (parameter, description).
-
-    Range and search are omitted. `rows` are calls of the view; the first has the name of a group.
-    """
-    names = {str(person["id"]): person["name"] for person in users}
-    describers: dict[str, Callable[[str], str | None]] = {
-        "direction": DIRECTIONS.get,
-        "outcome": OUTCOME_LABELS.get,
-        "person": names.get,
-        "line": formats.national,
-        "min": "talked at least {} s".format,
-        "max": "talked at most {} s".format,
-        "waited": "waited at most {} s".format,
-        "country": "country +{}".format,
-        "cost": "cost at least {}".format,
-        "label": "label {}".format,
-        "weekday": lambda number: WEEKDAYS[int(number)],
-        "hour": lambda hour: f"{hour}:00 to {hour}:59",
-        "begin": "from {}".format,
-        "end": "until {}".format,
-        "since": "from {}".format,
-        "clock": "until {}".format,
-        # All rows belong to this group, so the first has its name.
-        "group": lambda name: (rows and rows[0]["group_name"]) or name.partition(":")[0],
-        "reason": REASONS.get,
-        "reached": REACHED_WITHIN.get,
-        "rang": lambda user: "rang for " + names.get(user, user),
-        "charged": lambda _: "with a cost",
-        "recorded": lambda _: "recorded",
-        "voicemail": lambda _: "with voicemail",
-    }
-    return [(name, describers[name](view.args[name]) or view.args[name]) for name in view.filter_names]
 
 
 AUDIO_COLUMNS = "timestamp_local,caller,called,user_name,duration_hms,file,file_state_label"

@@ -7,6 +7,8 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from flask import request
+
 from integration.access import audit
 from integration.context import AppContext, app_context
 from integration.core.errors import PlatformError
@@ -34,11 +36,12 @@ def add_label(call_id: int, label: str) -> str:
     too long label.
     """
     context, label, email = app_context(), notes.normalize_label(label), current_person().email
+    address = request.remote_addr or ""
     leg_ids = _list_leg_ids(context, call_id)
 
     def store(tx: Transaction) -> None:
         notes.add_label(tx, call_id, email, label)
-        audit.record(tx, email, "label", f"call {call_id}")
+        audit.record(tx, email, "label", f"call {call_id}", address=address)
 
     context.app_db.write(store)
     result, write_result = _send(context, call_id, leg_ids, label, is_added=True)
@@ -53,12 +56,12 @@ def remove_label(call_id: int, label: str) -> str:
 
     Returns the message for the dashboard user.
     """
-    context, email = app_context(), current_person().email
+    context, email, address = app_context(), current_person().email, request.remote_addr or ""
     leg_ids = _list_leg_ids(context, call_id)
 
     def store(tx: Transaction) -> None:
         notes.remove_label(tx, leg_ids, label)
-        audit.record(tx, email, "label removed", f"call {call_id}")
+        audit.record(tx, email, "label removed", f"call {call_id}", address=address)
 
     context.app_db.write(store)
     result, _ = _send(context, call_id, leg_ids, label, is_added=False)

@@ -77,7 +77,7 @@ def labels() -> str:
 def change_label() -> Response:
     """Rename `label` to `to` on all calls, or delete it (`drop`)."""
     label, to, email = request.form.get("label", ""), request.form.get("to", ""), current_person().email
-    drop = bool(request.form.get("drop"))
+    drop, address = bool(request.form.get("drop")), request.remote_addr or ""
 
     def apply_change(tx: Transaction) -> None:
         if drop:
@@ -85,7 +85,11 @@ def change_label() -> Response:
         else:
             notes.rename_label(tx, label, to)
         audit.record(
-            tx, email, "label dropped" if drop else "label renamed", f"{label} → {to}" if to else label
+            tx,
+            email,
+            "label dropped" if drop else "label renamed",
+            f"{label} → {to}" if to else label,
+            address=address,
         )
 
     try:

@@ -12,13 +12,18 @@ from werkzeug.datastructures import MultiDict
 from integration.catalogue.shapes import Resource
 from integration.context import app_context
 from integration.core.calendar_periods import CALENDAR_RANGES, RANGES, find_range_days
-from integration.dashboard.calls.history import describe_filters
 from integration.dashboard.site import formats
 from integration.exports import export_request
 from integration.exports.presets import Preset
 from integration.exports.routes import parse_args
 from integration.mirror.page_queries import history
-from integration.mirror.page_queries.call_view import PARAMETERS, CallView, parse_day, parse_view
+from integration.mirror.page_queries.call_view import (
+    PARAMETERS,
+    CallView,
+    describe_filters,
+    parse_day,
+    parse_view,
+)
 from integration.workspace import call_labels
 
 DAY_PARAMETERS = ("range", "from", "to", "since", "clock")
@@ -96,7 +101,7 @@ def build_filter_form(args: Mapping[str, str]) -> dict[str, Any]:
         "labels": labels,
         "filters": [
             (description, _set_view(args, view.args, without=name))
-            for name, description in describe_filters(view, users)
+            for name, description in describe_filters(view, users, formats.national)
         ],
         "kept_filters": _list_fields_without_control(view),
     }

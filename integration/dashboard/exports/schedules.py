@@ -40,6 +40,7 @@ from integration.exports.routes import BROWSER_ROWS, parse_args
 from integration.exports.selection import normalize_file_name
 from integration.mirror.page_queries import history
 from integration.outbound import mail_server
+from integration.privacy import erasures
 from integration.workspace import saved
 
 blueprint = Blueprint("schedules", __name__, url_prefix="/exports")
@@ -65,8 +66,10 @@ def requires_export_supervisor(view: Callable[..., Any]) -> Callable[..., Any]:
 def index() -> Response:
     context, person = app_context(), current_person()
     runner = context.export_runner
+    kept_since = clock.utc_text(clock.unix() - 86400 * context.settings.exports.keep_days)
     with context.app_db.read() as connection:
         downloads = jobs.list_downloads(connection, owner_name(person))
+        erased_at = erasures.find_removal_of_exports(connection, kept_since)
         schedule_lines = jobs.list_statuses(connection, clock.now()) if has(person, "supervisor") else []
     page = layout.render_page(
         "exports",
@@ -91,6 +94,7 @@ def index() -> Response:
             entry for entry in formats.list_by_page_order() if entry.background_above is not None
         ],
         keep_days=context.settings.exports.keep_days,
+        erased_at=erased_at,
     )
     response = make_response(page)
     if any(run.is_active for run in downloads):
@@ -302,6 +306,5 @@ def _require_schedule(number: int) -> ExportJob:
 
 
 def _audit_schedule(action: str, schedule: ExportJob) -> None:
-    export = f"{schedule.export}.{schedule.display_form}"
-    details = f"{schedule.name}: {export} to {schedule.target} {schedule.display_place}"
-    audit_action(action, details)
+    content = f"{schedule.title} ({formats.FORMATS[schedule.form].label})"
+    audit_action(action, f"{schedule.name}: {content} to {schedule.target} {schedule.display_place}".strip())

@@ -36,9 +36,13 @@ def set_hold() -> Response | tuple[str, int]:
     """
     try:
         kind, subject = holds.parse_subject(request.form.get("what", ""), parse_number)
-        _run(holds.set_hold, kind, subject, reason=request.form.get("reason", ""))
     except DomainError as refusal:
         return _render_holds(refused=str(refusal)), 400
+    try:
+        _run(holds.set_hold, kind, subject, reason=request.form.get("reason", ""))
+    except DomainError as refusal:
+        shown = formats.national(subject) if kind == "number" else subject
+        return _render_holds(refused=str(refusal).replace(subject, shown)), 400
     return _redirect_to_holds(f"{_name(kind, subject)} is now under legal hold.")
 
 

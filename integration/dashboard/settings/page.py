@@ -12,7 +12,7 @@ from typing import Any, ParamSpec
 
 from flask import Blueprint, Response, redirect, request
 
-from integration.access.rights import EXPORTS_ONLY, ROLES
+from integration.access.rights import ROLE_LABELS
 from integration.context import app_context
 from integration.core.errors import DomainError
 from integration.core.ids import parse_id
@@ -31,10 +31,6 @@ RESULT_MESSAGES = {
     "ended": "Logged out.",
     "saved": "Saved.",
 }
-ROLE_LABELS: dict[str, str] = {
-    role: {"viewer": "Read only", EXPORTS_ONLY: "Exports only"}.get(role, role.capitalize()) for role in ROLES
-}
-"""Labels of the roles on the settings pages."""
 
 
 @blueprint.get("")

@@ -9,12 +9,11 @@ from flask import Blueprint, Response, abort, request
 
 from integration.access import people, sessions, setup_links
 from integration.access.login import devices, second_factor
-from integration.access.rights import RIGHTS
+from integration.access.rights import RIGHTS, ROLE_LABELS
 from integration.context import app_context
 from integration.core.errors import DomainError
 from integration.core.ids import parse_id
 from integration.dashboard.settings.page import (
-    ROLE_LABELS,
     list_phone_users,
     parse_platform_user_id,
     redirect_to,
@@ -103,8 +102,7 @@ def change_person(number: int) -> Response | tuple[str, int]:
         return _render_person(person, kept, refused=str(refusal)), 400
     if "name" in kept:
         person_settings.save_name(app_context().app_db, person.id, kept["name"])
-    rights = ", ".join(sorted(updated_person.rights)) or "nothing more"
-    audit_action("user changed", f"{updated_person.email}, {ROLE_LABELS[updated_person.role]}, may {rights}")
+    audit_action("user changed", people.describe_access(updated_person))
     return redirect_to(PATH, "changed")
 
 

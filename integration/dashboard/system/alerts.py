@@ -73,9 +73,7 @@ def save() -> Response | tuple[str, int]:
         alert_rules.save(app_context().app_db, new_rule)
     except DomainError as refusal:
         return _render_page(new_rule, refused=str(refusal)), 400
-    audit_action(
-        "alert rule changed" if number else "alert rule added", f"{new_rule.name}, {new_rule.condition}"
-    )
+    audit_action("alert rule changed" if number else "alert rule added", _name_rule(new_rule))
     return _redirect_home("saved")
 
 
@@ -116,7 +114,7 @@ def switch_on(condition: str) -> Response | tuple[str, int]:
 
     def add() -> str:
         alert_rules.save(app_context().app_db, rule)
-        return f"{rule.name}, {rule.condition}"
+        return _name_rule(rule)
 
     return _run_action(add, "alert rule added", "switched on")
 
@@ -308,6 +306,10 @@ def _validate_rule(new_rule: Rule, old_rule: Rule) -> None:
             check_new_url(new_rule.url, PublicHosts(app_context().settings.outgoing.allow_hosts))
     except ValueError as error:
         raise DomainError(str(error)) from None
+
+
+def _name_rule(rule: Rule) -> str:
+    return ", ".join(dict.fromkeys((rule.name, CONDITIONS[rule.condition].label)))
 
 
 def _run_action(change: Callable[[], str], action: str, message_key: str) -> Response | tuple[str, int]:

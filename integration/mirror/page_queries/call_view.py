@@ -6,10 +6,10 @@ The page, saved views, reports and exports use it.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 from zoneinfo import ZoneInfo
 
@@ -186,6 +186,46 @@ def parse_view(
         missed=_parse_missed(parameters, settings),
     )
     return CallView(parameters, range_name, call_filter, first, last)
+
+
+def describe_filters(
+    view: CallView,
+    users: Sequence[Any],
+    format_number: Callable[[str], str],
+    rows: Sequence[Any] = (),
+) -> list[tuple[str, str]]:
+    """Return the set filters of a view as (parameter, description).
+
+    Range and search are omitted. `rows` are calls of the view; the first has the name of a group.
+    """
+    names = {str(person["id"]): person["name"] for person in users}
+    describers: dict[str, Callable[[str], str | None]] = {
+        "direction": DIRECTIONS.get,
+        "outcome": OUTCOME_LABELS.get,
+        "person": names.get,
+        "line": format_number,
+        "min": "talked at least {} s".format,
+        "max": "talked at most {} s".format,
+        "waited": "waited at most {} s".format,
+        "country": "country +{}".format,
+        "cost": "cost at least {}".format,
+        "label": "label {}".format,
+        "weekday": lambda number: WEEKDAYS[int(number)],
+        "hour": lambda hour: f"{hour}:00 to {hour}:59",
+        "begin": "from {}".format,
+        "end": "until {}".format,
+        "since": "from {}".format,
+        "clock": "until {}".format,
+        # All rows belong to this group, so the first has its name.
+        "group": lambda name: (rows and rows[0]["group_name"]) or name.partition(":")[0],
+        "reason": REASONS.get,
+        "reached": REACHED_WITHIN.get,
+        "rang": lambda user: "rang for " + names.get(user, user),
+        "charged": lambda _: "with a cost",
+        "recorded": lambda _: "recorded",
+        "voicemail": lambda _: "with voicemail",
+    }
+    return [(name, describers[name](view.args[name]) or view.args[name]) for name in view.filter_names]
 
 
 def freeze_days(parameters: Mapping[str, str], today: date) -> dict[str, str]:

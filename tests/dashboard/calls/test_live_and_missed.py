@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from integration.access import people
+from integration.access import audit, people
 from integration.core import clock
 from integration.dashboard.calls.live import render_change
 from integration.mirror.sync_state import collection_state
@@ -280,6 +280,10 @@ def test_notes_and_labels_are_stored_and_escaped(app, client):
     assert "<b>urgent" not in page.text
     assert "billing question" in text(page)
     client.post("/calls/5/labels", remove="billing question")
+    entries = audit.list_newest(app.app_db)
+    assert [(entry.what, entry.address) for entry in entries if entry.about == "call 5"] == [
+        ("label removed", "127.0.0.1"), ("label", "127.0.0.1"), ("note", "127.0.0.1"),
+    ]  # fmt: skip
     assert "billing question" not in text(client.get("/calls/5"))
     assert client.post("/calls/5/notes", text="  ").status_code == 400
 

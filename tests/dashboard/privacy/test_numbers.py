@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import re
 import threading
 
 import pytest
 
 from integration.access import audit, people
-from integration.privacy import erase, final_check
+from integration.core import clock
+from integration.privacy import erase, erasures, final_check
 from tests.support.application import Browser, TestApp, running_app
 from tests.support.applications.filled_data_dir import LEG, THEIRS, FilledDataDir
 from tests.support.harness import wait_for
@@ -81,7 +84,7 @@ def test_an_erasure_removes_the_number_and_is_listed_with_what_it_erased(app, pl
     assert not any("900123" in entry[2] for entry in audited(app))
 
     page = text(client.get("/privacy/erasures"))
-    assert "Complete" in page
+    assert re.search(r"Complete \d+ records, files and log entries Show what was erased Erased Count ", page)
     assert "CDRs 2" in page
     assert "Delivered exports with the number, not erased: 1 exports/month.csv" in page
     assert "Under legal hold" not in page
@@ -92,7 +95,7 @@ def test_a_hold_prevents_the_erasure_until_it_is_released(app):
     client = app.log_in()
     find(client)
     page = client.post("/privacy/holds", what=f"+{THEIRS}", reason="claim 17")
-    assert "now under legal hold" in text(page)
+    assert f"{NUMBER} is now under legal hold" in text(page)
     assert "claim 17" in text(page)
     wait_for(lambda: "is under legal hold. Nothing was erased" in text(client.get("/privacy")), "the refusal")
     assert "to confirm" not in text(client.get("/privacy"))
@@ -100,9 +103,10 @@ def test_a_hold_prevents_the_erasure_until_it_is_released(app):
     wait_for(
         lambda: ("alice@example.com", "erasure refused", "a number") in audited(app), "the refused erasure"
     )
-    assert "already under legal hold" in text(client.post("/privacy/holds", what=NUMBER, reason="twice"))
+    twice = client.post("/privacy/holds", what=NUMBER, reason="twice")
+    assert f"{NUMBER} is already under legal hold" in text(twice)
     assert client.post("/privacy/holds", what=NUMBER, reason=" ").status_code == 400
-    assert "no longer under legal hold" in text(client.post("/privacy/holds/1/release"))
+    assert f"{NUMBER} is no longer under legal hold" in text(client.post("/privacy/holds/1/release"))
     assert ("alice@example.com", "legal hold released", f"number +{THEIRS}") in audited(app)
     assert "No legal holds" in text(client.get("/privacy/holds"))
 
@@ -115,6 +119,26 @@ def test_a_hold_of_a_call_names_the_call(app):
     answer = client.post("/privacy/holds", what="99", reason="claim 17")
     assert answer.status_code == 400
     assert "There is no call with the id 99" in text(answer)
+
+
+def test_an_erasure_is_announced_before_it_has_a_row_and_to_owners_of_deleted_files(shared_app):
+    client = shared_app.log_in()
+    with erasures.running:
+        page = text(client.get("/privacy/erasures"))
+        assert "An erasure is running. It is finding the data of the number." in page
+        assert "No erasures yet" not in page
+    assert "No files yet" in text(client.get("/exports"))
+    values = (clock.utc_text(), json.dumps({"calls": 2, erasures.REMOVED_EXPORTS: 1}))
+    shared_app.app_db.write(
+        lambda tx: tx.execute(
+            "INSERT INTO erasures (at, who, digests, lengths, done_at, removed)"
+            " VALUES (?1, 'x', '[]', '[]', ?1, ?2)",
+            values,
+        )
+    )
+    page = text(client.get("/exports"))
+    assert "The prepared files were deleted at" in page
+    assert "because a telephone number was erased. Request them again." in page
 
 
 def test_an_erasure_needs_the_password_after_ten_minutes(app):

@@ -170,7 +170,9 @@ def test_an_entry_about_audio_or_a_call_names_the_call(log):
     with log.app_db.read() as connection:
         (item,) = callbacks.list_items(connection)
     client.post(f"/missed/{item.id}/assign", owner="me")
-    objects = re.findall(r'<td class="break">(.*?)</td>', client.get("/privacy/audit").text)[:4]
+    page = client.get("/privacy/audit").text
+    assert '<a href="/system/journal">Change log</a>' in page
+    objects = re.findall(r'<td class="break">(.*?)</td>', page)[:4]
     assert re.search(
         rf'href="/calls/78">Greta Lindqvist, .*item {item.id} to alice@example.com', objects.pop(0)
     )

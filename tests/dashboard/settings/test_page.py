@@ -58,7 +58,7 @@ def test_role_rights_and_platform_user_are_changed_and_audited(app, client):
     )
     changed = people.get(app.app_db, bea.id)
     assert (changed.role, changed.rights, changed.platform_user_id) == ("agent", {"export"}, 12)
-    assert ("user changed", "bea@example.com, Agent, may export") in audited(app)
+    assert ("user changed", "bea@example.com, Agent, may: Export") in audited(app)
 
 
 def read_version(client, path: str) -> str:

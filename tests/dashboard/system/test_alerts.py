@@ -68,8 +68,8 @@ def test_a_rule_is_created_changed_paused_and_removed(app, client):
         "alert rule removed: Waits",
         "alert rule resumed: Waits",
         "alert rule paused: Waits",
-        "alert rule changed: Waits, waiting",
-        "alert rule added: Long waits, waiting",
+        "alert rule changed: Waits, Long wait",
+        "alert rule added: Long waits, Long wait",
     ]
 
 
@@ -204,7 +204,7 @@ def test_five_suggestions_are_tested_and_switched_on_with_one_click(app, client)
     ]
     assert all(rule.notice and rule.days == "0123456" for rule in rules(app))
     assert "/suggestions/" not in client.get("/system/alerts").text
-    assert "alert rule added: Long wait, waiting" in audited(app)
+    assert "alert rule added: Long wait" in audited(app)
     assert client.post("/system/alerts/suggestions/sms").status_code == 404
 
 
