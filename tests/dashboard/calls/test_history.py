@@ -221,7 +221,7 @@ def test_calls_of_a_client_have_their_audio_in_one_zip(app, client):
     entry = audit.list_newest(app.app_db)[0]
     assert (entry.who, entry.about, entry.result) == (
         ALICE.email,
-        "recordings-2026-07-01-to-2026-09-30.zip",
+        "recordings-2026-07-01-to-2026-09-30.zip, only search",
         "2 rows",
     )
     people.change(app.app_db, app.add(BOB).email, rights={"recordings": False})

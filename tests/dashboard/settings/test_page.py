@@ -226,7 +226,7 @@ def test_a_wallboard_needs_only_its_url_and_shows_no_party(app, client):
     shown = text(board)
     assert "Waiting 1" in shown
     assert "Talking 1" in shown
-    assert "target 90 %" in shown
+    assert "≥ 90 %" in shown
     assert re.search(r"Longest wait 1:[3-5]\d ! target 1:00", shown)
     for secret in ("Greta", "447700900101", "07700"):
         assert secret not in board.text
