@@ -6,14 +6,13 @@ Bodies have the form of PHP's JSON: escaped slashes and characters.
 from __future__ import annotations
 
 import json
-import operator
-from collections.abc import Callable
 from typing import Any
 
 from integration.sync import commands
 from tests.comparison.operations import DOCUMENTED_OPERATIONS
-from tests.support.applications.shared_app import SharedApp
+from tests.support.application import TestApp
 from tests.support.fake_exchange import NOT_FOUND, add_account
+from tests.support.platform_collection import list_page
 from tests.support.scripted_server import Request, ScriptedPlatform
 
 COLLECTIONS = [
@@ -28,15 +27,6 @@ OWN_PATHS = {
     if row.method == "GET" and row.path.endswith(("/{id}", "/{e164}"))
 } & set(COLLECTIONS)
 """Collections whose records have their own path."""
-
-_COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
-    "eq": operator.eq,
-    "gt": operator.gt,
-    "gte": operator.ge,
-    "lt": operator.lt,
-    "lte": operator.le,
-    "in": lambda value, allowed: value in allowed,
-}
 
 
 class Account:
@@ -70,7 +60,8 @@ class Account:
     def _find_body(self, request: Request) -> dict[str, Any] | None:
         path = request.path.strip("/")
         if path in self.lists:
-            return self._list_page(path, {name: values[-1] for name, values in request.query.items()})
+            include = request.query.get("include", [""])[-1]
+            return list_page(self.included.get((path, include), self.lists[path]), request)
         if path in self.dictionaries:
             return {"data": self.dictionaries[path], "total": len(self.dictionaries[path])}
         if request.path in self.below:
@@ -87,19 +78,6 @@ class Account:
         listed = next((entry for entry in self.lists[collection] if str(entry[field]) == key), None)
         return None if listed is None else self.own_forms.get(f"/{collection}/{key}", listed)
 
-    def _list_page(self, collection: str, query: dict[str, str]) -> dict[str, Any]:
-        records = self.included.get((collection, query.get("include", "")), self.lists[collection])
-        for entry in json.loads(query.get("filter", "[]")):
-            compare = _COMPARISONS[entry["operator"]]
-            records = [record for record in records if compare(record[entry["property"]], entry["value"])]
-        if "sort" in query:
-            records = sorted(
-                records, key=lambda record: record[query["sort"]], reverse=query.get("dir") == "DESC"
-            )
-        limit = int(query.get("limit", 5000))
-        start = (int(query.get("page", 1)) - 1) * limit
-        return {"data": records[start : start + limit], "total": len(records)}
-
 
 class SilentProgress:
     """Progress of a command that no one reads."""
@@ -110,7 +88,7 @@ class SilentProgress:
         """Drop the progress."""
 
 
-def sync(app: SharedApp, *collections: str, full: bool = False) -> None:
+def sync(app: TestApp, *collections: str, full: bool = False) -> None:
     """Run the command `sync`. Every requested collection must be complete."""
     arguments = {"resources": list(collections), "full": full, "files": False}
     result = commands.sync(app.context, arguments, SilentProgress())

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from integration.sync import commands
+from tests.comparison import account
 from tests.support.application import TestApp
 from tests.support.clock import Clock
 from tests.support.fake_exchange import read_fixture
@@ -27,19 +27,9 @@ USER_SETTINGS = {**USER, "vm_to_email": True, "ring_time": "25"}
 SOUND = b"\xff\xfb" + bytes(range(256)) * 40
 
 
-class Silent:
-    """The progress of a command that nobody watches."""
-
-    can_continue = True
-
-    def __call__(self, **facts: object) -> None:
-        """Show nothing."""
-
-
 def sync(app: TestApp, collection: str) -> None:
     """Run `sync COLLECTION --full --no-files`."""
-    arguments = {"resources": [collection], "full": True, "files": False}
-    assert commands.sync(app.context, arguments, Silent())["complete"] is True
+    account.sync(app, collection, full=True)
 
 
 def read_row(app: TestApp, table: str, key: int) -> dict[str, Any]:

@@ -11,26 +11,17 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 
 from tests.support import fork_server
+from tests.support.harness import ROOT, wait_for
 
-ROOT = Path(__file__).parents[2]
+__all__ = ["PATIENCE", "ROOT", "Running", "get", "open_stream", "start", "wait_for"]
+
 PATIENCE = 60.0
 """Seconds until a wait fails."""
-
-
-def wait_for(condition: Callable[[], object], what: str, seconds: float = PATIENCE) -> None:
-    deadline = time.monotonic() + seconds
-    pause = threading.Event()
-    while not condition():
-        if time.monotonic() > deadline:
-            raise AssertionError(f"{what}: not within {seconds} s")
-        pause.wait(0.01)
 
 
 class Running:

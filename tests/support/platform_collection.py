@@ -20,6 +20,21 @@ _COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
 }
 
 
+def list_page(records: list[dict[str, Any]], request: Request) -> dict[str, Any]:
+    """Body of the page of `records` that `request` selects by filter, sort and page."""
+    query = {name: values[-1] for name, values in request.query.items()}
+    for entry in json.loads(query.get("filter", "[]")):
+        compare = _COMPARISONS[entry["operator"]]
+        records = [record for record in records if compare(record[entry["property"]], entry["value"])]
+    if "sort" in query:
+        records = sorted(
+            records, key=lambda record: record[query["sort"]], reverse=query.get("dir") == "DESC"
+        )
+    limit = int(query.get("limit", 5000))
+    start = (int(query.get("page", 1)) - 1) * limit
+    return {"data": records[start : start + limit], "total": len(records)}
+
+
 class PlatformCollection:
     """Records by id, in both forms.
 
@@ -59,16 +74,8 @@ class PlatformCollection:
                 self.change(entry["id"], **entry)
             reply.json({"message": "Updated"})
             return
-        query = {name: values[-1] for name, values in request.query.items()}
-        records = sorted(
-            self.listed.values(), key=lambda record: record["id"], reverse=query.get("dir") == "DESC"
-        )
-        for entry in json.loads(query.get("filter", "[]")):
-            compare = _COMPARISONS[entry["operator"]]
-            records = [record for record in records if compare(record[entry["property"]], entry["value"])]
-        limit = int(query.get("limit", 5000))
-        start = (int(query.get("page", 1)) - 1) * limit
-        reply.json({"data": records[start : start + limit], "total": len(records)})
+        by_id = sorted(self.listed.values(), key=lambda record: record["id"])
+        reply.json(list_page(by_id, request))
 
     def _respond_record(self, request: Request, reply: Any) -> None:
         record_id = int(request.path.rpartition("/")[2])
