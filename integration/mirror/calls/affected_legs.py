@@ -189,26 +189,31 @@ class AffectedLegs:
         )
         links = [self.links[id_] for id_ in changed_ids if id_ in self.links]
         links += [*former_links, *self._read_links(_SAME_CALL, call_ids)]
+        read_ids = set(changed_ids)
         for _ in range(_MAX_STEPS):
-            links = self._add_named(links)
-            links += self._add_named(self._read_chains(links))
+            links = self._add_named(links, read_ids)
+            links += self._add_named(self._read_chains(links), read_ids)
             self._core_ids |= {link.id for link in links}
             links = [link for link in self._read_near(links) if link.id not in self._core_ids]
             if not links:
                 break
-        self._add_named(links)
+        self._add_named(links, read_ids)
         if self.is_check:
             self._load_legs(self.links.keys() - self.views.keys())
 
-    def _add_named(self, links: list[Link]) -> list[Link]:
-        """Add the links that are connected by root or parent."""
+    def _add_named(self, links: list[Link], read_ids: set[int]) -> list[Link]:
+        """Add the links that are connected by root or parent.
+
+        `read_ids`: roots and parents whose links were read before. Adds those that it reads.
+        """
         named_links = list(links)
         ids = {link.id for link in links}
         fresh = named_links
         while fresh:
             names = {name for link in fresh for name in (link.id, link.root_id, link.parent_id) if name}
+            names -= read_ids
+            read_ids |= names
             fresh = [link for link in self._read_links(_NAMED, id_list(names)) if link.id not in ids]
-            fresh = list({link.id: link for link in fresh}.values())
             ids |= {link.id for link in fresh}
             named_links += fresh
         return named_links

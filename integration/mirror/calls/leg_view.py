@@ -42,6 +42,7 @@ class LegView:
         "is_group",
         "kind",
         "leg",
+        "party",
         "person",
         "side",
         "staffed_since",
@@ -58,6 +59,8 @@ class LegView:
         # Of several contexts the CDR's decides.
         self.kind = "machine" if leg.is_mailbox else classify_context(leg.context)
         self.side = _determine_side(leg, reference_data)
+        self.party = leg.dst if self.side == "out" else leg.src
+        """Number of the outside party; on inner legs, the caller's extension."""
         self.group = _find_group(leg, directory)
         self.is_group = leg.group is not None and _goes_to_group(leg, self.group)
         self.person = None if self.is_group else _find_person(leg, self.side, directory)
@@ -95,11 +98,6 @@ class LegView:
         return self.leg.is_connected and (
             self.is_answered_by_staff or self.kind in ("unknown", "outside", "conference")
         )
-
-    @property
-    def party(self) -> str | None:
-        """Number of the outside party; on inner legs, the caller's extension."""
-        return self.leg.dst if self.side == "out" else self.leg.src
 
     @property
     def conference(self) -> str | None:

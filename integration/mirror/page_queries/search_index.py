@@ -9,6 +9,7 @@ import sqlite3
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import filterfalse
 
 from integration.core.ids import id_list
 from integration.core.number_search.reading import read_number
@@ -24,7 +25,7 @@ def fold(text: str) -> str:
     if text.isascii():
         return text.lower()
     decomposed = unicodedata.normalize("NFKD", text)
-    return "".join(c for c in decomposed if not unicodedata.combining(c)).casefold()
+    return "".join(filterfalse(unicodedata.combining, decomposed)).casefold()
 
 
 def build_contains_sql(column: str) -> str:
