@@ -35,7 +35,7 @@ OUTCOME_PERIOD = timedelta(minutes=15)
 """Time after a call in which its outcome is requested."""
 SLOT_SECONDS, SLOTS = 300, 12
 """Bars of the last hour. The last one is the current five minutes."""
-STATE_ORDER = ("ringing", "talking", "on_hold", "idle", "dnd")
+STATE_ORDER = ("ringing", "dialling", "talking", "on_hold", "idle", "dnd")
 """Order of the tiles of users."""
 MAX_OPEN_TILES = 16
 """People without a call who are shown at once. More are behind their number."""
@@ -43,7 +43,8 @@ MAX_EARLIER_CALLS = 99
 """Limit for the count of earlier calls of a caller."""
 
 STATE_GROUPS = (
-    ("ringing", "Ringing or dialling"),
+    ("ringing", "Ringing"),
+    ("dialling", "Dialling"),
     ("talking", "Talking"),
     ("on_hold", "On hold"),
     ("unconfirmed", "Unconfirmed"),
@@ -152,7 +153,7 @@ def group_calls(calls: list[sqlite3.Row]) -> list[CallGroup]:
     groups = {key: CallGroup(key, label) for key, label in STATE_GROUPS}
     for call in calls:
         state = formats.state_key(call) if call["state"] != "ended" else "ended"
-        groups["ringing" if state == "dialling" else state].calls.append(call)
+        groups[state].calls.append(call)
     return list(groups.values())
 
 

@@ -81,6 +81,9 @@ def index() -> str | Response:
         values = {
             "sofar": (reports.compute_totals(connection, today_so_far[1]), *today_so_far),
             "before": (reports.compute_totals(connection, last_week[1]), *last_week),
+            "undecided_outbound": reports.count_undecided_outbound(
+                connection, period.span(zone, rules.level)
+            ),
             "currency": reports.get_currency(connection),
             "waiting": backlog_state
             if backlog_state is not None and backlog_state.may_contain(earliest)

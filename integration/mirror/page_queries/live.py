@@ -21,6 +21,7 @@ class LiveCallCounts:
     """Numbers of live calls by state, for navigation and live page."""
 
     ringing: int = 0
+    dialling: int = 0
     talking: int = 0
     on_hold: int = 0
     unconfirmed: int = 0
@@ -28,24 +29,20 @@ class LiveCallCounts:
     @property
     def total(self) -> int:
         """Number of live calls."""
-        return self.ringing + self.talking + self.on_hold + self.unconfirmed
+        return self.ringing + self.dialling + self.talking + self.on_hold + self.unconfirmed
 
 
 def count_live_calls(connection: sqlite3.Connection, user_scope: int | None = None) -> LiveCallCounts:
     """Count live calls by state.
 
-    Unconfirmed calls are counted separately. 'dialling' counts as ringing.
+    Unconfirmed calls are counted separately.
     """
     rows = connection.execute(
-        "SELECT CASE WHEN unconfirmed THEN 'unconfirmed' WHEN state = 'dialling' THEN 'ringing'"
-        " ELSE state END AS label, count(*) AS n FROM _calls"
+        "SELECT iif(unconfirmed, 'unconfirmed', state) AS label, count(*) AS n FROM _calls"
         " WHERE state <> 'ended' AND (? IS NULL OR user_id = ?) GROUP BY label",
         (user_scope, user_scope),
     )
-    count_by_state = {row["label"]: row["n"] for row in rows}
-    return LiveCallCounts(
-        **{state: count_by_state.get(state, 0) for state in ("ringing", "talking", "on_hold", "unconfirmed")}
-    )
+    return LiveCallCounts(**{row["label"]: row["n"] for row in rows})
 
 
 def list_live_calls(connection: sqlite3.Connection, user_scope: int | None = None) -> list[sqlite3.Row]:
@@ -135,7 +132,7 @@ def get_change_number(connection: sqlite3.Connection) -> str:
 
 @dataclass(frozen=True, slots=True)
 class UserStatus:
-    """Platform user with a state: idle, ringing, talking, on_hold or dnd.
+    """Platform user with a state: idle, ringing, dialling, talking, on_hold or dnd.
 
     The platform does not report the state; it is derived from stored calls and the user's `dnd`. `since` is
     UTC text or None.
@@ -190,8 +187,7 @@ def list_user_status(connection: sqlite3.Connection, since: str) -> list[UserSta
         ext = str(user["ext"] or "")
         current_call = call_by_user.get(user["id"]) or (call_by_user.get(ext) if ext else None)
         if current_call is not None:
-            state = "ringing" if current_call["state"] == "dialling" else current_call["state"]
-            state_since, call_id = current_call["state_since"], current_call["id"]
+            state, state_since, call_id = (current_call[name] for name in ("state", "state_since", "id"))
         else:
             state = "dnd" if user["dnd"] in (1, "1", "true") else "idle"
             # The platform does not report the start of "do not disturb".

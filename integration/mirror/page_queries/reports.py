@@ -379,6 +379,17 @@ def find_first_day(connection: sqlite3.Connection, zone: ZoneInfo) -> date | Non
     return None if started_at is None else started_at.date()
 
 
+def count_undecided_outbound(connection: sqlite3.Connection, span: Span) -> int:
+    """Count the outbound calls of a span without an outcome: in progress, or ended minutes ago."""
+    since = max(span.since, clock.utc_text(clock.now() - timedelta(days=1)))
+    row = connection.execute(
+        f"SELECT count(*) FROM _calls INDEXED BY _calls_report WHERE {_IN_SPAN}"
+        " AND direction = 'out' AND outcome IS NULL",
+        {"since": since, "until": span.until},
+    ).fetchone()
+    return int(row[0])
+
+
 def get_currency(connection: sqlite3.Connection) -> str:
     """Return the ISO code of the account's currency; '' if unknown."""
     row = connection.execute("SELECT currency_iso FROM me LIMIT 1").fetchone()

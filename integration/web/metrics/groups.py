@@ -230,7 +230,10 @@ def _read_calls(context: AppContext) -> Iterator[Metric]:
     yield gauge(
         "switchroom_calls_open",
         "Calls that have not ended, by state. unconfirmed: neither webhook nor poll reports them now.",
-        {state: getattr(counts, state) for state in ("ringing", "talking", "on_hold", "unconfirmed")},
+        {
+            state: getattr(counts, state)
+            for state in ("ringing", "dialling", "talking", "on_hold", "unconfirmed")
+        },
         "state",
     )
     yield gauge(

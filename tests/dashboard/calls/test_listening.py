@@ -208,7 +208,7 @@ def test_agents_limited_to_own_calls_see_no_counts_of_all_files(own_calls_only):
     app.put("monitors", {"id": 900, **record}, {"id": 901, **record, "user_id": 12})
     app.archive("recording", 900, b"audio")
     app.archive("recording", 901, b"audio")
-    assert "Saved (2)" in text(app.log_in(BOB).get("/recordings"))
+    assert "Audio saved (2)" in text(app.log_in(BOB).get("/recordings"))
     agent = app.log_in(CAROL.as_user(11))
     page = agent.get("/recordings")
     assert 'href="/recordings?state=have"' in page.text

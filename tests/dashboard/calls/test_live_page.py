@@ -55,13 +55,23 @@ def json_in(response) -> dict:
 def test_users_are_tiles_with_initials_in_the_order_of_their_states(app, users):
     app.call(9, ago(60), state="talking", outcome=None, user_id=4)
     app.call(8, ago(30), state="ringing", outcome=None, user_id=2)
-    page = app.log_in(ALICE).get("/").text
+    app.call(7, ago(10), state="dialling", outcome=None, user_id=1, direction="out")
+    response = app.log_in(ALICE).get("/")
+    page = response.text
+    assert "Ringing 1 Talking 1 On hold 0" in text(response)
+    assert re.findall(r'<tbody id="group-(\w+)" data-group="\w+">', page) == [
+        "ringing",
+        "dialling",
+        "talking",
+    ]
+    assert re.findall(r'data-call="7" data-group="(\w+)"', page) == ["dialling"]
+    assert "Ann Example 1001 Dialling 0:10" in text(response)
     tiles = page[page.index('class="people tiles"') :]
     found = re.findall(r'<span class="face (\w+)" aria-hidden="true">(.*?)</span><span[^>]*>(\w+)', tiles)
     assert found == [
         ("ringing", "B", "Bea"),
+        ("dialling", "AE", "Ann"),
         ("talking", "DF", "Dan"),
-        ("idle", "AE", "Ann"),
         ("dnd", "CS", "cid"),
     ]
 

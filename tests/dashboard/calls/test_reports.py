@@ -41,6 +41,21 @@ def test_the_service_level_follows_its_formula(app, client):
     assert "Service level answered within 20 s 1 of 4" in shown
 
 
+def test_the_outcomes_add_up_to_all_calls(app, client):
+    """Calls in progress, and those whose outcome is not decided yet, have a row of their own."""
+    ways = [("in", "answered"), ("in", "missed"), ("in", None), ("out", "answered"), ("out", "not_answered")]
+    for number, (direction, outcome) in enumerate([*ways, ("out", "not_answered"), ("out", None)], 1):
+        state = "ended" if outcome else "talking"
+        app.call(number, ago(60 * number), direction=direction, outcome=outcome, state=state)
+    page = client.get("/reports?range=today")
+    table = re.search(r'<table class="sheet outcomes">.*?</table>', page.text, re.DOTALL)[0]
+    rows = re.findall(r'<th scope="row"[^>]*>(.*?)</th><td class="right">(.*?)</td>', table)
+    counts = {word: int(re.sub(r"<[^>]*>", "", cell)) for word, cell in rows}
+    assert sum(counts.values()) == 7
+    assert (counts["Outbound, no answer"], counts["No outcome yet"]) == (2, 2)
+    assert ("/calls?from=2026-11-20&to=2026-11-20&outcome=not_answered", 2) in figures(page)
+
+
 def test_a_queue_without_missed_calls_states_why_its_service_level_is_0(app, client):
     for number in range(1, 4):
         app.call(number, ago(60 * number), wait_seconds=50, group_kind="queue", group_id=5,
