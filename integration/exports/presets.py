@@ -93,6 +93,12 @@ _CALL_DERIVED_COLUMNS = (
         "text",
         _build_case_sql("coalesce(outcome, state)", STATE_LABELS, "coalesce(outcome, state)"),
     ),
+    DerivedColumn(
+        "group_kind_label",
+        "text",
+        "CASE group_kind WHEN 'queue' THEN 'Queue' WHEN 'ringgroup' THEN 'Ring group' WHEN 'ivr' THEN 'IVR'"
+        " ELSE group_kind END",
+    ),
     DerivedColumn("wait", "duration", "wait_seconds"),
     DerivedColumn("ivr", "duration", "ivr_seconds"),
     DerivedColumn("talk", "duration", "talk_seconds"),
