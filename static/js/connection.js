@@ -1,5 +1,5 @@
 // Probes a server that does not respond, and then does what waited for it.
-import { lost } from "./timers.js";
+import { showSilence } from "./timers.js";
 import { toast } from "./toast.js";
 
 export const UNSENT = "No connection. Nothing was sent, and your input is still here. Send it when the connection is back.";
@@ -26,7 +26,7 @@ async function probe() {
 		if (!answer.ok) throw answer.status;
 	} catch {
 		down = true;
-		lost(true, "server");
+		showSilence(true, "server");
 		failed += 1;
 		return void setTimeout(probe, Math.min(LONGEST, 500 * 2 ** failed) * (0.5 + Math.random() / 2));
 	}
@@ -36,7 +36,7 @@ async function probe() {
 	// Wait after each failure, or repetitions never end.
 	if (!was) await new Promise((done) => setTimeout(done, 1000));
 	probing = false;
-	lost(false, "server");
+	showSilence(false, "server");
 	const actions = [...waiting.values()];
 	waiting.clear();
 	for (const action of actions) action();

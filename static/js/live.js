@@ -3,7 +3,7 @@ import { keep, reopen } from "./drawer.js";
 import { seen } from "./act.js";
 import { parse } from "./html.js";
 import { ask, check, cover, typed } from "./connection.js";
-import { lost, sync, tick } from "./timers.js";
+import { showSilence, sync, tick } from "./timers.js";
 
 const PATIENCE = 10_000, KEPT = 8;
 const byId = (id) => document.getElementById(id);
@@ -84,11 +84,11 @@ async function update(all) {
 	try {
 		answer = await ask(location.href, { signal: AbortSignal.timeout(2 * PATIENCE) });
 		html = await answer.text();
-	} catch { soon(PATIENCE); check(); return lost(true); }
-	lost(answer.status > 501);
+	} catch { refreshSoon(PATIENCE); check(); return showSilence(true); }
+	showSilence(answer.status > 501);
 	// Error pages have no name.
 	if (page && (answer.status === 403 || (answer.status === 404 && !typed(document)))) return cover();
-	if (!answer.ok) return answer.status > 499 && soon(PATIENCE);
+	if (!answer.ok) return answer.status > 499 && refreshSoon(PATIENCE);
 	const fresh = parse(html);
 	// Another user, or other rights.
 	if (fresh.body.dataset.viewer !== document.body.dataset.viewer) return cover();
@@ -113,7 +113,7 @@ async function update(all) {
 		row.replaceWith(twin);
 		back();
 	}
-	more(fresh);
+	countNewCalls(fresh);
 	for (const badge of document.querySelectorAll("[data-count]")) {
 		const other = fresh.querySelector(`[data-count="${badge.dataset.count}"]`);
 		if (other) badge.textContent = other.textContent;
@@ -128,11 +128,11 @@ async function update(all) {
 
 // In sequence, or an old response could replace a new one.
 export const refresh = (all) => { turn = turn.finally(() => update(all)); };
-const soon = (ms = 800) => {
+const refreshSoon = (ms = 800) => {
 	refreshing ||= setTimeout(() => { turn = turn.finally(() => { refreshing = null; return update(); }); }, ms);
 };
 
-export function take(name, data, id) {
+export function applyEvent(name, data, id) {
 	if (id) last = id;
 	sync(data.now);
 	if (name === "reload") return refresh(true);
@@ -140,13 +140,13 @@ export function take(name, data, id) {
 	counts(data.counts);
 	if (name === "call") {
 		speak(data.say);
-		if (list) { place(parse(`<table>${data.html}`).querySelector("tr")); tidy(); soon(); }
-		else if (page === "calls" ? byId(`call-${data.id}`) || (data.ended && growing()) : page === "missed" && (data.ended || called(data.party))) soon();
+		if (list) { place(parse(`<table>${data.html}`).querySelector("tr")); tidy(); refreshSoon(); }
+		else if (page === "calls" ? byId(`call-${data.id}`) || (data.ended && showsNewestCalls()) : page === "missed" && (data.ended || called(data.party))) refreshSoon();
 		reopen(data.id);
 	} else if (name === "call_gone" && list) { byId(`call-${data.id}`)?.remove(); tidy(); }
-	else if (name === "call_gone" && document.querySelector(".calling")) soon();
-	else if (name === "note") { reopen(data.id); if (byId(`notes-of-${data.id}`)) soon(); }
-	else if ((name === "callback" && page === "missed") || name === "sms" || name === "alert") soon();
+	else if (name === "call_gone" && document.querySelector(".calling")) refreshSoon();
+	else if (name === "note") { reopen(data.id); if (byId(`notes-of-${data.id}`)) refreshSoon(); }
+	else if ((name === "callback" && page === "missed") || name === "sms" || name === "alert") refreshSoon();
 }
 
 function old({ age, title }) {
@@ -154,7 +154,7 @@ function old({ age, title }) {
 	box.replaceChildren(...parse(age).body.childNodes);
 	box.title = title;
 	// No event reports that a first step is done.
-	if (dot() !== before || document.querySelector("#first-steps a")) soon();
+	if (dot() !== before || document.querySelector("#first-steps a")) refreshSoon();
 	tick();
 }
 
@@ -162,13 +162,13 @@ function old({ age, title }) {
 const called = (party) => party && document.querySelector(`tr[data-party="${CSS.escape(party)}"]`);
 
 // Calls: true if new calls can belong to this view.
-function growing() {
+function showsNewestCalls() {
 	const chip = byId("newer");
 	return chip && !(chip.dataset.until * 1000 < Date.now());
 }
 
-function more(fresh) {
-	if (!growing()) return;
+function countNewCalls(fresh) {
+	if (!showsNewestCalls()) return;
 	const rows = [...fresh.querySelectorAll("#calls tr.row")], isNew = (row) => !byId(row.id);
 	const n = rows.slice(0, rows.findLastIndex((row) => !isNew(row)) + 1 || rows.length).filter(isNew).length;
 	byId("newer").hidden = !n;

@@ -2,8 +2,8 @@
 // are no locks, so each tab has its own stream, and the server allows four. A tab without a stream polls.
 import { ring } from "./bell.js";
 import { check, cover } from "./connection.js";
-import { last, refresh, take } from "./live.js";
-import { lost } from "./timers.js";
+import { last, refresh, applyEvent } from "./live.js";
+import { showSilence } from "./timers.js";
 
 const EVENTS = ["call", "call_gone", "note", "sms", "callback", "alert", "reload", "beat"];
 const POLL = 15_000, BEAT = 20_000, SILENT = 40_000;
@@ -20,7 +20,7 @@ const flows = () => "flowing" in document.body.dataset;
 function poll(on) {
 	document.body.toggleAttribute("data-polling", on);
 	if (on && !polling) { load(); polling = setInterval(load, POLL); }
-	if (!on) { clearInterval(polling); polling = null; lost(false); }
+	if (!on) { clearInterval(polling); polling = null; showSilence(false); }
 }
 
 function read() {
@@ -37,7 +37,7 @@ function read() {
 			const message = { name, data: JSON.parse(event.data), id: event.lastEventId };
 			post(message);
 			ring(message.data);
-			take(message.name, message.data, message.id);
+			applyEvent(message.name, message.data, message.id);
 		});
 		source.addEventListener("replaced", () => { full = true; fall(); wait(POLL); });
 		source.onerror = () => {
@@ -68,7 +68,7 @@ function read() {
 
 // A tab with an own stream needs what others receive only while it has none.
 function receive({ data: { name, data, id } }) {
-	if (EVENTS.includes(name)) { if (!reading || !flows()) { alive = Date.now(); take(name, data, id); } }
+	if (EVENTS.includes(name)) { if (!reading || !flows()) { alive = Date.now(); applyEvent(name, data, id); } }
 	else if (name === "hello") { if (reading) post({ name: "at", id: last, data: flows() }); }
 	else if (reading) return;
 	else if (name === "open") { flowing(true); poll(false); }

@@ -37,7 +37,7 @@ export function tick() {
 // Shows for how long the server has not responded. Each reason ends separately.
 const reasons = new Set();
 let silent = null;
-export function lost(yes, reason = "page") {
+export function showSilence(yes, reason = "page") {
 	const box = document.getElementById("lost");
 	if (!box) return; // The page is being replaced.
 	if (yes) reasons.add(reason); else reasons.delete(reason);

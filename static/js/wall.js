@@ -1,6 +1,6 @@
 // Reloads every 5 s; warns while the server does not respond. Moves the figures against burn-in.
 import { parse } from "./html.js";
-import { lost, start, sync } from "./timers.js";
+import { showSilence, start, sync } from "./timers.js";
 
 const wall = document.getElementById("wall");
 const SHIFT = 6, CYCLE = 8; // pixels; minutes of one round
@@ -13,8 +13,8 @@ async function reload() {
 		const fresh = parse(await answer.text());
 		sync(Number(fresh.body.dataset.now));
 		wall.replaceChildren(...fresh.getElementById("wall").childNodes);
-		lost(false);
-	} catch { lost(true); }
+		showSilence(false);
+	} catch { showSilence(true); }
 	shift();
 	setTimeout(reload, 5000);
 }

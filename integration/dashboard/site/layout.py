@@ -101,7 +101,7 @@ def read_data_age(connection: sqlite3.Connection, context: AppContext) -> DataAg
     if last_success_at is None:
         if state.last_error:
             return DataAge("Not synced yet", None, "bad", f"Sync failed: {state.last_error}", has_webhooks)
-        return DataAge("First sync", None, "wary", "The first sync has not finished yet.", has_webhooks)
+        return DataAge("First sync", None, "warning", "The first sync has not finished yet.", has_webhooks)
     seconds = formats.seconds_since(last_success_at) or 0.0
     stale_after = max(STALE_SECONDS, 2 * context.settings.sync.recent_interval)
     last_read_text = formats.at_full(last_success_at)
@@ -117,7 +117,7 @@ def read_data_age(connection: sqlite3.Connection, context: AppContext) -> DataAg
     return DataAge(
         "Updated",
         last_success_at,
-        "wary" if seconds > stale_after else "",
+        "warning" if seconds > stale_after else "",
         f"Call records last synced {last_read_text}.",
         has_webhooks,
     )

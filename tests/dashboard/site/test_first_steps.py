@@ -21,7 +21,7 @@ def read_steps(client) -> list[tuple[bool, str]]:
     if found is None:
         return []
     items = re.findall(r"<li>(.*?)</li>", found[1], re.DOTALL)
-    labels = [re.sub(r"<span class=.wary.*|<[^>]*>", "", item).strip() for item in items]
+    labels = [re.sub(r"<span class=.warning.*|<[^>]*>", "", item).strip() for item in items]
     return [("<a " not in item, label) for item, label in zip(items, labels, strict=True)]
 
 
