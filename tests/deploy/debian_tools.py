@@ -1,4 +1,4 @@
-"""Programs of Debian's packages that tests run: nginx, Caddy, promtool, restic, strace, systemd-analyze.
+"""Programs of Debian packages that tests run: nginx, Caddy, promtool, restic, logrotate, strace, systemd.
 
 `.ci/run` installs them and sets REQUIRE, so that a missing program fails its tests. Without REQUIRE it skips
 them with the command that installs it.
@@ -17,6 +17,7 @@ PACKAGES = {
     "caddy": "caddy",
     "promtool": "prometheus",
     "restic": "restic",
+    "logrotate": "logrotate",
     "strace": "strace",
     "systemd-analyze": "systemd",
     "systemd-socket-activate": "systemd",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 from pathlib import Path
@@ -14,6 +15,7 @@ from tests.deploy.debian_tools import run_tool
 from tests.support.harness import ROOT
 
 PROMETHEUS = ROOT / "deploy" / "prometheus"
+UPKEEP = (ROOT / "docs" / "upkeep.md").read_text("utf-8")
 DASHBOARD = json.loads((ROOT / "deploy" / "grafana" / "switchroom.json").read_text("utf-8"))
 RULES = yaml.safe_load((PROMETHEUS / "switchroom.rules.yml").read_text("utf-8"))
 TESTS = yaml.safe_load((PROMETHEUS / "switchroom.rules.test.yml").read_text("utf-8"))
@@ -97,10 +99,20 @@ def test_all_metrics_are_in_the_dashboard_or_in_a_rule() -> None:
 
 
 def test_the_dashboard_can_be_imported_into_any_installation() -> None:
-    assert {variable["name"] for variable in DASHBOARD["templating"]["list"]} == {"datasource", "job"}
+    # Grafana replaces the name of an input by the data source that the user selects.
+    (source,) = DASHBOARD["__inputs"]
+    assert (source["type"], source["pluginId"]) == ("datasource", "prometheus")
+    required = {(one["type"], one["id"]) for one in DASHBOARD["__requires"]}
+    assert required == {
+        ("datasource", "prometheus"),
+        *(("panel", panel["type"]) for panel in DASHBOARD["panels"]),
+    }
+    (job,) = DASHBOARD["templating"]["list"]
+    assert job["name"] == "job"
     ids = [panel["id"] for panel in DASHBOARD["panels"]]
     assert len(set(ids)) == len(ids)
-    assert {panel["datasource"]["uid"] for panel in DASHBOARD["panels"]} == {"${datasource}"}
+    sources = {one["datasource"]["uid"] for one in (job, *DASHBOARD["panels"])}
+    assert sources == {"${" + source["name"] + "}"}
     cells: set[tuple[int, int]] = set()
     for panel in DASHBOARD["panels"]:
         place = panel["gridPos"]
@@ -138,3 +150,19 @@ def test_promtool_parses_every_query_of_the_dashboard(tmp_path: Path) -> None:
 def test_promtool_accepts_the_files(arguments: tuple[str, ...]) -> None:
     checked = run_tool("promtool", *arguments[:-1], PROMETHEUS / arguments[-1])
     assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+def test_logrotate_rotates_the_log_of_a_running_process(tmp_path: Path) -> None:
+    (block,) = re.findall(r"^```\n(/var/log/switchroom\.log .*?)^```", UPKEEP, re.MULTILINE | re.DOTALL)
+    log = tmp_path / "switchroom.log"
+    rules = tmp_path / "rules"
+    rules.write_text(block.replace("/var/log/switchroom.log", str(log)))
+    rules.chmod(0o600)
+    # As `2>>` opens it.
+    with log.open("a") as written:
+        print("before", file=written, flush=True)
+        rotated = run_tool("logrotate", "--force", "--state", tmp_path / "state", rules)
+        assert rotated.returncode == 0, rotated.stderr
+        print("after", file=written, flush=True)
+    assert log.read_bytes() == b"after\n"
+    assert gzip.decompress((tmp_path / "switchroom.log.1.gz").read_bytes()) == b"before\n"
