@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from integration import __version__
+from tests.support.application import running_app
 from tests.support.harness import ROOT
 
 
@@ -84,12 +85,16 @@ mount -t tmpfs none "$1"
 mkdir "$1/upper" "$1/work" "$1/root"
 mount -t overlay overlay -o "lowerdir=/,upperdir=$1/upper,workdir=$1/work" "$1/root"
 mount --rbind /dev "$1/root/dev"
-cp "$2"/* "$1/root/tmp"
+cp -r "$2"/* "$1/root/tmp"
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin PIP_NO_DEPS=1
 exec chroot "$1/root" bash -eu -c '
 cd /tmp
 mkdir -p /run/systemd/system
-printf "#!/bin/sh\\nexec \\"\\$@\\"\\n" >/usr/local/sbin/sudo
+cat >/usr/local/sbin/sudo <<"SUDO"
+#!/bin/sh
+case $1 in --user=*) shift; exec runuser --user switchroom -- "$@" ;; esac
+exec "$@"
+SUDO
 for program in systemctl invoke-rc.d; do
     printf "#!/bin/sh\\necho %s \\"\\$@\\"\\n" $program >/usr/local/sbin/$program
 done
@@ -100,12 +105,19 @@ run install dpkg --install /tmp/*.deb
 run version runuser --user switchroom -- /opt/switchroom/bin/switchroom --version
 run conffiles dpkg-query --show --showformat="\\${Conffiles}" switchroom
 run settings ls -A /etc/switchroom
-runuser --user switchroom -- touch /etc/switchroom/config.toml /var/lib/switchroom/house.db
+cp config.toml /etc/switchroom
+cp -r data/. /var/lib/switchroom
+chown -R switchroom: /etc/switchroom /var/lib/switchroom
 mkdir -p /etc/systemd/system/multi-user.target.wants
 for unit in switchroom switchroom@london; do
     ln -s /usr/lib/systemd/system/switchroom.service /etc/systemd/system/multi-user.target.wants/$unit.service
 done
 run upgrade dpkg --install /tmp/*.deb
+run backup bash -eu old.sh
+find /var/lib/switchroom /etc/switchroom -mindepth 1 -delete
+run restore bash -eu new.sh
+run instance bash -eu instance.sh
+run settings_of_instance cat /etc/switchroom/paris.toml
 run remove dpkg --remove switchroom
 run purge dpkg --purge switchroom
 run rest list_files
@@ -121,6 +133,15 @@ run user grep -c switchroom /etc/passwd || true
 """Script for a copy-on-write view of this computer: `systemctl` only prints how it is called."""
 
 
+CONFIGURATION = """\
+[platform]
+base_url = "http://127.0.0.1:9/v1.2"
+user_id = "100001"
+api_key = "k"
+
+[storage]
+data_dir = "/var/lib/switchroom"
+"""
 SERVICE = ROOT / "deploy" / "systemd" / "switchroom.service"
 
 
@@ -128,6 +149,30 @@ def list_blocks(heading: str) -> list[str]:
     """Return the commands of a section of docs/upkeep.md."""
     section = (ROOT / "docs" / "upkeep.md").read_text("utf-8").partition(f"\n## {heading}\n")[2]
     return re.findall(r"^```sh\n(.*?)^```$", section.partition("\n## ")[0], re.MULTILINE | re.DOTALL)
+
+
+def write_scripts(folder: Path) -> None:
+    """Write the commands of the documentation and of the unit's head as scripts."""
+    head = re.findall(r"^#   (.*)", SERVICE.read_text().partition("[Unit]")[0], re.MULTILINE)
+    # `init` prompts.
+    install = [line for line in head if "python3 -m venv" in line or line.startswith(("cp ", "install "))]
+    assert [line for line in head if line not in install] == [
+        "sudo -u switchroom /opt/switchroom/bin/switchroom init --config /etc/switchroom/config.toml \\",
+        "  --data-dir /var/lib/switchroom",
+        "systemctl enable --now switchroom",
+    ]
+    purge, remove, _, delete = list_blocks("Remove it")
+    assert purge == "sudo apt purge switchroom\n"
+    alias = "shopt -s expand_aliases\n" + list_blocks("Run as a service")[0]
+    old, new = list_blocks("Move to another computer")
+    scripts = {
+        "install": "\n".join(install), "remove": remove, "delete": delete, "old": alias + old,
+        # No platform to check.
+        "new": alias + new.replace("switchroom doctor\n", ""),
+        "instance": list_blocks("Several accounts on one computer")[1],
+    }  # fmt: skip
+    for name, text in scripts.items():
+        (folder / f"{name}.sh").write_text(text)
 
 
 @pytest.mark.exhaustive
@@ -141,19 +186,10 @@ def test_an_installed_service_starts_by_command_and_leaves_only_settings_and_dat
     view.mkdir()
     for path in (debian_package, *rehearsal.glob("*.whl"), SERVICE, SERVICE.with_suffix(".sysusers.conf")):
         shutil.copy(path, files)
-    head = re.findall(r"^#   (.*)", SERVICE.read_text().partition("[Unit]")[0], re.MULTILINE)
-    # `init` prompts.
-    commands = [line for line in head if "python3 -m venv" in line or line.startswith(("cp ", "install "))]
-    assert [line for line in head if line not in commands] == [
-        "sudo -u switchroom /opt/switchroom/bin/switchroom init --config /etc/switchroom/config.toml \\",
-        "  --data-dir /var/lib/switchroom",
-        "systemctl enable --now switchroom",
-    ]
-    (files / "install.sh").write_text("\n".join(commands))
-    purge, remove, _, delete = list_blocks("Remove it")
-    assert purge == "sudo apt purge switchroom\n"
-    (files / "remove.sh").write_text(remove)
-    (files / "delete.sh").write_text(delete)
+    write_scripts(files)
+    with running_app(files / "data"):
+        pass
+    (files / "config.toml").write_text(CONFIGURATION)
     command = ["unshare", "--mount", "sh", "-euc", INSTALLATION, "sh", str(view), str(files)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -166,11 +202,15 @@ def test_an_installed_service_starts_by_command_and_leaves_only_settings_and_dat
     restart = "--no-block try-restart switchroom.service switchroom@*.service"
     assert calls["upgrade"] == ["daemon-reload", restart]
     disable = [f"disable --quiet switchroom{name}.service" for name in ("", "@london")]
-    stop = "stop switchroom.socket switchroom@*.socket switchroom.service switchroom@*.service"
+    stop = "stop switchroom.* switchroom@*"
     assert calls["remove"] == [*disable, stop, "daemon-reload"]
-    data = {"/etc/switchroom/config.toml", "/var/lib/switchroom/house.db"}
-    assert set(steps["rest"].split()) == data
+    assert calls["restore"] == ["enable --now switchroom"]
+    assert calls["instance"] == ["disable --now switchroom", "enable --now switchroom@paris"]
+    kept = set(steps["rest"].split())
+    assert {f"/var/lib/switchroom/paris/{name}.db" for name in ("house", "mirror", "inbox")} < kept
+    assert all(path.startswith(("/etc/switchroom/paris.toml", "/var/lib/switchroom/paris/")) for path in kept)
+    assert 'data_dir = "/var/lib/switchroom/paris"\n' in steps["settings_of_instance"]
     assert "/opt/switchroom/bin/switchroom" in steps["program"].split()
     assert calls["removed"] == ["disable --now switchroom", "daemon-reload"]
-    assert set(steps["kept"].split()) == data
+    assert set(steps["kept"].split()) == kept
     assert (steps["nothing"], steps["user"]) == ("", "0\n")
